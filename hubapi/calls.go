@@ -19,7 +19,7 @@ func (c *Client) Profiles(ctx context.Context) ([]Profile, error) {
 	return fetch[[]Profile](ctx, c, http.MethodGet, "/profiles", nil)
 }
 
-// SpawnForm gives the form fragment for the Hub's spawn page.
+// SpawnForm returns the form fragment for the Hub's spawn page.
 func (c *Client) SpawnForm(ctx context.Context, user string) (string, error) {
 	return c.text(ctx, query("/spawn-form", "user", user))
 }
@@ -56,7 +56,7 @@ func (c *Client) JobGPU(ctx context.Context, id string) (GPUSeries, error) {
 	return fetch[GPUSeries](ctx, c, http.MethodGet, "/jobs/"+url.PathEscape(id)+"/gpu", nil)
 }
 
-// PublishGPUs gives the same for matchmaking: format is classad, cms or glue.
+// PublishGPUs returns the same for matchmaking: format is classad, cms or glue.
 func (c *Client) PublishGPUs(ctx context.Context, format string) (string, error) {
 	return c.text(ctx, query("/gpus", "format", format))
 }
@@ -67,7 +67,7 @@ func (c *Client) Sessions(ctx context.Context, user, name string) ([]Session, er
 	return list.Sessions, err
 }
 
-// Session gives a session; Self is the one that the caller runs in.
+// Session returns a session; Self is the one that the caller runs in.
 func (c *Client) Session(ctx context.Context, id string) (Session, error) {
 	return fetch[Session](ctx, c, http.MethodGet, path("sessions", id), nil)
 }
@@ -102,7 +102,7 @@ func (c *Client) RemoveSessionsOf(ctx context.Context, user, name string) error 
 	return c.call(ctx, http.MethodDelete, query("/sessions", "user", user)+"&name="+url.QueryEscape(name), nil, nil)
 }
 
-// SessionLog gives the last lines of a session's output.
+// SessionLog returns the last lines of a session's output.
 func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, error) {
 	return c.text(ctx, query(path("sessions", id, "log"), "tail", number(int64(lines))))
 }
@@ -128,7 +128,7 @@ func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
 	return list.Jobs, err
 }
 
-// Job gives a job.
+// Job returns a job.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	return fetch[Job](ctx, c, http.MethodGet, path("jobs", id), nil)
 }

@@ -30,13 +30,13 @@ type ClientConfig struct {
 // Token is a bearer token. It cannot be printed; convert it to string where it leaves.
 type Token string
 
-// String gives a mask.
+// String returns a mask.
 func (Token) String() string { return "[token]" }
 
-// GoString gives a mask.
+// GoString returns a mask.
 func (Token) GoString() string { return "[token]" }
 
-// MarshalText gives a mask.
+// MarshalText returns a mask.
 func (Token) MarshalText() ([]byte, error) { return []byte("[token]"), nil }
 
 // Client speaks to one service as one caller. Its errors are of the kinds of internal/errs. It is safe for concurrent use.

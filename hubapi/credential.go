@@ -28,7 +28,7 @@ func (c EnvironmentCredential) String() string { return "[credential of " + c.Wo
 // GoString hides it.
 func (c EnvironmentCredential) GoString() string { return c.String() }
 
-// EnvironmentCredential gives what opens a workload's environment from anywhere.
+// EnvironmentCredential returns what opens a workload's environment from anywhere.
 func (c *Client) EnvironmentCredential(ctx context.Context, r CredentialRequest) (EnvironmentCredential, error) {
 	return fetch[EnvironmentCredential](ctx, c, http.MethodPost, "/environment-credentials", r)
 }

@@ -63,7 +63,7 @@ type DataReport struct {
 	Running bool        `json:"running"` // another look is under way
 }
 
-// Worst gives the worst result of a report.
+// Worst returns the worst result of a report.
 func (r DataReport) Worst() string {
 	worst := CheckOK
 	for _, c := range r.Checks {
@@ -84,7 +84,7 @@ func (c *Client) LookAtIssuer(ctx context.Context, name string) (IssuerLook, err
 	return fetch[IssuerLook](ctx, c, http.MethodGet, path("data", "issuers", name), nil)
 }
 
-// DataReport gives what the data doctor last found in a session; an error of kind NotFound when it has not looked.
+// DataReport returns what the data doctor last found in a session; an error of kind NotFound when it has not looked.
 func (c *Client) DataReport(ctx context.Context, id string) (DataReport, error) {
 	return fetch[DataReport](ctx, c, http.MethodGet, dataCheck(id), nil)
 }

@@ -208,7 +208,7 @@ func (c *Client) Environment(ctx context.Context, ref string) (Environment, erro
 	return fetch[Environment](ctx, c, http.MethodGet, path("environments", ref), nil)
 }
 
-// EnvironmentDetails gives all that is known of an environment. It waits until that has been found out.
+// EnvironmentDetails returns all that is known of an environment. It waits until that has been found out.
 func (c *Client) EnvironmentDetails(ctx context.Context, ref string) (EnvironmentDetails, error) {
 	return fetch[EnvironmentDetails](ctx, c, http.MethodGet, path("environments", ref, "details"), nil)
 }
@@ -229,7 +229,7 @@ func (c *Client) VerifyEnvironment(ctx context.Context, ref string) (Environment
 	return fetch[EnvironmentCheck](ctx, c, http.MethodPost, path("environments", ref, "verify"), nil)
 }
 
-// SBOM gives an environment's software bill of materials, SPDX 2.3 in JSON.
+// SBOM returns an environment's software bill of materials, SPDX 2.3 in JSON.
 func (c *Client) SBOM(ctx context.Context, ref string) (json.RawMessage, error) {
 	return fetch[json.RawMessage](ctx, c, http.MethodGet, path("environments", ref, "sbom"), nil)
 }

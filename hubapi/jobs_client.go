@@ -37,7 +37,7 @@ func (c *Client) JobsUsage(ctx context.Context) (JobsUsage, error) {
 	return fetch[JobsUsage](ctx, c, http.MethodGet, "/jobs/usage", nil)
 }
 
-// JobLogTail gives the last lines of a job's output.
+// JobLogTail returns the last lines of a job's output.
 func (c *Client) JobLogTail(ctx context.Context, id string, lines int) (string, error) {
 	return c.text(ctx, query(path("jobs", id, "log"), "tail", number(int64(lines))))
 }

@@ -47,7 +47,7 @@ func (c *Client) Kernels(ctx context.Context) ([]Kernel, error) {
 	return fetch[[]Kernel](ctx, c.gateway(), http.MethodGet, "/kernels", nil)
 }
 
-// Kernel gives one by Jupyter's ID.
+// Kernel returns one by Jupyter's ID.
 func (c *Client) Kernel(ctx context.Context, id string) (Kernel, error) {
 	return fetch[Kernel](ctx, c.gateway(), http.MethodGet, path("kernels", id), nil)
 }

@@ -44,7 +44,7 @@ func (c *Client) LauncherSpecs(ctx context.Context) ([]LauncherSpec, error) {
 	return list, err
 }
 
-// LauncherLogo gives the picture that lies at a path of LauncherSpec.Logos.
+// LauncherLogo returns the picture that lies at a path of LauncherSpec.Logos.
 func (c *Client) LauncherLogo(ctx context.Context, at string) ([]byte, error) {
 	g := *c
 	g.api = strings.TrimSuffix(GatewayBase, "/api")

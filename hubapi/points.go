@@ -58,7 +58,7 @@ func CheckParameter(field, name, value string) error {
 	}
 }
 
-// ParameterNames gives the names of the points' parameters, sorted.
+// ParameterNames returns the names of the points' parameters, sorted.
 func ParameterNames(jobs []Job) []string {
 	names := map[string]bool{}
 	for _, j := range jobs {

@@ -51,7 +51,7 @@ func (c *Client) PoolGPUs(ctx context.Context, span time.Duration) (PoolGPUs, er
 	return fetch[PoolGPUs](ctx, c, http.MethodGet, query("/gpus/pool", "history", spanWord(span)), nil)
 }
 
-// PoolClassAds gives the same as ClassAds, one for each kind.
+// PoolClassAds returns the same as ClassAds, one for each kind.
 func (c *Client) PoolClassAds(ctx context.Context) (string, error) {
 	return c.text(ctx, query("/gpus/pool", "format", "classad"))
 }

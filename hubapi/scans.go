@@ -91,7 +91,7 @@ func (c *Client) JobsAndScans(ctx context.Context) (Jobs, error) {
 	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", "points", "no"), nil)
 }
 
-// Points gives a scan and its jobs in their order.
+// Points returns a scan and its jobs in their order.
 func (c *Client) Points(ctx context.Context, scan string) (Jobs, error) {
 	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", "scan", scan), nil)
 }
@@ -101,7 +101,7 @@ func (c *Client) PointsAndFiles(ctx context.Context, scan string) (Jobs, error) 
 	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", "scan", scan, "files", "yes"), nil)
 }
 
-// Scan gives a scan.
+// Scan returns a scan.
 func (c *Client) Scan(ctx context.Context, id string) (Scan, error) {
 	return fetch[Scan](ctx, c, http.MethodGet, path("scans", id), nil)
 }

@@ -32,7 +32,7 @@ func NewEventReader(r io.Reader) *EventReader {
 	return &EventReader{lines: lines, first: true}
 }
 
-// Next gives the next event, io.EOF behind the last.
+// Next returns the next event, io.EOF behind the last.
 func (e *EventReader) Next() (ServerEvent, error) {
 	var data []string
 	name, size := "message", 0

@@ -146,7 +146,7 @@ func (c *Client) RemoveSSHKey(ctx context.Context, fingerprint string) error {
 	return c.call(ctx, http.MethodDelete, path("ssh", "keys", fingerprint), nil, nil)
 }
 
-// IssueSSHCertificate gives a certificate for a public key of the caller's.
+// IssueSSHCertificate returns a certificate for a public key of the caller's.
 func (c *Client) IssueSSHCertificate(ctx context.Context, r SSHCertificateRequest) (SSHCertificate, error) {
 	return fetch[SSHCertificate](ctx, c, http.MethodPost, "/ssh/certificates", r)
 }

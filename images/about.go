@@ -59,7 +59,7 @@ type glance struct {
 	Summary
 }
 
-// Glance gives what is known already; ok is false when that is nothing yet.
+// Glance returns what is known already; ok is false when that is nothing yet.
 func (l *Library) Glance(digest string) (s Summary, ok bool) {
 	f, err := os.Open(l.path("facts", hexOrNone(digest)+".json"))
 	if err != nil {
@@ -143,7 +143,7 @@ func (l *Library) Difference(ctx context.Context, old, now string) (inside.Diffe
 	return out, err
 }
 
-// SBOM gives an environment's software bill of materials as SPDX 2.3 in JSON.
+// SBOM returns an environment's software bill of materials as SPDX 2.3 in JSON.
 func (l *Library) SBOM(ctx context.Context, e Environment) ([]byte, error) {
 	about, err := l.About(ctx, e.Digest)
 	if err != nil {

@@ -34,7 +34,7 @@ type Adoption struct {
 	Document   []byte
 	Statements [][]byte // on where it comes from, by whomever
 	Unsigned   bool     // by the owner's or an administrator's word: nobody whom the site trusts need vouch for it
-	// Open gives what the document names. It is asked for the manifest and the tail in every case, and for the base only when
+	// Open returns what the document names. It is asked for the manifest and the tail in every case, and for the base only when
 	// that is not here: who has not got the owner's own part of an environment does not get it by naming it.
 	Open     func(digest string) (blob.Blob, error)
 	Progress func(Progress) // may be nil
@@ -98,7 +98,7 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 	return d, l.holds(d)
 }
 
-// ownOf gives the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the owner says that it is
+// ownOf returns the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the owner says that it is
 // one: it could be anything, and would lie here for her alone.
 func (l *Library) ownOf(a Adoption, d Document) (int64, error) {
 	if d.Base == nil || len(l.vouching(a)) > 0 {
@@ -123,7 +123,7 @@ func (l *Library) converted(is func(baseRecord) bool) (bool, error) {
 	return false, err
 }
 
-// vouching gives the statements about the adoption's document that accepted keys have signed.
+// vouching returns the statements about the adoption's document that accepted keys have signed.
 func (l *Library) vouching(a Adoption) [][]byte {
 	if l.cfg.Keys == nil {
 		return nil

@@ -127,7 +127,7 @@ func listerProgram(t *testing.T) func() insider {
 	})
 }
 
-// list gives the tree of an image as who sees it. The program takes the place of a file that every environment has.
+// list returns the tree of an image as who sees it. The program takes the place of a file that every environment has.
 func (i insider) list(t *testing.T, who, image string, skip ...string) []string {
 	t.Helper()
 	const place = "/.singularity.d/runscript"

@@ -54,7 +54,7 @@ func foreign(e Environment) int {
 	return 1
 }
 
-// architectures gives those of a list's environments that are of an architecture; all for none.
+// architectures returns those of a list's environments that are of an architecture; all for none.
 func architectures(list []Environment, architecture string) []string {
 	var out []string
 	for _, e := range list {
@@ -75,7 +75,7 @@ func lacks(all []Environment, ref string) error {
 	return errs.New(errs.NotFound, "%.80q has no environment for %.40q", ref, want).With(fmt.Sprintf("there are those for %s", strings.Join(there, ", ")))
 }
 
-// Entries gives what a reference means to a viewer, one environment for each architecture: this host's first. owner is as in Find.
+// Entries returns what a reference means to a viewer, one environment for each architecture: this host's first. owner is as in Find.
 func (l *Library) Entries(v Viewer, owner, ref string) ([]Environment, error) {
 	e, err := l.Find(v, owner, ref)
 	if err != nil {

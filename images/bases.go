@@ -304,7 +304,7 @@ type openedBase struct {
 // release ends a use.
 func (b *openedBase) release() { b.cache.release(b) }
 
-// openBase gives a parsed base; release it.
+// openBase returns a parsed base; release it.
 func (l *Library) openBase(digest string) (*openedBase, error) {
 	return l.opened.acquire(digest, l.basePath(digest))
 }

@@ -22,7 +22,7 @@ type Beneath struct {
 	Has func(path string) bool
 }
 
-// Beneath gives what lies beneath the changes of a session that was started from an environment; done lets go of it.
+// Beneath returns what lies beneath the changes of a session that was started from an environment; done lets go of it.
 func (l *Library) Beneath(ctx context.Context, digest string) (b Beneath, done func(), err error) {
 	release := l.Hold(digest)
 	defer func() {
@@ -44,7 +44,7 @@ func (l *Library) Beneath(ctx context.Context, digest string) (b Beneath, done f
 	return b, func() { opened.release(); release() }, nil
 }
 
-// standsOn gives the base of an environment, which is here and sound then.
+// standsOn returns the base of an environment, which is here and sound then.
 func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, Manifest, error) {
 	if _, err := l.Ready(ctx, digest); err != nil {
 		return baseRecord{}, Manifest{}, err
@@ -69,7 +69,7 @@ func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, Mani
 	return l.baseOf(*d.Base, m), m, ctx.Err()
 }
 
-// baseOf gives what is known of a base: what its conversion here found, or what is said in an environment that came from elsewhere.
+// baseOf returns what is known of a base: what its conversion here found, or what is said in an environment that came from elsewhere.
 func (l *Library) baseOf(part BasePart, m Manifest) baseRecord {
 	files, _ := filepath.Glob(l.path("bases", "*.json"))
 	for _, path := range files {

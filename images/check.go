@@ -88,7 +88,7 @@ func (l *Library) compareBytes(ctx context.Context, w *wholeImage, d Document, d
 	return image, err
 }
 
-// Ready gives the file of an environment for a run, a SIF that every user can read. All its bytes have been compared with the
+// Ready returns the file of an environment for a run, a SIF that every user can read. All its bytes have been compared with the
 // digest, by this process, and the file has not been touched since. One that is damaged or gone comes back from another store first,
 // where the site has any.
 func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
@@ -106,7 +106,7 @@ func (l *Library) Ready(ctx context.Context, digest string) (path string, err er
 	return l.compared(ctx, digest)
 }
 
-// compared gives the file of an environment once its bytes are compared: all who wait for the same one wait for one reading.
+// compared returns the file of an environment once its bytes are compared: all who wait for the same one wait for one reading.
 func (l *Library) compared(ctx context.Context, digest string) (path string, err error) {
 	f, err := l.openBlob(digest)
 	if err != nil {
@@ -190,7 +190,7 @@ func (l *Library) compareSignatures(ctx context.Context, f *os.File, image *sif.
 	return damaged("its signatures have the digest %s", got)
 }
 
-// signaturesOf gives the digest of all that lies behind an image's manifest, and the file's size.
+// signaturesOf returns the digest of all that lies behind an image's manifest, and the file's size.
 func signaturesOf(ctx context.Context, f *os.File, image *sif.Image) (digest string, size int64, err error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -209,7 +209,7 @@ func (l *Library) openBlob(digest string) (*os.File, error) {
 	return f, err
 }
 
-// document gives the document of a digest, and makes sure that it is the one.
+// document returns the document of a digest, and makes sure that it is the one.
 func (l *Library) document(digest string) (Document, error) {
 	data, err := os.ReadFile(l.path("documents", hexOrNone(digest)+".json"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -62,7 +62,7 @@ func (l *Library) compareWith(ctx context.Context, e Environment, src Source, cf
 	return out, err
 }
 
-// merged gives the root of a source's tree, as the kernel merges it.
+// merged returns the root of a source's tree, as the kernel merges it.
 func (l *Library) merged(src Source) (*os.File, error) {
 	if len(src.Layers) >= tree.MaxLayers {
 		return nil, errs.New(errs.Conflict, "the session has %d layers, at most %d can be compared", len(src.Layers)+1, tree.MaxLayers)

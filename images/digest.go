@@ -11,7 +11,7 @@ import (
 
 const digestPrefix = "sha256:"
 
-// digestHex gives the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest.
+// digestHex returns the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest.
 func digestHex(digest string) (hexPart string, ok bool) {
 	h, found := strings.CutPrefix(digest, digestPrefix)
 	return h, found && len(h) == sha256.Size*2 && isHex(h)

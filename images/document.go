@@ -66,7 +66,7 @@ func (d Document) partition() int64 { return d.cut() + d.Tail.Size - superblockS
 // superblockSize is the size of a squashfs's superblock, which stands at the tail's end so that the tail is hashed as it is written.
 const superblockSize = 96
 
-// encode gives the document's bytes and their digest: the environment's.
+// encode returns the document's bytes and their digest: the environment's.
 func (d Document) encode() (data []byte, name string, err error) {
 	layers := []spec.Descriptor{}
 	if b := d.Base; b != nil {

@@ -90,7 +90,7 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	return e, nil
 }
 
-// stripOf gives what does not travel.
+// stripOf returns what does not travel.
 func (l *Library) stripOf(req Request) *tree.Strip {
 	if req.Carried {
 		return l.carried
@@ -503,7 +503,7 @@ func (l *Library) identity(state string, src Source) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// allowedBefore gives what the source's last freeze let pass by the owner's word, while nothing has changed since and she keeps what
+// allowedBefore returns what the source's last freeze let pass by the owner's word, while nothing has changed since and she keeps what
 // came of it: that is asked once.
 func (l *Library) allowedBefore(req Request, id string) []string {
 	var last lastFreeze

@@ -32,9 +32,9 @@ type Config struct {
 	Version  string        // of Slipway, for provenance statements
 	MaxFiles int64         // that one freeze may find changed; 0: no bound
 	Keep     time.Duration // how long an environment without a name is kept after its last use; 0: for ever
-	// Quotas gives what bounds an owner's environments; nil: nothing does.
+	// Quotas returns what bounds an owner's environments; nil: nothing does.
 	Quotas func(owner string) []Quota
-	// InUse gives the digests of environments that jobs and sessions need; nil: none do.
+	// InUse returns the digests of environments that jobs and sessions need; nil: none do.
 	InUse func(context.Context) ([]string, error)
 	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another digest, is an
 	// error. With it images that are damaged or gone come back. Nil: there are no other stores.

@@ -96,7 +96,7 @@ func skipped(paths []string) []string {
 	return list
 }
 
-// encodeManifest gives the manifest's bytes, as many as a stranger would read.
+// encodeManifest returns the manifest's bytes, as many as a stranger would read.
 func encodeManifest(m Manifest) ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // he gets it. name:tag is the environment that was given them last, name: the one that was given the name without a tag, name alone the
 // newest of all these. An environment whose name and tag were given to another one since is reached by its digest, never by that name.
 
-// List gives the owner's environments, the newest first. A record that cannot be read is logged and left out.
+// List returns the owner's environments, the newest first. A record that cannot be read is logged and left out.
 func (l *Library) List(owner string) ([]Environment, error) {
 	files, err := os.ReadDir(l.path("records", escape(owner)))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -38,7 +38,7 @@ func (l *Library) List(owner string) ([]Environment, error) {
 	return out, nil
 }
 
-// visible gives what a viewer may use of an owner's environments, the newest first.
+// visible returns what a viewer may use of an owner's environments, the newest first.
 func (l *Library) visible(v Viewer, owner string) ([]Environment, error) {
 	all, err := l.List(owner)
 	return slices.DeleteFunc(all, func(e Environment) bool { return !v.Sees(e) }), err
@@ -65,7 +65,7 @@ func inOrder(list []Environment) {
 	}
 }
 
-// Names gives the names that lead to an environment of an owner's.
+// Names returns the names that lead to an environment of an owner's.
 func (l *Library) Names(owner, digest string) ([]string, error) {
 	all, err := l.List(owner)
 	out := []string{}
@@ -154,7 +154,7 @@ func byPrefix(all []Environment, ref string) (Environment, error) {
 	}
 }
 
-// leadingFirst gives environments under names that lead to them before those under names that do not any more.
+// leadingFirst returns environments under names that lead to them before those under names that do not any more.
 func leadingFirst(all []Environment) []Environment {
 	moved := func(e Environment) int {
 		if e.Moved {

@@ -13,7 +13,7 @@ import (
 
 func fakeDigest(digit string) string { return digestPrefix + strings.Repeat(digit, 64) }
 
-// meaning gives what a reference leads a viewer to: the digit of a fake environment's digest, or the kind of error.
+// meaning returns what a reference leads a viewer to: the digit of a fake environment's digest, or the kind of error.
 func meaning(l *Library, v Viewer, owner, ref string) string {
 	e, err := l.Find(v, owner, ref)
 	if err != nil {

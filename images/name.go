@@ -65,7 +65,7 @@ func (b label) validate() error {
 	return nil
 }
 
-// beginning gives of what somebody wrote as much as an error needs.
+// beginning returns of what somebody wrote as much as an error needs.
 func beginning(s string) string {
 	if r := []rune(s); len(r) > 40 {
 		return string(r[:40]) + "..."

@@ -24,7 +24,7 @@ type Parts struct {
 	library *Library
 }
 
-// Parts gives the parts of an environment.
+// Parts returns the parts of an environment.
 func (l *Library) Parts(digest string) (*Parts, error) {
 	d, err := l.document(digest)
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *Parts) Architecture() (string, error) {
 	return m.Architecture, err
 }
 
-// Statements gives the envelopes on where the environment comes from that accepted keys have signed.
+// Statements returns the envelopes on where the environment comes from that accepted keys have signed.
 func (p *Parts) Statements() ([][]byte, error) { return p.library.believed(p.Digest) }
 
 // SIF names the whole file with its signatures. It is of kind errs.Unavailable until the file was signed and its digest is known.
@@ -55,7 +55,7 @@ func (p *Parts) SIF() (Part, error) {
 	return known.SIF, err
 }
 
-// Blob gives what the document names: the manifest, the base or the tail. A base that is damaged on disk is given to nobody.
+// Blob returns what the document names: the manifest, the base or the tail. A base that is damaged on disk is given to nobody.
 func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	d := p.Document
 	file := p.library.blob(p.Digest)
@@ -112,7 +112,7 @@ func (p *Parts) OpenSIF() (blob.Blob, error) {
 	return b, nil
 }
 
-// believed gives the statements on an environment that accepted keys have signed, as they are kept.
+// believed returns the statements on an environment that accepted keys have signed, as they are kept.
 func (l *Library) believed(digest string) ([][]byte, error) {
 	if l.cfg.Keys == nil {
 		return nil, nil

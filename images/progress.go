@@ -70,7 +70,7 @@ func (m *meter) at(s Stage, files, bytes, total int64) {
 // show makes another's progress this one's.
 func (m *meter) show(p Progress) { m.at(p.Stage, p.Files, p.Bytes, p.Total) }
 
-// since gives the stages that ended after the first n, and the present state.
+// since returns the stages that ended after the first n, and the present state.
 func (m *meter) since(n int) []Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()

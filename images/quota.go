@@ -28,7 +28,7 @@ type Bound struct {
 	Quota int64
 }
 
-// percent gives how much of it is used.
+// percent returns how much of it is used.
 func (b Bound) percent() int64 { return int64(100 * float64(b.Own) / float64(b.Quota)) }
 
 // String tells it to whom it bounds.
@@ -103,7 +103,7 @@ func once(list []Environment) []Environment {
 	})
 }
 
-// bounds gives the quotas of an owner, and what is used of each beside one digest.
+// bounds returns the quotas of an owner, and what is used of each beside one digest.
 func (l *Library) bounds(owner, beside string) ([]Bound, error) {
 	if l.cfg.Quotas == nil {
 		return nil, nil
@@ -132,7 +132,7 @@ func (l *Library) bounds(owner, beside string) ([]Bound, error) {
 // unbounded is the room of an owner whom no quota bounds.
 const unbounded = 1 << 62
 
-// room gives how many bytes more an owner's environments may take when one, instead, has gone, and refuses him who needs more. What he has
+// room returns how many bytes more an owner's environments may take when one, instead, has gone, and refuses him who needs more. What he has
 // already he may have again.
 func (l *Library) room(owner, instead, digest string, need int64) (int64, error) {
 	if _, err := l.loadRecord(owner, hexOrNone(digest)); err == nil {
@@ -161,7 +161,7 @@ func (b Bound) exceeded(need int64) *errs.Error {
 	return errs.New(errs.OverQuota, "%s", words).With(lookAtUsage)
 }
 
-// Room gives how many bytes more an owner's environments may take, when one of them, instead, has gone.
+// Room returns how many bytes more an owner's environments may take, when one of them, instead, has gone.
 func (l *Library) Room(ctx context.Context, owner, instead string) (int64, error) {
 	return l.roomFor(ctx, owner, instead, "", 1)
 }

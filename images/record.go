@@ -117,7 +117,7 @@ func (r record) environment(b label) Environment {
 	}
 }
 
-// environments gives a record's environment under each of its names, as it was given last. Without a name it is there only when it has
+// environments returns a record's environment under each of its names, as it was given last. Without a name it is there only when it has
 // none.
 func (r record) environments() (out []Environment) {
 	for i, b := range r.Labels {
@@ -255,7 +255,7 @@ func (l *Library) saveLast(req Request, id string, f frozen) error {
 	return writeJSON(l.path("sources", escape(req.Owner)), escape(req.Key)+".json", lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f})
 }
 
-// last gives what the source's last freeze made, when that is still what a freeze would make and its files are still there.
+// last returns what the source's last freeze made, when that is still what a freeze would make and its files are still there.
 func (l *Library) last(req Request, id string) (frozen, bool) {
 	var last lastFreeze
 	if err := readJSON(l.path("sources", escape(req.Owner), escape(req.Key)+".json"), &last); err != nil {

@@ -35,7 +35,7 @@ func litter(r *rand.Rand, root string) error {
 	return errors.Join(all...)
 }
 
-// madeAgain gives f's changes in another upper directory: other inodes, other fractions of seconds, other litter.
+// madeAgain returns f's changes in another upper directory: other inodes, other fractions of seconds, other litter.
 func (f *fixture) madeAgain(r *rand.Rand) *fixture {
 	f.t.Helper()
 	g := *f

@@ -258,7 +258,7 @@ func (l *Library) baseInventory(ctx context.Context, digest string, cfg inside.C
 	return known, writeJSON(l.path("facts", "bases"), file, known)
 }
 
-// pathOf gives the PATH of an image's environment.
+// pathOf returns the PATH of an image's environment.
 func pathOf(env []string) string {
 	for _, entry := range env {
 		if path, ok := strings.CutPrefix(entry, "PATH="); ok {

@@ -62,7 +62,7 @@ func orNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// Find gives an environment that the viewer may use: one of his own, or one that its owner shares with him. owner is the other's
+// Find returns an environment that the viewer may use: one of his own, or one that its owner shares with him. owner is the other's
 // word, empty for the viewer's own. A whole digest is found whoever shares it.
 func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
 	if owner != "" && owner != v.Owner {
@@ -115,7 +115,7 @@ func (l *Library) eachRecord(fn func(record)) error {
 	return nil
 }
 
-// recordsOf gives every owner's record of a digest.
+// recordsOf returns every owner's record of a digest.
 func (l *Library) recordsOf(hexPart string) []record {
 	files, _ := filepath.Glob(l.path("records", "*", hexPart+".json"))
 	var out []record

@@ -40,7 +40,7 @@ func (s Source) architecture() string {
 	return runtime.GOARCH
 }
 
-// labelled gives the image's configuration with labels that say what it is, for whoever has only the file. They follow from what
+// labelled returns the image's configuration with labels that say what it is, for whoever has only the file. They follow from what
 // names a base: neither whose an environment is nor what it is called is part of its content.
 func (s Source) labelled() apptainer.ImageConfig {
 	c := s.Config

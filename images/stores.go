@@ -31,7 +31,7 @@ func (l *Library) Known() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// named gives the digests that files are named by. A directory that cannot be read is an error: Glob would take it for an empty one.
+// named returns the digests that files are named by. A directory that cannot be read is an error: Glob would take it for an empty one.
 func (l *Library) named(pattern ...string) ([]string, error) {
 	if _, err := os.ReadDir(l.path(pattern[0])); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (l *Library) restore(ctx context.Context, digest string) error {
 
 func returnedPart(work, digest string) string { return filepath.Join(work, "part-"+hexOrNone(digest)) }
 
-// returned gives the document: the one that is here, or a copy where that is damaged or gone.
+// returned returns the document: the one that is here, or a copy where that is damaged or gone.
 func (l *Library) returned(ctx context.Context, digest, work string) (encoded []byte, d Document, err error) {
 	if d, err = l.document(digest); err == nil {
 		encoded, _, err = d.encode()

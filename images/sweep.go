@@ -65,7 +65,7 @@ func (l *Library) tidy(ctx context.Context) error {
 	return l.fold(ctx, used)
 }
 
-// inUse gives the digests of environments that jobs and sessions need.
+// inUse returns the digests of environments that jobs and sessions need.
 func (l *Library) inUse(ctx context.Context) (map[string]bool, error) {
 	needed := map[string]bool{}
 	if l.cfg.InUse == nil {
@@ -146,7 +146,7 @@ type sweep struct {
 	out   Swept
 }
 
-// environments gives the bases that are needed by what stays; nil: that is not known.
+// environments returns the bases that are needed by what stays; nil: that is not known.
 func (s *sweep) environments(needed map[string]bool) (bases map[string]bool, err error) {
 	bases = map[string]bool{}
 	files, err := filepath.Glob(s.path("blobs", "*.sif"))

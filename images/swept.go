@@ -25,7 +25,7 @@ func (s *sweeps) add(out Swept) {
 	s.sums.Waiting = out.Waiting
 }
 
-// Sweeps gives the counts since the library was opened.
+// Sweeps returns the counts since the library was opened.
 func (l *Library) Sweeps() Sweeps {
 	l.sweeps.mu.Lock()
 	defer l.sweeps.mu.Unlock()

@@ -15,7 +15,7 @@ type Thawed struct {
 	Fill func(ctx context.Context, upper string) error
 }
 
-// Thaw gives what a session needs to start from an environment.
+// Thaw returns what a session needs to start from an environment.
 func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if _, err := l.Ready(ctx, digest); err != nil { // first: it may have to come back from another store
 		return Thawed{}, err

@@ -118,7 +118,7 @@ func partsOf(f, base *os.File, cut int64, tails string, extents []graft.Extent) 
 	return w, nil
 }
 
-// whole gives a reader of the image in f as it is when it is filled. It is errReplaced when f is not the image's file any more.
+// whole returns a reader of the image in f as it is when it is filled. It is errReplaced when f is not the image's file any more.
 func (l *Library) whole(ctx context.Context, f *os.File, digest string, d Document) (*wholeImage, error) {
 	if l.isThin(digest) && d.Base != nil {
 		return l.fromParts(ctx, f, digest, d)
@@ -130,7 +130,7 @@ func (l *Library) whole(ctx context.Context, f *os.File, digest string, d Docume
 	return &wholeImage{File: f}, err
 }
 
-// fromParts gives a reader of the image in f that has the base and the tail from where they lie.
+// fromParts returns a reader of the image in f that has the base and the tail from where they lie.
 func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d Document) (*wholeImage, error) {
 	if !l.baseIsSound(ctx, d.Base.Part) {
 		if err := l.bringBase(ctx, *d.Base); err != nil {
@@ -331,7 +331,7 @@ func (l *Library) memoryPath(req Request) string {
 	return l.path("sources", escape(req.Owner), name)
 }
 
-// recall gives the memory of the source's last freeze, with its packs in dir; nil when there is none that holds.
+// recall returns the memory of the source's last freeze, with its packs in dir; nil when there is none that holds.
 func (l *Library) recall(req Request, dir string) *graft.Memory {
 	data, err := os.ReadFile(l.memoryPath(req))
 	hexPart, rest, found := strings.Cut(string(data), "\n")

@@ -59,7 +59,7 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	return out, err
 }
 
-// Statements gives what accepted keys say about an environment. What others say is passed over.
+// Statements returns what accepted keys say about an environment. What others say is passed over.
 func (l *Library) Statements(digest string) ([]Statement, error) {
 	if l.cfg.Keys == nil {
 		return nil, nil

@@ -93,7 +93,7 @@ func (c *cell) waits() bool {
 	return len(c.waiting) > 0
 }
 
-// takeAll gives the cells that are not answered, and forgets them.
+// takeAll returns the cells that are not answered, and forgets them.
 func (c *cell) takeAll() []asked {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *cell) recalls(header json.RawMessage) {
 	}
 }
 
-// running gives the header of the cell that runs, nil for none.
+// running returns the header of the cell that runs, nil for none.
 func (c *cell) running() json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *cell) running() json.RawMessage {
 	return c.header
 }
 
-// last gives the header of the cell that runs, or has run last, nil for none.
+// last returns the header of the cell that runs, or has run last, nil for none.
 func (c *cell) last() json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -177,7 +177,7 @@ func (c *client) close(code websocket.StatusCode, why string) {
 // cut ends the websocket without a word.
 func (c *client) cut() { _ = c.conn.Close() }
 
-// verdict gives the words with which the websocket is closed.
+// verdict returns the words with which the websocket is closed.
 func (c *client) verdict(service, ctx context.Context, err error) (websocket.StatusCode, string) {
 	var no refusal
 	switch now, gone := c.after(ctx); {
@@ -202,7 +202,7 @@ func (c *client) verdict(service, ctx context.Context, err error) (websocket.Sta
 // not under her cell: the kernel's agent knew which it was.
 const seenWithin = 5 * time.Second
 
-// after gives what has become of a kernel to which the way is lost.
+// after returns what has become of a kernel to which the way is lost.
 func (c *client) after(ctx context.Context) (spawner.Workload, error) {
 	wait, cancel := context.WithTimeout(ctx, seenWithin)
 	defer cancel()

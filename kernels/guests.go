@@ -38,7 +38,7 @@ type guests struct {
 	of map[person]*guest
 }
 
-// enter gives the guest that a caller is, until leave.
+// enter returns the guest that a caller is, until leave.
 func (g *guests) enter(c spawner.Caller) (who *guest, leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

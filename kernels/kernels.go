@@ -62,13 +62,13 @@ type Spec struct {
 // Config is what a gateway needs. All fields without a stated default are required.
 type Config struct {
 	Engine Engine
-	// Specs gives what a user may start; the first is the default.
+	// Specs returns what a user may start; the first is the default.
 	Specs func(c spawner.Caller) []Spec
 	// Identify says who is calling, by the request's header Authorization or by its connection.
 	Identify func(r *http.Request) (spawner.Caller, error)
 	// Tell notes for the site's log what a request of this context does, as soon as something of it is known. Nil: nobody wants it.
 	Tell func(ctx context.Context, d Deed)
-	// Agent gives the agent of a kernel, and Dial opens a stream to it for one client's messages, as package kernels/wire has them.
+	// Agent returns the agent of a kernel, and Dial opens a stream to it for one client's messages, as package kernels/wire has them.
 	Agent  func(id spawner.ID) Agent
 	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	Logger *slog.Logger
@@ -186,7 +186,7 @@ func (g *gateway) noted(r *http.Request, k spawner.Workload) spawner.Workload {
 	return k
 }
 
-// find gives a kernel of the caller's by the id that its clients know.
+// find returns a kernel of the caller's by the id that its clients know.
 func (g *gateway) find(r *http.Request, c spawner.Caller) (spawner.Workload, error) {
 	k, err := g.byID(c, chi.URLParam(r, "id"))
 	return g.noted(r, k), err

@@ -145,7 +145,7 @@ func (m *mortal) comes() *browser {
 	return b
 }
 
-// kept gives the names of the journal's files.
+// kept returns the names of the journal's files.
 func (m *mortal) kept() (names []string) {
 	m.Helper()
 	all, err := os.ReadDir(filepath.Join(m.dir, "journal"))

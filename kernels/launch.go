@@ -141,7 +141,7 @@ func launchOf(id string) string {
 	return "kernel-" + hex.EncodeToString(sum[:16])
 }
 
-// awaited gives the kernel that find finds or starts, for a request that waits until it is settled. Of a user's requests one is here at a time:
+// awaited returns the kernel that find finds or starts, for a request that waits until it is settled. Of a user's requests one is here at a time:
 // two do not start two kernels, and none finds one that is being given up.
 func (g *gateway) awaited(who *guest, find func() (k spawner.Workload, fresh bool, err error)) (spawner.Workload, error) {
 	who.naming.Lock()

@@ -110,7 +110,7 @@ func (c *client) hear(ctx context.Context) (form websocket.MessageType, data []b
 	}
 }
 
-// fitted gives bytes without room for more.
+// fitted returns bytes without room for more.
 func fitted(b []byte) []byte {
 	if cap(b)-len(b) < firstRead {
 		return b

@@ -33,7 +33,7 @@ const (
 //go:embed logo
 var drawings embed.FS
 
-// Logos gives one of the pictures in all its sizes; none of that name: nothing.
+// Logos returns one of the pictures in all its sizes; none of that name: nothing.
 func Logos(name string) (all []Logo) {
 	for _, file := range []string{"logo-svg.svg", "logo-32x32.png", "logo-64x64.png"} {
 		ext := path.Ext(file)
@@ -44,7 +44,7 @@ func Logos(name string) (all []Logo) {
 	return all
 }
 
-// LogoOf gives a picture of a file's ending: .svg or .png.
+// LogoOf returns a picture of a file's ending: .svg or .png.
 func LogoOf(key, ext string, data []byte) Logo {
 	return Logo{Key: key, File: key + ext, Type: mime.TypeByExtension(ext), Data: data}
 }

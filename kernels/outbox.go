@@ -82,7 +82,7 @@ func (o *outbox) route(way *stream) {
 	o.way, o.since, o.sent, o.taken = way, time.Now(), 0, 0
 }
 
-// next gives what is to be sent next by a way; false: nothing just now.
+// next returns what is to be sent next by a way; false: nothing just now.
 func (o *outbox) next(way *stream) ([]byte, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +129,7 @@ func (o *outbox) empty(ctx context.Context) bool {
 	return o.until(ctx, func() bool { return len(o.kept) == 0 })
 }
 
-// leave gives what is not taken, with what keeps it, and forgets both.
+// leave returns what is not taken, with what keeps it, and forgets both.
 func (o *outbox) leave() ([]said, *page) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *outbox) journaled() bool {
 	return o.page != nil && o.page.file != nil
 }
 
-// cell gives the first of them that has the kernel run something.
+// cell returns the first of them that has the kernel run something.
 func (o *outbox) cell() (wire.Message, bool) {
 	o.mu.Lock()
 	kept := slices.Clone(o.kept)
@@ -172,7 +172,7 @@ func (o *outbox) overdue(way *stream) bool {
 	return way != nil && way == o.way && o.sent > 0 && time.Since(o.since) > worryAfter && time.Since(o.kept[0].at) > worryAfter
 }
 
-// cell gives the message, if it has the kernel run something.
+// cell returns the message, if it has the kernel run something.
 func (s said) cell() (wire.Message, bool) {
 	m, err := wire.DecodeV1(s.v1)
 	return m, err == nil && m.Type() == "execute_request"

@@ -131,7 +131,7 @@ func (c *client) inherit(ctx context.Context, b before) {
 	c.outbox.inherit(left)
 }
 
-// recovered gives what the client had sent to a process that was killed before it knew that the kernel had taken that.
+// recovered returns what the client had sent to a process that was killed before it knew that the kernel had taken that.
 func (c *client) recovered(ctx context.Context) (left []said, forget func()) {
 	if c.repeats {
 		return nil, nothing

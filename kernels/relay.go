@@ -45,7 +45,7 @@ func (c *client) relay(ctx context.Context) error {
 	}
 }
 
-// outlast gives a context that ends a little later: what the client has said last is to be taken.
+// outlast returns a context that ends a little later: what the client has said last is to be taken.
 func (c *client) outlast(ctx context.Context) (late context.Context, end func()) {
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
 	over, done := make(chan struct{}), make(chan struct{})

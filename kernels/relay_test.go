@@ -58,7 +58,7 @@ func (b *browser) untilCode(want string) (words []string) {
 	}
 }
 
-// taken gives what the kernel was asked, in order.
+// taken returns what the kernel was asked, in order.
 func (a *agent) taken() (codes []string) {
 	for {
 		select {

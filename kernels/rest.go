@@ -29,7 +29,7 @@ func (g *gateway) list(w http.ResponseWriter, r *http.Request, c spawner.Caller)
 	return nil
 }
 
-// running gives the caller's kernels that have not ended.
+// running returns the caller's kernels that have not ended.
 func (g *gateway) running(c spawner.Caller) []spawner.Workload {
 	return slices.DeleteFunc(g.Engine.Kernels(c), over)
 }

@@ -138,7 +138,7 @@ func (g *gateway) openSession(w http.ResponseWriter, r *http.Request, c spawner.
 	return nil
 }
 
-// named gives the session of the path that a request names, with its kernel: one that is there already, or n with the kernel that is asked for.
+// named returns the session of the path that a request names, with its kernel: one that is there already, or n with the kernel that is asked for.
 func (g *gateway) named(r *http.Request, c spawner.Caller, n spawner.Notebook, q sessionRequest) (spawner.Workload, spawner.Notebook, bool, error) {
 	if k, there, ok := g.seen(c, func(o spawner.Notebook) bool { return o.Path == n.Path }); ok {
 		return g.noted(r, k), there, false, nil
@@ -160,7 +160,7 @@ func (g *gateway) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n s
 	return k, err
 }
 
-// kernelFor gives the kernel that a request asks for, by its id or by its kernelspec; a fresh one was just started.
+// kernelFor returns the kernel that a request asks for, by its id or by its kernelspec; a fresh one was just started.
 func (g *gateway) kernelFor(r *http.Request, c spawner.Caller, q sessionRequest) (k spawner.Workload, fresh bool, err error) {
 	if id := q.Kernel.ID; id != nil && *id != "" {
 		k, err = g.byID(c, *id)

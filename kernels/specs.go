@@ -41,7 +41,7 @@ func modelOf(root string, s Spec) specModel {
 	return m
 }
 
-// rootOf gives the path of the gateway itself, from one of a kernelspec.
+// rootOf returns the path of the gateway itself, from one of a kernelspec.
 func rootOf(path string) string { return path[:max(0, strings.LastIndex(path, "/api/kernelspecs"))] }
 
 func (g *gateway) specs(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {

@@ -21,7 +21,7 @@ type stream struct {
 	sending errand
 }
 
-// last gives the number of the last message that was written to the client; of no stream, none.
+// last returns the number of the last message that was written to the client; of no stream, none.
 func (s *stream) last() uint64 {
 	if s == nil {
 		return 0

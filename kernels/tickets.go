@@ -43,7 +43,7 @@ func (t *tickets) issue(id string, c spawner.Caller) {
 	t.of[id] = ticket{c, now.Add(ticketLife)}
 }
 
-// take gives who may come with an id, once.
+// take returns who may come with an id, once.
 func (t *tickets) take(id string) (spawner.Caller, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (g *gateway) byTicket(do func(w http.ResponseWriter, r *http.Request, c spa
 	}
 }
 
-// ticketOf gives whose the ticket of a request is that has nothing else. A connection may say who calls, and needs none.
+// ticketOf returns whose the ticket of a request is that has nothing else. A connection may say who calls, and needs none.
 func (g *gateway) ticketOf(r *http.Request) (spawner.Caller, bool) {
 	if g.NoTickets || r.Header.Get("Authorization") != "" || r.URL.Query().Has("token") {
 		return spawner.Caller{}, false

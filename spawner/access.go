@@ -9,7 +9,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// Get gives a workload that the caller may see.
+// Get returns a workload that the caller may see.
 func (m *Manager) Get(_ context.Context, c Caller, id ID) (Workload, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -29,7 +29,7 @@ func (m *Manager) entryLocked(c Caller, id ID) (*entry, error) {
 	return e, nil
 }
 
-// List gives the workloads that the caller may see, oldest first.
+// List returns the workloads that the caller may see, oldest first.
 func (m *Manager) List(_ context.Context, c Caller) ([]Workload, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -115,7 +115,7 @@ func (m *Manager) wishFor(find func() ID, c Caller, want Want) *ballot {
 	}}
 }
 
-// Await gives the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten
+// Await returns the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten
 // meanwhile is NotFound.
 func (m *Manager) Await(ctx context.Context, c Caller, id ID, done func(Workload) bool) (Workload, error) {
 	for {

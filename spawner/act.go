@@ -132,7 +132,7 @@ func (m *Manager) killUnseen(ctx context.Context, e entry) error {
 	return err
 }
 
-// grace gives how long a workload has between being told to end and being killed. A slice that is called back is to be back by its
+// grace returns how long a workload has between being told to end and being killed. A slice that is called back is to be back by its
 // deadline, however often the service was killed meanwhile.
 //
 // Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.

@@ -288,7 +288,7 @@ type ActiveSession struct {
 	Active time.Time
 }
 
-// LastActive gives the running sessions of a hub in which something went on or that somebody has opened.
+// LastActive returns the running sessions of a hub in which something went on or that somebody has opened.
 func (m *Manager) LastActive(hub string) []ActiveSession {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -108,7 +108,7 @@ func (m *Manager) findBase(ctx context.Context, e entry) error {
 	return err
 }
 
-// runsIn gives a workload as those on other hosts have it: with the environment that it runs in.
+// runsIn returns a workload as those on other hosts have it: with the environment that it runs in.
 func (w Workload) runsIn() Workload {
 	w.Spec.Environment = cmp.Or(w.From, w.Spec.Environment)
 	return w

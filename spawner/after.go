@@ -230,7 +230,7 @@ func (m *Manager) strike(ctx context.Context, e entry) error {
 	return nil
 }
 
-// peersLocked gives e and others that wait for something that e waits for and that is done.
+// peersLocked returns e and others that wait for something that e waits for and that is done.
 func (m *Manager) peersLocked(e *entry) []*entry {
 	peers, has := []*entry{e}, map[ID]bool{e.ID: true}
 	for _, target := range e.After {
@@ -364,7 +364,7 @@ func (m *Manager) checkAfter(c Caller, after []string) error {
 	return nil
 }
 
-// undone gives those of which something goes on.
+// undone returns those of which something goes on.
 func (m *Manager) undone(after []string) (left []string) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

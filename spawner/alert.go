@@ -35,7 +35,7 @@ type alerts struct {
 	list   []Alert
 }
 
-// of gives those of a launch, empty ones when it is another.
+// of returns those of a launch, empty ones when it is another.
 func (a *alerts) of(launch string) *alerts {
 	if a.launch != launch {
 		*a = alerts{launch: launch}
@@ -48,7 +48,7 @@ func (a *alerts) put(one Alert) {
 	a.list = append(slices.DeleteFunc(slices.Clone(a.list), func(o Alert) bool { return o.Cause == one.Cause }), one)
 }
 
-// Alerts gives what the owner of a session is to know of its limits, the newest last.
+// Alerts returns what the owner of a session is to know of its limits, the newest last.
 func (m *Manager) Alerts(w Workload) []Alert {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -87,7 +87,7 @@ func (m *Manager) Overrun(ctx context.Context, id ID, a Alert) {
 	m.tellAlert(ctx, id, a)
 }
 
-// overrun gives why a session is to end that has gone beyond a limit; nil: it has not.
+// overrun returns why a session is to end that has gone beyond a limit; nil: it has not.
 func (e *entry) overrun() *Alert {
 	if e.alerts.launch != e.Launch {
 		return nil

@@ -12,7 +12,7 @@ import (
 // submitted.
 const AnyBackend = "any"
 
-// choose gives the backend of a job that may go to any.
+// choose returns the backend of a job that may go to any.
 func (m *Manager) choose(ctx context.Context, c Caller, r JobRequest) (string, error) {
 	open := slices.DeleteFunc(m.jobBackends(), func(name string) bool { return m.cfg.Admits != nil && !m.cfg.Admits(name, r.Resources) })
 	for _, name := range open {

@@ -251,7 +251,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 	return m.end(ctx, e, m.ailment(e, out))
 }
 
-// collectUntil gives the time until which fetching is repeated, counted from the first try.
+// collectUntil returns the time until which fetching is repeated, counted from the first try.
 func (m *Manager) collectUntil(e entry) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -306,7 +306,7 @@ func (m *Manager) verdict(e entry, o Observation) Outcome {
 // mostWall bounds what an agent may say of how long its app has run.
 const mostWall = 10 * 365 * 24 * time.Hour
 
-// ranFor gives for how many seconds an app has run by its agent's word, whatever its clock says; 0: it does not tell.
+// ranFor returns for how many seconds an app has run by its agent's word, whatever its clock says; 0: it does not tell.
 func ranFor(s control.Status) float64 {
 	if d := s.Ended.Sub(s.Started); !s.Started.IsZero() && d > 0 && d < mostWall {
 		return d.Seconds()

@@ -159,7 +159,7 @@ func (m *Manager) writeBlob(ctx context.Context, o owner, digest string, r io.Re
 	return nil
 }
 
-// findBlobs gives where the files lie that a request names by their digests.
+// findBlobs returns where the files lie that a request names by their digests.
 func (m *Manager) findBlobs(c Caller, r JobRequest) (map[string]string, error) {
 	if len(r.Blobs) == 0 {
 		return r.links, nil

@@ -19,7 +19,7 @@ import (
 
 func digestOf(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
-// kept gives the names of all files below the directory beside the jobs'.
+// kept returns the names of all files below the directory beside the jobs'.
 func (s *service) kept() (all []string) {
 	dir := filepath.Join(filepath.Dir(s.config.Dir), "blobs")
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

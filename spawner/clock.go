@@ -51,7 +51,7 @@ func (k *timekeeper) look(wall time.Time, up time.Duration, before clockNote) bo
 	return k.doubt() == 0
 }
 
-// jumped gives by how much the clock, which says wall at the start, must have been set since the last look.
+// jumped returns by how much the clock, which says wall at the start, must have been set since the last look.
 func (n clockNote) jumped(wall time.Time) time.Duration {
 	away := wall.Sub(n.Seen)
 	switch {
@@ -62,7 +62,7 @@ func (n clockNote) jumped(wall time.Time) time.Duration {
 	}
 }
 
-// doubt gives for how much longer the clock has to go evenly.
+// doubt returns for how much longer the clock has to go evenly.
 func (k *timekeeper) doubt() time.Duration { return max(0, k.calm-(k.up-k.since)) }
 
 // noteClock saves what is known of the clock: at the start, when it has jumped, and from time to time.

@@ -141,7 +141,7 @@ func moreMemory(peak, limit int64) string {
 	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", memsize.Words(least), ask)
 }
 
-// signalOf gives the signal of an exit code as shells have it; 0: none.
+// signalOf returns the signal of an exit code as shells have it; 0: none.
 func signalOf(code int) int {
 	if n := code - 128; n > 0 && n <= int(syscall.SIGSYS) {
 		return n

@@ -44,7 +44,7 @@ func (d doubts) add(s gpu.Slice, by owner, now time.Time) (condemn bool) {
 	return false
 }
 
-// list gives the parts in doubt, as if they were held.
+// list returns the parts in doubt, as if they were held.
 func (d doubts) list(now time.Time) []gpu.Slice {
 	var all []gpu.Slice
 	for _, doubt := range d {
@@ -70,7 +70,7 @@ func (m *Manager) trustLocked(e *entry) {
 	}
 }
 
-// shunned gives the parts that a start is not to have again, as if they were held.
+// shunned returns the parts that a start is not to have again, as if they were held.
 func (w Workload) shunned() []gpu.Slice {
 	var all []gpu.Slice
 	for _, b := range w.Bad {

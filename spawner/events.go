@@ -55,7 +55,7 @@ func (j *journal) reopen() {
 	}
 }
 
-// latest gives the newest event; the zero one when there is none.
+// latest returns the newest event; the zero one when there is none.
 func (j *journal) latest() Event {
 	if len(j.events) == 0 {
 		return Event{}
@@ -63,7 +63,7 @@ func (j *journal) latest() Event {
 	return j.events[len(j.events)-1]
 }
 
-// after gives the events of launch behind seq. A number that has not come yet is of an earlier run of the service, whose clock was
+// after returns the events of launch behind seq. A number that has not come yet is of an earlier run of the service, whose clock was
 // ahead: then everything may be new.
 func (j *journal) after(seq int64, launch string) []Event {
 	if seq > j.last {
@@ -78,7 +78,7 @@ func (j *journal) after(seq int64, launch string) []Event {
 	return out
 }
 
-// Events gives what happens to one launch of a workload, the current one when launch is empty: from behind the number after on,
+// Events returns what happens to one launch of a workload, the current one when launch is empty: from behind the number after on,
 // as it happens. It ends behind a final event, when another launch has taken the place of this one, and with ctx.
 func (m *Manager) Events(ctx context.Context, c Caller, id ID, launch string, after int64) (iter.Seq[Event], error) {
 	w, err := m.Get(ctx, c, id)
@@ -109,7 +109,7 @@ func (m *Manager) Events(ctx context.Context, c Caller, id ID, launch string, af
 	}, nil
 }
 
-// eventsAfter gives the events and a channel that closes at the next change; nil when there will be no more of this launch.
+// eventsAfter returns the events and a channel that closes at the next change; nil when there will be no more of this launch.
 func (m *Manager) eventsAfter(id ID, launch string, after int64) ([]Event, <-chan struct{}) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

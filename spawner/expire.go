@@ -97,7 +97,7 @@ func (m *Manager) expireJobs(ctx context.Context, now time.Time) {
 	}
 }
 
-// overdue gives some of the jobs that are to be removed.
+// overdue returns some of the jobs that are to be removed.
 func (m *Manager) overdue(now time.Time) (ids []ID) {
 	if m.cfg.KeepJobs == 0 {
 		return nil
@@ -117,7 +117,7 @@ func (m *Manager) isOverdue(e *entry, now time.Time) bool {
 	return !at.IsZero() && now.After(at) && e.Want != WantGone
 }
 
-// Expires gives when a job is removed with its files; zero: it has not ended, or never. A point of a scan stays as long as the last of them.
+// Expires returns when a job is removed with its files; zero: it has not ended, or never. A point of a scan stays as long as the last of them.
 func (m *Manager) Expires(w Workload) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

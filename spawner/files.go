@@ -78,7 +78,7 @@ const (
 	freePart  = 50 // or one part in so many of the disk, if that is less
 )
 
-// roomIn gives how many bytes of output a directory's disk may take.
+// roomIn returns how many bytes of output a directory's disk may take.
 func roomIn(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -260,7 +260,7 @@ func (f *follower) anew() bool {
 // Close closes the log.
 func (f *follower) Close() error { return f.f.Close() }
 
-// Tail gives the last lines of a workload's output.
+// Tail returns the last lines of a workload's output.
 func (m *Manager) Tail(ctx context.Context, c Caller, id ID, lines int) (string, error) {
 	w, err := m.Get(ctx, c, id)
 	if err != nil {
@@ -279,7 +279,7 @@ func (m *Manager) tail(ctx context.Context, w Workload, lines int) (string, erro
 	return lastLines(b, lines), err
 }
 
-// tailFrom gives the offset where the last tailBytes of a workload's output begin.
+// tailFrom returns the offset where the last tailBytes of a workload's output begin.
 func (m *Manager) tailFrom(w Workload) int64 {
 	if w.Kind == Job {
 		info, err := os.Stat(m.logFile(w.ID))
@@ -292,7 +292,7 @@ func (m *Manager) tailFrom(w Workload) int64 {
 	return max(0, e.status.LogSize-tailBytes)
 }
 
-// lastLines gives the last n lines of b, as valid UTF-8.
+// lastLines returns the last n lines of b, as valid UTF-8.
 func lastLines(b []byte, n int) string {
 	b = bytes.TrimRight(b, "\n")
 	for i := len(b) - 1; i >= 0; i-- {

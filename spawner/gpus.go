@@ -39,7 +39,7 @@ type GPUs interface {
 
 // Grouper is a Backend that knows the control group of what it runs.
 type Grouper interface {
-	// Cgroup gives the path, below the hierarchy's mount point, of the group that holds all processes of a running workload.
+	// Cgroup returns the path, below the hierarchy's mount point, of the group that holds all processes of a running workload.
 	Cgroup(ctx context.Context, id ID) (string, error)
 }
 

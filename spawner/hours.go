@@ -40,7 +40,7 @@ func (h *hours) add(o owner, now time.Time, amount float64) {
 	h.sum[o] += amount
 }
 
-// since gives for how long until now something is to be counted that is held since a time.
+// since returns for how long until now something is to be counted that is held since a time.
 func (h *hours) since(held, now time.Time) time.Duration {
 	if h.at.After(held) {
 		held = h.at
@@ -82,7 +82,7 @@ func (h *hours) within(o owner, window time.Duration, now time.Time) float64 {
 	return sum
 }
 
-// below gives when o will have had less than most within a window, if she has no more.
+// below returns when o will have had less than most within a window, if she has no more.
 func (h *hours) below(o owner, window time.Duration, most float64, now time.Time) time.Time {
 	left := h.within(o, window, now)
 	for _, hour := range slices.Sorted(maps.Keys(h.of[o])) {
@@ -144,7 +144,7 @@ func (m *Manager) whySpentLocked(o owner) string {
 		formatHours(m.hours.sum[o]), formatHours(a.GPUHours), formatWindow(a.Window), m.hours.below(o, a.Window, a.GPUHours, now).UTC().Format("Jan 2, 15:04 UTC"))
 }
 
-// formatHours gives a number of hours as people read it: "0.25", "12.5", "300".
+// formatHours returns a number of hours as people read it: "0.25", "12.5", "300".
 func formatHours(h float64) string {
 	if h >= 100 {
 		return fmt.Sprintf("%.0f", h)
@@ -152,7 +152,7 @@ func formatHours(h float64) string {
 	return fmt.Sprintf("%.3g", h)
 }
 
-// formatWindow gives a time as people say it: "7 days", "12h0m0s".
+// formatWindow returns a time as people say it: "7 days", "12h0m0s".
 func formatWindow(d time.Duration) string {
 	if day := 24 * time.Hour; d >= 2*day && d%day == 0 {
 		return fmt.Sprintf("%d days", d/day)

@@ -87,7 +87,7 @@ type line struct {
 	jobs    bool     // its jobs, of a backend that has sessions beside them in another line
 }
 
-// line gives the line in which w stands when it waits.
+// line returns the line in which w stands when it waits.
 func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode, w.Kind == Job} }
 
 // gpuHere is what w asks of the GPUs that the service leases. Those of a Remote are the batch system's.
@@ -121,7 +121,7 @@ type stay struct {
 	ended  time.Time // the latest end of one there is, or was
 }
 
-// with gives s with n times w more.
+// with returns s with n times w more.
 func (s stay) with(w *Workload, n int) stay {
 	if w.Phase.Active() {
 		s.active += n
@@ -233,7 +233,7 @@ func (x *index) drop(w Workload) {
 	}
 }
 
-// point gives the index of w among the points of its scan.
+// point returns the index of w among the points of its scan.
 func (x *index) point(w Workload) (int, bool) {
 	return slices.BinarySearchFunc(x.scans[w.Scan], w.Point, func(e *entry, n int) int { return cmp.Compare(e.Point, n) })
 }
@@ -244,7 +244,7 @@ func (x *index) age(w Workload) int {
 	return at
 }
 
-// oldest gives the turn of the first that waits in a backend's lines of jobs.
+// oldest returns the turn of the first that waits in a backend's lines of jobs.
 func (x *index) oldest(backend string) int64 {
 	first := int64(math.MaxInt64)
 	for l, r := range x.lines {
@@ -260,7 +260,7 @@ func (w Workload) waits() bool {
 	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests && len(w.After) == 0
 }
 
-// head gives who is next in a line; empty when nobody is.
+// head returns who is next in a line; empty when nobody is.
 func (x *index) head(l line) ID {
 	if line := x.lines[l]; len(line) > 0 {
 		return line[0].id

@@ -21,7 +21,7 @@ func (m *Manager) bundles() string {
 
 func (m *Manager) bundle(b ID) string { return filepath.Join(m.bundles(), string(b)) }
 
-// inputs gives where the input files of a job lie. Records of before have them in their own directories.
+// inputs returns where the input files of a job lie. Records of before have them in their own directories.
 func (m *Manager) inputs(w Workload) string {
 	if w.Bundle == "" {
 		return filepath.Join(m.dir(w.ID), "inputs")
@@ -155,7 +155,7 @@ func (m *Manager) weighBundle(b ID, o owner) {
 	}
 }
 
-// bundleOwners gives all bundles that jobs have, and whose they are.
+// bundleOwners returns all bundles that jobs have, and whose they are.
 func (m *Manager) bundleOwners() map[ID]owner {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -168,7 +168,7 @@ func (m *Manager) bundleOwners() map[ID]owner {
 	return all
 }
 
-// keptLocked gives what some jobs keep. Of input files that others have too they bear their part.
+// keptLocked returns what some jobs keep. Of input files that others have too they bear their part.
 func (m *Manager) keptLocked(jobs []ID) goods {
 	g, having := m.stock.goods(jobs), map[ID]int{}
 	for _, id := range jobs {

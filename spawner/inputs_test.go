@@ -14,7 +14,7 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// bundles gives the names of the directories of input files, each with what is in it.
+// bundles returns the names of the directories of input files, each with what is in it.
 func (s *service) bundles() map[string][]string {
 	dir, all := filepath.Join(filepath.Dir(s.config.Dir), "inputs"), map[string][]string{}
 	entries, _ := os.ReadDir(dir)

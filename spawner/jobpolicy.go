@@ -32,7 +32,7 @@ type JobMost struct {
 	Memory int64 // bytes
 }
 
-// On gives what users may ask for in a job on a backend; empty is the one of jobs that name none. Of AnyBackend it is the most of all, and
+// On returns what users may ask for in a job on a backend; empty is the one of jobs that name none. Of AnyBackend it is the most of all, and
 // Admits says of which.
 func (p JobPolicy) On(backend string) JobPolicy {
 	if backend == AnyBackend {

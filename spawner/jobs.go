@@ -112,7 +112,7 @@ func (m *Manager) jobOf(c Caller, r JobRequest, digest string) Workload {
 	return w
 }
 
-// jobBackends gives the backends that jobs may name.
+// jobBackends returns the backends that jobs may name.
 func (m *Manager) jobBackends() []string {
 	var names []string
 	for name := range m.backends {

@@ -93,7 +93,7 @@ func (c Caller) MayHaveKernels() error {
 	return nil
 }
 
-// Kernels gives the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is among them for a while.
+// Kernels returns the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is among them for a while.
 func (m *Manager) Kernels(c Caller) []Workload {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

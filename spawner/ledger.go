@@ -56,7 +56,7 @@ func (l ledger) enter(w Workload) {
 	}
 }
 
-// counts gives the capacities of which workloads of a backend take.
+// counts returns the capacities of which workloads of a backend take.
 func (l ledger) counts(backend string) []string {
 	if l.afar[backend] {
 		return []string{backend}
@@ -89,12 +89,12 @@ func (l ledger) strike(w Workload) {
 	}
 }
 
-// with gives c with n times r added.
+// with returns c with n times r added.
 func (c Capacity) with(r Resources, n int) Capacity {
 	return Capacity{CPUs: c.CPUs + float64(n)*r.CPUs, Memory: c.Memory + int64(n)*r.Memory, Count: c.Count + n}
 }
 
-// plus gives the ledger as it would be if some held n times more than they do: it is for looking alone.
+// plus returns the ledger as it would be if some held n times more than they do: it is for looking alone.
 func (l ledger) plus(n int, some []Workload) ledger {
 	if len(some) == 0 {
 		return l
@@ -145,7 +145,7 @@ func (l ledger) room(backend string, r Resources) (most, free int) {
 	return most, free
 }
 
-// least gives the smaller of two numbers, of which -1 is no limit.
+// least returns the smaller of two numbers, of which -1 is no limit.
 func least(a, b int) int {
 	if a < 0 || b < 0 {
 		return max(a, b)

@@ -72,7 +72,7 @@ func (a *audited) Put(ctx context.Context, bucket, key string, value any) error 
 	return nil
 }
 
-// recordOf gives the record that is put into the store.
+// recordOf returns the record that is put into the store.
 func recordOf(value any) spawner.Workload {
 	if w, is := value.(*spawner.Workload); is {
 		return *w

@@ -107,7 +107,7 @@ type pulse struct {
 	stop   time.Time      // the time of that stop
 }
 
-// activeAt gives when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.
+// activeAt returns when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.
 func (p pulse) activeAt(a control.Activity, l Life, now time.Time) time.Time {
 	if a.Asked && (a.Busy > 0 || l.Connected && !a.Left) {
 		return now

@@ -47,7 +47,7 @@ type Agent interface {
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	Activity(ctx context.Context) (control.Activity, error)
 	Notify(ctx context.Context, text string) error
-	// Changes gives what a session on another host has changed until now.
+	// Changes returns what a session on another host has changed until now.
 	Changes(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 	// End ends the app, and the agent after it. It returns when the app has ended.
 	End(ctx context.Context) error
@@ -68,13 +68,13 @@ type Agents interface {
 	Expect(id ID) error
 	// Close ends the link and removes the socket.
 	Close(id ID)
-	// Agent gives the agent of id. Its methods fail while the link is down.
+	// Agent returns the agent of id. Its methods fail while the link is down.
 	Agent(id ID) Agent
 }
 
 // Storage shows workloads of this host their users' storage as directories.
 type Storage interface {
-	// Open gives the directory that a workload is to see as /storage, and mounts into it what its user has. The start of a session does not
+	// Open returns the directory that a workload is to see as /storage, and mounts into it what its user has. The start of a session does not
 	// wait for that, that of a job for a while: nobody is there to try again. What is amiss it tells. Opening twice is harmless.
 	Open(w Workload, tell func(message string)) (dir string, err error)
 	// Close unmounts what a workload had that was seen gone. Closing twice is harmless.
@@ -101,7 +101,7 @@ type Config struct {
 	Backends []Backend
 	Agents   Agents
 	Sealer   Sealer
-	// Account gives the account of a hub's user, making it at the first time.
+	// Account returns the account of a hub's user, making it at the first time.
 	Account func(ctx context.Context, hub string, user User) (Account, error)
 	// Catalogue is what the site offers: by it StartSession knows which profiles are not everybody's.
 	Catalogue Catalogue
@@ -111,19 +111,19 @@ type Config struct {
 	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its digest. Nil: there
 	// are none.
 	Environment func(ctx context.Context, hub string, user User, ref string) (digest string, err error)
-	// Image gives the image file of an environment for a job that was accepted with it, once its bytes are known to be what the
+	// Image returns the image file of an environment for a job that was accepted with it, once its bytes are known to be what the
 	// digest says.
 	Image func(ctx context.Context, digest string) (path string, err error)
-	// Thaw gives what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
+	// Thaw returns what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
 	Thaw func(ctx context.Context, digest string) (Thaw, error)
-	// Stacks gives the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It does not wait. Nil: there are none.
+	// Stacks returns the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It does not wait. Nil: there are none.
 	Stacks func(w Workload) []control.Stack
 	// Gateway says that there are kernels on slices, which sessions are to offer beside their own.
 	Gateway bool
-	// Uplink gives what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
+	// Uplink returns what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
 	// Launch. Required where a backend is a Remote.
 	Uplink func(ctx context.Context, w Workload) (*control.Uplink, error)
-	// Base gives the environment of an image without changes, for a session of a Remote that was asked for by an image alone. It may
+	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an image alone. It may
 	// take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
 	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
 	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/pack streams it. Repeating it
@@ -172,7 +172,7 @@ type Config struct {
 	Allowance func(hub string, user User) (Allowance, bool)
 	Limits    Limits
 	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
-	// Room gives how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
+	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
 	Room     func(dir string) (int64, error)
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
 	Workers  int           // workloads worked on at once. Zero: 64
@@ -502,7 +502,7 @@ func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry))
 	return m.saveLocked(ctx, []change{e.change(edit)})
 }
 
-// change gives a change of e that is decided.
+// change returns a change of e that is decided.
 func (e *entry) change(edit func(*entry)) change {
 	next := *e
 	edit(&next)

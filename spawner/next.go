@@ -248,7 +248,7 @@ func begin(s situation) Action {
 	}
 }
 
-// ifArmed gives a up where the app could never be given what it needs.
+// ifArmed returns a up where the app could never be given what it needs.
 func ifArmed(s situation, a Action) Action {
 	if !s.armed {
 		return Fail

@@ -68,7 +68,7 @@ func (m *Manager) bindLocked(ctx context.Context, c Caller, id ID, n Notebook) (
 	return e.Workload, err
 }
 
-// withNotebook gives a copy of a kernel's notebooks with one more, or with what is known of it now.
+// withNotebook returns a copy of a kernel's notebooks with one more, or with what is known of it now.
 func withNotebook(list []Notebook, n Notebook) ([]Notebook, error) {
 	list = slices.Clone(list)
 	if i := slices.IndexFunc(list, func(o Notebook) bool { return o.ID == n.ID }); i >= 0 {

@@ -38,7 +38,7 @@ func checkOut(out []string) error {
 	return nil
 }
 
-// wanted gives those of a job's files that come back, and the patterns that none of them matches.
+// wanted returns those of a job's files that come back, and the patterns that none of them matches.
 func wanted(out []string, files []control.File) (come []control.File, missing []string) {
 	if len(out) == 0 {
 		return files, nil

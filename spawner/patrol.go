@@ -44,7 +44,7 @@ func (m *Manager) survey(ctx context.Context) map[string]map[ID]Existence {
 	return found
 }
 
-// toLookAt gives the workloads that a closer look may change: at the first time all of them; then those on their way, and those
+// toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way, and those
 // that the survey does not show as their phase has them.
 func (m *Manager) toLookAt(found map[string]map[ID]Existence) []ID {
 	m.mu.RLock()

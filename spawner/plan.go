@@ -67,7 +67,7 @@ func (m *Manager) Plan(ctx context.Context, c Caller, r JobRequest) (Plan, error
 // mostTypical is how many of the jobs that ended last are looked at for how long they run.
 const mostTypical = 50
 
-// typicalLocked gives how long the jobs of the owner and the name of w have run that were done last, in the middle; negative: there are
+// typicalLocked returns how long the jobs of the owner and the name of w have run that were done last, in the middle; negative: there are
 // none.
 func (m *Manager) typicalLocked(w Workload) time.Duration {
 	var last []*entry // the latest first
@@ -89,12 +89,12 @@ func (m *Manager) typicalLocked(w Workload) time.Duration {
 	return took[len(took)/2]
 }
 
-// ran gives how long a job that has ended was running.
+// ran returns how long a job that has ended was running.
 func (e *entry) ran() time.Duration {
 	return cmp.Or(time.Duration(e.Outcome.Wall*float64(time.Second)), max(e.Outcome.At.Sub(e.Up), 0))
 }
 
-// useLocked gives what a user's jobs keep and have used.
+// useLocked returns what a user's jobs keep and have used.
 func (m *Manager) useLocked(o owner) Use {
 	a := m.allowances[o]
 	return Use{
@@ -106,7 +106,7 @@ func (m *Manager) useLocked(o owner) Use {
 // mostKept is of how many jobs and scans Usage tells.
 const mostKept = 200
 
-// Usage gives what the caller's jobs keep, and what she has used.
+// Usage returns what the caller's jobs keep, and what she has used.
 func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
 	if c.User == "" {
 		return Usage{}, errs.New(errs.Forbidden, "only users have jobs")
@@ -126,7 +126,7 @@ func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
 	return u, nil
 }
 
-// keepersLocked gives a user's jobs, those of a scan together.
+// keepersLocked returns a user's jobs, those of a scan together.
 func (m *Manager) keepersLocked(o owner) map[string][]ID {
 	all := map[string][]ID{}
 	for id, e := range m.index.owned[o] {
@@ -138,7 +138,7 @@ func (m *Manager) keepersLocked(o owner) map[string][]ID {
 	return all
 }
 
-// expireLocked gives when the last of some jobs is removed; zero: one goes on, or never is.
+// expireLocked returns when the last of some jobs is removed; zero: one goes on, or never is.
 func (m *Manager) expireLocked(jobs []ID) (last time.Time) {
 	for _, id := range jobs {
 		at := m.expiresLocked(&m.work[id].Workload)

@@ -209,7 +209,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 	return poolKey{}, SessionRequest{}, false
 }
 
-// replaces gives which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet. Of her own the last word counts at once.
+// replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet. Of her own the last word counts at once.
 func (p *pool) replaces(all []*entry, of owner, now time.Time) *entry {
 	for _, e := range all {
 		if e.Created.Before(p.used) && (e.owner() == of || now.Sub(e.Created) >= standbyTurn) {
@@ -264,7 +264,7 @@ func (m *Manager) enterStandby(ctx context.Context, key poolKey, r SessionReques
 	return m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice = Leased, g.slice })
 }
 
-// vacantLocked gives a new standby and what it may have now; the error says why there is nothing for it.
+// vacantLocked returns a new standby and what it may have now; the error says why there is nothing for it.
 func (m *Manager) vacantLocked(key poolKey, r SessionRequest) (*entry, grant, error) {
 	if m.pools.of[key] == nil {
 		return nil, grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
@@ -281,7 +281,7 @@ func (m *Manager) vacantLocked(key poolKey, r SessionRequest) (*entry, grant, er
 	return e, g, nil
 }
 
-// awaitedByLocked gives who is next in a line of this host and could do with what e would hold; nil: nobody. Who waits for something else alone is
+// awaitedByLocked returns who is next in a line of this host and could do with what e would hold; nil: nobody. Who waits for something else alone is
 // kept from nothing.
 func (m *Manager) awaitedByLocked(e *entry, g grant) *entry {
 	after := m.ledger.plus(1, []Workload{e.Workload})

@@ -122,7 +122,7 @@ func (p Profile) check(field string, images map[string]bool) error {
 	return errors.Join(all...)
 }
 
-// Default gives the profile of a user who names none: the site's default, or the first where that is surely not open to her; false when
+// Default returns the profile of a user who names none: the site's default, or the first where that is surely not open to her; false when
 // there is none, and when it is not known just now which it is.
 func (c Catalogue) Default() (Profile, bool) {
 	if len(c.Profiles) == 0 || c.doubt != nil {
@@ -131,12 +131,12 @@ func (c Catalogue) Default() (Profile, bool) {
 	return c.Profiles[standard(c.Profiles)], true
 }
 
-// standard gives the place of the site's default among profiles, or of the first where it is none of them.
+// standard returns the place of the site's default among profiles, or of the first where it is none of them.
 func standard(profiles []Profile) int {
 	return max(0, slices.IndexFunc(profiles, func(p Profile) bool { return p.Default }))
 }
 
-// Backend gives where the sessions of a profile run; empty: at Config.Sessions.
+// Backend returns where the sessions of a profile run; empty: at Config.Sessions.
 func (c Catalogue) Backend(profile string) string {
 	i := slices.IndexFunc(c.Profiles, func(p Profile) bool { return p.Name == profile })
 	if i < 0 {
@@ -154,10 +154,10 @@ func (c Catalogue) Image(name string) (ImageChoice, bool) {
 	return c.Images[i], true
 }
 
-// MostCPUs gives the most CPUs that a user may ask for.
+// MostCPUs returns the most CPUs that a user may ask for.
 func (p Profile) MostCPUs() float64 { return max(p.CPUs, p.MaxCPUs) }
 
-// MostMemory gives the most memory that a user may ask for.
+// MostMemory returns the most memory that a user may ask for.
 func (p Profile) MostMemory() int64 { return max(p.Memory, p.MaxMemory) }
 
 // optionNames are the words that a user's options may hold.
@@ -201,7 +201,7 @@ func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 	return p.Kind, spec, nil
 }
 
-// Again gives the options with which a session starts as it was. What the site does not offer any more is then refused by name.
+// Again returns the options with which a session starts as it was. What the site does not offer any more is then refused by name.
 func (c Catalogue) Again(s Spec) map[string]any {
 	options := map[string]any{"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": memsize.Format(s.Resources.Memory)}
 	if s.Environment != "" {
@@ -231,7 +231,7 @@ func (c Catalogue) profile(option any) (Profile, error) {
 	return Profile{}, errs.Bad("profile", shorten(name), "one of "+strings.Join(c.Names(), ", "))
 }
 
-// unnamed gives the profile of who names none.
+// unnamed returns the profile of who names none.
 func (c Catalogue) unnamed() (Profile, error) {
 	p, ok := c.Default()
 	switch {

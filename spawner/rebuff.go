@@ -121,7 +121,7 @@ func (m *Manager) takenLocked(e *entry) {
 	}
 }
 
-// brief gives the words of the error of a kind that err is, without what it came from.
+// brief returns the words of the error of a kind that err is, without what it came from.
 func brief(err error) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	switch {

@@ -98,7 +98,7 @@ func (m *Manager) unseen(e entry) bool {
 	return e.Remote && e.Phase == Stopping && given && min(m.inPhase(e), time.Since(e.blindly)) >= unseenPatience
 }
 
-// phaseBegan gives the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's
+// phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's
 // Start takes what it takes.
 func (m *Manager) phaseBegan(e entry) time.Time {
 	switch {
@@ -113,7 +113,7 @@ func (m *Manager) phaseBegan(e entry) time.Time {
 	}
 }
 
-// phaseOwn gives when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that was set back.
+// phaseOwn returns when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that was set back.
 func (m *Manager) phaseOwn(e entry) time.Time {
 	if e.Since.After(time.Now()) {
 		return m.born
@@ -121,7 +121,7 @@ func (m *Manager) phaseOwn(e entry) time.Time {
 	return e.Since
 }
 
-// inPhase gives for how long this run of the service has seen to a workload's phase.
+// inPhase returns for how long this run of the service has seen to a workload's phase.
 func (m *Manager) inPhase(e entry) time.Duration { return time.Since(latest(m.phaseOwn(e), m.born)) }
 
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again
@@ -151,7 +151,7 @@ func (m *Manager) admitAgent(e entry, account Account) error {
 // socket is where the service listens for the agent of a workload.
 func (m *Manager) socket(id ID) string { return filepath.Join(m.dir(id), "link", linkSocket) }
 
-// appOf gives the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
+// appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
 func appOf(e entry) control.State {
 	if e.status.State != control.Idle && e.status.Launch != e.Run() {
 		return ""
@@ -159,7 +159,7 @@ func appOf(e entry) control.State {
 	return e.status.State
 }
 
-// limit gives how long the phase may last; false when for ever. On another host none counts before something runs there, and a job needs
+// limit returns how long the phase may last; false when for ever. On another host none counts before something runs there, and a job needs
 // none but for the way back of what it has left.
 func (m *Manager) limit(e entry) (time.Duration, bool) {
 	switch {

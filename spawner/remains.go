@@ -25,7 +25,7 @@ func (r remains) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, er
 	return r.Remains.Log(ctx, from)
 }
 
-// source gives where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
+// source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
 func (m *Manager) source(ctx context.Context, e entry, o Observation) (source, control.Status, error) {
 	if !cameBack(e, o) {
 		return m.cfg.Agents.Agent(e.ID), e.status, nil
@@ -50,7 +50,7 @@ func (m *Manager) remainsOf(ctx context.Context, e entry) (Remains, error) {
 	return backend.Remains(ctx, e.ID)
 }
 
-// tailOf gives the last lines of what an app has printed.
+// tailOf returns the last lines of what an app has printed.
 func (m *Manager) tailOf(ctx context.Context, e entry, from source) (string, error) {
 	if e.Kind == Job {
 		return m.tail(ctx, e.Workload, tailLines) // of the copy here
@@ -172,7 +172,7 @@ type attempts struct{ since, next time.Time }
 // mostPause is the longest pause between two of them. Each is as long as all before took together.
 const mostPause = time.Minute
 
-// dueToKeep gives since when it is tried to keep what came back of a workload, and reports whether it is to be tried now; otherwise it
+// dueToKeep returns since when it is tried to keep what came back of a workload, and reports whether it is to be tried now; otherwise it
 // sees to the next time.
 func (m *Manager) dueToKeep(id ID) (since time.Time, due bool) {
 	m.mu.Lock()

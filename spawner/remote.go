@@ -22,7 +22,7 @@ type Remote interface {
 	// Withdraw takes back a workload that has never begun to run there: what is left of it afterwards is nothing, or never runs. Who has
 	// begun, also if it is over, is left as it is, and the error is of kind errs.Conflict. Withdrawing what is not there is success.
 	Withdraw(ctx context.Context, id ID) error
-	// Remains gives what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
+	// Remains returns what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
 	Remains(ctx context.Context, id ID) (Remains, error)
 }
 
@@ -39,7 +39,7 @@ type Remains interface {
 	Status() control.Status // the agent's last word
 	Log(ctx context.Context, from int64) (io.ReadCloser, error)
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// Changes gives what a session has changed over its environment, as package images/pack streams it. errs.NotFound: nothing came back;
+	// Changes returns what a session has changed over its environment, as package images/pack streams it. errs.NotFound: nothing came back;
 	// errs.Invalid: not all of it, and the rest never will.
 	Changes(ctx context.Context) (io.ReadCloser, error)
 }

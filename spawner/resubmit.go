@@ -66,7 +66,7 @@ func (m *Manager) Resubmit(ctx context.Context, c Caller, ids []ID, r Resubmissi
 	return m.submit(ctx, c, jobs, req)
 }
 
-// origins gives the jobs that are to be submitted anew.
+// origins returns the jobs that are to be submitted anew.
 func (m *Manager) origins(ctx context.Context, c Caller, ids []ID) ([]Workload, error) {
 	if n := len(ids); n == 0 || n > MostPoints {
 		return nil, errs.Bad("jobs", n, "one job, or points of one scan")
@@ -89,7 +89,7 @@ func (m *Manager) origins(ctx context.Context, c Caller, ids []ID) ([]Workload, 
 	return olds, m.keepsInputs(olds[0])
 }
 
-// requestOf gives the request for a job as w is, but for what r changes.
+// requestOf returns the request for a job as w is, but for what r changes.
 func (m *Manager) requestOf(w Workload, r Resubmission) JobRequest {
 	req := JobRequest{
 		Name: *cmp.Or(r.Name, &w.Name), Environment: cmp.Or(r.Environment, w.Spec.Environment), Argv: w.Spec.Argv, Env: w.Spec.Env,

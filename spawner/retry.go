@@ -74,7 +74,7 @@ func (o *Outcome) giveUp(w Workload) {
 // mostRest is how long a job waits at most before it is tried again by itself.
 const mostRest = 5 * time.Minute
 
-// pauseBefore gives how long a job rests of which so many tries have ended.
+// pauseBefore returns how long a job rests of which so many tries have ended.
 func (m *Manager) pauseBefore(tries int) time.Duration {
 	pause := m.cfg.Pause
 	for ; tries > 1 && pause < mostRest; tries-- {
@@ -130,7 +130,7 @@ func (e *entry) nextTry() {
 	e.parting, e.hindrance, e.keeping, e.pulse = "", "", attempts{}, pulse{}
 }
 
-// pastTries gives how the tries of a job have ended, this one last.
+// pastTries returns how the tries of a job have ended, this one last.
 func (w Workload) pastTries() []Outcome {
 	past := slices.Clone(w.Attempts)
 	if w.Outcome != nil {
@@ -254,7 +254,7 @@ func (r Retry) of() string {
 	return strings.Join(words, " or ")
 }
 
-// on gives w with what r changes of it.
+// on returns w with what r changes of it.
 func (r Retry) on(w Workload) Workload {
 	if r.Resources != nil {
 		w.Spec.Resources = *r.Resources
@@ -299,7 +299,7 @@ func (m *Manager) retrial(c Caller, id ID, r Retry) *ballot {
 	}}
 }
 
-// Progress gives what a job's payload has last said of how far it is; nil: nothing.
+// Progress returns what a job's payload has last said of how far it is; nil: nothing.
 func (m *Manager) Progress(id ID) *control.Progress {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -204,7 +204,7 @@ func TestStepsAreRecalled(t *testing.T) {
 	})(t)
 }
 
-// steps gives what is known to have happened to a workload, without waiting for more.
+// steps returns what is known to have happened to a workload, without waiting for more.
 func (s *service) steps(id spawner.ID) []spawner.Event {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())

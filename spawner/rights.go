@@ -16,7 +16,7 @@ type closed struct {
 	unsure error // why it is not known whether it is open to her; nil: it surely is not
 }
 
-// Offers gives what a hub's user may choose from. It is what every list is made of, and what StartSession goes by: no door offers more, and
+// Offers returns what a hub's user may choose from. It is what every list is made of, and what StartSession goes by: no door offers more, and
 // none lets in more.
 func (m *Manager) Offers(hub string, user User) Catalogue {
 	return m.cfg.Catalogue.Only(func(p Profile) (bool, error) {
@@ -30,7 +30,7 @@ func (m *Manager) Offers(hub string, user User) Catalogue {
 	})
 }
 
-// Only gives a site's catalogue without the profiles that are not open, and those of which open does not know it. It remembers these, for
+// Only returns a site's catalogue without the profiles that are not open, and those of which open does not know it. It remembers these, for
 // who asks for one of them is to know why not, and for unknown is not no: none stands for one that may be hers.
 func (c Catalogue) Only(open func(Profile) (bool, error)) Catalogue {
 	var hers, perhaps []Profile

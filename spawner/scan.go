@@ -102,7 +102,7 @@ func checkScan(r JobRequest, points []Point, remote bool) error {
 	}
 }
 
-// sizeOf gives how many bytes a command and variables are, with the one that ends each: a million empty words are not nothing.
+// sizeOf returns how many bytes a command and variables are, with the one that ends each: a million empty words are not nothing.
 func sizeOf(argv []string, env map[string]string) int {
 	bytes := 0
 	for _, a := range argv {
@@ -114,7 +114,7 @@ func sizeOf(argv []string, env map[string]string) int {
 	return bytes
 }
 
-// at gives the request for one point.
+// at returns the request for one point.
 func (r JobRequest) at(p Point) JobRequest {
 	env := maps.Clone(r.Env)
 	if env == nil {
@@ -146,7 +146,7 @@ func (m *Manager) scanOf(c Caller, r JobRequest, digest string, points []Point) 
 	return jobs
 }
 
-// scanIn gives the points of a scan in order.
+// scanIn returns the points of a scan in order.
 func scanIn(jobs map[ID]*entry, scan string) []Workload {
 	var points []Workload
 	for _, e := range jobs {

@@ -60,7 +60,7 @@ func (m *Manager) StartSession(ctx context.Context, c Caller, r SessionRequest) 
 	}
 }
 
-// examined gives a request with its backend and the digest of its environment, once nothing is known that stands against it: what is wrong is
+// examined returns a request with its backend and the digest of its environment, once nothing is known that stands against it: what is wrong is
 // said where the start is asked for.
 func (m *Manager) examined(ctx context.Context, hub string, r SessionRequest) (SessionRequest, error) {
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
@@ -78,7 +78,7 @@ func (m *Manager) examined(ctx context.Context, hub string, r SessionRequest) (S
 	return r, m.judge(ctx, m.sessionOf(hub, r))
 }
 
-// startsFrom gives the digest of the environment that a session is to start from, empty for none. A session that was started from
+// startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was started from
 // it before may go on with it, whatever has become of the environment's names since: its changes lie over it.
 func (m *Manager) startsFrom(ctx context.Context, hub string, r SessionRequest) (digest string, err error) {
 	ref := r.Spec.Environment
@@ -254,7 +254,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 	return e.Workload, nil
 }
 
-// sessionOf gives a new session, as nobody has started it yet.
+// sessionOf returns a new session, as nobody has started it yet.
 func (m *Manager) sessionOf(hub string, r SessionRequest) Workload {
 	now := time.Now()
 	return Workload{
@@ -263,7 +263,7 @@ func (m *Manager) sessionOf(hub string, r SessionRequest) Workload {
 	}
 }
 
-// SessionsOf gives the sessions of one server name of one user, whatever their image, newest first.
+// SessionsOf returns the sessions of one server name of one user, whatever their image, newest first.
 func (m *Manager) SessionsOf(_ context.Context, c Caller, user User, name string) ([]Workload, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -107,7 +107,7 @@ func (s *share) settle(now time.Time, half time.Duration) {
 // compare says which of two clients of one backend goes first.
 func (s *shares) compare(a, b client) int { return s.get(a).compare(s.get(b), a.of, b.of) }
 
-// get gives what a client has had.
+// get returns what a client has had.
 func (s *shares) get(c client) *share {
 	if mine := s.of[c]; mine != nil {
 		return mine
@@ -129,7 +129,7 @@ func (s *share) worth() float64 { return s.use + s.held*shareAhead.Seconds() }
 // What a backend without a limit is taken to have, by which shares of it are compared.
 var nominal = Capacity{CPUs: 64, Memory: 256 << 30}
 
-// part gives the largest part of what its backend has that a workload takes.
+// part returns the largest part of what its backend has that a workload takes.
 func (l ledger) part(w Workload) float64 {
 	most := l.capacity[w.Backend].share(w.Spec.Resources)
 	if !w.Remote {
@@ -141,7 +141,7 @@ func (l ledger) part(w Workload) float64 {
 	return most
 }
 
-// share gives the largest part of c that r takes; 0 where c does not limit it.
+// share returns the largest part of c that r takes; 0 where c does not limit it.
 func (c Capacity) share(r Resources) float64 {
 	most := 0.0
 	if c.CPUs > 0 {

@@ -29,7 +29,7 @@ func (m *Manager) makeShelf(o owner) error {
 	return writeFile(filepath.Join(dir, shelfOwner), bytes.NewReader(text))
 }
 
-// shelves gives the users who have put files. Of a directory that does not tell whose it is, nothing is counted until its user puts one more.
+// shelves returns the users who have put files. Of a directory that does not tell whose it is, nothing is counted until its user puts one more.
 func (m *Manager) shelves() (owners []owner) {
 	dirs, _ := os.ReadDir(m.allBlobs()) // made with the first
 	for _, d := range dirs {
@@ -69,7 +69,7 @@ func (m *Manager) weighBlob(o owner, path string) {
 	}
 }
 
-// names gives how many names a file has.
+// names returns how many names a file has.
 func names(info fs.FileInfo) uint64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

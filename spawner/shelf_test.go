@@ -16,7 +16,7 @@ import (
 	"slipway/spawner"
 )
 
-// stored gives how many bytes alice's jobs keep.
+// stored returns how many bytes alice's jobs keep.
 func (s *service) stored() spawner.Usage {
 	s.t.Helper()
 	u, err := s.Usage(s.t.Context(), alice)

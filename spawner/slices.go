@@ -69,10 +69,10 @@ func (b sliceBook) lent(e sliceEntry) bool {
 	return e.lender != "" && holds && lender.Same(e.Slice)
 }
 
-// held gives every leased place once.
+// held returns every leased place once.
 func (b sliceBook) held() []gpu.Slice { return b.heldBeside(nil) }
 
-// heldBeside gives those that are not some workloads'.
+// heldBeside returns those that are not some workloads'.
 func (b sliceBook) heldBeside(some []Workload) []gpu.Slice {
 	list := make([]gpu.Slice, 0, len(b))
 	for id, e := range b {
@@ -83,10 +83,10 @@ func (b sliceBook) heldBeside(some []Workload) []gpu.Slice {
 	return list
 }
 
-// borrower gives the job that has a session's slice meanwhile; empty: none has.
+// borrower returns the job that has a session's slice meanwhile; empty: none has.
 func (b sliceBook) borrower(session ID) ID { return b[session].borrower }
 
-// Leases gives who holds what of the GPUs, in a lasting order.
+// Leases returns who holds what of the GPUs, in a lasting order.
 func (m *Manager) Leases() []gpu.Lease {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

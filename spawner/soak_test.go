@@ -309,7 +309,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	return s
 }
 
-// running gives what runs, as it was launched.
+// running returns what runs, as it was launched.
 func running(fakes ...*spawnertest.Fake) map[spawner.ID]spawner.Workload {
 	all := map[spawner.ID]spawner.Workload{}
 	for _, f := range fakes {
@@ -458,7 +458,7 @@ func (s *soak) retryOne() {
 	}
 }
 
-// some gives some workload; false when there is none.
+// some returns some workload; false when there is none.
 func (s *soak) some() (spawner.Workload, bool) {
 	all := s.all()
 	if len(all) == 0 {
@@ -515,7 +515,7 @@ func (s *soak) keep() {
 	}
 }
 
-// fakeOf gives the backend of a workload.
+// fakeOf returns the backend of a workload.
 func (s *soak) fakeOf(w spawner.Workload) *spawnertest.Fake {
 	switch w.Backend {
 	case "local":

@@ -241,7 +241,7 @@ type Launch struct {
 	// itself, whether it reaches the service or not. App is nil for sessions, whose secrets travel over the link.
 	Uplink *control.Uplink
 	App    *control.App
-	// Thaw gives what a session is to start from, when its container is made anew: one that is kept has it already. It is nil for
+	// Thaw returns what a session is to start from, when its container is made anew: one that is kept has it already. It is nil for
 	// one that starts from its image alone.
 	Thaw func(ctx context.Context) (Thaw, error)
 	// GPU is what makes its slice of a GPU usable inside; nil: it must see none, whatever its image asks for.
@@ -314,7 +314,7 @@ type Backend interface {
 	Stop(ctx context.Context, id ID, grace time.Duration) error
 	// Remove removes all that is left of a stopped workload. Removing what is gone is success.
 	Remove(ctx context.Context, id ID) error
-	// List gives every workload of which the backend holds anything, running or not, and what can be seen of it without a closer
+	// List returns every workload of which the backend holds anything, running or not, and what can be seen of it without a closer
 	// look. It is one question to the engine, however many there are.
 	List(ctx context.Context) (map[ID]Existence, error)
 }

@@ -92,7 +92,7 @@ func (m *Manager) standDownLocked(ctx context.Context, e *entry, why string) {
 	}
 }
 
-// standbysLocked gives those of which is true, the oldest first.
+// standbysLocked returns those of which is true, the oldest first.
 func (m *Manager) standbysLocked(is func(e *entry) bool) (list []*entry) {
 	for id := range m.index.standbys {
 		if e := m.work[id]; e != nil && e.stands() && is(e) {
@@ -110,7 +110,7 @@ func (m *Manager) giveWayLocked(ctx context.Context, waits *entry) {
 	}
 }
 
-// inTheWayLocked gives the standbys without which somebody who waits would have room: no more than it takes, the oldest first; none where all of
+// inTheWayLocked returns the standbys without which somebody who waits would have room: no more than it takes, the oldest first; none where all of
 // them would not be enough, or those that are ending are.
 func (m *Manager) inTheWayLocked(waits *entry) []*entry {
 	if waits.Remote || len(m.index.standbys) == 0 {
@@ -146,7 +146,7 @@ func (m *Manager) fitsWithoutLocked(e *entry, some []Workload) bool {
 	return lacks == ""
 }
 
-// standbysHoldLocked gives those of the standbys that hold something, also while they end, of which is true.
+// standbysHoldLocked returns those of the standbys that hold something, also while they end, of which is true.
 func (m *Manager) standbysHoldLocked(is func(e *entry) bool) (list []Workload) {
 	for id := range m.index.standbys {
 		if e := m.work[id]; e != nil && e.Phase.Active() && e.Phase != Pending && is(e) {

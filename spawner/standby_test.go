@@ -28,7 +28,7 @@ func (s *service) warm(c spawner.Caller, launch string) spawner.Workload {
 	return s.reach(w.ID, spawner.Running)
 }
 
-// standbys gives those that are ready, as an administrator sees them.
+// standbys returns those that are ready, as an administrator sees them.
 func (s *service) standbys() (list []spawner.Workload) {
 	s.t.Helper()
 	all, err := s.List(s.t.Context(), admin)

@@ -19,7 +19,7 @@ type standings struct {
 	of map[line]standing
 }
 
-// standingLocked gives the order in a line of jobs.
+// standingLocked returns the order in a line of jobs.
 func (m *Manager) standingLocked(l line) standing {
 	m.standings.mu.Lock()
 	defer m.standings.mu.Unlock()

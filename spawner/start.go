@@ -79,7 +79,7 @@ func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
 	return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
 }
 
-// account gives as whom a workload runs: that is settled once for each start. Records of before may not have it.
+// account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
 func (m *Manager) account(ctx context.Context, e entry) (Account, error) {
 	if e.Account.UID != 0 {
 		return e.Account, nil

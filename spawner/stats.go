@@ -28,7 +28,7 @@ type Stats struct {
 // StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.
 const StandsBy Phase = "standby"
 
-// Stats gives the Manager's state in numbers. The durations are given once.
+// Stats returns the Manager's state in numbers. The durations are given once.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -114,14 +114,14 @@ func (s *stock) dropLocked(id ID) {
 	s.addLocked(g, -1)
 }
 
-// of gives what a user's jobs keep.
+// of returns what a user's jobs keep.
 func (s *stock) of(o owner) sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sums[o]
 }
 
-// goods gives what some jobs keep, together.
+// goods returns what some jobs keep, together.
 func (s *stock) goods(ids []ID) (all goods) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Manager) weigh(id ID, o owner) {
 	m.stock.drop(id) // it was forgotten meanwhile
 }
 
-// shareOf gives a file's size, of one that has several names what each of them bears.
+// shareOf returns a file's size, of one that has several names what each of them bears.
 func shareOf(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
 		return info.Size() / int64(st.Nlink)
@@ -190,7 +190,7 @@ func (m *Manager) takeStock(ctx context.Context) {
 	}
 }
 
-// owners gives all jobs and whose they are.
+// owners returns all jobs and whose they are.
 func (m *Manager) owners() map[ID]owner {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -92,7 +92,7 @@ func (s *memory) All(_ context.Context, bucket string) iter.Seq2[spawner.Record,
 	}
 }
 
-// rev gives how often a workload was saved.
+// rev returns how often a workload was saved.
 func (s *memory) rev(t *testing.T, id spawner.ID) int64 {
 	t.Helper()
 	s.mu.Lock()
@@ -114,7 +114,7 @@ func (s *memory) text() string {
 	return b.String()
 }
 
-// messages gives the texts of events.
+// messages returns the texts of events.
 func messages(events []spawner.Event) []string {
 	var out []string
 	for _, e := range events {

@@ -37,7 +37,7 @@ func (m *Manager) orphanKernels() (ids []ID) {
 	return ids
 }
 
-// forsakenKernels gives the tied kernels that are not up yet and for which nobody has asked for as long as they may be left. While the service
+// forsakenKernels returns the tied kernels that are not up yet and for which nobody has asked for as long as they may be left. While the service
 // is away nobody can ask: that time does not count.
 func (m *Manager) forsakenKernels(now time.Time) (ids []ID) {
 	m.mu.Lock()

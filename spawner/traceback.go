@@ -16,7 +16,7 @@ var links = []string{"The above exception was the direct cause of", "During hand
 // heralds are exceptions by which one process tells of the end of another: why that was, the other has printed before.
 var heralds = []string{"CalledProcessError", "ChildFailedError", "ProcessExitedException"}
 
-// endWords gives those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended
+// endWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended
 // by an exception of Python only that does, with what has led to it: what an earlier line tells of was caught.
 func endWords(lines []string) []string {
 	lines = lines[:lastWord(lines)+1]
@@ -71,7 +71,7 @@ func inOneLine(text string) string {
 	return string(printable)
 }
 
-// ledTo gives the exceptions that have led to one whose traceback begins after some lines.
+// ledTo returns the exceptions that have led to one whose traceback begins after some lines.
 func ledTo(before []string, raised string) []string {
 	at, from := lastRaised(before)
 	if at < 0 || !tells(raised, heralds) && !slices.ContainsFunc(before[at:], func(l string) bool { return tells(l, links) }) {
@@ -97,7 +97,7 @@ func lastRaised(lines []string) (at, from int) {
 	return -1, -1
 }
 
-// lastWord gives the index of the last line that is not empty; -1: all are.
+// lastWord returns the index of the last line that is not empty; -1: all are.
 func lastWord(lines []string) int {
 	for i, line := range slices.Backward(lines) {
 		if strings.TrimSpace(line) != "" {

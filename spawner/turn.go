@@ -66,12 +66,12 @@ func (m *Manager) beforeLocked(a, b stander) bool {
 	}
 }
 
-// stander gives w as one of those who stand in a line.
+// stander returns w as one of those who stand in a line.
 func (w *Workload) stander() stander {
 	return stander{client{w.Backend, owner{w.Hub, w.Owner}, w.Kind == Job}, ticket{w.Spec.Priority, w.Turn, w.ID}}
 }
 
-// headLocked gives who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
+// headLocked returns who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
 // out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
 func (m *Manager) headLocked(l line) *entry {
 	if l.jobs {
@@ -105,7 +105,7 @@ func (m *Manager) headOfJobsLocked(l line) *entry {
 	return m.work[m.index.head(l)]
 }
 
-// firstLocked gives the first of one client's in a line that anything that is given back could serve; false: none.
+// firstLocked returns the first of one client's in a line that anything that is given back could serve; false: none.
 func (m *Manager) firstLocked(b bench, stuck map[gpu.Request]bool) (first ticket, found bool) {
 	for asks, r := range b {
 		is, known := stuck[asks]
@@ -181,7 +181,7 @@ func (m *Manager) precedesLocked(a, b Workload) bool {
 	}
 }
 
-// standing gives the turn that counts for w where sessions and jobs stand in one order.
+// standing returns the turn that counts for w where sessions and jobs stand in one order.
 func (m *Manager) standing(w Workload) int64 {
 	if w.Kind == Job {
 		return min(w.Turn, m.index.oldest(w.Backend))

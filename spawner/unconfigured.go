@@ -19,7 +19,7 @@ func (m *Manager) backend(name string) Backend {
 // it holds, so nothing is concluded: its workloads stay as they are until it is configured again.
 type unconfigured string
 
-// Name gives the name in the records.
+// Name returns the name in the records.
 func (u unconfigured) Name() string { return string(u) }
 
 func (u unconfigured) err() error {

@@ -11,7 +11,7 @@ import (
 	"slipway/internal/secret"
 )
 
-// AuthState gives what a user's auth_state has under a key, with dots between the keys of what lies deeper; empty when there is none: the
+// AuthState returns what a user's auth_state has under a key, with dots between the keys of what lies deeper; empty when there is none: the
 // Hub keeps no auth_state, has none of this user, or another one. Only this one text of it is read.
 func (c *Client) AuthState(ctx context.Context, user, key string) (secret.Text, error) {
 	texts, err := c.AuthStates(ctx, user, key)
@@ -21,7 +21,7 @@ func (c *Client) AuthState(ctx context.Context, user, key string) (secret.Text, 
 	return texts[0], nil
 }
 
-// AuthStates gives likewise what it has under several keys, in their order. A number is as it is written there.
+// AuthStates returns likewise what it has under several keys, in their order. A number is as it is written there.
 func (c *Client) AuthStates(ctx context.Context, user string, keys ...string) ([]secret.Text, error) {
 	what := "read the auth_state of " + user
 	k, err := c.ofUser(user, call{method: http.MethodGet, path: userPath(user), what: what, scope: "admin:auth_state"})
@@ -50,7 +50,7 @@ func (c *Client) AuthStates(ctx context.Context, user string, keys ...string) ([
 	return texts, nil
 }
 
-// deep gives the text under a key; empty when there is none, or something else.
+// deep returns the text under a key; empty when there is none, or something else.
 func deep(state map[string]any, key string) secret.Text {
 	switch text := state[key].(type) {
 	case string:

@@ -31,7 +31,7 @@ type entry struct {
 
 func newCache() *cache { return &cache{entries: map[key]*entry{}} }
 
-// get gives the answer for k. Who asks first asks for all, so its going away must not end the question.
+// get returns the answer for k. Who asks first asks for all, so its going away must not end the question.
 func (c *cache) get(ctx context.Context, k key, ask func(context.Context) (Identity, error)) (Identity, error) {
 	e, mine := c.entry(k)
 	if mine {
@@ -59,7 +59,7 @@ func age(err error) time.Duration {
 	}
 }
 
-// entry gives the entry of k; mine reports that the caller has to fill it.
+// entry returns the entry of k; mine reports that the caller has to fill it.
 func (c *cache) entry(k key) (e *entry, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

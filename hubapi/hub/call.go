@@ -33,7 +33,7 @@ type call struct {
 	limit   int64         // of the answer; zero: answerLimit
 }
 
-// userPath gives a user's path below the API. A name may hold anything, a slash too.
+// userPath returns a user's path below the API. A name may hold anything, a slash too.
 func userPath(name string, rest ...string) string {
 	path := "/users/" + segment(name)
 	for _, r := range rest {
@@ -42,7 +42,7 @@ func userPath(name string, rest ...string) string {
 	return path
 }
 
-// serverPath gives the path of a user's server; the default one has no name.
+// serverPath returns the path of a user's server; the default one has no name.
 func serverPath(user, server string) string {
 	if server == "" {
 		return userPath(user, "server")
@@ -109,7 +109,7 @@ func (c *Client) address(k call) string {
 	return address
 }
 
-// encode gives a body that can be sent again, and its content type.
+// encode returns a body that can be sent again, and its content type.
 func encode(body any) (any, string, error) {
 	switch b := body.(type) {
 	case nil:
@@ -166,7 +166,7 @@ func grant(scope string) string {
 // reasonLimit bounds what an error repeats of the Hub's words.
 const reasonLimit = 400
 
-// reason gives the Hub's words for an error, on one line.
+// reason returns the Hub's words for an error, on one line.
 func reason(res *http.Response) string {
 	b, _ := io.ReadAll(io.LimitReader(res.Body, 16<<10))
 	var said struct {

@@ -71,7 +71,7 @@ func newOver(cfg Config, t http.RoundTripper) *Client {
 	}
 }
 
-// own gives the service's token, which what needs.
+// own returns the service's token, which what needs.
 func (c *Client) own(what string) (secret.Text, error) {
 	if c.token.Empty() {
 		return secret.Text{}, errs.New(errs.Missing, "%s: it needs the token of the Hub service %s", what, c.service).

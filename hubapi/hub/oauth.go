@@ -55,7 +55,7 @@ func (o OAuth) Begin(ctx context.Context) (Login, error) {
 
 func (o OAuth) id() string { return "service-" + o.Client.service }
 
-// authorize gives the address of the Hub's page that asks the user.
+// authorize returns the address of the Hub's page that asks the user.
 func (o OAuth) authorize() string {
 	if o.Public != nil {
 		return o.Public.JoinPath("hub/api/oauth2/authorize").String()
@@ -67,7 +67,7 @@ func (o OAuth) authorize() string {
 	return strings.TrimRight(api.EscapedPath(), "/") + "/oauth2/authorize"
 }
 
-// Exchange gives the user's token for the code that the browser has brought; Unauthorized when the Hub does not take the code.
+// Exchange returns the user's token for the code that the browser has brought; Unauthorized when the Hub does not take the code.
 // Whose token it is, Identify tells.
 func (o OAuth) Exchange(ctx context.Context, code, verifier string) (secret.Text, error) {
 	const what = "log in by the Hub"

@@ -10,7 +10,7 @@ import (
 // Version is a Hub's release, such as 6.1.1.
 type Version string
 
-// Major gives the first number; zero when there is none.
+// Major returns the first number; zero when there is none.
 func (v Version) Major() int {
 	first, _, _ := strings.Cut(string(v), ".")
 	n, err := strconv.Atoi(first)

@@ -126,7 +126,7 @@ func (s *Server) record(r *http.Request, t *trace, route string, status int) {
 // auditDone is the result of what was done.
 const auditDone = "done"
 
-// judged gives what came of an action by the status of its answer, 0 when there was none; and the words for what was not done.
+// judged returns what came of an action by the status of its answer, 0 when there was none; and the words for what was not done.
 func judged(status int, wrong string) (result, what string) {
 	switch {
 	case status == 0 || status == statusGone:

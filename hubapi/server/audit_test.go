@@ -17,7 +17,7 @@ import (
 	"slipway/spawner"
 )
 
-// auditLines gives the audit lines among what was logged.
+// auditLines returns the audit lines among what was logged.
 func auditLines(logged string) (lines []string) {
 	for line := range strings.Lines(logged) {
 		if strings.Contains(line, " audit=") {

@@ -54,7 +54,7 @@ type told struct {
 	seen  int // the last look at which it was there
 }
 
-// since gives what has changed after a number, as far as it is to be written at once, and the number to go on from. It is looked at no more
+// since returns what has changed after a number, as far as it is to be written at once, and the number to go on from. It is looked at no more
 // often than once a beat, whoever asks. The scan's sum is behind all points, and its end is the stream's.
 func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte, upTo int64, more, ended bool, err error) {
 	b.mu.Lock()
@@ -75,7 +75,7 @@ func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte
 	return into, b.seq, false, b.scan.Ended(), nil
 }
 
-// resume gives the number to go on from for who comes back with the last that she has had. That all has ended may be old by then: she may
+// resume returns the number to go on from for who comes back with the last that she has had. That all has ended may be old by then: she may
 // have had some of it tried again since.
 func (b *board) resume(ctx context.Context, last string) (after int64, err error) {
 	b.mu.Lock()
@@ -136,7 +136,7 @@ func (b *board) renew(ctx context.Context) error {
 	return nil
 }
 
-// changed gives the points that are to be told of in another way than before.
+// changed returns the points that are to be told of in another way than before.
 func (b *board) changed(points []spawner.Workload) (anew []*told) {
 	for _, w := range points {
 		t := b.points[w.ID]
@@ -153,7 +153,7 @@ func (b *board) changed(points []spawner.Workload) (anew []*told) {
 	return anew
 }
 
-// moved gives those of points that run whose payloads have got on.
+// moved returns those of points that run whose payloads have got on.
 func (b *board) moved(running []*told) (anew []*told) {
 	for _, t := range running {
 		if now := b.progress(spawner.ID(t.event.Job)); !reflect.DeepEqual(now, t.event.Progress) {

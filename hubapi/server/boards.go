@@ -23,7 +23,7 @@ type boardKey struct {
 	scan   string
 }
 
-// join gives the board of a scan for one more reader, who leaves it by the function.
+// join returns the board of a scan for one more reader, who leaves it by the function.
 func (all *boards) join(s *Server, c spawner.Caller, scan string) (*board, func()) {
 	key := boardKey{c, scan}
 	all.mu.Lock()

@@ -48,7 +48,7 @@ const (
 	manage            // what stands for the user herself at an issuer
 )
 
-// principal gives the word for the owner of the credentials that are meant: the caller's own, unless user names another. It is the one
+// principal returns the word for the owner of the credentials that are meant: the caller's own, unless user names another. It is the one
 // place that decides who may. What runs in a session may be somebody else's, so a session only looks and brings; a job does neither. An
 // administrator sees and removes what others have, and nothing else: there is no way to read a secret for anybody.
 func (s *Server) principal(r *http.Request, user string, what use) (string, error) {

@@ -43,7 +43,7 @@ func (l *issuerLogins) add(login *issuerLogin) {
 	l.all[login.told.ID] = login
 }
 
-// find gives a login of a user's.
+// find returns a login of a user's.
 func (l *issuerLogins) find(principal, id string) (*issuerLogin, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -129,7 +129,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, job bool) error 
 	return nil
 }
 
-// lastEvent gives the number behind which a reader resumes. What is no number of ours means from the beginning.
+// lastEvent returns the number behind which a reader resumes. What is no number of ours means from the beginning.
 func lastEvent(r *http.Request) int64 {
 	n, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
 	if err != nil || n < 0 {

@@ -54,7 +54,7 @@ func (f *fakeWallet) with(c *Config) {
 	c.Wallet, c.Principal = f, func(hub string, user spawner.User) string { return hub + ":" + string(user) }
 }
 
-// find gives a place in the entries.
+// find returns a place in the entries.
 func (f *fakeWallet) find(what, principal, name string) (int, error) {
 	f.asked = append(f.asked, what+" "+principal+" "+name)
 	i := slices.IndexFunc(f.entries[principal], func(e wallet.Entry) bool { return e.Name == name })

@@ -27,7 +27,7 @@ type FlavorResources struct {
 	Memory string  `json:"memory"`
 }
 
-// Flavors gives what a hub may start for any of its users, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
+// Flavors returns what a hub may start for any of its users, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
 // which is never less than Current.
 func (s *Server) Flavors(hub string) map[string]Flavor {
 	return s.flavors(hub, s.cfg.Catalogue.Profiles)

@@ -46,7 +46,7 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// offers gives what is open to a hub's user.
+// offers returns what is open to a hub's user.
 func (s *Server) offers(hub string, user spawner.User) spawner.Catalogue {
 	if s.cfg.Offers == nil {
 		return s.cfg.Catalogue

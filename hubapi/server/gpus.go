@@ -30,7 +30,7 @@ func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// inventoryFor gives what a caller may read of the inventory. Whose parts are is decided where it is shown.
+// inventoryFor returns what a caller may read of the inventory. Whose parts are is decided where it is shown.
 func (s *Server) inventoryFor(c spawner.Caller) gpu.Inventory {
 	if administers(c) {
 		return s.inventory()
@@ -38,7 +38,7 @@ func (s *Server) inventoryFor(c spawner.Caller) gpu.Inventory {
 	return s.inventory().Public()
 }
 
-// inventory gives what there is of GPUs; a service without any has an empty one.
+// inventory returns what there is of GPUs; a service without any has an empty one.
 func (s *Server) inventory() gpu.Inventory {
 	if s.cfg.GPUs == nil {
 		return gpu.Inventory{Taken: time.Now()}
@@ -94,7 +94,7 @@ func (s *Server) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
 	return out
 }
 
-// measured gives a number of a reading; nil where it could not be measured.
+// measured returns a number of a reading; nil where it could not be measured.
 func measured[T int | int64 | float64](v T) *T {
 	if v < 0 {
 		return nil
@@ -166,7 +166,7 @@ func (s *Server) useOf(w spawner.Workload) gpu.Use {
 	return s.cfg.GPUUse(string(w.ID))
 }
 
-// lent gives the sessions whose slices are lent to jobs now. A page asks once for all that it lists.
+// lent returns the sessions whose slices are lent to jobs now. A page asks once for all that it lists.
 func (s *Server) lent() map[spawner.ID]bool {
 	all := map[spawner.ID]bool{}
 	for _, g := range s.inventory().GPUs {
@@ -189,7 +189,7 @@ func (s *Server) jobGPU(r *http.Request, _ none) (hubapi.GPUSeries, error) {
 	return s.series(w), err
 }
 
-// series gives how much of its slice a workload has used over time, for a while also after its end.
+// series returns how much of its slice a workload has used over time, for a while also after its end.
 func (s *Server) series(w spawner.Workload) hubapi.GPUSeries {
 	out := hubapi.GPUSeries{Points: []hubapi.GPUPoint{}}
 	if s.cfg.GPUSeries != nil && w.ID != "" {

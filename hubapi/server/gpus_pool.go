@@ -17,7 +17,7 @@ import (
 type Pool interface {
 	// GPUs lists them, with what was found since a time; a zero time asks for no history.
 	GPUs(ctx context.Context, since time.Time) (hubapi.PoolGPUs, error)
-	// ClassAds gives the same as ads.
+	// ClassAds returns the same as ads.
 	ClassAds(ctx context.Context) (string, error)
 }
 

@@ -69,7 +69,7 @@ func hubTransport(h Hub) *http.Transport {
 	}
 }
 
-// hubOf gives the Hub of the workload that asks.
+// hubOf returns the Hub of the workload that asks.
 func (s *Server) hubOf(r *http.Request) (Hub, error) {
 	w, err := s.workload(r.Context())
 	if err != nil {

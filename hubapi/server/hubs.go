@@ -11,7 +11,7 @@ import (
 
 type ownHubKey struct{}
 
-// hubsOf gives the hubs that a request may be of: the one whose own listener it came by, else all that share the common one.
+// hubsOf returns the hubs that a request may be of: the one whose own listener it came by, else all that share the common one.
 // Hubs of one listener differ in their base paths, so that a path is one hub's.
 func (s *Server) hubsOf(ctx context.Context) []Hub {
 	if own, ok := ctx.Value(ownHubKey{}).(string); ok {
@@ -20,7 +20,7 @@ func (s *Server) hubsOf(ctx context.Context) []Hub {
 	return s.common
 }
 
-// sharing gives the hubs that have no listener of their own.
+// sharing returns the hubs that have no listener of their own.
 func sharing(hubs []Hub, own map[string]net.Listener) []Hub {
 	return slices.DeleteFunc(slices.Clone(hubs), func(h Hub) bool { return own[h.Name] != nil })
 }
@@ -34,7 +34,7 @@ func (s *Server) hub(name string) Hub {
 	return s.cfg.Hubs[i]
 }
 
-// base gives the path below which the Hub and all its servers lie, with slashes at both ends: that of its API tells it.
+// base returns the path below which the Hub and all its servers lie, with slashes at both ends: that of its API tells it.
 func (h Hub) base() string {
 	return strings.TrimSuffix(strings.TrimRight(h.APIURL.EscapedPath(), "/"), "hub/api")
 }

@@ -14,7 +14,7 @@ import (
 
 type callerKey struct{}
 
-// callerOf gives who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes; the zero
+// callerOf returns who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes; the zero
 // Caller may do nothing.
 func callerOf(ctx context.Context) spawner.Caller {
 	c, _ := ctx.Value(callerKey{}).(spawner.Caller)
@@ -116,7 +116,7 @@ func (s *Server) byAgent(r *http.Request) (spawner.Caller, error) {
 // service is who the server is when it looks up a workload for itself.
 func service() spawner.Caller { return spawner.Caller{System: true} }
 
-// workload gives the workload through whose agent the request came.
+// workload returns the workload through whose agent the request came.
 func (s *Server) workload(ctx context.Context) (spawner.Workload, error) {
 	id := workloadOf(ctx)
 	if id == "" {

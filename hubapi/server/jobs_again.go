@@ -31,7 +31,7 @@ func (s *Server) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.Sca
 	return s.changeScan(again, meant)(r, none{})
 }
 
-// again gives what trying one job again is, and for which it is meant.
+// again returns what trying one job again is, and for which it is meant.
 func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Workload) bool, err error) {
 	states := req.States
 	for _, state := range states {
@@ -57,7 +57,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 	return do, meant, nil
 }
 
-// endings gives the engine's words for states in which jobs are that have ended.
+// endings returns the engine's words for states in which jobs are that have ended.
 func endings(states []hubapi.State) (of []spawner.Ending) {
 	words := map[hubapi.State]spawner.Ending{hubapi.JobDone: spawner.Done, hubapi.JobFailed: spawner.Failed, hubapi.JobCanceled: spawner.Canceled}
 	for _, state := range states {

@@ -53,7 +53,7 @@ func TestSiteWithoutKernels(t *testing.T) {
 	}
 }
 
-// says gives what the API answers alice.
+// says returns what the API answers alice.
 func (h *harness) says(t *testing.T, method, path, body string) string {
 	t.Helper()
 	r, err := http.NewRequest(method, h.front.URL+hubapi.Base+path, strings.NewReader(body))

@@ -58,7 +58,7 @@ func (c *claims) take(ctx context.Context, k claim) (_ context.Context, release 
 	}
 }
 
-// try gives the context of a turn, or what to wait for.
+// try returns the context of a turn, or what to wait for.
 func (c *claims) try(ctx context.Context, k claim) (context.Context, <-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

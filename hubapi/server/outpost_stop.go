@@ -70,7 +70,7 @@ func (s *Server) claimed(c spawner.Caller, start startPath, ask func(claim) bool
 	return ask(claim{c.Hub, start.raw, start.id}) || ask(claim{c.Hub, start.name, start.id})
 }
 
-// exitCode gives a session's exit code. One that failed without any has 1.
+// exitCode returns a session's exit code. One that failed without any has 1.
 func exitCode(o *spawner.Outcome) int {
 	switch {
 	case o == nil:
@@ -82,7 +82,7 @@ func exitCode(o *spawner.Outcome) int {
 	}
 }
 
-// outpostLogs gives the last lines of a session's output when the request wants them. A session that cannot be asked has none.
+// outpostLogs returns the last lines of a session's output when the request wants them. A session that cannot be asked has none.
 func (s *Server) outpostLogs(r *http.Request, c spawner.Caller, w spawner.Workload) []string {
 	if wanted, err := strconv.ParseBool(r.URL.Query().Get("collect_logs")); err != nil || !wanted {
 		return nil
@@ -162,7 +162,7 @@ type outpostService struct {
 	StopPending  bool       `json:"stop_pending"`
 }
 
-// outpostList gives the hub's starts that have not ended.
+// outpostList returns the hub's starts that have not ended.
 func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	all, err := s.cfg.Engine.List(r.Context(), c)
 	if err != nil {

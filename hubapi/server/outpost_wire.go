@@ -44,7 +44,7 @@ type malformed struct {
 	cause  *errs.Error
 }
 
-// Error gives the cause's text.
+// Error returns the cause's text.
 func (m *malformed) Error() string { return m.cause.Error() }
 
 func badField(field, value, remedy string) error {

@@ -94,13 +94,13 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 
 type pageKey struct{}
 
-// hubOfPage gives the hub whose page is asked for.
+// hubOfPage returns the hub whose page is asked for.
 func hubOfPage(ctx context.Context) Hub {
 	h, _ := ctx.Value(pageKey{}).(Hub)
 	return h
 }
 
-// pagesOf gives the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
+// pagesOf returns the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
 // the prefix lacks its last slash.
 func (s *Server) pagesOf(r *http.Request) (found Hub, rest string, ok bool) {
 	path := r.URL.EscapedPath()
@@ -113,7 +113,7 @@ func (s *Server) pagesOf(r *http.Request) (found Hub, rest string, ok bool) {
 	return Hub{}, "", false
 }
 
-// pageOf gives the path of a workload's page; empty when its hub has no pages.
+// pageOf returns the path of a workload's page; empty when its hub has no pages.
 func (s *Server) pageOf(w spawner.Workload) string {
 	if h := s.hub(w.Hub); h.OAuth != nil && h.PagesPrefix != "" {
 		return h.PagesPrefix + kindPath(w) + string(w.ID)
@@ -128,7 +128,7 @@ func kindPath(w spawner.Workload) string {
 	return "sessions/"
 }
 
-// homeOf gives the path of the Hub's own pages: the prefix is <base>services/<name>/.
+// homeOf returns the path of the Hub's own pages: the prefix is <base>services/<name>/.
 func homeOf(h Hub) string {
 	base := h.PagesPrefix[:max(0, strings.LastIndex(h.PagesPrefix, "services/"))]
 	return base + "hub/"

@@ -25,7 +25,7 @@ func (p *pages) environmentPages(r chi.Router) {
 	r.Post("/environments/{ref}/remove", p.act(p.removeEnvironment))
 }
 
-// refOf gives the environment that a page's path names, another user's also as people write it. Pages are routed by the escaped path.
+// refOf returns the environment that a page's path names, another user's also as people write it. Pages are routed by the escaped path.
 func (p *pages) refOf(r *http.Request) (string, error) {
 	if p.cfg.Environments == nil {
 		return "", noEnvironments()

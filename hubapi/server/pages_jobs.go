@@ -179,7 +179,7 @@ func (p *pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y web
 	return webui.WhyPage(w, p.view(v), y)
 }
 
-// pagesBack gives where somebody goes on whose request of a page failed: to the environment, scan or job that it was about, if that is
+// pagesBack returns where somebody goes on whose request of a page failed: to the environment, scan or job that it was about, if that is
 // there, or to all. Empty for other pages.
 func pagesBack(rest string, there bool) (link, label string) {
 	words := strings.Split(rest, "/")

@@ -86,7 +86,7 @@ func (v *visits) limitLocked(hub, user string) {
 	}
 }
 
-// find gives a visit to a hub's pages that has not ended.
+// find returns a visit to a hub's pages that has not ended.
 func (v *visits) find(key, hub string) (visit, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"slipway/internal/secret"
 )
 
-// elements gives the elements of a name in a page.
+// elements returns the elements of a name in a page.
 func elements(t *testing.T, page, name string) (found []*html.Node) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
@@ -42,7 +42,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// formToken gives the token that a page's forms send.
+// formToken returns the token that a page's forms send.
 func formToken(t *testing.T, page string) string {
 	t.Helper()
 	for _, n := range elements(t, page, "input") {
@@ -54,7 +54,7 @@ func formToken(t *testing.T, page string) string {
 	return ""
 }
 
-// visitWith gives the visit whose forms send token.
+// visitWith returns the visit whose forms send token.
 func (h *harness) visitWith(t *testing.T, token string) visit {
 	t.Helper()
 	for _, v := range h.pages.visits.byKey {

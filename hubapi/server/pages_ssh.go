@@ -67,7 +67,7 @@ func loginCommand(h Hub) string {
 	return "slipway ssh login " + h.Address
 }
 
-// sshConfig gives the entries for ssh's configuration; empty where the visitor's name cannot be written there.
+// sshConfig returns the entries for ssh's configuration; empty where the visitor's name cannot be written there.
 func (p *pages) sshConfig(r *http.Request, v visitor) string {
 	text, err := sshfiles.Service{
 		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.sshTargets(r, v.caller),
@@ -94,7 +94,7 @@ func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	return places
 }
 
-// posted gives what a form has sent, and who has, for the log too.
+// posted returns what a form has sent, and who has, for the log too.
 func (p *pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
 	owner, err := p.sshOwner(v.caller)
 	return r.WithContext(withCaller(r.Context(), v.caller)), owner, err

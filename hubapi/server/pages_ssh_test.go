@@ -22,7 +22,7 @@ func (p *person) post(path, token string, form url.Values) (status int, to, body
 	return r.Code, strings.TrimPrefix(r.Header().Get("Location"), prefix), r.Body.String()
 }
 
-// read gives a page as its reader sees its words.
+// read returns a page as its reader sees its words.
 func (p *person) read(path string) string {
 	p.t.Helper()
 	return html.UnescapeString(p.get(prefix + path).Body.String())

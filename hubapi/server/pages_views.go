@@ -91,7 +91,7 @@ func first(yes bool) int {
 	return 0
 }
 
-// named gives the workload that the page's path names.
+// named returns the workload that the page's path names.
 func (p *pages) named(r *http.Request, v visitor) (spawner.Workload, error) {
 	found, err := p.cfg.Engine.Get(r.Context(), v.caller, spawner.ID(chi.URLParam(r, "id")))
 	if err == nil && !strings.HasPrefix(r.URL.Path, v.hub.PagesPrefix+kindPath(found)) {
@@ -119,7 +119,7 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
 }
 
-// stepsSoFar gives the steps of the current launch without waiting for more: what there is comes before the context is looked at.
+// stepsSoFar returns the steps of the current launch without waiting for more: what there is comes before the context is looked at.
 func (p *pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -137,7 +137,7 @@ func (p *pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID)
 	}
 }
 
-// output gives the last lines of what a workload has written; empty when they cannot be had quickly.
+// output returns the last lines of what a workload has written; empty when they cannot be had quickly.
 func (p *pages) output(ctx context.Context, c spawner.Caller, w spawner.Workload) string {
 	if w.Outcome != nil && w.Outcome.Tail != "" && !w.Phase.Active() {
 		return lastLines(w.Outcome.Tail, pageTail)
@@ -241,7 +241,7 @@ func (p *pages) discard(r *http.Request, v visitor) (string, error) {
 	return "", p.cfg.Engine.Remove(r.Context(), v.caller, found.ID)
 }
 
-// backTo gives the page where the button was.
+// backTo returns the page where the button was.
 func backTo(r *http.Request, w spawner.Workload) string {
 	switch r.PostForm.Get("back") {
 	case "list":

@@ -24,7 +24,7 @@ const proxyBuffer = 128 << 10
 // buffers is a pool of copy buffers.
 type buffers struct{ pool sync.Pool }
 
-// Get gives a buffer.
+// Get returns a buffer.
 func (b *buffers) Get() []byte {
 	if p, ok := b.pool.Get().(*[]byte); ok {
 		return *p
@@ -150,7 +150,7 @@ func (s *Server) isLateProbe(r *http.Request) bool {
 	return false
 }
 
-// serversAt gives the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for any path, so
+// serversAt returns the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for any path, so
 // it must not take a look at all sessions to say whose it is.
 func (h Hub) serversAt(prefix string) []spawner.Server {
 	base, err := url.PathUnescape(h.base())

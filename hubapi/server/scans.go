@@ -94,7 +94,7 @@ func checkPoint(field string, p hubapi.Point, common map[string]string) error {
 	return nil
 }
 
-// parametersOf gives what sets a point apart; nil of what is no point.
+// parametersOf returns what sets a point apart; nil of what is no point.
 func parametersOf(w spawner.Workload) map[string]string {
 	if w.Scan == "" {
 		return nil
@@ -104,7 +104,7 @@ func parametersOf(w spawner.Workload) map[string]string {
 	return parameters
 }
 
-// scan gives the points of the scan that the path names, in order.
+// scan returns the points of the scan that the path names, in order.
 func (s *Server) scan(r *http.Request) ([]spawner.Workload, error) {
 	id, err := param(r, "id")
 	if err != nil {

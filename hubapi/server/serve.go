@@ -114,7 +114,7 @@ func tooLarge(limit int64) error {
 	}
 }
 
-// jsonName gives JSON's word for a kind of Go's.
+// jsonName returns JSON's word for a kind of Go's.
 func jsonName(kind string) string {
 	switch kind {
 	case "struct", "map":
@@ -128,7 +128,7 @@ func jsonName(kind string) string {
 	}
 }
 
-// param gives a word of the path, unescaped. The router splits the escaped path when the two differ.
+// param returns a word of the path, unescaped. The router splits the escaped path when the two differ.
 func param(r *http.Request, name string) (string, error) {
 	v := chi.URLParam(r, name)
 	if r.URL.RawPath == "" {

@@ -146,7 +146,7 @@ type Check struct {
 type Config struct {
 	Engine    Engine
 	Catalogue spawner.Catalogue
-	// Offers gives the part of it that is open to a hub's user, as the engine does. Nil: everything is everybody's.
+	// Offers returns the part of it that is open to a hub's user, as the engine does. Nil: everything is everybody's.
 	Offers func(hub string, user spawner.User) spawner.Catalogue
 	Jobs   spawner.JobPolicy
 	Hubs   []Hub // those that share a listener have different base paths in APIURL
@@ -161,7 +161,7 @@ type Config struct {
 	// Link is of LinkPath: it finds out by itself who is calling, and returns an error only if it has answered nothing. It lasts as long
 	// as the agent's link; the request's context ends with the server. Nil: there is none.
 	Link func(w http.ResponseWriter, r *http.Request) error
-	// GPUs gives what there is of GPUs, GPUUse how much of its slice a workload uses, GPUSeries the same over time, and PublishGPUs the
+	// GPUs returns what there is of GPUs, GPUUse how much of its slice a workload uses, GPUSeries the same over time, and PublishGPUs the
 	// GPUs in a form for matchmaking.
 	// All are nil where there are none.
 	GPUs        func() gpu.Inventory
@@ -318,13 +318,13 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// workloadOf gives the workload through whose agent a request came.
+// workloadOf returns the workload through whose agent a request came.
 func workloadOf(ctx context.Context) spawner.ID {
 	id, _ := ctx.Value(workloadKey{}).(spawner.ID)
 	return id
 }
 
-// stream gives a context that also ends when the server does.
+// stream returns a context that also ends when the server does.
 func (s *Server) stream(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.closing, cancel)

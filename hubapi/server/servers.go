@@ -105,7 +105,7 @@ func (s *Server) bringUp(ctx context.Context, servers Servers, c spawner.Caller,
 	return session, asked, err
 }
 
-// serversOf gives the Hub that starts servers for a caller: a user, with a token or out of a session.
+// serversOf returns the Hub that starts servers for a caller: a user, with a token or out of a session.
 func (s *Server) serversOf(c spawner.Caller) (Servers, error) {
 	if c.User == "" || c.Spawner || c.Workload.OfJob() {
 		return nil, errs.New(errs.Forbidden, "only a user starts sessions, with a token of the Hub or out of a session")

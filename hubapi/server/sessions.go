@@ -30,7 +30,7 @@ func (s *Server) me(r *http.Request, _ none) (hubapi.Me, error) {
 	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
 }
 
-// find gives the workload that the path names, if it is of the kind that the route is for.
+// find returns the workload that the path names, if it is of the kind that the route is for.
 func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 	name, err := param(r, "id")
 	if err != nil {

@@ -103,7 +103,7 @@ func shortRef(ref string) string {
 	return fmt.Sprintf("%.80s", ref)
 }
 
-// startable gives what a spawn form offers to start from. Kept changes over an environment that its user may not choose any more are
+// startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not choose any more are
 // offered too: nothing that was kept becomes unreachable. It says nothing of what cannot be listed: the images are still there.
 func (s *Server) startable(ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload) []hubapi.Environment {
 	if s.cfg.Environments == nil || user == "" || !c.Spawner {

@@ -36,7 +36,7 @@ func noSSH() error {
 	return errs.New(errs.Missing, "this service has no ssh").With("its administrator switches it on: ssh.listen in its configuration")
 }
 
-// sshOwner gives the user whose keys the caller may see and change: her own, where she is known herself. A session or job is not let in
+// sshOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or job is not let in
 // though it acts as its owner: what runs in it may be somebody else's, and a key lets in for ever.
 func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
 	switch {

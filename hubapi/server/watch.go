@@ -34,7 +34,7 @@ func (t *trace) whole() bool { return t.intake == nil || t.intake.ended.Load() }
 
 type traceKey struct{}
 
-// traceOf gives the trace of a request; an empty one outside of a request.
+// traceOf returns the trace of a request; an empty one outside of a request.
 func traceOf(ctx context.Context) *trace {
 	if t, ok := ctx.Value(traceKey{}).(*trace); ok {
 		return t

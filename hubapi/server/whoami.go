@@ -14,7 +14,7 @@ import (
 
 // People says who users are on this host.
 type People interface {
-	// UID gives the number that a hub's user has here, if she has any. It does not wait.
+	// UID returns the number that a hub's user has here, if she has any. It does not wait.
 	UID(ctx context.Context, hub string, user spawner.User) (int, bool)
 	// Person says who a hub's user is: as whom her next session or job would run, or why none would.
 	Person(ctx context.Context, hub string, user spawner.User) hubapi.Person

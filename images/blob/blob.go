@@ -34,7 +34,7 @@ func Bytes(data []byte) Blob {
 	return part{io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), nil}
 }
 
-// Open gives a whole file.
+// Open returns a whole file.
 func Open(path string) (Blob, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func Open(path string) (Blob, error) {
 	return file{f, st.Size()}, nil
 }
 
-// Part gives length bytes of a file from offset on, and fails when the file is shorter.
+// Part returns length bytes of a file from offset on, and fails when the file is shorter.
 func Part(path string, offset, length int64) (Blob, error) {
 	b, err := Open(path)
 	if err != nil {
@@ -64,12 +64,12 @@ func Part(path string, offset, length int64) (Blob, error) {
 	return part{io.NewSectionReader(b, offset, length), b}, nil
 }
 
-// Of gives length bytes of r from offset on, with what is to be closed in the end.
+// Of returns length bytes of r from offset on, with what is to be closed in the end.
 func Of(r io.ReaderAt, offset, length int64, closer io.Closer) Blob {
 	return part{io.NewSectionReader(r, offset, length), closer}
 }
 
-// Join gives blobs behind each other. Closing it closes them all.
+// Join returns blobs behind each other. Closing it closes them all.
 func Join(blobs ...Blob) Blob {
 	j := joined{blobs: blobs, ends: make([]int64, len(blobs))}
 	for i, b := range blobs {
@@ -137,16 +137,16 @@ func (j joined) Close() error {
 
 const prefix = "sha256:"
 
-// Digest gives the digest of data.
+// Digest returns the digest of data.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return Named(sum[:])
 }
 
-// Named gives the digest whose hash is sum.
+// Named returns the digest whose hash is sum.
 func Named(sum []byte) string { return prefix + hex.EncodeToString(sum) }
 
-// Hex gives the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest in lower case, so what it gives
+// Hex returns the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest in lower case, so what it gives
 // is safe as a file name.
 func Hex(digest string) (name string, ok bool) {
 	name, found := strings.CutPrefix(digest, prefix)

@@ -86,7 +86,7 @@ func (f *fixture) image() *squashfs.Image {
 	return image
 }
 
-// mount gives the root of the kernel's mount of the environment.
+// mount returns the root of the kernel's mount of the environment.
 func (f *fixture) mount() *os.File {
 	f.t.Helper()
 	testenv.Need(f.t, testenv.Loop)

@@ -128,7 +128,7 @@ func (f *file) same() error {
 	return err
 }
 
-// data gives where data begins at or behind off. A file system that cannot tell has data everywhere.
+// data returns where data begins at or behind off. A file system that cannot tell has data everywhere.
 func (f *file) data(off int64) int64 {
 	if !f.sparse {
 		return off

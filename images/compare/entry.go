@@ -65,7 +65,7 @@ func (e entry) kind() string {
 	}
 }
 
-// seconds gives the time as squashfs can hold it.
+// seconds returns the time as squashfs can hold it.
 func (e entry) seconds() int64 { return min(max(e.mtime, 0), math.MaxUint32) }
 
 // differences tells in what the session's entry differs from the environment's.

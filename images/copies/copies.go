@@ -38,7 +38,7 @@ type Config struct {
 	Ready func() ([]string, error)
 	// Known lists those that the library has in any state: their copies stay.
 	Known func() ([]string, error)
-	// Find gives the parts of an environment.
+	// Find returns the parts of an environment.
 	Find   func(digest string) (Environment, error)
 	Logger *slog.Logger
 }

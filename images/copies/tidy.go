@@ -116,7 +116,7 @@ func (k *keeper) remove(ctx context.Context, old []note) error {
 	return nil
 }
 
-// needed gives the parts that any copy has. It is called with the lock held.
+// needed returns the parts that any copy has. It is called with the lock held.
 func (k *keeper) needed() map[string]bool {
 	out := map[string]bool{}
 	for _, n := range k.notes {

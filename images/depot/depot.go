@@ -26,7 +26,7 @@ type Store interface {
 	Get(ctx context.Context, digest string, offset, length int64) (io.ReadCloser, error)
 	// Stat says whether a blob is there.
 	Stat(ctx context.Context, digest string) (Info, error)
-	// List gives what is there, in any order. It ends with the first error.
+	// List returns what is there, in any order. It ends with the first error.
 	List(ctx context.Context) iter.Seq2[Info, error]
 	// Delete removes a blob. What is gone already is no error.
 	Delete(ctx context.Context, digest string) error
@@ -39,7 +39,7 @@ type Info struct {
 	Modified time.Time // when it was stored
 }
 
-// Open gives a blob of a store, to be read at any place.
+// Open returns a blob of a store, to be read at any place.
 func Open(ctx context.Context, s Store, digest string) (blob.Blob, error) {
 	if d, ok := s.(*Dir); ok {
 		return d.open(digest)
@@ -131,7 +131,7 @@ func (s steady) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// file gives the name of a blob.
+// file returns the name of a blob.
 func file(digest, suffix string) (string, error) {
 	name, ok := blob.Hex(digest)
 	if !ok {

@@ -191,7 +191,7 @@ func (d *Dir) Stat(_ context.Context, digest string) (Info, error) {
 	return Info{Digest: digest, Size: st.Size(), Modified: st.ModTime()}, nil
 }
 
-// List gives the files that are named like blobs.
+// List returns the files that are named like blobs.
 func (d *Dir) List(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		entries, err := os.ReadDir(d.cfg.Path)

@@ -200,7 +200,7 @@ func (m *Mirror) Stat(ctx context.Context, digest string) (Info, error) {
 	return Info{}, fmt.Errorf("no store has %s: %w", digest, all)
 }
 
-// List gives what is in any store, once. A store that cannot be read is told as trouble; only when none can is there an error.
+// List returns what is in any store, once. A store that cannot be read is told as trouble; only when none can is there an error.
 func (m *Mirror) List(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		seen, failed := map[string]bool{}, []error{}

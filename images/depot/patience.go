@@ -14,7 +14,7 @@ const (
 // what failed together does not come back together.
 type Patience struct{ failed int }
 
-// After gives the time to wait after err; of a success it is usual.
+// After returns the time to wait after err; of a success it is usual.
 func (p *Patience) After(err error, usual time.Duration) time.Duration {
 	if err == nil {
 		p.failed = 0

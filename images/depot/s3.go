@@ -98,7 +98,7 @@ func (s *S3) Get(ctx context.Context, digest string, offset, length int64) (io.R
 	return r, s.explain("read", digest, err)
 }
 
-// nothing gives the empty range at offset, if the object reaches that far.
+// nothing returns the empty range at offset, if the object reaches that far.
 func (s *S3) nothing(ctx context.Context, digest string, offset int64) (io.ReadCloser, error) {
 	info, err := s.Stat(ctx, digest)
 	if err == nil {
@@ -117,7 +117,7 @@ func (s *S3) Stat(ctx context.Context, digest string) (Info, error) {
 	return Info{Digest: digest, Size: o.Size, Modified: o.LastModified}, s.explain("look for", digest, err)
 }
 
-// List gives the objects that are named like blobs.
+// List returns the objects that are named like blobs.
 func (s *S3) List(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -342,7 +342,7 @@ func (g *grafter) standing(ctx context.Context) (*folder, error) {
 	return top, ripen(ctx, newestOf(top))
 }
 
-// newestOf gives the newest ctime.
+// newestOf returns the newest ctime.
 func newestOf(f *folder) time.Time {
 	newest := time.Unix(f.stat.Ctim.Sec, f.stat.Ctim.Nsec)
 	for _, p := range f.parts {

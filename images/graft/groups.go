@@ -139,7 +139,7 @@ func (g *grouper) end(ctx context.Context) error {
 	return nil
 }
 
-// known gives the group that consists of just these files.
+// known returns the group that consists of just these files.
 func (g *grouper) known() *group {
 	first := g.members[0].note.group
 	if first == nil || first.used != g.used {

@@ -253,7 +253,7 @@ func (in *intake) keep(j *job, known *note, rest []byte) error {
 	return nil
 }
 
-// put gives the whole blocks to the writer, and the rest back; of a whole tree it gives all. An error of the file goes to the job, one of
+// put returns the whole blocks to the writer, and the rest back; of a whole tree it gives all. An error of the file goes to the job, one of
 // the writer is returned.
 func (in *intake) put(j *job, known *note) (rest []byte, err error) {
 	if j.err != nil {

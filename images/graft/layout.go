@@ -110,7 +110,7 @@ func dataOf(n *note) *squashfs.Data {
 	return d
 }
 
-// fragments gives the entries of the table.
+// fragments returns the entries of the table.
 func (l *layout) fragments() []squashfs.Fragment {
 	list := make([]squashfs.Fragment, len(l.groups))
 	for i, made := range l.groups {

@@ -38,7 +38,7 @@ func ParseMemory(b []byte) (*Memory, error) {
 	return m, nil
 }
 
-// Encode gives the bytes to keep.
+// Encode returns the bytes to keep.
 func (m *Memory) Encode() []byte {
 	b := appendText(nil, m.about)
 	b = binary.AppendUvarint(b, uint64(len(m.Packs)))

@@ -30,7 +30,7 @@ func (p *packs) open(name string) (io.ReaderAt, int64, error) {
 	return made, int64(made.Len()), nil
 }
 
-// add gives the configuration of a graft that knows what the last one did.
+// add returns the configuration of a graft that knows what the last one did.
 func (p *packs) add(c *Config, known *Memory) *hook {
 	made := &hook{fn: func() {}}
 	c.Pack, c.PackName, c.Known, c.OpenPack = made, fmt.Sprint("pack", p.made), known, p.open

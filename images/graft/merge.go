@@ -8,7 +8,7 @@ import (
 	"slipway/images/tree"
 )
 
-// merge gives the children of a directory: base's, covered by changes, less what rules strip. Both lists are sorted; a
+// merge returns the children of a directory: base's, covered by changes, less what rules strip. Both lists are sorted; a
 // change without a node deletes. Base's own list comes back when it stays as it is.
 func merge(base, changes []squashfs.Entry, rules tree.Live) []squashfs.Entry {
 	if len(changes) == 0 && len(rules) == 0 {
@@ -44,7 +44,7 @@ func appendNode(list []squashfs.Entry, e squashfs.Entry) []squashfs.Entry {
 	return append(list, e)
 }
 
-// strip gives n without what rules match below it: n itself when they match nothing.
+// strip returns n without what rules match below it: n itself when they match nothing.
 func strip(n *squashfs.Node, rules tree.Live) *squashfs.Node {
 	if n.Kind != squashfs.Dir || len(rules) == 0 {
 		return n

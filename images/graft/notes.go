@@ -30,7 +30,7 @@ type note struct {
 
 func newNotes() *notes { return &notes{by: map[uint64]*note{}} }
 
-// find gives what is known of a file that has not changed since it was stored, nil: nothing.
+// find returns what is known of a file that has not changed since it was stored, nil: nothing.
 func (n *notes) find(st *unix.Stat_t, path string) *note {
 	n.mu.RLock()
 	known := n.by[st.Ino]

@@ -32,7 +32,7 @@ func (g *grafter) newPass(ctx context.Context) *pass {
 	return &pass{g: g, ctx: ctx, print: newPrint(), links: map[inode]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{}}
 }
 
-// tree gives the tree, without the places of contents.
+// tree returns the tree, without the places of contents.
 func (p *pass) tree(top *folder) (*squashfs.Node, error) {
 	p.print.note("", &top.stat)
 	root, err := p.merged(top, lower{node: p.g.baseRoot()}, lower{})
@@ -40,7 +40,7 @@ func (p *pass) tree(top *folder) (*squashfs.Node, error) {
 	return root, err
 }
 
-// merged gives the directory that one of the upper directory makes of base's of the same path; parent is what lies under the directory
+// merged returns the directory that one of the upper directory makes of base's of the same path; parent is what lies under the directory
 // that it is in.
 func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 	xattrs, marks, err := p.attributes(f.path, f.xattrs)
@@ -67,7 +67,7 @@ func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 	return n, nil
 }
 
-// children gives what the entries of a directory change, in byte order of names.
+// children returns what the entries of a directory change, in byte order of names.
 func (p *pass) children(f *folder, below lower) ([]squashfs.Entry, error) {
 	var changes []squashfs.Entry
 	for _, part := range f.parts {
@@ -103,7 +103,7 @@ func (p *pass) took(path string, old, n *squashfs.Node) {
 	}
 }
 
-// entry gives the node of an entry, nil for one that deletes, or that cannot be held.
+// entry returns the node of an entry, nil for one that deletes, or that cannot be held.
 func (p *pass) entry(e *entry, below lower) (*squashfs.Node, error) {
 	if e.err != nil {
 		return nil, named(e.path, e.err)
@@ -188,7 +188,7 @@ func (p *pass) place(e *entry, n *squashfs.Node, known *note) {
 	p.files = append(p.files, placed{e.path, e.stat.Ino, uint64(e.stat.Nlink), n, known})
 }
 
-// known gives what is known of a file's content.
+// known returns what is known of a file's content.
 func (g *grafter) known(e *entry) *note {
 	if e.stat.Mode&unix.S_IFMT != unix.S_IFREG || e.stat.Size == 0 {
 		return nil

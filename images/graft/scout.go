@@ -173,7 +173,7 @@ func (s *scout) await(t *task) {
 	<-t.waiting
 }
 
-// look gives the entries of a part. They are the caller's until the next call for this directory.
+// look returns the entries of a part. They are the caller's until the next call for this directory.
 func (s *scout) look(p *part) []entry {
 	s.await(&p.task)
 	s.mu.Lock()

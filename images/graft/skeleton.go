@@ -37,7 +37,7 @@ func skeleton() []skeletonEntry {
 	}
 }
 
-// addSkeleton gives root with what a runtime needs and root lacks, and the paths of that. The base's entry comes back, a
+// addSkeleton returns root with what a runtime needs and root lacks, and the paths of that. The base's entry comes back, a
 // directory empty: what the user deleted in it stays deleted.
 func addSkeleton(root, base *squashfs.Node) (*squashfs.Node, []string) {
 	var added []string
@@ -99,7 +99,7 @@ func lookup(root *squashfs.Node, path string) *squashfs.Node {
 	return n
 }
 
-// graftAt gives a tree with n at path, whose parents exist, and copies nothing but those.
+// graftAt returns a tree with n at path, whose parents exist, and copies nothing but those.
 func graftAt(root *squashfs.Node, path string, n *squashfs.Node) *squashfs.Node {
 	name, rest, more := strings.Cut(path, "/")
 	if more {

@@ -24,7 +24,7 @@ type survey struct {
 	seen    map[inode]bool // inodes with several names that were stored
 }
 
-// survey gives the upper directory's root with all that lies below.
+// survey returns the upper directory's root with all that lies below.
 func (g *grafter) survey(ctx context.Context, stage Stage) (*folder, *intake, error) {
 	in := newIntake(ctx, g, stage)
 	s := &survey{g: g, ctx: in.ctx, running: stage == Reading, in: in, judge: g.newPass(in.ctx), seen: map[inode]bool{}}

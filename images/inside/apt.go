@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// parseDpkgStatus gives the packages that dpkg says are installed, whatever else it remembers.
+// parseDpkgStatus returns the packages that dpkg says are installed, whatever else it remembers.
 func parseDpkgStatus(b []byte) []Package {
 	var out []Package
 	var p Package

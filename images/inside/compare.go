@@ -34,7 +34,7 @@ func (d Difference) Equal() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Changed)+len(d.Facts) == 0 && (d.Files == nil || d.Files.none())
 }
 
-// Compare gives what now has other than old. A Python package that conda or the distribution installed is told of once, as theirs.
+// Compare returns what now has other than old. A Python package that conda or the distribution installed is told of once, as theirs.
 func Compare(old, now Inventory) Difference {
 	var d Difference
 	before, after := groups(old.Packages), groups(now.Packages)

@@ -92,7 +92,7 @@ func TestFileLines(t *testing.T) {
 	}
 }
 
-// trees gives two trees whose contents lie in stores of their own, as two tails do.
+// trees returns two trees whose contents lie in stores of their own, as two tails do.
 func trees(old, now fstest.MapFS) (Tree, Tree) { return newStore().tree(old), newStore().tree(now) }
 
 func at(content string, seconds int64) *fstest.MapFile {

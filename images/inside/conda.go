@@ -32,7 +32,7 @@ func parseConda(b []byte) (Package, []string, error) {
 	return p, c.Files, nil
 }
 
-// condaName gives the name that people call an environment by.
+// condaName returns the name that people call an environment by.
 func condaName(prefix string, hasConda bool) string {
 	if path.Base(path.Dir(prefix)) == "envs" {
 		return text(path.Base(prefix))

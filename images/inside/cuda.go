@@ -20,7 +20,7 @@ func leastDrivers() []struct{ cuda, driver string } {
 	}
 }
 
-// leastDriver gives the least driver of a CUDA version, "" where it is not known.
+// leastDriver returns the least driver of a CUDA version, "" where it is not known.
 func leastDriver(version string) string {
 	for _, row := range leastDrivers() {
 		if version == row.cuda || strings.HasPrefix(version, row.cuda+".") {
@@ -38,7 +38,7 @@ var (
 	leading     = regexp.MustCompile(`^\d+(?:\.\d+)*`)
 )
 
-// cudaOfPackage gives the version of CUDA that a package brings or was built for, "" for most.
+// cudaOfPackage returns the version of CUDA that a package brings or was built for, "" for most.
 func cudaOfPackage(p Package) string {
 	if m := localCUDA.FindStringSubmatch(p.Version); m != nil && p.Manager == Pip {
 		return m[1] + "." + m[2]
@@ -53,7 +53,7 @@ func cudaOfPackage(p Package) string {
 	return twoNumbers(leading.FindString(p.Version))
 }
 
-// cudaOfFile gives the version in a library's name. All of CUDA 11 calls its library libcudart.so.11.0, so that says 11 alone.
+// cudaOfFile returns the version in a library's name. All of CUDA 11 calls its library libcudart.so.11.0, so that says 11 alone.
 func cudaOfFile(name string) string {
 	m := cudart.FindStringSubmatch(name)
 	switch {
@@ -65,7 +65,7 @@ func cudaOfFile(name string) string {
 	return twoNumbers(m[1])
 }
 
-// twoNumbers gives "12.8" of "12.8.90". An absurd number is no version.
+// twoNumbers returns "12.8" of "12.8.90". An absurd number is no version.
 func twoNumbers(v string) string {
 	v = minor(v)
 	if len(v) > 8 {

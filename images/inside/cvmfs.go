@@ -88,7 +88,7 @@ func (l *looker) cvmfs(found finds) {
 	}
 }
 
-// named gives the repositories whose paths a file names.
+// named returns the repositories whose paths a file names.
 func (l *looker) named(p place) []string {
 	if l.same(p.path) {
 		return l.base.Inventory.leading(text(p.path))
@@ -113,7 +113,7 @@ func (l *looker) named(p place) []string {
 	return out
 }
 
-// leading gives the repositories to which a file leads.
+// leading returns the repositories to which a file leads.
 func (i Inventory) leading(file string) []string {
 	var out []string
 	for _, r := range i.CVMFS {

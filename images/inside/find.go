@@ -91,7 +91,7 @@ func (f *finder) anywhere(at string, e squashfs.Entry) {
 	}
 }
 
-// note gives what to look for in a directory by its name, nil for most.
+// note returns what to look for in a directory by its name, nil for most.
 func (f *finder) note(at, parent, name string) func(squashfs.Entry) {
 	switch name {
 	case "site-packages", "dist-packages":

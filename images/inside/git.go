@@ -40,7 +40,7 @@ func (l *looker) checkout(at place) {
 	l.out.Git = append(l.out.Git, c)
 }
 
-// gitDir gives the directory that a .git is or, as in submodules, points to; "" when that is not in the tree.
+// gitDir returns the directory that a .git is or, as in submodules, points to; "" when that is not in the tree.
 func (l *looker) gitDir(at place) string {
 	if at.node.Kind == squashfs.Dir {
 		return at.path
@@ -55,7 +55,7 @@ func (l *looker) gitDir(at place) string {
 	return path.Clean(to)
 }
 
-// commonDir gives the directory of the objects, references and configuration: another than dir in a further working tree.
+// commonDir returns the directory of the objects, references and configuration: another than dir in a further working tree.
 func (l *looker) commonDir(dir string) string {
 	common := l.small(dir + "/commondir")
 	switch {
@@ -67,7 +67,7 @@ func (l *looker) commonDir(dir string) string {
 	return path.Join(dir, common)
 }
 
-// text gives the beginning of a file, "" when it cannot be read.
+// text returns the beginning of a file, "" when it cannot be read.
 func (l *looker) text(name string) string {
 	b, err := l.read(place{name, l.tree.lookup(name)}, 1<<20)
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *looker) text(name string) string {
 	return string(b)
 }
 
-// small gives a short file's one line.
+// small returns a short file's one line.
 func (l *looker) small(name string) string {
 	b, err := l.read(place{name, l.tree.lookup(name)}, 4096)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *looker) small(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// ref gives the object that a reference names.
+// ref returns the object that a reference names.
 func (l *looker) ref(dir, name string) string {
 	if !strings.HasPrefix(name, "refs/") || strings.Contains(name, "..") {
 		return ""
@@ -236,7 +236,7 @@ func (s *checkoutState) content(n *squashfs.Node, e indexEntry) (same bool, why 
 	return false, ""
 }
 
-// blobID gives the name that git has for a content.
+// blobID returns the name that git has for a content.
 func blobID(b []byte) string {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", len(b))

@@ -13,7 +13,7 @@ import (
 
 var errNoCommit = errors.New("its commit could not be read")
 
-// treeOfCommit gives the tree that a commit has.
+// treeOfCommit returns the tree that a commit has.
 func (l *looker) treeOfCommit(dir, commit string) (string, error) {
 	if len(commit) != 2*idLength {
 		return "", errNoCommit
@@ -52,7 +52,7 @@ func parseLooseCommit(b []byte) (string, error) {
 	return treeLine(body)
 }
 
-// treeLine gives the tree's name out of a commit's first line.
+// treeLine returns the tree's name out of a commit's first line.
 func treeLine(b []byte) (string, error) {
 	id, ok := strings.CutPrefix(string(b[:min(len(b), 45)]), "tree ")
 	if !ok || len(id) < 40 || !objectName.MatchString(id[:40]) {
@@ -61,7 +61,7 @@ func treeLine(b []byte) (string, error) {
 	return id[:40], nil
 }
 
-// inflate gives the beginning of what is deflated.
+// inflate returns the beginning of what is deflated.
 func inflate(b []byte) []byte {
 	z, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {

@@ -153,7 +153,7 @@ func unpack(t testing.TB, archive, below string) fstest.MapFS {
 	}
 }
 
-// with gives files with others added; a nil file is removed.
+// with returns files with others added; a nil file is removed.
 func with(files fstest.MapFS, others fstest.MapFS) fstest.MapFS {
 	out := maps.Clone(files)
 	for name, f := range others {

@@ -120,7 +120,7 @@ func homePackage(home fs.FS, at string, p *HomePackage) bool {
 	return ok
 }
 
-// homeFile gives the beginning of a regular file, nothing of all else.
+// homeFile returns the beginning of a regular file, nothing of all else.
 func homeFile(home fs.FS, name string) []byte {
 	f, err := home.Open(name)
 	if err != nil {
@@ -137,7 +137,7 @@ func homeFile(home fs.FS, name string) []byte {
 	return b
 }
 
-// NotIn gives those of a home's packages that no interpreter at prefixes has in the same version; Shadows is the other version that one
+// NotIn returns those of a home's packages that no interpreter at prefixes has in the same version; Shadows is the other version that one
 // has. root is the root of the tree in which the prefixes lie, as absolute paths.
 func NotIn(list []HomePackage, root fs.FS, prefixes []string) []HomePackage {
 	there := map[string][]string{} // versions, by interpreter and name

@@ -139,7 +139,7 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Default gives the environment's own interpreter, false when there is none.
+// Default returns the environment's own interpreter, false when there is none.
 func (i Inventory) Default() (Interpreter, bool) {
 	at := slices.IndexFunc(i.Python, func(p Interpreter) bool { return p.Default })
 	if at < 0 {

@@ -22,7 +22,7 @@ func licenseIDs() []string {
 
 var licenseWord = regexp.MustCompile(`\(|\)|[^\s()]+`)
 
-// licenseExpression gives an SPDX licence expression when s is one of known identifiers, "" otherwise.
+// licenseExpression returns an SPDX licence expression when s is one of known identifiers, "" otherwise.
 func licenseExpression(s string) string {
 	var out []string
 	depth, wantID := 0, true

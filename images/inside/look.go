@@ -117,7 +117,7 @@ func (l *looker) same(name string) bool {
 	return a == nil && b == nil || sameFile(a, b)
 }
 
-// read gives the beginning of a file.
+// read returns the beginning of a file.
 func (l *looker) read(at place, limit int64) ([]byte, error) {
 	if err := l.allow(min(size(at.node), limit)); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (l *looker) read(at place, limit int64) ([]byte, error) {
 	return l.tree.head(at.node, limit)
 }
 
-// whole gives all of a file, or an error when it is beyond the bound.
+// whole returns all of a file, or an error when it is beyond the bound.
 func (l *looker) whole(at place) ([]byte, error) {
 	if size(at.node) > wholeLimit {
 		return nil, errTooLarge

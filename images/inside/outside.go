@@ -67,7 +67,7 @@ func (o *owner) claim(found finds) {
 	delete(o.claims, "/")
 }
 
-// ownDir gives the directory of the package that a metadata file speaks for.
+// ownDir returns the directory of the package that a metadata file speaks for.
 func ownDir(file string) string {
 	dir := path.Dir(file)
 	if path.Base(dir) == ".spack" {
@@ -126,7 +126,7 @@ func ofVenv(name string) bool {
 	return strings.HasPrefix(name, "python") || strings.HasPrefix(name, "activate") || name == "Activate.ps1"
 }
 
-// altered gives the files that packages of the base have, while their packages are as before. Their lists are read only
+// altered returns the files that packages of the base have, while their packages are as before. Their lists are read only
 // when there is a file that they could name.
 func (o *owner) altered(found finds) []string {
 	var out []string
@@ -215,7 +215,7 @@ func (o *owner) mayList(b []byte, prefix string) bool {
 	return false
 }
 
-// aliases gives the directories of the root that are links to others, as "/lib" is to "/usr/lib".
+// aliases returns the directories of the root that are links to others, as "/lib" is to "/usr/lib".
 func aliases(root *squashfs.Node) map[string]string {
 	out := map[string]string{}
 	for _, e := range children(root) {
@@ -226,7 +226,7 @@ func aliases(root *squashfs.Node) map[string]string {
 	return out
 }
 
-// real gives the path at which the tree has what a list names.
+// real returns the path at which the tree has what a list names.
 func (o *owner) real(l []byte) []byte {
 	if len(l) < 2 || l[0] != '/' {
 		return l

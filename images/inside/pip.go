@@ -101,7 +101,7 @@ func eachRecord(b []byte, site string, fn func(file []byte)) {
 	}
 }
 
-// recordName gives the first field of a line of RECORD. Names are quoted only where they must be. A name with a line break
+// recordName returns the first field of a line of RECORD. Names are quoted only where they must be. A name with a line break
 // is not found: it spans lines, and no installer writes one.
 func recordName(l []byte) ([]byte, bool) {
 	if len(l) > 0 && l[0] == '"' {
@@ -115,7 +115,7 @@ func recordName(l []byte) ([]byte, bool) {
 	return name, true
 }
 
-// parseEggLink gives the directory that a development installation of old points to.
+// parseEggLink returns the directory that a development installation of old points to.
 func parseEggLink(b []byte) string {
 	dir, _, _ := strings.Cut(string(b), "\n")
 	dir = strings.TrimSpace(dir)

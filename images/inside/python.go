@@ -36,7 +36,7 @@ func parseVenv(b []byte) Interpreter {
 	return i
 }
 
-// minor gives "3.13" of "3.13.5".
+// minor returns "3.13" of "3.13.5".
 func minor(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return strings.Join(parts[:min(len(parts), 2)], ".")
@@ -117,7 +117,7 @@ func (l *looker) markAt(program string) bool {
 	return true
 }
 
-// sites gives the directories that an interpreter imports packages from, as far as its place tells.
+// sites returns the directories that an interpreter imports packages from, as far as its place tells.
 func (i Interpreter) sites() []string {
 	v := "python" + minor(i.Version)
 	out := []string{path.Join(i.Prefix, "lib", v, "site-packages"), path.Join(i.Prefix, "lib64", v, "site-packages")}

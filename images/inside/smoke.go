@@ -110,7 +110,7 @@ const (
 	FailUnchecked FailureKind = "unchecked" // the run's time was over before it was tried
 )
 
-// Broken gives the failures that say the environment lacks something.
+// Broken returns the failures that say the environment lacks something.
 func (r SmokeResult) Broken() []SmokeFailure {
 	var out []SmokeFailure
 	for _, f := range r.Failures {

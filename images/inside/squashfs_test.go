@@ -96,7 +96,7 @@ func TestLookIntoASquashfs(t *testing.T) {
 	}
 }
 
-// benchImage gives two trees of one image that share no node: the squashfs that SLIPWAY_BENCH_IMAGE names, else a made-up one
+// benchImage returns two trees of one image that share no node: the squashfs that SLIPWAY_BENCH_IMAGE names, else a made-up one
 // of 190,000 inodes and 500 packages.
 func benchImage(b *testing.B) (Tree, Tree) {
 	b.Helper()

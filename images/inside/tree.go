@@ -16,7 +16,7 @@ type Tree struct {
 	Open func(n *squashfs.Node) (io.ReaderAt, error)
 }
 
-// TreeOf gives the tree of a squashfs.
+// TreeOf returns the tree of a squashfs.
 func TreeOf(i *squashfs.Image) Tree {
 	return Tree{Root: i.Root, Open: func(n *squashfs.Node) (io.ReaderAt, error) { return i.Open(n) }}
 }
@@ -24,7 +24,7 @@ func TreeOf(i *squashfs.Image) Tree {
 // errTooLarge says that a file is beyond the bound that was set for its kind.
 var errTooLarge = errors.New("too large to be read")
 
-// lookup gives the node at a path, nil when there is none. It follows no link.
+// lookup returns the node at a path, nil when there is none. It follows no link.
 func (t Tree) lookup(name string) *squashfs.Node {
 	n := t.Root
 	for part := range strings.SplitSeq(name, "/") {

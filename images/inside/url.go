@@ -9,7 +9,7 @@ import (
 // condaToken is how conda puts an access token into a channel's path.
 var condaToken = regexp.MustCompile(`/t/[^/]+`)
 
-// cleanURL gives a URL, or git's short form of one, without user, password, token and query. A login name of an ssh URL
+// cleanURL returns a URL, or git's short form of one, without user, password, token and query. A login name of an ssh URL
 // stays: it is no secret, and the URL means nothing without it.
 func cleanURL(raw string) string {
 	raw = strings.TrimSpace(raw)
@@ -48,7 +48,7 @@ func cleanShort(raw string) string {
 	return word(raw)
 }
 
-// filePath gives the path of a file: URL, "" for any other.
+// filePath returns the path of a file: URL, "" for any other.
 func filePath(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "file" {

@@ -53,17 +53,17 @@ const maxEntries = 1000
 // Descriptor names content by digest, size and type.
 type Descriptor = spec.Descriptor
 
-// Describe gives the descriptor of data.
+// Describe returns the descriptor of data.
 func Describe(mediaType string, data []byte) Descriptor {
 	return Name(mediaType, blob.Digest(data), int64(len(data)))
 }
 
-// Name gives the descriptor of content that lies elsewhere.
+// Name returns the descriptor of content that lies elsewhere.
 func Name(mediaType, name string, size int64) Descriptor {
 	return Descriptor{MediaType: mediaType, Digest: digest.Digest(name), Size: size}
 }
 
-// SIF gives the manifest of a SIF, under which Apptainer pulls it. Environment is the digest of what it renders. Its layer has a title,
+// SIF returns the manifest of a SIF, under which Apptainer pulls it. Environment is the digest of what it renders. Its layer has a title,
 // because oras writes no file without one.
 func SIF(environment, name string, size int64) []byte {
 	layer := Name(TypeSIF, name, size)
@@ -83,7 +83,7 @@ func FileName(environment string) string {
 	return "environment.sif"
 }
 
-// Referrer gives the manifest of content that is about subject.
+// Referrer returns the manifest of content that is about subject.
 func Referrer(subject Descriptor, mediaType string, content []byte) []byte {
 	about := Name(subject.MediaType, subject.Digest.String(), subject.Size)
 	return encode(spec.Manifest{
@@ -99,7 +99,7 @@ type Image struct {
 	SIF          *Descriptor // of the SIF's manifest; nil: only base and tail are there
 }
 
-// Index gives the index of a tag.
+// Index returns the index of a tag.
 func Index(images []Image) []byte {
 	images = slices.Clone(images)
 	slices.SortFunc(images, func(a, b Image) int { return strings.Compare(a.Architecture, b.Architecture) })
@@ -144,7 +144,7 @@ type Manifest struct {
 // IsIndex tells an index from a manifest.
 func (m Manifest) IsIndex() bool { return m.MediaType == TypeIndex || m.MediaType == typeDockerIndex }
 
-// Blobs gives the content that a manifest names, its config first.
+// Blobs returns the content that a manifest names, its config first.
 func (m Manifest) Blobs() []Descriptor {
 	if m.IsIndex() {
 		return nil
@@ -222,7 +222,7 @@ func bad(why string, args ...any) error {
 	return errs.New(errs.Invalid, "this is no OCI manifest or index: %s", fmt.Sprintf(why, args...))
 }
 
-// Images gives the environments of an index, one for an architecture. Entries of other kinds are left out.
+// Images returns the environments of an index, one for an architecture. Entries of other kinds are left out.
 func (m Manifest) Images() []Image {
 	var images []Image
 	for _, d := range m.Manifests {

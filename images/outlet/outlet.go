@@ -147,7 +147,7 @@ func (o *Outlet) Stats() Stats {
 	return Stats{Name: o.cfg.Name, Published: len(o.state.There), Problem: o.problem}
 }
 
-// Of gives the names under which an environment is published.
+// Of returns the names under which an environment is published.
 func (o *Outlet) Of(digest string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,7 +17,7 @@ type note struct {
 	content            uint64
 }
 
-// known gives the number of a file's content that has been sent, and has not changed since; 0: there is none.
+// known returns the number of a file's content that has been sent, and has not changed since; 0: there is none.
 func (p *packer) known(st *unix.Stat_t) uint64 {
 	n, ok := p.notes[st.Ino]
 	if !ok || n.mtime != st.Mtim.Nano() || n.ctime != st.Ctim.Nano() || n.size != st.Size {

@@ -43,7 +43,7 @@ type child struct {
 	opaque  bool // the same, and there is an entry too: it hides what the image has
 }
 
-// children gives the names in a directory as the session saw them, those that were deleted too, in byte order.
+// children returns the names in a directory as the session saw them, those that were deleted too, in byte order.
 func (m Marks) children(list []string) (names []child, opaque bool) {
 	hidden := map[string]bool{}
 	for _, name := range list {
@@ -102,7 +102,7 @@ func (m Marks) sort(path string, list []tree.Xattr) (sense, error) {
 	return s, nil
 }
 
-// mark gives the rest of an attribute's name that is not the user's.
+// mark returns the rest of an attribute's name that is not the user's.
 func (m Marks) mark(name string) (rest string, of bool) {
 	prefixes := map[Marks][]string{
 		Trusted: {"trusted.overlay."},

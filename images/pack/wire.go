@@ -146,7 +146,7 @@ func (v *receiver) ReadByte() (byte, error) {
 	return b[0], nil
 }
 
-// next gives a frame, whose bytes are good until the next one is read. sum is what the end must have.
+// next returns a frame, whose bytes are good until the next one is read. sum is what the end must have.
 func (v *receiver) next() (kind byte, payload *fields, sum uint32, err error) {
 	sum = v.sum.Sum32()
 	if kind, err = v.ReadByte(); err != nil {
@@ -191,7 +191,7 @@ func (f *fields) number() uint64 {
 	return n
 }
 
-// limited gives a number up to most.
+// limited returns a number up to most.
 func (f *fields) limited(most uint64) uint64 {
 	n := f.number()
 	if n > most {

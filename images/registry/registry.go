@@ -38,15 +38,15 @@ import (
 
 // Repository is what one caller may see of one repository. What she may not see is of kind errs.NotFound.
 type Repository interface {
-	// Manifest gives a document by its tag or digest.
+	// Manifest returns a document by its tag or digest.
 	Manifest(ctx context.Context, reference string) (Document, error)
-	// Blob gives content that a document of this repository names.
+	// Blob returns content that a document of this repository names.
 	Blob(ctx context.Context, digest string) (blob.Blob, error)
-	// Tags gives the names that Manifest knows, in any order.
+	// Tags returns the names that Manifest knows, in any order.
 	Tags(ctx context.Context) ([]string, error)
-	// Referrers gives the manifests that are about a document.
+	// Referrers returns the manifests that are about a document.
 	Referrers(ctx context.Context, digest string) ([]oci.Descriptor, error)
-	// SIF gives the SIF of an environment by tag or digest, and the digest of the file.
+	// SIF returns the SIF of an environment by tag or digest, and the digest of the file.
 	SIF(ctx context.Context, reference string) (sif blob.Blob, digest string, err error)
 }
 
@@ -83,7 +83,7 @@ func New(cfg Config) *Registry {
 	return &Registry{cfg: cfg, log: cfg.Logger}
 }
 
-// Credential gives what a request proves itself with: the password of Basic, whatever name goes with it, or the token of Bearer.
+// Credential returns what a request proves itself with: the password of Basic, whatever name goes with it, or the token of Bearer.
 func Credential(r *http.Request) (user string, token secret.Text, ok bool) {
 	if name, password, ok := r.BasicAuth(); ok {
 		return name, secret.New(password), password != ""
@@ -219,7 +219,7 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.message }
 
-// asRefusal gives an error the form that goes to the client. What is internal stays in the log.
+// asRefusal returns an error the form that goes to the client. What is internal stays in the log.
 func asRefusal(err error, q request) *refusal {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e

@@ -33,7 +33,7 @@ type Change struct {
 	Link   string         // the earlier path of the same inode, when this is a further name of it
 }
 
-// Changes gives what differs between a base and an environment made of it, parents before children and in byte order. Names
+// Changes returns what differs between a base and an environment made of it, parents before children and in byte order. Names
 // of one inode that are not all as in the base are all given, as no overlay can link into the layer below. Contents are
 // compared by where they are stored: an environment keeps the base's where they were. Without a base all is added.
 func Changes(base, env *squashfs.Node) iter.Seq[Change] {
@@ -94,7 +94,7 @@ func (c *comparison) inherits(base, env *squashfs.Node) bool {
 	return c.heirs[base] == env
 }
 
-// dir gives what changed at and below a directory of the environment; false when nobody wants more.
+// dir returns what changed at and below a directory of the environment; false when nobody wants more.
 func (c *comparison) dir(path string, base, env *squashfs.Node) bool {
 	change := Change{Path: path, Node: env, Base: base}
 	switch {

@@ -150,7 +150,7 @@ func plantAll(ctx context.Context, cfg DirectoryConfig, dir *os.File, out *Unpac
 // setID are the bits by which a program runs with its file's owner's or group's rights.
 const setID = 0o6000
 
-// makeable gives the node that is made in n's place: one that its owner can read and, when this process is not root, that is its own.
+// makeable returns the node that is made in n's place: one that its owner can read and, when this process is not root, that is its own.
 //
 // It gives nobody rights. A container runtime sees to that for an image; the files of a directory can be opened by whoever reaches it,
 // on this host and on others, and an environment may be anybody's: a program of root's with the set-id bit would make its author root.
@@ -178,7 +178,7 @@ func (u *Unpacked) makeable(path string, n *squashfs.Node) *squashfs.Node {
 	return &c
 }
 
-// tame gives a copy of a node without what gives rights, or means something to the host's kernel. The set-group bit of a directory only
+// tame returns a copy of a node without what gives rights, or means something to the host's kernel. The set-group bit of a directory only
 // names its files' group.
 func (u *Unpacked) tame(path string, n *squashfs.Node) squashfs.Node {
 	c := *n

@@ -48,7 +48,7 @@ func TestDirectoryIsTheEnvironment(t *testing.T) {
 	checkAgain(t, cfg)
 }
 
-// tamed gives a list of a tree's entries as they are where nothing gives rights.
+// tamed returns a list of a tree's entries as they are where nothing gives rights.
 func tamed(list []string) (out []string) {
 	capability := regexp.MustCompile(` "security\.[^"]*"=[0-9a-f]*`)
 	for _, line := range list {

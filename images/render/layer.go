@@ -209,7 +209,7 @@ func header(c Change) *tar.Header {
 	return h
 }
 
-// device gives a device number as the kernel's calls take it.
+// device returns a device number as the kernel's calls take it.
 func device(rdev uint32) uint64 {
 	return unix.Mkdev(rdev>>8&0xfff, rdev&0xff|rdev>>12&^0xff)
 }

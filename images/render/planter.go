@@ -55,7 +55,7 @@ func (p *planter) leave(depth int, good bool) error {
 	return err
 }
 
-// parent gives the open directory that holds name, which must have been entered before.
+// parent returns the open directory that holds name, which must have been entered before.
 func (p *planter) parent(name string) (*os.File, error) {
 	want := path.Dir(name)
 	for n := len(p.levels); n > 0; n-- {

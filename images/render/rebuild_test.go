@@ -19,7 +19,7 @@ func hexOf(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// parts gives what rebuilds the fixture's environment.
+// parts returns what rebuilds the fixture's environment.
 func (f *fixture) parts(tail []byte) RebuildConfig {
 	f.t.Helper()
 	base, err := os.Open(f.at("base"))

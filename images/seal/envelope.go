@@ -46,7 +46,7 @@ func signEnvelope(private *ecdsa.PrivateKey, payloadType string, payload []byte)
 	return json.Marshal(envelope{payloadType, encode(payload), []signature{{key.ID, encode(sig)}}})
 }
 
-// openEnvelope gives the payload and the first of keys that has signed it.
+// openEnvelope returns the payload and the first of keys that has signed it.
 func openEnvelope(keys []Key, payloadType string, data []byte) ([]byte, Key, error) {
 	e, err := parseEnvelope(data)
 	if err != nil {

@@ -32,7 +32,7 @@ type Key struct {
 // Own tells whether the key is this site's.
 func (k Key) Own() bool { return k.Site == "" }
 
-// PEM gives the public key as `apptainer verify --key` and Trust take it.
+// PEM returns the public key as `apptainer verify --key` and Trust take it.
 func (k Key) PEM() []byte {
 	der, err := x509.MarshalPKIXPublicKey(k.public)
 	if err != nil { // a P-256 key that was parsed or made here can be written

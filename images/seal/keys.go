@@ -56,7 +56,7 @@ func (k *Keys) start() error {
 	return err
 }
 
-// List gives every key whose signatures count: own ones, newest first, then the trusted ones by site.
+// List returns every key whose signatures count: own ones, newest first, then the trusted ones by site.
 func (k *Keys) List() ([]Key, error) {
 	r, err := k.ring()
 	if err != nil {
@@ -157,7 +157,7 @@ func (k *Keys) current() (*ecdsa.PrivateKey, error) {
 	return k.private(key.name)
 }
 
-// Open gives the payload of an envelope and the accepted key that has signed it. The envelope may be a stranger's.
+// Open returns the payload of an envelope and the accepted key that has signed it. The envelope may be a stranger's.
 func (k *Keys) Open(payloadType string, envelope []byte) ([]byte, Key, error) {
 	r, err := k.ring()
 	if err != nil {
@@ -190,7 +190,7 @@ type ring struct {
 	broken []error // foreign keys that cannot be used
 }
 
-// signing gives the newest key whose private half is here, nil when there is none.
+// signing returns the newest key whose private half is here, nil when there is none.
 func (r ring) signing() *Key {
 	for i := range r.keys {
 		if r.keys[i].Signs {

@@ -100,7 +100,7 @@ func (k *Keys) Attest(p Provenance) ([]byte, error) {
 	return k.Sign(statementMedia, payload)
 }
 
-// Verify gives what an accepted key says about the environment of that digest. The envelope may be a stranger's.
+// Verify returns what an accepted key says about the environment of that digest. The envelope may be a stranger's.
 func (k *Keys) Verify(envelope []byte, digest string) (Provenance, Key, error) {
 	payload, key, err := k.Open(statementMedia, envelope)
 	if err != nil {

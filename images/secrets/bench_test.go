@@ -34,7 +34,7 @@ func BenchmarkLookLarge(b *testing.B) {
 	}
 }
 
-// source gives text whose pairs of letters are those of programs.
+// source returns text whose pairs of letters are those of programs.
 func source(size int) []byte {
 	words := []string{
 		"self.", "return ", "if ", "not ", "def ", "the ", "import numpy as np\n", "token", "_authorized(", "for ", "in range(", "):\n    ",

@@ -23,7 +23,7 @@ func secretKeyByte(b byte) bool { return alnum(b) || b == '+' || b == '/' }
 
 func hexByte(b byte) bool { return digit(b) || b >= 'a' && b <= 'f' }
 
-// run gives what of class begins at a place, and whether it is told apart from what stands behind it.
+// run returns what of class begins at a place, and whether it is told apart from what stands behind it.
 func run(content []byte, at int, class func(byte) bool) (text []byte, ended bool) {
 	end := at
 	for end < len(content) && class(content[end]) {
@@ -83,7 +83,7 @@ func placeholder(value []byte) bool {
 	return false
 }
 
-// line gives the number of the line of a place; 0 in a file that is not text.
+// line returns the number of the line of a place; 0 in a file that is not text.
 func line(content []byte, at int) int {
 	if at < 0 || bytes.IndexByte(content[:min(len(content), 8192)], 0) >= 0 {
 		return 0

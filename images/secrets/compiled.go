@@ -29,7 +29,7 @@ func (s *Scanner) judgeSources(files map[string]suspect, tree Tree) {
 	}
 }
 
-// sourceOf gives /a/b.py for /a/__pycache__/b.cpython-312.pyc.
+// sourceOf returns /a/b.py for /a/__pycache__/b.cpython-312.pyc.
 func sourceOf(p string) (string, bool) {
 	dir, base := path.Split(p)
 	dir, ok := strings.CutSuffix(dir, "/__pycache__/")

@@ -24,7 +24,7 @@ import (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// random gives text of an alphabet with a capital, a small letter and a digit in it where the alphabet has them; the same for the same seed.
+// random returns text of an alphabet with a capital, a small letter and a digit in it where the alphabet has them; the same for the same seed.
 func random(seed uint64, length int, alphabet string) string {
 	r := mathrand.New(mathrand.NewPCG(seed, 7))
 	for {
@@ -83,7 +83,7 @@ func pgpKey() string {
 	return armored("PGP PRIVATE KEY BLOCK", append([]byte{0x95}, random(3, 100, base62)...), map[string]string{"Version": "x"})
 }
 
-// gridProxy gives a proxy as Globus writes it: certificate, key, the issuer's certificate.
+// gridProxy returns a proxy as Globus writes it: certificate, key, the issuer's certificate.
 func gridProxy(until time.Time, extension asn1.ObjectIdentifier) string {
 	key := must(rsa.GenerateKey(rand.Reader, 1024))
 	cert := x509.Certificate{
@@ -161,7 +161,7 @@ func pkcs12() string {
 
 func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// notebook gives a notebook whose one cell has printed text.
+// notebook returns a notebook whose one cell has printed text.
 func notebook(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	return string(must(json.MarshalIndent(map[string]any{"nbformat": 4, "cells": []any{map[string]any{

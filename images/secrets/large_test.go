@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// largeWith gives lines of text with a secret in a line of its own.
+// largeWith returns lines of text with a secret in a line of its own.
 func largeWith(size int, secret string, at int) []byte {
 	content := bytes.Repeat([]byte("a line of a log\n"), size/16+1)[:size]
 	copy(content[at:], "\n"+secret+"\n")

@@ -81,7 +81,7 @@ func newByName(rules []nameRule) byName {
 	return n
 }
 
-// search gives what the rules find in v by its name.
+// search returns what the rules find in v by its name.
 func (n byName) search(v view) (hits []hit) {
 	dir, base := path.Split(v.path)
 	for _, rules := range [][]nameRule{n.exact[base], n.patterns} {
@@ -192,7 +192,7 @@ func netrc(v view) []hit {
 	}
 }
 
-// words gives the words of text one by one, less comments, and where each begins; an empty one at the end.
+// words returns the words of text one by one, less comments, and where each begins; an empty one at the end.
 func words(text []byte) func() ([]byte, int) {
 	at := 0
 	return func() ([]byte, int) {

@@ -28,7 +28,7 @@ func checkPEM(v view, at int) (hit, bool) {
 	return hit{kind, begin}, true
 }
 
-// armor gives the label before "PRIVATE KEY" at a place, what stands between the markers, and where the first one begins.
+// armor returns the label before "PRIVATE KEY" at a place, what stands between the markers, and where the first one begins.
 func armor(content []byte, at int) (label string, body []byte, begin int, ok bool) {
 	const open = "-----BEGIN "
 	from := max(0, at-len(open)-len("ENCRYPTED "))
@@ -98,7 +98,7 @@ func decodeArmor(body []byte) (raw []byte, sealed bool) {
 	return raw, sealed
 }
 
-// sequence gives what is in the DER sequence that raw is.
+// sequence returns what is in the DER sequence that raw is.
 func sequence(raw []byte) ([]byte, bool) {
 	if len(raw) < 4 || raw[0] != 0x30 {
 		return nil, false
@@ -133,7 +133,7 @@ func (v view) refine(kind Kind, begin int) (hit, bool) {
 	return hit{kind, begin}, true
 }
 
-// certificateBefore gives the certificate that content ends with, nil when there is none. A proxy's key follows its certificate:
+// certificateBefore returns the certificate that content ends with, nil when there is none. A proxy's key follows its certificate:
 // RFC 3820 says nothing of files, Globus and VOMS write them so.
 func certificateBefore(content []byte) []byte {
 	content = content[max(0, len(content)-maxPEM):]

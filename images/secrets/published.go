@@ -94,7 +94,7 @@ func (r resolver) pip(ctx context.Context) error {
 	return nil
 }
 
-// sites gives the directories whose packages may have installed a suspect: those above it, and those of the prefixes above it.
+// sites returns the directories whose packages may have installed a suspect: those above it, and those of the prefixes above it.
 func (r resolver) sites() []string {
 	found := map[string]bool{}
 	for p := range r.files {
@@ -113,7 +113,7 @@ func (r resolver) sites() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// above gives the directories above p, the nearest first.
+// above returns the directories above p, the nearest first.
 func above(p string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for dir := path.Dir(p); ; dir = path.Dir(dir) {
@@ -124,7 +124,7 @@ func above(p string) func(yield func(string) bool) {
 	}
 }
 
-// relative gives p as seen from dir: both are clean and absolute.
+// relative returns p as seen from dir: both are clean and absolute.
 func relative(dir, p string) string {
 	up := ""
 	for dir != "/" && !strings.HasPrefix(p, dir+"/") {

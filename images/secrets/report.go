@@ -108,7 +108,7 @@ func (r Report) remedy() string {
 	return "PATH"
 }
 
-// String gives the file, the line and the kind in words. A path with odd characters is quoted.
+// String returns the file, the line and the kind in words. A path with odd characters is quoted.
 func (f Finding) String() string { return f.detail().String() }
 
 // detail is the finding as an error names it. A path that JSON cannot hold is quoted.

@@ -103,7 +103,7 @@ func (s *Scanner) keep(path string, found suspect) {
 	}
 }
 
-// search gives the findings of one file in the order of their lines, one a kind and line.
+// search returns the findings of one file in the order of their lines, one a kind and line.
 func (s *Scanner) search(p string, content []byte) []Finding {
 	v := view{path: p, content: content, now: s.now}
 	var hits []hit

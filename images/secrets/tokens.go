@@ -103,7 +103,7 @@ func checkAge(v view, at int) (hit, bool) {
 	return hit{PrivateKey, at}, ended && len(text) == 58 && distinct(text) >= 10
 }
 
-// back gives where the run of class begins that ends at a place, at most limit bytes before it.
+// back returns where the run of class begins that ends at a place, at most limit bytes before it.
 func back(content []byte, at, limit int, class func(byte) bool) int {
 	begin := at
 	for begin > max(0, at-limit) && class(content[begin-1]) {

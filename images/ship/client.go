@@ -77,7 +77,7 @@ func ParseReference(text string) (Reference, error) {
 	return ref, nil
 }
 
-// String gives what ParseReference reads.
+// String returns what ParseReference reads.
 func (r Reference) String() string {
 	if r.Digest != "" {
 		return r.Host + "/" + r.Repository + "@" + r.Digest
@@ -113,7 +113,7 @@ func (c *Client) open(ctx context.Context, ref Reference, report func(Progress),
 
 func (c *Client) plain(host string) bool { return c.cfg.Plain != nil && c.cfg.Plain(host) }
 
-// url gives an address in the repository.
+// url returns an address in the repository.
 func (p *place) url(kind, name string) string {
 	scheme := "https"
 	if p.repo.PlainHTTP {

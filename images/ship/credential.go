@@ -25,7 +25,7 @@ type Credential struct {
 // Credentials gives the credential for a registry, which it names by host and port.
 type Credentials func(ctx context.Context, host string) (Credential, error)
 
-// Static gives one credential to one registry, and none to the others.
+// Static returns one credential to one registry, and none to the others.
 func Static(host string, c Credential) Credentials {
 	return func(_ context.Context, asked string) (Credential, error) {
 		if asked != host {

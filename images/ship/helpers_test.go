@@ -25,7 +25,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// noise gives bytes that nobody can compress.
+// noise returns bytes that nobody can compress.
 func noise(seed byte, size int) []byte {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
@@ -121,7 +121,7 @@ func (f *front) count(match string) (n int) {
 	return n
 }
 
-// passed gives the bytes of all bodies, and forgets them.
+// passed returns the bytes of all bodies, and forgets them.
 func (f *front) passed() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

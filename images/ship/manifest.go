@@ -16,7 +16,7 @@ import (
 const accepted = oci.TypeManifest + ", " + oci.TypeIndex +
 	", application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json"
 
-// get gives a document by tag or digest. The bytes are what a digest says.
+// get returns a document by tag or digest. The bytes are what a digest says.
 func (p *place) get(ctx context.Context, name string) (data []byte, m oci.Manifest, err error) {
 	q := query{
 		what: fmt.Sprintf("get %s from %s/%s", name, p.ref.Host, p.ref.Repository), method: http.MethodGet, url: p.url("manifests", name),
@@ -45,7 +45,7 @@ func (p *place) get(ctx context.Context, name string) (data []byte, m oci.Manife
 	return data, m, nil
 }
 
-// child gives a document that another names, as small as that one says.
+// child returns a document that another names, as small as that one says.
 func (p *place) child(ctx context.Context, d oci.Descriptor) ([]byte, oci.Manifest, error) {
 	data, m, err := p.get(ctx, d.Digest.String())
 	if err == nil && int64(len(data)) != d.Size {

@@ -17,7 +17,7 @@ import (
 type Environment struct {
 	Document     []byte // an OCI manifest; its digest is the environment's
 	Architecture string // as Go writes it; this host's when empty
-	// Blob gives what the document names. It is asked only for what the registry lacks.
+	// Blob returns what the document names. It is asked only for what the registry lacks.
 	Blob       func(ctx context.Context, d oci.Descriptor) (blob.Blob, error)
 	SIF        *File  // the whole image for Apptainer; nil: only what the document names
 	Provenance []byte // the signed statement about it; nil: none

@@ -25,7 +25,7 @@ const (
 	launchScript = "#!/usr/bin/env run-singularity\n"
 )
 
-// Head gives the first PartitionOffset bytes of the file without signatures.
+// Head returns the first PartitionOffset bytes of the file without signatures.
 func Head(arch string, partition, manifest int64) ([]byte, error) {
 	if partition <= 0 || partition > maxPartition || partition%Block != 0 {
 		return nil, errs.New(errs.Invalid, "a partition of %d bytes cannot stand in a SIF", partition).With("pad it to a multiple of 4096")

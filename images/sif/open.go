@@ -72,7 +72,7 @@ func (i *Image) Root() *io.SectionReader {
 	return io.NewSectionReader(i.r, i.Partition.Offset, i.Partition.Size)
 }
 
-// ReadManifest gives the manifest's bytes.
+// ReadManifest returns the manifest's bytes.
 func (i *Image) ReadManifest() ([]byte, error) { return i.read(i.Manifest) }
 
 func (i *Image) read(s Span) ([]byte, error) {

@@ -105,7 +105,7 @@ type statement struct {
 	keyID string
 }
 
-// statements gives what accepted keys have signed, and why the other signatures do not count.
+// statements returns what accepted keys have signed, and why the other signatures do not count.
 func (i *Image) statements(unseal Unseal) (signed []statement, passed []error, err error) {
 	for _, span := range i.Signatures {
 		envelope, err := i.read(span)

@@ -183,7 +183,7 @@ func BenchmarkPackers(b *testing.B) {
 	}
 }
 
-// benchFiles gives the contents of files of up to 60 MB each.
+// benchFiles returns the contents of files of up to 60 MB each.
 func benchFiles(b *testing.B, dir string) (all []byte) {
 	must(b, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {

@@ -122,7 +122,7 @@ func (t *tables) directory(i uint32, l listing) error {
 	return nil
 }
 
-// xattr gives the number of a node's set of xattrs.
+// xattr returns the number of a node's set of xattrs.
 func (t *tables) xattr(n *Node) (uint32, error) {
 	i, err := t.xattrs.index(n.Xattrs)
 	if err == nil && t.xattrs.pairs.place().block > t.far {

@@ -14,10 +14,10 @@ type Fragment struct {
 	Word  uint32 // the stored length, as of a block
 }
 
-// Stored gives how many bytes a block of this word takes.
+// Stored returns how many bytes a block of this word takes.
 func Stored(word uint32) int64 { return int64(word & lengthMask) }
 
-// BlockSize gives the block size of the image.
+// BlockSize returns the block size of the image.
 func (w *Writer) BlockSize() int { return int(w.super.BlockSize) }
 
 // PutFragment stores a fragment of its own, with what fill writes into a buffer of a block. Together with Put for whole blocks and
@@ -51,10 +51,10 @@ type Unpacker struct {
 	err    error
 }
 
-// Unpacker gives one for the blocks that the Writer stores.
+// Unpacker returns one for the blocks that the Writer stores.
 func (w *Writer) Unpacker() *Unpacker { return &Unpacker{writer: w} }
 
-// Unpack gives the content of a stored block.
+// Unpack returns the content of a stored block.
 func (u *Unpacker) Unpack(block, stored []byte, word uint32) ([]byte, error) {
 	if word&storedRaw != 0 {
 		return append(block[:0], stored...), nil

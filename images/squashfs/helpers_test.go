@@ -198,7 +198,7 @@ func writeTo(t testing.TB, img *Image, n *Node, out io.Writer) {
 	}
 }
 
-// text gives bytes that compress, noise such that do not.
+// text returns bytes that compress, noise such that do not.
 func text(r *rand.Rand, n int) []byte {
 	out := noise(r, n)
 	for i, b := range out {

@@ -21,7 +21,7 @@ type Image struct {
 	buffers   sync.Pool // of *[]byte, one block each
 }
 
-// Lookup gives the node at a path such as "/usr/bin", nil when there is none. It follows no links.
+// Lookup returns the node at a path such as "/usr/bin", nil when there is none. It follows no links.
 func (i *Image) Lookup(path string) *Node {
 	n := i.Root
 	for name := range strings.SplitSeq(path, "/") {
@@ -35,7 +35,7 @@ func (i *Image) Lookup(path string) *Node {
 	return n
 }
 
-// Cut gives the position of the inode table: what lies before it is data, which a graft keeps.
+// Cut returns the position of the inode table: what lies before it is data, which a graft keeps.
 func (i *Image) Cut() int64 { return int64(i.Super.InodeTable) }
 
 // Memory says about how many bytes the tree takes.

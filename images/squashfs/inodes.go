@@ -68,7 +68,7 @@ func (w *walk) tree() (*Node, error) {
 	return root, nil
 }
 
-// node gives the inode at a place in the table, the same one each time: that is how hard links are kept.
+// node returns the inode at a place in the table, the same one each time: that is how hard links are kept.
 func (w *walk) node(at int, kind Kind, depth int) (*Node, error) {
 	if i := w.cells[at/16]; i != 0 {
 		m := w.made[i-1]

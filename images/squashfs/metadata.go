@@ -25,7 +25,7 @@ type source struct {
 	budget int64
 }
 
-// read gives the bytes from one position up to another.
+// read returns the bytes from one position up to another.
 func (s *source) read(what string, from, to uint64) ([]byte, error) {
 	if from > to || to > s.end {
 		return nil, corrupt("%s is at %d to %d of %d bytes", what, from, to, s.end)

@@ -19,7 +19,7 @@ const (
 	Socket
 )
 
-// String gives the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	names := [...]string{"unknown", "directory", "file", "symlink", "block device", "character device", "fifo", "socket"}
 	if int(k) >= len(names) {
@@ -75,7 +75,7 @@ type Data struct {
 	Offset   uint32 // of the rest in that block
 }
 
-// Held gives how many bytes of the content lie in blocks that are no holes. It goes by the blocks, as an image may say anything of Sparse.
+// Held returns how many bytes of the content lie in blocks that are no holes. It goes by the blocks, as an image may say anything of Sparse.
 func (d *Data) Held(blockSize uint32) (bytes uint64) {
 	for _, word := range d.Blocks {
 		if word&lengthMask != 0 {
@@ -88,7 +88,7 @@ func (d *Data) Held(blockSize uint32) (bytes uint64) {
 	return min(bytes, d.Size)
 }
 
-// Child gives the node that a directory has under name, nil when there is none.
+// Child returns the node that a directory has under name, nil when there is none.
 func (n *Node) Child(name string) *Node {
 	i, found := slices.BinarySearchFunc(n.Children, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
 	if !found {
@@ -97,14 +97,14 @@ func (n *Node) Child(name string) *Node {
 	return n.Children[i].Node
 }
 
-// With gives a copy of a directory with other children.
+// With returns a copy of a directory with other children.
 func (n *Node) With(children []Entry) *Node {
 	c := *n
 	c.Children = children
 	return &c
 }
 
-// Size gives the length of a file's content, 0 for all else.
+// Size returns the length of a file's content, 0 for all else.
 func (n *Node) Size() uint64 {
 	if n.Data == nil {
 		return 0

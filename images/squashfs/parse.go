@@ -125,7 +125,7 @@ func (i *Image) checkFragments() error {
 	return nil
 }
 
-// fragment gives the place and the block word of a fragment block.
+// fragment returns the place and the block word of a fragment block.
 func (i *Image) fragment(n uint32) (start uint64, word uint32) {
 	e := i.fragments[16*int(n):]
 	return binary.LittleEndian.Uint64(e), binary.LittleEndian.Uint32(e[8:])

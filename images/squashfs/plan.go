@@ -117,7 +117,7 @@ func (p *plan) entry(parent *Node, i, depth int) (uint32, *treeError) {
 	return kid, nil
 }
 
-// met gives a node that was met before its number; any other one gets the given one.
+// met returns a node that was met before its number; any other one gets the given one.
 func (p *plan) met(n *Node, fresh uint32) (number uint32, again bool) {
 	if n.serial > 0 && int(n.serial) <= len(p.places) {
 		switch at := &p.places[n.serial-1]; at.node {

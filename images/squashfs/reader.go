@@ -24,7 +24,7 @@ type Reader struct {
 	starts []uint64 // of the stored blocks; made at the first read, as a list of extents does not need it
 }
 
-// Open gives a reader of a file's content. The node may be of the image's own tree or of one grafted from it, as long as
+// Open returns a reader of a file's content. The node may be of the image's own tree or of one grafted from it, as long as
 // its data lies in the image's bytes.
 func (i *Image) Open(n *Node) (*Reader, error) {
 	if n.Kind != File {
@@ -44,10 +44,10 @@ func (i *Image) Open(n *Node) (*Reader, error) {
 	return r, nil
 }
 
-// Size gives the length of the content.
+// Size returns the length of the content.
 func (r *Reader) Size() int64 { return r.size }
 
-// Extents gives the parts that hold data, in order.
+// Extents returns the parts that hold data, in order.
 func (r *Reader) Extents() []Extent {
 	var out []Extent
 	for i := int64(0); i*r.block < r.size; i++ {
@@ -162,7 +162,7 @@ func (r *Reader) start(i int64) uint64 {
 	return r.starts[i]
 }
 
-// cached gives a block of up to size bytes, unpacked.
+// cached returns a block of up to size bytes, unpacked.
 func (i *Image) cached(k blockKey, size int) ([]byte, error) {
 	if data, found := i.cache.get(k); found {
 		return data, nil

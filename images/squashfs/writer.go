@@ -187,7 +187,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 
 func errFinished() error { return errs.New(errs.Internal, "a squashfs that is finished takes no more") }
 
-// Written gives the bytes that Out has been given so far.
+// Written returns the bytes that Out has been given so far.
 func (w *Writer) Written() int64 { return w.pipe.written.Load() }
 
 // Finish writes the last fragment block, the tables of the tree and the padding, and gives the superblock that makes it

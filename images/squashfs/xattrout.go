@@ -19,7 +19,7 @@ type xattrTable struct {
 	byBytes map[string]uint32
 }
 
-// index gives the number of a set.
+// index returns the number of a set.
 func (t *xattrTable) index(x *Xattrs) (uint32, error) {
 	if x == nil || len(x.List) == 0 {
 		return noXattr, nil
@@ -64,7 +64,7 @@ func encodeXattrs(x *Xattrs) ([]byte, error) {
 	return b, nil
 }
 
-// splitXattr gives the number of a name's prefix, -1 when there is none, and the rest.
+// splitXattr returns the number of a name's prefix, -1 when there is none, and the rest.
 func splitXattr(name string) (int, string) {
 	for i, prefix := range prefixes() {
 		if rest, found := strings.CutPrefix(name, prefix); found {

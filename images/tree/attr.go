@@ -47,7 +47,7 @@ func readXattrs(path string, list func(string, []byte) (int, error), get func(st
 	return out, nil
 }
 
-// XattrNames gives the names of the xattrs of path, of a link itself, sorted.
+// XattrNames returns the names of the xattrs of path, of a link itself, sorted.
 func XattrNames(path string) ([]string, error) { return xattrNames(path, unix.Llistxattr) }
 
 func xattrNames(path string, list func(string, []byte) (int, error)) ([]string, error) {

@@ -62,7 +62,7 @@ func (s *Strip) Rules() []string { return slices.Clone(s.rules) }
 // Live holds the rest of each rule that can still match below a directory.
 type Live [][]string
 
-// Top gives what can match below the root.
+// Top returns what can match below the root.
 func (s *Strip) Top() Live { return s.parts }
 
 // Enter says whether the child called name is stripped, and which rules live on below it.

@@ -92,7 +92,7 @@ func rulesFor(why string, patterns ...string) []Rule {
 	return list
 }
 
-// DefaultStrip gives the patterns of the default rules.
+// DefaultStrip returns the patterns of the default rules.
 func DefaultStrip() []string {
 	var list []string
 	for _, r := range DefaultRules() {
@@ -101,7 +101,7 @@ func DefaultStrip() []string {
 	return list
 }
 
-// Explain gives the reasons of patterns, as a manifest lists them.
+// Explain returns the reasons of patterns, as a manifest lists them.
 func Explain(patterns []string) []Rule {
 	why := map[string]string{}
 	for _, r := range DefaultRules() {

@@ -87,7 +87,7 @@ type ExitError struct{ Code int }
 // Error names the code.
 func (e *ExitError) Error() string { return fmt.Sprintf("the app ended with code %d", e.Code) }
 
-// ExitCode gives the code.
+// ExitCode returns the code.
 func (e *ExitError) ExitCode() int { return e.Code }
 
 // Run is the agent. It returns when ctx has ended or the service has ended it, with the app and all that it left ended.

@@ -54,7 +54,7 @@ func (c *code) dialBeside(ctx context.Context) (net.Conn, error) {
 	return nil, errSilent
 }
 
-// await gives a code-server beside the app when it listens.
+// await returns a code-server beside the app when it listens.
 func (c *code) await(ctx context.Context) (*beside, error) {
 	ctx, cancel := context.WithTimeout(ctx, codeWait)
 	defer cancel()
@@ -176,7 +176,7 @@ func (c *code) retire(ctx context.Context) {
 	}
 }
 
-// unused gives what runs beside the app and has had no visitor for long; nil: there is none.
+// unused returns what runs beside the app and has had no visitor for long; nil: there is none.
 func (c *code) unused(now time.Time) *beside {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -34,7 +34,7 @@ func newCredentials(cfg Config) *credentials {
 	return &credentials{dir: cfg.TokensDir, usual: cfg.UsualProxy, log: cfg.Logger, given: map[string][sha256.Size]byte{}}
 }
 
-// proxyIn gives the proxy's file in a directory of credentials.
+// proxyIn returns the proxy's file in a directory of credentials.
 func proxyIn(dir string) string { return filepath.Join(dir, filepath.Base(control.ProxyFile)) }
 
 // put answers a request with all that there is to be.

@@ -124,7 +124,7 @@ func withoutApps(env []string) []string {
 	})
 }
 
-// variable gives the value of a name in a list as environ makes it.
+// variable returns the value of a name in a list as environ makes it.
 func variable(env []string, name string) string {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

@@ -53,7 +53,7 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 	return nil
 }
 
-// kernelDir gives the directory that a kernel's client has named, such as its notebook's, if it is there; else the usual one.
+// kernelDir returns the directory that a kernel's client has named, such as its notebook's, if it is there; else the usual one.
 func kernelDir(env []string, usual string) string {
 	dir := variable(env, wire.DirVariable)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
@@ -99,7 +99,7 @@ func (s *supervisor) forkKernel(program string, argv []string, dir string, env [
 	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.words() }, Count: func(d *control.Deaths) { end.count(d) }}, nil
 }
 
-// kernelNow gives the kernel that the app is, dead or alive; nil: it is none.
+// kernelNow returns the kernel that the app is, dead or alive; nil: it is none.
 func (s *supervisor) kernelNow() *kernel.Kernel {
 	s.mu.Lock()
 	defer s.mu.Unlock()

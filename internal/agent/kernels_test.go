@@ -62,7 +62,7 @@ func cellPrints(t *testing.T, c net.Conn, in *bufio.Reader, code string) (string
 	return nextPrint(t, in, m.ID())
 }
 
-// nextPrint gives what is printed next, of one request or of any.
+// nextPrint returns what is printed next, of one request or of any.
 func nextPrint(t *testing.T, in *bufio.Reader, id string) (string, uint64) {
 	t.Helper()
 	for {

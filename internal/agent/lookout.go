@@ -40,7 +40,7 @@ func newLookout(app func() *jupyter, ssh func() (int, time.Time), cpu func() flo
 	return &lookout{app: app, ssh: ssh, cpu: cpu, log: log, turn: make(chan struct{}, 1)}
 }
 
-// activity gives what goes on. It answers within about askTime.
+// activity returns what goes on. It answers within about askTime.
 func (l *lookout) activity(ctx context.Context) control.Activity {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()

@@ -31,7 +31,7 @@ func readMemory(root string) memory {
 	return memory{}
 }
 
-// numberIn gives what a file of the kernel's says; 0: it says no number.
+// numberIn returns what a file of the kernel's says; 0: it says no number.
 func numberIn(path string) int64 {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -120,7 +120,7 @@ func newMeter(proc string, self int, all bool) *meter {
 	return m
 }
 
-// seconds gives the CPU time since the meter was made. It never shrinks: what a parent that ignores its children's ends
+// seconds returns the CPU time since the meter was made. It never shrinks: what a parent that ignores its children's ends
 // takes out of the kernel's books stays in these.
 func (m *meter) seconds() float64 {
 	m.mu.Lock()

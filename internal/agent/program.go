@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// find gives the path of the program that argv names: by the app's PATH, not the agent's, and from the app's directory.
+// find returns the path of the program that argv names: by the app's PATH, not the agent's, and from the app's directory.
 func find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -50,7 +50,7 @@ func runnable(p string) error {
 	return nil
 }
 
-// cannotRun gives the exit code and the reason, in plain words, of a program that could not be started.
+// cannotRun returns the exit code and the reason, in plain words, of a program that could not be started.
 func cannotRun(name string, found bool, err error) (int, string) {
 	check := "check the agent's log"
 	code := 126
@@ -71,7 +71,7 @@ func cannotRun(name string, found bool, err error) (int, string) {
 	return code, fmt.Sprintf("cannot run %q: %v: %s", name, err, check)
 }
 
-// howEnded gives the code, as shells have it, and the reason of an end by a signal.
+// howEnded returns the code, as shells have it, and the reason of an end by a signal.
 func howEnded(s syscall.WaitStatus) (int, string) {
 	if s.Signaled() {
 		return 128 + int(s.Signal()), fmt.Sprintf("ended by signal %d (%s)", int(s.Signal()), s.Signal())

@@ -172,7 +172,7 @@ func (r *reaper) killAll() {
 
 const killEvery = 10 * time.Millisecond // what is killed may just have begun another
 
-// below gives the descendants of a process.
+// below returns the descendants of a process.
 func below(list []process, pid int) (found []int) {
 	children := map[int][]int{}
 	for _, p := range list {

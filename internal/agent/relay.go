@@ -103,7 +103,7 @@ func (s *streams) put(ctx context.Context, c net.Conn) {
 	}
 }
 
-// Accept gives the next stream.
+// Accept returns the next stream.
 func (s *streams) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.conns:

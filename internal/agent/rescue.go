@@ -57,7 +57,7 @@ func prepareRescue(dir string) error {
 	return nil
 }
 
-// rescueDir gives where what the home cannot take is kept; it is there for a rescue session alone.
+// rescueDir returns where what the home cannot take is kept; it is there for a rescue session alone.
 func rescueDir(cfg Config, app control.App) string {
 	if !app.Rescue {
 		return ""
@@ -65,7 +65,7 @@ func rescueDir(cfg Config, app control.App) string {
 	return filepath.Join(filepath.Dir(cfg.CodeDir), filepath.Base(control.RescueDir))
 }
 
-// keepsIn gives where programs may keep settings for their user: her home, or nowhere in a rescue session.
+// keepsIn returns where programs may keep settings for their user: her home, or nowhere in a rescue session.
 func keepsIn(env []string) string {
 	if variable(env, rescueEnv) != "" {
 		return ""

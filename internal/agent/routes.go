@@ -112,7 +112,7 @@ func (a *agent) serveLog(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// output gives the app's output, nil when there is none. With follow it waits for the launch.
+// output returns the app's output, nil when there is none. With follow it waits for the launch.
 func (a *agent) output(ctx context.Context, w http.ResponseWriter, follow bool) *output {
 	for {
 		out, state, changed := a.app.printed()

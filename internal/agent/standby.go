@@ -120,7 +120,7 @@ func (b *standby) fits(program string, argv, env []string) bool {
 	return ok && program == b.program && slices.Equal(flags, b.flags) && slices.Equal(early(env), early(b.env))
 }
 
-// early gives the variables of an environment that may matter before a kernel begins.
+// early returns the variables of an environment that may matter before a kernel begins.
 func early(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		return strings.HasPrefix(kv, wire.VariablePrefix) || strings.HasPrefix(kv, control.ProxyFileEnv+"=")

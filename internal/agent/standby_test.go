@@ -12,7 +12,7 @@ import (
 	"slipway/internal/testenv"
 )
 
-// standing gives the process that stands by, once it waits for its order.
+// standing returns the process that stands by, once it waits for its order.
 func (r *rig) standing(t *testing.T) (pid int) {
 	t.Helper()
 	eventually(t, "a Python waits for its order", func() bool {

@@ -122,7 +122,7 @@ func (s *stillness) generations() [][]int {
 	return out
 }
 
-// stateOf gives the letter of a process's state; 0: it is gone.
+// stateOf returns the letter of a process's state; 0: it is gone.
 func stateOf(proc string, pid int) byte {
 	b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -49,7 +49,7 @@ func newSupervisor(a *agent) *supervisor {
 		changed: make(chan struct{}), over: make(chan struct{})}
 }
 
-// now gives the status, and a channel that is closed when it is no longer so.
+// now returns the status, and a channel that is closed when it is no longer so.
 func (s *supervisor) now() (control.Status, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *supervisor) now() (control.Status, <-chan struct{}) {
 	return st, s.changed
 }
 
-// process gives the app's; 0: it does not run.
+// process returns the app's; 0: it does not run.
 func (s *supervisor) process() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,21 +82,21 @@ func (s *supervisor) setLocked(f func(*control.Status)) {
 	s.changed = make(chan struct{})
 }
 
-// printed gives the app's output, nil before the launch and when the app could not be started.
+// printed returns the app's output, nil before the launch and when the app could not be started.
 func (s *supervisor) printed() (*output, control.State, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out, s.status.State, s.changed
 }
 
-// listening gives the port of an HTTP app, 0 when there is none.
+// listening returns the port of an HTTP app, 0 when there is none.
 func (s *supervisor) listening() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.port
 }
 
-// server gives the Jupyter Server that the app is, nil when it is none or does not run: another program of the node may then
+// server returns the Jupyter Server that the app is, nil when it is none or does not run: another program of the node may then
 // have its port.
 func (s *supervisor) server() *jupyter {
 	s.mu.Lock()
@@ -107,7 +107,7 @@ func (s *supervisor) server() *jupyter {
 	return s.jupyter
 }
 
-// surroundings gives the environment of programs beside the app.
+// surroundings returns the environment of programs beside the app.
 func (s *supervisor) surroundings() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ func allowedBy(allowed []string, imported string) bool {
 	return slices.ContainsFunc(allowed, func(a string) bool { return imported == a || strings.HasPrefix(imported, a+"/") })
 }
 
-// inModule gives the directory of a package of this module.
+// inModule returns the directory of a package of this module.
 func inModule(imported string) (dir string, ok bool) {
 	if imported == module {
 		return ".", true

@@ -116,7 +116,7 @@ func isSleep(n ast.Node) bool {
 	return ok && x.Name == "time" && sel.Sel.Name == "Sleep"
 }
 
-// texts gives every text file of the tree.
+// texts returns every text file of the tree.
 func texts(tree fs.FS) (map[string]string, error) {
 	all := map[string]string{}
 	err := walk(tree, func(name string) error {
@@ -133,5 +133,5 @@ func texts(tree fs.FS) (map[string]string, error) {
 	return all, err
 }
 
-// sorted gives the keys of m in order, so that faults come in the same order each time.
+// sorted returns the keys of m in order, so that faults come in the same order each time.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -13,7 +13,7 @@ import (
 
 // Hub is what a load asks of a Hub: of each method one call is one thing that a user waits for.
 type Hub interface {
-	// Active gives the names of the users who have a server.
+	// Active returns the names of the users who have a server.
 	Active(ctx context.Context) ([]string, error)
 	// Create makes users who are not there yet. An error tells nothing of which of them were made.
 	Create(ctx context.Context, users []string) error
@@ -75,7 +75,7 @@ func (c Config) Check() error {
 	return errors.Join(all...)
 }
 
-// users gives the names of the load's users.
+// users returns the names of the load's users.
 func (c Config) users() []string {
 	names := make([]string, c.Users)
 	for i := range names {

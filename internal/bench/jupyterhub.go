@@ -30,7 +30,7 @@ const (
 	mends     = 5           // of a broken stream of progress
 )
 
-// NewJupyterHub gives the Hub at address, such as "http://127.0.0.1:8000". The token is of a service of the Hub, or of an
+// NewJupyterHub returns the Hub at address, such as "http://127.0.0.1:8000". The token is of a service of the Hub, or of an
 // administrator, and must have the scopes admin:users, admin:servers and tokens.
 func NewJupyterHub(address string, token secret.Text) (*JupyterHub, error) {
 	u, err := url.Parse(strings.TrimRight(address, "/"))
@@ -48,7 +48,7 @@ func NewJupyterHub(address string, token secret.Text) (*JupyterHub, error) {
 	}, nil
 }
 
-// Active gives the names of the users who have a server.
+// Active returns the names of the users who have a server.
 func (h *JupyterHub) Active(ctx context.Context) ([]string, error) {
 	users, err := h.client.Users(ctx)
 	var names []string

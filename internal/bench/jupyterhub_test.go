@@ -39,7 +39,7 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// inTurn gives one answer after the other, and the last for ever.
+// inTurn returns one answer after the other, and the last for ever.
 func inTurn(all ...http.HandlerFunc) http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) { all[min(int(n.Add(1)), len(all))-1](w, r) }

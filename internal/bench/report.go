@@ -22,7 +22,7 @@ const (
 	Delete = "delete user"
 )
 
-// Steps gives them in their order.
+// Steps returns them in their order.
 func Steps() []string { return []string{Token, Post, Ready, Visit, Stop, Delete} }
 
 // Report is what a load has found.
@@ -112,7 +112,7 @@ func (b *book) note(step, user string, took time.Duration, err error) {
 	e.reasons[why]++
 }
 
-// reason gives an error's words without the user's name, so that equal ones are counted together.
+// reason returns an error's words without the user's name, so that equal ones are counted together.
 func reason(err error, user string) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
@@ -151,7 +151,7 @@ func (b *book) report() Report {
 	return r
 }
 
-// Rows gives the report as a table's head and rows.
+// Rows returns the report as a table's head and rows.
 func (r Report) Rows() (head []string, rows [][]string) {
 	for _, name := range Steps() {
 		s := r.Steps[name]
@@ -164,7 +164,7 @@ func (r Report) Rows() (head []string, rows [][]string) {
 	return []string{"STEP", "OK", "FAILED", "P50 (s)", "P95", "P99", "MAX"}, rows
 }
 
-// Why gives what went wrong, the most frequent first.
+// Why returns what went wrong, the most frequent first.
 func (r Report) Why() []string {
 	var lines []string
 	for _, name := range Steps() {

@@ -70,7 +70,7 @@ func (b *board) sum(words string, total int) {
 	b.changes++
 }
 
-// now gives the summary, how often it or a row has changed, and the failures that there are.
+// now returns the summary, how often it or a row has changed, and the failures that there are.
 func (b *board) now() (summary string, changes int, failed []boardRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func rank(state string) int {
 	return slices.Index([]string{string(hubapi.JobFailed), string(hubapi.JobRunning), string(hubapi.JobCanceled), string(hubapi.JobPending), "held", string(hubapi.JobDone)}, state)
 }
 
-// pick gives the rows that are shown: those that have failed and that run first, of the failures no more than leave room for what runs.
+// pick returns the rows that are shown: those that have failed and that run first, of the failures no more than leave room for what runs.
 func pick(rows []boardRow, most int) []boardRow {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b boardRow) int { return cmp.Or(rank(a.state)-rank(b.state), a.order-b.order) })
@@ -190,7 +190,7 @@ func bar(done, of float64, width int) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", width-full) + "]"
 }
 
-// wide gives how many columns of a terminal a text takes.
+// wide returns how many columns of a terminal a text takes.
 func wide(s string) (n int) {
 	for _, r := range s {
 		n += runeWidth(r)

@@ -6,7 +6,7 @@ import (
 	"runtime"
 )
 
-// busyAbove gives what reports whether this host has had more to do in the last minute than it can: a load per processor above most. Zero: it
+// busyAbove returns what reports whether this host has had more to do in the last minute than it can: a load per processor above most. Zero: it
 // never has.
 func busyAbove(most float64) func() bool {
 	if most <= 0 {

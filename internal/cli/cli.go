@@ -113,7 +113,7 @@ func report(w io.Writer, err error) int {
 	return exitError
 }
 
-// parts gives the errors that errors.Join made err of, or err alone.
+// parts returns the errors that errors.Join made err of, or err alone.
 func parts(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {

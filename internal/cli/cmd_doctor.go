@@ -40,7 +40,7 @@ type check struct {
 // goodWord is what a check gives that has found nothing amiss and has something to say.
 type goodWord string
 
-// Error gives the words.
+// Error returns the words.
 func (w goodWord) Error() string { return string(w) }
 
 // doctorCommand is `slipway doctor`.

@@ -163,7 +163,7 @@ func removedLines(before, after []hubapi.Environment) []string {
 	return out
 }
 
-// namesByDigest gives the names that lead to each environment; none where it has no such name.
+// namesByDigest returns the names that lead to each environment; none where it has no such name.
 func namesByDigest(list []hubapi.Environment) map[string][]string {
 	out := map[string][]string{}
 	for _, e := range list {

@@ -140,7 +140,7 @@ func sliceRemark(s hubapi.GPUSlice) string {
 	return strings.Join(words, "; ")
 }
 
-// memoryWords gives an amount of memory; nil is not known.
+// memoryWords returns an amount of memory; nil is not known.
 func memoryWords(n *int64) string {
 	if n == nil {
 		return "-"
@@ -148,7 +148,7 @@ func memoryWords(n *int64) string {
 	return memsize.Words(*n)
 }
 
-// percent gives a share; nil was not measured.
+// percent returns a share; nil was not measured.
 func percent(p *float64) string {
 	if p == nil {
 		return "-"

@@ -94,7 +94,7 @@ func pastRows(past []hubapi.PoolHistory) [][]string {
 	return rows
 }
 
-// orDash gives what the ads tell; a dash where they do not.
+// orDash returns what the ads tell; a dash where they do not.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

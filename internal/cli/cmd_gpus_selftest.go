@@ -97,7 +97,7 @@ func (s gpusSelftest) run(ctx context.Context, env Env) error {
 	return nil
 }
 
-// findGPUHelper gives the helper's path: in one of these directories, or on PATH.
+// findGPUHelper returns the helper's path: in one of these directories, or on PATH.
 func findGPUHelper(dirs ...string) (string, error) {
 	for _, dir := range dirs {
 		p := filepath.Join(dir, gpuHelper)

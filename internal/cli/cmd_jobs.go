@@ -59,7 +59,7 @@ func runJobs(ctx context.Context, env Env, points, asJSON bool) error {
 	return printTable(env.Stdout, head, jobRows(list, time.Now()), "No jobs. %%grid in a notebook or `slipway submit` makes one.")
 }
 
-// jobRows gives a row for each job and scan, the newest first: that is the one that is looked for.
+// jobRows returns a row for each job and scan, the newest first: that is the one that is looked for.
 func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	type row struct {
 		at    time.Time

@@ -95,7 +95,7 @@ func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
 	return exitAsJob(ctx, env, env.Stderr, client, id)
 }
 
-// pointOf gives the job of a scan's point.
+// pointOf returns the job of a scan's point.
 func pointOf(ctx context.Context, client *hubapi.Client, scan string, point int) (string, error) {
 	list, err := client.Points(ctx, scan)
 	if err != nil {

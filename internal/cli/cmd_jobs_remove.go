@@ -111,7 +111,7 @@ func parseAge(text string) (time.Duration, error) {
 	return 0, errs.Bad("--older", text, "a time such as 7d or 12h")
 }
 
-// endedBefore gives the IDs of the caller's own jobs and scans that came to their end before then.
+// endedBefore returns the IDs of the caller's own jobs and scans that came to their end before then.
 func endedBefore(ctx context.Context, client *hubapi.Client, then time.Time) (ids []string, err error) {
 	me, err := client.Me(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func endedBefore(ctx context.Context, client *hubapi.Client, then time.Time) (id
 	return ids, nil
 }
 
-// jobsOf gives the jobs and scans of one user: an administrator is told everybody's.
+// jobsOf returns the jobs and scans of one user: an administrator is told everybody's.
 func jobsOf(ctx context.Context, client *hubapi.Client, user string) (hubapi.Jobs, error) {
 	list, err := client.JobsAndScans(ctx)
 	list.Jobs = slices.DeleteFunc(list.Jobs, func(j hubapi.Job) bool { return j.User != user })

@@ -65,7 +65,7 @@ func runJobResults(ctx context.Context, env Env, id, to string, asJSON bool) err
 	return printResults(env.Stdout, results)
 }
 
-// resultsOf gives a job, or the points of a scan, with what those that have ended have left.
+// resultsOf returns a job, or the points of a scan, with what those that have ended have left.
 func resultsOf(ctx context.Context, client *hubapi.Client, id string) ([]result, error) {
 	var jobs []hubapi.Job
 	if ofScan(id) {

@@ -151,7 +151,7 @@ func (w goingOn) look(b *board, list hubapi.Jobs) (over bool) {
 	return over
 }
 
-// stateOfWord gives the state that a scan's word counts as.
+// stateOfWord returns the state that a scan's word counts as.
 func stateOfWord(word string) hubapi.State {
 	if word == "held" {
 		return hubapi.JobPending

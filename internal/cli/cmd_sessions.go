@@ -141,7 +141,7 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 	return err
 }
 
-// pairsOf gives what sessions and jobs have in common, to show one.
+// pairsOf returns what sessions and jobs have in common, to show one.
 func pairsOf(w hubapi.Workload) [][2]string {
 	pairs := [][2]string{
 		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend}, {"host", w.Host},

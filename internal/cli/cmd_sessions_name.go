@@ -14,7 +14,7 @@ const defaultServer = "default"
 // sessionID matches the IDs that the service gives; `self` is the session that asks.
 var sessionID = regexp.MustCompile(`^(s-[a-z0-9]{16}|self)$`)
 
-// idOf gives the ID of the session that a word means: an ID itself, or the name of a server of the user's. What means neither is left to the
+// idOf returns the ID of the session that a word means: an ID itself, or the name of a server of the user's. What means neither is left to the
 // service to refuse.
 func idOf(ctx context.Context, client *hubapi.Client, word string, active bool) (string, error) {
 	if sessionID.MatchString(word) {
@@ -62,7 +62,7 @@ func namedSession(all []hubapi.Session, user, word string, active bool) (string,
 	return "", errs.New(errs.Conflict, "%d of your sessions are called %q", len(found), word).Naming(several).With("name one by its ID")
 }
 
-// serverName gives the name of the server that a word means: `default` is the default one, unless a server of hers has that name.
+// serverName returns the name of the server that a word means: `default` is the default one, unless a server of hers has that name.
 func serverName(all []hubapi.Session, user, word string) string {
 	if word != defaultServer {
 		return word

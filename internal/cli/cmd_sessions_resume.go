@@ -61,7 +61,7 @@ func tellRunning(env Env, s hubapi.Session, asJSON bool) error {
 	return err
 }
 
-// lastOf gives the session that a user's server of that name last was. What goes on, or begins, is no different: the start joins it.
+// lastOf returns the session that a user's server of that name last was. What goes on, or begins, is no different: the start joins it.
 func lastOf(all []hubapi.Session, user, name string) (hubapi.Session, error) {
 	var found *hubapi.Session
 	var others []errs.Detail

@@ -40,7 +40,7 @@ func sessionStartCommand(env Env, asJSON *bool) *cobra.Command {
 	return c
 }
 
-// options gives the flags in the shape of the spawn form's answer.
+// options returns the flags in the shape of the spawn form's answer.
 func (o startOptions) options() map[string]any {
 	all := map[string]any{}
 	for name, value := range map[string]string{

@@ -48,7 +48,7 @@ func sshCommand(env Env) *cobra.Command {
 	return c
 }
 
-// files gives the user's files. Where the system knows another home than the environment, ssh reads that one: ours is then named whole.
+// files returns the user's files. Where the system knows another home than the environment, ssh reads that one: ours is then named whole.
 func (s *sshCall) files() (*sshfiles.Files, error) {
 	home := userHome(s.env)
 	if home == "" {
@@ -61,7 +61,7 @@ func (s *sshCall) files() (*sshfiles.Files, error) {
 	return sshfiles.New(cfg), nil
 }
 
-// userHome gives the home directory; empty: it is not known.
+// userHome returns the home directory; empty: it is not known.
 func userHome(env Env) string {
 	if runtime.GOOS == "windows" {
 		return env.Getenv("USERPROFILE")
@@ -69,7 +69,7 @@ func userHome(env Env) string {
 	return env.Getenv("HOME")
 }
 
-// meant gives the user's files, and the login that is meant.
+// meant returns the user's files, and the login that is meant.
 func (s *sshCall) meant() (files *sshfiles.Files, login sshfiles.Service, known bool, err error) {
 	if files, err = s.files(); err == nil {
 		login, known, err = s.noted(files)
@@ -77,7 +77,7 @@ func (s *sshCall) meant() (files *sshfiles.Files, login sshfiles.Service, known 
 	return files, login, known, err
 }
 
-// noted gives the login that is meant: the one of the name, or the only one.
+// noted returns the login that is meant: the one of the name, or the only one.
 func (s *sshCall) noted(f *sshfiles.Files) (login sshfiles.Service, known bool, err error) {
 	list, err := f.Services()
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *sshCall) dial(argument string, noted sshfiles.Service) (client *hubapi.
 	return client, address, withToken, err
 }
 
-// safeAddress gives an address with its scheme. Plain http is for this computer alone: elsewhere anybody on the way could name other host
+// safeAddress returns an address with its scheme. Plain http is for this computer alone: elsewhere anybody on the way could name other host
 // keys than the service's.
 func safeAddress(address string) (string, error) {
 	if !strings.Contains(address, "://") {

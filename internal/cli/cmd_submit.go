@@ -222,7 +222,7 @@ func jobRequest(o submitOptions, script string, args []string) (hubapi.JobReques
 	return r, load, nil
 }
 
-// commandFor gives the command that runs a script: what its first line names, python3 for a .py file, else sh.
+// commandFor returns the command that runs a script: what its first line names, python3 for a .py file, else sh.
 func commandFor(file, text string) []string {
 	first, _, _ := strings.Cut(text, "\n")
 	switch interpreter, ok := strings.CutPrefix(first, "#!"); {
@@ -241,7 +241,7 @@ func withoutLoad(r hubapi.JobRequest) hubapi.JobRequest {
 	return r
 }
 
-// environmentFor gives the environment that was asked for, or freezes the session that this runs in.
+// environmentFor returns the environment that was asked for, or freezes the session that this runs in.
 func environmentFor(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, ref string) (hubapi.Environment, error) {
 	if ref != "" {
 		return client.Environment(ctx, ref)

@@ -37,7 +37,7 @@ func askProgram(ctx context.Context, bin, name string, args ...string) ([]byte, 
 	return out, nil
 }
 
-// knob gives what this host's HTCondor has a name of its configuration at; empty when it has it not.
+// knob returns what this host's HTCondor has a name of its configuration at; empty when it has it not.
 func knob(ctx context.Context, bin, name string) (string, error) {
 	out, err := askProgram(ctx, bin, "condor_config_val", name)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
@@ -75,7 +75,7 @@ func limitsFit(ctx context.Context, h config.HTCondor) error {
 // leastOf is how HTCondor's own configuration writes the least of some numbers.
 var leastOf = regexp.MustCompile(`^(?i:MIN)\(\{([0-9, ]+)\}\)$`)
 
-// least gives the number that a limit comes to; the text itself where that is something else.
+// least returns the number that a limit comes to; the text itself where that is something else.
 func least(text string) string {
 	found := leastOf.FindStringSubmatch(text)
 	if found == nil {
@@ -195,7 +195,7 @@ func accountsFit(ctx context.Context, cfg config.Config, numbers func(ctx contex
 	return sameAccounts(len(logins), strange)
 }
 
-// givenNumbers gives the numbers of some users by their homes; none where nobody has been yet.
+// givenNumbers returns the numbers of some users by their homes; none where nobody has been yet.
 func givenNumbers(homes string) (map[string]int, error) {
 	dir, err := os.Open(homes)
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 // shownPaths is the most paths of a list that is no table.
 const shownPaths = 20
 
-// bounded gives the first of a list of paths, and how many more there are of all.
+// bounded returns the first of a list of paths, and how many more there are of all.
 func bounded(paths []string, all int) []string {
 	shown := append([]string(nil), paths[:min(len(paths), shownPaths)]...)
 	if n := all - len(shown); n > 0 {

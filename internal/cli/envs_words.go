@@ -13,7 +13,7 @@ import (
 	"slipway/internal/disksize"
 )
 
-// byteWords gives a number of bytes as people say it.
+// byteWords returns a number of bytes as people say it.
 func byteWords(n int64) string { return disksize.Words(n) }
 
 // grouped writes a number with commas between its thousands.
@@ -29,7 +29,7 @@ func grouped(n int64) string {
 	return sign + s
 }
 
-// count gives a number with the word for what is counted.
+// count returns a number with the word for what is counted.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -37,7 +37,7 @@ func count(n int64, one, many string) string {
 	return grouped(n) + " " + many
 }
 
-// largest gives a row for each environment, those with the most bytes of their own first. One that has several names is there once.
+// largest returns a row for each environment, those with the most bytes of their own first. One that has several names is there once.
 func largest(list []hubapi.Environment, now time.Time) [][]string {
 	names := namesByDigest(list)
 	seen := map[string]bool{}

@@ -6,7 +6,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// flagOf gives the flag by which users say a field of a request.
+// flagOf returns the flag by which users say a field of a request.
 func flagOf(field string) string {
 	return map[string]string{
 		"after": "--after", "backend": "--to", "cpus": "--cpus", "environment": "--env", "gpu": "--gpu", "memory": "--mem", "name": "--name",

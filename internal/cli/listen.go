@@ -69,7 +69,7 @@ func openListeners(cfg config.Config, log *slog.Logger) (l listeners, err error)
 	return l, nil
 }
 
-// addresses gives all addresses of HTTP, the common one first.
+// addresses returns all addresses of HTTP, the common one first.
 func (l listeners) addresses() []string {
 	all := []string{l.common.Addr().String()}
 	for _, own := range l.hubs {
@@ -124,7 +124,7 @@ type keyPair struct {
 // lookAtFiles is how often the files are looked at.
 const lookAtFiles = 10 * time.Second
 
-// get gives the certificate, the last good one while the files are not.
+// get returns the certificate, the last good one while the files are not.
 func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

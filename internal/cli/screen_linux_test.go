@@ -13,7 +13,7 @@ import (
 	"slipway/hubapi"
 )
 
-// openTerminal gives the two ends of a terminal.
+// openTerminal returns the two ends of a terminal.
 func openTerminal(t *testing.T) (keeper, inside *os.File) {
 	t.Helper()
 	keeper, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

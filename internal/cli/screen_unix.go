@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalSize gives the size of the terminal that w is; not ok where it is none.
+// terminalSize returns the size of the terminal that w is; not ok where it is none.
 func terminalSize(w io.Writer) (width, height int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" {

@@ -299,7 +299,7 @@ func (s *service) account(ctx context.Context, hub string, user spawner.User) (s
 	return engineAccount(a), err
 }
 
-// principal gives the word for a hub's user. It is nobody's where the realm is not known, for none is empty.
+// principal returns the word for a hub's user. It is nobody's where the realm is not known, for none is empty.
 func (s *service) principal(hub string, user spawner.User) string {
 	return identity.Principal(s.realms[hub], string(user))
 }

@@ -30,7 +30,7 @@ var (
 	cvmfsFile   = regexp.MustCompile(`/cvmfs/([a-z0-9][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+)(?:/|:|$)`)
 )
 
-// inUse gives the modules by interpreter and the CVMFS repositories that the session's programs use.
+// inUse returns the modules by interpreter and the CVMFS repositories that the session's programs use.
 func inUse() (imported map[string][]string, cvmfs []string) {
 	p := &processes{proc: "/proc", modules: map[string]map[string]bool{}, cvmfs: map[string]bool{}}
 	p.look()

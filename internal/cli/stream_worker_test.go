@@ -167,7 +167,7 @@ func (w *worker) works(script string) string {
 	return listed(w.t, text.String())
 }
 
-// sees gives the tree of an image as its user sees it.
+// sees returns the tree of an image as its user sees it.
 func (w *worker) sees(sif string) string {
 	w.t.Helper()
 	cmd := w.apptainer("exec", sif, "/bin/sh", "-c", listing)

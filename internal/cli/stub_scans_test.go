@@ -42,7 +42,7 @@ func (s *stubScans) routes(mine func(string, http.HandlerFunc)) {
 	mine("DELETE "+api+"/scans/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.change) })
 }
 
-// look gives the scan: first it goes on, then it has ended.
+// look returns the scan: first it goes on, then it has ended.
 func (s *stubScans) look() hubapi.Scan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *stubScans) events(w http.ResponseWriter) {
 	event(w, hubapi.EventScan, s.look())
 }
 
-// changed gives the point as a change leaves it.
+// changed returns the point as a change leaves it.
 func (s *stubScans) changed(verb string) hubapi.Job {
 	job := s.point
 	job.Held = verb == "hold"

@@ -67,7 +67,7 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// shortDigest gives enough of a digest to name it.
+// shortDigest returns enough of a digest to name it.
 func shortDigest(d string) string {
 	hex := strings.TrimPrefix(d, "sha256:")
 	return hex[:min(12, len(hex))]

@@ -65,7 +65,7 @@ func doors() map[string]door {
 	}
 }
 
-// runs gives the file that a job runs.
+// runs returns the file that a job runs.
 func (d *depotOf) runs(e images.Environment) ([]byte, error) {
 	path, err := d.library.Ready(d.t.Context(), e.Digest)
 	if err != nil {

@@ -133,7 +133,7 @@ func again(ctx context.Context, every, patience time.Duration, look func() (over
 	}
 }
 
-// rowOf gives the row of a job that is looked at by itself.
+// rowOf returns the row of a job that is looked at by itself.
 func rowOf(j hubapi.Job, label string) boardRow {
 	r := boardRow{id: j.ID, label: label, state: jobState(j), progress: j.Progress, where: j.Host, reason: j.Waiting, attempt: j.Attempt, up: j.Up}
 	if j.Outcome != nil && j.State.Ended() {
@@ -146,7 +146,7 @@ func rowOf(j hubapi.Job, label string) boardRow {
 	return r
 }
 
-// rowOfPoint gives the row of a scan's point.
+// rowOfPoint returns the row of a scan's point.
 func rowOfPoint(e hubapi.PointEvent, label string) boardRow {
 	where := e.Host
 	if e.Slice != "" {

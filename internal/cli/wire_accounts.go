@@ -28,7 +28,7 @@ func engineAccount(a identity.Account) spawner.Account {
 // accountsHold is for how long an answer is good of who must be asked: a start asks several times.
 const accountsHold = 20 * time.Second
 
-// looker gives where users' numbers are; nil: they are given out here.
+// looker returns where users' numbers are; nil: they are given out here.
 func (s *service) looker() (identity.Look, error) {
 	users := s.cfg.Users
 	switch users.Accounts {
@@ -57,7 +57,7 @@ func named(rules *identity.Rules, account func(ctx context.Context, name string)
 	}
 }
 
-// hubsNumbers gives those in a user's auth_state. Users of one realm may have several Hubs: the first that has some counts, and where one
+// hubsNumbers returns those in a user's auth_state. Users of one realm may have several Hubs: the first that has some counts, and where one
 // cannot be asked, it may be that one.
 func (s *service) hubsNumbers(ctx context.Context, realm, user string) (identity.Numbers, error) {
 	keys := s.cfg.Users.HubAccount
@@ -111,7 +111,7 @@ func (s *service) numbersIn(user, uid, gid, name string) (n identity.Numbers, er
 // people say who users are, for the API.
 type people struct{ *service }
 
-// UID gives the number that a hub's user has here.
+// UID returns the number that a hub's user has here.
 func (p people) UID(ctx context.Context, hub string, user spawner.User) (int, bool) {
 	return p.accounts.UID(ctx, p.principal(hub, user))
 }

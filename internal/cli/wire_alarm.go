@@ -15,7 +15,7 @@ import (
 // alarmBucket is where the store keeps of which marks users were told: a new start of the service tells nobody anew.
 const alarmBucket = "homes-told"
 
-// recallAlarm gives what users were told before.
+// recallAlarm returns what users were told before.
 func (s *service) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
 	passed := map[string]int{}
 	for r, err := range s.store.All(ctx, alarmBucket) {
@@ -39,7 +39,7 @@ func (s *service) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
 	}), nil
 }
 
-// passes gives the mark beyond which a directory has gone since its user was last told; 0: none.
+// passes returns the mark beyond which a directory has gone since its user was last told; 0: none.
 func (s *service) passes(hub string, user spawner.User, q hubapi.Quota) int {
 	if q.Trouble != "" {
 		return 0

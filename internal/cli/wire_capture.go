@@ -14,7 +14,7 @@ import (
 	"slipway/spawner/docker"
 )
 
-// capture gives a session's file tree, as the library of environments wants it. Where the engine's directories cannot be read, or the
+// capture returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot be read, or the
 // session runs on another host, the tree is copied first; done removes the copy.
 func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, id)

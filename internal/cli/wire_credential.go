@@ -12,7 +12,7 @@ import (
 	"slipway/spawner"
 )
 
-// credentials gives what opens a workload's environment from anywhere.
+// credentials returns what opens a workload's environment from anywhere.
 func (s *service) credentials() server.Credentials {
 	shelves, at := s.shelves(), s.cfg.RegistryURL()
 	return func(ctx context.Context, c spawner.Caller, id spawner.ID) (hubapi.EnvironmentCredential, error) {
@@ -27,7 +27,7 @@ func (s *service) credentials() server.Credentials {
 // jobUser is the name beside a workload's password. The registry looks at the password alone.
 const jobUser = "job"
 
-// handOut gives the credential of a workload, with what Apptainer and others are to be told.
+// handOut returns the credential of a workload, with what Apptainer and others are to be told.
 func (s *shelves) handOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentCredential, error) {
 	switch {
 	case w.Spec.Environment == "":

@@ -64,7 +64,7 @@ func newIssuer(i config.Issuer, claims ...string) (*issuer.Client, error) {
 	return issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, Claims: claims, CA: ca})
 }
 
-// audiencesOf gives the storage elements that take tokens of their own.
+// audiencesOf returns the storage elements that take tokens of their own.
 func audiencesOf(storage []config.StorageElement) []wallet.Element {
 	var list []wallet.Element
 	for _, e := range storage {
@@ -75,7 +75,7 @@ func audiencesOf(storage []config.StorageElement) []wallet.Element {
 	return list
 }
 
-// hubsToken gives the refresh token of an issuer that a user's Hub has for her. Users of one realm may have several Hubs: the first that
+// hubsToken returns the refresh token of an issuer that a user's Hub has for her. Users of one realm may have several Hubs: the first that
 // has one counts.
 func (s *service) hubsToken(ctx context.Context, principal, name string) (secret.Text, error) {
 	key := ""
@@ -106,7 +106,7 @@ func (s *service) whose(principal string, h wallet.Holder) (string, error) {
 	return s.rules.Subject(principal, h.Issuer, h.Claims)
 }
 
-// ownerOf gives the word for a workload's owner.
+// ownerOf returns the word for a workload's owner.
 func (s *service) ownerOf(ctx context.Context, id string) (string, error) {
 	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, spawner.ID(id))
 	return s.principal(w.Hub, w.Owner), err
@@ -151,7 +151,7 @@ type provided struct {
 	courier *wallet.Courier
 }
 
-// Agent gives the client of a workload's agent.
+// Agent returns the client of a workload's agent.
 func (p provided) Agent(id spawner.ID) spawner.Agent {
 	return providing{p.client(id), p.courier, string(id)}
 }
@@ -177,7 +177,7 @@ func (s *service) programsEnv() map[string]string {
 	return map[string]string{control.TokenFileEnv: control.TokenFile}
 }
 
-// doors gives the wallet to the API; nil where there is none.
+// doors returns the wallet to the API; nil where there is none.
 func (c credentialParts) doors() server.Wallet {
 	if c.wallet == nil {
 		return nil
@@ -185,7 +185,7 @@ func (c credentialParts) doors() server.Wallet {
 	return c.wallet
 }
 
-// metrics gives the numbers; nil where there are none.
+// metrics returns the numbers; nil where there are none.
 func (c credentialParts) metrics() func() metrics.Credentials {
 	if c.wallet == nil {
 		return nil

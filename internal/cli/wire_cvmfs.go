@@ -120,7 +120,7 @@ func (c cvmfs) forJobs(cfg *local.Config) {
 	}
 }
 
-// metrics gives what is known of the repositories; nil where there are none.
+// metrics returns what is known of the repositories; nil where there are none.
 func (c cvmfs) metrics() func() metrics.CVMFS {
 	if c.prober == nil {
 		return nil
@@ -155,7 +155,7 @@ func (s *service) runCVMFS(ctx context.Context, start func(func() error)) error 
 	return nil
 }
 
-// processes gives processes of all workloads that run on this host.
+// processes returns processes of all workloads that run on this host.
 func (s *service) processes(ctx context.Context) ([]int, error) {
 	sessions, err := s.docker.Processes(ctx)
 	if err != nil {

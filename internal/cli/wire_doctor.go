@@ -244,7 +244,7 @@ func (s *service) looking(to spawner.Agents) spawner.Agents {
 
 type lookers struct{ spawner.Agents }
 
-// Agent gives the client of a workload's agent.
+// Agent returns the client of a workload's agent.
 func (l lookers) Agent(id spawner.ID) spawner.Agent {
 	if id.OfJob() {
 		return l.Agents.Agent(id)

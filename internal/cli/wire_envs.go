@@ -51,7 +51,7 @@ func withOwner(err error, owner, ref string) error {
 	return fmt.Errorf("%.160s: %w", ref, err)
 }
 
-// own gives what a caller's reference means among her own environments: what others share with her is not hers to change.
+// own returns what a caller's reference means among her own environments: what others share with her is not hers to change.
 func (f *freezer) own(c spawner.Caller, ref string) (v images.Viewer, name string, err error) {
 	e, v, err := f.look(c, ref)
 	if err != nil {
@@ -116,7 +116,7 @@ func (f *freezer) Of(ctx context.Context, c spawner.Caller, user spawner.User, r
 	return f.Get(ctx, u, ref)
 }
 
-// starter gives the user for whom a Spawner asks what her session may start from.
+// starter returns the user for whom a Spawner asks what her session may start from.
 func starter(c spawner.Caller, user spawner.User) (spawner.Caller, error) {
 	if !c.Spawner || user == "" {
 		return spawner.Caller{}, errs.New(errs.Forbidden, "only a hub's spawner asks what its users' sessions may start from")
@@ -133,7 +133,7 @@ func (f *freezer) Get(_ context.Context, c spawner.Caller, ref string) (hubapi.E
 	return f.wire(e, v.Owner), nil
 }
 
-// Details gives all that is known of an environment.
+// Details returns all that is known of an environment.
 func (f *freezer) Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error) {
 	e, v, err := f.look(c, ref)
 	if err != nil {
@@ -238,7 +238,7 @@ func (f *freezer) Verify(ctx context.Context, c spawner.Caller, ref string) (hub
 	}, nil
 }
 
-// SBOM gives an environment's software bill of materials.
+// SBOM returns an environment's software bill of materials.
 func (f *freezer) SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error) {
 	e, _, err := f.look(c, ref)
 	if err != nil {
@@ -247,7 +247,7 @@ func (f *freezer) SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byt
 	return f.library.SBOM(ctx, e)
 }
 
-// Tag gives one of the caller's environments another name.
+// Tag returns one of the caller's environments another name.
 func (f *freezer) Tag(_ context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error) {
 	v, name, err := f.own(c, ref)
 	if err != nil {
@@ -277,7 +277,7 @@ func (f *freezer) Remove(_ context.Context, c spawner.Caller, ref string) (hubap
 	return hubapi.Removed{Digest: r.Digest, Names: some(r.Names)}, err
 }
 
-// Groups gives those with which the caller can share.
+// Groups returns those with which the caller can share.
 func (f *freezer) Groups(_ context.Context, c spawner.Caller) ([]string, error) {
 	v, err := f.callersViewer(c)
 	return v.Groups, err
@@ -334,7 +334,7 @@ func wireSwept(s images.Swept, dry bool) hubapi.Swept {
 	return out
 }
 
-// inUse gives the environments that workloads need: sessions that can be started again, and jobs that have not ended.
+// inUse returns the environments that workloads need: sessions that can be started again, and jobs that have not ended.
 func (f *freezer) inUse(ctx context.Context) ([]string, error) {
 	all, err := f.engine.List(ctx, spawner.Caller{System: true})
 	var out []string

@@ -19,7 +19,7 @@ type content struct {
 	io.Closer
 }
 
-// Export gives an environment that the caller may use as a file.
+// Export returns an environment that the caller may use as a file.
 func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string) (server.Export, error) {
 	e, v, err := f.look(c, ref)
 	if err != nil {

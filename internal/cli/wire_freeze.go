@@ -18,11 +18,11 @@ import (
 type freezer struct {
 	engine  *spawner.Manager
 	library *images.Library
-	// capture gives a session's file tree, and what removes it again where it had to be copied.
+	// capture returns a session's file tree, and what removes it again where it had to be copied.
 	capture func(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error)
-	// principal gives the word by which a hub's user owns environments.
+	// principal returns the word by which a hub's user owns environments.
 	principal func(hub string, user spawner.User) string
-	// groups gives the groups in which a user shares environments.
+	// groups returns the groups in which a user shares environments.
 	groups func(hub string, user spawner.User) []string
 	// places are where environments go beside the library.
 	places *places
@@ -72,7 +72,7 @@ func (f *freezer) Freeze(
 	return out, nil
 }
 
-// treeOf gives a session's file tree, as capture does, for as long as the service runs. What sessions on other hosts have changed comes
+// treeOf returns a session's file tree, as capture does, for as long as the service runs. What sessions on other hosts have changed comes
 // for one freeze of an owner at a time, for it takes room on this host's disk; who waits for that is let go with ctx.
 func (f *freezer) treeOf(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !w.Remote {
@@ -91,7 +91,7 @@ func (f *freezer) treeOf(ctx context.Context, w spawner.Workload, tell func(huba
 	return source, func() { remove(); end() }, nil
 }
 
-// find gives the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.
+// find returns the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.
 func (f *freezer) find(_ context.Context, hub string, user spawner.User, ref string) (digest string, err error) {
 	e, err := f.lookAs(f.viewer(hub, user), hub, ref)
 	if err == nil {
@@ -103,7 +103,7 @@ func (f *freezer) find(_ context.Context, hub string, user spawner.User, ref str
 	return e.Digest, f.library.Touch(e.Owner, e.Digest)
 }
 
-// thaw gives what a session starts from.
+// thaw returns what a session starts from.
 func (f *freezer) thaw(ctx context.Context, digest string) (spawner.Thaw, error) {
 	from, err := f.library.Thaw(ctx, digest)
 	return spawner.Thaw{Digest: digest, Image: from.Image, Fill: from.Fill}, err

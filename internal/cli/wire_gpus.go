@@ -170,7 +170,7 @@ func (s *service) gpuUse(holder string) gpu.Use {
 	return s.gpus.sampler.Use(holder)
 }
 
-// gpuSeries gives how much of its slice a workload has used over time.
+// gpuSeries returns how much of its slice a workload has used over time.
 func (s *service) gpuSeries(holder string) []hubapi.GPUPoint {
 	var out []hubapi.GPUPoint
 	if s.gpus.sampler != nil {
@@ -200,7 +200,7 @@ func (s *service) sliceUse(w spawner.Workload) *spawner.SliceUse {
 	return &u
 }
 
-// meanBusy gives how busy a slice was in the mean from a time on, from 0 to 1. Points of long ago stand for more time than the last: each
+// meanBusy returns how busy a slice was in the mean from a time on, from 0 to 1. Points of long ago stand for more time than the last: each
 // counts until the next begins.
 func meanBusy(points []usage.Point, since time.Time) float64 {
 	sum, span := 0.0, 0.0
@@ -220,7 +220,7 @@ func meanBusy(points []usage.Point, since time.Time) float64 {
 	return min(sum/span/100, 1)
 }
 
-// uidOf gives the user id of a workload's processes; -1: it is not known.
+// uidOf returns the user id of a workload's processes; -1: it is not known.
 func (s *service) uidOf(holder string) int {
 	ctx := context.Background()
 	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, spawner.ID(holder))
@@ -234,7 +234,7 @@ func (s *service) uidOf(holder string) int {
 	return a.UID
 }
 
-// holderOf gives the workload that a process of this host belongs to; empty for any other process.
+// holderOf returns the workload that a process of this host belongs to; empty for any other process.
 func (s *service) holderOf(pid int) string {
 	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "cgroup"))
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *service) holderOf(pid int) string {
 	return string(cmp.Or(s.docker.Holder(string(text)), s.local.Holder(string(text))))
 }
 
-// publisher gives what writes the GPUs for matchmaking; nil where there are none.
+// publisher returns what writes the GPUs for matchmaking; nil where there are none.
 func (s *service) publisher() func(string) (string, error) {
 	if s.gpus.Fleet == nil {
 		return nil
@@ -272,7 +272,7 @@ func (s *service) publishGPUs(format string) (string, error) {
 	}
 }
 
-// inventory gives what there is of GPUs; nil where there are none.
+// inventory returns what there is of GPUs; nil where there are none.
 func (s *service) inventory() func() gpu.Inventory {
 	if s.gpus.Fleet == nil {
 		return nil
@@ -280,7 +280,7 @@ func (s *service) inventory() func() gpu.Inventory {
 	return func() gpu.Inventory { return s.gpus.sampler.Fill(s.gpus.Inventory()) }
 }
 
-// keeper gives what takes GPUs out of use; nil where there are none.
+// keeper returns what takes GPUs out of use; nil where there are none.
 func (s *service) keeper() server.GPUKeeper {
 	if s.gpus.Fleet == nil {
 		return nil

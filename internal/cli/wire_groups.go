@@ -12,13 +12,13 @@ import (
 	"slipway/spawner"
 )
 
-// groupsOf gives the groups that a user is known to be in; see groupsAt.
+// groupsOf returns the groups that a user is known to be in; see groupsAt.
 func (s *service) groupsOf(hub string, user spawner.User) []string {
 	groups, _ := s.groupsAt(hub, user)
 	return groups
 }
 
-// groupsAt gives a user's groups: those of the configuration, which list users by their names (those of other realms than the site's by
+// groupsAt returns a user's groups: those of the configuration, which list users by their names (those of other realms than the site's by
 // @realm/name), and those of the Hub by which she comes, as hub:group. No other hub has a say. all is false where she may be in more: it is
 // not known just now in which of her Hub's she is.
 func (s *service) groupsAt(hub string, user spawner.User) (out []string, all bool) {
@@ -49,7 +49,7 @@ func (s *service) fromHub(group, hub string) bool {
 // hubGroup names a group of a Hub. No other group's name has a colon, and no hub's.
 func hubGroup(hub, group string) string { return hub + ":" + group }
 
-// joined gives the groups that the configuration has made of a Hub's group and others.
+// joined returns the groups that the configuration has made of a Hub's group and others.
 func (s *service) joined(name string) (out []string) {
 	for joint, parts := range s.cfg.Environments.HubGroups.Join {
 		if slices.Contains(parts, name) {
@@ -69,7 +69,7 @@ func (s *service) membership(hub string) *hubsync.Membership {
 	return nil
 }
 
-// membersOf gives the principals of a group's members, as far as they have ever been told.
+// membersOf returns the principals of a group's members, as far as they have ever been told.
 func (s *service) membersOf(group string) []string {
 	out := slices.Clone(s.cfg.Environments.Groups[group])
 	for _, part := range append(slices.Clone(s.cfg.Environments.HubGroups.Join[group]), group) {
@@ -84,7 +84,7 @@ func (s *service) membersOf(group string) []string {
 	return slices.Compact(out)
 }
 
-// quotasOf gives what bounds the environments of a principal: her own quota, and those of the groups that she is known to be in.
+// quotasOf returns what bounds the environments of a principal: her own quota, and those of the groups that she is known to be in.
 // What her sessions carry is bounded with it.
 func (s *service) quotasOf(owner string) []images.Quota {
 	if owner == basesOwner {
@@ -117,7 +117,7 @@ func withCarried(principals ...string) []string {
 	return out
 }
 
-// meant gives the group that a caller means: her Hub's may be named without the hub where that names no other of hers.
+// meant returns the group that a caller means: her Hub's may be named without the hub where that names no other of hers.
 func meant(groups []string, hub, group string) string {
 	if full := hubGroup(hub, group); !slices.Contains(groups, group) && slices.Contains(groups, full) {
 		return full

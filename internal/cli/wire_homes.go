@@ -257,7 +257,7 @@ func (s *service) rescueHint(w spawner.Workload) string {
 	return fmt.Sprintf(". If this session does not come up, start the profile “%s”, and make room", cmp.Or(profile.Title, profile.Name))
 }
 
-// rescueProfile gives one that is open to the owner of a session.
+// rescueProfile returns one that is open to the owner of a session.
 func (s *service) rescueProfile(w spawner.Workload) (spawner.Profile, bool) {
 	all := s.engine.Offers(w.Hub, w.Owner).Profiles
 	i := slices.IndexFunc(all, func(p spawner.Profile) bool { return p.Rescue })

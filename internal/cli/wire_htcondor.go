@@ -38,7 +38,7 @@ func newHTCondor(cfg config.Config, marks []byte, pool *htcondor.Pool, library *
 	})
 }
 
-// backends gives all that the site has.
+// backends returns all that the site has.
 func (s *service) backends() []spawner.Backend {
 	all := []spawner.Backend{s.docker, s.local}
 	if s.htcondor != nil {

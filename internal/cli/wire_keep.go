@@ -33,7 +33,7 @@ const (
 	carriedPrefix = "@="
 )
 
-// carriedOf gives the word by which a user's sessions own what they carry.
+// carriedOf returns the word by which a user's sessions own what they carry.
 func carriedOf(principal string) string { return carriedPrefix + principal }
 
 // hidden says whether an environment is nobody's to see.
@@ -41,7 +41,7 @@ func hidden(e images.Environment) bool {
 	return e.Owner == basesOwner || strings.HasPrefix(e.Owner, carriedPrefix)
 }
 
-// base gives the environment of an image without changes, from which far sessions start: it is made once for each image. Where the engine does
+// base returns the environment of an image without changes, from which far sessions start: it is made once for each image. Where the engine does
 // not have the image any more, it is the last one that was made of it.
 func (s *service) base(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error) {
 	has, err := s.docker.Layers(ctx, image, tell)
@@ -77,7 +77,7 @@ func (s *service) base(ctx context.Context, image string, tell func(message stri
 	return e.Digest, s.library.Touch(basesOwner, e.Digest)
 }
 
-// knownBase gives what this service has made of an image before, if it is whole: each start would wait some tenths of a second to find by a
+// knownBase returns what this service has made of an image before, if it is whole: each start would wait some tenths of a second to find by a
 // freeze that nothing has changed.
 func (s *service) knownBase(ctx context.Context, imageID string) (digest string, ok bool) {
 	known, ok := s.bases.Load(imageID)
@@ -170,7 +170,7 @@ func (s *service) afar(ctx context.Context, w spawner.Workload, environment stri
 	return afar{environment: environment, owner: &pack.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
 }
 
-// captureFar gives the file tree of a far session: through its agent while it runs, and as it was kept when it does not.
+// captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does not.
 func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
 	if err := tangible(w); err != nil {
 		return images.Source{}, nil, err
@@ -274,7 +274,7 @@ func (s *service) sweepCarried(needed []string, now time.Time) error {
 	return errors.Join(failed...)
 }
 
-// farImages gives the references of images that far sessions can be started from.
+// farImages returns the references of images that far sessions can be started from.
 func (s *service) farImages() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range s.cfg.Profiles {

@@ -67,7 +67,7 @@ func changesIn(t *testing.T, files map[string]string) io.Reader {
 	return iotest.OneByteReader(&out)
 }
 
-// shows gives the files below /opt of an environment.
+// shows returns the files below /opt of an environment.
 func (s *service) shows(t *testing.T, digest string) map[string]string {
 	t.Helper()
 	sif, err := s.library.Ready(t.Context(), digest)

@@ -36,7 +36,7 @@ func (s *service) newMenu() *menu.Menu {
 	})
 }
 
-// forKernels gives of a user's own environments those in which her kernels can run. One whose name has moved on is not the one that it calls.
+// forKernels returns of a user's own environments those in which her kernels can run. One whose name has moved on is not the one that it calls.
 func forKernels(all []images.Environment) (list []menu.Environment) {
 	for _, e := range all {
 		if e.Name != "" && !e.Moved && e.RunsHere() == nil {

@@ -45,7 +45,7 @@ func (s *service) kernelTraffic() func() metrics.Kernels {
 	}
 }
 
-// menuOf gives the API what there is to choose from; nil where the site offers no kernels.
+// menuOf returns the API what there is to choose from; nil where the site offers no kernels.
 func (s *service) menuOf(offers *menu.Menu) server.KernelMenu {
 	if len(s.cfg.Kernels.Specs) == 0 {
 		return nil

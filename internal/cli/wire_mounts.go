@@ -41,7 +41,7 @@ func (s *service) makeMounter(ctx context.Context) error {
 	return err
 }
 
-// papers gives a user's credentials for a storage element, by her principal.
+// papers returns a user's credentials for a storage element, by her principal.
 func (s *service) papers(ctx context.Context, principal, element string) (mount.Papers, error) {
 	if s.held.wallet == nil {
 		return mount.Papers{}, nil
@@ -96,7 +96,7 @@ func (m storageMounts) session(w spawner.Workload) mount.Session {
 	return mount.Session{ID: string(w.ID), User: m.principal(w.Hub, w.Owner)}
 }
 
-// engineStorage gives the engine what mounts storage; nil: nothing does.
+// engineStorage returns the engine what mounts storage; nil: nothing does.
 func (s *service) engineStorage() spawner.Storage {
 	if s.storage.mounter == nil {
 		return nil

@@ -32,7 +32,7 @@ type poolView struct {
 	inventory func() gpu.Inventory // nil: the service has none
 }
 
-// poolGPUs gives what the API shows of the pool; nil: there is none.
+// poolGPUs returns what the API shows of the pool; nil: there is none.
 func poolGPUs(pool *htcondor.Pool, inventory func() gpu.Inventory) server.Pool {
 	if pool == nil {
 		return nil
@@ -108,7 +108,7 @@ func beside(inv gpu.Inventory, free map[string]int) []hubapi.PoolOwn {
 	return own
 }
 
-// partsOf gives what a GPU is in a pool: itself, or its MIG instances.
+// partsOf returns what a GPU is in a pool: itself, or its MIG instances.
 func partsOf(g gpu.State) []hubapi.PoolOwn {
 	var parts []hubapi.PoolOwn
 	whole := hubapi.PoolOwn{ID: gpu.ShortUUID(g.Device.UUID), Model: g.Device.Name, Ledger: poolFree}

@@ -82,7 +82,7 @@ type person struct {
 	user spawner.User
 }
 
-// housedSessions gives the sessions that run on this host, by whose they are.
+// housedSessions returns the sessions that run on this host, by whose they are.
 func (s *service) housedSessions(ctx context.Context) map[person][]spawner.Workload {
 	all, _ := s.engine.List(ctx, spawner.Caller{System: true}) // it fails for no such caller
 	out := map[person][]spawner.Workload{}
@@ -147,7 +147,7 @@ func (h *housing) count(m metrics.Homes, people map[person][]spawner.Workload, p
 	}
 }
 
-// metrics gives the numbers of the last round.
+// metrics returns the numbers of the last round.
 func (h *housing) metrics() metrics.Homes {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,7 +20,7 @@ type realms map[string]string
 // realmBucket is where the store keeps them.
 const realmBucket = "realms"
 
-// recallRealms gives what was known before and what is configured now, which counts.
+// recallRealms returns what was known before and what is configured now, which counts.
 func recallRealms(ctx context.Context, records *store.Store, hubs []config.Hub) (realms, error) {
 	known := realms{}
 	for r, err := range records.All(ctx, realmBucket) {

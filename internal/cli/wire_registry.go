@@ -77,7 +77,7 @@ func (s *shelves) open(r *http.Request, repository string) (registry.Repository,
 	return s.ofUser(c, repository)
 }
 
-// ofUser gives what a user sees of a repository.
+// ofUser returns what a user sees of a repository.
 func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Repository, error) {
 	v := s.viewer(c.Hub, c.User)
 	if repository == "" || repository == everything {
@@ -96,7 +96,7 @@ func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Reposito
 	}}, nil
 }
 
-// ofWorkload gives the one environment of a workload.
+// ofWorkload returns the one environment of a workload.
 func (s *shelves) ofWorkload(c credential.Claims, repository string) (registry.Repository, error) {
 	if repository != "" && repository != everything {
 		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
@@ -108,7 +108,7 @@ func (s *shelves) ofWorkload(c credential.Claims, repository string) (registry.R
 	return watched{Repository: one, tell: func(sent, size int64) { s.fetching(spawner.ID(c.Workload), c.Run, sent, size) }}, nil
 }
 
-// all gives every environment that a viewer may read, each once.
+// all returns every environment that a viewer may read, each once.
 func (s *shelves) all(v images.Viewer) ([]shelved, error) {
 	own, err := s.library.List(v.Owner)
 	if err != nil {
@@ -136,7 +136,7 @@ func byDigest(digest string) shelved {
 
 const newest = "latest"
 
-// named gives what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for is the same for
+// named returns what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for is the same for
 // everybody.
 func (s *shelves) named(v images.Viewer, owner, name string) ([]shelved, error) {
 	list, err := s.library.List(owner)

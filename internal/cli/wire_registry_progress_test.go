@@ -54,7 +54,7 @@ func TestFetchIsTold(t *testing.T) {
 	}
 }
 
-// sizeOf gives the bytes of an environment's file.
+// sizeOf returns the bytes of an environment's file.
 func (d *depotOf) sizeOf(digest string) int64 {
 	d.t.Helper()
 	p, err := d.library.Parts(digest)

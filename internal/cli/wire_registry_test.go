@@ -149,7 +149,7 @@ func (d *depotOf) job(id spawner.ID, digest string, phase spawner.Phase) string 
 	return token.Reveal()
 }
 
-// run gives the credential of the first run of a job, which has been put back in line since as often as moves says.
+// run returns the credential of the first run of a job, which has been put back in line since as often as moves says.
 func (d *depotOf) run(id spawner.ID, digest string, moves int) string {
 	d.t.Helper()
 	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: spawner.Running, Launch: "l1", Spec: spawner.Spec{Environment: digest}}

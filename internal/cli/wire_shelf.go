@@ -90,7 +90,7 @@ func statements(p *images.Parts) (docs []registry.Document, contents [][]byte, e
 	return docs, contents, err
 }
 
-// find gives the environment of a tag or digest.
+// find returns the environment of a tag or digest.
 func (s *shelf) find(reference string) (digest string, ok bool, err error) {
 	all, err := s.list()
 	digest, ok = find(all, reference)
@@ -106,7 +106,7 @@ func find(all []shelved, reference string) (digest string, ok bool) {
 	return "", false
 }
 
-// Manifest gives the index of a tag, or any of the documents by its digest.
+// Manifest returns the index of a tag, or any of the documents by its digest.
 func (s *shelf) Manifest(_ context.Context, reference string) (registry.Document, error) {
 	all, err := s.list()
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *shelf) derived(all []shelved, reference string) (registry.Document, err
 	return registry.Document{}, noSuch(reference)
 }
 
-// Blob gives a part of an environment, its SIF, or a statement about it. What is in its image was compared with the digests before.
+// Blob returns a part of an environment, its SIF, or a statement about it. What is in its image was compared with the digests before.
 func (s *shelf) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	if digest == blob.Digest([]byte(oci.Empty)) {
 		return blob.Bytes([]byte(oci.Empty)), nil
@@ -212,7 +212,7 @@ func (s *shelf) open(ctx context.Context, p *images.Parts) (blob.Blob, error) {
 	return p.OpenSIF()
 }
 
-// Tags gives all tags.
+// Tags returns all tags.
 func (s *shelf) Tags(context.Context) ([]string, error) {
 	all, err := s.list()
 	var out []string
@@ -223,7 +223,7 @@ func (s *shelf) Tags(context.Context) ([]string, error) {
 	return slices.Compact(out), err
 }
 
-// Referrers gives the statements about an environment.
+// Referrers returns the statements about an environment.
 func (s *shelf) Referrers(_ context.Context, digest string) ([]oci.Descriptor, error) {
 	found, ok, err := s.find(digest)
 	if err != nil || !ok || found != digest {
@@ -243,7 +243,7 @@ func (s *shelf) Referrers(_ context.Context, digest string) ([]oci.Descriptor, e
 	return out, err
 }
 
-// SIF gives the file of an environment, by its tag or digest.
+// SIF returns the file of an environment, by its tag or digest.
 func (s *shelf) SIF(ctx context.Context, reference string) (blob.Blob, string, error) {
 	digest, ok, err := s.find(reference)
 	if err != nil {

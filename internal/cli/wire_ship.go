@@ -264,7 +264,7 @@ func adoptProgress(p images.Progress) hubapi.Progress {
 	return hubapi.Progress{Stage: string(p.Stage), Percent: -1, Bytes: p.Bytes, Message: message}
 }
 
-// place gives the directory of a pull. What another unfinished one of the same owner has left goes.
+// place returns the directory of a pull. What another unfinished one of the same owner has left goes.
 func (s *shipper) place(owner, from string) (string, error) {
 	mine := filepath.Join(s.dir, fileName(owner))
 	dir := filepath.Join(mine, fileName(from))

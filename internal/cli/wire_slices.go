@@ -37,7 +37,7 @@ func checkSlices(c config.Config) error {
 	return errors.Join(all...)
 }
 
-// simulatedTables gives what the models of simulated GPUs can be cut into.
+// simulatedTables returns what the models of simulated GPUs can be cut into.
 func simulatedTables(models []string) (tables []*place.Table) {
 	for _, name := range models {
 		d, known := simulated.Model(strings.TrimSuffix(name, "/mig"))

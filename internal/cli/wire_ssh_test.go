@@ -56,7 +56,7 @@ func TestKnownAt(t *testing.T) {
 	}
 }
 
-// newAuthority gives one of hubs that have pages.
+// newAuthority returns one of hubs that have pages.
 func newAuthority(t *testing.T) *sshauth.Authority {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

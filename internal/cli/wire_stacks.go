@@ -13,7 +13,7 @@ import (
 	"slipway/spawner"
 )
 
-// stacks gives what finds the software stacks of a session; nil where the site has none.
+// stacks returns what finds the software stacks of a session; nil where the site has none.
 func (s *service) stacks() func(spawner.Workload) []control.Stack {
 	if len(s.cfg.Data.Stacks) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func openStore(c config.EnvironmentStore) (depot.Member, error) {
 	return depot.Member{Name: c.Name, Store: b}, err
 }
 
-// fetcher gives what brings content back from the stores; nil where there are none.
+// fetcher returns what brings content back from the stores; nil where there are none.
 func (s *service) fetcher() func(ctx context.Context, digest string, limit int64, path string) error {
 	if len(s.cfg.Environments.Stores) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (s *service) openPlaces() error {
 	return nil
 }
 
-// copyOf gives what a store keeps of an environment.
+// copyOf returns what a store keeps of an environment.
 func copyOf(l *images.Library, digest string) (copies.Environment, error) {
 	p, err := l.Parts(digest)
 	if err != nil {
@@ -221,7 +221,7 @@ func waitWords(problem error) string {
 	return "the store does not answer"
 }
 
-// publishedAs gives the names of an environment in directories that are published.
+// publishedAs returns the names of an environment in directories that are published.
 func (p *places) publishedAs(digest string) []string {
 	out := []string{}
 	if p == nil {

@@ -33,11 +33,11 @@ type afar struct {
 	room   int64    // bytes that an environment of it may have of its own
 	// carried says that nobody but the session gets what comes of it.
 	carried bool
-	// changes gives what it has changed, as package images/pack streams it; nil: nothing.
+	// changes returns what it has changed, as package images/pack streams it; nil: nothing.
 	changes func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 }
 
-// captureAfar gives the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
+// captureAfar returns the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
 // changes come first. done removes what was copied.
 func (s *service) captureAfar(ctx context.Context, a afar, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
@@ -67,7 +67,7 @@ func (s *service) captureAfar(ctx context.Context, a afar, tell func(hubapi.Prog
 	return source, func() { remove(); release() }, nil
 }
 
-// layersOf gives the directories of an image, where the engine still has it. With them any change can be frozen, and a frozen tree compared.
+// layersOf returns the directories of an image, where the engine still has it. With them any change can be frozen, and a frozen tree compared.
 func (s *service) layersOf(ctx context.Context, image string) []string {
 	has, err := s.docker.Layers(ctx, image, func(string, int) {})
 	if err != nil {

@@ -28,7 +28,7 @@ func (a agents) Expect(id spawner.ID) error {
 // Close ends the link.
 func (a agents) Close(id spawner.ID) { a.links.Close(string(id)) }
 
-// Agent gives the client of a workload's agent.
+// Agent returns the client of a workload's agent.
 func (a agents) Agent(id spawner.ID) spawner.Agent { return a.client(id) }
 
 func (a agents) client(id spawner.ID) *control.Client {

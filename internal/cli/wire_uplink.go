@@ -35,7 +35,7 @@ func (s *service) doorkeeper() *doorkeeper {
 	})
 }
 
-// admit gives what a credential says that was made for audience. Here it is found out that its workload is active, at each use, and that
+// admit returns what a credential says that was made for audience. Here it is found out that its workload is active, at each use, and that
 // the workload's run is still the one that it was made for.
 func (d *doorkeeper) admit(ctx context.Context, token string, audience credential.Audience) (credential.Claims, error) {
 	c, err := d.issuer.Check(token, audience)
@@ -57,14 +57,14 @@ func (d *doorkeeper) admit(ctx context.Context, token string, audience credentia
 	return c, nil
 }
 
-// forRun gives what an agent on another host carries: for this run of its workload alone, in the environment that it runs.
+// forRun returns what an agent on another host carries: for this run of its workload alone, in the environment that it runs.
 func (d *doorkeeper) forRun(w spawner.Workload) (secret.Text, error) {
 	return d.issuer.Issue(credential.Claims{
 		Workload: string(w.ID), Run: w.Run(), Digest: w.Spec.Environment, Audiences: []credential.Audience{credential.Link, credential.Image},
 	})
 }
 
-// forImage gives what opens a workload's environment alone, in whatever run of it.
+// forImage returns what opens a workload's environment alone, in whatever run of it.
 func (d *doorkeeper) forImage(w spawner.Workload) (secret.Text, error) {
 	return d.issuer.Issue(credential.Claims{
 		Workload: string(w.ID), Digest: w.Spec.Environment, Audiences: []credential.Audience{credential.Image},

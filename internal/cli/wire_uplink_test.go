@@ -36,7 +36,7 @@ func newGate() *gate {
 	return g
 }
 
-// run gives the credential of a workload's run.
+// run returns the credential of a workload's run.
 func (g *gate) run(t *testing.T, w spawner.Workload) string {
 	t.Helper()
 	g.jobs.Store(w.ID, w)

@@ -55,7 +55,7 @@ func deliver(ctx context.Context, warnings <-chan warning, tell func(warning)) {
 	}
 }
 
-// gpuReadings gives the last reading of each GPU.
+// gpuReadings returns the last reading of each GPU.
 func (s *service) gpuReadings() []watchdog.Reading {
 	var all []watchdog.Reading
 	for _, g := range s.gpus.Inventory().GPUs {

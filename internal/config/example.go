@@ -5,5 +5,5 @@ import _ "embed"
 //go:embed example.yaml
 var example string
 
-// Example gives a configuration with every key and what it means.
+// Example returns a configuration with every key and what it means.
 func Example() string { return example }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keysOf gives the keys of a section; those of the left margin where it is empty.
+// keysOf returns the keys of a section; those of the left margin where it is empty.
 func keysOf(keys []string, section string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		if section == "" {
@@ -16,7 +16,7 @@ func keysOf(keys []string, section string) []string {
 	})
 }
 
-// keys gives the path of every key below a struct, as "docker.socket" and "hubs[].name".
+// keys returns the path of every key below a struct, as "docker.socket" and "hubs[].name".
 func keys(t reflect.Type, prefix string) []string {
 	var all []string
 	for f := range t.Fields() {
@@ -36,7 +36,7 @@ func keys(t reflect.Type, prefix string) []string {
 	return all
 }
 
-// nearest gives the key whose last word is fewest edits from word, at most one in three letters; empty when none is near.
+// nearest returns the key whose last word is fewest edits from word, at most one in three letters; empty when none is near.
 func nearest(word string, keys []string) string {
 	best, least := "", len(word)/3+1
 	for _, key := range keys {
@@ -47,7 +47,7 @@ func nearest(word string, keys []string) string {
 	return best
 }
 
-// begun gives the key whose last word begins as word does, by three letters at least; empty: none does.
+// begun returns the key whose last word begins as word does, by three letters at least; empty: none does.
 func begun(word string, keys []string) string {
 	best, most := "", 2
 	for _, key := range keys {

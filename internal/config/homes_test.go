@@ -59,7 +59,7 @@ func TestHomesAndAreas(t *testing.T) {
 	}
 }
 
-// realms gives the configuration of two hubs.
+// realms returns the configuration of two hubs.
 func realms(one, other string) string {
 	return "hubs: [{name: one, realm: " + one + "}, {name: two, realm: " + other + "}]\n"
 }

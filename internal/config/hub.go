@@ -93,10 +93,10 @@ func readSecret(file, what string) (secret.Text, error) {
 	return secret.New(strings.TrimSpace(string(text))), nil
 }
 
-// API gives the address of the hub's REST API.
+// API returns the address of the hub's REST API.
 func (h Hub) API() (*url.URL, error) { return url.Parse(h.APIURL) }
 
-// CA gives the authorities for the hub's certificate; nil for the system's.
+// CA returns the authorities for the hub's certificate; nil for the system's.
 func (h Hub) CA() (*x509.CertPool, error) {
 	if h.CAFile == "" {
 		return nil, nil
@@ -112,7 +112,7 @@ func (h Hub) CA() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// PagesPrefix gives the path below which the Hub's proxy carries the service's pages, which lies beside that of its API; empty
+// PagesPrefix returns the path below which the Hub's proxy carries the service's pages, which lies beside that of its API; empty
 // when the service has no pages.
 func (h Hub) PagesPrefix() string {
 	if h.TokenFile == "" {
@@ -121,7 +121,7 @@ func (h Hub) PagesPrefix() string {
 	return path.Join("/", h.base(), "services", h.Service) + "/"
 }
 
-// base gives the path below which the Hub and its users' servers lie.
+// base returns the path below which the Hub and its users' servers lie.
 func (h Hub) base() string {
 	u, err := h.API()
 	if err != nil {
@@ -268,7 +268,7 @@ func webURL(text string) (*url.URL, bool) {
 	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && (u.Port() == "" || isPort(u.Port()))
 }
 
-// withoutPassword gives an address as it may be shown. In one that is none, what stands before an @ may be a password.
+// withoutPassword returns an address as it may be shown. In one that is none, what stands before an @ may be a password.
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	switch at := strings.LastIndex(address, "@"); {

@@ -52,7 +52,7 @@ func (r *AccountRule) setDefaults() {
 	*r = AccountRule{Realm: SiteRealm}
 }
 
-// Rules gives the rules as package identity has them.
+// Rules returns the rules as package identity has them.
 func (i Identities) Rules() identity.RulesConfig {
 	c := identity.RulesConfig{Gridmap: i.Gridmap}
 	for _, r := range i.Subjects {

@@ -38,7 +38,7 @@ func defaultSSH() SSH {
 // On says whether there is ssh at all.
 func (s SSH) On() bool { return s.Listen != "" }
 
-// PortShown gives the port that users type.
+// PortShown returns the port that users type.
 func (s SSH) PortShown() int {
 	if s.Port != 0 {
 		return s.Port
@@ -122,7 +122,7 @@ func (c Config) checkSSH(p *problems) {
 	}
 }
 
-// listener gives the key of what else listens where an address does; empty: nothing.
+// listener returns the key of what else listens where an address does; empty: nothing.
 func (c Config) listener(address string) string {
 	if overlap(address, c.Listen) {
 		return "listen"

@@ -61,7 +61,7 @@ func (e *EnvironmentExport) setDefaults() {
 	*e = EnvironmentExport{Forms: []string{FormSIF}, Shared: SharedPublic}
 }
 
-// RegistryURL gives where other hosts find the service's registry.
+// RegistryURL returns where other hosts find the service's registry.
 func (c Config) RegistryURL() *url.URL {
 	if u, ok := webURL(c.Environments.Registry); ok {
 		return u

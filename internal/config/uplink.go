@@ -16,7 +16,7 @@ type Uplink struct {
 	CAFile string `yaml:"ca_file"` // what the certificate there is checked against; empty: what their hosts trust
 }
 
-// At gives a place of the service as other hosts reach it, by the path of the route.
+// At returns a place of the service as other hosts reach it, by the path of the route.
 func (u Uplink) At(path ...string) *url.URL {
 	at, ok := webURL(u.URL)
 	if !ok {

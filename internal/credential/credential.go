@@ -79,7 +79,7 @@ func (i *Issuer) Issue(c Claims) (secret.Text, error) {
 	return secret.New(text), nil
 }
 
-// Check gives what a credential says that was made for audience. All that is wrong with one is errs.Forbidden, and its words tell
+// Check returns what a credential says that was made for audience. All that is wrong with one is errs.Forbidden, and its words tell
 // nothing of what is in it.
 func (i *Issuer) Check(token string, audience Audience) (Claims, error) {
 	if len(token) > limit || strings.ContainsFunc(token, odd) {

@@ -61,7 +61,7 @@ func (d *doctor) vo() string {
 	return ", for a member of " + d.Plan.VO
 }
 
-// endOf gives when the first of a file's certificates ends.
+// endOf returns when the first of a file's certificates ends.
 func endOf(text []byte) (ends time.Time, some bool) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {

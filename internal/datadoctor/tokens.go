@@ -54,7 +54,7 @@ func (d *doctor) token(name string) (secret.Text, fs.FileInfo, error) {
 	return secret.New(strings.TrimSpace(string(text))), info, err
 }
 
-// read gives what a token says; false when it is of a kind that says nothing.
+// read returns what a token says; false when it is of a kind that says nothing.
 func read(t secret.Text) (c claims, ok bool) {
 	parts := strings.Split(t.Reveal(), ".")
 	if len(parts) != 3 {

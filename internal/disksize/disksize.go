@@ -15,7 +15,7 @@ import (
 // Hint says what Parse accepts, for the remedy of an error.
 const Hint = "a size such as 500M or 50G (decimal), 50GiB (binary), or a whole number of bytes"
 
-// Words gives a number of bytes as people say it.
+// Words returns a number of bytes as people say it.
 func Words(n int64) string {
 	units := []string{"B", "kB", "MB", "GB", "TB"}
 	x, at := float64(n), 0

@@ -120,7 +120,7 @@ func TestTokensInSessionsAndJobs(t *testing.T) {
 	s.noTokenShows(i, id, digest)
 }
 
-// token gives a file of a user's session once it is there.
+// token returns a file of a user's session once it is there.
 func (s *site) token(user, name string) (text string) {
 	s.t.Helper()
 	s.eventually("there is "+name, func() bool {
@@ -138,7 +138,7 @@ func (s *site) renewed(user, old string) {
 	})
 }
 
-// look gives a file of a user's session; empty when it is not there, or the session does not answer just now.
+// look returns a file of a user's session; empty when it is not there, or the session does not answer just now.
 func (s *site) look(user, file string) string {
 	var done struct{ Out string }
 	r := s.call("", http.MethodPost, "/user/"+user+"/run", "cat "+file+" 2>/dev/null")

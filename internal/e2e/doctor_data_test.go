@@ -101,7 +101,7 @@ data:
 	}
 }
 
-// dataReport gives what was found of a session's data, by check, once ok.
+// dataReport returns what was found of a session's data, by check, once ok.
 func (s *site) dataReport(id, what string, ok func(hubapi.DataReport) bool) (found map[string]string) {
 	s.t.Helper()
 	var last hubapi.DataReport

@@ -73,7 +73,7 @@ func (s *site) shown(user, name string) shownIn {
 	return out
 }
 
-// text gives what notebooks keep as a text, or as a list of its lines.
+// text returns what notebooks keep as a text, or as a list of its lines.
 func text(kept any) string {
 	lines, ok := kept.([]any)
 	if !ok {

@@ -104,7 +104,7 @@ func TestHomesAndAreas(t *testing.T) {
 	s.refusedHomes(homes)
 }
 
-// areaOf gives an area's path by the configuration.
+// areaOf returns an area's path by the configuration.
 func areaOf(t *testing.T, s *site, name string) string {
 	text, err := os.ReadFile(filepath.Join(s.dir, "slipway.yaml"))
 	if err != nil {

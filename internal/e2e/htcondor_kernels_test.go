@@ -221,7 +221,7 @@ func (k *farKernel) beginsAnew() {
 	k.isGone()
 }
 
-// process gives the number of the kernel's process, as this host counts.
+// process returns the number of the kernel's process, as this host counts.
 func (k *farKernel) process() int {
 	k.s.t.Helper()
 	for _, line := range k.s.pool.Processes(k.s.t, k.worker) {

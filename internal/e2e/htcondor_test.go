@@ -26,7 +26,7 @@ func (s *farSite) answers(user string) any {
 	return pid
 }
 
-// show gives what a user sees of a session or job.
+// show returns what a user sees of a session or job.
 func (s *farSite) show(user, kind, id string) map[string]any {
 	s.t.Helper()
 	return s.call(user, http.MethodGet, "/api/v1/"+kind+"/"+id, nil).object(s.t)
@@ -41,7 +41,7 @@ func (s *farSite) stop(id string) {
 	s.eventually(id+" has stopped", func() bool { return s.phase("root", "sessions", id) == "stopped" })
 }
 
-// queued gives the jobs that the pool has, held and ended ones too.
+// queued returns the jobs that the pool has, held and ended ones too.
 func (s *farSite) queued() []string {
 	s.t.Helper()
 	return strings.Fields(s.pool.Admin(s.t, "condor_q", "-allusers", "-af", "ClusterId"))
@@ -55,7 +55,7 @@ func (s *farSite) changeJob(id, verb string) {
 	}
 }
 
-// jobsOf gives the jobs of HTCondor's that its queue has of a workload. Several that were submitted at once share a cluster.
+// jobsOf returns the jobs of HTCondor's that its queue has of a workload. Several that were submitted at once share a cluster.
 func (s *farSite) jobsOf(id string) []string {
 	s.t.Helper()
 	return strings.Fields(s.pool.Admin(s.t, "condor_q", "-allusers", "-constraint", fmt.Sprintf("SlipwayId == %q", id), "-format", "%d.", "ClusterId", "-format", "%d\n", "ProcId"))
@@ -68,7 +68,7 @@ func (s *farSite) submissions(id string) int {
 	return len(s.jobsOf(id)) + len(strings.Fields(past))
 }
 
-// toldSince gives the events of a session or a job after one of them, up to the next that is final.
+// toldSince returns the events of a session or a job after one of them, up to the next that is final.
 func (s *site) toldSince(kind, id, after string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), testenv.Hang)
@@ -91,14 +91,14 @@ func (s *site) toldSince(kind, id, after string) string {
 	return string(text)
 }
 
-// lastEvent gives the name of the last event of a stream.
+// lastEvent returns the name of the last event of a stream.
 func lastEvent(events string) string {
 	_, id, _ := strings.Cut(events[strings.LastIndex(events, "\nid: ")+1:], "id: ")
 	id, _, _ = strings.Cut(id, "\n")
 	return id
 }
 
-// node gives the worker on which a session or a job runs.
+// node returns the worker on which a session or a job runs.
 func (s *farSite) node(kind, id string) string {
 	s.t.Helper()
 	name, _, _ := strings.Cut(fmt.Sprint(s.show("root", kind, id)["host"]), ".")

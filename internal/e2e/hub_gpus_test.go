@@ -88,7 +88,7 @@ func TestGPUOutOfUse(t *testing.T) {
 	s.answers("carol", "")
 }
 
-// gpus gives what a user is shown of the GPUs.
+// gpus returns what a user is shown of the GPUs.
 func (s *hubSite) gpus(user string) hubapi.GPUs {
 	s.t.Helper()
 	var all hubapi.GPUs

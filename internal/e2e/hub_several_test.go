@@ -105,7 +105,7 @@ func flavorsFor(t *testing.T, address, username string) int {
 	return resp.StatusCode
 }
 
-// owner gives the user id of a home.
+// owner returns the user id of a home.
 func owner(t *testing.T, dir string, path ...string) uint32 {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(append([]string{dir, "homes"}, path...)...))

@@ -151,7 +151,7 @@ type hubSession struct {
 	Waiting                              string
 }
 
-// sessions gives all that the service knows.
+// sessions returns all that the service knows.
 func (s *hubSite) sessions() []hubSession {
 	s.t.Helper()
 	var o struct{ Sessions []hubSession }
@@ -162,7 +162,7 @@ func (s *hubSite) sessions() []hubSession {
 	return o.Sessions
 }
 
-// sessionOf gives the service's record of a server.
+// sessionOf returns the service's record of a server.
 func (s *hubSite) sessionOf(user, name string) hubSession {
 	s.t.Helper()
 	for _, w := range s.sessions() {
@@ -219,7 +219,7 @@ func (s *hubSite) gone(user, name string) {
 	})
 }
 
-// failed gives the last event of a start, which must say that it failed.
+// failed returns the last event of a start, which must say that it failed.
 func (s *hubSite) failed(user, name string) string {
 	s.t.Helper()
 	events := s.hub.Progress(user, name)
@@ -230,7 +230,7 @@ func (s *hubSite) failed(user, name string) string {
 	return last.Message + last.HTMLMessage
 }
 
-// containers gives the names of this site's containers that run.
+// containers returns the names of this site's containers that run.
 func (s *hubSite) containers() []string {
 	s.t.Helper()
 	out, err := exec.Command("docker", "ps", "--filter", "label=slipway.instance="+s.instance, "--format", "{{.Names}}").Output()

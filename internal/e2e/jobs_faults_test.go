@@ -58,7 +58,7 @@ func (c counted) again(t *testing.T, name, script string, more map[string]any) s
 	return o["jobs"].([]any)[0].(map[string]any)["scan"].(string)
 }
 
-// of gives what has run under a name, sorted by nothing but the time.
+// of returns what has run under a name, sorted by nothing but the time.
 func (c counted) of(name string) []string {
 	text, _ := os.ReadFile(filepath.Join(c.dir, "homes", "alice", "runs", name))
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
@@ -162,7 +162,7 @@ func (c counted) allDone(t *testing.T) {
 	}
 }
 
-// states gives how many points of a scan are in each, such as "map[done:3]".
+// states returns how many points of a scan are in each, such as "map[done:3]".
 func (c counted) states(scan string) string {
 	return fmt.Sprint(c.call("alice", http.MethodGet, "/api/v1/scans/"+scan, nil).object(c.t)["states"])
 }

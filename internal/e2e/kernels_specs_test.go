@@ -33,7 +33,7 @@ func (j *jupyter) kernel(s *site, spec string) (id string, n *openKernel) {
 	return id, j.open(id)
 }
 
-// prints gives what a cell prints.
+// prints returns what a cell prints.
 func (n *openKernel) prints(code string) string {
 	n.Helper()
 	var content struct{ Text string }

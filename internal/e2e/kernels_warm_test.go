@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// standing gives the container in which alice's next kernel waits, once its Python does.
+// standing returns the container in which alice's next kernel waits, once its Python does.
 func (s *site) standing() (id string) {
 	s.t.Helper()
 	s.eventually("a kernel stands by", func() bool {

@@ -223,7 +223,7 @@ func (s *site) discard() {
 	})
 }
 
-// mounts gives those below the site's directory, but for the one from which storage propagates to sessions: it stays.
+// mounts returns those below the site's directory, but for the one from which storage propagates to sessions: it stays.
 func (s *site) mounts() []string {
 	info, _ := os.ReadFile("/proc/self/mountinfo")
 	var out []string

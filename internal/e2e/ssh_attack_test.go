@@ -39,7 +39,7 @@ func TestSSHAttackers(t *testing.T) {
 	}
 }
 
-// from gives the same machine at another of the loopback's addresses, so that failures count as that one's.
+// from returns the same machine at another of the loopback's addresses, so that failures count as that one's.
 func (l *laptop) from(address string) *laptop {
 	l.t.Helper()
 	other := *l
@@ -48,7 +48,7 @@ func (l *laptop) from(address string) *laptop {
 	return &other
 }
 
-// as gives the same machine with another name to log in with.
+// as returns the same machine with another name to log in with.
 func (l *laptop) as(user string) *laptop {
 	other := *l
 	_, host, _ := strings.Cut(l.login, "@")

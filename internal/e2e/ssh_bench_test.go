@@ -240,7 +240,7 @@ func (s *sshBench) idle() {
 		connections, before/1e6, empty/1e6, (empty-before)/connections/1e3)
 }
 
-// memory gives the resident memory of the service, in bytes.
+// memory returns the resident memory of the service, in bytes.
 func (s *sshBench) memory() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
 	if err != nil {

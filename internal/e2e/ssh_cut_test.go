@@ -73,7 +73,7 @@ for part in iter(lambda: sys.stdin.buffer.read(16384), b''):
 	return all
 }
 
-// arrived gives the checksums of the files that there are, by their names.
+// arrived returns the checksums of the files that there are, by their names.
 func (l *laptop) arrived() map[string]string {
 	l.t.Helper()
 	sums := l.remote("cd /tmp/cut && sha256sum -- *-there .rsync-there* 2>/dev/null; true")
@@ -170,7 +170,7 @@ func (s *sshSite) cut(l *laptop, id string) {
 	}
 }
 
-// connectedAt gives the connections that were made at the socket of a workload, as the links in /proc name them. They are listed where they
+// connectedAt returns the connections that were made at the socket of a workload, as the links in /proc name them. They are listed where they
 // were made from: in the container's network.
 func connectedAt(t testing.TB, id string) map[string]bool {
 	t.Helper()

@@ -119,7 +119,7 @@ func (s *sshSite) killedAgent(l *laptop, container string) {
 	}
 }
 
-// len gives how much has come.
+// len returns how much has come.
 func (w *watched) len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

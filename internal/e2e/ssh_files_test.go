@@ -91,7 +91,7 @@ func (s *sshSite) mountSmallDisk(id string) {
 	}
 }
 
-// containerPID gives the process that a session's container is.
+// containerPID returns the process that a session's container is.
 func containerPID(t testing.TB, id string) string {
 	t.Helper()
 	pid, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", "slipway-"+id).Output()
@@ -101,7 +101,7 @@ func containerPID(t testing.TB, id string) string {
 	return strings.TrimSpace(string(pid))
 }
 
-// rsync gives its argument list.
+// rsync returns its argument list.
 func (l *laptop) rsync(flags ...string) []string {
 	return append([]string{"rsync", "-e", "ssh -F " + l.config}, flags...)
 }

@@ -155,7 +155,7 @@ func (s *sshSite) pester(from string, left, opened *atomic.Int64) {
 	}
 }
 
-// used gives how much memory the service has.
+// used returns how much memory the service has.
 func (s *sshSite) used(ts *testscript.TestScript) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
 	ts.Check(err)
@@ -168,7 +168,7 @@ func (s *sshSite) used(ts *testscript.TestScript) int64 {
 	return kB << 10
 }
 
-// files gives how many files the service has open.
+// files returns how many files the service has open.
 func (s *sshSite) files(ts *testscript.TestScript) int {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.Process.Pid))
 	ts.Check(err)

@@ -216,7 +216,7 @@ cd / && rm -rf /tmp/clone && git clone -q -b main ssh://%[1]s@127.0.0.1:%[2]s/ho
 	}
 }
 
-// gatewayPort gives the port that the laptop connects to.
+// gatewayPort returns the port that the laptop connects to.
 func (l *laptop) gatewayPort() string {
 	return regexp.MustCompile(`Port (\d+)`).FindStringSubmatch(l.read("config"))[1]
 }

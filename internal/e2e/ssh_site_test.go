@@ -105,7 +105,7 @@ func (s *sshSite) laptop(t testing.TB, user string) *laptop {
 	return l
 }
 
-// in gives the same machine for the errors of another test.
+// in returns the same machine for the errors of another test.
 func (l *laptop) in(t testing.TB) *laptop {
 	same := *l
 	same.t = t
@@ -179,7 +179,7 @@ func (l *laptop) must(argv ...string) string {
 	return e.out
 }
 
-// sshArgs gives the argument list of ssh to the laptop's session.
+// sshArgs returns the argument list of ssh to the laptop's session.
 func (l *laptop) sshArgs(args ...string) []string {
 	flags := []string{"ssh", "-F", l.config}
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -278,7 +278,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String gives it as far as it has come.
+// String returns it as far as it has come.
 func (w *watched) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

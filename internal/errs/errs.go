@@ -75,7 +75,7 @@ type Detail struct {
 	What string `json:"what"`
 }
 
-// String gives the path, the line and what is the matter. A path with odd characters is quoted.
+// String returns the path, the line and what is the matter. A path with odd characters is quoted.
 func (d Detail) String() string {
 	name := d.Path
 	if quoted := strconv.Quote(name); quoted[1:len(quoted)-1] != name || strings.ContainsAny(name, " ;:,") {
@@ -134,7 +134,7 @@ func (e *Error) Naming(list []Detail) *Error {
 	return &c
 }
 
-// Error gives the message, the details and, when there is one, the remedy.
+// Error returns the message, the details and, when there is one, the remedy.
 func (e *Error) Error() string { return e.Message + e.rest() }
 
 // rest is what Error adds to the message.
@@ -149,7 +149,7 @@ func (e *Error) rest() string {
 	return b.String()
 }
 
-// Brief gives err's words without the details and the remedy of its Error, for those who show these by themselves.
+// Brief returns err's words without the details and the remedy of its Error, for those who show these by themselves.
 func Brief(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return strings.TrimSuffix(err.Error(), e.rest())
@@ -160,7 +160,7 @@ func Brief(err error) string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf gives the kind of the outermost Error in err's chain, Internal when there is none.
+// KindOf returns the kind of the outermost Error in err's chain, Internal when there is none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -171,7 +171,7 @@ func KindOf(err error) Kind {
 // Is reports whether err is of kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// RowOf gives the table's row of k.
+// RowOf returns the table's row of k.
 func RowOf(k Kind) Row {
 	for _, r := range Table() {
 		if r.Kind == k {
@@ -184,7 +184,7 @@ func RowOf(k Kind) Row {
 // Passing reports whether err says that the same may succeed in a moment.
 func Passing(err error) bool { return Is(err, Unavailable) || Is(err, Busy) }
 
-// ByCode gives the kind of a wire code, Internal when the code is unknown.
+// ByCode returns the kind of a wire code, Internal when the code is unknown.
 func ByCode(code string) Kind {
 	for _, r := range Table() {
 		if r.Code == code {

@@ -12,9 +12,9 @@ import (
 // An error that is one of the Err values below says what it is; any other means that the driver could not be asked.
 type Driver interface {
 	System(ctx context.Context) (System, error)
-	// Devices gives all GPUs. One that is lost is missing from it, or Health says so.
+	// Devices returns all GPUs. One that is lost is missing from it, or Health says so.
 	Devices(ctx context.Context) ([]Device, error)
-	// Instances gives what a GPU is cut into now, remnants included; none when MIG is off.
+	// Instances returns what a GPU is cut into now, remnants included; none when MIG is off.
 	Instances(ctx context.Context, uuid string) ([]Instance, error)
 	// CreateInstance makes an instance of a profile at a placement, with one compute instance over all of it.
 	CreateInstance(ctx context.Context, uuid string, profile string, at Placement) (Instance, error)

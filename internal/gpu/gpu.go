@@ -20,7 +20,7 @@ const (
 // Any asks for whichever GPU a batch system has that meets the request's needs. No GPU is in this mode.
 const Any Mode = "any"
 
-// Modes gives all modes that a GPU can be in, the usual first.
+// Modes returns all modes that a GPU can be in, the usual first.
 func Modes() []Mode { return []Mode{Whole, MIG, MPS, Shared} }
 
 // Tier is what keeps a slice's memory apart from its neighbours'.
@@ -34,7 +34,7 @@ const (
 	None     Tier = "none"     // nothing: a watchdog ends who uses too much
 )
 
-// Tiers gives all tiers, the strongest first.
+// Tiers returns all tiers, the strongest first.
 func Tiers() []Tier { return []Tier{Hardware, Cgroup, Process, None} }
 
 // AtLeast reports whether t keeps apart as well as least or better. Every tier is at least the empty one.

@@ -151,7 +151,7 @@ func (r Request) GPUs() int {
 	return max(1, r.Needs.Count)
 }
 
-// Bare gives r without its needs: a policy that allows it allows any needs beside it.
+// Bare returns r without its needs: a policy that allows it allows any needs beside it.
 func (r Request) Bare() Request {
 	r.Needs = Needs{}
 	return r

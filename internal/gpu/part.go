@@ -13,7 +13,7 @@ const (
 	sharedPart    = 0.25 // of a GPU in turns: as many as usually share one
 )
 
-// Part gives which part of one GPU a slice is, from 0 to 1: of its processors or of its memory, whichever is more. One that is shared in
+// Part returns which part of one GPU a slice is, from 0 to 1: of its processors or of its memory, whichever is more. One that is shared in
 // turns counts as a quarter.
 func (s Slice) Part() float64 {
 	if s.Mode == MIG && s.Placement.Size > 0 {
@@ -23,7 +23,7 @@ func (s Slice) Part() float64 {
 	return Request{Mode: s.Mode, Profile: s.Profile, Percent: s.Percent}.Part()
 }
 
-// Part gives which part of one GPU is asked for, as far as the request says it; of no GPU 0.
+// Part returns which part of one GPU is asked for, as far as the request says it; of no GPU 0.
 func (r Request) Part() float64 {
 	switch r.Mode {
 	case "":
@@ -50,7 +50,7 @@ func migPart(profile, model string) float64 {
 	return min(1, float64(n)/float64(slices))
 }
 
-// cuts gives the compute slices and the memory slots of a model.
+// cuts returns the compute slices and the memory slots of a model.
 func cuts(model string) (slices, slots int) {
 	if strings.Contains(strings.ToUpper(model), "A30") {
 		return smallSlices, smallSlices

@@ -2,7 +2,7 @@ package gpu
 
 import "slices"
 
-// Public gives what everybody may read of an inventory. Why something cannot be had is said without the names of processes and
+// Public returns what everybody may read of an inventory. Why something cannot be had is said without the names of processes and
 // workloads, and without what anybody's own programs have said: a self-test runs in its user's container, so what it says of a place
 // are that user's words.
 func (i Inventory) Public() Inventory {

@@ -76,7 +76,7 @@ func Hidden() map[string]string { return map[string]string{"NVIDIA_VISIBLE_DEVIC
 // Vendor is the CDI vendor and class of Slipway's devices.
 const Vendor = "slipway.io/gpu"
 
-// ShortUUID gives the beginning of a UUID, as people tell GPUs apart: "GPU-5368a050".
+// ShortUUID returns the beginning of a UUID, as people tell GPUs apart: "GPU-5368a050".
 func ShortUUID(uuid string) string {
 	parts := strings.SplitN(uuid, "-", 3)
 	if len(parts) < 2 {

@@ -71,7 +71,7 @@ func kindOf(c *x509.Certificate) kind {
 	return ordinary
 }
 
-// extension gives the value of an extension.
+// extension returns the value of an extension.
 func extension(c *x509.Certificate, oid string) ([]byte, bool) {
 	for _, e := range c.Extensions {
 		if e.Id.String() == oid {

@@ -68,7 +68,7 @@ func (a attributes) of(person *x509.Certificate) bool {
 	return a.holderSerial.Cmp(person.SerialNumber) == 0 && (bytes.Equal(a.holderIssuer, person.RawIssuer) || bytes.Equal(a.holderIssuer, person.RawSubject))
 }
 
-// server gives the certificate of the server that has signed, and those above it up to an authority that is trusted.
+// server returns the certificate of the server that has signed, and those above it up to an authority that is trusted.
 func (a attributes) server(trusted *authorities, now time.Time, anew string) ([]*x509.Certificate, error) {
 	if len(a.certificates) == 0 {
 		return nil, refuse(anew, "the membership of %s in the proxy does not say which server has signed it", a.vo)
@@ -143,7 +143,7 @@ func lists(text string, server []*x509.Certificate) bool {
 	return fits()
 }
 
-// chainName gives the name at a place of a chain; after the last certificate comes that one's issuer.
+// chainName returns the name at a place of a chain; after the last certificate comes that one's issuer.
 func chainName(chain []*x509.Certificate, i int) string {
 	if i < len(chain) {
 		return nameOf(chain[i].Subject)

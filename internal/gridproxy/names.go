@@ -85,7 +85,7 @@ func extends(longer, shorter []byte) (string, bool) {
 	return common(a[len(b)])
 }
 
-// relatives gives the parts of a name in DER.
+// relatives returns the parts of a name in DER.
 func relatives(der []byte) ([][]byte, bool) {
 	var all [][]byte
 	in, list := cryptobyte.String(der), cryptobyte.String(nil)
@@ -111,7 +111,7 @@ func singles(der []byte) bool {
 	})
 }
 
-// common gives the common name that a part of a name is.
+// common returns the common name that a part of a name is.
 func common(der []byte) (string, bool) {
 	in := cryptobyte.String(der)
 	var set, pair, oid, value cryptobyte.String

@@ -36,14 +36,14 @@ func readPolicies(text []byte) []policy {
 	return all
 }
 
-// authorityIn gives the name in: X509 '/C=DE/O=GermanGrid/CN=GridKa-CA'.
+// authorityIn returns the name in: X509 '/C=DE/O=GermanGrid/CN=GridKa-CA'.
 func authorityIn(text string) string {
 	_, name, _ := strings.Cut(text, "'")
 	name, _, _ = strings.Cut(name, "'")
 	return name
 }
 
-// quoted gives the names in: globus '"/C=DE/*" "/O=Grid/*"'. One alone may stand without the inner quotes.
+// quoted returns the names in: globus '"/C=DE/*" "/O=Grid/*"'. One alone may stand without the inner quotes.
 func quoted(text string) []string {
 	inner := authorityIn(text)
 	if !strings.Contains(inner, `"`) {
@@ -89,7 +89,7 @@ func matches(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// hashed gives what a file of the directory is by its name: "" for what is of no use here.
+// hashed returns what a file of the directory is by its name: "" for what is of no use here.
 func hashed(name string) string {
 	stem, end, ok := strings.Cut(name, ".")
 	if !ok || len(stem) != 8 || strings.Trim(stem, "0123456789abcdef") != "" {

@@ -41,7 +41,7 @@ type authorities struct {
 	faults         []string                          // files that are of no use, with the reason
 }
 
-// read gives what the directory has now.
+// read returns what the directory has now.
 func (d *directory) read() (*authorities, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +69,7 @@ func (d *directory) read() (*authorities, error) {
 	return a, nil
 }
 
-// look gives the files that count, and what tells whether one of them has changed.
+// look returns the files that count, and what tells whether one of them has changed.
 func (d *directory) look() (names []string, state string, err error) {
 	f, err := os.Open(d.path)
 	if err != nil {
@@ -154,7 +154,7 @@ func (a *authorities) takeList(text []byte) error {
 	return err
 }
 
-// unwrapped gives the DER of the first part of a PEM text that has that type, which may be DER itself.
+// unwrapped returns the DER of the first part of a PEM text that has that type, which may be DER itself.
 func unwrapped(text []byte, what string) []byte {
 	for rest := text; ; {
 		var block *pem.Block

@@ -53,7 +53,7 @@ func percent(used, most int64) int {
 // nearlyFull is from when on a file system as a whole matters to everybody on it.
 const nearlyFull = 95
 
-// Tightest gives what bounds a user first. How full the whole file system is matters where nothing else bounds her, and where it is
+// Tightest returns what bounds a user first. How full the whole file system is matters where nothing else bounds her, and where it is
 // nearly full.
 func Tightest(all []Limit) (tight Limit, found bool) {
 	for _, l := range all {
@@ -74,7 +74,7 @@ type host struct {
 	projid func(path string) (int, error)
 }
 
-// limitsAt gives what bounds a user in a directory: quotas, where the file system has them, and its size.
+// limitsAt returns what bounds a user in a directory: quotas, where the file system has them, and its size.
 func limitsAt(h host, fd int, path string, q question) []Limit {
 	var all []Limit
 	st, err := h.fill().statfs(fd)
@@ -180,7 +180,7 @@ func kernelQuota(fd, kind, id int) (q quota, err error) {
 	return q, nil
 }
 
-// kernelProject gives the number of the project to which a directory belongs; 0: to none.
+// kernelProject returns the number of the project to which a directory belongs; 0: to none.
 func kernelProject(path string) (int, error) {
 	const getXattr = 0x801c581f // FS_IOC_FSGETXATTR
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

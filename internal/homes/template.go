@@ -85,7 +85,7 @@ func (t Template) Root() string { return t.root }
 // plain is what a word may stand for: a name that is one element of a path, whatever stands before and behind it.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@=+-]{0,127}$`)
 
-// fill gives the elements below the root for a user.
+// fill returns the elements below the root for a user.
 func (t Template) fill(w Who) ([]string, error) {
 	var bad error
 	values, out := w.words(), []string(nil)

@@ -35,7 +35,7 @@ func (s *Syncer) postActivity(ctx context.Context) {
 // stamps are the times that the Hub has been told of.
 type stamps map[spawner.Server]time.Time
 
-// news gives by user what the Hub has not been told, and forgets sessions that do not run. A stamp is never later than now: a
+// news returns by user what the Hub has not been told, and forgets sessions that do not run. A stamp is never later than now: a
 // clock that was set back must not make a session look busy.
 func (t stamps) news(sessions []spawner.ActiveSession, now time.Time) map[spawner.User]map[string]time.Time {
 	fresh, runs := map[spawner.User]map[string]time.Time{}, map[spawner.Server]bool{}

@@ -42,7 +42,7 @@ func (b *box) announceLocked() {
 	b.change = make(chan struct{})
 }
 
-// first gives the oldest event, which stays, and waits for one; false when there will be none, and when ctx ends.
+// first returns the oldest event, which stays, and waits for one; false when there will be none, and when ctx ends.
 func (b *box) first(ctx context.Context) (spawner.Event, bool) {
 	for {
 		b.mu.Lock()

@@ -122,7 +122,7 @@ func (f *fakeHub) tried() int {
 	return f.tries
 }
 
-// busiest gives how many calls were under way at once, at most.
+// busiest returns how many calls were under way at once, at most.
 func (f *fakeHub) busiest() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -31,7 +31,7 @@ type Membership struct {
 // NewMembership makes one that knows nothing yet, and forgets what was not confirmed for as long as fresh.
 func NewMembership(fresh time.Duration) *Membership { return &Membership{fresh: fresh} }
 
-// Of gives the groups that a user is in now; false: that is not known.
+// Of returns the groups that a user is in now; false: that is not known.
 func (m *Membership) Of(user spawner.User) ([]string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,7 +41,7 @@ func (m *Membership) Of(user spawner.User) ([]string, bool) {
 	return slices.Clone(m.groups[user]), true
 }
 
-// Members gives who was in a group when the Hub last told, however long ago: a bound on what a group may use outlives a Hub that is
+// Members returns who was in a group when the Hub last told, however long ago: a bound on what a group may use outlives a Hub that is
 // down, a right does not.
 func (m *Membership) Members(group string) []spawner.User {
 	m.mu.Lock()

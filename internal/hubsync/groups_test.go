@@ -10,7 +10,7 @@ import (
 	"slipway/spawner"
 )
 
-// of gives the groups that a user is known to be in; nil: it is not known.
+// of returns the groups that a user is known to be in; nil: it is not known.
 func of(m *Membership, user spawner.User) []string {
 	groups, known := m.Of(user)
 	if !known {

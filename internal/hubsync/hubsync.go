@@ -84,5 +84,5 @@ func (s *Syncer) Run(ctx context.Context) error {
 	return nil
 }
 
-// about gives d, more or less: so that the questions of several services and hubs do not fall together.
+// about returns d, more or less: so that the questions of several services and hubs do not fall together.
 func about(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

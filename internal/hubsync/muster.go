@@ -38,7 +38,7 @@ func (s *Syncer) musterOnce(ctx context.Context) error {
 	return err
 }
 
-// serversOf gives the servers that the Hub has a use for.
+// serversOf returns the servers that the Hub has a use for.
 func serversOf(users []hub.User) []spawner.Server {
 	var servers []spawner.Server
 	for _, u := range users {

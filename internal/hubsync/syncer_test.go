@@ -16,7 +16,7 @@ import (
 	"slipway/spawner"
 )
 
-// perUser gives the newest stamp by user and server, and fails on one of the future.
+// perUser returns the newest stamp by user and server, and fails on one of the future.
 func perUser(t *testing.T, all []posted, born time.Time) map[string]time.Time {
 	t.Helper()
 	newest := map[string]time.Time{}

@@ -36,7 +36,7 @@ func failure(reason, remedy, tail string) hub.Event {
 	return hub.Event{Percent: 100, Message: message, HTML: b.String(), Failed: true}
 }
 
-// cut gives the beginning of a text, on one line.
+// cut returns the beginning of a text, on one line.
 func cut(s string, most int) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\ufffd")), " ")
 	if len(s) <= most {
@@ -48,7 +48,7 @@ func cut(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// lastLines gives the end of a text, without what is no text.
+// lastLines returns the end of a text, without what is no text.
 func lastLines(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {

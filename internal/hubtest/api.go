@@ -24,7 +24,7 @@ type Reply struct {
 	URL    string // where it came from, behind all redirects
 }
 
-// Text gives status and body for an error message.
+// Text returns status and body for an error message.
 func (r Reply) Text() string { return fmt.Sprintf("%d %s", r.Status, r.Body) }
 
 // Server is what the Hub's API says of a user's server.
@@ -157,7 +157,7 @@ func (h *Hub) RemoveServer(user, name string) Reply {
 	return h.Call(http.MethodDelete, serverPath(user, name), map[string]any{"remove": true})
 }
 
-// Server gives what the Hub knows of a server; false when it does not run, start or stop.
+// Server returns what the Hub knows of a server; false when it does not run, start or stop.
 func (h *Hub) Server(user, name string) (Server, bool) {
 	h.t.Helper()
 	var model struct{ Servers map[string]Server }

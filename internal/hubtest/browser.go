@@ -80,7 +80,7 @@ func (b *Browser) post(address string, form url.Values) Reply {
 	return b.do(req)
 }
 
-// Cookies gives what the browser would send with a request for a path.
+// Cookies returns what the browser would send with a request for a path.
 func (b *Browser) Cookies(path string) []*http.Cookie {
 	b.hub.t.Helper()
 	u, err := url.Parse(b.hub.URL + path)

@@ -159,7 +159,7 @@ func (h *Hub) close() {
 	testenv.ShowLog(h.t, fmt.Sprintf("the log of the Hub, version %d", h.major), filepath.Join(h.Dir, "hub.log"))
 }
 
-// Log gives the last bytes of what the Hub and the proxy have written.
+// Log returns the last bytes of what the Hub and the proxy have written.
 func (h *Hub) Log(most int) string {
 	text, err := os.ReadFile(filepath.Join(h.Dir, "hub.log"))
 	if err != nil {

@@ -17,7 +17,7 @@ func newGridmap(path string) (*gridmap, error) {
 	return g, err
 }
 
-// users gives those whom a name of a certificate stands for.
+// users returns those whom a name of a certificate stands for.
 func (g *gridmap) users(dn string) ([]string, error) {
 	byDN, err := g.file.current()
 	return byDN[modern(dn)], err

@@ -72,7 +72,7 @@ func New(cfg Config) (*Accounts, error) {
 // Site is the realm whose users go by their names alone, and whose homes lie directly in the directory of the homes.
 const Site = "site"
 
-// Principal gives the one word for a user of a realm, by which records know her: no two users share one.
+// Principal returns the one word for a user of a realm, by which records know her: no two users share one.
 func Principal(realm, user string) string {
 	if realm == Site && !strings.HasPrefix(user, "@") {
 		return user
@@ -80,7 +80,7 @@ func Principal(realm, user string) string {
 	return "@" + realm + "/" + user // a realm holds no slash
 }
 
-// UserOf gives the user's name in a word that Principal gave.
+// UserOf returns the user's name in a word that Principal gave.
 func UserOf(principal string) string {
 	if !strings.HasPrefix(principal, "@") {
 		return principal
@@ -89,7 +89,7 @@ func UserOf(principal string) string {
 	return user
 }
 
-// RealmOf gives the realm in a word that Principal gave.
+// RealmOf returns the realm in a word that Principal gave.
 func RealmOf(principal string) string {
 	realm, _, named := strings.Cut(strings.TrimPrefix(principal, "@"), "/")
 	if !named || !strings.HasPrefix(principal, "@") {
@@ -98,7 +98,7 @@ func RealmOf(principal string) string {
 	return realm
 }
 
-// Account gives the account of a realm's user, making it at the first time.
+// Account returns the account of a realm's user, making it at the first time.
 func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, error) {
 	if err := check(user); err != nil {
 		return Account{}, err
@@ -117,7 +117,7 @@ func (a *Accounts) Account(ctx context.Context, realm, user string) (Account, er
 	return account, nil
 }
 
-// numbers gives those of a user: of where the site has them, or new ones that stay hers.
+// numbers returns those of a user: of where the site has them, or new ones that stay hers.
 func (a *Accounts) numbers(ctx context.Context, realm, user, home string) (Numbers, error) {
 	if a.cfg.Look == nil {
 		uid, err := a.uid(ctx, Principal(realm, user))
@@ -150,7 +150,7 @@ func (a *Accounts) missed(ctx context.Context, principal string, missing error) 
 // plainRealm is what may name a directory.
 var plainRealm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
 
-// homesOf gives the directory of a realm's homes. A user's directory never begins with '@', so no home is taken for one.
+// homesOf returns the directory of a realm's homes. A user's directory never begins with '@', so no home is taken for one.
 func (a *Accounts) homesOf(realm string) (string, error) {
 	switch {
 	case realm == Site:
@@ -174,7 +174,7 @@ func check(user string) error {
 	return nil
 }
 
-// uid gives a principal's id of the range, for ever the same.
+// uid returns a principal's id of the range, for ever the same.
 func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
 	a.ids.Lock()
 	defer a.ids.Unlock()
@@ -191,7 +191,7 @@ func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
 	return uid, err
 }
 
-// give gives a principal the next id, in one transaction. Nothing may be owned by an id that the store could lose.
+// give returns a principal the next id, in one transaction. Nothing may be owned by an id that the store could lose.
 func (a *Accounts) give(ctx context.Context, principal string) (uid int, err error) {
 	err = a.cfg.Store.Batch(ctx, func(tx *store.Tx) error {
 		next := a.cfg.First
@@ -221,7 +221,7 @@ var reserved = map[string]bool{
 	"uucp": true, "proxy": true, "www-data": true, "backup": true, "list": true, "irc": true, "nobody": true, "_apt": true,
 }
 
-// loginName gives the user's own name where /etc/passwd can hold it.
+// loginName returns the user's own name where /etc/passwd can hold it.
 func loginName(user string, uid int) string {
 	if plainLogin.MatchString(user) && !reserved[user] && !numbered.MatchString(user) {
 		return user
@@ -229,7 +229,7 @@ func loginName(user string, uid int) string {
 	return fmt.Sprintf("u%d", uid)
 }
 
-// DirName gives the name of a user's directory: letters, digits, '-' and '_' as they are when lower case, every other byte as "=XX".
+// DirName returns the name of a user's directory: letters, digits, '-' and '_' as they are when lower case, every other byte as "=XX".
 // Names that would become too long keep their beginning and end in a hash. No two users share one, also where case is ignored.
 func DirName(user string) string {
 	var b strings.Builder

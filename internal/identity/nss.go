@@ -44,7 +44,7 @@ var errNoEntry = errors.New("no such entry")
 // accountName is what is asked for: never an option, a number or a pattern.
 var accountName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,255}$`)
 
-// Account gives the numbers of the host's account of this very name.
+// Account returns the numbers of the host's account of this very name.
 func (n *NSS) Account(ctx context.Context, name string) (Numbers, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()
@@ -90,7 +90,7 @@ func parsePasswd(text []byte, name string) (Numbers, error) {
 	return Numbers{UID: uid, GID: gid, Login: f[0]}, err
 }
 
-// groups gives all groups of an account, with their names.
+// groups returns all groups of an account, with their names.
 func (n *NSS) groups(ctx context.Context, name string) ([]Group, error) {
 	text, err := n.ask(ctx, "initgroups", name)
 	if err != nil && !errors.Is(err, errNoEntry) {

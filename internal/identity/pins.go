@@ -71,7 +71,7 @@ func (a *Accounts) bind(ctx context.Context, principal string, n Numbers, home s
 // releasing is the command that forgets a user's number.
 func releasing(principal string) string { return "`slipway accounts release " + principal + "`" }
 
-// UID gives the number that a user has had here, if any.
+// UID returns the number that a user has had here, if any.
 func (a *Accounts) UID(ctx context.Context, principal string) (int, bool) {
 	a.ids.Lock()
 	defer a.ids.Unlock()
@@ -116,7 +116,7 @@ func (a *Accounts) Release(ctx context.Context, principal string) (uid int, err 
 	return uid, nil
 }
 
-// free gives the next id of the range that nobody has. The caller has ids.
+// free returns the next id of the range that nobody has. The caller has ids.
 func (a *Accounts) free(next int) int {
 	for next = max(next, a.cfg.First); a.owners[next] != ""; next++ {
 	}

@@ -61,7 +61,7 @@ func compile(list []Rule) ([]rule, error) {
 	return out, nil
 }
 
-// ask gives who is meant by the first rule that fits; false: by none.
+// ask returns who is meant by the first rule that fits; false: by none.
 func (r rule) ask(text string) (who string, fits bool) {
 	m := r.re.FindStringSubmatchIndex(text)
 	if m == nil {

@@ -23,7 +23,7 @@ func NewTable(path string) (*Table, error) {
 	return t, err
 }
 
-// Account gives the numbers of a user.
+// Account returns the numbers of a user.
 func (t *Table) Account(_ context.Context, name string) (Numbers, error) {
 	lines, err := t.file.current()
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *Table) Account(_ context.Context, name string) (Numbers, error) {
 	return n, nil
 }
 
-// Len gives how many users the table has.
+// Len returns how many users the table has.
 func (t *Table) Len() int {
 	lines, _ := t.file.now()
 	return len(lines)
@@ -103,7 +103,7 @@ func parseLine(line string) (user string, n Numbers, err error) {
 	return user, n, err
 }
 
-// remedyOf gives what to do about an error.
+// remedyOf returns what to do about an error.
 func remedyOf(err error) string {
 	if e, ok := err.(*errs.Error); ok {
 		return e.Remedy

@@ -40,7 +40,7 @@ func watch[T any](path, field string, parse func(path, text string) (T, error)) 
 	return &watched[T]{path: path, field: field, parse: parse, stat: os.Stat}
 }
 
-// now gives what is in the file, or why it cannot be used.
+// now returns what is in the file, or why it cannot be used.
 func (w *watched[T]) now() (T, error) {
 	l := w.looking()
 	<-l.over.Done()
@@ -62,7 +62,7 @@ func (w *watched[T]) current() (T, error) {
 	return value, err
 }
 
-// looking gives the look that is under way, or begins one.
+// looking returns the look that is under way, or begins one.
 func (w *watched[T]) looking() *look[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()

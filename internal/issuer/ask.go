@@ -29,7 +29,7 @@ const (
 // Refusal is what an issuer answers to a request that it does not grant.
 type Refusal struct{ Code, Description string }
 
-// Error gives the code and what the issuer says to it.
+// Error returns the code and what the issuer says to it.
 func (r *Refusal) Error() string {
 	return strings.TrimSuffix(r.Code+": "+r.Description, ": ")
 }
@@ -94,7 +94,7 @@ func (s *seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// from gives the moment so many seconds after t, zero for none.
+// from returns the moment so many seconds after t, zero for none.
 func (s seconds) from(t time.Time) time.Time {
 	if s == 0 {
 		return time.Time{}
@@ -187,7 +187,7 @@ func (c *Client) refusal(answer *http.Response, form url.Values) error {
 	return errs.New(kind, "the issuer %s refuses: %w", c.cfg.Name, r)
 }
 
-// network gives the reason, in words, of an issuer that could not be reached. URLs are left out.
+// network returns the reason, in words, of an issuer that could not be reached. URLs are left out.
 func network(err error) (string, bool) {
 	if errors.Is(err, errSeldom) {
 		return errSeldom.Error(), true

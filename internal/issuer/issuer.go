@@ -77,7 +77,7 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// URL gives the issuer's identifier.
+// URL returns the issuer's identifier.
 func (c *Client) URL() string { return c.cfg.URL }
 
 // Offers is what an issuer can do beside refreshing.

@@ -28,7 +28,7 @@ type metadata struct {
 
 func (m *metadata) grants(grant string) bool { return slices.Contains(m.Grants, grant) }
 
-// metadata gives what the issuer tells of itself, as of the last hour. When it does not answer, what it told before is good enough.
+// metadata returns what the issuer tells of itself, as of the last hour. When it does not answer, what it told before is good enough.
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if m, err, fresh := c.remembered(); fresh {
 		return m, err
@@ -61,7 +61,7 @@ func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	return nil, err
 }
 
-// remembered gives what was last learned, and whether that is to be used.
+// remembered returns what was last learned, and whether that is to be used.
 func (c *Client) remembered() (*metadata, error, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,7 +54,7 @@ func split(s string) (number string, factor float64) {
 	return number, math.Pow(1024, float64(power+1))
 }
 
-// Words gives n bytes as people read them: "2 GiB", "512 MiB", "1.5 GiB".
+// Words returns n bytes as people read them: "2 GiB", "512 MiB", "1.5 GiB".
 func Words(n int64) string {
 	names := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, u := float64(n), 0
@@ -64,7 +64,7 @@ func Words(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") + " " + names[u]
 }
 
-// Said gives a size as Words does that is written as Format writes it, or in any way that Parse reads; what it does not read stays.
+// Said returns a size as Words does that is written as Format writes it, or in any way that Parse reads; what it does not read stays.
 func Said(size string) string {
 	n, err := Parse(size)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // KeeperConfig is what a Keeper needs.
 type KeeperConfig struct {
 	Source, Target string // on this host, and in workloads
-	// Processes gives one process of each running workload that has Target: one that its backend has started.
+	// Processes returns one process of each running workload that has Target: one that its backend has started.
 	Processes func(context.Context) ([]int, error)
 	Program   []string      // argv of what calls Renew, but for its last four arguments
 	Deadline  time.Duration // for one renewal

@@ -159,7 +159,7 @@ func LookAt(path string) error {
 	return d.Close()
 }
 
-// numberOf gives the kernel's number of an error; none is 0.
+// numberOf returns the kernel's number of an error; none is 0.
 func numberOf(err error) int {
 	if err == nil {
 		return 0

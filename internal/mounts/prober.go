@@ -167,7 +167,7 @@ func lockName(name string) string {
 	return hex.EncodeToString(sum[:8]) + ".lock"
 }
 
-// Results gives what is known, in the order of the configuration. Before the first round has ended it waits, at most for the deadline.
+// Results returns what is known, in the order of the configuration. Before the first round has ended it waits, at most for the deadline.
 func (p *Prober) Results(ctx context.Context) []Result {
 	late := time.NewTimer(p.cfg.Deadline + endTime)
 	defer late.Stop()
@@ -179,7 +179,7 @@ func (p *Prober) Results(ctx context.Context) []Result {
 	return p.Known()
 }
 
-// Known gives what is known, without waiting.
+// Known returns what is known, without waiting.
 func (p *Prober) Known() []Result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +192,7 @@ func (p *Prober) Known() []Result {
 	return out
 }
 
-// Of gives what is known of one directory.
+// Of returns what is known of one directory.
 func (p *Prober) Of(name string) (Result, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

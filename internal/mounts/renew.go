@@ -29,7 +29,7 @@ func Device(dir string) (string, error) {
 	return holder(string(info), real).device, nil
 }
 
-// Stale gives the device of what a process has mounted at a path, where that is another than device. One that has nothing mounted there, or
+// Stale returns the device of what a process has mounted at a path, where that is another than device. One that has nothing mounted there, or
 // is gone, has nothing stale.
 func Stale(pid int, target, device string) (string, error) {
 	info, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))

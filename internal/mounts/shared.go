@@ -34,7 +34,7 @@ func readMountinfo() (string, error) {
 	return string(info), err
 }
 
-// locate gives the path of a directory without links. What is mounted on the way is taken to be a directory and not touched: its file system
+// locate returns the path of a directory without links. What is mounted on the way is taken to be a directory and not touched: its file system
 // may never answer.
 func locate(mountinfo, dir string) (string, error) {
 	points := map[string]bool{}

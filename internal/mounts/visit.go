@@ -98,7 +98,7 @@ func (v *visitor) enter() error {
 	return unix.Chroot(".")
 }
 
-// mountinfo gives the mounts of where the calling thread is, by this host's /proc: what a container has there may be anything.
+// mountinfo returns the mounts of where the calling thread is, by this host's /proc: what a container has there may be anything.
 func (v *visitor) mountinfo() (string, error) {
 	fd, err := unix.Openat(v.proc, "thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

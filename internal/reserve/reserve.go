@@ -69,7 +69,7 @@ func (r *Reserve) Look() {
 	}
 }
 
-// Release gives the reserve back, and reports whether there was one.
+// Release returns the reserve back, and reports whether there was one.
 func (r *Reserve) Release() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *Reserve) full(free, size int64) *errs.Error {
 		With("free at least " + memsize.Words(3*size) + " on the disk of " + r.dir)
 }
 
-// room gives the bytes that are free, and those of a reserve on a disk of this size.
+// room returns the bytes that are free, and those of a reserve on a disk of this size.
 func (r *Reserve) room() (free, size int64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(r.dir, &st); err != nil {

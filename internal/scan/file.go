@@ -131,7 +131,7 @@ func (c *checker) take(e entry) error {
 	return nil
 }
 
-// odd gives the first name that only the point or only the others have.
+// odd returns the first name that only the point or only the others have.
 func (c *checker) odd(e entry) string {
 	if len(e.values) == len(c.names) && !slices.ContainsFunc(c.names, func(name string) bool { _, ok := e.values[name]; return !ok }) {
 		return ""

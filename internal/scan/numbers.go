@@ -161,7 +161,7 @@ func writeFloat(v float64) string {
 // number, which no pow of a C library or of Go's promises.
 const precision = 256
 
-// logarithmic gives the function whose value at i is first*(last/first)**(i/(n-1)).
+// logarithmic returns the function whose value at i is first*(last/first)**(i/(n-1)).
 func logarithmic(first, last, n float64) func(i float64) float64 {
 	ln := logarithm(newBig().Quo(exact(last), exact(first)))
 	return func(i float64) float64 {
@@ -178,7 +178,7 @@ func newBig() *big.Float                    { return new(big.Float).SetPrec(prec
 func exact(v float64) *big.Float            { return newBig().SetFloat64(v) }
 func scaled(x *big.Float, e int) *big.Float { return newBig().SetMantExp(x, e) }
 
-// logarithm gives ln x for x > 0: of its mantissa by the series of the inverse hyperbolic tangent, and of its power of two.
+// logarithm returns ln x for x > 0: of its mantissa by the series of the inverse hyperbolic tangent, and of its power of two.
 func logarithm(x *big.Float) *big.Float {
 	mantissa := newBig()
 	e := x.MantExp(mantissa)
@@ -198,7 +198,7 @@ func artanh(z *big.Float) *big.Float {
 	return sum
 }
 
-// exponential gives e to the x: of what is left of x without powers of two, made smaller so that few terms do.
+// exponential returns e to the x: of what is left of x without powers of two, made smaller so that few terms do.
 func exponential(x *big.Float) *big.Float {
 	const halvings, terms = 12, 20
 	two := ln2()

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// objects gives the points of a list of objects. Their values keep their types.
+// objects returns the points of a list of objects. Their values keep their types.
 func objects(path string, text []byte) entries {
 	return func(yield func(entry, error) bool) {
 		if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
@@ -71,7 +71,7 @@ func (r *values) fail(what, remedy string) string {
 	return ""
 }
 
-// token gives the next token. The text was looked at as a whole: there is one.
+// token returns the next token. The text was looked at as a whole: there is one.
 func (r *values) token() json.Token {
 	token, err := r.decoder.Token()
 	if err != nil {

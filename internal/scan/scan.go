@@ -28,7 +28,7 @@ type axis struct {
 	values     func() []string
 }
 
-// Parse gives a point for each combination of the values, those of the last name changing fastest.
+// Parse returns a point for each combination of the values, those of the last name changing fastest.
 func Parse(given []string) ([]hubapi.Point, error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -59,7 +59,7 @@ func Parse(given []string) ([]hubapi.Point, error) {
 	return points, nil
 }
 
-// cross gives each point with each value.
+// cross returns each point with each value.
 func cross(points []hubapi.Point, name string, values []string) []hubapi.Point {
 	out := make([]hubapi.Point, 0, len(points)*len(values))
 	for _, p := range points {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// table gives the points of a table whose first line names its columns.
+// table returns the points of a table whose first line names its columns.
 func table(path string, text []byte) entries {
 	return func(yield func(entry, error) bool) {
 		r := rows{rest: string(text)}
@@ -82,7 +82,7 @@ func stripped(row []string) []string {
 // rowError is what is wrong with a row.
 type rowError string
 
-// Error gives it.
+// Error returns it.
 func (e rowError) Error() string { return string(e) }
 
 // rows reads rows of cells as Python's csv does when it is strict and skips spaces before cells. encoding/csv takes other texts.
@@ -91,7 +91,7 @@ type rows struct {
 	line int
 }
 
-// next gives the next row, of which an empty line has none, and io.EOF behind the last.
+// next returns the next row, of which an empty line has none, and io.EOF behind the last.
 func (r *rows) next() ([]string, error) {
 	if r.rest == "" {
 		return nil, io.EOF

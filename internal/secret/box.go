@@ -100,7 +100,7 @@ func makeKey(file string) ([]byte, error) {
 	return key, errors.Join(dir.Sync(), dir.Close())
 }
 
-// Derive gives a key of 32 bytes for a purpose (HKDF, RFC 5869): the same after a restart, and of no use for finding the box's own or
+// Derive returns a key of 32 bytes for a purpose (HKDF, RFC 5869): the same after a restart, and of no use for finding the box's own or
 // that for another purpose.
 func (b *Box) Derive(purpose string) []byte {
 	key, _ := hkdf.Expand(sha256.New, b.key, purpose, keySize) // never fails for so few bytes

@@ -12,7 +12,7 @@ type Text struct{ value string }
 // New wraps s.
 func New(s string) Text { return Text{s} }
 
-// Reveal gives the value. Call it where the value leaves for its one purpose, nowhere else.
+// Reveal returns the value. Call it where the value leaves for its one purpose, nowhere else.
 func (t Text) Reveal() string { return t.value }
 
 // Empty reports whether there is no value.
@@ -23,11 +23,11 @@ func (t Text) Equal(s string) bool {
 	return t.value != "" && subtle.ConstantTimeCompare([]byte(t.value), []byte(s)) == 1
 }
 
-// String gives a mask.
+// String returns a mask.
 func (t Text) String() string { return mask }
 
-// GoString gives a mask.
+// GoString returns a mask.
 func (t Text) GoString() string { return mask }
 
-// MarshalText gives a mask.
+// MarshalText returns a mask.
 func (t Text) MarshalText() ([]byte, error) { return []byte(mask), nil }

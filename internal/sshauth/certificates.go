@@ -70,7 +70,7 @@ type Request struct {
 	Computer string // where it was asked for; may be empty
 }
 
-// Issue gives an owner a certificate of a public key.
+// Issue returns an owner a certificate of a public key.
 func (a *Authority) Issue(ctx context.Context, owner Owner, r Request) (Certificate, error) {
 	key, _, err := ParseKey(r.Key)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Authority) sign(c Certificate, key ssh.PublicKey) (string, error) {
 	return plain(cert), nil
 }
 
-// newSerial gives a number that no certificate has. It fits into the numbers of JSON.
+// newSerial returns a number that no certificate has. It fits into the numbers of JSON.
 func (a *Authority) newSerial() uint64 {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -150,7 +150,7 @@ func (a *Authority) forgetExpired(ctx context.Context) {
 	}
 }
 
-// Certificates gives an owner's that are good, the newest first.
+// Certificates returns an owner's that are good, the newest first.
 func (a *Authority) Certificates(owner Owner) []Certificate {
 	now := time.Now()
 	a.mu.RLock()

@@ -52,7 +52,7 @@ func (l *login) waiting() Waiting {
 	return Waiting{Code: spaced(l.code), Login: l.Login, Computer: l.Computer, Address: l.Address, Fingerprint: l.fingerprint, Expires: l.expires}
 }
 
-// Found gives the logins that an owner has typed the code of, and not decided yet.
+// Found returns the logins that an owner has typed the code of, and not decided yet.
 func (a *Authority) Found(owner Owner) (list []Waiting) {
 	l := a.logins
 	l.mu.Lock()
@@ -83,7 +83,7 @@ func (a *Authority) Decide(owner Owner, code string, yes bool) (Waiting, error) 
 	return Waiting{}, errs.New(errs.NotFound, "the login does not wait any more").With("begin it again where you want to log in")
 }
 
-// Poll gives what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What was confirmed is
+// Poll returns what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What was confirmed is
 // given once.
 func (a *Authority) Poll(ctx context.Context, id string) (State, error) {
 	l, err := a.logins.take(id)
@@ -103,7 +103,7 @@ func (a *Authority) Poll(ctx context.Context, id string) (State, error) {
 	return s, nil
 }
 
-// take gives a login that is confirmed, and forgets it; nil where it waits.
+// take returns a login that is confirmed, and forgets it; nil where it waits.
 func (l *logins) take(id string) (*login, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -109,7 +109,7 @@ var files = sync.OnceValues(func() (map[string][]byte, error) {
 	return all, nil
 })
 
-// withFiles gives a directory with all files of an authority.
+// withFiles returns a directory with all files of an authority.
 func withFiles(t testing.TB) string {
 	t.Helper()
 	all, err := files()

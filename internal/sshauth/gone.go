@@ -62,7 +62,7 @@ func (a *Authority) forget(ctx context.Context, owner Owner) error {
 	return errors.Join(all...)
 }
 
-// owners gives all who have a key or a certificate.
+// owners returns all who have a key or a certificate.
 func (a *Authority) owners() []Owner {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

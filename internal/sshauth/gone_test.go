@@ -32,7 +32,7 @@ func looks(t *testing.T, a *Authority, h answers, over time.Duration) {
 	}
 }
 
-// keyed gives an owner of the hub main a key.
+// keyed returns an owner of the hub main a key.
 func keyed(t *testing.T, a *Authority, user string) (Owner, ssh.PublicKey) {
 	t.Helper()
 	o, key := Owner{Hub: "main", User: user}, signer(t).PublicKey()

@@ -52,7 +52,7 @@ func openKeyring(dir, host string, log *slog.Logger) (keyring, error) {
 	return k, nil
 }
 
-// certifyHost gives a host key with a certificate for the name that users type.
+// certifyHost returns a host key with a certificate for the name that users type.
 func certifyHost(key, authority ssh.Signer, host string) (ssh.Signer, error) {
 	now := time.Now()
 	c := &ssh.Certificate{

@@ -110,7 +110,7 @@ func (a *Authority) RemoveKey(ctx context.Context, owner Owner, fingerprint stri
 	return nil
 }
 
-// Keys gives an owner's keys, the newest first.
+// Keys returns an owner's keys, the newest first.
 func (a *Authority) Keys(owner Owner) (list []Key) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -125,7 +125,7 @@ func (a *Authority) Keys(owner Owner) (list []Key) {
 	return list
 }
 
-// findLocked gives the place of an owner's key among those of its fingerprint; -1: it is not there.
+// findLocked returns the place of an owner's key among those of its fingerprint; -1: it is not there.
 func (a *Authority) findLocked(owner Owner, fingerprint string) int {
 	return slices.IndexFunc(a.keys[fingerprint], func(k Key) bool { return k.Owner == owner })
 }

@@ -201,7 +201,7 @@ func (l *logins) sweepLocked() {
 	}
 }
 
-// Source gives what stands for one source of requests: an IPv6 network gives its hosts as many addresses as they like. No address has none.
+// Source returns what stands for one source of requests: an IPv6 network gives its hosts as many addresses as they like. No address has none.
 func Source(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()

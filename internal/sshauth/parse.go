@@ -63,7 +63,7 @@ func ParseKey(text string) (ssh.PublicKey, string, error) {
 	return key, tidy(comment), nil
 }
 
-// oneLine gives the line of a text that holds one key.
+// oneLine returns the line of a text that holds one key.
 func oneLine(text string) (string, error) {
 	if private.MatchString(text) {
 		return "", wrong("key", "this is a PRIVATE key, which nobody but you may ever have. It was not kept", tellLost)
@@ -138,5 +138,5 @@ func tidy(text string) string {
 	return string(runes[:min(len(runes), commentLimit)])
 }
 
-// plain gives a public key as an authorized_keys file has it, without a comment.
+// plain returns a public key as an authorized_keys file has it, without a comment.
 func plain(key ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) }

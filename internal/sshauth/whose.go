@@ -15,7 +15,7 @@ type Hub struct{ Name, Realm string }
 // person is who an owner is.
 type person struct{ realm, user string }
 
-// place gives the place of a hub among the configured ones; -1: it is none of them, and nobody vouches for its users.
+// place returns the place of a hub among the configured ones; -1: it is none of them, and nobody vouches for its users.
 func (a *Authority) place(hub string) int {
 	return slices.IndexFunc(a.cfg.Hubs, func(h Hub) bool { return h.Name == hub })
 }
@@ -73,7 +73,7 @@ func (a *Authority) disputed(fingerprint string, owners []Owner) error {
 	return refused("the key is several people's")
 }
 
-// elsewhere gives another hub at which the key is the same person's; empty: there is none.
+// elsewhere returns another hub at which the key is the same person's; empty: there is none.
 func (a *Authority) elsewhere(owner Owner, fingerprint string) string {
 	me, known := a.person(owner)
 	a.mu.RLock()

@@ -18,7 +18,7 @@ type Included struct {
 	Why  string // why it was not put there for her
 }
 
-// include gives the Include line for this user.
+// include returns the Include line for this user.
 func (f *Files) include() include {
 	i := include{
 		home: slashes(f.cfg.Home), dir: slashes(f.ssh()), target: slashes(f.hosts()), word: "config.d/slipway.conf", windows: f.cfg.Windows,

@@ -32,7 +32,7 @@ func NewKey(comment string) (private []byte, public string, err error) {
 	return pem.EncodeToMemory(block), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(line))), nil
 }
 
-// checked gives the certificate as it is written, if it is one for the key.
+// checked returns the certificate as it is written, if it is one for the key.
 func (c Credential) checked() ([]byte, error) {
 	signer, err := ssh.ParsePrivateKey(c.Key)
 	if err != nil {

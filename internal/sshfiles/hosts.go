@@ -14,7 +14,7 @@ import (
 // header is the first line of the file of Host entries: a file that begins otherwise is not ours.
 const header = "# Written by `slipway ssh login`, anew each time: put what you want otherwise into ~/.ssh/config, below the Include line.\n"
 
-// Block gives the Host entries of a service.
+// Block returns the Host entries of a service.
 func (f *Files) Block(s Service) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# slipway: begin %s, %s\n", s.Name, s.Address)
@@ -26,7 +26,7 @@ func (f *Files) Block(s Service) string {
 	return b.String()
 }
 
-// Plain gives the same for who writes ssh's configuration by herself, with a key that she has added: it names no files.
+// Plain returns the same for who writes ssh's configuration by herself, with a key that she has added: it names no files.
 func (s Service) Plain() (string, error) {
 	if err := s.check(); err != nil {
 		return "", err

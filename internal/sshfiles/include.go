@@ -154,7 +154,7 @@ func cutBOM(text []byte) (bom, rest []byte) {
 	return nil, text
 }
 
-// lineEnd gives how the first line of text ends.
+// lineEnd returns how the first line of text ends.
 func lineEnd(text []byte) string {
 	if first, _, ok := bytes.Cut(text, []byte("\n")); ok && bytes.HasSuffix(first, []byte("\r")) {
 		return "\r\n"

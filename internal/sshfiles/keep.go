@@ -19,7 +19,7 @@ type notes struct {
 	Made     []string  `json:"made"` // of .ssh, config and config.d: those that there were not before
 }
 
-// Services gives the services that the user has logged in to.
+// Services returns the services that the user has logged in to.
 func (f *Files) Services() ([]Service, error) {
 	n, err := f.read()
 	return n.Services, err
@@ -86,7 +86,7 @@ func (f *Files) refused(s Service) ([]byte, error) {
 	return knownHosts(s.KnownHosts)
 }
 
-// with gives the services with s among them.
+// with returns the services with s among them.
 func with(list []Service, s Service) ([]Service, error) {
 	at := slices.IndexFunc(list, func(o Service) bool { return o.Name == s.Name })
 	if at < 0 {

@@ -24,7 +24,7 @@ type Config struct {
 // Files are the files of one user. It is for one caller at a time.
 type Files struct{ cfg Config }
 
-// New gives the files below cfg.Home, which need not be there yet.
+// New returns the files below cfg.Home, which need not be there yet.
 func New(cfg Config) *Files { return &Files{cfg: cfg} }
 
 // Service is one service that the user has logged in to.
@@ -51,13 +51,13 @@ func (f *Files) notes() string  { return filepath.Join(f.own(), "services.json")
 func (f *Files) hosts() string  { return filepath.Join(f.parts(), "slipway.conf") }
 func (f *Files) config() string { return filepath.Join(f.ssh(), "config") }
 
-// Key gives the path of a service's private key.
+// Key returns the path of a service's private key.
 func (f *Files) Key(name string) string { return filepath.Join(f.own(), name) }
 
-// Certificate gives the path of the key's certificate; ssh itself looks there too.
+// Certificate returns the path of the key's certificate; ssh itself looks there too.
 func (f *Files) Certificate(name string) string { return f.Key(name) + "-cert.pub" }
 
-// KnownHosts gives the path of a service's host keys.
+// KnownHosts returns the path of a service's host keys.
 func (f *Files) KnownHosts(name string) string { return f.Key(name) + ".known_hosts" }
 
 // write puts text into a file of mode 0600 in one step.

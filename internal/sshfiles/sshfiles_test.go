@@ -66,7 +66,7 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// tree gives all that is below dir: modes, and what is in plain files.
+// tree returns all that is below dir: modes, and what is in plain files.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

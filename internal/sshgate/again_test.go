@@ -14,7 +14,7 @@ import (
 	"slipway/spawner"
 )
 
-// one gives the visitor that is there.
+// one returns the visitor that is there.
 func (h *hall) one() *visitor {
 	h.t.Helper()
 	var found *visitor

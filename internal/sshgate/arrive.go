@@ -22,7 +22,7 @@ func (v *visitor) dial(ctx context.Context) (net.Conn, error) { return v.g.cfg.D
 // rounds is how often a place is looked for: what was found may have changed when its turn has come.
 const rounds = 3
 
-// find gives the session that the visitor gets to, running.
+// find returns the session that the visitor gets to, running.
 func (v *visitor) find(ctx context.Context) (spawner.Workload, error) {
 	for range rounds {
 		p, err := v.look(ctx)

@@ -73,7 +73,7 @@ func listens(kind string) bool {
 	return kind == "tcpip-forward" || kind == "streamlocal-forward@openssh.com"
 }
 
-// listenAddress gives the address in a request to listen (RFC 4254 section 7.1), with the port that the answer has where any was asked for.
+// listenAddress returns the address in a request to listen (RFC 4254 section 7.1), with the port that the answer has where any was asked for.
 func listenAddress(r *ssh.Request, answer []byte) string {
 	if r.Type != "tcpip-forward" {
 		var a struct{ Path string }

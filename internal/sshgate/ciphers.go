@@ -33,7 +33,7 @@ func serverConfig(keys []ssh.Signer) ssh.ServerConfig {
 	return c
 }
 
-// ciphers gives those that are offered. Clients choose the first of their own list that is among them, and OpenSSH's begins with ChaCha20:
+// ciphers returns those that are offered. Clients choose the first of their own list that is among them, and OpenSSH's begins with ChaCha20:
 // where the processor has AES, that is not half as fast here as AES-GCM (see BenchmarkCiphers), and is not offered.
 func ciphers(aes bool) []string {
 	out := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherAES128CTR, ssh.CipherAES192CTR, ssh.CipherAES256CTR}
@@ -43,7 +43,7 @@ func ciphers(aes bool) []string {
 	return out
 }
 
-// authenticated gives those of some ciphers that need no checksum beside them, where the processor has AES. AES-CTR with its SHA-256 is little
+// authenticated returns those of some ciphers that need no checksum beside them, where the processor has AES. AES-CTR with its SHA-256 is little
 // more than half as fast (see BenchmarkCiphers), and is offered nevertheless: older PuTTYs and Paramikos, and who is told so, have nothing else.
 func authenticated(ciphers []string) []string {
 	if !hasAES() {

@@ -76,7 +76,7 @@ func (c *crowd) largest() (most netip.Prefix) {
 	return most
 }
 
-// network gives what one holder of addresses has of them: an IPv6 site gets a /48, and with it 65,536 sources. With IPv4 it is the address.
+// network returns what one holder of addresses has of them: an IPv6 site gets a /48, and with it 65,536 sources. With IPv4 it is the address.
 func network(source netip.Prefix) netip.Prefix {
 	if source.Addr().Is4() {
 		return source

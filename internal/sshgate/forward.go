@@ -51,7 +51,7 @@ func destination(kind string, extra []byte) (to string, host string, err error) 
 	return "", "", nil
 }
 
-// denied gives the network of deny that a host is in. A host that is a name leads where the session finds it, which is why its agent is told of
+// denied returns the network of deny that a host is in. A host that is a name leads where the session finds it, which is why its agent is told of
 // deny, and looks at what the name has become. The session has a shell, and could go there by itself: so this keeps ways closed that a
 // client takes without knowing, and is no wall around the session.
 func denied(host string, deny []netip.Prefix) (netip.Prefix, bool) {

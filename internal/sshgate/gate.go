@@ -71,7 +71,7 @@ type Engine interface {
 type Config struct {
 	Gatekeeper Gatekeeper
 	Engine     Engine
-	// Offers gives what a user may choose from.
+	// Offers returns what a user may choose from.
 	Offers func(o Owner) spawner.Catalogue
 	// Start and Stop are server.Server's StartFor and StopFor.
 	Start func(ctx context.Context, c spawner.Caller, r hubapi.ServerRequest, tell func(hubapi.Progress)) (s hubapi.Session, asked bool, err error)

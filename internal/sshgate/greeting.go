@@ -60,7 +60,7 @@ func (g *greeting) more() error {
 	return err
 }
 
-// versionLine gives a client's line with its end, empty as long as that has not come. What speaks something else is known by the first bytes,
+// versionLine returns a client's line with its end, empty as long as that has not come. What speaks something else is known by the first bytes,
 // so that it is not listened to.
 func versionLine(came []byte) (string, error) {
 	line, _, whole := bytes.Cut(came, []byte("\n"))
@@ -101,7 +101,7 @@ func (g *greeting) choose(all []string) []string {
 	}
 }
 
-// firstPacket gives the payload of the first packet, which is in the clear; empty: it is none.
+// firstPacket returns the payload of the first packet, which is in the clear; empty: it is none.
 func firstPacket(b []byte) (payload []byte, whole bool) {
 	if len(b) < 5 {
 		return nil, false
@@ -125,7 +125,7 @@ type lists struct {
 	Rest         []byte   `ssh:"rest"`
 }
 
-// suited gives the ciphers that a client is offered which says this first. It takes the first of its own list that is offered: that would be
+// suited returns the ciphers that a client is offered which says this first. It takes the first of its own list that is offered: that would be
 // one of those that need a checksum beside them, where it has better ones as well.
 func suited(all []string, packet []byte) []string {
 	var l lists

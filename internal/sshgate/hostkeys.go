@@ -16,7 +16,7 @@ func (v *visitor) announceKeys() {
 	_, _, _ = v.ssh.SendRequest("hostkeys-00@openssh.com", false, payload)
 }
 
-// plainKeys gives the host keys without those that are certificates.
+// plainKeys returns the host keys without those that are certificates.
 func (v *visitor) plainKeys() (out []ssh.Signer) {
 	for _, k := range v.g.cfg.Gatekeeper.HostKeys() {
 		if _, is := k.PublicKey().(*ssh.Certificate); !is {

@@ -9,7 +9,7 @@ import (
 // farewell is why a connection ends, for its user to read.
 type farewell string
 
-// Error gives the words.
+// Error returns the words.
 func (f farewell) Error() string { return string(f) }
 
 // errLeft is the cause where nobody is there to read any.

@@ -40,7 +40,7 @@ func words(err error) []string {
 	return told(err)
 }
 
-// told gives an error's lines: where it names things, these and what to do have their own.
+// told returns an error's lines: where it names things, these and what to do have their own.
 func told(err error) []string {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || len(e.Details) == 0 {

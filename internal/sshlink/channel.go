@@ -263,10 +263,10 @@ func (c *Channel) Done() <-chan struct{} { return c.done }
 // Err says, after Done, how it ended: nil when the other side ended it.
 func (c *Channel) Err() error { return c.err }
 
-// Moved gives how many bytes of data have come and gone so far.
+// Moved returns how many bytes of data have come and gone so far.
 func (c *Channel) Moved() (came, went int64) { return c.came.Load(), c.went.Load() }
 
-// Requests gives the other side's, until the channel ends. They must be taken: what comes behind them waits.
+// Requests returns the other side's, until the channel ends. They must be taken: what comes behind them waits.
 func (c *Channel) Requests() <-chan *Request { return c.requests }
 
 // Send makes a request. With want it waits for the answer.

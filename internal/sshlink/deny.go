@@ -39,7 +39,7 @@ func (c *Conn) heeds(networks []string) (bool, error) {
 // Heeds reports whether the agent keeps names from leading into the networks that are denied; one of an older version knows of none.
 func (c *Conn) Heeds() bool { return c.heedful }
 
-// Deny gives the networks to which no forward is opened: what a name leads to, the session alone finds out.
+// Deny returns the networks to which no forward is opened: what a name leads to, the session alone finds out.
 func (p *Peer) Deny() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -212,7 +212,7 @@ func (c *Conn) Request(ctx context.Context, kind string, want bool, payload []by
 	}
 }
 
-// Opened gives the channels that the session asks for towards the client, until the connection ends. Each is to be accepted or refused.
+// Opened returns the channels that the session asks for towards the client, until the connection ends. Each is to be accepted or refused.
 func (c *Conn) Opened() <-chan *Incoming { return c.opened }
 
 // Done is closed when the connection to the session has ended.

@@ -275,7 +275,7 @@ func (p *Peer) cut(line uint32) {
 	}
 }
 
-// expected gives who waits for the channel of a number, once; nil: nobody does.
+// expected returns who waits for the channel of a number, once; nil: nobody does.
 func (p *Peer) expected(number uint32) chan<- opening {
 	p.mu.Lock()
 	defer p.mu.Unlock()

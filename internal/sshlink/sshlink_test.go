@@ -103,7 +103,7 @@ func listening(t *testing.T, serve func(net.Conn)) (dial func(context.Context) (
 	}, func() { _ = l.Close(); serving.Wait() }
 }
 
-// link gives a way to the streams of an agent. cut ends all that there are.
+// link returns a way to the streams of an agent. cut ends all that there are.
 func link(t *testing.T) (dial func(context.Context) (net.Conn, error), a *actor, cut func()) {
 	t.Helper()
 	a = &actor{t: t, left: make(chan string, 1), heard: make(chan bool, 8), asked: make(chan *Peer, 8)}

@@ -45,7 +45,7 @@ func noRoom(path string, err error) bool {
 	return syscall.Statfs(filepath.Dir(path), &st) == nil && (int64(st.Bavail)*st.Bsize < littleRoom || st.Files > 0 && st.Ffree == 0)
 }
 
-// primary gives the SQLite result code without its extension, 0 when err is not SQLite's.
+// primary returns the SQLite result code without its extension, 0 when err is not SQLite's.
 func primary(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff

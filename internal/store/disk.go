@@ -37,7 +37,7 @@ func (d *disk) sync() error {
 	return nil
 }
 
-// flusher gives a function that brings the write-ahead log of the store at path to the disk. SQLite puts a commit there, whole, before
+// flusher returns a function that brings the write-ahead log of the store at path to the disk. SQLite puts a commit there, whole, before
 // it returns; what it has moved on to the store's file it has flushed itself (source: sqlite.org/wal.html, "Performance
 // Considerations"). The log is a file of its own, so that opening it here takes none of SQLite's locks away.
 func flusher(path string) func() error {

@@ -86,7 +86,7 @@ func (r records) Delete(ctx context.Context, bucket, key string) error {
 	return nil
 }
 
-// All gives the records of bucket as they were when the loop began, in the order of their keys; after an error it ends.
+// All returns the records of bucket as they were when the loop began, in the order of their keys; after an error it ends.
 // The store may be written inside the loop.
 func (r records) All(ctx context.Context, bucket string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {

@@ -22,7 +22,7 @@ type thing struct {
 	N    int    `json:"n"`
 }
 
-// place gives a path for a store that nothing else uses.
+// place returns a path for a store that nothing else uses.
 func place(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func put(t testing.TB, s *Store, bucket, key string, v any) {
 	}
 }
 
-// contents gives key -> compact JSON of a bucket.
+// contents returns key -> compact JSON of a bucket.
 func contents(t testing.TB, s *Store, bucket string) map[string]string {
 	t.Helper()
 	got := map[string]string{}

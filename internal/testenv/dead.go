@@ -22,7 +22,7 @@ func UntilUnlessDead(t testing.TB, what string, limit time.Duration, dead <-chan
 	})
 }
 
-// endOf gives the end of a file.
+// endOf returns the end of a file.
 func endOf(path string) string {
 	const most = 20
 	text, err := os.ReadFile(path)

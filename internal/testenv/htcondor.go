@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// HTCondorImage gives the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of the recipe as it
+// HTCondorImage returns the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of the recipe as it
 // lies in this checkout.
 func HTCondorImage() (string, error) {
 	root, err := checkout()
@@ -38,7 +38,7 @@ func poolImage() error {
 	return nil
 }
 
-// Checkout gives the directory of go.mod.
+// Checkout returns the directory of go.mod.
 func Checkout(t testing.TB) string {
 	t.Helper()
 	dir, err := checkout()
@@ -48,7 +48,7 @@ func Checkout(t testing.TB) string {
 	return dir
 }
 
-// checkout gives the directory of go.mod: tests run in their package's directory.
+// checkout returns the directory of go.mod: tests run in their package's directory.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

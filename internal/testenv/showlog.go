@@ -52,7 +52,7 @@ func kept(t testing.TB, name string, text []byte) string {
 	return "all of it: " + f.Name()
 }
 
-// digest gives the last lines of trouble and the last lines at all, each once and in their order.
+// digest returns the last lines of trouble and the last lines at all, each once and in their order.
 func digest(text string) (shown []string) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	tail := max(0, len(lines)-lastLines)

@@ -54,7 +54,7 @@ const (
 	XRootDFS   Part = "xrootdfs" // and a /dev/fuse to mount through
 )
 
-// Cache gives the directory that deploy/test installs into.
+// Cache returns the directory that deploy/test installs into.
 func Cache() string {
 	if dir := os.Getenv("SLIPWAY_CACHE"); dir != "" {
 		return dir
@@ -83,7 +83,7 @@ func Need(t testing.TB, parts ...Part) {
 	}
 }
 
-// ApptainerPath gives the program that tests run as Apptainer.
+// ApptainerPath returns the program that tests run as Apptainer.
 func ApptainerPath() string {
 	if p := os.Getenv("SLIPWAY_APPTAINER"); p != "" {
 		return p

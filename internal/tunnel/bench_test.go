@@ -113,7 +113,7 @@ func download(b *testing.B, dial func() (net.Conn, error)) {
 	}
 }
 
-// socketDir gives a directory whose name is short enough for a socket in it.
+// socketDir returns a directory whose name is short enough for a socket in it.
 func socketDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "link")

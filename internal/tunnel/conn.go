@@ -151,10 +151,10 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.stream.SetWriteDeadline(t)
 }
 
-// LocalAddr gives the link's address here.
+// LocalAddr returns the link's address here.
 func (c *Conn) LocalAddr() net.Addr { return c.stream.LocalAddr() }
 
-// RemoteAddr gives the link's address there.
+// RemoteAddr returns the link's address there.
 func (c *Conn) RemoteAddr() net.Addr { return c.stream.RemoteAddr() }
 
 // explain turns the multiplexer's errors into those that net promises.

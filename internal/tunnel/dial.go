@@ -71,7 +71,7 @@ func address(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// rootsOf gives what certificates are checked against; nil: what the host trusts.
+// rootsOf returns what certificates are checked against; nil: what the host trusts.
 func rootsOf(pem string) (*x509.CertPool, error) {
 	if pem == "" {
 		return nil, nil

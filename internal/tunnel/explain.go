@@ -131,7 +131,7 @@ func theirTime(ctx context.Context, at *url.URL) time.Time {
 	return t
 }
 
-// namesOf gives whom a certificate is for.
+// namesOf returns whom a certificate is for.
 func namesOf(c *x509.Certificate) []string {
 	names := append([]string{}, c.DNSNames...)
 	for _, ip := range c.IPAddresses {

@@ -14,7 +14,7 @@ type listener struct {
 	ended <-chan struct{} // the Links' Run
 }
 
-// Accept gives the next stream.
+// Accept returns the next stream.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:

@@ -63,7 +63,7 @@ func (t *taker) drop() {
 	}
 }
 
-// take gives the socket that came, if one came. Whoever takes it closes it.
+// take returns the socket that came, if one came. Whoever takes it closes it.
 func (t *taker) take() (*net.UnixConn, error) {
 	defer t.drop()
 	if t.file == nil {

@@ -18,7 +18,7 @@ const (
 // hearing is a connection to another host, which says whether anything has come since it was asked last.
 type hearing interface{ heard() bool }
 
-// relief gives a new way to the service in place of one that has fallen silent, and ends the link that goes there; nil: live, which ends
+// relief returns a new way to the service in place of one that has fallen silent, and ends the link that goes there; nil: live, which ends
 // with that link, has ended before. A way that is being made by then is still given: it is because of it that the service drops the old one.
 func (u *Uplink) relief(ctx, live context.Context, c hearing, end func()) *way {
 	for silent := 0; clock.Sleep(live, u.tick); {

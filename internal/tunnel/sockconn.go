@@ -80,7 +80,7 @@ func (c *socketConn) hear() error {
 	}
 }
 
-// deadline gives what is closed when Read may wait no more, and when that has changed.
+// deadline returns what is closed when Read may wait no more, and when that has changed.
 func (c *socketConn) deadline() (until <-chan time.Time, moved <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +183,8 @@ func (c *socketConn) SetReadDeadline(t time.Time) error {
 // SetWriteDeadline bounds Write.
 func (c *socketConn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }
 
-// LocalAddr gives the link's address here.
+// LocalAddr returns the link's address here.
 func (c *socketConn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
 
-// RemoteAddr gives the link's address there.
+// RemoteAddr returns the link's address there.
 func (c *socketConn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }

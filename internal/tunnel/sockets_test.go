@@ -208,7 +208,7 @@ func TestWordsWithoutStreams(t *testing.T) {
 	}
 }
 
-// told gives what the service says next, to the agent.
+// told returns what the service says next, to the agent.
 func (s *sockets) told(t *testing.T) message {
 	t.Helper()
 	b := make([]byte, lineSize)

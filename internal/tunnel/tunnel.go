@@ -49,7 +49,7 @@ const (
 	copyLarge   = 256 << 10
 )
 
-// receiveWindow gives the window of the streams of a connection. What an agent can have the service keep is bounded besides, see unread.
+// receiveWindow returns the window of the streams of a connection. What an agent can have the service keep is bounded besides, see unread.
 func receiveWindow(c net.Conn, agent bool) uint32 {
 	if _, local := c.(*net.UnixConn); local && !agent {
 		return window

@@ -82,10 +82,10 @@ func (w *wire) Close() error {
 	return err
 }
 
-// LocalAddr gives this side's address.
+// LocalAddr returns this side's address.
 func (w *wire) LocalAddr() net.Addr { return w.raw.LocalAddr() }
 
-// RemoteAddr gives the peer's address.
+// RemoteAddr returns the peer's address.
 func (w *wire) RemoteAddr() net.Addr { return w.raw.RemoteAddr() }
 
 // SetDeadline bounds reading and writing. A connection whose deadline has passed is of no more use.

@@ -177,7 +177,7 @@ func (w *Wallet) replace(ctx context.Context, k key, from string, mark []byte, g
 	return Entry{}, err
 }
 
-// basis gives what a new login starts from: what workloads have stays theirs until there is something new, and the person is the same.
+// basis returns what a new login starts from: what workloads have stays theirs until there is something new, and the person is the same.
 func (w *Wallet) basis(k key, before record) (record, contents) {
 	fresh := record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), HubMark: before.HubMark}
 	if before.Issuer != fresh.Issuer || before.Removed {
@@ -234,7 +234,7 @@ func (w *Wallet) Seek(ctx context.Context, principal string) {
 	}
 }
 
-// hubs gives what the Hub has for a user, and its mark; nil when there is nothing.
+// hubs returns what the Hub has for a user, and its mark; nil when there is nothing.
 func (w *Wallet) hubs(ctx context.Context, k key) (*secret.Text, []byte) {
 	if w.cfg.Hub == nil || !w.tokens[k.name].Hub {
 		return nil, nil

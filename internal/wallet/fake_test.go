@@ -77,7 +77,7 @@ func (d *disk) All(context.Context, string) iter.Seq2[Record, error] {
 	}
 }
 
-// crash gives the disk as it is after the host has crashed.
+// crash returns the disk as it is after the host has crashed.
 func (d *disk) crash() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +211,7 @@ func walletOver(t *testing.T, d Store, box Sealer, f Issuer, change ...func(*Con
 	return w
 }
 
-// entryOf gives the one entry of a user.
+// entryOf returns the one entry of a user.
 func entryOf(t *testing.T, w *Wallet, principal string) Entry {
 	t.Helper()
 	list, err := w.List(t.Context(), principal)

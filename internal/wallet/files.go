@@ -10,7 +10,7 @@ import (
 	"slipway/internal/secret"
 )
 
-// Files gives what a user's workloads are to have: her main token as "token", that for a storage element as "token-<its name>", those of
+// Files returns what a user's workloads are to have: her main token as "token", that for a storage element as "token-<its name>", those of
 // further issuers as "token-<issuer>", and a proxy as "x509". What has ended stays until there is something new: who uses it is told so
 // by the other side.
 func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {

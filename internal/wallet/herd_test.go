@@ -89,7 +89,7 @@ func serveFor(t *testing.T, w *Wallet, d time.Duration) {
 	<-over
 }
 
-// busiest gives the most calls within a time.
+// busiest returns the most calls within a time.
 func (f *fakeIssuer) busiest(within time.Duration) (most int) {
 	for i, from := 0, 0; i < len(f.calls); i++ {
 		for f.calls[i].Sub(f.calls[from]) > within {

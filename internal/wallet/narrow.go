@@ -22,7 +22,7 @@ type owed struct {
 
 func (o owed) is() bool { return !o.Tried.IsZero() }
 
-// elementsOf gives the storage elements that take an issuer's tokens.
+// elementsOf returns the storage elements that take an issuer's tokens.
 func (w *Wallet) elementsOf(name string) []Element {
 	return slices.DeleteFunc(slices.Clone(w.cfg.Elements), func(e Element) bool { return e.Issuer != name })
 }
@@ -75,7 +75,7 @@ func (w *Wallet) askNarrow(ctx context.Context, r *record, c *contents) (later e
 	return later
 }
 
-// narrowFor gives the token for a storage element, and what is to be noted of it.
+// narrowFor returns the token for a storage element, and what is to be noted of it.
 func (w *Wallet) narrowFor(ctx context.Context, source Issuer, r record, c contents, e Element) (narrow, string, error) {
 	offers, err := source.Offers(ctx)
 	if err != nil {

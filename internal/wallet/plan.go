@@ -17,7 +17,7 @@ const (
 	longWait  = 10 * time.Minute // after many
 )
 
-// due gives when something is to be done for a record's token: it is refreshed, or what its issuer owes is asked for; false: nothing is.
+// due returns when something is to be done for a record's token: it is refreshed, or what its issuer owes is asked for; false: nothing is.
 // born is when the service began.
 func due(r record, watched bool, born time.Time) (time.Time, bool) {
 	at, ok := refreshDue(r, watched, born)
@@ -29,7 +29,7 @@ func due(r record, watched bool, born time.Time) (time.Time, bool) {
 	return at, ok
 }
 
-// refreshDue gives when a record's token is to be refreshed; false: not at all.
+// refreshDue returns when a record's token is to be refreshed; false: not at all.
 func refreshDue(r record, watched bool, born time.Time) (time.Time, bool) {
 	if r.Kind != Token || r.Refused || r.Removed {
 		return time.Time{}, false
@@ -53,7 +53,7 @@ func refreshDue(r record, watched bool, born time.Time) (time.Time, bool) {
 	return at, true
 }
 
-// backoff gives how long to wait after so many tries that failed.
+// backoff returns how long to wait after so many tries that failed.
 func backoff(tries int, part float64) time.Duration {
 	wait := longWait
 	if tries < 6 {
@@ -71,7 +71,7 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// spread gives a number in [0, 1) that is the user's own, and another after each refresh: users who came together do not stay together.
+// spread returns a number in [0, 1) that is the user's own, and another after each refresh: users who came together do not stay together.
 func spread(r record) float64 {
 	h := fnv.New64a()
 	room := append(make([]byte, 0, 128), r.Name...)

@@ -64,7 +64,7 @@ type narrow struct {
 	Expires time.Time `json:"expires"`
 }
 
-// recordsOf gives what lies in a store.
+// recordsOf returns what lies in a store.
 func recordsOf(ctx context.Context, s Store) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		for row, err := range s.All(ctx, bucket) {
@@ -142,14 +142,14 @@ func (w *Wallet) drop(ctx context.Context, r record) error {
 	return nil
 }
 
-// markOf gives what a token of the Hub's is known again by.
+// markOf returns what a token of the Hub's is known again by.
 func (w *Wallet) markOf(token secret.Text) []byte {
 	h := hmac.New(sha256.New, w.mark)
 	h.Write([]byte(token.Reveal()))
 	return h.Sum(nil)
 }
 
-// entry gives what may be shown of a record.
+// entry returns what may be shown of a record.
 func (w *Wallet) entry(r record, now time.Time) Entry {
 	by, _ := w.whose(r) // that it is refused is its trouble
 	return Entry{

@@ -68,7 +68,7 @@ func soonest(a, b time.Time) time.Time {
 	return b
 }
 
-// ready gives what is due and not busy, and when the next is.
+// ready returns what is due and not busy, and when the next is.
 func (w *Wallet) ready(busy map[key]bool) (list []key, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *Wallet) accept(ctx context.Context, r record, c contents, t issuer.Toke
 	return w.narrow(ctx, r, c)
 }
 
-// told gives what an issuer has said of a user that rules ask for. What it does not repeat when it refreshes still holds: it is the same person.
+// told returns what an issuer has said of a user that rules ask for. What it does not repeat when it refreshes still holds: it is the same person.
 func told(r record, f issuer.Facts) map[string]string {
 	all := maps.Clone(f.Claims)
 	for name, text := range r.Claims {

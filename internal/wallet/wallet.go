@@ -67,9 +67,9 @@ type Config struct {
 	Sealer   Sealer
 	Sources  []Source // the first that a user has a token of gives her main one
 	Elements []Element
-	// Hub gives the refresh token of an issuer that a user's Hub has for her, empty when it has none. Nil: no Hub is asked.
+	// Hub returns the refresh token of an issuer that a user's Hub has for her, empty when it has none. Nil: no Hub is asked.
 	Hub func(ctx context.Context, principal, issuer string) (secret.Text, error)
-	// Proxy gives what may be shown of a proxy, and the proxy as workloads are to have it, or says what is wrong with it. Nil: none
+	// Proxy returns what may be shown of a proxy, and the proxy as workloads are to have it, or says what is wrong with it. Nil: none
 	// are taken.
 	Proxy func(ctx context.Context, pem secret.Text) (Entry, secret.Text, error)
 	// Whose says by which rule of the site's a credential is a user's, empty where there is no rule for its kind; an error refuses it to
@@ -123,7 +123,7 @@ func New(ctx context.Context, cfg Config) (*Wallet, error) {
 	return w, nil
 }
 
-// Issuers gives the names of the issuers in the configuration.
+// Issuers returns the names of the issuers in the configuration.
 func (w *Wallet) Issuers() []string {
 	var names []string
 	for _, s := range w.cfg.Sources {
@@ -135,7 +135,7 @@ func (w *Wallet) Issuers() []string {
 // Proxies reports whether proxies are taken.
 func (w *Wallet) Proxies() bool { return w.cfg.Proxy != nil }
 
-// List gives what may be shown of a user's credentials: tokens in the order of the configuration, then the rest.
+// List returns what may be shown of a user's credentials: tokens in the order of the configuration, then the rest.
 func (w *Wallet) List(_ context.Context, principal string) ([]Entry, error) {
 	now := time.Now()
 	var list []Entry
@@ -145,7 +145,7 @@ func (w *Wallet) List(_ context.Context, principal string) ([]Entry, error) {
 	return list, nil
 }
 
-// Principals gives those who have any credential.
+// Principals returns those who have any credential.
 func (w *Wallet) Principals() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +159,7 @@ func (w *Wallet) Principals() []string {
 	return list
 }
 
-// of gives a user's records.
+// of returns a user's records.
 func (w *Wallet) of(principal string) []record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +188,7 @@ func (w *Wallet) of(principal string) []record {
 	return list
 }
 
-// find gives a record that is there.
+// find returns a record that is there.
 func (w *Wallet) find(k key) (record, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -49,7 +49,7 @@ func barOf(g gpu.State) *bar {
 	return b
 }
 
-// extent gives where a slice begins and how long it is. Those of MPS have no place: they stand one after the other.
+// extent returns where a slice begins and how long it is. Those of MPS have no place: they stand one after the other.
 func extent(g gpu.State, s gpu.Slice, from float64) (start, width float64) {
 	switch g.Mode {
 	case gpu.MIG:

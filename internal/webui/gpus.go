@@ -180,7 +180,7 @@ func (g GPUsView) part(v Visit, number int, s gpu.SliceState) part {
 	return p
 }
 
-// known gives a workload that the visitor may see.
+// known returns a workload that the visitor may see.
 func (g GPUsView) known(v Visit, id string) *row {
 	w, ok := g.Workloads[spawner.ID(id)]
 	if !ok || id == "" {

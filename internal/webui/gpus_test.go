@@ -44,7 +44,7 @@ func mig(name string, start, size int) gpu.Slice {
 		Placement: gpu.Placement{Start: start, Size: size}}
 }
 
-// ptr gives a value that is known.
+// ptr returns a value that is known.
 func ptr[T any](v T) *T { return &v }
 
 func inventory() gpu.Inventory {
@@ -99,7 +99,7 @@ func gpusPage(t *testing.T, inv gpu.Inventory, known map[spawner.ID]spawner.Work
 	return parse(t, strings.ReplaceAll(w.Body.String(), "noscript", "div"))
 }
 
-// outline gives what a reader without eyes gets of a page: its texts by element, and what pictures are called.
+// outline returns what a reader without eyes gets of a page: its texts by element, and what pictures are called.
 func outline(n *html.Node) string {
 	var lines []string
 	for d := range n.Descendants() {

@@ -80,7 +80,7 @@ func sliceWords(r gpu.Request, inv gpu.Inventory) string {
 	return r.String() + behind(": ", strings.Join(ways, ", or "))
 }
 
-// serving gives the GPUs that a request could be served from, if they were free.
+// serving returns the GPUs that a request could be served from, if they were free.
 func serving(r gpu.Request, inv gpu.Inventory) []gpu.State {
 	return slices.DeleteFunc(slices.Clone(inv.GPUs), func(g gpu.State) bool {
 		return g.Mode != r.Mode || !g.Tier.AtLeast(r.LeastTier()) || !strings.Contains(strings.ToLower(g.Device.Name), strings.ToLower(r.Model))

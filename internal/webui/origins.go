@@ -37,7 +37,7 @@ type origin struct {
 	Chosen        bool
 }
 
-// origins gives what can be started, and notes which one was chosen last: one that the profile and the image chosen with it still
+// origins returns what can be started, and notes which one was chosen last: one that the profile and the image chosen with it still
 // allow. An environment is there once for each name that leads to it; under one that does not any more, only where it has no other.
 func (f Form) origins(chosen choice) (all origins) {
 	wish, picked := word(f.Chosen["environment"]), false
@@ -74,7 +74,7 @@ func (f Form) offers(image string) bool {
 	return slices.ContainsFunc(f.Catalogue.Profiles, func(p spawner.Profile) bool { return slices.Contains(p.Images, image) })
 }
 
-// standsOn gives the names of the images that the engine knows as base and that a profile offers.
+// standsOn returns the names of the images that the engine knows as base and that a profile offers.
 func (f Form) standsOn(base string) (names []string) {
 	for _, i := range f.Catalogue.Images {
 		if i.Ref == base && f.offers(i.Name) {

@@ -246,10 +246,10 @@ func (r row) Line() string {
 	return strings.TrimLeft(strings.TrimPrefix(r.Queue.String(), "Waiting for room"), ":, ") // State says that it waits
 }
 
-// Profile gives the profile's title.
+// Profile returns the profile's title.
 func (r row) Profile() string { return profileTitle(r.Catalogue, r.Spec.Profile) }
 
-// Image gives the title of a session's image.
+// Image returns the title of a session's image.
 func (r row) Image() string { return ImageTitle(r.Catalogue, r.Spec.Image) }
 
 // Place says where it runs, or ran last, if that is not this host.
@@ -261,7 +261,7 @@ func (r row) Place() string {
 	return r.Host + ", in " + pool
 }
 
-// Environment gives the digest of what a job runs in or a session started from, as short as people compare it.
+// Environment returns the digest of what a job runs in or a session started from, as short as people compare it.
 func (r row) Environment() string {
 	_, hex, _ := strings.Cut(r.Spec.Environment, ":")
 	return hex[:min(12, len(hex))]

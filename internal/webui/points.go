@@ -138,7 +138,7 @@ type pointRow struct {
 	names      []string // of the columns
 }
 
-// Values gives what stands in the columns of the parameters.
+// Values returns what stands in the columns of the parameters.
 func (p pointRow) Values() (all []cell) {
 	for _, name := range p.names {
 		all = append(all, cell{name, cut(p.parameters[name])})
@@ -149,7 +149,7 @@ func (p pointRow) Values() (all []cell) {
 // cell is a parameter's value below its name.
 type cell struct{ Name, Value string }
 
-// Together gives all parameters in one.
+// Together returns all parameters in one.
 func (p pointRow) Together() string { return parameterWords(p.parameters) }
 
 func parameterWords(parameters map[string]string) string {

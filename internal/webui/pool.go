@@ -52,7 +52,7 @@ func (k poolKind) Size() string {
 	return memsize.Words(k.Memory)
 }
 
-// Span gives the oldest and the newest runtime.
+// Span returns the oldest and the newest runtime.
 func (k poolKind) Span() string {
 	switch n := len(k.Runtimes); n {
 	case 0:

@@ -30,7 +30,7 @@ func scanPage(v Visit, id string) string { return v.Prefix + "scans/" + url.Path
 // State says in one word how far it is, in the words of its points.
 func (s scanRow) State() string { return stateOfPoints(s.Word()) }
 
-// stateOfPoints gives the pages' word for a state of the API's.
+// stateOfPoints returns the pages' word for a state of the API's.
 func stateOfPoints(state string) string {
 	if state == string(hubapi.JobPending) {
 		return "waiting"
@@ -70,7 +70,7 @@ func (s scanRow) EnvironmentPage() string {
 	return environmentPage(s.Visit, s.Scan.Environment)
 }
 
-// ShortEnvironment gives its environment's digest as short as people compare it.
+// ShortEnvironment returns its environment's digest as short as people compare it.
 func (s scanRow) ShortEnvironment() string { return ShortDigest(s.Scan.Environment) }
 
 // CanCancel reports whether anything of it is still to come to its end.

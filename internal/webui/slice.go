@@ -54,7 +54,7 @@ type held struct {
 	Apart apart
 }
 
-// GPU gives the beginning of the UUID, as people tell GPUs apart.
+// GPU returns the beginning of the UUID, as people tell GPUs apart.
 func (h held) GPU() string { return gpu.ShortUUID(h.Slice.GPU) }
 
 // Size says how large the slice is.

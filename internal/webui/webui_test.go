@@ -19,7 +19,7 @@ func parse(t *testing.T, page string) *html.Node {
 	return n
 }
 
-// all gives the elements of a name below n.
+// all returns the elements of a name below n.
 func all(n *html.Node, name string) (found []*html.Node) {
 	for d := range n.Descendants() {
 		if d.Type == html.ElementNode && d.Data == name {

@@ -130,7 +130,7 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 // machine is a time for a page's datetime attribute.
 func machine(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// title gives an image's name for people.
+// title returns an image's name for people.
 func title(i spawner.ImageChoice) string {
 	if i.Title == "" {
 		return i.Name
@@ -138,7 +138,7 @@ func title(i spawner.ImageChoice) string {
 	return i.Title
 }
 
-// ImageTitle gives the title of the image that an engine knows by ref; ref itself when the catalogue has it no more.
+// ImageTitle returns the title of the image that an engine knows by ref; ref itself when the catalogue has it no more.
 func ImageTitle(c spawner.Catalogue, ref string) string {
 	for _, i := range c.Images {
 		if i.Ref == ref {
@@ -148,7 +148,7 @@ func ImageTitle(c spawner.Catalogue, ref string) string {
 	return ref
 }
 
-// profileTitle gives the title of a profile; its name when the catalogue has it no more.
+// profileTitle returns the title of a profile; its name when the catalogue has it no more.
 func profileTitle(c spawner.Catalogue, name string) string {
 	for _, p := range c.Profiles {
 		if p.Name == name && p.Title != "" {

@@ -19,7 +19,7 @@ import (
 // usualPath is where Apptainer is looked for, for a batch system may give a job no PATH.
 const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// findApptainer gives the path of the program, or of the one that Apptainer was before it was called so.
+// findApptainer returns the path of the program, or of the one that Apptainer was before it was called so.
 func findApptainer(name string, env []string) (string, error) {
 	names := []string{name}
 	if name == "" {
@@ -44,7 +44,7 @@ func findApptainer(name string, env []string) (string, error) {
 		With("tell your administrator: the nodes that take Slipway's jobs need Apptainer")
 }
 
-// variable gives the value of a name in an environment.
+// variable returns the value of a name in an environment.
 func variable(env []string, name string) string {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

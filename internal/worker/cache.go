@@ -82,7 +82,7 @@ func ownDir(above, name string) (string, error) {
 	return dir, nil
 }
 
-// provided gives the image that the administrator has put there; empty: there is none.
+// provided returns the image that the administrator has put there; empty: there is none.
 func (c *cache) provided(digits string) string {
 	if c.shared == "" {
 		return ""
@@ -100,7 +100,7 @@ func (c *cache) provided(digits string) string {
 	return path
 }
 
-// get gives the image of that name, which fetch brings if it is not there. release lets go of it.
+// get returns the image of that name, which fetch brings if it is not there. release lets go of it.
 func (c *cache) get(ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error) (path string, release func(), err error) {
 	if path := c.provided(digits); path != "" {
 		return path, func() {}, nil
@@ -247,7 +247,7 @@ func occupied(f *os.File) int64 {
 	return n
 }
 
-// list gives the images and the parts of images but those of one name, the longest unused first, and how many bytes they have.
+// list returns the images and the parts of images but those of one name, the longest unused first, and how many bytes they have.
 func (c *cache) list(except string) (list []kept, total int64) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -284,7 +284,7 @@ func (c *cache) drop(k kept) bool {
 	return os.Remove(k.path) == nil
 }
 
-// room gives the free bytes of a file system, and how many are to stay so.
+// room returns the free bytes of a file system, and how many are to stay so.
 func room(dir string) (free, least int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

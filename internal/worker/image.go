@@ -16,7 +16,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// image gives the path of the image, and what lets go of it.
+// image returns the path of the image, and what lets go of it.
 func (w *worker) image(ctx context.Context) (path string, release func(), err error) {
 	path, missing := w.atPath()
 	if missing == nil {
@@ -27,7 +27,7 @@ func (w *worker) image(ctx context.Context) (path string, release func(), err er
 
 var errNoPath = errors.New("no path to it is known")
 
-// atPath gives the image that the node has already: a file, or a directory as those are that CVMFS has.
+// atPath returns the image that the node has already: a file, or a directory as those are that CVMFS has.
 func (w *worker) atPath() (string, error) {
 	path := w.plan.Image.Path
 	if path == "" {
@@ -91,7 +91,7 @@ func imageSize(head []byte) (n int64, known bool) {
 	return n, n > 0
 }
 
-// fetched gives the image from the node's cache, or from the service. missing is why it is not where the plan has it.
+// fetched returns the image from the node's cache, or from the service. missing is why it is not where the plan has it.
 func (w *worker) fetched(ctx context.Context, missing error) (path string, release func(), err error) {
 	get, err := w.download()
 	if err != nil {
@@ -172,7 +172,7 @@ func (w *worker) noImage(missing, err error) error {
 	return errs.New(errs.NotFound, what+"%s; %s", w.plan.Image.Digest, missing, errs.Brief(err)).With(remedy)
 }
 
-// remedyOf gives what an error says is to be done.
+// remedyOf returns what an error says is to be done.
 func remedyOf(err error) string {
 	if told, ok := errors.AsType[*errs.Error](err); ok && told.Remedy != "" {
 		return told.Remedy

@@ -52,7 +52,7 @@ func Keep(ctx context.Context, argv []string) (int, error) {
 // askEvery is the time between two requests to end: one that comes while Apptainer makes its container is lost.
 const askEvery = time.Second
 
-// await gives the code of a program when it has ended, or its keeper is alone. When ctx ends, it asks the program to end.
+// await returns the code of a program when it has ended, or its keeper is alone. When ctx ends, it asks the program to end.
 func await(ctx context.Context, pid int, ended <-chan syscall.WaitStatus, alone <-chan struct{}) int {
 	stop := ctx.Done()
 	again := time.NewTicker(askEvery)
@@ -82,7 +82,7 @@ func adoptOrphans() error {
 	return nil
 }
 
-// codeOf gives an exit code, as shells have it.
+// codeOf returns an exit code, as shells have it.
 func codeOf(s syscall.WaitStatus) int {
 	if s.Signaled() {
 		return 128 + int(s.Signal())

@@ -154,7 +154,7 @@ func (n *node) wait() (int, End) {
 	return n.cmd.ProcessState.ExitCode(), e
 }
 
-// out gives what came back.
+// out returns what came back.
 func (n *node) out(elem ...string) string {
 	n.t.Helper()
 	b, err := os.ReadFile(n.at(append([]string{OutDir}, elem...)...))

@@ -218,7 +218,7 @@ func (s sandbox) takeInputs() (names map[string]bool, err error) {
 	return names, nil
 }
 
-// nodeHome gives the user's home on the node; empty: she has none there.
+// nodeHome returns the user's home on the node; empty: she has none there.
 func (p Plan) nodeHome() string {
 	if st, err := os.Stat(p.HomeDir); p.HomeDir != "" && err == nil && st.IsDir() && ownerOf(st) == os.Getuid() {
 		return p.HomeDir
@@ -242,7 +242,7 @@ func (s sandbox) makeHome(p Plan) error {
 	return os.Chmod(at, 0o700)
 }
 
-// ownerOf gives a file's owner; -1: it is not known.
+// ownerOf returns a file's owner; -1: it is not known.
 func ownerOf(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)

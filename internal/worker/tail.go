@@ -21,7 +21,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text gives whole lines, fit for a terminal.
+// text returns whole lines, fit for a terminal.
 func (t *tail) text() string {
 	s := string(t.kept)
 	if _, rest, _ := strings.Cut(s, "\n"); t.cut && rest != "" {

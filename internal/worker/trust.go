@@ -13,7 +13,7 @@ import (
 
 const mostLinks = 40 // symbolic links on one path, as the kernel has it
 
-// trusted gives where a path leads, without links in it, if nobody but root and this user can make it lead elsewhere: whatever lies on
+// trusted returns where a path leads, without links in it, if nobody but root and this user can make it lead elsewhere: whatever lies on
 // the way is of one of the two, and of directories nobody else may change what is in them but what is his own.
 func trusted(path string) (string, error) {
 	if !filepath.IsAbs(path) {

@@ -35,7 +35,7 @@ type ExitError struct{ Code int }
 // Error names the code.
 func (e *ExitError) Error() string { return fmt.Sprintf("the run ended with code %d", e.Code) }
 
-// ExitCode gives the code.
+// ExitCode returns the code.
 func (e *ExitError) ExitCode() int { return e.Code }
 
 // Run sees one run through, from its plan to its End. It returns when nothing of it is left running; that ctx ends asks the run to end.

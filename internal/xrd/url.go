@@ -30,7 +30,7 @@ type Place struct {
 // longest is the longest path that servers take.
 const longest = 1024
 
-// URL gives the URL for a use of what a user calls by name: ELEMENT:PATH, a path on an element's server, a path below Root as sessions
+// URL returns the URL for a use of what a user calls by name: ELEMENT:PATH, a path on an element's server, a path below Root as sessions
 // see it, or a URL of an element's server.
 func (s *Storage) URL(name string, use Use) (Place, error) {
 	e, at, err := s.locate(name)
@@ -73,7 +73,7 @@ func (s *Storage) locate(name string) (Element, string, error) {
 	return s.byPath(name)
 }
 
-// within gives the path of what lies at rest in an element.
+// within returns the path of what lies at rest in an element.
 func (s *Storage) within(name, short, rest string) (Element, string, error) {
 	i := slices.IndexFunc(s.cfg.Elements, func(e Element) bool { return e.Name == short })
 	if i < 0 {
@@ -182,7 +182,7 @@ func before(name string) string {
 	return start + "?..."
 }
 
-// clean gives a path without a slash at its end, and refuses one that says something in a way that could mean another file.
+// clean returns a path without a slash at its end, and refuses one that says something in a way that could mean another file.
 func clean(name, p string) (string, error) {
 	trimmed := strings.TrimSuffix(p, "/")
 	if trimmed == "" {

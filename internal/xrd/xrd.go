@@ -76,7 +76,7 @@ func New(cfg Config) *Storage {
 // Elements lists the elements as they are configured.
 func (s *Storage) Elements() []Element { return s.cfg.Elements }
 
-// Cache gives what is known of an element's cache.
+// Cache returns what is known of an element's cache.
 func (s *Storage) Cache(e Element) State {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

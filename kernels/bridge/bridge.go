@@ -31,7 +31,7 @@ type Config struct {
 	Language string // its language
 	Socket   string // by which the service is reached
 	Dir      string // where the kernel is to run, if it is there
-	// Parent gives whoever is the bridge's parent now: it ends once that is another. Nil: it may outlive who has started it.
+	// Parent returns whoever is the bridge's parent now: it ends once that is another. Nil: it may outlive who has started it.
 	Parent    func() int
 	Interrupt <-chan os.Signal // each one interrupts the kernel
 	Logger    *slog.Logger

@@ -349,13 +349,13 @@ func (c *client) cell(code string) string {
 	return c.ask(wire.Shell, "execute_request", map[string]string{"code": code})
 }
 
-// until gives the next message of a kind about a request.
+// until returns the next message of a kind about a request.
 func (c *client) until(kind, request string) wire.Message {
 	c.Helper()
 	return c.find(kind+" of "+request, func(m wire.Message) bool { return m.Type() == kind && m.ParentID() == request })
 }
 
-// find gives the first message that is what is looked for, of those that have come and were not found yet: channels keep no order among each
+// find returns the first message that is what is looked for, of those that have come and were not found yet: channels keep no order among each
 // other.
 func (c *client) find(what string, is func(wire.Message) bool) wire.Message {
 	c.Helper()
@@ -378,7 +378,7 @@ func (c *client) find(what string, is func(wire.Message) bool) wire.Message {
 	}
 }
 
-// words gives what a message says to people.
+// words returns what a message says to people.
 func words(m wire.Message) string {
 	var c struct{ Text, Evalue string }
 	_ = json.Unmarshal(m.Content, &c)

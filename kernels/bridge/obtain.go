@@ -49,7 +49,7 @@ func (b *bridge) obtain(ctx context.Context) error {
 	return err
 }
 
-// found gives the kernel that an earlier process has left, alive; NotFound: there is none.
+// found returns the kernel that an earlier process has left, alive; NotFound: there is none.
 func (b *bridge) found(ctx context.Context) (hubapi.Kernel, error) {
 	now, err := insist(ctx, b.service.look)
 	if err != nil || !over(now) {

@@ -62,7 +62,7 @@ func (q *requests) enqueue(r *request) {
 	}
 }
 
-// next gives what is to be sent; nil: nothing.
+// next returns what is to be sent; nil: nothing.
 func (q *requests) next() *request {
 	at := slices.IndexFunc(q.line, func(r *request) bool { return !r.sent })
 	if at < 0 {
@@ -118,7 +118,7 @@ func (q *requests) remove(r *request) bool {
 	return true
 }
 
-// open gives those that somebody waits for, in order.
+// open returns those that somebody waits for, in order.
 func (q *requests) open(kinds ...string) (list []*request) {
 	for _, r := range q.ring {
 		if r.open && (len(kinds) == 0 || slices.Contains(kinds, r.kind())) {

@@ -116,7 +116,7 @@ func (s *stream) next() (d wire.Down, m wire.Message) {
 	return d, m
 }
 
-// about gives the number of the first thing that is said about a request.
+// about returns the number of the first thing that is said about a request.
 func (s *stream) about(r wire.Message) uint64 {
 	s.Helper()
 	for {

@@ -24,7 +24,7 @@ func newBriefly[K comparable, V any](keep time.Duration, most int) *briefly[K, V
 	return &briefly[K, V]{known: map[K]moment[V]{}, keep: keep, most: most}
 }
 
-// get gives what is known of a key, or what find says. It holds nobody up meanwhile: two may find the same at once.
+// get returns what is known of a key, or what find says. It holds nobody up meanwhile: two may find the same at once.
 func (b *briefly[K, V]) get(key K, find func() V) V {
 	now := time.Now()
 	b.mu.Lock()

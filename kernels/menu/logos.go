@@ -10,7 +10,7 @@ import (
 	"slipway/spawner"
 )
 
-// logosOf gives the pictures of a kernelspec: the site's, or the stack's, or one of this service's own.
+// logosOf returns the pictures of a kernelspec: the site's, or the stack's, or one of this service's own.
 func (m *Menu) logosOf(k config.KernelSpec, v variant, spec spawner.Spec) []kernels.Logo {
 	switch {
 	case k.Logo != "":
@@ -37,7 +37,7 @@ func (m *Menu) logosOf(k config.KernelSpec, v variant, spec spawner.Spec) []kern
 	return m.logos.get(kind, func() []kernels.Logo { return kernels.Logos(kind) })
 }
 
-// logoOf gives a file's picture by the name under which launchers look for its form.
+// logoOf returns a file's picture by the name under which launchers look for its form.
 func logoOf(ext string, data []byte) []kernels.Logo {
 	return []kernels.Logo{kernels.LogoOf(cmp.Or(map[string]string{".svg": "logo-svg"}[ext], "logo-64x64"), ext, data)}
 }

@@ -59,10 +59,10 @@ type Config struct {
 	Engine    Engine
 	Switches  *Switches
 	Principal func(hub string, user spawner.User) string
-	// Own gives a user's own environments that have names, the newest first; Find one that she may use.
+	// Own returns a user's own environments that have names, the newest first; Find one that she may use.
 	Own  func(hub string, user spawner.User) ([]Environment, error)
 	Find func(hub string, user spawner.User, ref string) (Environment, error)
-	// Stack gives a stack as a session of a profile of hers has it, if it is for her.
+	// Stack returns a stack as a session of a profile of hers has it, if it is for her.
 	Stack func(s config.Stack, w spawner.Workload) (control.Stack, bool)
 	// Words says how soon a session of a profile starts, as the spawn form has it.
 	Words  func(p spawner.Profile, r spawner.Room) string
@@ -107,7 +107,7 @@ type guest struct {
 	full     string                         // why she may have no kernel more; empty: she may
 }
 
-// Specs gives what a user may start, for the kernels.
+// Specs returns what a user may start, for the kernels.
 func (m *Menu) Specs(c spawner.Caller) []kernels.Spec {
 	var list []kernels.Spec
 	for _, o := range m.offered(c) {
@@ -116,7 +116,7 @@ func (m *Menu) Specs(c spawner.Caller) []kernels.Spec {
 	return list
 }
 
-// offered gives what a user may start, and what may become hers to start: unknown is not no.
+// offered returns what a user may start, and what may become hers to start: unknown is not no.
 func (m *Menu) offered(c spawner.Caller) (list []offer) {
 	g := guest{c, m.Engine.Offers(c.Hub, c.User), m.Switches.of(m.Principal(c.Hub, c.User)), m.fullFor(c)}
 	for _, k := range m.Kernels.Specs {
@@ -200,7 +200,7 @@ func (m *Menu) offer(g guest, k config.KernelSpec, v variant, refused error) (o 
 	return o, nil
 }
 
-// imageOf gives the name of the image of a kernelspec's kernels; empty: the profile's usual one.
+// imageOf returns the name of the image of a kernelspec's kernels; empty: the profile's usual one.
 func (m *Menu) imageOf(k config.KernelSpec, v variant) (string, error) {
 	if v.env == nil {
 		return k.Image, nil
@@ -211,7 +211,7 @@ func (m *Menu) imageOf(k config.KernelSpec, v variant) (string, error) {
 	return "", errs.New(errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base, k.Profile)
 }
 
-// choices gives to what a slice can be switched, the usual one first.
+// choices returns to what a slice can be switched, the usual one first.
 func choices(usual gpu.Request, more []string) []string {
 	list := []string{usual.String()}
 	for _, word := range more {

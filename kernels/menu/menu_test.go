@@ -61,7 +61,7 @@ kernels:
   specs:
 %s`
 
-// siteOf gives the profiles and images of the test's site.
+// siteOf returns the profiles and images of the test's site.
 func siteOf(cfg config.Config) (c spawner.Catalogue) {
 	for _, i := range cfg.Images {
 		c.Images = append(c.Images, spawner.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})

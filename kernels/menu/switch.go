@@ -27,7 +27,7 @@ type Switches struct {
 	known   map[string]map[string]hubapi.KernelSwitch
 }
 
-// RecallSwitches gives what was switched before. Of a record that cannot be read its user's kernels are as usual.
+// RecallSwitches returns what was switched before. Of a record that cannot be read its user's kernels are as usual.
 func RecallSwitches(ctx context.Context, records *store.Store, log *slog.Logger) (*Switches, error) {
 	s := &Switches{records: records, known: map[string]map[string]hubapi.KernelSwitch{}}
 	for r, err := range records.All(ctx, switchBucket) {
@@ -44,7 +44,7 @@ func RecallSwitches(ctx context.Context, records *store.Store, log *slog.Logger)
 	return s, nil
 }
 
-// of gives what somebody has switched. Nobody changes it.
+// of returns what somebody has switched. Nobody changes it.
 func (s *Switches) of(principal string) map[string]hubapi.KernelSwitch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (m *Menu) keeps(offered []offer) func(name string, all int) bool {
 	}
 }
 
-// switchedTo gives what is switched of a kernelspec when that is asked for, in the words in which it is kept.
+// switchedTo returns what is switched of a kernelspec when that is asked for, in the words in which it is kept.
 func (m *Menu) switchedTo(c spawner.Caller, o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch, error) {
 	next := o.wire.Switched
 	for _, part := range []struct {
@@ -192,7 +192,7 @@ func (m *Menu) environmentFor(c spawner.Caller, k config.KernelSpec, o offer, re
 	return e, err
 }
 
-// switchedEnvironment gives the environment to which a user has switched; nil: none, or it is not there for her any more.
+// switchedEnvironment returns the environment to which a user has switched; nil: none, or it is not there for her any more.
 func (m *Menu) switchedEnvironment(g guest, k config.KernelSpec, v variant, digest string) *Environment {
 	if digest == "" || v.stack != nil {
 		return nil

@@ -16,7 +16,7 @@ type variant struct {
 	stack *control.Stack
 }
 
-// variants gives those that are for a user.
+// variants returns those that are for a user.
 func (m *Menu) variants(g guest, k config.KernelSpec) []variant {
 	switch {
 	case k.Environment != "":
@@ -33,7 +33,7 @@ func (m *Menu) variants(g guest, k config.KernelSpec) []variant {
 	return []variant{{name: k.Name}}
 }
 
-// named gives the environment that a user means by a reference, if it is there for her and runs here.
+// named returns the environment that a user means by a reference, if it is there for her and runs here.
 func (m *Menu) named(g guest, ref string) []Environment {
 	return m.own.get(m.Principal(g.Hub, g.User)+"\x00"+ref, func() []Environment {
 		e, err := m.Find(g.Hub, g.User, ref)
@@ -44,7 +44,7 @@ func (m *Menu) named(g guest, ref string) []Environment {
 	})
 }
 
-// ownVariants gives one for each environment of a user's own that can be started as the entry says.
+// ownVariants returns one for each environment of a user's own that can be started as the entry says.
 func (m *Menu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
 	all := m.own.get(m.Principal(g.Hub, g.User), func() []Environment {
 		all, err := m.Own(g.Hub, g.User)
@@ -64,7 +64,7 @@ func (m *Menu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
 	return list
 }
 
-// stackVariants gives one for each of an entry's stacks that is for a user.
+// stackVariants returns one for each of an entry's stacks that is for a user.
 func (m *Menu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
 	w := spawner.Workload{Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User, Spec: spawner.Spec{Profile: k.Profile}}
 	for _, c := range m.Stacks {
@@ -82,7 +82,7 @@ func (m *Menu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
 	return list
 }
 
-// imageUnder gives the name of the image of a profile on which an environment stands; empty: the profile does not have it.
+// imageUnder returns the name of the image of a profile on which an environment stands; empty: the profile does not have it.
 func (m *Menu) imageUnder(profile string, e Environment) string {
 	for _, p := range m.Site.Profiles {
 		for _, name := range p.Images {

@@ -17,7 +17,7 @@ import (
 // mostKernelName is how long a kernelspec's name may be.
 const mostKernelName = 100
 
-// nameOfOwn gives the name of the kernelspec of an environment: entry.name.tag, which stays the same as long as the tag is there. Where two
+// nameOfOwn returns the name of the kernelspec of an environment: entry.name.tag, which stays the same as long as the tag is there. Where two
 // might be called so, or it is too long, some digits tell them apart.
 func nameOfOwn(entry string, e Environment) string {
 	name := entry + "." + e.Name + "." + e.Tag
@@ -83,7 +83,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d h", (minutes+30)/60)
 }
 
-// words gives what stands for each of config.KernelWords.
+// words returns what stands for each of config.KernelWords.
 func (m *Menu) words(p spawner.Profile, v variant, spec spawner.Spec, o offer) map[string]string {
 	image := spec.Image
 	for _, i := range m.Site.Images {

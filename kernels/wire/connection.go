@@ -36,7 +36,7 @@ func ReadConnection(r io.Reader) (c Connection, err error) {
 	return c, nil
 }
 
-// Port gives the port of a channel.
+// Port returns the port of a channel.
 func (c Connection) Port(channel Channel) int {
 	switch channel {
 	case Shell:

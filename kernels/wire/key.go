@@ -36,7 +36,7 @@ func NewKey(secret []byte) *Key {
 	return &Key{secret: bytes.Clone(secret), seen: NewLatest[[sha256.Size]byte](remember)}
 }
 
-// Frames gives the frames of a message, signed, as a DEALER sends them.
+// Frames returns the frames of a message, signed, as a DEALER sends them.
 func (k *Key) Frames(m Message) [][]byte {
 	parts := [][]byte{m.Header, m.Parent, m.Metadata, m.Content}
 	sum := k.sign(parts)

@@ -14,7 +14,7 @@ import (
 // Legacy is the framing of a websocket for which none was chosen: JSON as text, and binary with the JSON first where there are buffers.
 type Legacy struct{}
 
-// Encode gives the bytes.
+// Encode returns the bytes.
 func (Legacy) Encode(m Message) (bool, []byte, error) {
 	if err := m.Check(); err != nil {
 		return false, nil, err
@@ -26,7 +26,7 @@ func (Legacy) Encode(m Message) (bool, []byte, error) {
 	return true, b, err
 }
 
-// text gives the message as one JSON object. Within a page, </ would end a script.
+// text returns the message as one JSON object. Within a page, </ would end a script.
 func (m Message) text(alone bool) []byte {
 	h := head(m.Header)
 	b := make([]byte, 0, m.Size()+256)
@@ -167,7 +167,7 @@ func orEmpty(b json.RawMessage) json.RawMessage {
 	return b
 }
 
-// dated gives a header whose date is a text: some clients send seconds since 1970, which kernels do not expect.
+// dated returns a header whose date is a text: some clients send seconds since 1970, which kernels do not expect.
 func dated(header json.RawMessage) (json.RawMessage, error) {
 	var h map[string]json.RawMessage
 	var seconds float64

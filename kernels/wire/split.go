@@ -78,7 +78,7 @@ func streamContent(name, text string) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// numbered gives a header with an id of its own.
+// numbered returns a header with an id of its own.
 func numbered(header json.RawMessage, n int) json.RawMessage {
 	var h map[string]json.RawMessage
 	if json.Unmarshal(header, &h) != nil {

@@ -60,7 +60,7 @@ type Asked struct {
 	Header  json.RawMessage `json:"header"`
 }
 
-// ID gives the message's id.
+// ID returns the message's id.
 func (a Asked) ID() string { return head(a.Header).ID }
 
 // WriteHello begins the stream.

@@ -11,7 +11,7 @@ const V1Name = "v1.kernel.websocket.jupyter.org"
 
 // Codec is a framing of websockets.
 type Codec interface {
-	// Encode gives a message's bytes, and whether they are to travel as binary. Parts that are no JSON are an error where the framing
+	// Encode returns a message's bytes, and whether they are to travel as binary. Parts that are no JSON are an error where the framing
 	// cannot carry them.
 	Encode(m Message) (binary bool, data []byte, err error)
 	// Decode reads a message. The message shares its memory with data. One on a channel that there is not is an ErrChannel.
@@ -21,7 +21,7 @@ type Codec interface {
 // V1 is the framing that is chosen by V1Name, and the one on the stream between service and agent. It does not look into the parts.
 type V1 struct{}
 
-// Encode gives the bytes, which are always binary.
+// Encode returns the bytes, which are always binary.
 func (V1) Encode(m Message) (bool, []byte, error) { return true, EncodeV1(m), nil }
 
 // Decode reads a message; text is none.
@@ -32,7 +32,7 @@ func (V1) Decode(binary bool, data []byte) (Message, error) {
 	return DecodeV1(data)
 }
 
-// EncodeV1 gives the bytes of a message in the framing V1: how many offsets, the offsets, and what lies between them.
+// EncodeV1 returns the bytes of a message in the framing V1: how many offsets, the offsets, and what lies between them.
 func EncodeV1(m Message) []byte {
 	out := headV1(m, len(m.Content)+m.buffered())
 	for _, p := range m.bodies() {
@@ -41,7 +41,7 @@ func EncodeV1(m Message) []byte {
 	return out
 }
 
-// PiecesV1 gives the same bytes, in pieces of which all but the first are the message's own.
+// PiecesV1 returns the same bytes, in pieces of which all but the first are the message's own.
 func PiecesV1(m Message) [][]byte { return append([][]byte{headV1(m, 0)}, m.bodies()...) }
 
 func (m Message) bodies() [][]byte { return append([][]byte{m.Content}, m.Buffers...) }
@@ -53,7 +53,7 @@ func (m Message) buffered() (n int) {
 	return n
 }
 
-// headV1 gives what comes before the content, with room for so many bytes behind it.
+// headV1 returns what comes before the content, with room for so many bytes behind it.
 func headV1(m Message, room int) []byte {
 	pieces := append([][]byte{[]byte(m.Channel), m.Header, m.Parent, m.Metadata}, m.bodies()...)
 	at := 8 * (len(pieces) + 2)

@@ -43,7 +43,7 @@ const (
 // ErrChannel is of a message on a channel that there is not. Jupyter's servers drop such a message with a warning.
 var ErrChannel = errors.New("no such channel")
 
-// parseChannel gives the channel of a name. No name is the shell.
+// parseChannel returns the channel of a name. No name is the shell.
 func parseChannel(name string) (Channel, error) {
 	switch c := Channel(name); c {
 	case "":
@@ -71,22 +71,22 @@ type heading struct {
 	Session string `json:"session"`
 }
 
-// Type gives the message's type, empty where its header has none.
+// Type returns the message's type, empty where its header has none.
 func (m Message) Type() string { return head(m.Header).Type }
 
-// ID gives the message's id, empty where its header has none.
+// ID returns the message's id, empty where its header has none.
 func (m Message) ID() string { return head(m.Header).ID }
 
-// Session gives the session of who sent the message, empty where its header has none.
+// Session returns the session of who sent the message, empty where its header has none.
 func (m Message) Session() string { return head(m.Header).Session }
 
-// ParentID gives the id of the request that the message is about, empty for none.
+// ParentID returns the id of the request that the message is about, empty for none.
 func (m Message) ParentID() string { return head(m.Parent).ID }
 
-// ParentType gives the type of the request that the message is about, empty for none.
+// ParentType returns the type of the request that the message is about, empty for none.
 func (m Message) ParentType() string { return head(m.Parent).Type }
 
-// ParentSession gives the session of the client whose request the message is about, empty for none.
+// ParentSession returns the session of the client whose request the message is about, empty for none.
 func (m Message) ParentSession() string { return head(m.Parent).Session }
 
 func head(b []byte) heading {

@@ -46,7 +46,7 @@ func (s *spool) fill() {
 	}
 }
 
-// last gives the piece that has room, once more may be read.
+// last returns the piece that has room, once more may be read.
 func (s *spool) last() *piece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *spool) put(p *piece, n int, err error) {
 	s.changed.Broadcast()
 }
 
-// Read gives what was read, and then the error.
+// Read returns what was read, and then the error.
 func (s *spool) Read(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

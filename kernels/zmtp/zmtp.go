@@ -55,7 +55,7 @@ type Socket struct {
 	peer   string
 }
 
-// Peer gives the identity by which the other side wants to be found; empty: it leaves that to this side.
+// Peer returns the identity by which the other side wants to be found; empty: it leaves that to this side.
 func (s *Socket) Peer() string { return s.peer }
 
 // Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to run for as long as it
@@ -163,7 +163,7 @@ func (s *Socket) ReadAhead() (fill func()) {
 // ErrTooLarge is what Receive gives in place of a message that is larger than any may be. The next one can be received.
 var ErrTooLarge = fmt.Errorf("a message of more than %d bytes, or of more than %d frames", Limit, mostFrames)
 
-// Receive gives the next message. One socket has one receiver.
+// Receive returns the next message. One socket has one receiver.
 func (s *Socket) Receive() ([][]byte, error) {
 	var frames [][]byte
 	for size, large := 0, false; ; {

@@ -86,7 +86,7 @@ func withLine(file []byte, line string) []byte {
 	return []byte(strings.Join(out, "\n") + "\n")
 }
 
-// field gives the n-th field of a line, empty when there is none.
+// field returns the n-th field of a line, empty when there is none.
 func field(line string, n int) string {
 	fields := strings.Split(line, ":")
 	if n >= len(fields) {

@@ -93,7 +93,7 @@ func imageOf(i client.ImageInspectResult) Image {
 	return out
 }
 
-// mountsOf gives the paths inside a container at which something is mounted, but for those of the driver of GPUs.
+// mountsOf returns the paths inside a container at which something is mounted, but for those of the driver of GPUs.
 func mountsOf(c container.InspectResponse) []string {
 	var all []string
 	for _, m := range c.Mounts {

@@ -30,7 +30,7 @@ const (
 // heirName is the name of a workload's container until it has taken its predecessor's place.
 func heirName(id spawner.ID) string { return nameOf(id) + ".next" }
 
-// referenceOf gives the reference of a container's image: an heir is made by the image's ID.
+// referenceOf returns the reference of a container's image: an heir is made by the image's ID.
 func referenceOf(c container.InspectResponse) string {
 	if ref := c.Config.Labels[labelImage]; ref != "" {
 		return ref
@@ -172,7 +172,7 @@ func bequeath(old, heir container.InspectResponse) error {
 	return errors.Join(flush(filepath.Dir(to)), flush(filepath.Dir(from)))
 }
 
-// estate gives the directories of both containers' changes, when they may be exchanged.
+// estate returns the directories of both containers' changes, when they may be exchanged.
 func estate(old, heir container.InspectResponse) (from, to string, err error) {
 	has, err := tree(old)
 	if err != nil {

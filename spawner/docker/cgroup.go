@@ -46,7 +46,7 @@ func parseGroup(line string) (controllers []string, group string) {
 // mostWhose bounds what is remembered of containers.
 const mostWhose = 4096
 
-// WorkloadOf gives the workload of a container, by its whole ID; empty when it is none of this instance's, or when the engine cannot
+// WorkloadOf returns the workload of a container, by its whole ID; empty when it is none of this instance's, or when the engine cannot
 // be asked.
 func (b *Backend) WorkloadOf(container string) spawner.ID {
 	b.owned.Lock()
@@ -72,7 +72,7 @@ func (b *Backend) WorkloadOf(container string) spawner.ID {
 	return id
 }
 
-// Holder gives the workload that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
+// Holder returns the workload that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
 func (b *Backend) Holder(cgroup string) spawner.ID {
 	for _, container := range Containers(cgroup) {
 		if id := b.WorkloadOf(container); id != "" && b.inside(cgroup, container) {
@@ -109,7 +109,7 @@ func (b *Backend) inside(cgroup, container string) bool {
 	return group == own
 }
 
-// Cgroup gives the path, below the hierarchy's mount point, of the control group that holds all processes of a running workload.
+// Cgroup returns the path, below the hierarchy's mount point, of the control group that holds all processes of a running workload.
 func (b *Backend) Cgroup(ctx context.Context, id spawner.ID) (string, error) {
 	c, found, err := b.find(ctx, id)
 	if err != nil {

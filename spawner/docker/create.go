@@ -101,7 +101,7 @@ func (b *Backend) hostConfig(l plan) *container.HostConfig {
 	}
 }
 
-// groupsOf gives the further groups by their numbers: names would be the image's.
+// groupsOf returns the further groups by their numbers: names would be the image's.
 func groupsOf(a spawner.Account) []string {
 	var ids []string
 	for _, g := range a.Groups {

@@ -207,7 +207,7 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 	return b.removeVolumes(ctx, c)
 }
 
-// List gives every workload of which this instance has a container, in any state.
+// List returns every workload of which this instance has a container, in any state.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.ours()})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// pausing gives a holding of a container whose pauses the engine answers with these words in turn, and with success after them.
+// pausing returns a holding of a container whose pauses the engine answers with these words in turn, and with success after them.
 func pausing(t *testing.T, words ...string) (h *holding, asked *int) {
 	asked = new(int)
 	b := stub(t, Config{}, map[string]http.HandlerFunc{

@@ -13,7 +13,7 @@ import (
 	"slipway/spawner"
 )
 
-// Images gives the references of the images that the engine has, sorted.
+// Images returns the references of the images that the engine has, sorted.
 func (b *Backend) Images(ctx context.Context) ([]string, error) {
 	list, err := b.client.ImageList(ctx, client.ImageListOptions{})
 	if err != nil {

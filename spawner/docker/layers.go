@@ -15,7 +15,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// unpacked gives the directory of an image's whole tree, and when the image was made. It runs under b.trees.
+// unpacked returns the directory of an image's whole tree, and when the image was made. It runs under b.trees.
 func (b *Backend) unpacked(ctx context.Context, image string, tell func(string, int)) (dir string, created time.Time, err error) {
 	has, err := b.client.ImageInspect(ctx, image)
 	if err != nil {
@@ -79,7 +79,7 @@ func (b *Backend) prune(ctx context.Context) error {
 	return nil
 }
 
-// Layers gives an image of the engine with the directories of its layers, so that it can be converted before anybody freezes. An engine
+// Layers returns an image of the engine with the directories of its layers, so that it can be converted before anybody freezes. An engine
 // with its own store just says where they lie. For containerd's store a container is made of the image, looked at and removed; it never
 // runs. When the directories cannot be read, the image is exported once, which takes as long as reading all of it; tell is told.
 func (b *Backend) Layers(ctx context.Context, ref string, tell func(message string, percent int)) (Image, error) {

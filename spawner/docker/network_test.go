@@ -50,7 +50,7 @@ func TestOwnNetworkName(t *testing.T) {
 	}
 }
 
-// onOwnNetwork gives a world whose instance has its own network, which goes with the test.
+// onOwnNetwork returns a world whose instance has its own network, which goes with the test.
 func onOwnNetwork(t *testing.T) world {
 	t.Helper()
 	w := newWorld(t)
@@ -79,7 +79,7 @@ func (w world) run(t *testing.T, id spawner.ID, args ...string) (string, error) 
 	return string(out), err
 }
 
-// address gives a workload's own, and the network that it has it from.
+// address returns a workload's own, and the network that it has it from.
 func (w world) address(t *testing.T, id spawner.ID) (name, ip string) {
 	t.Helper()
 	c, found, err := w.find(t.Context(), id)

@@ -101,7 +101,7 @@ func (b *Backend) signaled(ctx context.Context, c container.InspectResponse) boo
 	}
 }
 
-// told gives what the engine remembers of one kind about the last run of a container that has ended.
+// told returns what the engine remembers of one kind about the last run of a container that has ended.
 func (b *Backend) told(ctx context.Context, c container.InspectResponse, what events.Action) client.EventsResult {
 	return b.client.Events(ctx, client.EventsListOptions{
 		Since: c.State.StartedAt, Until: moment(c.State.FinishedAt).Add(afterwards).Format(time.RFC3339Nano),
@@ -165,7 +165,7 @@ func (e ending) why() (reason, remedy string) {
 	return "", ""
 }
 
-// translated gives the meaning of the engine's words for why a container could not be run.
+// translated returns the meaning of the engine's words for why a container could not be run.
 func translated(words string) (reason, remedy string) {
 	if s, known := means(words, ofRuns()); known {
 		return s.plain + ": " + words, s.remedy

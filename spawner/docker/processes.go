@@ -6,7 +6,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Processes gives the first process of each workload that runs, by its id on the engine's host.
+// Processes returns the first process of each workload that runs, by its id on the engine's host.
 func (b *Backend) Processes(ctx context.Context) ([]int, error) {
 	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{Filters: b.ours()})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// script gives a launch whose agent is a shell script.
+// script returns a launch whose agent is a shell script.
 func (w world) script(t *testing.T, text string) spawner.Launch {
 	t.Helper()
 	l := w.launch(t, "")

@@ -59,7 +59,7 @@ const (
 	fuse, loop, autofs = 229, 237, 235
 )
 
-// root gives the file tree of a running workload as its processes see it.
+// root returns the file tree of a running workload as its processes see it.
 func (w world) root(t *testing.T, id spawner.ID) string {
 	t.Helper()
 	c, found, err := w.find(t.Context(), id)
@@ -69,7 +69,7 @@ func (w world) root(t *testing.T, id spawner.ID) string {
 	return fmt.Sprintf("/proc/%d/root", c.State.Pid)
 }
 
-// gpus gives the device nodes of GPUs that a running workload has, and whether its user can open them.
+// gpus returns the device nodes of GPUs that a running workload has, and whether its user can open them.
 func (w world) gpus(t *testing.T, id spawner.ID) []string {
 	t.Helper()
 	var seen []string
@@ -116,7 +116,7 @@ func (w world) exec(t *testing.T, id spawner.ID, line string) int {
 	return code
 }
 
-// env gives the environment of a workload's first process. It reads as empty while that becomes the workload's program.
+// env returns the environment of a workload's first process. It reads as empty while that becomes the workload's program.
 func (w world) env(t *testing.T, id spawner.ID) []string {
 	t.Helper()
 	var text []byte

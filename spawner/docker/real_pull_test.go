@@ -28,7 +28,7 @@ func (l *listener) hear(message string, percent int) {
 	l.told = append(l.told, told{message, percent})
 }
 
-// megabytes gives how much had been pulled, by each message that said so.
+// megabytes returns how much had been pulled, by each message that said so.
 func (l *listener) megabytes() (all []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *listener) megabytes() (all []int) {
 	return all
 }
 
-// pulling gives a launch of an image that the engine does not have, and what its start tells.
+// pulling returns a launch of an image that the engine does not have, and what its start tells.
 func (w world) pulling(t *testing.T, ref string) (spawner.Launch, *listener) {
 	l, heard := w.launch(t, ""), &listener{}
 	l.Spec.Image, l.Report = ref, heard.hear

@@ -243,7 +243,7 @@ func merged(t *testing.T, upper string, layers []string) []string {
 	return all
 }
 
-// thawing gives a launch from an environment, and counts how often it was unpacked.
+// thawing returns a launch from an environment, and counts how often it was unpacked.
 func (w world) thawing(t *testing.T, fills *int) spawner.Launch {
 	t.Helper()
 	l := w.launch(t, "")

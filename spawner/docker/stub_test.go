@@ -20,7 +20,7 @@ import (
 	"slipway/spawner"
 )
 
-// stub gives a backend whose engine is the handler; paths come without the API's version.
+// stub returns a backend whose engine is the handler; paths come without the API's version.
 func stub(t *testing.T, cfg Config, routes map[string]http.HandlerFunc) *Backend {
 	t.Helper()
 	cfg.Host, cfg.Network = filepath.Join(t.TempDir(), "engine.sock"), stdcmp.Or(cfg.Network, "bridge")

@@ -27,7 +27,7 @@ const (
 // the end of a run and the next one.
 const headstart = 300 * time.Millisecond
 
-// tail gives the last lines that a container's first process printed in its last run; nothing when they cannot be had: they are
+// tail returns the last lines that a container's first process printed in its last run; nothing when they cannot be had: they are
 // good to know, and no more.
 func (b *Backend) tail(ctx context.Context, c container.InspectResponse) string {
 	switch c.HostConfig.LogConfig.Type {

@@ -33,7 +33,7 @@ const (
 	labelBase = "slipway.base" // on a container of such an image: the ID of the image that the environment stands on
 )
 
-// baseOf gives the ID of the image that a container's changes are counted from.
+// baseOf returns the ID of the image that a container's changes are counted from.
 func baseOf(c container.InspectResponse) string {
 	if base := c.Config.Labels[labelBase]; base != "" {
 		return base
@@ -56,7 +56,7 @@ func (b *Backend) thawLayered(ctx context.Context, p plan, from spawner.Thaw) er
 	return b.order(ctx, nameOf(p.ID), p)
 }
 
-// layered gives the ID of an image that has an environment's changes as one more layer than its base. It runs under b.trees.
+// layered returns the ID of an image that has an environment's changes as one more layer than its base. It runs under b.trees.
 func (b *Backend) layered(ctx context.Context, base string, from spawner.Thaw) (string, error) {
 	image, err := b.client.ImageInspect(ctx, base)
 	if err != nil {
@@ -107,7 +107,7 @@ func fewHoles(dir string) error {
 	return nil
 }
 
-// imageWith gives the ID of an image over another that shows an upper directory's changes. One that is there already is taken.
+// imageWith returns the ID of an image over another that shows an upper directory's changes. One that is there already is taken.
 func (b *Backend) imageWith(ctx context.Context, image client.ImageInspectResult, dir string) (string, error) {
 	sum := &summing{hash: sha256.New()}
 	if err := writeLayer(ctx, sum, dir); err != nil {

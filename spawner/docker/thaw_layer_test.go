@@ -19,7 +19,7 @@ import (
 	"slipway/spawner"
 )
 
-// far gives this world's engine as one that is reached through its API alone.
+// far returns this world's engine as one that is reached through its API alone.
 func (w world) far(t *testing.T) world {
 	t.Helper()
 	w.Backend = w.again(t, Config{Host: w.host, Instance: w.cfg.Instance, Network: w.cfg.Network, Scratch: t.TempDir()})
@@ -108,7 +108,7 @@ func TestThawThroughTheAPI(t *testing.T) {
 
 type thawFunc = func(context.Context) (spawner.Thaw, error)
 
-// fillThen gives an environment whose unpacking ends with more.
+// fillThen returns an environment whose unpacking ends with more.
 func fillThen(whole thawFunc, more func(upper string) error) thawFunc {
 	return func(ctx context.Context) (spawner.Thaw, error) {
 		from, err := whole(ctx)

@@ -85,7 +85,7 @@ func (u *unpacking) entry(h *tar.Header, r io.Reader) error {
 	return nil
 }
 
-// place gives where an entry belongs: below a directory that is known to be one, and nothing else of the name.
+// place returns where an entry belongs: below a directory that is known to be one, and nothing else of the name.
 func (u *unpacking) place(raw string) (string, error) {
 	name := path.Clean(strings.TrimSuffix(raw, "/"))
 	if raw == "" || path.IsAbs(raw) || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(raw, 0) {

@@ -83,7 +83,7 @@ func (w *waker) stop() {
 	<-gone
 }
 
-// process gives the process's ID; 0: there is none.
+// process returns the process's ID; 0: there is none.
 func (w *waker) process() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// buildWaker gives the program that wakes.
+// buildWaker returns the program that wakes.
 func buildWaker(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "slipway-job")

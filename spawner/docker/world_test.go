@@ -42,7 +42,7 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// again gives another backend on the same engine. Its network is the engine's, for making one takes time: see ownNetworkOf.
+// again returns another backend on the same engine. Its network is the engine's, for making one takes time: see ownNetworkOf.
 func (w world) again(t *testing.T, cfg Config) *Backend {
 	t.Helper()
 	cfg.Network = cmp.Or(cfg.Network, "bridge")
@@ -122,7 +122,7 @@ func (w world) clear(t *testing.T) {
 	}
 }
 
-// launch gives a session's launch whose agent obeys the order.
+// launch returns a session's launch whose agent obeys the order.
 func (w world) launch(t *testing.T, order string) spawner.Launch {
 	t.Helper()
 	dir, home := t.TempDir(), t.TempDir()

@@ -38,7 +38,7 @@ type clause struct {
 	attribute string // of a GPU's ad, where it asks for one that not all pools tell
 }
 
-// clausesOf gives what a slot must fulfil for d. All together are the job's requirements.
+// clausesOf returns what a slot must fulfil for d. All together are the job's requirements.
 func clausesOf(d demand) []clause {
 	all := []clause{
 		required("Linux", `TARGET.OpSys == "LINUX"`, ""),
@@ -171,7 +171,7 @@ func (d demand) memory() string {
 	return words
 }
 
-// job gives the part of the job's ad that a slot may look at. What else a real one has cannot be judged.
+// job returns the part of the job's ad that a slot may look at. What else a real one has cannot be judged.
 func (d demand) job() *classad.Ad {
 	j := classad.NewPart()
 	j.Set("RequestCpus", d.cpus())

@@ -107,7 +107,7 @@ func TestRealMatches(t *testing.T) {
 	}
 }
 
-// describeDemand gives what is submitted. A user's jobs take over the machine's parts from one another, with the GPUs that are there, so
+// describeDemand returns what is submitted. A user's jobs take over the machine's parts from one another, with the GPUs that are there, so
 // who is to get none is another user.
 func describeDemand(t *testing.T, name, mark string, d demand) []line {
 	t.Helper()

@@ -142,7 +142,7 @@ func (s *schedd) names() []string {
 	return all
 }
 
-// played gives a Backend over a schedd in memory, and what makes launches for it.
+// played returns a Backend over a schedd in memory, and what makes launches for it.
 func played(t *testing.T, s *schedd) (*Backend, func(n int) spawner.Launch) {
 	t.Helper()
 	root := t.TempDir()

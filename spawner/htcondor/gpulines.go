@@ -86,7 +86,7 @@ func requireGPUs(r gpu.Request) string {
 	return strings.Join(texts, " && ")
 }
 
-// needsOf gives what r wants of each GPU.
+// needsOf returns what r wants of each GPU.
 func needsOf(r gpu.Request) []need {
 	all := kindNeeds(r)
 	if r.Model != "" {
@@ -215,7 +215,7 @@ func runtimeNumber(version string) string {
 	return strconv.Itoa(a*1000 + b*10)
 }
 
-// mebibytes gives bytes in MiB, rounded up: a requirement must not become less.
+// mebibytes returns bytes in MiB, rounded up: a requirement must not become less.
 func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
 // gigabytes says a size to people.

@@ -91,7 +91,7 @@ func (j job) onHold() spawner.Observation {
 // byHand is the code of what somebody holds with condor_hold.
 const byHand = 1
 
-// holder gives who holds a job by hand: the schedd has added that to what was given as reason.
+// holder returns who holds a job by hand: the schedd has added that to what was given as reason.
 func (j job) holder() string {
 	const before = " (by user "
 	who, ok := strings.CutSuffix(j.HoldReason, ")")

@@ -39,7 +39,7 @@ type Config struct {
 	Owner  string
 	Domain string // of the users' identities, as the pool has it; empty: its UID_DOMAIN
 	Key    string // the name of the key that signs tokens; empty: POOL
-	// Lookup gives the numbers of an account at the access point: a job's must be those that its user has here. nil: those of a getent in
+	// Lookup returns the numbers of an account at the access point: a job's must be those that its user has here. nil: those of a getent in
 	// the directory Bin, or else of this host's table of users.
 	Lookup func(login string) (uid, gid int, err error)
 
@@ -63,7 +63,7 @@ type Config struct {
 	Output    int64         // bytes that a run may bring back; zero: 20 GiB
 	PollEvery time.Duration // between two looks at the queue; zero: 5 s
 	Pool      *Pool         // tells what the pool's machines have, for Judge and Why; nil: nobody does
-	// Arch gives for which machines an environment is, by its digest, as Go names them; nil: that is known only once it starts.
+	// Arch returns for which machines an environment is, by its digest, as Go names them; nil: that is known only once it starts.
 	Arch   func(digest string) (string, error)
 	Logger *slog.Logger // required
 }

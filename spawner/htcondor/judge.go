@@ -83,7 +83,7 @@ func (b *Backend) forewarn(l spawner.Launch, r record) {
 	}
 }
 
-// archFor gives for which machines a workload's environment is, as HTCondor calls them; empty when that is not known before it starts.
+// archFor returns for which machines a workload's environment is, as HTCondor calls them; empty when that is not known before it starts.
 func (b *Backend) archFor(w spawner.Workload) string {
 	digest := cmp.Or(w.From, w.Kept, w.Spec.Environment)
 	if digest == "" || b.cfg.Arch == nil {
@@ -96,7 +96,7 @@ func (b *Backend) archFor(w spawner.Workload) string {
 	return archName(arch)
 }
 
-// archName gives HTCondor's name for what Go and OCI call an architecture; empty for others, of which a job may go anywhere.
+// archName returns HTCondor's name for what Go and OCI call an architecture; empty for others, of which a job may go anywhere.
 func archName(arch string) string {
 	switch arch {
 	case "amd64":

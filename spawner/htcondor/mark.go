@@ -20,7 +20,7 @@ type signet struct {
 
 func (c Config) signet() signet { return signet{c.Instance, c.MarkKey} }
 
-// mark gives the mark of a run of a workload, as a job of an account. Only the run, which comes last, may have the sign that parts them.
+// mark returns the mark of a run of a workload, as a job of an account. Only the run, which comes last, may have the sign that parts them.
 func (s signet) mark(login, id, run string) string {
 	h := hmac.New(sha256.New, s.key)
 	h.Write([]byte(strings.Join([]string{s.instance, login, id, run}, "|")))

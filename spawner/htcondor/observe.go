@@ -136,7 +136,7 @@ func (b *Backend) rests(id spawner.ID, r record, known bool) spawner.Observation
 	}
 }
 
-// List gives all workloads of this instance that have a job in the queue or a directory here, but for one whose record cannot be read.
+// List returns all workloads of this instance that have a job in the queue or a directory here, but for one whose record cannot be read.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)

@@ -56,7 +56,7 @@ func (a absence) doubtful(rec record, cause error) (spawner.Observation, error) 
 	return o, nil
 }
 
-// endOf gives how a run ended by what has left the queue, and whether that knows of it.
+// endOf returns how a run ended by what has left the queue, and whether that knows of it.
 func endOf(rec record, past []job) (end, bool) {
 	for _, j := range past {
 		if j.Launch == encode(rec.Run) {
@@ -66,7 +66,7 @@ func endOf(rec record, past []job) (end, bool) {
 	return end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
 }
 
-// seek gives the jobs of a workload as a look shows them that begins now. That one which should be there is not takes a second look, when
+// seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes a second look, when
 // nothing can submit it any more.
 func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
 	jobs, _, err := b.queue.of(ctx, id, time.Now())

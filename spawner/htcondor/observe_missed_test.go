@@ -28,7 +28,7 @@ func (s *schedd) vanish(told func(n int) bool) (gone map[string]string) {
 
 func never(int) bool { return false }
 
-// slowly gives a Backend that looks every five seconds, in a bubble.
+// slowly returns a Backend that looks every five seconds, in a bubble.
 func slowly(t *testing.T, s *schedd) (*Backend, func(int) spawner.Launch) {
 	t.Helper()
 	b, launch := played(t, s)
@@ -36,7 +36,7 @@ func slowly(t *testing.T, s *schedd) (*Backend, func(int) spawner.Launch) {
 	return b, launch
 }
 
-// looks gives what is seen of a workload some time later.
+// looks returns what is seen of a workload some time later.
 func looks(t *testing.T, b *Backend, id spawner.ID, later time.Duration) spawner.Observation {
 	t.Helper()
 	time.Sleep(later)

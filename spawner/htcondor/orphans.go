@@ -22,7 +22,7 @@ type guard struct {
 	quiet atomic.Bool // no such one goes on, nor will: what is begun since is this service's own
 }
 
-// hold gives a file for a condor_submit to hold, once nothing of before goes on. The caller closes it when the command has ended.
+// hold returns a file for a condor_submit to hold, once nothing of before goes on. The caller closes it when the command has ended.
 func (g *guard) hold(ctx context.Context) (*os.File, error) {
 	if err := g.await(ctx); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ var slowCommands = map[string]string{
 		"(while [ ! -e DIR/go ]; do sleep 0.1; done; mv DIR/job DIR/queue; echo 1.0 - 1.0) & wait",
 }
 
-// orphaned gives a service over the slow commands, and a launch, the same in each process.
+// orphaned returns a service over the slow commands, and a launch, the same in each process.
 func orphaned(t *testing.T, dir string) (*Backend, spawner.Launch) {
 	t.Helper()
 	uid, gid := testIDs()

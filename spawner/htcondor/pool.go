@@ -125,7 +125,7 @@ func (p *Pool) scan(ctx context.Context) error {
 	return errors.Join(p.book.add(p.catalogue(now.value, now.begun)), p.sightings.add(now.value, now.begun))
 }
 
-// all gives the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
+// all returns the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
 func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
 	now := p.slots.answered(ctx)
 	if now.err != nil {

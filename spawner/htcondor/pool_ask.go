@@ -33,7 +33,7 @@ type asking[T any] struct {
 	reply  reply[T]
 }
 
-// answered gives an answer that is fresh. It returns when ctx ends.
+// answered returns an answer that is fresh. It returns when ctx ends.
 func (q *question[T]) answered(ctx context.Context) reply[T] {
 	q.mu.Lock()
 	if last := q.latest; !last.ended.IsZero() && time.Since(last.ended) < q.fresh {
@@ -50,14 +50,14 @@ func (q *question[T]) answered(ctx context.Context) reply[T] {
 	}
 }
 
-// known gives the latest answer without waiting, however old it is.
+// known returns the latest answer without waiting, however old it is.
 func (q *question[T]) known() reply[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.latest
 }
 
-// askLocked gives the question that goes on, or begins one. It ends by itself, as its command does, or when finish ends it.
+// askLocked returns the question that goes on, or begins one. It ends by itself, as its command does, or when finish ends it.
 func (q *question[T]) askLocked(ctx context.Context) *asking[T] {
 	if q.now == nil {
 		all, cancel := context.WithCancel(context.WithoutCancel(ctx))

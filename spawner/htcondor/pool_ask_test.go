@@ -51,7 +51,7 @@ func (s *slowPool) fail(err error) {
 	s.err = err
 }
 
-// count gives how often something was asked.
+// count returns how often something was asked.
 func (s *slowPool) count(what string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

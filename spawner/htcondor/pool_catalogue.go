@@ -60,7 +60,7 @@ func (p *Pool) catalogue(slots []slot, taken time.Time) Catalogue {
 	return c
 }
 
-// History gives what was found in the scans since a time, the oldest first. Its entries name no hosts.
+// History returns what was found in the scans since a time, the oldest first. Its entries name no hosts.
 func (p *Pool) History(since time.Time) []Catalogue { return p.book.since(since) }
 
 func catalogueOf(slots []slot, site string) Catalogue {

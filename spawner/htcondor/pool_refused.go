@@ -56,7 +56,7 @@ func placesOf(ads []*classad.Ad) places {
 	return all
 }
 
-// of gives for whom a job counts, and why no machine was found for it the last time; nothing of one that is not among them.
+// of returns for whom a job counts, and why no machine was found for it the last time; nothing of one that is not among them.
 func (p places) of(job string) (submitter, reason string) {
 	at := p.jobs[job]
 	if at.reason == "" {

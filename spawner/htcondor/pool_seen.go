@@ -40,7 +40,7 @@ type seenGPU struct {
 	Mode       string  `json:"mode,omitempty"`
 }
 
-// kindsOf gives the kinds of slots that there are, by their text.
+// kindsOf returns the kinds of slots that there are, by their text.
 func kindsOf(slots []slot) map[string]sighting {
 	all := map[string]sighting{}
 	for _, s := range slots {
@@ -70,7 +70,7 @@ func sightingOf(s slot) sighting {
 
 func roundUp(n float64, to int64) float64 { return float64((int64(n) + to - 1) / to * to) }
 
-// named gives k with the text of its kind.
+// named returns k with the text of its kind.
 func (k sighting) named() sighting {
 	alike := k
 	alike.KiB = 0
@@ -82,7 +82,7 @@ func (k sighting) named() sighting {
 	return k
 }
 
-// slot gives a slot of this kind, of which more is not known.
+// slot returns a slot of this kind, of which more is not known.
 func (k sighting) slot() slot {
 	a := classad.NewPart()
 	gpus := make([]*classad.Ad, len(k.GPUs))
@@ -174,7 +174,7 @@ func (m *sightings) add(slots []slot, now time.Time) error {
 	return writeAnew(m.path, func(e *json.Encoder) error { return e.Encode(all) })
 }
 
-// latestLocked gives what is not forgotten, the latest first.
+// latestLocked returns what is not forgotten, the latest first.
 func (m *sightings) latestLocked(now time.Time) []seen {
 	var all []seen
 	for _, s := range m.kinds {
@@ -186,7 +186,7 @@ func (m *sightings) latestLocked(now time.Time) []seen {
 	return all[:min(len(all), mostKinds)]
 }
 
-// gone gives the kinds of slots of which none is among those of now, the latest first.
+// gone returns the kinds of slots of which none is among those of now, the latest first.
 func (m *sightings) gone(slots []slot, now time.Time) []seen {
 	there := kindsOf(slots)
 	m.mu.Lock()

@@ -74,7 +74,7 @@ func standingsOf(ads []*classad.Ad) standings {
 	return all
 }
 
-// groupOf gives the group that a name begins with.
+// groupOf returns the group that a name begins with.
 func (s standings) groupOf(name string) string {
 	who, _, _ := strings.Cut(name, "@")
 	if i := strings.LastIndexByte(who, '.'); i > 0 {

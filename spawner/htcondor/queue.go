@@ -71,7 +71,7 @@ func newQueue(ask func(context.Context) ([]job, error), rest time.Duration) *que
 	return &queue{ask: ask, rest: rest, news: map[spawner.ID]news{}, missed: map[spawner.ID]absence{}}
 }
 
-// since gives a look that began at t or later, or the error of one that has ended after t: while HTCondor does not answer, who is content
+// since returns a look that began at t or later, or the error of one that has ended after t: while HTCondor does not answer, who is content
 // with what was seen of late does not have it asked again and again. It returns when ctx ends; the look goes on for the others.
 func (q *queue) since(ctx context.Context, t time.Time) (*snapshot, error) {
 	for {
@@ -97,7 +97,7 @@ func (q *queue) since(ctx context.Context, t time.Time) (*snapshot, error) {
 	}
 }
 
-// lookLocked gives the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends it.
+// lookLocked returns the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends it.
 func (q *queue) lookLocked(ctx context.Context) *look {
 	if q.look == nil {
 		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -173,7 +173,7 @@ func (q *queue) finish() {
 	}
 }
 
-// cost gives how long the latest look took.
+// cost returns how long the latest look took.
 func (q *queue) cost() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,7 +191,7 @@ func (q *queue) tell(j job) {
 	delete(q.missed, j.ID)
 }
 
-// lacks gives since when looks lack a workload's job, of which one does that began at begun.
+// lacks returns since when looks lack a workload's job, of which one does that began at begun.
 func (q *queue) lacks(id spawner.ID, begun time.Time) absence {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,7 +205,7 @@ func (q *queue) lacks(id spawner.ID, begun time.Time) absence {
 	return a
 }
 
-// doubts gives the workloads whose jobs are missed.
+// doubts returns the workloads whose jobs are missed.
 func (q *queue) doubts() []spawner.ID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -219,7 +219,7 @@ func (q *queue) forget(id spawner.ID) {
 	delete(q.missed, id)
 }
 
-// of gives the jobs of a workload as a look saw them that began at t or later, and when it began.
+// of returns the jobs of a workload as a look saw them that began at t or later, and when it began.
 func (q *queue) of(ctx context.Context, id spawner.ID, t time.Time) ([]job, time.Time, error) {
 	s, err := q.since(ctx, t)
 	if err != nil {

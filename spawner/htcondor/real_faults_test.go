@@ -18,7 +18,7 @@ import (
 	"slipway/spawner/htcondor/condortest"
 )
 
-// jobOf gives the name of a workload's job.
+// jobOf returns the name of a workload's job.
 func jobOf(t testing.TB, b *Backend, id spawner.ID) string {
 	t.Helper()
 	rec, known, err := b.shelf.get(id)

@@ -52,7 +52,7 @@ var built = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(name)
 })
 
-// newWorld gives a service's part of the pool that all share.
+// newWorld returns a service's part of the pool that all share.
 func newWorld(t testing.TB) *world { return worldOf(t, shared.Pool(t)) }
 
 func worldOf(t testing.TB, pool *condortest.Pool) *world {
@@ -80,7 +80,7 @@ func (w *world) backend(t testing.TB) *Backend {
 	return b
 }
 
-// launch gives a job of alice's, with all that the Manager would have made for it.
+// launch returns a job of alice's, with all that the Manager would have made for it.
 func (w *world) launch(t testing.TB) spawner.Launch {
 	t.Helper()
 	id := spawner.ID(fmt.Sprintf("j-%016d", serials.Add(1)))

@@ -65,7 +65,7 @@ type shelf struct {
 	held map[spawner.ID]record
 }
 
-// get gives a workload's record; false when it has no directory or none that came to be one. What is no record, such as what a crash of
+// get returns a workload's record; false when it has no directory or none that came to be one. What is no record, such as what a crash of
 // the host has cut off, counts as none.
 func (s *shelf) get(id spawner.ID) (record, bool, error) {
 	s.mu.Lock()
@@ -169,7 +169,7 @@ func (s *shelf) forget(id spawner.ID) error {
 	return nil
 }
 
-// ids gives the workloads that have a directory.
+// ids returns the workloads that have a directory.
 func (s *shelf) ids() ([]spawner.ID, error) {
 	f, err := os.Open(s.dir)
 	if err != nil {

@@ -79,7 +79,7 @@ func (b box) read(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// end gives the worker's account of how the run ended.
+// end returns the worker's account of how the run ended.
 func (b box) end() (worker.End, error) {
 	data, err := b.read(worker.EndFile, mostEnd)
 	if err != nil {
@@ -126,7 +126,7 @@ type remains struct {
 
 var _ spawner.Remains = remains{}
 
-// Remains gives what a run has left that has ended.
+// Remains returns what a run has left that has ended.
 func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
 	if err := b.knows(id); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (r remains) lastWord() (control.Status, error) {
 	return s, nil
 }
 
-// Status gives the agent's last word.
+// Status returns the agent's last word.
 func (r remains) Status() control.Status { return r.status }
 
 // Log opens what the app printed.

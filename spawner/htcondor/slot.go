@@ -10,7 +10,7 @@ import (
 // were cut off for jobs are not among them.
 type slot struct{ *classad.Ad }
 
-// slotsOf gives the slots among ads.
+// slotsOf returns the slots among ads.
 func slotsOf(ads []*classad.Ad) []slot {
 	var all []slot
 	for _, a := range ads {
@@ -26,7 +26,7 @@ func (s slot) machine() string { return s.Text("Machine") }
 
 func (s slot) partitionable() bool { return s.Get("PartitionableSlot") == true }
 
-// empty gives the slot's ad as it would be if nothing ran there.
+// empty returns the slot's ad as it would be if nothing ran there.
 func (s slot) empty() *classad.Ad {
 	changes := map[string]classad.Value{"State": "Unclaimed", "Activity": "Idle"}
 	if s.partitionable() {
@@ -63,7 +63,7 @@ func (s slot) takes(cs []clause, job *classad.Ad) bool {
 	return true
 }
 
-// gpus gives the ads of all GPUs of the slot, taken or not. One that is listed several times is shared so often.
+// gpus returns the ads of all GPUs of the slot, taken or not. One that is listed several times is shared so often.
 func (s slot) gpus() []*classad.Ad {
 	var all []*classad.Ad
 	for _, id := range s.gpuIDs() {
@@ -77,7 +77,7 @@ func (s slot) gpus() []*classad.Ad {
 // gpuIDs are the names of the slot's GPUs.
 func (s slot) gpuIDs() []string { return classad.StringList(s.Text("AssignedGPUs")) }
 
-// available gives the ads of those GPUs of the slot that a job could have now.
+// available returns the ads of those GPUs of the slot that a job could have now.
 func (s slot) available() []*classad.Ad {
 	list, _ := s.Get("AvailableGPUs").([]classad.Value)
 	var all []*classad.Ad

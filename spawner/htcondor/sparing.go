@@ -13,7 +13,7 @@ const (
 	sparingTime = 10 * time.Minute
 )
 
-// sparing gives a logger that does not say the same again and again: thousands of jobs may have the same trouble, and each that is tried
+// sparing returns a logger that does not say the same again and again: thousands of jobs may have the same trouble, and each that is tried
 // anew has it anew. The last line says that more are left out, and the next after a time how many.
 func sparing(log *slog.Logger) *slog.Logger {
 	return slog.New(sparingHandler{log.Handler(), &repetitions{of: map[string]repetition{}}})

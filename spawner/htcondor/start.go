@@ -114,7 +114,7 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	return false, b.shelf.drop(l.ID)
 }
 
-// there gives the jobs of a workload that is to be started. Of one that is not known here a look since the service came up shows what a
+// there returns the jobs of a workload that is to be started. Of one that is not known here a look since the service came up shows what a
 // crash of the host has taken the record of.
 func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]job, error) {
 	if known {

@@ -95,7 +95,7 @@ type answer struct {
 	until time.Time
 }
 
-// of gives an account as which jobs may run.
+// of returns an account as which jobs may run.
 func (a *accounts) of(login string) (owner, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *accounts) of(login string) (owner, error) {
 	return k.owner, k.err
 }
 
-// ownerOf gives the account that a workload's job is of: the user's own, which must be the same here and there, unless all are mapped to
+// ownerOf returns the account that a workload's job is of: the user's own, which must be the same here and there, unless all are mapped to
 // one.
 func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
 	if !safeWord.MatchString(l.Account.Login) {

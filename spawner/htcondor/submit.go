@@ -91,10 +91,10 @@ func (s signet) rowOf(r record, w spawner.Workload) row {
 	return row{id: string(w.ID), run: run, point: point, mark: s.mark(r.Login, string(w.ID), run)}
 }
 
-// String gives the row as it stands in the description.
+// String returns the row as it stands in the description.
 func (r row) String() string { return strings.Join([]string{r.id, r.run, r.point, r.mark}, ",") }
 
-// describe gives all lines that the jobs of one submission share. They are the same for the points of a scan.
+// describe returns all lines that the jobs of one submission share. They are the same for the points of a scan.
 func (b *Backend) describe(w spawner.Workload, r record) ([]line, error) {
 	gpus, err := gpuLines(w.Spec.GPU)
 	if err != nil {

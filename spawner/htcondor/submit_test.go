@@ -25,7 +25,7 @@ func testIDs() (uid, gid int) {
 	return 4711, 4711
 }
 
-// inMemory gives a Backend whose commands are played.
+// inMemory returns a Backend whose commands are played.
 func inMemory(t testing.TB, cfg Config, run runner) *Backend {
 	t.Helper()
 	if cfg.Dir == "" {

@@ -36,7 +36,7 @@ func newTokens(dir string, mint func(context.Context, string) (string, error)) *
 	return &tokens{dir: dir, mint: mint, held: map[string]*tokenFile{}}
 }
 
-// of gives the directory that holds a token of an account, and nothing else.
+// of returns the directory that holds a token of an account, and nothing else.
 func (t *tokens) of(ctx context.Context, login string) (string, error) {
 	if !safeWord.MatchString(login) {
 		return "", errs.New(errs.Invalid, "the account %q cannot be an identity of HTCondor", login).With("use a login of letters, digits and ._-")
@@ -116,7 +116,7 @@ func (b *Backend) mint(ctx context.Context, login string) (string, error) {
 	return token + "\n", nil
 }
 
-// domain gives what the pool's identities have behind the @.
+// domain returns what the pool's identities have behind the @.
 func (b *Backend) domain(ctx context.Context) (string, error) {
 	if b.cfg.Domain != "" {
 		return b.cfg.Domain, nil

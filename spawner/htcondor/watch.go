@@ -43,7 +43,7 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	}
 }
 
-// doubts gives the workloads of which it is to be found out whether their jobs are gone.
+// doubts returns the workloads of which it is to be found out whether their jobs are gone.
 func (b *Backend) doubts() []spawner.ID {
 	return slices.DeleteFunc(b.queue.doubts(), func(id spawner.ID) bool {
 		rec, known, err := b.shelf.get(id)
@@ -70,7 +70,7 @@ func (b *Backend) rest(ctx context.Context, d time.Duration) bool {
 // eventDelay is how long after HTCondor has noted an event of a job its queue may not show it yet.
 const eventDelay = time.Second
 
-// due gives from which time on a look shows a workload as it is, if one from t on does unless something has happened: HTCondor notes
+// due returns from which time on a look shows a workload as it is, if one from t on does unless something has happened: HTCondor notes
 // events of a job in a file here. A time that has not come yet is none of HTCondor's.
 func (b *Backend) due(r record, t time.Time) time.Time {
 	info, err := os.Lstat(filepath.Join(string(b.box(r)), eventsFile))
@@ -95,7 +95,7 @@ func latest(x, y time.Time) time.Time {
 	return y
 }
 
-// differences gives the workloads that two looks show differently. The first look of all shows no change.
+// differences returns the workloads that two looks show differently. The first look of all shows no change.
 func differences(before, now *snapshot) []spawner.ID {
 	if before == nil {
 		return nil

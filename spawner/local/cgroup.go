@@ -58,10 +58,10 @@ func (t tree) missing() []string {
 	return slices.DeleteFunc(t.controllers(), have)
 }
 
-// group gives a group of the tree, made or not.
+// group returns a group of the tree, made or not.
 func (t tree) group(name string) group { return group{tree: t, name: name} }
 
-// names gives the groups that exist.
+// names returns the groups that exist.
 func (t tree) names() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(t.group(shims).dir("pids")))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -161,7 +161,7 @@ type setting struct {
 // cpuPeriod is the period of the CPU limit, in microseconds: the kernel's default.
 const cpuPeriod = 100_000
 
-// settings gives the kernel's files that hold the limits, in the order in which they can be written. Zero is no limit.
+// settings returns the kernel's files that hold the limits, in the order in which they can be written. Zero is no limit.
 func (g group) settings(r spawner.Resources) []setting {
 	memory, pids, quota := strconv.FormatInt(r.Memory, 10), strconv.FormatInt(r.Pids, 10), int64(math.Ceil(r.CPUs*cpuPeriod))
 	var s []setting
@@ -195,7 +195,7 @@ func (g group) join() error {
 	return nil
 }
 
-// pids gives the group's processes.
+// pids returns the group's processes.
 func (g group) pids() ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(g.dir("pids"), "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {

@@ -14,7 +14,7 @@ import (
 // A job's disk is its /tmp, /var/tmp and work directory. Where the file system has project quotas, the kernel lets a
 // job write no more than its limit; elsewhere the shim measures, and ends a job that has more: see quota.
 
-// diskOf gives the limit of a job: the site's, and its input files, which are copied into its work directory, beside
+// diskOf returns the limit of a job: the site's, and its input files, which are copied into its work directory, beside
 // it.
 func (b *Backend) diskOf(l spawner.Launch) int64 {
 	if b.cfg.Disk == 0 {

@@ -30,7 +30,7 @@ type door struct {
 
 const dns = 53
 
-// nameServers gives those of this host, as Apptainer tells them to containers.
+// nameServers returns those of this host, as Apptainer tells them to containers.
 func nameServers() ([]netip.Addr, error) {
 	f, err := os.Open("/etc/resolv.conf")
 	if errors.Is(err, os.ErrNotExist) {
@@ -81,7 +81,7 @@ func (p plan) wanted(ctx context.Context, own map[netip.Addr]bool) ([]door, erro
 	return all, nil
 }
 
-// resolve gives the addresses of HOST:PORT; none where the name is not known now, which is nowhere on this host then.
+// resolve returns the addresses of HOST:PORT; none where the name is not known now, which is nowhere on this host then.
 func resolve(ctx context.Context, service string) (out []netip.AddrPort) {
 	ctx, cancel := context.WithTimeout(ctx, answersWithin)
 	defer cancel()
@@ -229,7 +229,7 @@ func (d door) serveUDP(ctx context.Context, all *sync.WaitGroup, room chan struc
 	}
 }
 
-// ask gives the server's answer to a packet; nil when there is none.
+// ask returns the server's answer to a packet; nil when there is none.
 func (d door) ask(ctx context.Context, question []byte) []byte {
 	var dialer net.Dialer
 	s, err := dialer.DialContext(ctx, "udp", d.server())

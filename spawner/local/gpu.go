@@ -147,7 +147,7 @@ func ownDevices() error {
 	return all
 }
 
-// Holder gives the job that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
+// Holder returns the job that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
 func (b *Backend) Holder(cgroup string) spawner.ID {
 	for line := range strings.Lines(cgroup) {
 		fields := strings.SplitN(strings.TrimRight(line, "\n"), ":", 3)
@@ -163,7 +163,7 @@ func (b *Backend) Holder(cgroup string) spawner.ID {
 	return ""
 }
 
-// Cgroup gives the path, below the hierarchy's mount point, of the control group that holds all processes of a running job.
+// Cgroup returns the path, below the hierarchy's mount point, of the control group that holds all processes of a running job.
 func (b *Backend) Cgroup(_ context.Context, id spawner.ID) (string, error) {
 	if !validID.MatchString(string(id)) {
 		return "", errs.Bad("id", id, "a letter, a dash, lower-case letters and digits")

@@ -118,7 +118,7 @@ func forbidsDirectories(confdir string) string {
 	return ""
 }
 
-// shareImage gives a job's plan the shared mount of its image, and what keeps that mounted. Where there is none the job mounts its image by
+// shareImage returns a job's plan the shared mount of its image, and what keeps that mounted. Where there is none the job mounts its image by
 // itself, and nil is returned.
 func (b *Backend) shareImage(ctx context.Context, p *plan) *os.File {
 	if b.cfg.Squashfs == nil {

@@ -40,7 +40,7 @@ func (w *world) share(t testing.TB) {
 	})
 }
 
-// servers gives those who serve images to the world's jobs.
+// servers returns those who serve images to the world's jobs.
 func (w *world) servers(t testing.TB) (all []int) {
 	t.Helper()
 	for _, at := range []string{"", "pids/"} {

@@ -283,7 +283,7 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 	return nil
 }
 
-// List gives every job that has a control directory or a control group. It also unmounts the images that no job has used for a while.
+// List returns every job that has a control directory or a control group. It also unmounts the images that no job has used for a while.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	if err := b.sweepImages(ctx, linger); err != nil {
 		b.cfg.Logger.Warn("an image that no job uses stays mounted for now", "err", err)

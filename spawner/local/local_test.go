@@ -86,7 +86,7 @@ func shared() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("slipway-local-test-%d", os.Getpid()))
 }
 
-// built gives one of the files that all tests share: the agent and an image.
+// built returns one of the files that all tests share: the agent and an image.
 func built(t testing.TB, name string) string {
 	t.Helper()
 	dir := shared()
@@ -122,7 +122,7 @@ func (w *world) backend(t testing.TB) *local.Backend {
 	return b
 }
 
-// launch gives a job of a user that the host does not know, with all that the Manager would have made for it.
+// launch returns a job of a user that the host does not know, with all that the Manager would have made for it.
 func (w *world) launch(t testing.TB) spawner.Launch {
 	t.Helper()
 	id := spawner.ID(fmt.Sprintf("j-%016d", serials.Add(1)))

@@ -267,7 +267,7 @@ func (n *network) ready() error {
 		"the administrator looks whether this host has a default route; jobs that need none run with local.network: none", said(words)))
 }
 
-// said gives the words of pasta that say something.
+// said returns the words of pasta that say something.
 func said(words []byte) string {
 	var all []string
 	for line := range strings.Lines(string(words)) {
@@ -367,7 +367,7 @@ func (n *network) end(ctx context.Context) error {
 	return errors.Join(err, n.group.remove())
 }
 
-// hostAddresses gives what jobs are not to reach: this host's own addresses, and the networks of its bridges for
+// hostAddresses returns what jobs are not to reach: this host's own addresses, and the networks of its bridges for
 // containers and virtual machines, which have no network card. own are the addresses alone. sys is /sys/class/net.
 func hostAddresses(sys string) (closed []netip.Prefix, own map[netip.Addr]bool, err error) {
 	all, err := net.Interfaces()

@@ -312,7 +312,7 @@ func mustReadFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// pastas gives the processes of the jobs' user that are pasta.
+// pastas returns the processes of the jobs' user that are pasta.
 func pastas(t testing.TB) (out []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Processes gives one process of each job that runs: the first one in its container, which Apptainer has started. What the job starts may
+// Processes returns one process of each job that runs: the first one in its container, which Apptainer has started. What the job starts may
 // have made mounts of its own.
 func (b *Backend) Processes(context.Context) ([]int, error) {
 	names, err := b.groups.names()
@@ -36,7 +36,7 @@ func (b *Backend) Processes(context.Context) ([]int, error) {
 	return out, nil
 }
 
-// firsts gives those of some processes that are the first ones of containers.
+// firsts returns those of some processes that are the first ones of containers.
 func firsts(pids []int) (out []int, err error) {
 	for _, pid := range pids {
 		status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))

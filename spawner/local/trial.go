@@ -104,7 +104,7 @@ func (d dir) prepareTrial(p plan) error {
 	return d.write(launchFile, p)
 }
 
-// outcome gives what a trial printed, or why it has not come to its end. That its command failed is for the reader of its words.
+// outcome returns what a trial printed, or why it has not come to its end. That its command failed is for the reader of its words.
 func (d dir) outcome() ([]byte, error) {
 	e, err := d.exit()
 	if errors.Is(err, fs.ErrNotExist) {

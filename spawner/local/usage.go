@@ -32,7 +32,7 @@ func (g group) usage() usage {
 	}
 }
 
-// read gives one of the kernel's files about the group; nothing when it is not there.
+// read returns one of the kernel's files about the group; nothing when it is not there.
 func (g group) read(controller, file string) []byte {
 	data, _ := os.ReadFile(filepath.Join(g.dir(controller), file))
 	return data

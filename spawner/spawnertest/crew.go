@@ -156,7 +156,7 @@ func (c *Crew) Close(id spawner.ID) {
 	delete(c.expects, id)
 }
 
-// Agent gives the service's side of an agent. Its methods fail when there is none.
+// Agent returns the service's side of an agent. Its methods fail when there is none.
 func (c *Crew) Agent(id spawner.ID) spawner.Agent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *Crew) Agent(id spawner.ID) spawner.Agent {
 	return nobody{}
 }
 
-// Hand gives one agent; nil when it is not up.
+// Hand returns one agent; nil when it is not up.
 func (c *Crew) Hand(id spawner.ID) *Hand {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +192,7 @@ type Hand struct {
 	leave    func(code int) // ends its workload, on another host; nil: that is not its own to do
 }
 
-// App gives what was launched last.
+// App returns what was launched last.
 func (h *Hand) App() control.App {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,7 +206,7 @@ func (h *Hand) Launches() int {
 	return h.launches
 }
 
-// Input gives an input file that the service has sent.
+// Input returns an input file that the service has sent.
 func (h *Hand) Input(name string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -349,7 +349,7 @@ func (h *Hand) Notify(_ context.Context, text string) error {
 	return nil
 }
 
-// Changes gives what the session has changed.
+// Changes returns what the session has changed.
 func (h *Hand) Changes(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -377,7 +377,7 @@ func (h *Hand) Part() {
 	}
 }
 
-// Notices gives all that the session was told, in order.
+// Notices returns all that the session was told, in order.
 func (h *Hand) Notices() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -83,7 +83,7 @@ func (f *Fake) Again(cfg Config) *Fake {
 	return &Fake{cfg: cfg, world: f.world}
 }
 
-// Name gives the configured name.
+// Name returns the configured name.
 func (f *Fake) Name() string { return f.cfg.Name }
 
 // Check succeeds unless a fault is injected.
@@ -234,7 +234,7 @@ func (f *Fake) Remove(ctx context.Context, id spawner.ID) error {
 	return f.trip(ctx, Remove, id, After)
 }
 
-// List gives what the fake holds.
+// List returns what the fake holds.
 func (f *Fake) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	f.note(List, "")
 	if err := f.trip(ctx, List, "", Before); err != nil {
@@ -247,7 +247,7 @@ func (f *Fake) List(ctx context.Context) (map[spawner.ID]spawner.Existence, erro
 	return held, nil
 }
 
-// Held gives what List does, and is no call that a fault can hit.
+// Held returns what List does, and is no call that a fault can hit.
 func (f *Fake) Held() map[spawner.ID]spawner.Existence {
 	f.mu.Lock()
 	defer f.mu.Unlock()

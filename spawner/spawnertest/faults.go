@@ -112,7 +112,7 @@ func (w *world) note(op Op, id spawner.ID) {
 	w.calls = append(w.calls, Call{op, id})
 }
 
-// Calls gives all calls so far, in order.
+// Calls returns all calls so far, in order.
 func (w *world) Calls() []Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *world) Runs(id spawner.ID) int {
 	return 0
 }
 
-// Launched gives the launch that a workload was last started or made with.
+// Launched returns the launch that a workload was last started or made with.
 func (w *world) Launched(id spawner.ID) (spawner.Launch, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -67,28 +67,28 @@ func (g *GPUs) Fall() {
 	g.down = true
 }
 
-// Faults gives what the engine did that it may not do.
+// Faults returns what the engine did that it may not do.
 func (g *GPUs) Faults() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.faults)
 }
 
-// Condemned gives the parts that are not given, and why.
+// Condemned returns the parts that are not given, and why.
 func (g *GPUs) Condemned() map[int]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.bad)
 }
 
-// Released gives for whom parts were released, in order.
+// Released returns for whom parts were released, in order.
 func (g *GPUs) Released() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.released)
 }
 
-// InUse gives who has which part, as far as it was made real and not released.
+// InUse returns who has which part, as far as it was made real and not released.
 func (g *GPUs) InUse() map[int]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,7 +113,7 @@ func holds(leases []gpu.Lease, part int, by string) bool {
 	})
 }
 
-// Place gives the first part that is good and that nobody holds.
+// Place returns the first part that is good and that nobody holds.
 func (g *GPUs) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -26,7 +26,7 @@ type left struct {
 
 var _ spawner.Remains = (*left)(nil)
 
-// pack gives what the agent of id leaves when it ends now; nil when there is none.
+// pack returns what the agent of id leaves when it ends now; nil when there is none.
 func (c *Crew) pack(id spawner.ID) *left {
 	h := c.Hand(id)
 	if h == nil {
@@ -37,15 +37,15 @@ func (c *Crew) pack(id spawner.ID) *left {
 	return &left{status: h.status, log: string(h.log), files: maps.Clone(h.files), changes: h.changes}
 }
 
-// Status gives the agent's last word.
+// Status returns the agent's last word.
 func (l *left) Status() control.Status { return l.status }
 
-// Log gives what was printed.
+// Log returns what was printed.
 func (l *left) Log(_ context.Context, from int64) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(l.log[min(from, int64(len(l.log))):])), nil
 }
 
-// File gives a file.
+// File returns a file.
 func (l *left) File(_ context.Context, name string) (io.ReadCloser, int64, error) {
 	content, ok := l.files[name]
 	if !ok {
@@ -54,7 +54,7 @@ func (l *left) File(_ context.Context, name string) (io.ReadCloser, int64, error
 	return io.NopCloser(strings.NewReader(content)), int64(len(content)), nil
 }
 
-// Changes gives what a session has changed.
+// Changes returns what a session has changed.
 func (l *left) Changes(context.Context) (io.ReadCloser, error) {
 	if l.cut {
 		return nil, errs.New(errs.Invalid, "only a part of it came back")

@@ -88,14 +88,14 @@ func (p *Pool) Refuse(err error) {
 	p.refuse = err
 }
 
-// Faults gives what the engine did that it may not do.
+// Faults returns what the engine did that it may not do.
 func (p *Pool) Faults() []string {
 	p.hall.mu.Lock()
 	defer p.hall.mu.Unlock()
 	return slices.Clone(p.faults)
 }
 
-// Lost gives the sessions whose changes came back and were removed before anybody had fetched them.
+// Lost returns the sessions whose changes came back and were removed before anybody had fetched them.
 func (p *Pool) Lost() []spawner.ID {
 	p.hall.mu.Lock()
 	defer p.hall.mu.Unlock()
@@ -356,7 +356,7 @@ func (p *Pool) drop(id spawner.ID) {
 	delete(p.left, id)
 }
 
-// Remains gives what came back.
+// Remains returns what came back.
 func (p *Pool) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
 	p.note(Remains, id)
 	if err := p.trip(ctx, Remains, id, Before); err != nil {

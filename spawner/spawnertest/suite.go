@@ -13,16 +13,16 @@ import (
 // Subject is a backend under test, in a world of its own that holds nothing yet.
 type Subject struct {
 	Backend spawner.Backend
-	// Launch gives a launch of a new workload, with all that it needs on the host, whose agent obeys AgentEnv.
+	// Launch returns a launch of a new workload, with all that it needs on the host, whose agent obeys AgentEnv.
 	Launch func(t *testing.T) spawner.Launch
-	// Again gives a second backend over the same world, as after a restart of the service.
+	// Again returns a second backend over the same world, as after a restart of the service.
 	Again func(t *testing.T) spawner.Backend
 	// Runs tells from what a session keeps how often its agent was started there. Needed where Launch gives sessions, but for a Remote:
 	// what a session keeps there is the engine's to bring back.
 	Runs func(t *testing.T, id spawner.ID) int
 	// Remote says that the backend is a spawner.Remote: what is started there is queued first, and its coming up is awaited.
 	Remote bool
-	// Unfit gives, of a Remote, a launch that no host ever takes: it stays queued.
+	// Unfit returns, of a Remote, a launch that no host ever takes: it stays queued.
 	Unfit func(t *testing.T) spawner.Launch
 	// Except names cases that do not apply, each with the reason.
 	Except map[string]string
@@ -41,7 +41,7 @@ const (
 	queueing = 2 * time.Minute
 )
 
-// slack gives how long to wait for what must happen.
+// slack returns how long to wait for what must happen.
 func (h harness) slack() time.Duration {
 	if h.Remote {
 		return queueing
@@ -75,7 +75,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Subject) {
 // harness is a Subject with the words in which the cases are told.
 type harness struct{ Subject }
 
-// launch gives a new launch whose agent is to behave in the given way; the workload is cleared away after the test.
+// launch returns a new launch whose agent is to behave in the given way; the workload is cleared away after the test.
 func (h harness) launch(t *testing.T, order string) spawner.Launch {
 	t.Helper()
 	return h.prepare(t, h.Launch(t), order)
@@ -109,7 +109,7 @@ func (h harness) clear(t *testing.T, id spawner.ID) {
 	}
 }
 
-// up gives a workload that runs.
+// up returns a workload that runs.
 func (h harness) up(t *testing.T, order string) spawner.Launch {
 	t.Helper()
 	l := h.launch(t, order)

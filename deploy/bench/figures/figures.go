@@ -24,7 +24,7 @@ func Machine(what string) string {
 	return fmt.Sprintf("**%s**: %s, %s, %d processors, load %.14s", what, time.Now().UTC().Format("2006-01-02 15:04 UTC"), model, runtime.NumCPU(), load)
 }
 
-// Spread gives the median and, in brackets, the range.
+// Spread returns the median and, in brackets, the range.
 func Spread(values []float64, form string) string {
 	s := slices.Sorted(slices.Values(values))
 	return fmt.Sprintf(form+" ("+form+" to "+form+")", (s[(len(s)-1)/2]+s[len(s)/2])/2, s[0], s[len(s)-1])

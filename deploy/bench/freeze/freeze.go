@@ -150,7 +150,7 @@ func (b *bench) again(ctx context.Context) error {
 	return nil
 }
 
-// megabyte gives one of numbers, which halve when they are packed.
+// megabyte returns one of numbers, which halve when they are packed.
 func megabyte(round int) []byte {
 	r := rand.New(rand.NewPCG(uint64(round), uint64(time.Now().UnixNano())))
 	var out []byte

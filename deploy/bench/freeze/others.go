@@ -248,7 +248,7 @@ func (b *bench) withEngine(work func() error) (used, error) {
 	return u, err
 }
 
-// engineSpent gives the CPU seconds of the engine's process and of its children that have ended.
+// engineSpent returns the CPU seconds of the engine's process and of its children that have ended.
 func engineSpent() (float64, error) {
 	pid, err := os.ReadFile("/var/run/docker.pid")
 	if err != nil {

@@ -84,7 +84,7 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// short gives three digits that count.
+// short returns three digits that count.
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || a == 0:

@@ -43,7 +43,7 @@ func measure(work func() error) (u used, err error) {
 	return u, err
 }
 
-// flush gives how long work took together with the flush of its file, as a freeze does it.
+// flush returns how long work took together with the flush of its file, as a freeze does it.
 func flush(path string, work used) (seconds float64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func spent() (seconds float64) {
 	return seconds
 }
 
-// resident gives how many bytes of this process are in memory, and at most were.
+// resident returns how many bytes of this process are in memory, and at most were.
 func resident() (now, peak int64, err error) {
 	if now, err = field("/proc/self/status", "VmRSS:"); err == nil {
 		peak, err = field("/proc/self/status", "VmHWM:")

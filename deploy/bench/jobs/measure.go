@@ -156,7 +156,7 @@ func rate(ctx context.Context, s *site, o options) error {
 	return nil
 }
 
-// measured gives what was used in what takes some seconds.
+// measured returns what was used in what takes some seconds.
 func (s *site) measured(run func() (float64, error)) (float64, usage, error) {
 	before, err := s.used()
 	if err != nil {

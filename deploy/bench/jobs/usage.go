@@ -17,7 +17,7 @@ func (u usage) minus(o usage) usage {
 	return usage{u.service - o.service, u.shims - o.shims, u.containers - o.containers, u.hand - o.hand}
 }
 
-// ms gives each part in milliseconds a point.
+// ms returns each part in milliseconds a point.
 func (u usage) ms(points int) [4]float64 {
 	f := 1000 / float64(points)
 	return [4]float64{u.service * f, u.shims * f, u.containers * f, u.hand * f}

@@ -80,7 +80,7 @@ func (a *app) tell() {
 	}
 }
 
-// Read gives the answers.
+// Read returns the answers.
 func (a *app) Read(p []byte) (int, error) {
 	for {
 		a.mu.Lock()

@@ -139,7 +139,7 @@ func (m *meter) figures() (figures, error) {
 	return f, err
 }
 
-// memory gives the resident memory of this process in bytes, now and at its highest.
+// memory returns the resident memory of this process in bytes, now and at its highest.
 func memory() (now, peak int64, err error) {
 	file, err := os.Open("/proc/self/status")
 	if err != nil {

@@ -51,7 +51,7 @@ func catalogue() spawner.Catalogue {
 // thin is a crew whose agents forget their app's environment: in the world that is played, it lies in another process.
 type thin struct{ *spawnertest.Crew }
 
-// Agent gives an agent.
+// Agent returns an agent.
 func (t thin) Agent(id spawner.ID) spawner.Agent { return thinAgent{t.Crew.Agent(id)} }
 
 type thinAgent struct{ spawner.Agent }

@@ -163,7 +163,7 @@ func median(n int, f func() error) (float64, error) {
 	return all[n/2], nil
 }
 
-// cpu gives the seconds that a process has used.
+// cpu returns the seconds that a process has used.
 func cpu(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -249,7 +249,7 @@ func restarts(ctx context.Context, o options) error {
 	return nil
 }
 
-// settled gives the KiB that are in use once what is not needed has been given back.
+// settled returns the KiB that are in use once what is not needed has been given back.
 func settled() (inUse, resident float64) {
 	for range 2 { // what a pool holds goes at the second time
 		debug.FreeOSMemory()

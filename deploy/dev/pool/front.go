@@ -57,7 +57,7 @@ func (f *front) serve(ctx context.Context) error {
 	return nil
 }
 
-// certify gives an authority and a certificate of it for an address, both for a year.
+// certify returns an authority and a certificate of it for an address, both for a year.
 func certify(address net.IP, now time.Time) (authority []byte, certificate tls.Certificate, err error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

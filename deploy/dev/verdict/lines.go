@@ -19,7 +19,7 @@ var (
 	alarm = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE|SIG[A-Z]+: )`)     // by Go itself: all that follows is of it
 )
 
-// shown gives the first lines of a failure, indented.
+// shown returns the first lines of a failure, indented.
 func (a *attempt) shown() string {
 	lines := a.ownLines()
 	if len(lines) == 0 { // a program of tests that ended by itself, or what was cut off
@@ -40,7 +40,7 @@ func (a *attempt) shown() string {
 	return b.String()
 }
 
-// ownLines gives what a test itself said, without the framing of go test and what the programs that it runs have printed. A package
+// ownLines returns what a test itself said, without the framing of go test and what the programs that it runs have printed. A package
 // says what stands outside its tests, in whatever form: what TestMain finds left over is nowhere else.
 func (a *attempt) ownLines() []string {
 	if !a.whole {

@@ -86,7 +86,7 @@ func (r *record) subject(e event) *subject {
 	return r.byName[key]
 }
 
-// current gives the try that goes on.
+// current returns the try that goes on.
 func (s *subject) current() *attempt {
 	if len(s.tries) == 0 {
 		s.try()

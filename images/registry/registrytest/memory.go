@@ -65,7 +65,7 @@ func (m *Memory) Tag(tag, architecture string, document, sif []byte) {
 	m.Document(oci.Index([]oci.Image{{Architecture: architecture, Environment: env, SIF: &image}}), tag)
 }
 
-// Manifest gives a document by tag or digest.
+// Manifest returns a document by tag or digest.
 func (m *Memory) Manifest(_ context.Context, reference string) (registry.Document, error) {
 	if digest, ok := m.Names[reference]; ok {
 		reference = digest
@@ -77,7 +77,7 @@ func (m *Memory) Manifest(_ context.Context, reference string) (registry.Documen
 	return d, nil
 }
 
-// Blob gives content by digest.
+// Blob returns content by digest.
 func (m *Memory) Blob(_ context.Context, digest string) (blob.Blob, error) {
 	b, ok := m.Blobs[digest]
 	if !ok {
@@ -86,7 +86,7 @@ func (m *Memory) Blob(_ context.Context, digest string) (blob.Blob, error) {
 	return b, nil
 }
 
-// Tags gives the tags, unordered.
+// Tags returns the tags, unordered.
 func (m *Memory) Tags(context.Context) ([]string, error) {
 	var all []string
 	for tag := range m.Names {
@@ -95,7 +95,7 @@ func (m *Memory) Tags(context.Context) ([]string, error) {
 	return all, nil
 }
 
-// Referrers gives what is about a document, by digest.
+// Referrers returns what is about a document, by digest.
 func (m *Memory) Referrers(_ context.Context, digest string) ([]oci.Descriptor, error) {
 	var found []oci.Descriptor
 	for _, doc := range m.Documents {
@@ -109,7 +109,7 @@ func (m *Memory) Referrers(_ context.Context, digest string) ([]oci.Descriptor, 
 	return found, nil
 }
 
-// SIF gives an environment's SIF.
+// SIF returns an environment's SIF.
 func (m *Memory) SIF(ctx context.Context, reference string) (blob.Blob, string, error) {
 	digest, ok := m.SIFs[reference]
 	if !ok {
@@ -149,7 +149,7 @@ func Serve(t testing.TB, h http.Handler) string {
 	return s.Listener.Addr().String()
 }
 
-// SIF gives a small image that Apptainer can run. It has sh, echo and cat, and /greeting.
+// SIF returns a small image that Apptainer can run. It has sh, echo and cat, and /greeting.
 func SIF(t testing.TB, greeting string) []byte {
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.Apptainer, testenv.Mksquashfs)

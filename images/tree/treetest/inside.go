@@ -48,7 +48,7 @@ func Inside(t testing.TB, mark string, argv []string, env []string, skip ...stri
 
 const separator = '\x01'
 
-// Readable gives of lines what a user sees who counts as the owner of everything: no owners, no names of one inode, no xattrs but the
+// Readable returns of lines what a user sees who counts as the owner of everything: no owners, no names of one inode, no xattrs but the
 // user's own, and nothing below what he cannot enter or in what he cannot read.
 func Readable(lines []string) []string {
 	hidden := regexp.MustCompile(` owner \d+:\d+| one of \d+ names of ".*"$| "(?:trusted|security)\.[^"]*"=[0-9a-f]*`)
@@ -87,7 +87,7 @@ func Readable(lines []string) []string {
 	return out
 }
 
-// Seed gives the number from which a test draws all that is random in it: that of SLIPWAY_TEST_SEED, to see a failure again, or another
+// Seed returns the number from which a test draws all that is random in it: that of SLIPWAY_TEST_SEED, to see a failure again, or another
 // one each time, which it logs.
 func Seed(t testing.TB) uint64 {
 	t.Helper()

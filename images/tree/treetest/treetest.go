@@ -134,7 +134,7 @@ func (l *lister) group(path string, st *unix.Stat_t) *group {
 	return l.groups[key]
 }
 
-// Timeless gives lines without the times of paths, which begin with a slash: those of directories that are stripped empty count for
+// Timeless returns lines without the times of paths, which begin with a slash: those of directories that are stripped empty count for
 // nothing.
 func Timeless(lines []string, paths ...string) []string {
 	out := slices.Clone(lines)
@@ -197,7 +197,7 @@ func (l *lister) sum(dir *os.File, name string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Diff gives what only one of two lists has, each line marked with - or +, ordered by path. Nothing: the trees are equal.
+// Diff returns what only one of two lists has, each line marked with - or +, ordered by path. Nothing: the trees are equal.
 func Diff(want, got []string) []string {
 	var out []string
 	for len(want) > 0 || len(got) > 0 {

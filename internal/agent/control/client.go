@@ -100,7 +100,7 @@ func (c Client) Put(ctx context.Context, name string, size int64, r io.Reader) e
 	return c.tell(ctx, http.MethodPut, "/files/"+url.PathEscape(name), io.LimitReader(r, size), size)
 }
 
-// Log gives the app's output from byte from on; with follow until the app has exited. What has been dropped of a session's
+// Log returns the app's output from byte from on; with follow until the app has exited. What has been dropped of a session's
 // output is skipped. At most FileLimit bytes are given.
 func (c Client) Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
 	q := url.Values{"from": {strconv.FormatInt(from, 10)}}
@@ -114,7 +114,7 @@ func (c Client) Log(ctx context.Context, from int64, follow bool) (io.ReadCloser
 	return limited{io.LimitReader(body, FileLimit), body}, nil
 }
 
-// File gives a file of the work directory and its size.
+// File returns a file of the work directory and its size.
 func (c Client) File(ctx context.Context, name string) (io.ReadCloser, int64, error) {
 	if err := CheckName(name); err != nil {
 		return nil, 0, err

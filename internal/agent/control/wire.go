@@ -132,7 +132,7 @@ func ParseStatus(b []byte) (Status, error) {
 // mostMemory is more than any limit: larger ones mean none.
 const mostMemory = int64(1) << 50
 
-// sound gives o with what an agent may say; nil when it says nothing.
+// sound returns o with what an agent may say; nil when it says nothing.
 func (o *OutOfMemory) sound() *OutOfMemory {
 	if o == nil || o.Kills <= 0 || o.Limit <= 0 || o.Limit > mostMemory {
 		return nil
@@ -143,7 +143,7 @@ func (o *OutOfMemory) sound() *OutOfMemory {
 // mostProgress bounds the numbers of a Progress: they are to be shown, and to fit what reads them.
 const mostProgress = 1e15
 
-// Sound gives p with what a payload may say, who may say anything: numbers that are none are 0, and the text is one line.
+// Sound returns p with what a payload may say, who may say anything: numbers that are none are 0, and the text is one line.
 func (p Progress) Sound() Progress {
 	for _, n := range []*float64{&p.Done, &p.Of} {
 		if !(*n > 0) {

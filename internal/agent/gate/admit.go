@@ -110,7 +110,7 @@ func foreign(r *http.Request) bool {
 
 func upgrades(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
 
-// cookie gives the value of a cookie; empty: there is none.
+// cookie returns the value of a cookie; empty: there is none.
 func cookie(r *http.Request, name string) string {
 	if c, err := r.Cookie(name); err == nil {
 		return c.Value

@@ -9,7 +9,7 @@ type frames struct {
 	left uint64 // bytes to come of the payload
 }
 
-// scan gives the bytes of the messages that begin in b and are more than signs of life.
+// scan returns the bytes of the messages that begin in b and are more than signs of life.
 func (f *frames) scan(b []byte) (count int) {
 	for len(b) > 0 {
 		if f.left > 0 {

@@ -41,7 +41,7 @@ func newHub(set settings, open func(context.Context) (net.Conn, error)) *hub {
 	return &hub{set: set, trip: trip, turn: make(chan struct{}, hubAtOnce)}
 }
 
-// version gives the Hub's release, empty while it does not say.
+// version returns the Hub's release, empty while it does not say.
 func (h *hub) version(ctx context.Context) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *hub) version(ctx context.Context) string {
 	return h.release
 }
 
-// exchange gives the visitor's token for the code that she has brought from the Hub.
+// exchange returns the visitor's token for the code that she has brought from the Hub.
 func (h *hub) exchange(ctx context.Context, code, verifier string) (secret.Text, error) {
 	form := url.Values{
 		"client_id": {h.set.client}, "client_secret": {h.set.token.Reveal()}, "grant_type": {"authorization_code"},

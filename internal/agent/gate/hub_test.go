@@ -200,7 +200,7 @@ func (b *browser) send(method, path string, headers ...string) reply {
 	return reply{res.StatusCode, text.String(), res.Header, res.Request.URL.RequestURI()}
 }
 
-// state gives the name of the login that a redirect to the Hub begins.
+// state returns the name of the login that a redirect to the Hub begins.
 func (r reply) state() string {
 	u, _ := url.Parse(r.header.Get("Location"))
 	return u.Query().Get("state")

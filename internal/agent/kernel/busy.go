@@ -70,7 +70,7 @@ func (k *Kernel) done(ids ...string) {
 	k.workOrRest()
 }
 
-// lasting gives the requests without an answer that seem to be worked on for long.
+// lasting returns the requests without an answer that seem to be worked on for long.
 func (k *Kernel) lasting(now time.Time) (ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

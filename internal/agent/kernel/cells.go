@@ -75,7 +75,7 @@ func (s *seat) waiting(id string) int {
 	return slices.IndexFunc(s.asked, func(c cell) bool { return c.id == id })
 }
 
-// askedOf gives the cells of a client that are not answered, the first of them.
+// askedOf returns the cells of a client that are not answered, the first of them.
 func (k *Kernel) askedOf(s *seat) (list []wire.Asked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

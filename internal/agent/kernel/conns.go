@@ -17,7 +17,7 @@ type conns struct {
 	gone bool // the seat is no more
 }
 
-// socket gives the seat's socket of a channel. All are opened with the first: a cell that is sent may ask a question.
+// socket returns the seat's socket of a channel. All are opened with the first: a cell that is sent may ask a question.
 func (s *seat) socket(ctx context.Context, l *life, c wire.Channel) (*zmtp.Socket, error) {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()

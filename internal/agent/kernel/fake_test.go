@@ -34,7 +34,7 @@ type fake struct {
 	stop func()
 }
 
-// has gives the ids of the requests that have come.
+// has returns the ids of the requests that have come.
 func (f *fake) has() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

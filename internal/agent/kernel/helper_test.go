@@ -74,14 +74,14 @@ func (r *rig) start(cfg Config) {
 	r.t.Cleanup(func() { cancel(); <-r.done })
 }
 
-// process gives the one that runs.
+// process returns the one that runs.
 func (r *rig) process() int {
 	r.pidMu.Lock()
 	defer r.pidMu.Unlock()
 	return r.pid
 }
 
-// now gives the seats.
+// now returns the seats.
 func (r *rig) now() map[string]*seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,7 @@ func (r *rig) come(h wire.Hello) *client {
 	return c
 }
 
-// sockets gives both ends of a connection.
+// sockets returns both ends of a connection.
 func sockets(t testing.TB) (net.Conn, net.Conn) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *client) taken(n uint64) {
 	}
 }
 
-// receive gives the next message. Their numbers go up.
+// receive returns the next message. Their numbers go up.
 func (c *client) receive() wire.Message {
 	c.t.Helper()
 	d := c.down()
@@ -226,7 +226,7 @@ func (c *client) receive() wire.Message {
 	return m
 }
 
-// until gives the next message that is as wanted.
+// until returns the next message that is as wanted.
 func (c *client) until(ok func(wire.Message) bool) wire.Message {
 	c.t.Helper()
 	for {

@@ -53,7 +53,7 @@ func (e entry) size() int {
 	return len(e.data)
 }
 
-// pieces gives the message as V1.
+// pieces returns the message as V1.
 func (e entry) pieces() [][]byte {
 	if e.large != nil {
 		return wire.PiecesV1(*e.large)
@@ -61,7 +61,7 @@ func (e entry) pieces() [][]byte {
 	return [][]byte{e.data}
 }
 
-// parent gives the header of the request that the message is about.
+// parent returns the header of the request that the message is about.
 func (e entry) parent() json.RawMessage {
 	if e.large != nil {
 		return e.large.Parent
@@ -116,7 +116,7 @@ func (g *gap) add(e entry) {
 	}
 }
 
-// tell gives the notice, if there is something to tell.
+// tell returns the notice, if there is something to tell.
 func (g *gap) tell() []byte {
 	if g.messages == 0 || g.notice != nil {
 		return g.notice
@@ -128,7 +128,7 @@ func (g *gap) tell() []byte {
 	return g.notice
 }
 
-// next gives the first message behind a number; none: its number is 0.
+// next returns the first message behind a number; none: its number is 0.
 func (j *journal) next(after uint64) entry {
 	i := sort.Search(len(j.entries), func(i int) bool { return j.entries[i].seq > after })
 	there := i < len(j.entries)

@@ -9,7 +9,7 @@ import (
 	"slipway/kernels/wire"
 )
 
-// all gives what a client that has all up to a number is to get.
+// all returns what a client that has all up to a number is to get.
 func all(t *testing.T, j *journal, after uint64) (got []string) {
 	t.Helper()
 	for e := j.next(after); e.seq != 0; e = j.next(after) {

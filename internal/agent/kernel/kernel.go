@@ -238,7 +238,7 @@ func (k *Kernel) rests() {
 	}
 }
 
-// living gives the life of a kernel that answers, behind the number of lives before; it waits for one.
+// living returns the life of a kernel that answers, behind the number of lives before; it waits for one.
 func (k *Kernel) living(ctx context.Context, behind int) (*life, error) {
 	for {
 		k.mu.Lock()

@@ -52,7 +52,7 @@ func (l *line) pop() request {
 	return r
 }
 
-// line gives the seat's line of a channel. The kernel's lock is held.
+// line returns the seat's line of a channel. The kernel's lock is held.
 func (s *seat) line(c wire.Channel) *line {
 	if s.lines[c] == nil {
 		s.lines[c] = &line{}
@@ -120,7 +120,7 @@ func (k *Kernel) enqueue(v *visit, r request, id uint64) (begin *life, room <-ch
 	return k.takes(line), nil, nil
 }
 
-// takes gives the life that is to begin taking from a line; nil: none, or one does. The lock is held.
+// takes returns the life that is to begin taking from a line; nil: none, or one does. The lock is held.
 func (k *Kernel) takes(line *line) *life {
 	l := k.life
 	if l == nil || l.answered.IsZero() || l.asked || line.by == l || len(line.waits) == 0 {

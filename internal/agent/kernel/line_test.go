@@ -65,7 +65,7 @@ func TestWhatWaitsForTheKernelIsTakenOnce(t *testing.T) {
 	}
 }
 
-// waiting gives what a client has said on the shell and the kernel has not taken.
+// waiting returns what a client has said on the shell and the kernel has not taken.
 func (r *rig) waiting(name string) []request {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,7 +55,7 @@ func (k *Kernel) begins(s *seat, cell json.RawMessage) {
 	k.untold = nil
 }
 
-// cellOf gives the header of a client's last cell; nil: it has run none, or one with a header that is too large for a Welcome.
+// cellOf returns the header of a client's last cell; nil: it has run none, or one with a header that is too large for a Welcome.
 func (k *Kernel) cellOf(s *seat) json.RawMessage {
 	k.mu.Lock()
 	defer k.mu.Unlock()

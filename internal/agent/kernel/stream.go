@@ -143,7 +143,7 @@ func (t *tally) add(n uint64) bool {
 	return true
 }
 
-// tell gives the count, and whether that is news.
+// tell returns the count, and whether that is news.
 func (t *tally) tell() (uint64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

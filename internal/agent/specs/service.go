@@ -64,7 +64,7 @@ func (s *service) list(ctx context.Context) ([]spec, error) {
 	return list, err
 }
 
-// logo gives a picture; none where it is not to be had: a kernel is shown without one.
+// logo returns a picture; none where it is not to be had: a kernel is shown without one.
 func (s *service) logo(ctx context.Context, path string) []byte {
 	if logo, known := s.logos[path]; known {
 		return logo

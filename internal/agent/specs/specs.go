@@ -102,7 +102,7 @@ type file struct {
 	Metadata      json.RawMessage `json:"metadata"`
 }
 
-// files gives what is to lie below the directory, by path.
+// files returns what is to lie below the directory, by path.
 func (cfg Config) files(list []spec) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, s := range list {

@@ -19,7 +19,7 @@ func newPulse() *pulse { return &pulse{began: time.Now()} }
 
 func (p *pulse) beat() { p.last.Store(max(int64(time.Since(p.began)), 1)) }
 
-// Activity gives how many channels are open and when data last went through one, either way; a zero time: never.
+// Activity returns how many channels are open and when data last went through one, either way; a zero time: never.
 func (s *Server) Activity() (open int, last time.Time) {
 	if n := s.pulse.last.Load(); n > 0 {
 		last = s.pulse.began.Add(time.Duration(n))

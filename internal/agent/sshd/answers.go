@@ -55,7 +55,7 @@ func (p *packets) makeDir(home string, request []byte) error {
 	return p.tell(w.ID, os.Mkdir(from(home, w.Path), modeIn(w.With, w.Rest)))
 }
 
-// modeIn gives the mode among a request's attributes: behind the size and the owner where those are there.
+// modeIn returns the mode among a request's attributes: behind the size and the owner where those are there.
 func modeIn(with uint32, attributes []byte) fs.FileMode {
 	const size, owner, mode = 1, 2, 4
 	for _, before := range []uint32{size, owner} {

@@ -172,7 +172,7 @@ func (s *session) tell(ctx context.Context, xauth, file, lines string) error {
 	return nil
 }
 
-// find gives the path of a program; empty: there is none.
+// find returns the path of a program; empty: there is none.
 func (a surroundings) find(name string) string {
 	for _, dir := range strings.Split(a.env.get("PATH"), ":") {
 		p := filepath.Join(dir, name)

@@ -63,7 +63,7 @@ type deniedError struct{ to string }
 // Error names it.
 func (e *deniedError) Error() string { return "slipway: this site opens no forwards to " + e.to }
 
-// allowed gives what refuses addresses that a site denies, and those of the link itself, at which clouds tell secrets of the machine. It is
+// allowed returns what refuses addresses that a site denies, and those of the link itself, at which clouds tell secrets of the machine. It is
 // asked for each address that a name has become, right before that is connected to. A network that cannot be read denies everything.
 func allowed(deny []string) func(network, to string, _ syscall.RawConn) error {
 	return func(_, to string, _ syscall.RawConn) error {
@@ -84,7 +84,7 @@ func allowed(deny []string) func(network, to string, _ syscall.RawConn) error {
 	}
 }
 
-// embedded gives the address of IPv4 that one of IPv6 stands for: mapped (RFC 4291), for NAT64 (RFC 6052) or for 6to4 (RFC 3056). Others
+// embedded returns the address of IPv4 that one of IPv6 stands for: mapped (RFC 4291), for NAT64 (RFC 6052) or for 6to4 (RFC 3056). Others
 // stand for themselves.
 func embedded(a netip.Addr) netip.Addr {
 	a, b := a.WithZone(""), a.As16()
@@ -106,7 +106,7 @@ func (s *Server) destination(i *sshlink.Incoming) (network, to string, err error
 	return "unix", s.absolute(path), err
 }
 
-// absolute gives the path of a socket; what is none goes from the home on.
+// absolute returns the path of a socket; what is none goes from the home on.
 func (s *Server) absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path

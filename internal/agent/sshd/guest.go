@@ -45,7 +45,7 @@ func (g *guest) leave() {
 	g.server.pulse.open.Add(-1)
 }
 
-// privateDir gives the directory that goes with the connection, and makes it when it is first wanted.
+// privateDir returns the directory that goes with the connection, and makes it when it is first wanted.
 func (g *guest) privateDir() (dir string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -66,7 +66,7 @@ func parseSize(b []byte) (size, error) {
 	return s, ssh.Unmarshal(b, &s)
 }
 
-// parseEnv gives a variable as a process has it.
+// parseEnv returns a variable as a process has it.
 func parseEnv(b []byte) (string, error) {
 	var w struct{ Name, Value string }
 	if err := ssh.Unmarshal(b, &w); err != nil {

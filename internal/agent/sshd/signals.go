@@ -23,7 +23,7 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("SIG%d@openssh.com", int(s))
 }
 
-// signal gives a signal to the program and what it has started.
+// signal returns a signal to the program and what it has started.
 func (s *session) signal(name string) bool {
 	sig, known := signals()[name]
 	if !known || s.process == nil {

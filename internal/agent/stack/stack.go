@@ -54,7 +54,7 @@ func Write(dir string, stacks []control.Stack) error {
 	return nil
 }
 
-// Argv gives what starts a stack's kernel, once Write has been there. Jupyter puts its own interpreter in the place of the first word.
+// Argv returns what starts a stack's kernel, once Write has been there. Jupyter puts its own interpreter in the place of the first word.
 func Argv(dir string, s control.Stack) []string {
 	return []string{"python3", filepath.Join(dir, pythonFile), "start", s.Title, s.Setup, s.Python, "{connection_file}"}
 }

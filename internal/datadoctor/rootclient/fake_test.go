@@ -29,7 +29,7 @@ type part struct {
 	body []byte
 }
 
-// serve gives the port of a server.
+// serve returns the port of a server.
 func (f fake) serve(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

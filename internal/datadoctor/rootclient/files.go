@@ -37,7 +37,7 @@ func target(path, opaque string) []byte {
 	return []byte(path)
 }
 
-// List gives what is in a directory; as much as is taken of one that is very long, with ErrMore.
+// List returns what is in a directory; as much as is taken of one that is very long, with ErrMore.
 func (c Client) List(ctx context.Context, server, path string) (list []Entry, err error) {
 	err = c.at(ctx, server, func(s *conn, opaque string) error {
 		var params [16]byte

@@ -46,7 +46,7 @@ const (
 	AuthFailed    = 3030
 )
 
-// Error gives the server's words and its number.
+// Error returns the server's words and its number.
 func (r *Refused) Error() string { return fmt.Sprintf("[%d] %s", r.Code, r.Message) }
 
 // ErrOther says that a server wants to be shown something else than a token.

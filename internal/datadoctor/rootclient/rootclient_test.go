@@ -21,7 +21,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// code gives the number of a refusal; 0 when there was none.
+// code returns the number of a refusal; 0 when there was none.
 func code(err error) int {
 	if r, ok := errors.AsType[*Refused](err); ok {
 		return r.Code

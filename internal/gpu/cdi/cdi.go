@@ -94,7 +94,7 @@ func With(b gpu.Binding, env map[string]string, mounts []gpu.Mount) gpu.Binding 
 	return b
 }
 
-// path gives where a path of the driver's own world lies on this host.
+// path returns where a path of the driver's own world lies on this host.
 func (h *Host) path(name string) string {
 	if h.Root == "" {
 		return name

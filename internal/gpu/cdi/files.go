@@ -47,7 +47,7 @@ var (
 	plainVersion  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)+$`)
 )
 
-// version gives that of the driver which the kernel has loaded.
+// version returns that of the driver which the kernel has loaded.
 func (h *Host) version() (string, error) {
 	text, err := os.ReadFile(h.path("/sys/module/nvidia/version"))
 	if v := strings.TrimSpace(string(text)); err == nil && plainVersion.MatchString(v) {
@@ -64,7 +64,7 @@ func (h *Host) version() (string, error) {
 	return string(m[1]), nil
 }
 
-// files gives the mounts of the driver's libraries and programs.
+// files returns the mounts of the driver's libraries and programs.
 func (h *Host) files(version string) ([]gpu.Mount, error) {
 	dirs, err := h.libraryDirs(version)
 	if err != nil {
@@ -95,7 +95,7 @@ func (h *Host) files(version string) ([]gpu.Mount, error) {
 	return mounts, nil
 }
 
-// libraryDirs gives the directory of the loaded driver's libcuda, and the one in which the linker finds it.
+// libraryDirs returns the directory of the loaded driver's libcuda, and the one in which the linker finds it.
 func (h *Host) libraryDirs(version string) ([]string, error) {
 	var others []string
 	for _, candidate := range h.candidates() {

@@ -11,7 +11,7 @@ type library struct {
 	flags      uint32
 }
 
-// machine gives Go's name of the processors that a library is for; empty for those that no GPU of ours is beside.
+// machine returns Go's name of the processors that a library is for; empty for those that no GPU of ours is beside.
 func (l library) machine() string {
 	const libc6 = 3
 	switch l.flags {

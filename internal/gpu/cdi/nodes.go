@@ -27,7 +27,7 @@ const (
 
 const minorsFile = "/proc/driver/nvidia-caps/mig-minors"
 
-// nodes gives the device nodes of a GPU, or of one instance of it.
+// nodes returns the device nodes of a GPU, or of one instance of it.
 func (h *Host) nodes(dev gpu.Device, in *gpu.Instance) ([]gpu.DeviceNode, error) {
 	text, err := os.ReadFile(h.path("/proc/devices"))
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *Host) nodes(dev gpu.Device, in *gpu.Instance) ([]gpu.DeviceNode, error)
 	return want, nil
 }
 
-// caps gives the numbers of the capability nodes of an instance: the driver's word by way of the instance, or its own list.
+// caps returns the numbers of the capability nodes of an instance: the driver's word by way of the instance, or its own list.
 func (h *Host) caps(dev gpu.Device, in *gpu.Instance) ([]int, error) {
 	if in == nil {
 		return nil, nil
@@ -142,7 +142,7 @@ func (h *Host) makeNode(path string, n gpu.DeviceNode) error {
 // majors are the major numbers of character devices by the names of their drivers.
 type majors map[string]int64
 
-// of gives the number of the first name that there is; -1 when there is none.
+// of returns the number of the first name that there is; -1 when there is none.
 func (m majors) of(names ...string) int64 {
 	i := slices.IndexFunc(names, func(name string) bool { _, known := m[name]; return known })
 	if i < 0 {

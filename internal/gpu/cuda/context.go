@@ -36,7 +36,7 @@ func (c *Context) Close() error {
 	return errors.Join(all, c.driver.check("cuCtxDestroy_v2", c.driver.fn.ctxDestroy(c.handle)))
 }
 
-// Memory gives the device's free memory and its size, as programs are told them.
+// Memory returns the device's free memory and its size, as programs are told them.
 func (c *Context) Memory() (free, total int64, err error) {
 	var f, t uint64
 	err = c.driver.check("cuMemGetInfo_v2", c.driver.fn.memGetInfo(&f, &t))

@@ -79,7 +79,7 @@ func Open(dir string) (*Driver, error) {
 	return d, d.check("cuInit", d.fn.init(0))
 }
 
-// Version gives the newest CUDA that the driver serves: 13000 is 13.0.
+// Version returns the newest CUDA that the driver serves: 13000 is 13.0.
 func (d *Driver) Version() (int, error) {
 	var v int32
 	err := d.check("cuDriverGetVersion", d.fn.driverGetVersion(&v))
@@ -121,7 +121,7 @@ const (
 	attributeMinor = 76
 )
 
-// Devices gives the devices that this process sees.
+// Devices returns the devices that this process sees.
 func (d *Driver) Devices() ([]Device, error) {
 	var n int32
 	if err := d.check("cuDeviceGetCount", d.fn.deviceGetCount(&n)); err != nil {

@@ -19,7 +19,7 @@ const threads = 256
 // and the second is for drivers that compile it no more.
 func Targets() []string { return []string{"sm_50", "sm_75"} }
 
-// PTX gives the kernels for a target.
+// PTX returns the kernels for a target.
 func PTX(target string) string {
 	version := "6.0"
 	if target == "sm_75" {

@@ -204,7 +204,7 @@ func (f *Fleet) attend(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// ask gives the time that a question to the driver may take.
+// ask returns the time that a question to the driver may take.
 func ask(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, askTimeout)
 }

@@ -62,7 +62,7 @@ func (v *view) offers(held []gpu.Slice) []gpu.Offer {
 	return all
 }
 
-// menu gives the requests by which a GPU is offered.
+// menu returns the requests by which a GPU is offered.
 func (v *view) menu(n place.Node) []gpu.Request {
 	var all []gpu.Request
 	switch v.rule.Mode {

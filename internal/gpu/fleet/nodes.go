@@ -9,7 +9,7 @@ import (
 	"slipway/internal/gpu/place"
 )
 
-// beside gives the node of a view with what is held on it; false when its GPU is still held in another mode.
+// beside returns the node of a view with what is held on it; false when its GPU is still held in another mode.
 func (v *view) beside(held []gpu.Slice) (place.Node, bool) {
 	n := v.node
 	n.Ready, n.Cut = slices.Clone(n.Ready), slices.Clone(n.Cut)
@@ -28,7 +28,7 @@ func (v *view) beside(held []gpu.Slice) (place.Node, bool) {
 	return n, true
 }
 
-// empty gives the node of a view as if nothing were on it.
+// empty returns the node of a view as if nothing were on it.
 func (v *view) empty() place.Node {
 	n := v.node
 	if !n.Static {
@@ -37,7 +37,7 @@ func (v *view) empty() place.Node {
 	return n
 }
 
-// nodes gives what may be leased from now, and in words what may not.
+// nodes returns what may be leased from now, and in words what may not.
 func (s *snapshot) nodes(held []gpu.Slice) (nodes []place.Node, without []string) {
 	for _, v := range s.views {
 		n, ok := v.beside(held)
@@ -62,7 +62,7 @@ func (v *view) excuse() string {
 	return fmt.Sprintf("GPU %d %s", v.device.Index, words[v.condition])
 }
 
-// all gives every GPU that may be used some day, empty.
+// all returns every GPU that may be used some day, empty.
 func (s *snapshot) all() []place.Node {
 	var nodes []place.Node
 	for _, v := range s.views {

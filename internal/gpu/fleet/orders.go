@@ -22,7 +22,7 @@ type order struct {
 	Seen gpu.Health `json:"seen"`
 }
 
-// unseen gives what speaks against a GPU that no administrator has seen.
+// unseen returns what speaks against a GPU that no administrator has seen.
 func (o order) unseen(h gpu.Health) gpu.Health {
 	if h.Reason != "" && h.Reason != o.Seen.Reason {
 		return h
@@ -147,7 +147,7 @@ func (f *Fleet) leftLocked(c *card) string {
 	return strings.Join(words, "; ") + " (what the configuration says, what others run or have made, and a GPU that is lost are not put right by this)"
 }
 
-// findLocked gives the UUID of a GPU by its index, its UUID or the beginning of that. One that is not there any more but was drained
+// findLocked returns the UUID of a GPU by its index, its UUID or the beginning of that. One that is not there any more but was drained
 // is known too.
 func (f *Fleet) findLocked(name string) (string, error) {
 	var all, found []string

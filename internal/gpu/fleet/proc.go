@@ -33,7 +33,7 @@ func few(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// comm gives the name of a process below a tree such as /proc, "?" when it is gone. A process names itself as it likes.
+// comm returns the name of a process below a tree such as /proc, "?" when it is gone. A process names itself as it likes.
 func comm(root string, pid int) string {
 	b, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "comm"))
 	if err != nil {

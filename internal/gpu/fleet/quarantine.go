@@ -30,7 +30,7 @@ func (q quarantine) active(now time.Time) bool { return !q.Lifted && now.Before(
 // faded reports whether the place may start anew.
 func (q quarantine) faded(now time.Time) bool { return !now.Before(q.Until.Add(q.Until.Sub(q.Since))) }
 
-// after gives the quarantine that follows q, the zero one when there was none lately.
+// after returns the quarantine that follows q, the zero one when there was none lately.
 func (q quarantine) after(s gpu.Slice, why string, stuck bool, now time.Time, first time.Duration) quarantine {
 	times := 1
 	if q.Times > 0 && !q.Lifted && !q.faded(now) {

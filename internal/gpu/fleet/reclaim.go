@@ -81,7 +81,7 @@ func (f *Fleet) reclaim(ctx context.Context, c *card) {
 	}
 }
 
-// over gives the uses of a GPU that have ended: the engine said so, or does not count the workload among the holders.
+// over returns the uses of a GPU that have ended: the engine said so, or does not count the workload among the holders.
 func (f *Fleet) over(c *card, leases []gpu.Lease) []use {
 	f.mu.Lock()
 	defer f.mu.Unlock()

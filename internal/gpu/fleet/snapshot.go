@@ -105,7 +105,7 @@ func (f *Fleet) view(c *card) *view {
 	return v
 }
 
-// active gives the quarantines of a GPU, in the order of their places.
+// active returns the quarantines of a GPU, in the order of their places.
 func (b *book) active(uuid string, now time.Time) []quarantine {
 	var all []quarantine
 	for _, q := range b.quarantines {
@@ -192,7 +192,7 @@ func (b *book) spoilt(in gpu.Instance) bool {
 	return own && failed && !q.Stuck && r.Made.Before(q.Since)
 }
 
-// ghosts gives the shares whose workload has ended while a process of it still uses the GPU.
+// ghosts returns the shares whose workload has ended while a process of it still uses the GPU.
 func (f *Fleet) ghosts(c *card) []gpu.Slice {
 	var all []gpu.Slice
 	seen := map[string]bool{}

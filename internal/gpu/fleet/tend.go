@@ -133,7 +133,7 @@ func (f *Fleet) quarantined(uuid string, at gpu.Placement) bool {
 	return slices.ContainsFunc(f.book.active(uuid, time.Now()), func(q quarantine) bool { return overlap(q.Slice.Placement, at) })
 }
 
-// slice gives the slice that an instance is.
+// slice returns the slice that an instance is.
 func slice(d gpu.Device, r place.Ready) gpu.Slice {
 	p, _ := d.Profile(r.Profile)
 	return gpu.Slice{

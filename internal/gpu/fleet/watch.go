@@ -23,7 +23,7 @@ func (f *Fleet) Read(ctx context.Context, uuid string) (gpu.Reading, error) {
 	return r, nil
 }
 
-// Reading gives the last measurement of a GPU, and when it was taken.
+// Reading returns the last measurement of a GPU, and when it was taken.
 func (f *Fleet) Reading(uuid string) (gpu.Reading, time.Time, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +95,7 @@ func on(l gpu.Lease, id string) bool {
 	return id != "" && (l.Holder == id || l.Lent == id || l.As == id)
 }
 
-// heldOn gives the leases of a GPU.
+// heldOn returns the leases of a GPU.
 func (f *Fleet) heldOn(uuid string) []gpu.Lease {
 	var on []gpu.Lease
 	for _, l := range f.cfg.Held() {

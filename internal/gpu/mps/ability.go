@@ -55,7 +55,7 @@ func (d *Daemons) Probe(ctx context.Context) (Ability, error) {
 	return a, nil
 }
 
-// able gives what was last probed.
+// able returns what was last probed.
 func (d *Daemons) able(ctx context.Context) (Ability, error) {
 	d.mu.Lock()
 	a := d.ability

@@ -43,7 +43,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// say gives a daemon of protocol 2 a command, through the control program's standard input.
+// say returns a daemon of protocol 2 a command, through the control program's standard input.
 func (d *Daemons) say(ctx context.Context, g daemon, words ...any) (string, error) {
 	return d.run(ctx, g, strings.TrimSuffix(fmt.Sprintln(words...), "\n")+"\n")
 }

@@ -183,7 +183,7 @@ func (d *Daemons) trim(ctx context.Context, g daemon) {
 	}
 }
 
-// end gives the last n bytes of a file, nothing when it cannot be read.
+// end returns the last n bytes of a file, nothing when it cannot be read.
 func end(path string, n int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -199,7 +199,7 @@ func end(path string, n int64) string {
 	return string(text)
 }
 
-// tail gives the end of a log for an error message.
+// tail returns the end of a log for an error message.
 func tail(path string) string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(end(path, 400), "?")), " ")
 }

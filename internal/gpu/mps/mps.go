@@ -91,7 +91,7 @@ func (g daemon) record() string { return filepath.Join(g.dir, "record.json") }
 
 var safeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
-// at gives the place of a GPU's daemon.
+// at returns the place of a GPU's daemon.
 func (d *Daemons) at(uuid string) (daemon, error) {
 	if !safeName.MatchString(uuid) {
 		return daemon{}, errs.Bad("uuid", uuid, "the UUID of a GPU, such as GPU-5368a050-64ef-4b0b-8d12-6a53f1f6a1b2")

@@ -10,7 +10,7 @@ import (
 	"slipway/internal/memsize"
 )
 
-// refused gives the line in which the control program says no, which it may do and exit with success.
+// refused returns the line in which the control program says no, which it may do and exit with success.
 func refused(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

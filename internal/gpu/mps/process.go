@@ -13,7 +13,7 @@ import (
 
 func effectiveUID() int { return os.Geteuid() }
 
-// processes gives the control daemon of a pipe directory, 0 when there is none, and its servers. They are known by their names,
+// processes returns the control daemon of a pipe directory, 0 when there is none, and its servers. They are known by their names,
 // their environment and their owner, which nobody else can be.
 func (d *Daemons) processes(g daemon) (control int, servers []int) {
 	entries, err := os.ReadDir(d.cfg.Proc)
@@ -41,7 +41,7 @@ func (d *Daemons) processes(g daemon) (control int, servers []int) {
 	return control, servers
 }
 
-// read gives a file of a process, nothing when the process is gone.
+// read returns a file of a process, nothing when the process is gone.
 func (d *Daemons) read(pid int, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(d.cfg.Proc, strconv.Itoa(pid), name))
 	if err != nil {

@@ -67,7 +67,7 @@ func (g daemon) save(r record) error {
 	return nil
 }
 
-// others gives the holders beside one, in order.
+// others returns the holders beside one, in order.
 func (r record) others(holder string) []string {
 	names := slices.Sorted(maps.Keys(r.Holders))
 	return slices.DeleteFunc(names, func(n string) bool { return n == holder })

@@ -13,7 +13,7 @@ import (
 	"slipway/internal/memsize"
 )
 
-// Share gives a holder, whose processes run as user uid, a share of a GPU: percent of its processors, and memory for each process.
+// Share returns a holder, whose processes run as user uid, a share of a GPU: percent of its processors, and memory for each process.
 // It starts the GPU's daemon when there is none. It may be repeated. uid is -1 when it is not known, which multi-user MPS allows.
 //
 // An error that is gpu.ErrBadPlace says that the GPU or its daemon is at fault. One of kind Conflict or NoCapacity says that this
@@ -135,7 +135,7 @@ const serverName = "slipway"
 // maxSocketPath is the longest path of a socket.
 const maxSocketPath = 107
 
-// spaceName gives the name of a holder's namespace, in the letters that MPS takes.
+// spaceName returns the name of a holder's namespace, in the letters that MPS takes.
 func spaceName(holder string) string {
 	sum := sha256.Sum256([]byte(holder))
 	return "w" + hex.EncodeToString(sum[:8])

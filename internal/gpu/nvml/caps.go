@@ -32,7 +32,7 @@ func parseMinors(r io.Reader) (minors, error) {
 	return m, lines.Err()
 }
 
-// of gives the numbers for a GPU instance and, unless ci is negative, its compute instance; nothing when one of them is unknown.
+// of returns the numbers for a GPU instance and, unless ci is negative, its compute instance; nothing when one of them is unknown.
 func (m minors) of(gpu, gi, ci int) []int {
 	names := []string{fmt.Sprintf("gpu%d/gi%d/access", gpu, gi)}
 	if ci >= 0 {

@@ -107,7 +107,7 @@ func (d *Driver) DestroyInstance(ctx context.Context, uuid string, id int) error
 	return nil
 }
 
-// partsWith gives the parts of one GPU instance; none when it is gone.
+// partsWith returns the parts of one GPU instance; none when it is gone.
 func (d *Driver) partsWith(c *card, h nvml.Device, id int) ([]part, error) {
 	parts, err := d.parts(c, h)
 	return slices.DeleteFunc(parts, func(p part) bool { return p.GI != id }), err

@@ -15,7 +15,7 @@ import (
 	"slipway/internal/gpu"
 )
 
-// Devices gives the GPUs that answer.
+// Devices returns the GPUs that answer.
 func (d *Driver) Devices(ctx context.Context) ([]gpu.Device, error) {
 	present, err := d.present(ctx)
 	if err != nil {

@@ -97,7 +97,7 @@ func (d *Driver) drain() {
 	}
 }
 
-// xid gives the last critical error of a GPU, 0 for none, and how many there were.
+// xid returns the last critical error of a GPU, 0 for none, and how many there were.
 func (d *Driver) xid(uuid string) (last, count int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,7 +19,7 @@ type part struct {
 	mig nvml.Device // nil: there is no compute instance, or its device is not to be found
 }
 
-// Instances gives what the GPU is cut into. A GPU instance with several compute instances, as others make them, comes several times.
+// Instances returns what the GPU is cut into. A GPU instance with several compute instances, as others make them, comes several times.
 func (d *Driver) Instances(ctx context.Context, uuid string) ([]gpu.Instance, error) {
 	c, h, err := d.card(ctx, uuid)
 	if err != nil {
@@ -94,7 +94,7 @@ func cut(c *card, h nvml.Device) (bool, error) {
 	return current == nvml.DEVICE_MIG_ENABLE, fault(ret, "ask GPU %s for its MIG mode", c.uuid)
 }
 
-// partsOf gives the compute instances of a GPU instance, or the one part that says that there are none.
+// partsOf returns the compute instances of a GPU instance, or the one part that says that there are none.
 func partsOf(c *card, h nvml.Device, gi nvml.GpuInstance, profile string) ([]part, error) {
 	info, ret := gi.GetInfo()
 	if ret == nvml.ERROR_NOT_FOUND { // destroyed since it was listed
@@ -131,7 +131,7 @@ func partsOf(c *card, h nvml.Device, gi nvml.GpuInstance, profile string) ([]par
 	return found, nil
 }
 
-// computeProfiles gives the kinds of compute instance that a GPU instance can have.
+// computeProfiles returns the kinds of compute instance that a GPU instance can have.
 func computeProfiles(id int, gi nvml.GpuInstance) ([]nvml.ComputeInstanceProfileInfo, error) {
 	var found []nvml.ComputeInstanceProfileInfo
 	for i := range mostProfiles {
@@ -165,7 +165,7 @@ func computeInstances(id int, gi nvml.GpuInstance) ([]nvml.ComputeInstance, erro
 	return found, nil
 }
 
-// migDevice gives the device of a compute instance, and its UUID. The instance itself tells it with drivers of today; else it is
+// migDevice returns the device of a compute instance, and its UUID. The instance itself tells it with drivers of today; else it is
 // looked for among all devices of the GPU, which is slow and may find some that are gone: so their numbers are compared.
 func migDevice(parent, told nvml.Device, gi, ci int) (nvml.Device, string) {
 	if told != nil {

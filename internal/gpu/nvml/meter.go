@@ -102,7 +102,7 @@ func (d *Driver) measures(h nvml.Device) bool {
 	return ret == nvml.SUCCESS && support.IsSupportedDevice != 0
 }
 
-// processors gives the percentage of processors that were busy since the last reading, of the GPU or of its instances: those that
+// processors returns the percentage of processors that were busy since the last reading, of the GPU or of its instances: those that
 // cannot be measured are missing. The first reading begins with a sample of its own and takes a tenth of a second.
 func (d *Driver) processors(ctx context.Context, c *card, h nvml.Device, gis []int) (map[int]float64, error) {
 	busy := map[int]float64{}

@@ -18,7 +18,7 @@ type profile struct {
 	info nvml.GpuInstanceProfileInfo
 }
 
-// profiles gives the GPU's profiles with their placements, also while MIG is off.
+// profiles returns the GPU's profiles with their placements, also while MIG is off.
 func (d *Driver) profiles(c *card, h nvml.Device) ([]profile, error) {
 	d.mu.Lock()
 	known := c.profiles
@@ -81,7 +81,7 @@ func placements(uuid string, h nvml.Device, info nvml.GpuInstanceProfileInfo) ([
 	return at, nil
 }
 
-// nameOf gives a profile's name: the library's own where it has one.
+// nameOf returns a profile's name: the library's own where it has one.
 func (d *Driver) nameOf(h nvml.Device, i int, info nvml.GpuInstanceProfileInfo, total int64) string {
 	if d.has("nvmlDeviceGetGpuInstanceProfileInfoV") {
 		if v2, ret := h.GetGpuInstanceProfileInfoV(i).V2(); ret == nvml.SUCCESS {
@@ -109,7 +109,7 @@ func attribute(i int) string {
 	return ""
 }
 
-// find gives a profile by its name.
+// find returns a profile by its name.
 func find(profiles []profile, uuid, name string) (profile, error) {
 	i := slices.IndexFunc(profiles, func(p profile) bool { return p.Name == name })
 	if i < 0 {

@@ -65,7 +65,7 @@ func (d *Driver) readWhole(c *card, h nvml.Device) (gpu.Reading, error) {
 	return r, nil
 }
 
-// memory gives the bytes in use; the older of the two functions counts what the driver keeps for itself as well.
+// memory returns the bytes in use; the older of the two functions counts what the driver keeps for itself as well.
 func (d *Driver) memory(h nvml.Device) (int64, nvml.Return) {
 	if d.has("nvmlDeviceGetMemoryInfo_v2") {
 		if m, ret := h.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
@@ -114,7 +114,7 @@ func (d *Driver) readCut(ctx context.Context, c *card, h nvml.Device, r gpu.Read
 	return r, err
 }
 
-// processes gives the processes of a GPU that is not cut, with their use of the processors since the last look.
+// processes returns the processes of a GPU that is not cut, with their use of the processors since the last look.
 func (d *Driver) processes(c *card, h nvml.Device) ([]gpu.ProcessUse, error) {
 	found, err := contexts(c, h)
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *Driver) processes(c *card, h nvml.Device) ([]gpu.ProcessUse, error) {
 	return found, nil
 }
 
-// average gives the mean use of each process after a moment, and the moment of the latest sample. The library also gives older
+// average returns the mean use of each process after a moment, and the moment of the latest sample. The library also gives older
 // samples, and such as are no percentage.
 func average(samples []nvml.ProcessUtilizationSample, after uint64) (busy map[int]int, latest uint64) {
 	busy, latest = map[int]int{}, after
@@ -158,7 +158,7 @@ func average(samples []nvml.ProcessUtilizationSample, after uint64) (busy map[in
 	return busy, latest
 }
 
-// contexts gives the processes that have a context on a GPU or on a MIG device, each once.
+// contexts returns the processes that have a context on a GPU or on a MIG device, each once.
 func contexts(c *card, h nvml.Device) ([]gpu.ProcessUse, error) {
 	infos, ret := h.GetComputeRunningProcesses()
 	if err := fault(ret, "list the processes on GPU %s", c.uuid); err != nil {

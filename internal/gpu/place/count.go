@@ -79,7 +79,7 @@ func (n *Node) countStatic(profile string) (free, most int) {
 	return free, most
 }
 
-// empty gives n without what is held on it. It is for GPUs that are not cut.
+// empty returns n without what is held on it. It is for GPUs that are not cut.
 func (n *Node) empty() Node {
 	e := *n
 	e.Held, e.PercentHeld, e.MemoryHeld, e.Share, e.Group = 0, 0, 0, gpu.Slice{}, ""

@@ -39,7 +39,7 @@ func (d *demand) fade() {
 	}
 }
 
-// weights gives how likely each profile of a table is asked for next. Before anything was asked for, small ones are thought more
+// weights returns how likely each profile of a table is asked for next. Before anything was asked for, small ones are thought more
 // likely, in the measure that all sizes together take the same number of slots, and such with an attribute not at all.
 func (d *demand) weights(t *Table) []float64 {
 	prior, sum := make([]float64, len(t.shapes)), 0.0

@@ -93,7 +93,7 @@ func (e *Engine) plain(n *Node, isReady bool) float64 {
 // less is a cost that matters only between places that are equal in slots.
 const less = 0.25
 
-// ready gives the lowest slots of the ready instances of a profile, and all slots of ready instances.
+// ready returns the lowest slots of the ready instances of a profile, and all slots of ready instances.
 func (n *Node) ready(profile string) (starts, slots Mask) {
 	for i := range n.Ready {
 		r := &n.Ready[i]

@@ -23,7 +23,7 @@ const (
 	First Policy = "first" // on the first GPU that has room, as low as possible
 )
 
-// Policies gives all policies, the usual first.
+// Policies returns all policies, the usual first.
 func Policies() []Policy { return []Policy{Frag, Pack, First} }
 
 // Node is one GPU that may be leased from, with what is taken on it.

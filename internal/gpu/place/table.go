@@ -15,7 +15,7 @@ type Mask uint16
 // MostSlots is the longest axis that a Mask can hold.
 const MostSlots = 16
 
-// Span gives the slots of a placement.
+// Span returns the slots of a placement.
 func Span(p gpu.Placement) Mask {
 	return Mask((uint32(1)<<uint(p.Size) - 1) << uint(p.Start))
 }
@@ -103,7 +103,7 @@ func (t *Table) limitKin() {
 	}
 }
 
-// attribute gives what stands behind the size in a profile's name: "+me" of "1g.18gb+me".
+// attribute returns what stands behind the size in a profile's name: "+me" of "1g.18gb+me".
 func attribute(name string) string {
 	if i := strings.IndexAny(name, "+-"); i >= 0 {
 		return name[i:]
@@ -111,14 +111,14 @@ func attribute(name string) string {
 	return ""
 }
 
-// kin gives the engines that an attribute stands for: "+me" and "+me.all" are both "+me", "-me" has none. A profile without an
+// kin returns the engines that an attribute stands for: "+me" and "+me.all" are both "+me", "-me" has none. A profile without an
 // attribute has only slots.
 func kin(name string) string {
 	word, _, _ := strings.Cut(attribute(name), ".")
 	return word
 }
 
-// find gives the number of the profile that a request calls so, -1 when there is none.
+// find returns the number of the profile that a request calls so, -1 when there is none.
 func (t *Table) find(name string) int {
 	if i, ok := t.names[name]; ok {
 		return i
@@ -152,7 +152,7 @@ func (t *Table) Unusable(busy Mask, profile string) float64 {
 	return float64(max(0, free-s.room(busy)*s.size-lost)) / float64(free)
 }
 
-// Share gives what part of a GPU's compute slices a profile has, 0 when the table does not have it.
+// Share returns what part of a GPU's compute slices a profile has, 0 when the table does not have it.
 func (t *Table) Share(profile string) float64 {
 	i := t.find(profile)
 	if i < 0 {
@@ -165,10 +165,10 @@ func (t *Table) Share(profile string) float64 {
 	return float64(t.shapes[i].Compute) / float64(most)
 }
 
-// Slots gives the length of the axis.
+// Slots returns the length of the axis.
 func (t *Table) Slots() int { return t.slots }
 
-// Name gives the full name of the profile that a request calls so; empty when the table does not have it.
+// Name returns the full name of the profile that a request calls so; empty when the table does not have it.
 func (t *Table) Name(profile string) string {
 	if i := t.find(profile); i >= 0 {
 		return t.shapes[i].Name
@@ -219,7 +219,7 @@ func (t *Table) kinOf(layout []string, word string) int {
 	return count
 }
 
-// Profiles gives the full names of all profiles, in the driver's order.
+// Profiles returns the full names of all profiles, in the driver's order.
 func (t *Table) Profiles() []string {
 	names := make([]string, len(t.shapes))
 	for i, s := range t.shapes {

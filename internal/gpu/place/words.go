@@ -139,7 +139,7 @@ func insteadShared(nodes []*Node, r gpu.Request) string {
 func mostOf(_, most int) int { return most }
 func freeOf(free, _ int) int { return free }
 
-// profiles gives the profiles that MIG nodes have some of, in the order of their tables.
+// profiles returns the profiles that MIG nodes have some of, in the order of their tables.
 func profiles(nodes []*Node, of func(free, most int) int) []string {
 	var names []string
 	for _, n := range nodes {

@@ -51,7 +51,7 @@ func list(names []string, config bool) string {
 	}
 }
 
-// shared gives the attributes that all ads have alike.
+// shared returns the attributes that all ads have alike.
 func shared(ads map[string]attributes) attributes {
 	var common attributes
 	for _, a := range ads {

@@ -42,7 +42,7 @@ func CMS(inv gpu.Inventory, o Options) string {
 	return b.String()
 }
 
-// least gives the smallest of a number that the ads have.
+// least returns the smallest of a number that the ads have.
 func least(ads map[string]attributes, name string) string {
 	number := func(s string) float64 { n, _ := strconv.ParseFloat(s, 64); return n }
 	var all []string
@@ -64,7 +64,7 @@ func released() map[int][]int {
 	}
 }
 
-// Runtimes gives the versions of CUDA's runtime that a driver serves, which itself is of version cuda: 12040 is 12.4. They are all
+// Runtimes returns the versions of CUDA's runtime that a driver serves, which itself is of version cuda: 12040 is 12.4. They are all
 // of the majors before its own, and of its own all minors: from 11 on these are compatible with one another.
 func Runtimes(cuda int) []string {
 	major, minor := cuda/1000, cuda%1000/10

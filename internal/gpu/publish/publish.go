@@ -47,7 +47,7 @@ func (u unit) id() string {
 	return gpu.ShortUUID(u.state.Device.UUID)
 }
 
-// units gives what is published, in the order in which condor_gpu_discovery lists it: MIG instances by UUID, then GPUs.
+// units returns what is published, in the order in which condor_gpu_discovery lists it: MIG instances by UUID, then GPUs.
 func units(inv gpu.Inventory, all bool) []unit {
 	cut := slices.ContainsFunc(inv.GPUs, func(s gpu.State) bool { return s.Device.MIGEnabled })
 	var whole, instances []unit
@@ -80,7 +80,7 @@ func (u *unit) take(s gpu.SliceState) {
 	}
 }
 
-// instancesOf gives the MIG instances that are there. What might yet be cut out has no UUID, and nobody can be sent there.
+// instancesOf returns the MIG instances that are there. What might yet be cut out has no UUID, and nobody can be sent there.
 func instancesOf(system gpu.System, s gpu.State, all bool) []unit {
 	var us []unit
 	for _, part := range s.Slices {

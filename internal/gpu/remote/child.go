@@ -200,7 +200,7 @@ func (k *child) ask(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-// register gives a request its number, and the place for its answer.
+// register returns a request its number, and the place for its answer.
 func (k *child) register(r *request) chan answer {
 	k.mu.Lock()
 	defer k.mu.Unlock()

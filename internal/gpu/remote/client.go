@@ -76,7 +76,7 @@ func (c *Client) Close() error {
 	return child.part()
 }
 
-// ready gives the child that runs, or starts one unless the last ones have died too soon.
+// ready returns the child that runs, or starts one unless the last ones have died too soon.
 func (c *Client) ready() (*child, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,13 +137,13 @@ func (c *Client) System(ctx context.Context) (s gpu.System, err error) {
 	return s, err
 }
 
-// Devices gives all GPUs.
+// Devices returns all GPUs.
 func (c *Client) Devices(ctx context.Context) (devices []gpu.Device, err error) {
 	err = c.call(ctx, request{Method: methodDevices}, &devices)
 	return devices, err
 }
 
-// Instances gives what a GPU is cut into.
+// Instances returns what a GPU is cut into.
 func (c *Client) Instances(ctx context.Context, uuid string) (found []gpu.Instance, err error) {
 	err = c.call(ctx, request{Method: methodInstances, UUID: uuid}, &found)
 	return found, err

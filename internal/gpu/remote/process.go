@@ -16,7 +16,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// Find gives the path of the helper by its name: beside the program that runs, or on PATH. A path is taken as it is.
+// Find returns the path of the helper by its name: beside the program that runs, or on PATH. A path is taken as it is.
 func Find(name string) (string, error) {
 	if self, err := os.Executable(); err == nil && !strings.Contains(name, "/") {
 		if beside := filepath.Join(filepath.Dir(self), name); isProgram(beside) {

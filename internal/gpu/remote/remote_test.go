@@ -67,7 +67,7 @@ func beHelper(t *testing.T) {
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // else each one waits for a second
 }
 
-// self gives a client whose helper is this program.
+// self returns a client whose helper is this program.
 func self(t *testing.T, logs io.Writer) *Client {
 	t.Helper()
 	beHelper(t)

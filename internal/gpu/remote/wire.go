@@ -121,7 +121,7 @@ func (f *fault) unpack() error {
 	return &errs.Error{Kind: errs.ByCode(f.Code), Message: cutRemedy(f), Remedy: f.Remedy, Err: far}
 }
 
-// cutRemedy gives the text without the remedy at its end, which errs.Error adds again.
+// cutRemedy returns the text without the remedy at its end, which errs.Error adds again.
 func cutRemedy(f *fault) string {
 	if f.Remedy == "" {
 		return f.Text
@@ -135,7 +135,7 @@ type farError struct {
 	kind error
 }
 
-// Error gives the text as the helper has it.
+// Error returns the text as the helper has it.
 func (e *farError) Error() string { return e.text }
 
 // Unwrap gives what the error is; nil when that has no name.

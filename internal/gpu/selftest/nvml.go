@@ -142,7 +142,7 @@ func cString(b []byte) string {
 
 var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s([0-9]+\.[0-9]+(\.[0-9]+)?)\s`)
 
-// kernelModule gives the version of the kernel's driver; empty when the kernel does not say.
+// kernelModule returns the version of the kernel's driver; empty when the kernel does not say.
 func (b *bench) kernelModule() string {
 	text, err := os.ReadFile(b.path("/proc/driver/nvidia/version"))
 	if err != nil {

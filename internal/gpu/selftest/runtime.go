@@ -47,7 +47,7 @@ func (b *bench) cudaRuntime() outcome {
 	}
 }
 
-// newestRuntime gives the newest runtime library and its version, as the driver writes its own.
+// newestRuntime returns the newest runtime library and its version, as the driver writes its own.
 func (b *bench) newestRuntime(dirs []string) (newest int, where string) {
 	for _, dir := range dirs {
 		found, _ := filepath.Glob(b.path(filepath.Join("/", dir)) + "/libcudart.so.*")

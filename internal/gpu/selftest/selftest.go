@@ -226,7 +226,7 @@ func (r Report) conclude(missing bool, began time.Time) Report {
 	return r
 }
 
-// env gives a variable of the process.
+// env returns a variable of the process.
 func (b *bench) env(name string) (string, bool) {
 	for _, kv := range b.cfg.Environ {
 		if v, found := strings.CutPrefix(kv, name+"="); found {
@@ -236,10 +236,10 @@ func (b *bench) env(name string) (string, bool) {
 	return "", false
 }
 
-// path gives a path of the host or of a test's tree.
+// path returns a path of the host or of a test's tree.
 func (b *bench) path(p string) string { return strings.TrimSuffix(b.cfg.Root, "/") + p }
 
-// without gives the outcome of a check that cannot be done, where there is no device to do it on.
+// without returns the outcome of a check that cannot be done, where there is no device to do it on.
 func (b *bench) without() (outcome, bool) {
 	switch {
 	case b.cuda == nil:

@@ -20,7 +20,7 @@ type request struct {
 	share     float64 // of a GPU; 0: the fleet cannot give it
 }
 
-// requests gives all requests in the order in which they come.
+// requests returns all requests in the order in which they come.
 func (t Trace) requests(nodes []place.Node) ([]request, error) {
 	if t.Generate != nil {
 		return t.Generate.requests(nodes)

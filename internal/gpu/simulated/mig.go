@@ -14,7 +14,7 @@ import (
 // errNoCompute is what creation fails with when it leaves a remnant.
 var errNoCompute = errors.New("the compute instance cannot be made")
 
-// Instances gives what a GPU is cut into, in the order of their numbers.
+// Instances returns what a GPU is cut into, in the order of their numbers.
 func (d *Driver) Instances(ctx context.Context, uuid string) ([]gpu.Instance, error) {
 	var all []gpu.Instance
 	err := d.at(ctx, OpInstances, uuid, func(b *board) error {

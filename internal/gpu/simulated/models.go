@@ -29,7 +29,7 @@ type model struct {
 	cuts   []cut
 }
 
-// Models gives the names that Model and Config.Models know.
+// Models returns the names that Model and Config.Models know.
 func Models() []string {
 	var words []string
 	for _, m := range models() {
@@ -38,7 +38,7 @@ func Models() []string {
 	return words
 }
 
-// Model gives a GPU as its driver describes it, MIG off, without what tells one from another: index, UUID, bus. The name may be
+// Model returns a GPU as its driver describes it, MIG off, without what tells one from another: index, UUID, bus. The name may be
 // written in any case. Numbers and placements of profiles are those that real GPUs report; the memory of a profile is below its
 // name, as on real ones, and exact to some percent.
 func Model(name string) (gpu.Device, bool) {

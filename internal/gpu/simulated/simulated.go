@@ -103,7 +103,7 @@ func (d *Driver) System(ctx context.Context) (gpu.System, error) {
 	return s, nil
 }
 
-// Devices gives all GPUs that are not lost.
+// Devices returns all GPUs that are not lost.
 func (d *Driver) Devices(ctx context.Context) ([]gpu.Device, error) {
 	if _, err := d.call(ctx, OpDevices, ""); err != nil {
 		return nil, fmt.Errorf("list GPUs: %w", err)

@@ -50,7 +50,7 @@ func with(t testing.TB, cfg simulated.Config) *simulated.Driver {
 	return d
 }
 
-// device gives the first GPU.
+// device returns the first GPU.
 func device(t testing.TB, d *simulated.Driver) gpu.Device {
 	t.Helper()
 	all, err := d.Devices(t.Context())

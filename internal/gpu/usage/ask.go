@@ -18,7 +18,7 @@ func (s *Sampler) Use(holder string) gpu.Use {
 	return r.use(time.Now(), s.cfg, s.gap())
 }
 
-// Series gives the history of a workload's use, the oldest first; nil when there is none.
+// Series returns the history of a workload's use, the oldest first; nil when there is none.
 func (s *Sampler) Series(holder string) []Point {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Sampler) Idle(holder string) (since time.Time, source gpu.Source, known
 	return since, r.last.source, known
 }
 
-// Reading gives the last reading of a GPU; false when it could not be read, or not for long.
+// Reading returns the last reading of a GPU; false when it could not be read, or not for long.
 func (s *Sampler) Reading(uuid string) (gpu.Reading, time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Sampler) Reading(uuid string) (gpu.Reading, time.Time, bool) {
 	return m.reading, m.at, true
 }
 
-// Fill gives inv with readings and uses. It does not change inv.
+// Fill returns inv with readings and uses. It does not change inv.
 func (s *Sampler) Fill(inv gpu.Inventory) gpu.Inventory {
 	inv.GPUs = slices.Clone(inv.GPUs)
 	for i := range inv.GPUs {

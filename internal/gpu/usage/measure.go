@@ -45,7 +45,7 @@ type part struct {
 	gi        *int // mig: nil when there is no instance
 }
 
-// parts gives all parts of all leases.
+// parts returns all parts of all leases.
 func parts(held []gpu.Lease, looks []look) []part {
 	gis := map[string]*int{}
 	for _, k := range looks {
@@ -65,7 +65,7 @@ func parts(held []gpu.Lease, looks []look) []part {
 	return all
 }
 
-// measure gives the sample of a part. owners says whose a process is; nil: nobody can tell.
+// measure returns the sample of a part. owners says whose a process is; nil: nobody can tell.
 func (p part) measure(d gpu.Device, r gpu.Reading, owners map[int]string, busySM float64) sample {
 	switch {
 	case p.lease.Slice.Mode == gpu.MIG && p.gi == nil:

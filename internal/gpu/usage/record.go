@@ -60,7 +60,7 @@ func (r *record) release(at time.Time) {
 	r.released, r.recent, r.last, r.watch = at, nil, nothing("it has been released"), watch{}
 }
 
-// use gives what is known at now.
+// use returns what is known at now.
 func (r *record) use(now time.Time, cfg Config, gap time.Duration) gpu.Use {
 	s := r.last
 	if r.released.IsZero() && !r.at.IsZero() && now.Sub(r.at) > gap {

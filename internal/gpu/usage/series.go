@@ -76,7 +76,7 @@ func (r *ring) push(p point) {
 	r.next = (r.next + 1) % r.most
 }
 
-// all gives the points in order, the open one included.
+// all returns the points in order, the open one included.
 func (r *ring) all() []point {
 	ps := append(append(make([]point, 0, len(r.points)+1), r.points[r.next:]...), r.points[:r.next]...)
 	if r.open.used {
@@ -110,7 +110,7 @@ func (s *series) add(at uint32, sm float64, memory int64) {
 	s.coarse.add(at, sm, memory)
 }
 
-// points gives the history: the fine points, and before them the coarse ones that ended before those begin.
+// points returns the history: the fine points, and before them the coarse ones that ended before those begin.
 func (s *series) points(began time.Time) []Point {
 	fine := s.fine.all()
 	var all []Point

@@ -51,7 +51,7 @@ func detachBelow(dir string) error {
 	return err
 }
 
-// take gives a copy of what is seen at a path that is mounted nowhere yet, and to which nothing propagates.
+// take returns a copy of what is seen at a path that is mounted nowhere yet, and to which nothing propagates.
 func take(path string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {

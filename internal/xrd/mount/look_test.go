@@ -17,7 +17,7 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// silent gives a Mounter of which looks at mounts of the name "old" come back only when the test has ended.
+// silent returns a Mounter of which looks at mounts of the name "old" come back only when the test has ended.
 func silent(t *testing.T, all ...view) (m *Mounter, stuck *atomic.Int32) {
 	stuck = &atomic.Int32{}
 	end := make(chan struct{})

@@ -84,7 +84,7 @@ func (m *Mounter) ended(ctx context.Context, begins string) bool {
 // diary is the log of a view's client, and a note of how far it was read, which outlives the service.
 type diary struct{ log, note string }
 
-// read gives the files that are lost by what is new in the log, and how far that goes.
+// read returns the files that are lost by what is new in the log, and how far that goes.
 func (d diary) read() (lost []string, to int64, err error) {
 	from := d.wasRead()
 	f, err := os.Open(d.log)
@@ -99,7 +99,7 @@ func (d diary) read() (lost []string, to int64, err error) {
 	return lost, from + n, err
 }
 
-// wasRead gives how far the log was read; what was not noted will rather be told twice.
+// wasRead returns how far the log was read; what was not noted will rather be told twice.
 func (d diary) wasRead() int64 {
 	text, _ := os.ReadFile(d.note)
 	at, _ := strconv.ParseInt(string(text), 10, 64)
@@ -122,7 +122,7 @@ func (d diary) noteRead(to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to-mostLog)
 }
 
-// lostIn gives the files that a log's whole lines say could not be opened anew, each once, and how long these lines are.
+// lostIn returns the files that a log's whole lines say could not be opened anew, each once, and how long these lines are.
 func lostIn(log io.Reader) (lost []string, length int64, err error) {
 	for r := bufio.NewReader(log); ; {
 		line, err := r.ReadString('\n')

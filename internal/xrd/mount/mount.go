@@ -40,7 +40,7 @@ type Config struct {
 	Dir     string // holds a directory for each session
 	RunDir  string // where its tokens are; root's alone, and better not on a disk
 	Storage *xrd.Storage
-	// Papers gives the credentials of a session's user for an element.
+	// Papers returns the credentials of a session's user for an element.
 	Papers   func(ctx context.Context, user, element string) (Papers, error)
 	Program  string        // empty: xrootdfs on PATH
 	Trust    string        // directory of trust anchors; empty: the program's own
@@ -131,7 +131,7 @@ func makeReal(dir *string) error {
 
 var validID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// Open gives the directory that a session is to see as xrd.Root, and has its storage mounted there in the background. What cannot be
+// Open returns the directory that a session is to see as xrd.Root, and has its storage mounted there in the background. What cannot be
 // mounted in time is told.
 func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	if !validID.MatchString(s.ID) {

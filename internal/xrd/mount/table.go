@@ -83,10 +83,10 @@ func (t table) shows(id, point, name string) bool {
 	return len(has) == 1 && has[0] == name
 }
 
-// mounted gives what is mounted for a session now.
+// mounted returns what is mounted for a session now.
 func (m *Mounter) mounted(id string) map[string][]string { return m.table()[id] }
 
-// left gives the sessions other than those here for which something is mounted, or credentials lie about.
+// left returns the sessions other than those here for which something is mounted, or credentials lie about.
 func (m *Mounter) left(t table, here map[string]bool) []string {
 	found := map[string]bool{}
 	for id := range t {

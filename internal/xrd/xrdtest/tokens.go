@@ -99,7 +99,7 @@ func read(t testing.TB, file string) string {
 // Env is what a client needs to trust the servers.
 func (tr *Trust) Env() []string { return []string{"X509_CERT_DIR=" + tr.Dir} }
 
-// Token gives one of the issuer's, for so long.
+// Token returns one of the issuer's, for so long.
 func (tr *Trust) Token(subject, scope string, life time.Duration) string {
 	tr.t.Helper()
 	now := time.Now()

@@ -85,7 +85,7 @@ func start(t testing.TB, name string, set map[string]string, trust *Trust) *Serv
 	return s
 }
 
-// configure gives a configuration of deploy/xrootd with other values of its `set` lines, and bounds of the cache that a test's disk has.
+// configure returns a configuration of deploy/xrootd with other values of its `set` lines, and bounds of the cache that a test's disk has.
 func configure(t testing.TB, name string, values map[string]string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testenv.Checkout(t), "deploy/xrootd", name))
@@ -144,7 +144,7 @@ func (s *Server) Freeze() { _ = syscall.Kill(-s.command.Process.Pid, syscall.SIG
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() { _ = syscall.Kill(-s.command.Process.Pid, syscall.SIGCONT) }
 
-// Log gives the last that a server has written.
+// Log returns the last that a server has written.
 func (s *Server) Log() string {
 	paths, _ := filepath.Glob(filepath.Join(s.home, "*", "log"))
 	out := ""
@@ -180,7 +180,7 @@ func Eventually(t testing.TB, what string, try func() error) {
 	}
 }
 
-// directory gives one that xrootd's user can reach, which t.TempDir's is not.
+// directory returns one that xrootd's user can reach, which t.TempDir's is not.
 func directory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "xrdtest-")

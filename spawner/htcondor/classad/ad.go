@@ -28,7 +28,7 @@ func New() *Ad { return &Ad{attributes: map[string]Expr{}} }
 // NewPart makes an ad that will hold only a part of what the real one does.
 func NewPart() *Ad { return &Ad{attributes: map[string]Expr{}, open: true} }
 
-// find gives an attribute by its lower-case name. Nil ads have none.
+// find returns an attribute by its lower-case name. Nil ads have none.
 func (a *Ad) find(name string) (Expr, bool) {
 	if a == nil {
 		return nil, false
@@ -51,16 +51,16 @@ func (a *Ad) SetExpr(name, text string) { a.attributes[strings.ToLower(name)] = 
 // Get evaluates an attribute by itself.
 func (a *Ad) Get(name string) Value { return Evaluate(attribute{"my", strings.ToLower(name)}, a, nil) }
 
-// Text gives an attribute that is a text; empty: it is none.
+// Text returns an attribute that is a text; empty: it is none.
 func (a *Ad) Text(name string) string {
 	s, _ := a.Get(name).(string)
 	return s
 }
 
-// Number gives an attribute that is a number; false: it is none.
+// Number returns an attribute that is a number; false: it is none.
 func (a *Ad) Number(name string) (float64, bool) { return number(a.Get(name)) }
 
-// Over gives a copy of a in which some attributes are others.
+// Over returns a copy of a in which some attributes are others.
 func (a *Ad) Over(changes map[string]Value) *Ad {
 	b := &Ad{attributes: make(map[string]Expr, len(a.attributes)), open: a.open}
 	for name, e := range a.attributes {
@@ -109,7 +109,7 @@ func adFrom(r map[string]any) *Ad {
 	return a
 }
 
-// exprFrom gives what stands in an ad's JSON. What is no plain value is written there as the text "/Expr(...)/".
+// exprFrom returns what stands in an ad's JSON. What is no plain value is written there as the text "/Expr(...)/".
 func exprFrom(v any) Expr {
 	switch v := v.(type) {
 	case string:

@@ -28,7 +28,7 @@ const (
 	deepestValue = 64
 )
 
-// Evaluate gives what e is in the terms of my, with target on the other side. Either may be nil.
+// Evaluate returns what e is in the terms of my, with target on the other side. Either may be nil.
 func Evaluate(e Expr, my, target *Ad) Value {
 	steps := 0
 	return evaluation{my: my, target: target, steps: &steps}.value(e)
@@ -138,7 +138,7 @@ func (v evaluation) unary(u unary) Value {
 	}
 }
 
-// Truth gives a value as a condition: bool, nil, an error or Unjudged. Numbers count as in C.
+// Truth returns a value as a condition: bool, nil, an error or Unjudged. Numbers count as in C.
 func Truth(x Value) Value {
 	switch x := x.(type) {
 	case nil, bool, Unjudged:
@@ -292,7 +292,7 @@ func ordered(op string, order int) Value {
 	}
 }
 
-// number gives a value as a number; true is 1.
+// number returns a value as a number; true is 1.
 func number(x Value) (float64, bool) {
 	switch x := x.(type) {
 	case int64:

@@ -94,7 +94,7 @@ const patience = 4 * time.Minute
 // pace is how often is looked whether it has happened. A look is a process of HTCondor's.
 const pace = 400 * time.Millisecond
 
-// Start gives a pool of the test's own, which ends with it. It is ready: every machine has offered its slots.
+// Start returns a pool of the test's own, which ends with it. It is ready: every machine has offered its slots.
 func Start(t testing.TB, o Options) *Pool {
 	t.Helper()
 	testenv.Need(t, testenv.HTCondor)
@@ -113,7 +113,7 @@ func Start(t testing.TB, o Options) *Pool {
 	return p
 }
 
-// New gives a pool that ends with Close, or with the program. It gives one also when it fails, for then there is something to close.
+// New returns a pool that ends with Close, or with the program. It gives one also when it fails, for then there is something to close.
 func New(o Options) (*Pool, error) {
 	p := &Pool{mark: newMark(), outward: o.Outward, machines: map[string]*machine{}, accounts: map[string]int{}}
 	p.Dir = "/var/tmp/slipway-pool-" + p.mark // short: sockets lie below it
@@ -141,7 +141,7 @@ func (p *Pool) Close() error {
 	return p.reaper.reap()
 }
 
-// TempDir gives a directory below Dir that anybody may pass through, and that goes with the test.
+// TempDir returns a directory below Dir that anybody may pass through, and that goes with the test.
 func (p *Pool) TempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(p.Dir, "t")
@@ -217,7 +217,7 @@ func (p *Pool) awaitSchedd() error {
 	return err
 }
 
-// newMark gives the word that the names of all of a pool's parts end with.
+// newMark returns the word that the names of all of a pool's parts end with.
 func newMark() string {
 	b := make([]byte, 5)
 	rand.Read(b)

@@ -13,7 +13,7 @@ func (p *Pool) KillDaemon(t testing.TB, name, daemon string) {
 	}
 }
 
-// Processes gives the numbers and command lines of all that runs on a machine.
+// Processes returns the numbers and command lines of all that runs on a machine.
 func (p *Pool) Processes(t testing.TB, name string) []string {
 	t.Helper()
 	out, err := docker("top", p.machine(t, name).container, "-eo", "pid,args")

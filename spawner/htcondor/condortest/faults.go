@@ -141,7 +141,7 @@ func (p *Pool) Configure(t testing.TB, name, file, text string) {
 	m.must(t, "condor_reconfig")
 }
 
-// machine gives one by its name.
+// machine returns one by its name.
 func (p *Pool) machine(t testing.TB, name string) *machine {
 	t.Helper()
 	m := p.machines[name]

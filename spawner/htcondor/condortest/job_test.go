@@ -47,7 +47,7 @@ func (j *job) submit(t *testing.T, count int, lines ...string) {
 	t.Cleanup(func() { j.remove(t) })
 }
 
-// refused gives the words.
+// refused returns the words.
 func (j *job) refused(t *testing.T, count int, lines ...string) string {
 	t.Helper()
 	out, err := j.trySubmit(t, count, lines...)
@@ -76,7 +76,7 @@ func (j *job) remove(t *testing.T) {
 	Await(t, "the job is gone", func() bool { return j.attribute(t, "JobStatus") == "" })
 }
 
-// attribute gives a line for each job of the cluster.
+// attribute returns a line for each job of the cluster.
 func (j *job) attribute(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(j.pool.Admin(t, "condor_q", "-allusers", j.id, "-af", name))

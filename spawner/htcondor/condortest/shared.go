@@ -37,7 +37,7 @@ func (s *Shared) Close() error {
 	return s.pool.Close()
 }
 
-// Pool gives the pool, or skips the test where none can be.
+// Pool returns the pool, or skips the test where none can be.
 func (s *Shared) Pool(t testing.TB) *Pool {
 	t.Helper()
 	testenv.Need(t, testenv.HTCondor)

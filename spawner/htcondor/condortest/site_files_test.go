@@ -86,7 +86,7 @@ func (m *machine) packetSocket() (int, error) {
 	return fd, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
 }
 
-// until gives all that was heard up to a word.
+// until returns all that was heard up to a word.
 func (e ear) until(t *testing.T, word string) []byte {
 	t.Helper()
 	if err := e.file.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {

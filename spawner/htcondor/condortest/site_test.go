@@ -31,7 +31,7 @@ func here(path string) string {
 	return abs
 }
 
-// siteFiles gives the text of some of the site's files; a missing one is seen at once, for its text is no configuration.
+// siteFiles returns the text of some of the site's files; a missing one is seen at once, for its text is no configuration.
 func siteFiles(names ...string) string {
 	var all strings.Builder
 	for _, name := range names {

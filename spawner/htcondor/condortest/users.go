@@ -62,7 +62,7 @@ func (m *machine) addAccount(name string, uid int) error {
 	return err
 }
 
-// As gives a command of HTCondor that runs at the access point in a directory of the pool's, as its user: known by a token and by
+// As returns a command of HTCondor that runs at the access point in a directory of the pool's, as its user: known by a token and by
 // nothing else.
 func (p *Pool) As(t testing.TB, user, dir, command string, argv ...string) *exec.Cmd {
 	t.Helper()
@@ -95,7 +95,7 @@ func (p *Pool) Vacate(t testing.TB, job string) {
 	})
 }
 
-// mint gives a token of the pool for a user, or for its daemons.
+// mint returns a token of the pool for a user, or for its daemons.
 func (p *Pool) mint(user string) (string, error) {
 	out, err := p.machines[Main].run("condor_token_create", "-identity", user+"@"+Domain, "-key", "POOL")
 	return strings.TrimSpace(out) + "\n", err

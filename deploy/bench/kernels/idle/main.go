@@ -98,7 +98,7 @@ func measure(ctx context.Context, o options) (err error) {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// resident gives the megabytes of this process.
+// resident returns the megabytes of this process.
 func resident() float64 {
 	text, _ := os.ReadFile("/proc/self/statm")
 	var size, pages int

@@ -16,7 +16,7 @@ type KernelRequest struct {
 	Launch  string // names this start; repeating the request with the same one is harmless
 	ID      string // as Workload.Kernel
 	Entry   string // as which it is counted among all: what the site calls it, without words of users'. Empty: Name
-	Warm    int    // how many of its entry may stand by to be next kernels, of all users together; see standby.go
+	Warm    int    // how many of its entry may stand by to be next kernels, of all users together; see warm_kernel.go
 }
 
 // kernelMemory is for how long it is known of a kernel that ended by itself why it did.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"slipway/images/inside"
+	"slipway/images/inventory"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
 )
@@ -19,7 +19,7 @@ type About struct {
 	Document  Document
 	SIF       Part     // the whole file, with its signatures
 	Signers   []string // ids of the keys that have signed it
-	Inventory inside.Inventory
+	Inventory inventory.Inventory
 	Settled   time.Time
 }
 
@@ -87,7 +87,7 @@ func (l *Library) Glance(digest string) (s Summary, ok bool) {
 	return s, true
 }
 
-func summary(i inside.Inventory) Summary {
+func summary(i inventory.Inventory) Summary {
 	python, _ := i.Default()
 	s := Summary{Packages: len(i.Packages), Python: python.Version}
 	if i.CUDA != nil {
@@ -108,37 +108,37 @@ func (l *Library) facts(digest string) (facts, error) {
 }
 
 // Difference says what one environment has other than another: packages and files.
-func (l *Library) Difference(ctx context.Context, old, now string) (inside.Difference, error) {
+func (l *Library) Difference(ctx context.Context, old, now string) (inventory.Difference, error) {
 	a, err := l.About(ctx, old)
 	if err != nil {
-		return inside.Difference{}, err
+		return inventory.Difference{}, err
 	}
 	b, err := l.About(ctx, now)
 	if err != nil {
-		return inside.Difference{}, err
+		return inventory.Difference{}, err
 	}
-	out := inside.Compare(a.Inventory, b.Inventory)
+	out := inventory.Compare(a.Inventory, b.Inventory)
 	before, err := l.view(old)
 	if err != nil {
-		return inside.Difference{}, err
+		return inventory.Difference{}, err
 	}
 	defer before.Close()
 	after, err := l.view(now)
 	if err != nil {
-		return inside.Difference{}, err
+		return inventory.Difference{}, err
 	}
 	defer after.Close()
-	var shared inside.Shared
+	var shared inventory.Shared
 	p, q := a.Document.Base, b.Document.Base
 	if p != nil && q != nil && p.Digest == q.Digest && l.baseIsSound(ctx, p.Part) {
 		base, err := l.openBase(p.Digest)
 		if err != nil {
-			return inside.Difference{}, err
+			return inventory.Difference{}, err
 		}
 		defer base.release()
 		shared = &base.image.Super
 	}
-	files, err := inside.Files(ctx, inside.TreeOf(before.image), inside.TreeOf(after.image), shared)
+	files, err := inventory.Files(ctx, inventory.TreeOf(before.image), inventory.TreeOf(after.image), shared)
 	out.Files = &files
 	return out, err
 }
@@ -153,7 +153,7 @@ func (l *Library) SBOM(ctx context.Context, e Environment) ([]byte, error) {
 	if name == "" {
 		name = "environment"
 	}
-	return inside.SPDX(about.Inventory, inside.Meta{Name: name, Digest: e.Digest, Created: e.Created, Tool: "slipway-" + l.cfg.Version})
+	return inventory.SPDX(about.Inventory, inventory.Meta{Name: name, Digest: e.Digest, Created: e.Created, Tool: "slipway-" + l.cfg.Version})
 }
 
 // openedView is the parsed tree of an environment.

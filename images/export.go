@@ -11,7 +11,7 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sys/unix"
 
-	"slipway/images/render"
+	"slipway/images/export"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -31,7 +31,7 @@ func (l *Library) Export(ctx context.Context, digest string, names []string, w i
 	if err := l.layOutAlone(ctx, digest, names, work, dir); err != nil {
 		return fmt.Errorf("export %s: %w", digest, l.explain(err, 0))
 	}
-	return render.Archive(ctx, dir, w)
+	return export.Archive(ctx, dir, w)
 }
 
 // Unpack writes an environment's tree below root, in the layout that unpacked CVMFS repositories have, and a link to it by name. One that
@@ -45,7 +45,7 @@ func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 		return err
 	}
 	defer v.Close()
-	made, err := render.Directory(ctx, render.DirectoryConfig{Env: v.image, Root: root, Digest: hexOrNone(digest), Name: name})
+	made, err := export.Directory(ctx, export.DirectoryConfig{Env: v.image, Root: root, Digest: hexOrNone(digest), Name: name})
 	if made.Skipped.Count+made.Tamed.Count > 0 {
 		l.log.Info("an unpacked environment has no devices and gives no rights", "digest", digest, "devices", made.Skipped.Count,
 			"programs", made.Tamed.Count, "directory", made.Path)
@@ -82,12 +82,12 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 	if err := l.fits(v.image); err != nil {
 		return err
 	}
-	cfg := render.OCIConfig{
+	cfg := export.OCIConfig{
 		Env: v.image, Architecture: m.Architecture, Comment: digest, Names: names,
 		Run: oci.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir},
 	}
 	if d.Base == nil {
-		_, err = render.OCI(ctx, cfg, dir)
+		_, err = export.OCI(ctx, cfg, dir)
 		return err
 	}
 	if !l.baseIsSound(ctx, d.Base.Part) {
@@ -102,7 +102,7 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 	if cfg.BaseLayer, err = baseLayer(ctx, b, cfg.BaseBlob); err != nil {
 		return err
 	}
-	_, err = render.OCI(ctx, cfg, dir)
+	_, err = export.OCI(ctx, cfg, dir)
 	return err
 }
 
@@ -167,11 +167,11 @@ func contents(n *squashfs.Node, block uint32, seen map[*squashfs.Data]bool) (sum
 }
 
 // baseLayer writes the layer of a base: the same one for all environments over it, so that an engine keeps it once.
-func baseLayer(ctx context.Context, b *openedBase, path string) (render.Layer, error) {
+func baseLayer(ctx context.Context, b *openedBase, path string) (export.Layer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return render.Layer{}, err
+		return export.Layer{}, err
 	}
-	layer, err := render.WriteLayer(ctx, render.LayerConfig{Env: b.image, Out: f})
+	layer, err := export.WriteLayer(ctx, export.LayerConfig{Env: b.image, Out: f})
 	return layer, errors.Join(err, f.Close())
 }

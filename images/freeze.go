@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/graft"
-	"slipway/images/secrets"
+	"slipway/images/secretscan"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
 	"slipway/images/tree"
@@ -47,13 +47,13 @@ type Request struct {
 
 // frozen is what a freeze made, before anybody's record names it.
 type frozen struct {
-	Digest    string            `json:"digest"`
-	Size      int64             `json:"size"` // of the SIF, unsigned
-	Own       int64             `json:"own"`  // of that what is not the base's
-	Base      Base              `json:"base"`
-	Manifest  Manifest          `json:"manifest"`
-	Allowed   []secrets.Finding `json:"allowed,omitempty"`
-	Paused    time.Duration     `json:"paused"` // how long the source stood still
+	Digest    string               `json:"digest"`
+	Size      int64                `json:"size"` // of the SIF, unsigned
+	Own       int64                `json:"own"`  // of that what is not the base's
+	Base      Base                 `json:"base"`
+	Manifest  Manifest             `json:"manifest"`
+	Allowed   []secretscan.Finding `json:"allowed,omitempty"`
+	Paused    time.Duration        `json:"paused"` // how long the source stood still
 	unchanged bool
 	fresh     bool // its image was not here before
 }
@@ -151,7 +151,7 @@ type draft struct {
 	document Document // but for the manifest
 	manifest Manifest
 	state    string // fingerprint of the source when it stood still
-	found    secrets.Report
+	found    secretscan.Report
 	thin     *thinTail // nil: the file is whole
 	paused   time.Duration
 	carried  bool // nobody else is to have it
@@ -206,7 +206,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, d
 		return nil, err
 	}
 	defer b.release()
-	scanner, err := secrets.New(secrets.Config{Allow: req.Allow})
+	scanner, err := secretscan.New(secretscan.Config{Allow: req.Allow})
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func stageOf(s graft.Stage) Stage {
 }
 
 // seal writes the superblock, which makes the file's partition a squashfs, and looks at what it holds.
-func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secrets.Scanner, whole io.ReaderAt) error {
+func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secretscan.Scanner, whole io.ReaderAt) error {
 	block := super.Bytes()
 	if _, err := d.file.WriteAt(block[:], sif.PartitionOffset); err != nil {
 		return fmt.Errorf("write the superblock: %w", err)
@@ -280,7 +280,7 @@ func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hashe
 }
 
 // inspect stops a freeze that would publish a secret.
-func (d *draft) inspect(ctx context.Context, scanner *secrets.Scanner, whole io.ReaderAt) error {
+func (d *draft) inspect(ctx context.Context, scanner *secretscan.Scanner, whole io.ReaderAt) error {
 	if d.carried {
 		return nil
 	}
@@ -521,7 +521,7 @@ func (l *Library) allowedBefore(req Request, id string) []string {
 }
 
 // allows says whether what an earlier freeze let pass may pass now.
-func allows(list []string, found []secrets.Finding) bool {
+func allows(list []string, found []secretscan.Finding) bool {
 	for _, f := range found {
 		if !slices.ContainsFunc(list, func(rule string) bool {
 			return rule == f.Path || strings.HasSuffix(rule, "/") && strings.HasPrefix(f.Path, rule)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/images/inside"
+	"slipway/images/inventory"
 	"slipway/internal/errs"
 )
 
@@ -14,8 +14,8 @@ func TestGlance(t *testing.T) {
 	digest := fakeFrozen("1").Digest
 	write := func(packages int) {
 		t.Helper()
-		must(t, writeJSON(l.path("facts"), hexOrNone(digest)+".json", facts{Inventory: inside.Inventory{
-			Packages: make([]inside.Package, packages), Python: []inside.Interpreter{{Version: "3.13.5", Default: true}}, CUDA: &inside.CUDA{Version: "12.8", LeastDriver: "525"},
+		must(t, writeJSON(l.path("facts"), hexOrNone(digest)+".json", facts{Inventory: inventory.Inventory{
+			Packages: make([]inventory.Package, packages), Python: []inventory.Interpreter{{Version: "3.13.5", Default: true}}, CUDA: &inventory.CUDA{Version: "12.8", LeastDriver: "525"},
 		}}))
 	}
 	if _, ok := l.Glance(digest); ok {

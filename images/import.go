@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/blob"
-	"slipway/images/render"
+	"slipway/images/export"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
@@ -275,7 +275,7 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 	}
 	defer base.Close()
 	a.tell(Checking, 0, d.partition())
-	written, err := render.Rebuild(ctx, render.RebuildConfig{
+	written, err := export.Rebuild(ctx, export.RebuildConfig{
 		Base: base, BaseDigest: hexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: hexOrNone(d.Tail.Digest),
 		Out: file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
 	})

@@ -15,20 +15,20 @@ import (
 	"time"
 
 	"slipway/images/blob"
-	"slipway/images/seal"
 	"slipway/images/sif"
+	"slipway/images/signing"
 	"slipway/internal/errs"
 )
 
 // place is a library with keys of its own.
 type place struct {
 	*Library
-	keys *seal.Keys
+	keys *signing.Keys
 }
 
 func newPlace(t *testing.T, site string) place {
 	t.Helper()
-	keys, err := seal.New(seal.Config{Dir: filepath.Join(t.TempDir(), "keys"), Site: site, Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	keys, err := signing.New(signing.Config{Dir: filepath.Join(t.TempDir(), "keys"), Site: site, Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	must(t, err)
 	return place{openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "library"), Keys: keys}), keys}
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"slipway/images/seal"
 	"slipway/images/sif"
+	"slipway/images/signing"
 	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
 )
@@ -22,9 +22,9 @@ import (
 // envKilled has the arguments of the process that TestKilledAtAnyInstant kills: directory of the library, of the keys, upper, layers.
 const envKilled = "SLIPWAY_TEST_KILLED"
 
-func keysIn(t testing.TB, dir string) *seal.Keys {
+func keysIn(t testing.TB, dir string) *signing.Keys {
 	t.Helper()
-	keys, err := seal.New(seal.Config{Dir: dir, Now: time.Now, Log: slog.New(slog.DiscardHandler), Site: "here"})
+	keys, err := signing.New(signing.Config{Dir: dir, Now: time.Now, Log: slog.New(slog.DiscardHandler), Site: "here"})
 	must(t, err)
 	return keys
 }

@@ -7,14 +7,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/images/secrets"
+	"slipway/images/secretscan"
 	"slipway/images/squashfs"
 	"slipway/images/tree"
 )
 
 // lookAtLarge shows the scanner the files of the change that are too large for the graft to show: those of now that before does not
 // share. Those that are known were looked at by an earlier freeze. They are read again, from the page cache, when the session runs on; one that has gone since is not looked at.
-func lookAtLarge(ctx context.Context, scanner *secrets.Scanner, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool) error {
+func lookAtLarge(ctx context.Context, scanner *secretscan.Scanner, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool) error {
 	root, err := tree.OpenDir(upper)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func eachLarge(at string, before, now *squashfs.Node, known map[*squashfs.Node]b
 }
 
 // lookAtOne looks at a file of a user's who may change it meanwhile.
-func lookAtOne(scanner *secrets.Scanner, root *os.File, path string) error {
+func lookAtOne(scanner *secretscan.Scanner, root *os.File, path string) error {
 	f, err := tree.Open(root, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/images/seal"
+	"slipway/images/signing"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
@@ -28,7 +28,7 @@ type Config struct {
 	Dir      string        // made when missing; on a file system that holds trusted xattrs and devices (not NFS)
 	Logger   *slog.Logger  // required
 	Strip    []string      // the site's rules, beside tree.DefaultStrip
-	Keys     *seal.Keys    // sign images and say where they come from; nil: nothing is signed
+	Keys     *signing.Keys // sign images and say where they come from; nil: nothing is signed
 	Version  string        // of Slipway, for provenance statements
 	MaxFiles int64         // that one freeze may find changed; 0: no bound
 	Keep     time.Duration // how long an environment without a name is kept after its last use; 0: for ever

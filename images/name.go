@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"slipway/images/secrets"
+	"slipway/images/secretscan"
 	"slipway/internal/errs"
 )
 
@@ -38,7 +38,7 @@ func (r Request) validate() error {
 	if err := r.Use.validate(); err != nil {
 		return err
 	}
-	if err := secrets.CheckAllow(r.Allow); err != nil {
+	if err := secretscan.CheckAllow(r.Allow); err != nil {
 		return err
 	}
 	return r.Source.validate()

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"slipway/images/inside"
-	"slipway/images/seal"
+	"slipway/images/inventory"
 	"slipway/images/sif"
+	"slipway/images/signing"
 	"slipway/images/squashfs"
 )
 
@@ -22,11 +22,11 @@ const maxPending = 1024
 
 // facts is what was found out of an image after its freeze had answered.
 type facts struct {
-	SIF        Part             `json:"sif"`                  // the whole file, signed
-	Signatures string           `json:"signatures,omitempty"` // digest of what lies behind the manifest
-	Signers    []string         `json:"signers,omitempty"`    // ids of the keys
-	Settled    time.Time        `json:"settled"`
-	Inventory  inside.Inventory `json:"inventory"`
+	SIF        Part                `json:"sif"`                  // the whole file, signed
+	Signatures string              `json:"signatures,omitempty"` // digest of what lies behind the manifest
+	Signers    []string            `json:"signers,omitempty"`    // ids of the keys
+	Settled    time.Time           `json:"settled"`
+	Inventory  inventory.Inventory `json:"inventory"`
 }
 
 // later has an image settled in the background.
@@ -213,47 +213,47 @@ func (l *Library) unseal(payloadType string, envelope []byte) ([]byte, string, e
 
 // look says what is in an image. What it has of its base was looked at before, or is now for all environments over it; without the base
 // all of it is looked at.
-func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inside.Inventory, error) {
+func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inventory.Inventory, error) {
 	root := image.Root()
 	tree, err := squashfs.Parse(root, root.Size())
 	if err != nil {
-		return inside.Inventory{}, err
+		return inventory.Inventory{}, err
 	}
 	about, err := image.ReadManifest()
 	if err != nil {
-		return inside.Inventory{}, err
+		return inventory.Inventory{}, err
 	}
 	m, err := decodeManifest(about)
 	if err != nil {
-		return inside.Inventory{}, err
+		return inventory.Inventory{}, err
 	}
-	cfg := inside.Config{Tree: inside.TreeOf(tree), Name: m.Base.Reference, Path: pathOf(m.Env)}
+	cfg := inventory.Config{Tree: inventory.TreeOf(tree), Name: m.Base.Reference, Path: pathOf(m.Env)}
 	if d.Base != nil && l.baseIsSound(ctx, d.Base.Part) {
 		b, err := l.openBase(d.Base.Digest)
 		if err != nil {
-			return inside.Inventory{}, err
+			return inventory.Inventory{}, err
 		}
 		defer b.release()
-		known := inside.TreeOf(b.image)
-		inventory, err := l.baseInventory(ctx, d.Base.Digest, inside.Config{Tree: known, Name: cfg.Name, Path: cfg.Path})
+		known := inventory.TreeOf(b.image)
+		inventory, err := l.baseInventory(ctx, d.Base.Digest, inventory.Config{Tree: known, Name: cfg.Name, Path: cfg.Path})
 		if err != nil {
-			return inside.Inventory{}, err
+			return inventory.Inventory{}, err
 		}
-		cfg.Base = &inside.Known{Tree: known, Inventory: inventory}
+		cfg.Base = &inventory.Known{Tree: known, Inventory: inventory}
 	}
-	return inside.Look(ctx, cfg)
+	return inventory.Look(ctx, cfg)
 }
 
 // baseInventory looks at a base once.
-func (l *Library) baseInventory(ctx context.Context, digest string, cfg inside.Config) (inside.Inventory, error) {
+func (l *Library) baseInventory(ctx context.Context, digest string, cfg inventory.Config) (inventory.Inventory, error) {
 	file := hexOrNone(digest) + ".json"
-	var known inside.Inventory
+	var known inventory.Inventory
 	if err := readJSON(l.path("facts", "bases", file), &known); err == nil {
 		return known, nil
 	}
-	known, err := inside.Look(ctx, cfg)
+	known, err := inventory.Look(ctx, cfg)
 	if err != nil {
-		return inside.Inventory{}, err
+		return inventory.Inventory{}, err
 	}
 	return known, writeJSON(l.path("facts", "bases"), file, known)
 }
@@ -277,7 +277,7 @@ func (l *Library) attest(req Request, f frozen, started time.Time) error {
 	if req.Name != "" {
 		names = append(names, strings.TrimSuffix(req.Name+":"+req.Tag, ":"))
 	}
-	envelope, err := l.cfg.Keys.Attest(seal.Provenance{
+	envelope, err := l.cfg.Keys.Attest(signing.Provenance{
 		Environment: f.Digest, Names: names, Version: l.cfg.Version, Base: f.Base.Digest, Strip: digestOf([]byte(strings.Join(l.strip.Rules(), "\n"))),
 		Kind: req.Kind, Session: req.Key, User: req.User, Started: started, Finished: l.cfg.Now(),
 	})

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"slipway/images/seal"
 	"slipway/images/sif"
+	"slipway/images/signing"
 )
 
-func withKeys(t *testing.T) *seal.Keys {
+func withKeys(t *testing.T) *signing.Keys {
 	t.Helper()
-	keys, err := seal.New(seal.Config{Dir: t.TempDir() + "/keys", Now: time.Now, Log: slog.New(slog.DiscardHandler), Site: "here"})
+	keys, err := signing.New(signing.Config{Dir: t.TempDir() + "/keys", Now: time.Now, Log: slog.New(slog.DiscardHandler), Site: "here"})
 	must(t, err)
 	return keys
 }

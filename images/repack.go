@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/graft"
-	"slipway/images/secrets"
+	"slipway/images/secretscan"
 	"slipway/images/sif"
 	"slipway/images/tree"
 )
@@ -19,7 +19,7 @@ import (
 // still for all of that, and its environment shares no byte with others.
 func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *meter) (*draft, error) {
 	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req)}
-	scanner, err := secrets.New(secrets.Config{Allow: req.Allow})
+	scanner, err := secretscan.New(secretscan.Config{Allow: req.Allow})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func held(ctx context.Context, src Source, fn func() error) (err error) {
 // packWhole packs what a source that stands still shows, and fingerprints its changes. Of them alone the scanner is shown the files, and
 // sockets and devices are left out.
 func (l *Library) packWhole(
-	ctx context.Context, req Request, work string, scanner *secrets.Scanner, cfg graft.Config,
+	ctx context.Context, req Request, work string, scanner *secretscan.Scanner, cfg graft.Config,
 ) (made graft.Result, state string, err error) {
 	upper := req.Source.Upper
 	// A page that stays dirty in a shared mapping can be written again without a new time. Once it is clean, it cannot.

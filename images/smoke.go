@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/images/inside"
+	"slipway/images/inventory"
 	"slipway/internal/errs"
 )
 
@@ -99,7 +99,7 @@ func (l *Library) attempt(ctx context.Context, r record, python string) (Attempt
 	if err != nil {
 		return a, err
 	}
-	plan, err := inside.SmokePlan(about.Inventory, python, r.Use.Imported[python])
+	plan, err := inventory.SmokePlan(about.Inventory, python, r.Use.Imported[python])
 	if err != nil {
 		return a, err
 	}
@@ -115,7 +115,7 @@ func (l *Library) attempt(ctx context.Context, r record, python string) (Attempt
 	if err != nil {
 		return a, err
 	}
-	a.Result, err = inside.ParseSmoke(output)
+	a.Result, err = inventory.ParseSmoke(output)
 	return a, err
 }
 

@@ -3,7 +3,7 @@ package images
 import (
 	"context"
 
-	"slipway/images/render"
+	"slipway/images/export"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
@@ -63,5 +63,5 @@ func (l *Library) fill(ctx context.Context, digest string, base BasePart, upper 
 		return err
 	}
 	defer dir.Close()
-	return render.Upper(ctx, render.UpperConfig{Base: b.image, Env: v.image, Dir: dir})
+	return export.Upper(ctx, export.UpperConfig{Base: b.image, Env: v.image, Dir: dir})
 }

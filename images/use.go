@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"slipway/images/inside"
+	"slipway/images/inventory"
 	"slipway/internal/errs"
 )
 
@@ -28,10 +28,10 @@ type Use struct {
 
 // Attempt is what came of importing the modules of one interpreter.
 type Attempt struct {
-	Python  string             `json:"python"` // its path
-	Result  inside.SmokeResult `json:"result"`
-	Skipped []string           `json:"skipped,omitempty"` // names that were not tried
-	Why     string             `json:"why,omitempty"`     // there is no result
+	Python  string                `json:"python"` // its path
+	Result  inventory.SmokeResult `json:"result"`
+	Skipped []string              `json:"skipped,omitempty"` // names that were not tried
+	Why     string                `json:"why,omitempty"`     // there is no result
 }
 
 // The bounds of what a session says that it uses. It lies in the owner's record.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"slipway/images/seal"
+	"slipway/images/signing"
 )
 
 // Verified says what was proven of an environment.
@@ -21,8 +21,8 @@ type Verified struct {
 
 // Statement is what a key says about where an environment comes from.
 type Statement struct {
-	seal.Provenance
-	Key seal.Key
+	signing.Provenance
+	Key signing.Key
 }
 
 // Verify reads all bytes of an environment again, compares them with its digest, and checks what was signed.

@@ -126,7 +126,7 @@ type Config struct {
 	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an image alone. It may
 	// take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
 	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
-	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/pack streams it. Repeating it
+	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset streams it. Repeating it
 	// gives the same one. Nil: a Remote runs no sessions.
 	Keep func(ctx context.Context, w Workload, changes io.Reader) (digest string, err error)
 	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.

@@ -39,7 +39,7 @@ type Remains interface {
 	Status() control.Status // the agent's last word
 	Log(ctx context.Context, from int64) (io.ReadCloser, error)
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// Changes returns what a session has changed over its environment, as package images/pack streams it. errs.NotFound: nothing came back;
+	// Changes returns what a session has changed over its environment, as package images/changeset streams it. errs.NotFound: nothing came back;
 	// errs.Invalid: not all of it, and the rest never will.
 	Changes(ctx context.Context) (io.ReadCloser, error)
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/internal/credentials"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
-	"slipway/internal/wallet"
 	"slipway/spawner"
 )
 
 // Wallet keeps users' tokens and proxies: wallet.Wallet, which has the contract of each method. Who may ask is decided here.
 type Wallet interface {
-	List(ctx context.Context, principal string) ([]wallet.Entry, error)
-	Renew(ctx context.Context, principal, name string) (wallet.Entry, error)
+	List(ctx context.Context, principal string) ([]credentials.Entry, error)
+	Renew(ctx context.Context, principal, name string) (credentials.Entry, error)
 	Remove(ctx context.Context, principal, name string) error
-	PutProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error)
-	RenewProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error)
-	PutRefresh(ctx context.Context, principal, issuer string, refresh secret.Text) (wallet.Entry, error)
-	BeginDevice(ctx context.Context, principal, issuer string) (wallet.Grant, error)
-	Device(ctx context.Context, principal, grantID string) (wallet.Entry, error)
+	PutProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error)
+	RenewProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error)
+	PutRefresh(ctx context.Context, principal, issuer string, refresh secret.Text) (credentials.Entry, error)
+	BeginDevice(ctx context.Context, principal, issuer string) (credentials.Grant, error)
+	Device(ctx context.Context, principal, grantID string) (credentials.Entry, error)
 	Issuers() []string
 	Proxies() bool
 }
@@ -126,19 +126,19 @@ func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Crede
 }
 
 func (s *Server) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
-	return s.managed(r, func(ctx context.Context, principal, name string) (wallet.Entry, error) {
+	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
 		return s.cfg.Wallet.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
 	})
 }
 
 func (s *Server) renewCredential(r *http.Request, _ none) (hubapi.Credential, error) {
-	return s.managed(r, func(ctx context.Context, principal, name string) (wallet.Entry, error) {
+	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
 		return s.cfg.Wallet.Renew(ctx, principal, name)
 	})
 }
 
 // managed does something with the caller's credential of the name in the path.
-func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal, name string) (wallet.Entry, error)) (hubapi.Credential, error) {
+func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal, name string) (credentials.Entry, error)) (hubapi.Credential, error) {
 	principal, err := s.principal(r, "", manage)
 	if err != nil {
 		return hubapi.Credential{}, err
@@ -177,7 +177,7 @@ func (s *Server) removal(r *http.Request, principal, name string) (hubapi.Creden
 	return out, err
 }
 
-func wireEntry(e wallet.Entry) hubapi.Credential {
+func wireEntry(e credentials.Entry) hubapi.Credential {
 	return hubapi.Credential{
 		Name: e.Name, Kind: string(e.Kind), Issuer: e.Issuer, Subject: e.Subject, Scopes: filled(e.Scopes), Audiences: filled(e.Audiences), VO: e.VO, FQANs: filled(e.FQANs),
 		From: e.From, Expires: moment(e.Expires), Renewable: e.Renewable, Until: moment(e.Until), Trouble: e.Trouble, Notes: filled(e.Notes), Updated: moment(e.Updated),

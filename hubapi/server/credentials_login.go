@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/credentials"
 	"slipway/internal/errs"
-	"slipway/internal/wallet"
 )
 
 // issuerLogins are the logins at issuers that users have begun here. Each is waited for in the background: who has confirmed it is logged in,
@@ -23,7 +23,7 @@ type issuerLogin struct {
 	principal string
 	told      hubapi.CredentialLogin
 	done      chan struct{} // closed once the fields below are set
-	entry     wallet.Entry
+	entry     credentials.Entry
 	err       error
 }
 

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"slipway/internal/credentials"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
-	"slipway/internal/wallet"
 	"slipway/spawner"
 )
 
@@ -22,7 +22,7 @@ const (
 // fakeWallet keeps what may be shown, by its principal.
 type fakeWallet struct {
 	mu      sync.Mutex
-	entries map[string][]wallet.Entry
+	entries map[string][]credentials.Entry
 	grants  map[string]string // by id: whose
 	grant   chan error        // ends the logins
 	unsaid  error             // of removals: the issuer was not told
@@ -30,18 +30,18 @@ type fakeWallet struct {
 }
 
 var _ Wallet = (*fakeWallet)(nil)
-var _ Wallet = (*wallet.Wallet)(nil)
+var _ Wallet = (*credentials.Wallet)(nil)
 
 func newWallet(principals ...string) *fakeWallet {
-	w := &fakeWallet{entries: map[string][]wallet.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}
+	w := &fakeWallet{entries: map[string][]credentials.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}
 	for _, p := range principals {
-		w.entries[p] = []wallet.Entry{
+		w.entries[p] = []credentials.Entry{
 			{
-				Name: "wlcg", Kind: wallet.Token, Issuer: "https://issuer.test", Subject: "sub-of-" + p, Scopes: []string{"storage.read:/"}, From: wallet.FromDevice,
+				Name: "wlcg", Kind: credentials.Token, Issuer: "https://issuer.test", Subject: "sub-of-" + p, Scopes: []string{"storage.read:/"}, From: credentials.FromDevice,
 				Expires: time.Now().Add(50*time.Minute + 30*time.Second), Renewable: true,
 			},
 			{
-				Name: wallet.ProxyName, Kind: wallet.Proxy, Issuer: "/CN=CA", Subject: "/CN=" + p, VO: "atlas", FQANs: []string{"/atlas/Role=NULL"}, From: wallet.FromUpload,
+				Name: credentials.ProxyName, Kind: credentials.Proxy, Issuer: "/CN=CA", Subject: "/CN=" + p, VO: "atlas", FQANs: []string{"/atlas/Role=NULL"}, From: credentials.FromUpload,
 				Expires: time.Now().Add(90*time.Minute + 30*time.Second), Trouble: "it ends soon: put a new one",
 			},
 		}
@@ -57,25 +57,25 @@ func (f *fakeWallet) with(c *Config) {
 // find returns a place in the entries.
 func (f *fakeWallet) find(what, principal, name string) (int, error) {
 	f.asked = append(f.asked, what+" "+principal+" "+name)
-	i := slices.IndexFunc(f.entries[principal], func(e wallet.Entry) bool { return e.Name == name })
+	i := slices.IndexFunc(f.entries[principal], func(e credentials.Entry) bool { return e.Name == name })
 	if i < 0 {
 		return i, errs.New(errs.NotFound, "there is no credential %q", name).With("list them")
 	}
 	return i, nil
 }
 
-func (f *fakeWallet) List(_ context.Context, principal string) ([]wallet.Entry, error) {
+func (f *fakeWallet) List(_ context.Context, principal string) ([]credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.entries[principal]), nil
 }
 
-func (f *fakeWallet) Renew(_ context.Context, principal, name string) (wallet.Entry, error) {
+func (f *fakeWallet) Renew(_ context.Context, principal, name string) (credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i, err := f.find("renew", principal, name)
 	if err != nil {
-		return wallet.Entry{}, err
+		return credentials.Entry{}, err
 	}
 	return f.entries[principal][i], nil
 }
@@ -91,61 +91,61 @@ func (f *fakeWallet) Remove(_ context.Context, principal, name string) error {
 	return f.unsaid
 }
 
-func (f *fakeWallet) PutProxy(_ context.Context, principal string, pem secret.Text) (wallet.Entry, error) {
+func (f *fakeWallet) PutProxy(_ context.Context, principal string, pem secret.Text) (credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !strings.Contains(pem.Reveal(), "good") {
 		e := errs.New(errs.Invalid, "the proxy has expired on 1 May 2026").With("make a new one")
 		e.Field = "proxy"
-		return wallet.Entry{}, e
+		return credentials.Entry{}, e
 	}
-	e := wallet.Entry{Name: wallet.ProxyName, Kind: wallet.Proxy, Subject: "/CN=put by " + principal, Issuer: "/CN=CA", From: wallet.FromUpload, Expires: time.Now().Add(time.Hour)}
-	f.entries[principal] = append(slices.DeleteFunc(f.entries[principal], func(e wallet.Entry) bool { return e.Name == wallet.ProxyName }), e)
+	e := credentials.Entry{Name: credentials.ProxyName, Kind: credentials.Proxy, Subject: "/CN=put by " + principal, Issuer: "/CN=CA", From: credentials.FromUpload, Expires: time.Now().Add(time.Hour)}
+	f.entries[principal] = append(slices.DeleteFunc(f.entries[principal], func(e credentials.Entry) bool { return e.Name == credentials.ProxyName }), e)
 	return e, nil
 }
 
-func (f *fakeWallet) RenewProxy(ctx context.Context, principal string, pem secret.Text) (wallet.Entry, error) {
+func (f *fakeWallet) RenewProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error) {
 	if strings.Contains(pem.Reveal(), "of another") {
-		return wallet.Entry{}, errs.New(errs.Forbidden, "the proxy is of another").With("remove the one that there is first")
+		return credentials.Entry{}, errs.New(errs.Forbidden, "the proxy is of another").With("remove the one that there is first")
 	}
 	return f.PutProxy(ctx, principal, pem)
 }
 
-func (f *fakeWallet) PutRefresh(_ context.Context, principal, issuer string, refresh secret.Text) (wallet.Entry, error) {
+func (f *fakeWallet) PutRefresh(_ context.Context, principal, issuer string, refresh secret.Text) (credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if issuer != "wlcg" || refresh.Reveal() != refreshSecret {
-		return wallet.Entry{}, errs.Bad("issuer", issuer, "one of: wlcg")
+		return credentials.Entry{}, errs.Bad("issuer", issuer, "one of: wlcg")
 	}
-	e := wallet.Entry{Name: issuer, Kind: wallet.Token, Subject: "given by " + principal, From: wallet.FromGiven}
-	f.entries[principal] = []wallet.Entry{e}
+	e := credentials.Entry{Name: issuer, Kind: credentials.Token, Subject: "given by " + principal, From: credentials.FromGiven}
+	f.entries[principal] = []credentials.Entry{e}
 	return e, nil
 }
 
-func (f *fakeWallet) BeginDevice(_ context.Context, principal, issuer string) (wallet.Grant, error) {
+func (f *fakeWallet) BeginDevice(_ context.Context, principal, issuer string) (credentials.Grant, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if issuer != "wlcg" {
-		return wallet.Grant{}, errs.Bad("issuer", issuer, "one of: wlcg")
+		return credentials.Grant{}, errs.Bad("issuer", issuer, "one of: wlcg")
 	}
 	id := "grant-of-" + principal
 	f.grants[id] = principal
-	return wallet.Grant{ID: id, URL: "https://issuer.test/device?<b>", Code: "ABCD-<EF>", Expires: time.Now().Add(10 * time.Minute)}, nil
+	return credentials.Grant{ID: id, URL: "https://issuer.test/device?<b>", Code: "ABCD-<EF>", Expires: time.Now().Add(10 * time.Minute)}, nil
 }
 
-func (f *fakeWallet) Device(ctx context.Context, principal, grantID string) (wallet.Entry, error) {
+func (f *fakeWallet) Device(ctx context.Context, principal, grantID string) (credentials.Entry, error) {
 	select {
 	case err := <-f.grant:
-		e := wallet.Entry{Name: "wlcg", Kind: wallet.Token, Subject: "logged in as " + principal, From: wallet.FromDevice, Expires: time.Now().Add(time.Hour)}
+		e := credentials.Entry{Name: "wlcg", Kind: credentials.Token, Subject: "logged in as " + principal, From: credentials.FromDevice, Expires: time.Now().Add(time.Hour)}
 		if err != nil {
-			return wallet.Entry{}, err
+			return credentials.Entry{}, err
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.entries[principal] = []wallet.Entry{e}
+		f.entries[principal] = []credentials.Entry{e}
 		return e, nil
 	case <-ctx.Done():
-		return wallet.Entry{}, ctx.Err()
+		return credentials.Entry{}, ctx.Err()
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
-	"slipway/internal/sshfiles"
+	"slipway/internal/sshclientconfig"
 	"slipway/internal/webui"
 	"slipway/spawner"
 )
@@ -69,7 +69,7 @@ func loginCommand(h Hub) string {
 
 // sshConfig returns the entries for ssh's configuration; empty where the visitor's name cannot be written there.
 func (p *pages) sshConfig(r *http.Request, v visitor) string {
-	text, err := sshfiles.Service{
+	text, err := sshclientconfig.Service{
 		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.sshTargets(r, v.caller),
 		KnownHosts: p.cfg.SSH.KnownHosts(),
 	}.Plain()

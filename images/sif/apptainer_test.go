@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/images/seal"
+	"slipway/images/signing"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -36,7 +36,7 @@ func apptainer(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-func publicKey(t *testing.T, k *seal.Keys) string {
+func publicKey(t *testing.T, k *signing.Keys) string {
 	t.Helper()
 	list, err := k.List()
 	must(t, err)
@@ -92,7 +92,7 @@ func TestApptainerAndWeCatchTheSameFlips(t *testing.T) {
 func TestWhatApptainerSigns(t *testing.T) {
 	testenv.Need(t, testenv.Apptainer, testenv.Mksquashfs)
 	dir := filepath.Join(t.TempDir(), "keys")
-	k, err := seal.New(seal.Config{Dir: dir, Site: "cern", Now: noon, Log: discard()})
+	k, err := signing.New(signing.Config{Dir: dir, Site: "cern", Now: noon, Log: discard()})
 	must(t, err)
 	private, err := filepath.Glob(filepath.Join(dir, "*.key"))
 	must(t, err)

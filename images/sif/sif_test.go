@@ -18,7 +18,7 @@ import (
 
 	sylabs "github.com/sylabs/sif/v2/pkg/sif"
 
-	"slipway/images/seal"
+	"slipway/images/signing"
 	"slipway/internal/errs"
 )
 
@@ -31,9 +31,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func keys(t testing.TB) *seal.Keys {
+func keys(t testing.TB) *signing.Keys {
 	t.Helper()
-	k, err := seal.New(seal.Config{Dir: filepath.Join(t.TempDir(), "keys"), Site: "cern", Now: noon, Log: discard()})
+	k, err := signing.New(signing.Config{Dir: filepath.Join(t.TempDir(), "keys"), Site: "cern", Now: noon, Log: discard()})
 	must(t, err)
 	return k
 }
@@ -67,7 +67,7 @@ func finished(t testing.TB, partition []byte) *os.File {
 	return f
 }
 
-func signedFile(t testing.TB, partition []byte, k *seal.Keys) *os.File {
+func signedFile(t testing.TB, partition []byte, k *signing.Keys) *os.File {
 	t.Helper()
 	f := finished(t, partition)
 	must(t, Sign(t.Context(), f, k.Sign, nil))

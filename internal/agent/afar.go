@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/internal/agent/control"
 )
 
@@ -157,7 +157,7 @@ func (a *agent) leaveChanges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.leaveFile(filepath.Base(control.LastPack), func(w io.Writer) error { return pack.Pack(ctx, cfg, w) })
+	return a.leaveFile(filepath.Base(control.LastPack), func(w io.Writer) error { return changeset.Pack(ctx, cfg, w) })
 }
 
 // leaveFile writes a file of LastDir. It is there whole or not at all.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/images/tree"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -65,39 +65,39 @@ func (p *packer) serve(w http.ResponseWriter, r *http.Request) {
 		return s.resume()
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_ = pack.Pack(r.Context(), cfg, w) // it has told the other side
+	_ = changeset.Pack(r.Context(), cfg, w) // it has told the other side
 }
 
 // prepare reads the request, and says what to pack.
-func (p *packer) prepare(body io.Reader) (pack.Config, error) {
+func (p *packer) prepare(body io.Reader) (changeset.Config, error) {
 	var r control.ChangesRequest
 	if err := json.NewDecoder(io.LimitReader(body, control.MaxChanges)).Decode(&r); err != nil {
-		return pack.Config{}, errs.New(errs.Invalid, "read the request for changes: %w", err)
+		return changeset.Config{}, errs.New(errs.Invalid, "read the request for changes: %w", err)
 	}
 	return p.config(r.Strip)
 }
 
 // config says what to pack, less what rules name.
-func (p *packer) config(rules []string) (pack.Config, error) {
+func (p *packer) config(rules []string) (changeset.Config, error) {
 	strip, err := tree.ExactStrip(rules)
 	if err != nil {
-		return pack.Config{}, err
+		return changeset.Config{}, err
 	}
 	upper := filepath.Join(p.overlay, "upper")
 	if _, err := os.Stat(upper); errors.Is(err, fs.ErrNotExist) {
-		return pack.Config{}, errs.New(errs.Missing, "this session has no overlay at %s, so its agent cannot tell what it has changed", p.overlay).
+		return changeset.Config{}, errs.New(errs.Missing, "this session has no overlay at %s, so its agent cannot tell what it has changed", p.overlay).
 			With("freeze it on the host that it runs on, or start a session on a backend that keeps changes")
 	}
 	table, err := os.ReadFile(filepath.Join(p.proc, "self/mountinfo"))
 	if err != nil {
-		return pack.Config{}, err
+		return changeset.Config{}, err
 	}
 	marks, bare, err := marksOf(string(table))
-	if err == nil && marks == pack.Trusted && !bare {
+	if err == nil && marks == changeset.Trusted && !bare {
 		err = readsTrusted(p.proc)
 	}
-	cfg := pack.Config{Upper: upper, Marks: marks, Strip: strip}
-	if marks == pack.Fuse {
+	cfg := changeset.Config{Upper: upper, Marks: marks, Strip: strip}
+	if marks == changeset.Fuse {
 		cfg.Fresh = p.fresh
 	}
 	return cfg, err
@@ -108,7 +108,7 @@ func (p *packer) config(rules []string) (pack.Config, error) {
 // directory in the place of another) fails in the session with an I/O error. The kernel says that by uuid=null, from 6.6 on.
 //
 //	36 35 98:0 / / rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d,userxattr
-func marksOf(mountinfo string) (marks pack.Marks, bare bool, err error) {
+func marksOf(mountinfo string) (marks changeset.Marks, bare bool, err error) {
 	kind := "nothing"
 	for line := range strings.Lines(mountinfo) {
 		mount, of, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
@@ -120,11 +120,11 @@ func marksOf(mountinfo string) (marks pack.Marks, bare bool, err error) {
 		bare = slices.Contains(options, "uuid=null")
 		switch kind = source[0]; { // of two the later one counts, for it is on top
 		case kind == "overlay" && slices.Contains(options, "userxattr"):
-			marks = pack.User
+			marks = changeset.User
 		case kind == "overlay":
-			marks = pack.Trusted
+			marks = changeset.Trusted
 		case kind == "fuse.fuse-overlayfs":
-			marks = pack.Fuse
+			marks = changeset.Fuse
 		default:
 			marks = ""
 		}

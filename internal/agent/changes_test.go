@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
@@ -34,11 +34,11 @@ func TestMarksOf(t *testing.T) {
 	)
 	for _, test := range []struct {
 		table string
-		want  pack.Marks
+		want  changeset.Marks
 		bare  bool
 	}{
-		{root + other, pack.Trusted, false}, {user, pack.User, false}, {fuse, pack.Fuse, false}, {plain + fuse + other, pack.Fuse, false},
-		{bare, pack.Trusted, true}, {bare + root, pack.Trusted, false}, {plain, "", false}, {fuse + plain, "", false}, {"", "", false},
+		{root + other, changeset.Trusted, false}, {user, changeset.User, false}, {fuse, changeset.Fuse, false}, {plain + fuse + other, changeset.Fuse, false},
+		{bare, changeset.Trusted, true}, {bare + root, changeset.Trusted, false}, {plain, "", false}, {fuse + plain, "", false}, {"", "", false},
 		{"garbage - overlay\n", "", false},
 	} {
 		got, bare, err := marksOf(test.table)
@@ -80,7 +80,7 @@ func TestChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer body.Close()
-	upper, err := pack.Unpack(t.Context(), body, pack.Target{Dir: t.TempDir()})
+	upper, err := changeset.Unpack(t.Context(), body, changeset.Target{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"slipway/internal/agent/authproxy"
 	"slipway/internal/agent/control"
-	"slipway/internal/agent/gate"
 	"slipway/internal/errs"
 	"slipway/internal/tunnel"
 )
@@ -28,8 +28,8 @@ type code struct {
 	dir   string
 
 	mu   sync.Mutex
-	gate *gate.Gate // nil: nobody can ask for it
-	own  bool       // it is the app
+	gate *authproxy.Gate // nil: nobody can ask for it
+	own  bool            // it is the app
 	app  control.App
 	env  []string
 	run  *beside // the latest one; nil: none was started
@@ -41,14 +41,14 @@ func newCode(a *agent) *code { return &code{agent: a, doors: newStreams(), dir: 
 // prepare makes the gate for an HTTP app that is started with env. It alone has the Hub's tokens: code-server gets none. Without a Hub there
 // is no VS Code beside another app.
 func (c *code) prepare(app control.App, env []string) error {
-	cfg := gate.Config{
+	cfg := authproxy.Config{
 		Env: func(name string) string { return variable(env, name) }, Title: "VS Code", Mark: control.CodeState, Logger: c.agent.log,
 		Hub: func(ctx context.Context) (net.Conn, error) { return c.agent.uplink.Open(ctx, tunnel.DoorHub) }, App: c.dial,
 	}
 	if !app.Code {
 		cfg.Below = control.CodePath
 	}
-	g, err := gate.New(cfg)
+	g, err := authproxy.New(cfg)
 	if err != nil && app.Code {
 		return err
 	}
@@ -193,7 +193,7 @@ func (c *code) report(ctx context.Context) {
 }
 
 // editors tells how much goes on in VS Code; asked: it is the app and can be asked.
-func (c *code) editors() (t gate.Traffic, asked bool) {
+func (c *code) editors() (t authproxy.Traffic, asked bool) {
 	c.mu.Lock()
 	g, own := c.gate, c.own
 	c.mu.Unlock()

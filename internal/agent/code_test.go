@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/internal/agent/authproxy"
 	"slipway/internal/agent/control"
-	"slipway/internal/agent/gate"
 	"slipway/internal/tunnel"
 )
 
@@ -217,7 +217,7 @@ func TestNoHubNoCode(t *testing.T) {
 func TestUnusedCode(t *testing.T) {
 	now := time.Now()
 	run := &beside{pid: os.Getpid(), over: make(chan struct{})}
-	g, err := gate.New(gate.Config{Logger: slog.New(slog.DiscardHandler), Env: func(name string) string {
+	g, err := authproxy.New(authproxy.Config{Logger: slog.New(slog.DiscardHandler), Env: func(name string) string {
 		return map[string]string{
 			servicePrefix: "/x/", "JUPYTERHUB_CLIENT_ID": "c", "JUPYTERHUB_API_TOKEN": "t", "JUPYTERHUB_API_URL": "http://hub/", "JUPYTERHUB_OAUTH_ACCESS_SCOPES": `["a"]`,
 		}[name]
@@ -262,9 +262,9 @@ func TestUnusedCode(t *testing.T) {
 func TestEditorsActivity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookout(func() *jupyter { return nil }, func() (int, time.Time) { return 0, time.Time{} }, func() float64 { return 0 }, slog.New(slog.DiscardHandler))
-		now := gate.Traffic{Open: 4}
+		now := authproxy.Traffic{Open: 4}
 		var shown time.Time
-		l.editors, l.printed = func() (gate.Traffic, bool) { return now, true }, func() time.Time { return shown }
+		l.editors, l.printed = func() (authproxy.Traffic, bool) { return now, true }, func() time.Time { return shown }
 		if a := l.activity(t.Context()); a != (control.Activity{Asked: true, Editors: 2, Quiet: -1}) {
 			t.Errorf("two open pages: %+v", a)
 		}

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"slipway/internal/agent/authproxy"
 	"slipway/internal/agent/control"
-	"slipway/internal/agent/gate"
 	"slipway/internal/agent/kernel"
 )
 
@@ -25,9 +25,9 @@ type lookout struct {
 	cpu func() float64
 	log *slog.Logger
 
-	kernel  func() *kernel.Kernel               // the app, where it is one; nil: it is none
-	editors func() (t gate.Traffic, asked bool) // what VS Code carries; asked: it is the app. Nil: there is none
-	printed func() time.Time                    // when its terminals last showed something; zero: never
+	kernel  func() *kernel.Kernel                    // the app, where it is one; nil: it is none
+	editors func() (t authproxy.Traffic, asked bool) // what VS Code carries; asked: it is the app. Nil: there is none
+	printed func() time.Time                         // when its terminals last showed something; zero: never
 
 	turn   chan struct{} // holds one thing while somebody asks, who alone may touch the fields below
 	latest control.Activity

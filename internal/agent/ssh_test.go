@@ -12,16 +12,16 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 	"slipway/internal/testenv"
 	"slipway/internal/tunnel"
 )
 
 // visit makes an ssh connection to the agent, as the gateway does.
-func (r *rig) visit(t *testing.T) (*sshlink.Conn, error) {
+func (r *rig) visit(t *testing.T) (*sshtunnel.Conn, error) {
 	t.Helper()
 	dial := func(ctx context.Context) (net.Conn, error) { return r.links.Dial(ctx, workload, tunnel.DoorSSH) }
-	c, err := sshlink.Dial(t.Context(), dial, sshlink.Login{ID: rand.Text(), User: "alice", Address: "192.0.2.7:1234", Local: "192.0.2.1:22"}, nil)
+	c, err := sshtunnel.Dial(t.Context(), dial, sshtunnel.Login{ID: rand.Text(), User: "alice", Address: "192.0.2.7:1234", Local: "192.0.2.1:22"}, nil)
 	if err == nil {
 		t.Cleanup(c.Close)
 	}
@@ -29,7 +29,7 @@ func (r *rig) visit(t *testing.T) (*sshlink.Conn, error) {
 }
 
 // begin runs a command in a channel, on a terminal where that is wanted.
-func begin(t *testing.T, c *sshlink.Conn, command string, terminal bool) *sshlink.Channel {
+func begin(t *testing.T, c *sshtunnel.Conn, command string, terminal bool) *sshtunnel.Channel {
 	t.Helper()
 	ch, err := c.Open(t.Context(), "session", nil)
 	if err != nil {

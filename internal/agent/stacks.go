@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/agent/specs"
+	"slipway/internal/agent/kernelspecs"
 	"slipway/internal/agent/stack"
 	"slipway/internal/tunnel"
 )
@@ -38,15 +38,15 @@ const slicesEvery = time.Minute // between two looks at the kernels that the ser
 // is the one that a new notebook starts.
 func (s *supervisor) keepSlices(env []string) []string {
 	a, dir := s.agent, filepath.Join(s.agent.cfg.JupyterDir, "slices")
-	if err := specs.WriteSettings(dir); err != nil {
+	if err := kernelspecs.WriteSettings(dir); err != nil {
 		a.log.Warn("JupyterLab asks for the kernel of each new notebook", "error", err)
 	}
 	a.work.Go(func() {
-		specs.Keep(a.ctx, specs.Config{
+		kernelspecs.Keep(a.ctx, kernelspecs.Config{
 			Dir: dir, Program: filepath.Join(a.cfg.BinDir, filepath.Base(control.Program)), Every: slicesEvery, Logger: a.log,
 			Dial: func(ctx context.Context) (net.Conn, error) { return a.uplink.Open(ctx, tunnel.DoorAPI) },
 		})
 	})
 	s.others = withKernelsIn(s.others, dir)
-	return withPath(withKernelsIn(env, dir), "JUPYTER_CONFIG_PATH", specs.ConfigDir(dir))
+	return withPath(withKernelsIn(env, dir), "JUPYTER_CONFIG_PATH", kernelspecs.ConfigDir(dir))
 }

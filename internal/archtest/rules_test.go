@@ -36,45 +36,45 @@ func rules() map[string]rule {
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/memsize"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
-		"internal/credential":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
+		"internal/workloadtoken":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
-		"internal/gridproxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
-		"internal/issuer":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
+		"internal/x509proxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
+		"internal/oidc":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
 		"internal/testenv/program":    {outside: []string{"github.com/rogpeppe/go-internal"}}, // for tests
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}},       // for tests
-		"internal/wallet": {
-			own: []string{"internal/errs", "internal/identity", "internal/issuer", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
+		"internal/credentials": {
+			own: []string{"internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
 		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},
-		"internal/gpu/place": {own: []string{"internal/gpu", "internal/memsize"}},
-		"internal/gpu/simulate": {
-			own:   []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/place"},
-			tests: []string{"internal/gpu/simulated"},
+		"internal/gpu/placement": {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu/placementsim": {
+			own:   []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/placement"},
+			tests: []string{"internal/gpu/fakegpu"},
 		},
-		"internal/gpu/usage":     {own: []string{"internal/gpu"}},
+		"internal/gpu/metering":     {own: []string{"internal/gpu"}},
 		"internal/gpu/publish":   {own: []string{"internal/gpu"}},
-		"internal/gpu/simulated": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
+		"internal/gpu/fakegpu": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
 		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
 		"internal/gpu/cdi":       {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
 		"internal/gpu/mps":       {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
 		"internal/gpu/fleet": {
-			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/place"},
-			tests: []string{"internal/gpu/simulated"},
+			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/placement"},
+			tests: []string{"internal/gpu/fakegpu"},
 		},
-		"internal/gpu/tidings":  {own: []string{"internal/gpu"}},
+		"internal/gpu/notify":  {own: []string{"internal/gpu"}},
 		"internal/gpu/watchdog": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/nvml": {
 			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
 		},
-		"internal/gpu/remote": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/simulated"}},
+		"internal/gpu/driverrpc": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/fakegpu"}},
 		"internal/gpu/helper": {
 			own: []string{
-				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/remote", "internal/gpu/selftest", "internal/memsize",
+				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/driverrpc", "internal/gpu/selftest", "internal/memsize",
 			},
-			tests: []string{"internal/gpu/cuda/cudatest", "internal/gpu/simulated"},
+			tests: []string{"internal/gpu/cuda/cudatest", "internal/gpu/fakegpu"},
 		},
 
 		// NVIDIA's libraries, loaded at run time by programs with a libc.
@@ -87,28 +87,28 @@ func rules() map[string]rule {
 
 		// What runs inside sessions and jobs.
 		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
-		"internal/sshlink":       {outside: []string{"golang.org/x/crypto"}},
-		"internal/sshfiles":      {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
+		"internal/sshtunnel":       {outside: []string{"golang.org/x/crypto"}},
+		"internal/sshclientconfig":      {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
 			own:     []string{"internal/clock", "internal/errs", "internal/memsize", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/pack"},
+			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {
 			own:   []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"},
 			tests: []string{"kernels/kernelstest"},
 		},
-		"internal/agent/specs": {own: []string{"hubapi", "internal/errs"}},
-		"internal/agent/gate":  {own: []string{"internal/errs", "internal/secret"}},
+		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/errs"}},
+		"internal/agent/authproxy":  {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/pack", "images/tree", "internal/agent/control", "internal/agent/gate", "internal/agent/kernel", "internal/agent/specs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel", "kernels/wire"},
-			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshlink", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
+			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel", "kernels/wire"},
+			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
-			own: []string{"internal/sshlink"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
+			own: []string{"internal/sshtunnel"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 
 		// Kernels of Jupyter's.
@@ -116,13 +116,13 @@ func rules() map[string]rule {
 		"kernels/zmtp": {},
 		// What every agent of a kernel passes, those of tests too.
 		"kernels/kernelstest": {own: []string{"kernels/wire"}},
-		"kernels/bridge":      {own: []string{"hubapi", "internal/clock", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
+		"kernels/kernelproxy":      {own: []string{"hubapi", "internal/clock", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
 			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 			tests: []string{"kernels/kernelstest"},
 		},
 
-		"kernels/menu": {
+		"kernels/kernelspecs": {
 			own: []string{
 				"hubapi", "internal/agent/control", "internal/agent/stack", "internal/config", "internal/errs", "internal/gpu", "internal/memsize",
 				"internal/store", "kernels", "spawner",
@@ -161,8 +161,8 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inside", "images/oci", "images/render", "images/seal",
-				"images/secrets", "images/ship", "images/sif", "images/squashfs", "images/tree", "internal/disksize", "internal/errs",
+				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/oci", "images/export", "images/signing",
+				"images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/disksize", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
@@ -172,35 +172,35 @@ func rules() map[string]rule {
 		"images/apptainer": {},
 		"images/blob":      {own: []string{"internal/errs"}},
 		"images/oci":       {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
-		"images/ship": {
+		"images/transfer": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
 			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
 		},
-		"images/depot": {
+		"images/blobstore": {
 			own: []string{"images/blob", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
 		},
-		"images/copies": {own: []string{"images/blob", "images/depot", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
-		"images/outlet": {own: []string{"images/blob", "images/depot", "internal/errs"}},
+		"images/replication": {own: []string{"images/blob", "images/blobstore", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
+		"images/publish": {own: []string{"images/blob", "images/blobstore", "internal/errs"}},
 		"images/registry": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
 			tests: []string{"images/registry/registrytest"},
 		},
 		"images/registry/registrytest": {own: []string{"images/blob", "images/oci", "images/registry", "internal/errs", "internal/testenv"}},
 		"images/squashfs":              {own: []string{"internal/errs"}, outside: []string{"github.com/klauspost/compress", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"}},
-		"images/secrets":               {own: []string{"internal/errs"}},
-		"images/inside":                {own: []string{"images/squashfs", "internal/errs"}},
-		"images/render": {
+		"images/secretscan":               {own: []string{"internal/errs"}},
+		"images/inventory":                {own: []string{"images/squashfs", "internal/errs"}},
+		"images/export": {
 			own:     []string{"images/squashfs", "images/tree", "internal/errs"},
 			outside: []string{"github.com/klauspost/compress", "github.com/opencontainers", "golang.org/x/sync", "golang.org/x/sys"},
 			tests:   []string{"images/graft", "images/sif", "images/tree/treetest"},
 		},
 		"images/tree":          {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"images/tree/treetest": {own: []string{"images/tree"}, outside: []string{"golang.org/x/sys"}},
-		"images/seal":          {own: []string{"internal/errs"}},
+		"images/signing":          {own: []string{"internal/errs"}},
 		"images/sif": {
-			own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/seal"},
+			own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/signing"},
 		},
-		"images/pack": {
+		"images/changeset": {
 			own: []string{"images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
 		"images/graft": {
@@ -217,7 +217,7 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
-				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/wallet", "internal/webui", "kernels",
+				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
@@ -227,7 +227,7 @@ func rules() map[string]rule {
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
-			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshlink", "spawner"},
+			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
@@ -248,7 +248,7 @@ func rules() map[string]rule {
 		},
 		"deploy/bench/freeze": {
 			own: []string{
-				"images", "images/apptainer", "images/blob", "images/graft", "images/oci", "images/seal", "images/ship", "images/sif", "images/tree",
+				"images", "images/apptainer", "images/blob", "images/graft", "images/oci", "images/signing", "images/transfer", "images/sif", "images/tree",
 			},
 			outside: []string{"github.com/google/go-containerregistry", "golang.org/x/sys"},
 		},
@@ -263,8 +263,8 @@ func rules() map[string]rule {
 		// Where the users' data is.
 		"internal/xrd":                   {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/mount":             {own: []string{"internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/datadoctor":            {own: []string{"hubapi", "internal/datadoctor/rootclient", "internal/errs", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/datadoctor/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/datacheck":            {own: []string{"hubapi", "internal/datacheck/rootclient", "internal/errs", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/datacheck/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/xrdtest":           {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
 
 		// A real Hub, for tests alone.
@@ -274,15 +274,15 @@ func rules() map[string]rule {
 		"internal/runner": {own: []string{"internal/agent", "internal/homes", "spawner/docker/wake", "spawner/local"}},
 
 		// The wiring: the one package that knows every backend.
-		"internal/scan": {own: []string{"hubapi", "internal/errs"}},
+		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/apptainer", "images/blob", "images/copies", "images/depot", "images/inside", "images/oci", "images/outlet",
-				"images/pack", "images/registry", "images/render", "images/seal", "images/ship", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/specs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/credential", "internal/datadoctor", "internal/datadoctor/rootclient",
-				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/place", "internal/gpu/publish",
-				"internal/gpu/remote", "internal/gpu/simulate", "internal/gpu/simulated", "internal/gpu/tidings", "internal/gpu/usage", "internal/gpu/watchdog", "internal/gridproxy", "internal/homes",
-				"internal/hubsync", "internal/identity", "internal/issuer", "internal/memsize", "internal/metrics", "internal/mounts", "internal/reserve", "internal/quota", "internal/scan", "internal/secret", "internal/sshauth", "internal/sshfiles", "internal/sshgate", "internal/store", "internal/tunnel", "internal/wallet", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/bridge", "kernels/menu", "kernels/wire", "spawner", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
+				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
+				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
+				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
+				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",
+				"internal/hubsync", "internal/identity", "internal/oidc", "internal/memsize", "internal/metrics", "internal/mounts", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
+				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{

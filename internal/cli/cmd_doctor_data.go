@@ -20,10 +20,10 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/agent/control"
-	"slipway/internal/datadoctor"
-	"slipway/internal/datadoctor/rootclient"
+	"slipway/internal/datacheck"
+	"slipway/internal/datacheck/rootclient"
 	"slipway/internal/errs"
-	"slipway/internal/issuer"
+	"slipway/internal/oidc"
 	"slipway/internal/secret"
 )
 
@@ -114,9 +114,9 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 		return hubapi.DataReport{}, fmt.Errorf("find this program: %w", err)
 	}
 	roots := trustedHere(env)
-	report := datadoctor.Run(ctx, datadoctor.Config{
+	report := datacheck.Run(ctx, datacheck.Config{
 		Plan: plan, Asked: asked.Add(answered.Sub(asked) / 2), Afar: client.LookAtIssuer, Room: client.Quota,
-		Storage: func(token secret.Text) datadoctor.Storage { return rootclient.Client{Token: token, Roots: roots} },
+		Storage: func(token secret.Text) datacheck.Storage { return rootclient.Client{Token: token, Roots: roots} },
 		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
 		Probe: []string{self, probeCommand}, Scratch: scratch, Deadline: dataTime - tellTime - time.Since(asked),
 	})
@@ -176,7 +176,7 @@ func trustedHere(env Env) *x509.CertPool {
 }
 
 func lookAtIssuer(ctx context.Context, url string) (time.Time, error) {
-	c, err := issuer.New(issuer.Config{Name: url, URL: url, ClientID: "slipway"})
+	c, err := oidc.New(oidc.Config{Name: url, URL: url, ClientID: "slipway"})
 	if err != nil {
 		return time.Time{}, err
 	}

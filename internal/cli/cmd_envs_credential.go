@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/images/depot"
+	"slipway/images/blobstore"
 	"slipway/internal/errs"
 )
 
@@ -93,5 +93,5 @@ func addLogin(path, host, username, password string) error {
 	if text, err = json.MarshalIndent(file, "", "  "); err != nil {
 		return err
 	}
-	return depot.WriteFile(path, append(text, '\n'))
+	return blobstore.WriteFile(path, append(text, '\n'))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/images/inside"
+	"slipway/images/inventory"
 )
 
 func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
@@ -54,7 +54,7 @@ func runEnvDiff(ctx context.Context, env Env, old, now string, files, asJSON boo
 
 // printFiles lists the paths that differ, of the API's full difference.
 func (p *page) printFiles(full json.RawMessage) {
-	var d inside.Difference
+	var d inventory.Difference
 	if err := json.Unmarshal(full, &d); err != nil {
 		p.err = fmt.Errorf("read the difference: %w", err)
 		return
@@ -73,13 +73,13 @@ func (p *page) printFiles(full json.RawMessage) {
 	p.printSection("Files:", lines)
 }
 
-func fileWords(f inside.FileDiff) string {
+func fileWords(f inventory.FileDiff) string {
 	switch f.How {
-	case inside.Added:
+	case inventory.Added:
 		return "+ " + f.Path
-	case inside.Removed:
+	case inventory.Removed:
 		return "- " + f.Path
-	case inside.Attributes:
+	case inventory.Attributes:
 		return "~ " + f.Path + " (owner, mode or attributes alone)"
 	}
 	return "~ " + f.Path

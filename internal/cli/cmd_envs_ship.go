@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/images/ship"
+	"slipway/images/transfer"
 	"slipway/internal/errs"
 )
 
@@ -52,7 +52,7 @@ func (l *loginFlags) login(ctx context.Context, env Env, text string) (hubapi.Re
 			return hubapi.RegistryLogin{}, nil // nobody has logged in
 		}
 	}
-	c, err := ship.DockerConfig(file)(ctx, ref.Host)
+	c, err := transfer.DockerConfig(file)(ctx, ref.Host)
 	if l.authfile == "" && errs.Is(err, errs.Missing) {
 		fmt.Fprintf(env.Stderr, "slipway: %v; going on without a login\n", err)
 		return hubapi.RegistryLogin{}, nil
@@ -170,8 +170,8 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 }
 
 // otherPlace reads a reference to a registry.
-func otherPlace(field, text string) (ship.Reference, error) {
-	ref, err := ship.ParseReference(strings.TrimPrefix(text, "oci://"))
+func otherPlace(field, text string) (transfer.Reference, error) {
+	ref, err := transfer.ParseReference(strings.TrimPrefix(text, "oci://"))
 	if err != nil {
 		return ref, errs.Bad(field, text, "write host/repository:tag, such as registry.example.org/ana/analysis:v1")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/images/inside"
+	"slipway/images/inventory"
 )
 
 // showOptions are the flags of `slipway envs show`.
@@ -50,14 +50,14 @@ func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON 
 	if asJSON {
 		return printJSON(env.Stdout, d)
 	}
-	var in inside.Inventory
+	var in inventory.Inventory
 	if err := json.Unmarshal(d.Inventory, &in); err != nil {
 		return fmt.Errorf("read what is in the environment: %w", err)
 	}
 	return showEnvironment(env.Stdout, d, in, o)
 }
 
-func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inside.Inventory, o showOptions) error {
+func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inventory.Inventory, o showOptions) error {
 	p := &page{w: w, err: printPairs(w, summary(d, in))}
 	p.printSection("Imported by kernels, and tried in the image alone:", importLines(d.Imports))
 	p.printSection("CVMFS repositories that must be mounted where it runs:", repositories(d.CVMFS))
@@ -82,7 +82,7 @@ func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inside.Invento
 	return p.err
 }
 
-func summary(d hubapi.EnvironmentDetails, in inside.Inventory) [][2]string {
+func summary(d hubapi.EnvironmentDetails, in inventory.Inventory) [][2]string {
 	owner := d.Owner
 	if d.Mine {
 		owner += " (you)"
@@ -177,7 +177,7 @@ func blobLines(parts []hubapi.Blob) []string {
 	return out
 }
 
-func defaultPython(in inside.Inventory) string {
+func defaultPython(in inventory.Inventory) string {
 	python, ok := in.Default()
 	if !ok {
 		return ""
@@ -186,8 +186,8 @@ func defaultPython(in inside.Inventory) string {
 }
 
 // managers counts the packages of each manager.
-func managers(list []inside.Package) string {
-	counts := map[inside.Manager]int64{}
+func managers(list []inventory.Package) string {
+	counts := map[inventory.Manager]int64{}
 	for _, p := range list {
 		counts[p.Manager]++
 	}
@@ -201,7 +201,7 @@ func managers(list []inside.Package) string {
 	return strings.Join(parts, ", ") + " (--packages lists them)"
 }
 
-func kernels(list []inside.Kernel) string {
+func kernels(list []inventory.Kernel) string {
 	var names []string
 	for _, k := range list {
 		names = append(names, k.Name)
@@ -209,7 +209,7 @@ func kernels(list []inside.Kernel) string {
 	return strings.Join(names, ", ")
 }
 
-func cudaWords(c *inside.CUDA) string {
+func cudaWords(c *inventory.CUDA) string {
 	switch {
 	case c == nil:
 		return ""

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/internal/errs"
-	"slipway/internal/gpu/place"
-	"slipway/internal/gpu/simulate"
-	"slipway/internal/gpu/simulated"
+	"slipway/internal/gpu/fakegpu"
+	"slipway/internal/gpu/placement"
+	"slipway/internal/gpu/placementsim"
 )
 
 // gpusSimulateCommand is `slipway gpus simulate`.
@@ -29,7 +29,7 @@ func gpusSimulateCommand(env Env) *cobra.Command {
 			"  FRAGMENTED    of the free slots of GPUs that are cut as needed: of no use to what this trace asks for\n" +
 			"  MADE, REUSED  MIG instances that were made for a request, and those that were there already\n" +
 			"  WAIT          of those who found a place, when the trace lets them wait\n\n" +
-			"TRACE is YAML, as deploy/bench/gpu/trace.yaml. Models: " + strings.Join(simulated.Models(), ", ") + ".",
+			"TRACE is YAML, as deploy/bench/gpu/trace.yaml. Models: " + strings.Join(fakegpu.Models(), ", ") + ".",
 		RunE: func(_ *cobra.Command, args []string) error { return runGPUsSimulate(env, args[0], policies, asJSON) },
 	}
 	c.Flags().StringSliceVar(&policies, "policy", policyNames(), "policies, with commas between them")
@@ -39,25 +39,25 @@ func gpusSimulateCommand(env Env) *cobra.Command {
 
 func policyNames() []string {
 	var names []string
-	for _, p := range place.Policies() {
+	for _, p := range placement.Policies() {
 		names = append(names, string(p))
 	}
 	return names
 }
 
 func runGPUsSimulate(env Env, path string, names []string, asJSON bool) error {
-	var policies []place.Policy
+	var policies []placement.Policy
 	for _, name := range names {
 		if !slices.Contains(policyNames(), name) {
 			return errs.Bad("policy", name, "one of "+strings.Join(policyNames(), ", "))
 		}
-		policies = append(policies, place.Policy(name))
+		policies = append(policies, placement.Policy(name))
 	}
-	trace, err := simulate.Load(path)
+	trace, err := placementsim.Load(path)
 	if err != nil {
 		return err
 	}
-	report, err := trace.Run(simulate.Models{Find: simulated.Model, Names: simulated.Models()}, policies)
+	report, err := trace.Run(placementsim.Models{Find: fakegpu.Model, Names: fakegpu.Models()}, policies)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -67,7 +67,7 @@ func runGPUsSimulate(env Env, path string, names []string, asJSON bool) error {
 	return printSimulation(env, report)
 }
 
-func printSimulation(env Env, r simulate.Report) error {
+func printSimulation(env Env, r placementsim.Report) error {
 	fmt.Fprintf(env.Stdout, "%d requests for %d GPUs, load %.2f\n", r.Requests, r.GPUs, r.Load)
 	for _, n := range r.Never {
 		fmt.Fprintf(env.Stdout, "never, %d times: %s\n", n.Requests, printable(n.Why))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"slipway/internal/gpu/simulate"
+	"slipway/internal/gpu/placementsim"
 )
 
 // simulation runs `slipway gpus simulate` on a trace.
@@ -51,7 +51,7 @@ first   66.7%     100.0%  41.7%  50.0%       2     0       15m0s  0s   30m0s
 
 func TestGPUsSimulateAsJSON(t *testing.T) {
 	code, out, _ := simulation(t, smallTrace, "--json", "--policy", "pack,first")
-	var r simulate.Report
+	var r placementsim.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("%d %v\n%s", code, err, out)
 	}

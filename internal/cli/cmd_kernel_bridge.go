@@ -11,16 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/internal/agent/specs"
+	"slipway/internal/agent/kernelspecs"
 	"slipway/internal/errs"
-	"slipway/kernels/bridge"
+	"slipway/kernels/kernelproxy"
 )
 
 // kernelBridgeCommand is what a kernelspec of the service's has Jupyter start in a session.
 func kernelBridgeCommand(env Env) *cobra.Command {
-	cfg := bridge.Config{Has: bridge.SessionHas, Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))}
+	cfg := kernelproxy.Config{Has: kernelproxy.SessionHas, Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))}
 	c := &cobra.Command{
-		Use: specs.Command, Short: "Be a kernel that runs on a slice (started by Jupyter in a session)", Hidden: true,
+		Use: kernelspecs.Command, Short: "Be a kernel that runs on a slice (started by Jupyter in a session)", Hidden: true,
 		// Programs such as `jupyter run` and `jupyter console` pass words of theirs on to the kernel: IPython's kernels take no notice either.
 		Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ func kernelBridgeCommand(env Env) *cobra.Command {
 			cfg.Interrupt = interrupts
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(c.Context()), syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
-			return bridge.Run(ctx, cfg)
+			return kernelproxy.Run(ctx, cfg)
 		},
 	}
 	c.Flags().StringVar(&cfg.Spec, "spec", "", "the kernelspec's name at the service")

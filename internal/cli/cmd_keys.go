@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/images/seal"
+	"slipway/images/signing"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 )
@@ -82,8 +82,8 @@ func keysDir(cfg config.Config) string {
 }
 
 // openKeys opens the keys that sign environments, and makes the first one.
-func openKeys(cfg config.Config, log *slog.Logger) (*seal.Keys, error) {
-	return seal.New(seal.Config{Dir: keysDir(cfg), Now: time.Now, Log: log, Site: cfg.Environments.Site})
+func openKeys(cfg config.Config, log *slog.Logger) (*signing.Keys, error) {
+	return signing.New(signing.Config{Dir: keysDir(cfg), Now: time.Now, Log: log, Site: cfg.Environments.Site})
 }
 
 // keysCall is one call of `slipway keys`.
@@ -94,7 +94,7 @@ type keysCall struct {
 }
 
 // open opens the keys that there are, to look at.
-func (k *keysCall) open() (*seal.Keys, error) {
+func (k *keysCall) open() (*signing.Keys, error) {
 	cfg, err := config.Load(k.config)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (k *keysCall) open() (*seal.Keys, error) {
 }
 
 // change opens the keys to change them, and records who does what.
-func (k *keysCall) change(do func(*seal.Keys) error) error {
+func (k *keysCall) change(do func(*signing.Keys) error) error {
 	cfg, err := config.Load(k.config)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (k *keysCall) list() error {
 	return printTable(k.env.Stdout, []string{"SITE", "ID", "MADE", "STATE"}, rows, "No keys.")
 }
 
-func keyState(k seal.Key) string {
+func keyState(k signing.Key) string {
 	switch {
 	case k.Signs:
 		return "signs"
@@ -167,7 +167,7 @@ func keyState(k seal.Key) string {
 	return "trusted"
 }
 
-func viewKeys(list []seal.Key) []keyView {
+func viewKeys(list []signing.Key) []keyView {
 	out := []keyView{}
 	for _, key := range list {
 		v := keyView{ID: key.ID, Site: key.Site, Signs: key.Signs, PEM: string(key.PEM())}
@@ -188,7 +188,7 @@ func (k *keysCall) show(id string) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(list, func(key seal.Key) bool { return id == "" && key.Signs || id != "" && key.ID == id })
+	at := slices.IndexFunc(list, func(key signing.Key) bool { return id == "" && key.Signs || id != "" && key.ID == id })
 	if at < 0 {
 		return errs.New(errs.NotFound, "there is no key %q", id).With("`slipway keys list` shows which there are")
 	}
@@ -200,7 +200,7 @@ func (k *keysCall) show(id string) error {
 }
 
 func (k *keysCall) rotate() error {
-	return k.change(func(keys *seal.Keys) error {
+	return k.change(func(keys *signing.Keys) error {
 		key, err := keys.Rotate()
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (k *keysCall) trust(site, file string) error {
 	if err != nil {
 		return err
 	}
-	return k.change(func(keys *seal.Keys) error {
+	return k.change(func(keys *signing.Keys) error {
 		key, err := keys.Trust(site, public)
 		if err != nil {
 			return err
@@ -234,16 +234,16 @@ func readKey(file string) ([]byte, error) {
 }
 
 // tell says what came of a change that has a key.
-func (k *keysCall) tell(key seal.Key, format string, args ...any) error {
+func (k *keysCall) tell(key signing.Key, format string, args ...any) error {
 	if k.asJSON {
-		return printJSON(k.env.Stdout, viewKeys([]seal.Key{key})[0])
+		return printJSON(k.env.Stdout, viewKeys([]signing.Key{key})[0])
 	}
 	_, err := fmt.Fprintf(k.env.Stdout, format, args...)
 	return err
 }
 
 func (k *keysCall) distrust(site string) error {
-	return k.change(func(keys *seal.Keys) error {
+	return k.change(func(keys *signing.Keys) error {
 		if err := keys.Distrust(site); err != nil {
 			return err
 		}
@@ -252,7 +252,7 @@ func (k *keysCall) distrust(site string) error {
 }
 
 func (k *keysCall) remove(id string) error {
-	return k.change(func(keys *seal.Keys) error {
+	return k.change(func(keys *signing.Keys) error {
 		if err := keys.Remove(id); err != nil {
 			return err
 		}

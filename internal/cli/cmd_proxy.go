@@ -14,8 +14,8 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/gridproxy"
 	"slipway/internal/secret"
+	"slipway/internal/x509proxy"
 )
 
 // proxyCommand is `slipway proxy`.
@@ -51,7 +51,7 @@ func runProxyPut(ctx context.Context, env Env, file string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if err := gridproxy.Screen(secret.New(text), time.Now()); err != nil {
+	if err := x509proxy.Screen(secret.New(text), time.Now()); err != nil {
 		return unsent(err)
 	}
 	client, err := connect(env)

@@ -12,7 +12,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
-	"slipway/internal/sshfiles"
+	"slipway/internal/sshclientconfig"
 )
 
 // defaultLogin names the Host entries where nobody says otherwise.
@@ -49,16 +49,16 @@ func sshCommand(env Env) *cobra.Command {
 }
 
 // files returns the user's files. Where the system knows another home than the environment, ssh reads that one: ours is then named whole.
-func (s *sshCall) files() (*sshfiles.Files, error) {
+func (s *sshCall) files() (*sshclientconfig.Files, error) {
 	home := userHome(s.env)
 	if home == "" {
 		return nil, errs.New(errs.Invalid, "your home directory is not known").With("set HOME")
 	}
-	cfg := sshfiles.Config{Home: home, Windows: runtime.GOOS == "windows"}
+	cfg := sshclientconfig.Config{Home: home, Windows: runtime.GOOS == "windows"}
 	if me, err := user.Current(); err == nil && !cfg.Windows {
 		cfg.Foreign = me.HomeDir != home
 	}
-	return sshfiles.New(cfg), nil
+	return sshclientconfig.New(cfg), nil
 }
 
 // userHome returns the home directory; empty: it is not known.
@@ -70,7 +70,7 @@ func userHome(env Env) string {
 }
 
 // meant returns the user's files, and the login that is meant.
-func (s *sshCall) meant() (files *sshfiles.Files, login sshfiles.Service, known bool, err error) {
+func (s *sshCall) meant() (files *sshclientconfig.Files, login sshclientconfig.Service, known bool, err error) {
 	if files, err = s.files(); err == nil {
 		login, known, err = s.noted(files)
 	}
@@ -78,7 +78,7 @@ func (s *sshCall) meant() (files *sshfiles.Files, login sshfiles.Service, known 
 }
 
 // noted returns the login that is meant: the one of the name, or the only one.
-func (s *sshCall) noted(f *sshfiles.Files) (login sshfiles.Service, known bool, err error) {
+func (s *sshCall) noted(f *sshclientconfig.Files) (login sshclientconfig.Service, known bool, err error) {
 	list, err := f.Services()
 	if err != nil {
 		return login, false, err
@@ -90,15 +90,15 @@ func (s *sshCall) noted(f *sshfiles.Files) (login sshfiles.Service, known bool, 
 	if name == "" {
 		name = defaultLogin
 	}
-	if at := slices.IndexFunc(list, func(l sshfiles.Service) bool { return l.Name == name }); at >= 0 {
+	if at := slices.IndexFunc(list, func(l sshclientconfig.Service) bool { return l.Name == name }); at >= 0 {
 		return list[at], true, nil
 	}
-	return sshfiles.Service{Name: name}, false, nil
+	return sshclientconfig.Service{Name: name}, false, nil
 }
 
 // dial makes a client for the service that is meant: the argument's, the environment's or that of the login. The token of the environment
 // goes to the address of the environment alone.
-func (s *sshCall) dial(argument string, noted sshfiles.Service) (client *hubapi.Client, address string, withToken bool, err error) {
+func (s *sshCall) dial(argument string, noted sshclientconfig.Service) (client *hubapi.Client, address string, withToken bool, err error) {
 	set := s.env.Getenv("SLIPWAY_URL")
 	address = argument
 	for _, other := range []string{set, noted.Address} {

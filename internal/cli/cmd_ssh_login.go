@@ -13,7 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
-	"slipway/internal/sshfiles"
+	"slipway/internal/sshclientconfig"
 )
 
 // sshLogin is one call of `slipway ssh login`.
@@ -46,9 +46,9 @@ func (l *sshLogin) run(ctx context.Context, address string) error {
 		return err
 	}
 	if l.name == "" && known && address != "" && !l.same(address, login.Address) {
-		login = sshfiles.Service{Name: defaultLogin}
+		login = sshclientconfig.Service{Name: defaultLogin}
 	}
-	if err := sshfiles.CheckName(login.Name); err != nil {
+	if err := sshclientconfig.CheckName(login.Name); err != nil {
 		return err // before anybody confirms it
 	}
 	client, address, withToken, err := l.dial(address, login)
@@ -64,7 +64,7 @@ func (l *sshLogin) run(ctx context.Context, address string) error {
 	if withToken {
 		ask = l.byToken
 	}
-	key, public, err := sshfiles.NewKey("slipway")
+	key, public, err := sshclientconfig.NewKey("slipway")
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (l *sshLogin) run(ctx context.Context, address string) error {
 	}
 	login.Address, login.Host, login.Port, login.KnownHosts = address, service.Host, service.Port, service.KnownHosts
 	login.User, login.Targets = got.User, got.Targets
-	in, err := files.Keep(login, sshfiles.Credential{Key: key, Certificate: got.Certificate.Certificate})
+	in, err := files.Keep(login, sshclientconfig.Credential{Key: key, Certificate: got.Certificate.Certificate})
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (l *sshLogin) await(ctx context.Context, begun hubapi.SSHLogin) (hubapi.SSH
 }
 
 // tell says what can be typed now.
-func (l *sshLogin) tell(files *sshfiles.Files, login sshfiles.Service, in sshfiles.Included) error {
+func (l *sshLogin) tell(files *sshclientconfig.Files, login sshclientconfig.Service, in sshclientconfig.Included) error {
 	if l.asJSON {
 		return printJSON(l.env.Stdout, viewLogin(files, login))
 	}
@@ -198,7 +198,7 @@ func (l *sshLogin) tell(files *sshfiles.Files, login sshfiles.Service, in sshfil
 	p.printf("  ssh %s    your default session; started when it does not run\n", login.Name)
 	var odd []string
 	for _, t := range login.Targets {
-		if sshfiles.Alias(t) {
+		if sshclientconfig.Alias(t) {
 			p.printf("  ssh %s-%s\n", login.Name, t)
 		} else {
 			odd = append(odd, t)

@@ -10,7 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
-	"slipway/internal/sshfiles"
+	"slipway/internal/sshclientconfig"
 )
 
 // sshLogoutCommand is `slipway ssh logout`.
@@ -82,7 +82,7 @@ func (o loggedOut) copies() string {
 }
 
 // endConnections has the service end all connections of the user.
-func (s *sshCall) endConnections(ctx context.Context, login sshfiles.Service) error {
+func (s *sshCall) endConnections(ctx context.Context, login sshclientconfig.Service) error {
 	client, _, withToken, err := s.dial(login.Address, login)
 	if err == nil && !withToken {
 		err = errs.New(errs.Unauthorized, "only with a token can your connections be ended from here").
@@ -95,7 +95,7 @@ func (s *sshCall) endConnections(ctx context.Context, login sshfiles.Service) er
 }
 
 // revoke has the service withdraw a login's certificate, for which its own key is enough.
-func (s *sshCall) revoke(ctx context.Context, files *sshfiles.Files, login sshfiles.Service) (serial uint64, err error) {
+func (s *sshCall) revoke(ctx context.Context, files *sshclientconfig.Files, login sshclientconfig.Service) (serial uint64, err error) {
 	if serial, err = files.Serial(login.Name); err != nil {
 		return 0, err
 	}
@@ -117,7 +117,7 @@ func (s *sshCall) revoke(ctx context.Context, files *sshfiles.Files, login sshfi
 }
 
 // revokeByToken is for a service of an older version, which knows no logout by the key, and asks for a token where it would be.
-func (s *sshCall) revokeByToken(ctx context.Context, login sshfiles.Service, serial uint64) error {
+func (s *sshCall) revokeByToken(ctx context.Context, login sshclientconfig.Service, serial uint64) error {
 	client, _, withToken, err := s.dial(login.Address, login)
 	if err == nil && !withToken {
 		err = errs.New(errs.Unauthorized, "the service is of an older version, which withdraws it for who has a token alone")

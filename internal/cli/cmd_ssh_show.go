@@ -10,17 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/internal/errs"
-	"slipway/internal/sshfiles"
+	"slipway/internal/sshclientconfig"
 )
 
 // loginView is a login as `slipway ssh status --json` shows it.
 type loginView struct {
-	sshfiles.Service
+	sshclientconfig.Service
 	Expires *time.Time `json:"expires"` // null: the certificate cannot be read
 	Good    bool       `json:"good"`    // the certificate is not over
 }
 
-func viewLogin(files *sshfiles.Files, login sshfiles.Service) loginView {
+func viewLogin(files *sshclientconfig.Files, login sshclientconfig.Service) loginView {
 	v := loginView{Service: login}
 	if until, err := files.Expires(login.Name); err == nil {
 		until = until.UTC()
@@ -30,7 +30,7 @@ func viewLogin(files *sshfiles.Files, login sshfiles.Service) loginView {
 }
 
 // untilWords says when a login is over.
-func untilWords(files *sshfiles.Files, name string) string {
+func untilWords(files *sshclientconfig.Files, name string) string {
 	until, err := files.Expires(name)
 	left := time.Until(until)
 	switch {
@@ -53,7 +53,7 @@ func (s *sshCall) status() error {
 		return err
 	}
 	if s.name != "" {
-		list = slices.DeleteFunc(list, func(l sshfiles.Service) bool { return l.Name != s.name })
+		list = slices.DeleteFunc(list, func(l sshclientconfig.Service) bool { return l.Name != s.name })
 		if len(list) == 0 {
 			return errs.New(errs.NotFound, "there is no login %q here", s.name).With("`slipway ssh status` shows which there are")
 		}
@@ -111,7 +111,7 @@ func (s *sshCall) config(ctx context.Context, address, user string) error {
 }
 
 // plain makes entries of what a service says, for a user whom the token tells, or she herself.
-func (s *sshCall) plain(ctx context.Context, address, user string, noted sshfiles.Service) (sshfiles.Service, error) {
+func (s *sshCall) plain(ctx context.Context, address, user string, noted sshclientconfig.Service) (sshclientconfig.Service, error) {
 	client, address, withToken, err := s.dial(address, noted)
 	if err != nil {
 		return noted, err
@@ -120,7 +120,7 @@ func (s *sshCall) plain(ctx context.Context, address, user string, noted sshfile
 	if err != nil {
 		return noted, err
 	}
-	login := sshfiles.Service{Name: noted.Name, Address: address, Host: service.Host, Port: service.Port, KnownHosts: service.KnownHosts, User: user}
+	login := sshclientconfig.Service{Name: noted.Name, Address: address, Host: service.Host, Port: service.Port, KnownHosts: service.KnownHosts, User: user}
 	if user == "" && !withToken {
 		return login, errs.New(errs.Invalid, "your name at the Hub is not known").With("give it by --user, or set SLIPWAY_TOKEN")
 	}
@@ -136,7 +136,7 @@ func (s *sshCall) plain(ctx context.Context, address, user string, noted sshfile
 	return login, err
 }
 
-func (s *sshCall) block(login sshfiles.Service, text string) error {
+func (s *sshCall) block(login sshclientconfig.Service, text string) error {
 	if s.asJSON {
 		return printJSON(s.env.Stdout, map[string]string{"name": login.Name, "config": text})
 	}

@@ -13,7 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
-	"slipway/internal/scan"
+	"slipway/internal/paramgrid"
 )
 
 // submitOptions are the flags of `slipway submit`.
@@ -195,9 +195,9 @@ func watchingEnded(ctx context.Context, env Env, id string, err error) error {
 
 // jobRequest reads the script and makes the request, and what is to be put into the store before it.
 func jobRequest(o submitOptions, script string, args []string) (hubapi.JobRequest, inputs, error) {
-	points, err := scan.Parse(o.scan)
+	points, err := paramgrid.Parse(o.scan)
 	if o.gridFile != "" {
-		points, err = scan.File(o.gridFile)
+		points, err = paramgrid.File(o.gridFile)
 	}
 	if err != nil {
 		return hubapi.JobRequest{}, inputs{}, err

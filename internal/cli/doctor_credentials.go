@@ -10,7 +10,7 @@ import (
 
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/internal/gridproxy"
+	"slipway/internal/x509proxy"
 )
 
 // mostSkew is by how much clocks may differ before tokens and proxies fail for it.
@@ -44,7 +44,7 @@ func issuerAnswers(ctx context.Context, i config.Issuer) error {
 // trustHolds looks whether the directory of authorities can be read, and for revocation lists that have ended: proxies of those authorities
 // are refused.
 func trustHolds(x config.X509) error {
-	checker, err := gridproxy.Open(gridproxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir})
+	checker, err := x509proxy.Open(x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir})
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/driverrpc"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/mps"
-	"slipway/internal/gpu/remote"
-	"slipway/internal/gpu/simulated"
 )
 
 // gpuChecks look at the GPUs, if the site has any.
@@ -29,7 +29,7 @@ func gpuChecks(cfg config.Config, env Env) []check {
 		return nil
 	case driverSimulated:
 		return []check{{"simulated GPUs", false, func(context.Context) error {
-			_, err := simulated.New(simulated.Config{Models: g.Simulated})
+			_, err := fakegpu.New(fakegpu.Config{Models: g.Simulated})
 			return err
 		}}}
 	}
@@ -48,11 +48,11 @@ func gpuChecks(cfg config.Config, env Env) []check {
 
 // looksAtGPUs asks the driver what there is and how it is. It changes nothing.
 func looksAtGPUs(ctx context.Context, cfg config.Config, env Env) error {
-	helper, err := remote.Find(cfg.GPU.Helper)
+	helper, err := driverrpc.Find(cfg.GPU.Helper)
 	if err != nil {
 		return err
 	}
-	driver := remote.New(remote.Config{Argv: []string{helper, "drive"}, Logger: newLogger(env, false, false)})
+	driver := driverrpc.New(driverrpc.Config{Argv: []string{helper, "drive"}, Logger: newLogger(env, false, false)})
 	all, err := driver.Devices(ctx)
 	for _, d := range all {
 		health, asked := driver.Health(ctx, d.UUID)
@@ -66,7 +66,7 @@ func looksAtGPUs(ctx context.Context, cfg config.Config, env Env) error {
 
 // helpersFit checks that the helper, and its build for workloads beside it, are of the service's own build.
 func helpersFit(ctx context.Context, name string, own build) error {
-	helper, err := remote.Find(name)
+	helper, err := driverrpc.Find(name)
 	if err != nil {
 		return err
 	}

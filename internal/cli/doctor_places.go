@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 
-	"slipway/images/copies"
+	"slipway/images/replication"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 )
@@ -47,7 +47,7 @@ func tryStore(ctx context.Context, c config.EnvironmentStore) error {
 	if err != nil {
 		return err
 	}
-	return copies.Probe(ctx, m, []byte("slipway doctor "+rand.Text()))
+	return replication.Probe(ctx, m, []byte("slipway doctor "+rand.Text()))
 }
 
 // tryExport writes a file and removes it. Where programs of the site's open the directory for writing, it looks for these.

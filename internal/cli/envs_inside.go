@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
-	"slipway/images/inside"
+	"slipway/images/inventory"
 )
 
 // shownPaths is the most paths of a list that is no table.
@@ -22,7 +22,7 @@ func bounded(paths []string, all int) []string {
 	return shown
 }
 
-func checkouts(list []inside.Checkout) []string {
+func checkouts(list []inventory.Checkout) []string {
 	var out []string
 	for _, g := range list {
 		words := []string{g.Path}
@@ -44,12 +44,12 @@ func checkouts(list []inside.Checkout) []string {
 }
 
 // checkoutState says what of a working tree its commit does not have.
-func checkoutState(g inside.Checkout) string {
+func checkoutState(g inventory.Checkout) string {
 	var words string
 	switch {
-	case g.State == inside.Unknown && g.Why != "":
+	case g.State == inventory.Unknown && g.Why != "":
 		words = "state unknown: " + g.Why
-	case g.State == inside.Modified && g.Modified > 0:
+	case g.State == inventory.Modified && g.Modified > 0:
 		words = count(int64(g.Modified), "file", "files") + " modified"
 	default:
 		words = string(g.State)
@@ -60,11 +60,11 @@ func checkoutState(g inside.Checkout) string {
 	return words
 }
 
-func outsideTitle(o inside.Outside) string {
+func outsideTitle(o inventory.Outside) string {
 	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", grouped(int64(o.Files)), byteWords(o.Bytes))
 }
 
-func outsideLines(o inside.Outside) []string {
+func outsideLines(o inventory.Outside) []string {
 	var lines []string
 	for _, f := range o.Largest {
 		lines = append(lines, fmt.Sprintf("%7s  %s", byteWords(f.Bytes), f.Path))
@@ -105,7 +105,7 @@ func stripLines(rules []hubapi.StripRule) []string {
 	return out
 }
 
-func packageLines(list []inside.Package) []string {
+func packageLines(list []inventory.Package) []string {
 	var out []string
 	for _, p := range list {
 		line := fmt.Sprintf("%-5s  %s %s", p.Manager, p.Name, p.Version)

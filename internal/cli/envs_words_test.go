@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/hubapi"
-	"slipway/images/inside"
+	"slipway/images/inventory"
 	"slipway/internal/errs"
 )
 
@@ -79,11 +79,11 @@ func TestLargest(t *testing.T) {
 
 func TestCheckouts(t *testing.T) {
 	commit := strings.Repeat("0123456789abcdef", 3)[:40]
-	got := checkouts([]inside.Checkout{
-		{Path: "/a", Commit: commit, Branch: "main", Remote: "https://x/y", State: inside.Clean},
-		{Path: "/b", Commit: commit, State: inside.Modified, Modified: 1, Others: 1200},
-		{Path: "/c", State: inside.Unknown, Why: "its index is damaged"},
-		{Path: "/d", Commit: "012", Branch: "x", State: inside.Unknown},
+	got := checkouts([]inventory.Checkout{
+		{Path: "/a", Commit: commit, Branch: "main", Remote: "https://x/y", State: inventory.Clean},
+		{Path: "/b", Commit: commit, State: inventory.Modified, Modified: 1, Others: 1200},
+		{Path: "/c", State: inventory.Unknown, Why: "its index is damaged"},
+		{Path: "/d", Commit: "012", Branch: "x", State: inventory.Unknown},
 	})
 	want := []string{
 		"/a, at 0123456789ab of main, clean, from https://x/y", "/b, at 0123456789ab, 1 file modified, 1,200 not tracked",

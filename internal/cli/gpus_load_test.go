@@ -13,8 +13,8 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/cdi"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 	"slipway/internal/secret"
 	"slipway/internal/store"
 	"slipway/spawner"
@@ -53,7 +53,7 @@ func loaded(t testing.TB) (*spawner.Manager, *fleet.Fleet) {
 	records, err := store.Open(t.Context(), filepath.Join(dir, "store.db"), quiet)
 	must(err)
 	t.Cleanup(func() { _ = records.Close() })
-	driver, err := simulated.New(simulated.Config{Models: slices.Repeat([]string{"H200/mig"}, loadGPUs)})
+	driver, err := fakegpu.New(fakegpu.Config{Models: slices.Repeat([]string{"H200/mig"}, loadGPUs)})
 	must(err)
 	var engine *spawner.Manager
 	gpus, err := fleet.New(t.Context(), fleet.Config{

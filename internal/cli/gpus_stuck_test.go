@@ -11,8 +11,8 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/cdi"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 	"slipway/internal/secret"
 	"slipway/internal/store"
 	"slipway/spawner"
@@ -33,7 +33,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	records, err := store.Open(t.Context(), filepath.Join(dir, "store.db"), quiet)
 	must(err)
 	defer records.Close()
-	driver, err := simulated.New(simulated.Config{Models: []string{"H200/mig", "A30/mig"}})
+	driver, err := fakegpu.New(fakegpu.Config{Models: []string{"H200/mig", "A30/mig"}})
 	must(err)
 	var engine *spawner.Manager
 	gpus, err := fleet.New(t.Context(), fleet.Config{

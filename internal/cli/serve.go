@@ -29,7 +29,7 @@ import (
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
 	gateway "slipway/kernels"
-	"slipway/kernels/menu"
+	"slipway/kernels/kernelspecs"
 	"slipway/spawner"
 	"slipway/spawner/docker"
 	"slipway/spawner/htcondor"
@@ -93,7 +93,7 @@ type service struct {
 	accounts *identity.Accounts
 	rules    *identity.Rules
 	realms   realms
-	switches *menu.Switches
+	switches *kernelspecs.Switches
 	traffic  gateway.Traffic  // of kernels
 	lines    *gateway.Lines   // likewise
 	journal  *gateway.Journal // likewise; nil: there are no kernels
@@ -190,7 +190,7 @@ func (s *service) openData(ctx context.Context) error {
 	if s.realms, err = recallRealms(ctx, s.store, s.cfg.Hubs); err != nil {
 		return err
 	}
-	if s.switches, err = menu.RecallSwitches(ctx, s.store, s.log); err != nil {
+	if s.switches, err = kernelspecs.RecallSwitches(ctx, s.store, s.log); err != nil {
 		return err
 	}
 	users := s.cfg.Users

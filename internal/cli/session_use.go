@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"slipway/images/inside"
+	"slipway/images/inventory"
 )
 
 // processes looks at what the programs of a session have in use, by what the kernel tells of them. Of Python it sees the packages with
@@ -135,9 +135,9 @@ func warnOfHome(w io.Writer, home, search string) {
 		return
 	}
 	defer root.Close()
-	list, err := inside.HomePackages(root.FS(), inside.Inventory{})
+	list, err := inventory.HomePackages(root.FS(), inventory.Inventory{})
 	if err == nil {
-		list = inside.NotIn(list, os.DirFS("/"), prefixes(search, home))
+		list = inventory.NotIn(list, os.DirFS("/"), prefixes(search, home))
 	}
 	if err != nil || len(list) == 0 {
 		return

@@ -21,7 +21,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -287,10 +287,10 @@ func TestFreezeOnAWorker(t *testing.T) {
 	for name, test := range map[string]struct {
 		who, script string
 		over        func(*testing.T, string) string
-		owner       *pack.Owner
+		owner       *changeset.Owner
 	}{
-		"root": {"root", changing, asIs, nil}, "user": {"nobody", changing, asIs, &pack.Owner{UID: 1234, GID: 5678}},
-		"user over a directory": {"nobody", modest, asDirectory, &pack.Owner{UID: 1234, GID: 5678}},
+		"root": {"root", changing, asIs, nil}, "user": {"nobody", changing, asIs, &changeset.Owner{UID: 1234, GID: 5678}},
+		"user over a directory": {"nobody", modest, asDirectory, &changeset.Owner{UID: 1234, GID: 5678}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			who, owner := name, test.owner
@@ -325,7 +325,7 @@ func asDirectory(t *testing.T, sif string) string {
 }
 
 // looksRight looks at what only the host sees: owners, and what a user's Apptainer hides.
-func looksRight(t *testing.T, sif string, owner *pack.Owner) {
+func looksRight(t *testing.T, sif string, owner *changeset.Owner) {
 	t.Helper()
 	point := t.TempDir()
 	must(t, exec.Command("mount", "-t", "squashfs", "-o", "loop,ro,offset=32768", sif, point).Run())

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"slipway/images/registry/registrytest"
-	"slipway/images/ship"
+	"slipway/images/transfer"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 	"slipway/spawner"
@@ -29,7 +29,7 @@ func TestAJobsCredentialIsHandedOut(t *testing.T) {
 	d.must(err)
 	authfile := filepath.Join(t.TempDir(), "login.json")
 	d.must(os.WriteFile(authfile, []byte(`{"auths":{"other.example":{"auth":"eDp5"}},"credsStore":""}`), 0o600), addLogin(authfile, got.Registry, got.Username, got.Password))
-	if c, err := ship.DockerConfig(authfile)(t.Context(), "other.example"); err != nil || c.Username != "x" {
+	if c, err := transfer.DockerConfig(authfile)(t.Context(), "other.example"); err != nil || c.Username != "x" {
 		t.Errorf("another login: %q, %v", c.Username, err)
 	}
 	if !got.Plain || got.URL != "http://"+host+"/sif/"+e.Digest || strings.Contains(fmt.Sprint(got), got.Password) {
@@ -62,7 +62,7 @@ func TestAddLogin(t *testing.T) {
 		if err := addLogin(path, "here.example:8090", "job", password); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := ship.DockerConfig(path)(t.Context(), "here.example:8090"); err != nil || c.Password.Reveal() != password {
+		if c, err := transfer.DockerConfig(path)(t.Context(), "here.example:8090"); err != nil || c.Password.Reveal() != password {
 			t.Errorf("%v", err)
 		}
 	}

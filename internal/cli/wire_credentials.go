@@ -10,18 +10,18 @@ import (
 	"slipway/hubapi/server"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
+	"slipway/internal/credentials"
 	"slipway/internal/identity"
-	"slipway/internal/issuer"
 	"slipway/internal/metrics"
+	"slipway/internal/oidc"
 	"slipway/internal/secret"
-	"slipway/internal/wallet"
 	"slipway/spawner"
 )
 
 // credentialParts keep users' tokens and proxies, and bring them to workloads. Both are nil where the site has none.
 type credentialParts struct {
-	wallet  *wallet.Wallet
-	courier *wallet.Courier
+	wallet  *credentials.Wallet
+	courier *credentials.Courier
 }
 
 // makeWallet makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
@@ -30,29 +30,29 @@ func (s *service) makeWallet(ctx context.Context) error {
 	if len(c.Issuers) == 0 && c.X509.Trust == "" {
 		return nil
 	}
-	cfg := wallet.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Whose: s.whose, Logger: s.log}
+	cfg := credentials.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Whose: s.whose, Logger: s.log}
 	for _, i := range c.Issuers {
 		client, err := newIssuer(i, s.rules.Claims(i.Name)...)
 		if err != nil {
 			return fmt.Errorf("issuer %s: %w", i.Name, err)
 		}
-		cfg.Sources = append(cfg.Sources, wallet.Source{Name: i.Name, Issuer: client, Hub: i.HubKey != ""})
+		cfg.Sources = append(cfg.Sources, credentials.Source{Name: i.Name, Issuer: client, Hub: i.HubKey != ""})
 	}
 	var err error
 	if cfg.Proxy, err = proxyCheck(c.X509, s.log); err != nil {
 		return err
 	}
-	if s.held.wallet, err = wallet.New(ctx, cfg); err != nil {
+	if s.held.wallet, err = credentials.New(ctx, cfg); err != nil {
 		return err
 	}
-	s.held.courier = wallet.NewCourier(wallet.CourierConfig{
+	s.held.courier = credentials.NewCourier(credentials.CourierConfig{
 		Wallet: s.held.wallet, Owner: s.ownerOf, Send: s.sendCredentials, Tell: func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
 		Logger: s.log,
 	})
 	return nil
 }
 
-func newIssuer(i config.Issuer, claims ...string) (*issuer.Client, error) {
+func newIssuer(i config.Issuer, claims ...string) (*oidc.Client, error) {
 	password, err := i.ClientSecret()
 	if err != nil {
 		return nil, err
@@ -61,15 +61,15 @@ func newIssuer(i config.Issuer, claims ...string) (*issuer.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, Claims: claims, CA: ca})
+	return oidc.New(oidc.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, Claims: claims, CA: ca})
 }
 
 // audiencesOf returns the storage elements that take tokens of their own.
-func audiencesOf(storage []config.StorageElement) []wallet.Element {
-	var list []wallet.Element
+func audiencesOf(storage []config.StorageElement) []credentials.Element {
+	var list []credentials.Element
 	for _, e := range storage {
 		if e.Issuer != "" {
-			list = append(list, wallet.Element{Name: e.Name, Issuer: e.Issuer, Audience: e.Audience, Scopes: e.Scopes})
+			list = append(list, credentials.Element{Name: e.Name, Issuer: e.Issuer, Audience: e.Audience, Scopes: e.Scopes})
 		}
 	}
 	return list
@@ -99,8 +99,8 @@ func (s *service) hubsToken(ctx context.Context, principal, name string) (secret
 }
 
 // whose says by which rule of the site's a credential is a user's.
-func (s *service) whose(principal string, h wallet.Holder) (string, error) {
-	if h.Kind == wallet.Proxy {
+func (s *service) whose(principal string, h credentials.Holder) (string, error) {
+	if h.Kind == credentials.Proxy {
 		return s.rules.Certificate(principal, h.Name)
 	}
 	return s.rules.Subject(principal, h.Issuer, h.Claims)
@@ -113,7 +113,7 @@ func (s *service) ownerOf(ctx context.Context, id string) (string, error) {
 }
 
 // sendCredentials brings files to a workload's own agent, over its link.
-func (s *service) sendCredentials(ctx context.Context, id string, files []wallet.File) error {
+func (s *service) sendCredentials(ctx context.Context, id string, files []credentials.File) error {
 	all := control.Credentials{Files: []control.Credential{}}
 	for _, f := range files {
 		all.Files = append(all.Files, control.Credential{Name: f.Name, Data: control.Hidden(f.Data.Reveal()), Mark: f.Issued.UnixNano()})
@@ -148,7 +148,7 @@ func (s *service) agents() spawner.Agents {
 
 type provided struct {
 	agents
-	courier *wallet.Courier
+	courier *credentials.Courier
 }
 
 // Agent returns the client of a workload's agent.
@@ -158,7 +158,7 @@ func (p provided) Agent(id spawner.ID) spawner.Agent {
 
 type providing struct {
 	*control.Client
-	courier *wallet.Courier
+	courier *credentials.Courier
 	id      string
 }
 

@@ -13,7 +13,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/internal/issuer"
+	"slipway/internal/oidc"
 	"slipway/spawner"
 )
 
@@ -150,7 +150,7 @@ func issuerAhead(ctx context.Context, i config.Issuer) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	c, err := issuer.New(issuer.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, CA: ca, Patience: issuerTime})
+	c, err := oidc.New(oidc.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, CA: ca, Patience: issuerTime})
 	if err != nil {
 		return 0, err
 	}

@@ -21,13 +21,13 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/cdi"
+	"slipway/internal/gpu/driverrpc"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
+	"slipway/internal/gpu/metering"
 	"slipway/internal/gpu/mps"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 	"slipway/internal/gpu/publish"
-	"slipway/internal/gpu/remote"
-	"slipway/internal/gpu/simulated"
-	"slipway/internal/gpu/usage"
 	"slipway/spawner"
 )
 
@@ -35,7 +35,7 @@ import (
 type gpuParts struct {
 	*fleet.Fleet
 	driver  gpu.Driver
-	sampler *usage.Sampler
+	sampler *metering.Sampler
 }
 
 // selfTestTime is how long the test of a slice may take.
@@ -76,7 +76,7 @@ func (s *service) makeGPUs(ctx context.Context) error {
 		return err
 	}
 	s.gpus.Fleet, err = fleet.New(ctx, fleet.Config{
-		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: place.Policy(g.Placement), Headroom: g.Headroom, SwitchMIG: g.SwitchMIG,
+		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: placement.Policy(g.Placement), Headroom: g.Headroom, SwitchMIG: g.SwitchMIG,
 		Quarantine: time.Duration(g.Quarantine), Boot: boot, Held: s.engine.Leases, Whose: s.holderOf, Use: s.gpuUse, Bind: host.Bind,
 		MPS:  mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Enclose: enclose, Exclusive: s.gpus.driver.SetExclusive, Logger: s.log}),
 		User: s.uidOf, Changed: s.engine.GPUsChanged, Logger: s.log,
@@ -84,7 +84,7 @@ func (s *service) makeGPUs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.gpus.sampler = usage.New(usage.Config{
+	s.gpus.sampler = metering.New(metering.Config{
 		Read: s.gpus.Read, Inventory: s.gpus.Inventory, Held: s.engine.Leases, Whose: s.holderOf, Every: time.Duration(g.Sample),
 		IdleAfter: time.Duration(g.IdleAfter), BusySM: g.BusySM, Logger: s.log,
 	})
@@ -95,10 +95,10 @@ func (s *service) makeGPUs(ctx context.Context) error {
 // a file.
 func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if s.cfg.GPU.Driver == driverSimulated {
-		d, err = simulated.New(simulated.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
+		d, err = fakegpu.New(fakegpu.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
 		return d, "", err
 	}
-	helper, err := remote.Find(s.cfg.GPU.Helper)
+	helper, err := driverrpc.Find(s.cfg.GPU.Helper)
 	if err != nil {
 		return nil, "", err
 	}
@@ -109,7 +109,7 @@ func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("find out which boot of the host this is: %w", err)
 	}
-	return remote.New(remote.Config{Argv: []string{helper, "drive"}, Logger: s.log}), strings.TrimSpace(string(id)), nil
+	return driverrpc.New(driverrpc.Config{Argv: []string{helper, "drive"}, Logger: s.log}), strings.TrimSpace(string(id)), nil
 }
 
 // runGPUs looks after the GPUs until ctx ends.
@@ -202,7 +202,7 @@ func (s *service) sliceUse(w spawner.Workload) *spawner.SliceUse {
 
 // meanBusy returns how busy a slice was in the mean from a time on, from 0 to 1. Points of long ago stand for more time than the last: each
 // counts until the next begins.
-func meanBusy(points []usage.Point, since time.Time) float64 {
+func meanBusy(points []metering.Point, since time.Time) float64 {
 	sum, span := 0.0, 0.0
 	for i, p := range points {
 		length := 10 * time.Second

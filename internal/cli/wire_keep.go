@@ -18,7 +18,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -167,7 +167,7 @@ func (s *service) afar(ctx context.Context, w spawner.Workload, environment stri
 	if s.cfg.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
 		mounts = append(mounts, account.Home)
 	}
-	return afar{environment: environment, owner: &pack.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
+	return afar{environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
 }
 
 // captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does not.

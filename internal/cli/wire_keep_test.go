@@ -17,7 +17,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/identity"
@@ -63,7 +63,7 @@ func changesIn(t *testing.T, files map[string]string) io.Reader {
 		must(t, os.WriteFile(at, []byte(content), 0o644))
 	}
 	var out bytes.Buffer
-	must(t, pack.Pack(t.Context(), pack.Config{Upper: upper, Marks: pack.Trusted}, &out))
+	must(t, changeset.Pack(t.Context(), changeset.Config{Upper: upper, Marks: changeset.Trusted}, &out))
 	return iotest.OneByteReader(&out)
 }
 

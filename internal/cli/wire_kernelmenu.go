@@ -7,19 +7,19 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/webui"
-	"slipway/kernels/menu"
+	"slipway/kernels/kernelspecs"
 	"slipway/spawner"
 )
 
 // newMenu makes the menu of the kernels that users may start.
-func (s *service) newMenu() *menu.Menu {
-	return menu.New(menu.Config{
+func (s *service) newMenu() *kernelspecs.Menu {
+	return kernelspecs.New(kernelspecs.Config{
 		Kernels: s.cfg.Kernels, Stacks: s.cfg.Data.Stacks, Site: catalogueOf(s.cfg), Engine: s.engine, Switches: s.switches, Principal: s.principal,
-		Own: func(hub string, user spawner.User) ([]menu.Environment, error) {
+		Own: func(hub string, user spawner.User) ([]kernelspecs.Environment, error) {
 			all, err := s.library.List(s.principal(hub, user))
 			return forKernels(all), err
 		},
-		Find: func(hub string, user spawner.User, ref string) (menu.Environment, error) {
+		Find: func(hub string, user spawner.User, ref string) (kernelspecs.Environment, error) {
 			e, err := s.freezer.lookAs(s.freezer.viewer(hub, user), hub, ref)
 			if err == nil {
 				err = e.RunsHere()
@@ -37,7 +37,7 @@ func (s *service) newMenu() *menu.Menu {
 }
 
 // forKernels returns of a user's own environments those in which her kernels can run. One whose name has moved on is not the one that it calls.
-func forKernels(all []images.Environment) (list []menu.Environment) {
+func forKernels(all []images.Environment) (list []kernelspecs.Environment) {
 	for _, e := range all {
 		if e.Name != "" && !e.Moved && e.RunsHere() == nil {
 			list = append(list, forKernel(e))
@@ -46,6 +46,6 @@ func forKernels(all []images.Environment) (list []menu.Environment) {
 	return list
 }
 
-func forKernel(e images.Environment) menu.Environment {
-	return menu.Environment{Digest: e.Digest, Name: e.Name, Tag: e.Tag, Base: e.Base.Reference}
+func forKernel(e images.Environment) kernelspecs.Environment {
+	return kernelspecs.Environment{Digest: e.Digest, Name: e.Name, Tag: e.Tag, Base: e.Base.Reference}
 }

@@ -8,17 +8,17 @@ import (
 	"io/fs"
 	"os"
 
+	"slipway/internal/credentials"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/store"
-	"slipway/internal/wallet"
 )
 
 // openBox opens what secrets are sealed with. It makes no new key where users' credentials are sealed with one that is gone: it may be on a
 // file system that is not mounted yet.
 func openBox(ctx context.Context, db *store.Store, file string) (*secret.Box, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		kept, err := wallet.Kept(ctx, db)
+		kept, err := credentials.Kept(ctx, db)
 		if err != nil {
 			return nil, err
 		}

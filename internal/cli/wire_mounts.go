@@ -14,9 +14,9 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/config"
+	"slipway/internal/credentials"
 	"slipway/internal/mounts"
 	"slipway/internal/secret"
-	"slipway/internal/wallet"
 	"slipway/internal/xrd/mount"
 	"slipway/spawner"
 )
@@ -55,7 +55,7 @@ func (s *service) papers(ctx context.Context, principal, element string) (mount.
 
 // papersFor picks what goes to a storage element: the token that is for it, or else, where it names no issuer, the user's main one. An
 // element that names its issuer never sees a token of another.
-func papersFor(element string, storage []config.StorageElement, files []wallet.File) mount.Papers {
+func papersFor(element string, storage []config.StorageElement, files []credentials.File) mount.Papers {
 	byName := map[string]secret.Text{}
 	for _, f := range files {
 		byName[f.Name] = f.Data

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"slipway/internal/config"
+	"slipway/internal/credentials"
 	"slipway/internal/secret"
-	"slipway/internal/wallet"
 )
 
 func TestMainTokenGoesToNoElementOfAnotherIssuer(t *testing.T) {
 	storage := []config.StorageElement{{Name: "eos", Issuer: "cern"}, {Name: "free"}, {Name: "desy", Issuer: "helmholtz"}}
-	files := []wallet.File{
+	files := []credentials.File{
 		{Name: "token", Data: secret.New("main")}, {Name: "token-eos", Data: secret.New("eos's")}, {Name: "token-free", Data: secret.New("of an issuer of that name")},
 		{Name: "x509", Data: secret.New("proxy")},
 	}

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"slipway/internal/config"
-	"slipway/internal/gridproxy"
+	"slipway/internal/credentials"
 	"slipway/internal/secret"
-	"slipway/internal/wallet"
+	"slipway/internal/x509proxy"
 )
 
 // proxyCheck returns what validates users' proxies for the wallet; nil where none are taken. Files of the authorities that are of no use are
 // in the log.
-func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.Text) (wallet.Entry, secret.Text, error), error) {
+func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.Text) (credentials.Entry, secret.Text, error), error) {
 	if x.Trust == "" {
 		return nil, nil
 	}
-	checker, err := gridproxy.Open(gridproxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.Longest)})
+	checker, err := x509proxy.Open(x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.Longest)})
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +27,12 @@ func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.T
 	for _, fault := range faults {
 		log.Warn("a file of the Grid's authorities is of no use", "in", x.Trust, "fault", fault)
 	}
-	return func(_ context.Context, text secret.Text) (wallet.Entry, secret.Text, error) {
+	return func(_ context.Context, text secret.Text) (credentials.Entry, secret.Text, error) {
 		p, err := checker.Check(text)
 		if err != nil {
-			return wallet.Entry{}, secret.Text{}, err
+			return credentials.Entry{}, secret.Text{}, err
 		}
-		e := wallet.Entry{Issuer: p.Issuer, Subject: p.Subject, VO: p.VO, FQANs: p.FQANs, Expires: p.Expires}
+		e := credentials.Entry{Issuer: p.Issuer, Subject: p.Subject, VO: p.VO, FQANs: p.FQANs, Expires: p.Expires}
 		if p.VO != "" && !p.Verified {
 			e.Notes = append(e.Notes, "this site does not know which servers may say who is a member of "+p.VO+": the proxy's was taken at its word, "+p.Server)
 		}

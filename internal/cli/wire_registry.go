@@ -15,8 +15,8 @@ import (
 
 	"slipway/images"
 	"slipway/images/registry"
-	"slipway/internal/credential"
 	"slipway/internal/errs"
+	"slipway/internal/workloadtoken"
 	"slipway/spawner"
 )
 
@@ -60,8 +60,8 @@ func (s *shelves) open(r *http.Request, repository string) (registry.Repository,
 		return nil, errs.New(errs.Unauthorized, "nobody is known to be calling").
 			With("give any name, and as the password a token of your Hub (its menu: Token)")
 	}
-	if credential.Is(token.Reveal()) {
-		c, err := s.door.admit(r.Context(), token.Reveal(), credential.Image)
+	if workloadtoken.Is(token.Reveal()) {
+		c, err := s.door.admit(r.Context(), token.Reveal(), workloadtoken.Image)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Reposito
 }
 
 // ofWorkload returns the one environment of a workload.
-func (s *shelves) ofWorkload(c credential.Claims, repository string) (registry.Repository, error) {
+func (s *shelves) ofWorkload(c workloadtoken.Claims, repository string) (registry.Repository, error) {
 	if repository != "" && repository != everything {
 		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
 	}

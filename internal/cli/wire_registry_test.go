@@ -21,7 +21,7 @@ import (
 	"slipway/images/blob"
 	"slipway/images/oci"
 	"slipway/images/registry/registrytest"
-	"slipway/images/seal"
+	"slipway/images/signing"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/testenv"
@@ -33,7 +33,7 @@ type depotOf struct {
 	t       *testing.T
 	dir     string
 	library *images.Library
-	keys    *seal.Keys
+	keys    *signing.Keys
 	shelves *shelves
 	jobs    *sync.Map // of spawner.ID to spawner.Workload: servers ask for them beside the test
 }
@@ -45,7 +45,7 @@ func newDepot(t *testing.T) *depotOf {
 	d := &depotOf{t: t, dir: t.TempDir(), jobs: &sync.Map{}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	var err error
-	d.keys, err = seal.New(seal.Config{Dir: filepath.Join(d.dir, "keys"), Site: "here", Now: time.Now, Log: log})
+	d.keys, err = signing.New(signing.Config{Dir: filepath.Join(d.dir, "keys"), Site: "here", Now: time.Now, Log: log})
 	d.must(err)
 	d.library, err = images.Open(images.Config{Dir: filepath.Join(d.dir, "library"), Keys: d.keys, Logger: log})
 	d.must(err)

@@ -21,7 +21,7 @@ import (
 	"slipway/images"
 	"slipway/images/blob"
 	"slipway/images/oci"
-	"slipway/images/ship"
+	"slipway/images/transfer"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -67,8 +67,8 @@ func (s *service) newShipper() (*shipper, error) {
 }
 
 // client speaks to registries with the login that the caller gave, which goes to the registry that she named and to no other.
-func (s *shipper) client(host string, login hubapi.RegistryLogin) *ship.Client {
-	return ship.New(ship.Config{Transport: s.transport, Plain: s.plain, Logger: s.log, Credential: ship.Static(host, ship.Credential{
+func (s *shipper) client(host string, login hubapi.RegistryLogin) *transfer.Client {
+	return transfer.New(transfer.Config{Transport: s.transport, Plain: s.plain, Logger: s.log, Credential: transfer.Static(host, transfer.Credential{
 		Username: login.Username, Password: secret.New(login.Password), Identity: secret.New(login.Identity), Token: secret.New(login.Token),
 	})})
 }
@@ -106,21 +106,21 @@ func (s *shipper) Push(
 }
 
 // cargo is what a push may have to send.
-func (s *shipper) cargo(ctx context.Context, digest string, whole bool) (ship.Environment, error) {
+func (s *shipper) cargo(ctx context.Context, digest string, whole bool) (transfer.Environment, error) {
 	if _, err := s.library.Ready(ctx, digest); err != nil {
-		return ship.Environment{}, err
+		return transfer.Environment{}, err
 	}
 	p, err := s.library.Parts(digest)
 	if err != nil {
-		return ship.Environment{}, err
+		return transfer.Environment{}, err
 	}
-	out := ship.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
+	out := transfer.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
 	if out.Architecture, err = p.Architecture(); err != nil {
-		return ship.Environment{}, err
+		return transfer.Environment{}, err
 	}
 	statements, err := p.Statements()
 	if err != nil {
-		return ship.Environment{}, err
+		return transfer.Environment{}, err
 	}
 	if len(statements) > 0 {
 		out.Provenance = statements[0]
@@ -129,16 +129,16 @@ func (s *shipper) cargo(ctx context.Context, digest string, whole bool) (ship.En
 		return out, nil
 	}
 	if _, err := s.library.About(ctx, digest); err != nil { // signs it, where that was not done yet
-		return ship.Environment{}, err
+		return transfer.Environment{}, err
 	}
 	named, err := p.SIF()
-	out.SIF = &ship.File{Digest: named.Digest, Size: named.Size, Open: p.OpenSIF}
+	out.SIF = &transfer.File{Digest: named.Digest, Size: named.Size, Open: p.OpenSIF}
 	return out, err
 }
 
 // moving tells how far a client has come.
-func moving(stage, message string, tell func(hubapi.Progress)) func(ship.Progress) {
-	return func(p ship.Progress) {
+func moving(stage, message string, tell func(hubapi.Progress)) func(transfer.Progress) {
+	return func(p transfer.Progress) {
 		out := hubapi.Progress{Stage: stage, Percent: -1, Bytes: p.Moved, Message: message}
 		if p.Total > 0 {
 			out.Percent = min(100, 100*float64(p.Done)/float64(p.Total))
@@ -183,7 +183,7 @@ func (s *shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullReque
 
 // receiveAll receives what a tag has for the architectures that are wanted, and gives the first.
 func (s *shipper) receiveAll(
-	ctx context.Context, client *ship.Client, from ship.Reference, dir, want string, a images.Adoption, tell func(hubapi.Progress),
+	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, want string, a images.Adoption, tell func(hubapi.Progress),
 ) (first images.Environment, err error) {
 	there, err := client.Architectures(ctx, from)
 	if err != nil {
@@ -229,9 +229,9 @@ func chosen(want string, there []string) ([]string, error) {
 }
 
 func (s *shipper) receive(
-	ctx context.Context, client *ship.Client, from ship.Reference, dir, architecture string, a images.Adoption, tell func(hubapi.Progress),
+	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, architecture string, a images.Adoption, tell func(hubapi.Progress),
 ) (images.Environment, error) {
-	into := ship.Into{
+	into := transfer.Into{
 		Dir: dir, Architecture: architecture,
 		Have: func(d oci.Descriptor) bool {
 			return d.MediaType == images.TypeBase && s.library.HasBase(ctx, images.Part{Digest: d.Digest.String(), Size: d.Size})

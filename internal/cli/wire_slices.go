@@ -11,8 +11,8 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
-	"slipway/internal/gpu/simulated"
+	"slipway/internal/gpu/fakegpu"
+	"slipway/internal/gpu/placement"
 )
 
 // checkSlices finds the slices of kernels that none of the simulated GPUs can be cut into. What real ones can be only their driver says.
@@ -28,7 +28,7 @@ func checkSlices(c config.Config) error {
 		}
 		for _, word := range append([]string{k.GPU}, k.GPUs...) {
 			r, err := gpu.ParseRequest(word)
-			if err != nil || r.Mode != gpu.MIG || slices.ContainsFunc(tables, func(t *place.Table) bool { return t.Name(r.Profile) != "" }) {
+			if err != nil || r.Mode != gpu.MIG || slices.ContainsFunc(tables, func(t *placement.Table) bool { return t.Name(r.Profile) != "" }) {
 				continue
 			}
 			all = append(all, errs.Bad(fmt.Sprintf("kernels.specs[%d].gpu", i), word, slicesWords(tables)))
@@ -38,10 +38,10 @@ func checkSlices(c config.Config) error {
 }
 
 // simulatedTables returns what the models of simulated GPUs can be cut into.
-func simulatedTables(models []string) (tables []*place.Table) {
+func simulatedTables(models []string) (tables []*placement.Table) {
 	for _, name := range models {
-		d, known := simulated.Model(strings.TrimSuffix(name, "/mig"))
-		if t, err := place.NewTable(d.Slots, d.Profiles); known && err == nil {
+		d, known := fakegpu.Model(strings.TrimSuffix(name, "/mig"))
+		if t, err := placement.NewTable(d.Slots, d.Profiles); known && err == nil {
 			tables = append(tables, t)
 		}
 	}
@@ -49,7 +49,7 @@ func simulatedTables(models []string) (tables []*place.Table) {
 }
 
 // slicesWords says what there is.
-func slicesWords(tables []*place.Table) string {
+func slicesWords(tables []*placement.Table) string {
 	var names []string
 	for _, t := range tables {
 		names = append(names, t.Profiles()...)

@@ -9,7 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/inside"
+	"slipway/images/inventory"
 	"slipway/internal/identity"
 	"slipway/spawner"
 	"slipway/spawner/local"
@@ -53,7 +53,7 @@ func wireImports(u images.Use) *hubapi.Imports {
 }
 
 // wireRepositories joins the repositories that the tree needs with those that the session used.
-func wireRepositories(i inside.Inventory, u images.Use) []hubapi.Repository {
+func wireRepositories(i inventory.Inventory, u images.Use) []hubapi.Repository {
 	out := []hubapi.Repository{}
 	for _, r := range i.CVMFS {
 		out = append(out, hubapi.Repository{Name: r.Name, Found: bounded(r.First, r.Files)})

@@ -13,9 +13,9 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/blob"
-	"slipway/images/copies"
-	"slipway/images/depot"
-	"slipway/images/outlet"
+	"slipway/images/blobstore"
+	"slipway/images/publish"
+	"slipway/images/replication"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/metrics"
@@ -23,24 +23,24 @@ import (
 
 // places are where environments go beside the library: stores with copies, and directories that somebody else publishes.
 type places struct {
-	copies  *copies.Copies
-	outlets []*outlet.Outlet
+	copies  *replication.Copies
+	outlets []*publish.Outlet
 }
 
 // openStore makes a store. Nothing is asked of it yet: one that is down keeps no service from starting.
-func openStore(c config.EnvironmentStore) (depot.Member, error) {
+func openStore(c config.EnvironmentStore) (blobstore.Member, error) {
 	if c.Directory != "" {
-		d, err := depot.OpenDir(depot.DirConfig{Path: c.Directory, Existing: true})
-		return depot.Member{Name: c.Name, Store: d}, err
+		d, err := blobstore.OpenDir(blobstore.DirConfig{Path: c.Directory, Existing: true})
+		return blobstore.Member{Name: c.Name, Store: d}, err
 	}
 	key, err := c.S3.Secret()
 	if err != nil {
-		return depot.Member{}, err
+		return blobstore.Member{}, err
 	}
-	b, err := depot.OpenS3(depot.S3Config{
+	b, err := blobstore.OpenS3(blobstore.S3Config{
 		Endpoint: c.S3.Endpoint, Plain: c.S3.Plain, Region: c.S3.Region, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, AccessKey: c.S3.AccessKey, SecretKey: key,
 	})
-	return depot.Member{Name: c.Name, Store: b}, err
+	return blobstore.Member{Name: c.Name, Store: b}, err
 }
 
 // fetcher returns what brings content back from the stores; nil where there are none.
@@ -56,7 +56,7 @@ func (s *service) fetcher() func(ctx context.Context, digest string, limit int64
 // openPlaces makes the places of the configuration.
 func (s *service) openPlaces() error {
 	s.freezer.places = &s.places
-	var members []depot.Member
+	var members []blobstore.Member
 	for _, c := range s.cfg.Environments.Stores {
 		m, err := openStore(c)
 		if err != nil {
@@ -65,9 +65,9 @@ func (s *service) openPlaces() error {
 		members = append(members, m)
 	}
 	var err error
-	s.places.copies, err = copies.New(copies.Config{
+	s.places.copies, err = replication.New(replication.Config{
 		Dir: s.path("stores"), Stores: members, Ready: s.library.Settled, Known: s.library.Known, Logger: s.log,
-		Find: func(digest string) (copies.Environment, error) { return copyOf(s.library, digest) },
+		Find: func(digest string) (replication.Environment, error) { return copyOf(s.library, digest) },
 	})
 	if err != nil {
 		return err
@@ -83,18 +83,18 @@ func (s *service) openPlaces() error {
 }
 
 // copyOf returns what a store keeps of an environment.
-func copyOf(l *images.Library, digest string) (copies.Environment, error) {
+func copyOf(l *images.Library, digest string) (replication.Environment, error) {
 	p, err := l.Parts(digest)
 	if err != nil {
-		return copies.Environment{}, err
+		return replication.Environment{}, err
 	}
 	d := p.Document
-	parts := []copies.Part{copies.Part(d.Manifest), copies.Part(d.Tail)}
+	parts := []replication.Part{replication.Part(d.Manifest), replication.Part(d.Tail)}
 	if d.Base != nil {
-		parts = append(parts, copies.Part(d.Base.Part))
+		parts = append(parts, replication.Part(d.Base.Part))
 	}
-	parts = append(parts, copies.Part{Digest: digest, Size: int64(len(p.Encoded))})
-	return copies.Environment{Parts: parts, Open: func(ctx context.Context, part string) (blob.Blob, error) {
+	parts = append(parts, replication.Part{Digest: digest, Size: int64(len(p.Encoded))})
+	return replication.Environment{Parts: parts, Open: func(ctx context.Context, part string) (blob.Blob, error) {
 		if part == digest {
 			return blob.Bytes(p.Encoded), nil
 		}
@@ -102,11 +102,11 @@ func copyOf(l *images.Library, digest string) (copies.Environment, error) {
 	}}, nil
 }
 
-func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*outlet.Outlet, error) {
-	return outlet.New(outlet.Config{
+func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*publish.Outlet, error) {
+	return publish.New(publish.Config{
 		Name: c.Name, Directory: c.Directory, State: state, Logger: log, Begin: c.Begin, Publish: c.Publish, Abort: c.Abort,
 		SIF: slices.Contains(c.Forms, config.FormSIF), Unpacked: slices.Contains(c.Forms, config.FormUnpacked),
-		Wanted: func() ([]outlet.Entry, error) { return published(l, c) },
+		Wanted: func() ([]publish.Entry, error) { return published(l, c) },
 		SIFOf: func(ctx context.Context, digest string) (string, blob.Blob, error) {
 			p, err := l.Parts(digest)
 			if err != nil {
@@ -128,7 +128,7 @@ func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log 
 
 // published lists what an export has: each name and tag that leads to an environment that it may have, and under latest the newest of
 // these, where no tag is called so. One that was given to another environment is not what it had before. Those for other machines than the site's have their architecture behind the tag.
-func published(l *images.Library, c config.EnvironmentExport) ([]outlet.Entry, error) {
+func published(l *images.Library, c config.EnvironmentExport) ([]publish.Entry, error) {
 	all, err := l.Everyones()
 	if err != nil {
 		return nil, err
@@ -138,20 +138,20 @@ func published(l *images.Library, c config.EnvironmentExport) ([]outlet.Entry, e
 		return nil, err
 	}
 	slices.Sort(settled)
-	given := map[outlet.Entry]bool{}
+	given := map[publish.Entry]bool{}
 	all = slices.DeleteFunc(all, func(e images.Environment) bool {
 		_, signed := slices.BinarySearch(settled, e.Digest)
-		name := outlet.Entry{Owner: e.Owner, Name: e.Name, Tag: e.Tag + "@" + e.Architecture()}
+		name := publish.Entry{Owner: e.Owner, Name: e.Name, Tag: e.Tag + "@" + e.Architecture()}
 		if !signed || e.Name == "" || given[name] {
 			return true
 		}
 		given[name] = true
 		return !selected(c, e)
 	})
-	var out []outlet.Entry
-	taken := map[outlet.Entry]bool{}
+	var out []publish.Entry
+	taken := map[publish.Entry]bool{}
 	add := func(e images.Environment, tag string) {
-		entry := outlet.Entry{Owner: repositoryWord(e.Owner), Name: e.Name, Tag: tag}
+		entry := publish.Entry{Owner: repositoryWord(e.Owner), Name: e.Name, Tag: tag}
 		if a := e.Manifest.Architecture; a != runtime.GOARCH {
 			entry.Tag += "." + a
 		}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/images"
-	"slipway/images/depot"
-	"slipway/images/outlet"
+	"slipway/images/blobstore"
+	"slipway/images/publish"
 	"slipway/images/registry/registrytest"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -145,16 +145,16 @@ func TestWhatIsPublished(t *testing.T) {
 	const bob = "x--426f6220422e"
 	for _, tc := range []struct {
 		cfg  config.EnvironmentExport
-		want []outlet.Entry
+		want []publish.Entry
 	}{
-		{config.EnvironmentExport{Shared: config.SharedPublic}, []outlet.Entry{
+		{config.EnvironmentExport{Shared: config.SharedPublic}, []publish.Entry{
 			{Owner: "alice", Name: "ana", Tag: "latest", Digest: now.Digest}, {Owner: "alice", Name: "ana", Tag: "v1", Digest: now.Digest},
 			{Owner: bob, Name: "tools", Tag: "latest", Digest: second.Digest}, {Owner: bob, Name: "tools", Tag: "release-1", Digest: second.Digest},
 		}},
-		{config.EnvironmentExport{Shared: config.SharedPublic, Tags: []string{"release-*", "v2"}}, []outlet.Entry{
+		{config.EnvironmentExport{Shared: config.SharedPublic, Tags: []string{"release-*", "v2"}}, []publish.Entry{
 			{Owner: bob, Name: "tools", Tag: "latest", Digest: second.Digest}, {Owner: bob, Name: "tools", Tag: "release-1", Digest: second.Digest},
 		}},
-		{config.EnvironmentExport{Shared: config.SharedAny, Tags: []string{"v2"}}, []outlet.Entry{
+		{config.EnvironmentExport{Shared: config.SharedAny, Tags: []string{"v2"}}, []publish.Entry{
 			{Owner: "alice", Name: "ana", Tag: "latest", Digest: secret.Digest}, {Owner: "alice", Name: "ana", Tag: "v2", Digest: secret.Digest},
 		}},
 	} {
@@ -166,8 +166,8 @@ func TestWhatIsPublished(t *testing.T) {
 	}
 }
 
-func contains(all, some []outlet.Entry) bool {
-	seen := map[outlet.Entry]bool{}
+func contains(all, some []publish.Entry) bool {
+	seen := map[publish.Entry]bool{}
 	for _, e := range all {
 		seen[e] = true
 	}
@@ -235,6 +235,6 @@ func TestWaitWords(t *testing.T) {
 
 // depotDown is what a store says whose directory is not there.
 func depotDown() error {
-	_, err := depot.OpenExport("/nowhere/at/all")
+	_, err := blobstore.OpenExport("/nowhere/at/all")
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/images/tree"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -28,12 +28,12 @@ import (
 type afar struct {
 	environment string // its digest
 	// owner is who the session's user is in environments; nil: it ran as root, and what is in it is of who it was there.
-	owner  *pack.Owner
+	owner  *changeset.Owner
 	mounts []string // paths inside at which something else was mounted
 	room   int64    // bytes that an environment of it may have of its own
 	// carried says that nobody but the session gets what comes of it.
 	carried bool
-	// changes returns what it has changed, as package images/pack streams it; nil: nothing.
+	// changes returns what it has changed, as package images/changeset streams it; nil: nothing.
 	changes func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 }
 
@@ -94,8 +94,8 @@ func (a afar) fetch(strip, layers []string, under images.Beneath, entries int64)
 		if err != nil {
 			return "", nil, err
 		}
-		upper, err = pack.Unpack(ctx, &listener{stream: stream, free: diskOf(dir)}, pack.Target{
-			Dir: dir, Fill: under.Fill, Owner: a.owner, Image: imageOf(under), Limits: pack.Limits{Bytes: mostBytes(a.room), Entries: entries},
+		upper, err = changeset.Unpack(ctx, &listener{stream: stream, free: diskOf(dir)}, changeset.Target{
+			Dir: dir, Fill: under.Fill, Owner: a.owner, Image: imageOf(under), Limits: changeset.Limits{Bytes: mostBytes(a.room), Entries: entries},
 			Progress: arriving(tell),
 		})
 		return upper, layers, errors.Join(err, stream.Close())
@@ -103,12 +103,12 @@ func (a afar) fetch(strip, layers []string, under images.Beneath, entries int64)
 }
 
 // imageOf tells of an image what package pack wants to know.
-func imageOf(b images.Beneath) *pack.Image {
-	return &pack.Image{
+func imageOf(b images.Beneath) *changeset.Image {
+	return &changeset.Image{
 		Has: func(path string) (bool, error) { return b.Has(path), nil },
-		Directory: func(path string) (pack.Owner, bool, error) {
+		Directory: func(path string) (changeset.Owner, bool, error) {
 			uid, gid, found := b.Directory(path)
-			return pack.Owner{UID: uid, GID: gid}, found, nil
+			return changeset.Owner{UID: uid, GID: gid}, found, nil
 		},
 	}
 }
@@ -198,9 +198,9 @@ func diskOf(dir string) func() (free, all int64, err error) {
 }
 
 // arriving tells of a stream, about every 8 MiB.
-func arriving(tell func(string, int)) func(pack.Progress) {
+func arriving(tell func(string, int)) func(changeset.Progress) {
 	next := int64(0)
-	return func(p pack.Progress) {
+	return func(p changeset.Progress) {
 		if p.Bytes < next {
 			return
 		}

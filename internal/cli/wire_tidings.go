@@ -10,8 +10,8 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/tidings"
-	"slipway/internal/gpu/usage"
+	"slipway/internal/gpu/metering"
+	"slipway/internal/gpu/notify"
 	"slipway/kernels/wire"
 	"slipway/spawner"
 )
@@ -22,8 +22,8 @@ const restTime = 3 * time.Second
 // runTidings tells those who compute on GPUs what becomes of these, until ctx ends.
 func (s *service) runTidings(ctx context.Context) error {
 	links := agents{s.links}
-	return tidings.New(tidings.Config{
-		Inventory: s.gpus.Inventory, Held: s.heldByUsers, Use: s.gpuUse, Smaller: usage.Enough,
+	return notify.New(notify.Config{
+		Inventory: s.gpus.Inventory, Held: s.heldByUsers, Use: s.gpuUse, Smaller: metering.Enough,
 		Hints: s.wantsHints, Silence: wire.HintsVariable + "=off, set where Jupyter is started, ends such hints",
 		Rests: func(ctx context.Context, holder string) bool {
 			ctx, cancel := context.WithTimeout(ctx, restTime)

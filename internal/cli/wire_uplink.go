@@ -9,15 +9,15 @@ import (
 	"slipway/hubapi/server"
 	"slipway/images/registry"
 	"slipway/internal/agent/control"
-	"slipway/internal/credential"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
+	"slipway/internal/workloadtoken"
 	"slipway/spawner"
 )
 
 // doorkeeper lets workloads of other hosts in: to their link, and to their image.
 type doorkeeper struct {
-	issuer   *credential.Issuer
+	issuer   *workloadtoken.Issuer
 	workload func(ctx context.Context, id spawner.ID) (spawner.Workload, error) // whoever's it is
 }
 
@@ -25,7 +25,7 @@ type doorkeeper struct {
 const credentialPurpose = "credentials of workloads"
 
 func newDoorkeeper(box *secret.Box, workload func(ctx context.Context, id spawner.ID) (spawner.Workload, error)) *doorkeeper {
-	return &doorkeeper{issuer: credential.New(box.Derive(credentialPurpose)), workload: workload}
+	return &doorkeeper{issuer: workloadtoken.New(box.Derive(credentialPurpose)), workload: workload}
 }
 
 // doorkeeper makes the service's.
@@ -37,21 +37,21 @@ func (s *service) doorkeeper() *doorkeeper {
 
 // admit returns what a credential says that was made for audience. Here it is found out that its workload is active, at each use, and that
 // the workload's run is still the one that it was made for.
-func (d *doorkeeper) admit(ctx context.Context, token string, audience credential.Audience) (credential.Claims, error) {
+func (d *doorkeeper) admit(ctx context.Context, token string, audience workloadtoken.Audience) (workloadtoken.Claims, error) {
 	c, err := d.issuer.Check(token, audience)
 	if err != nil {
-		return credential.Claims{}, err
+		return workloadtoken.Claims{}, err
 	}
 	w, err := d.workload(ctx, spawner.ID(c.Workload))
 	switch {
 	case errs.Is(err, errs.NotFound) || err == nil && !w.Phase.Active():
-		return credential.Claims{}, errs.New(errs.Forbidden, "the credential is of no active job or session").
+		return workloadtoken.Claims{}, errs.New(errs.Forbidden, "the credential is of no active job or session").
 			With("it holds only while the job or session that it was made for is active")
 	case err != nil:
-		return credential.Claims{}, err
-	case c.Run == "" && audience == credential.Image && c.Digest == w.Spec.Environment: // of whatever run
+		return workloadtoken.Claims{}, err
+	case c.Run == "" && audience == workloadtoken.Image && c.Digest == w.Spec.Environment: // of whatever run
 	case c.Run != w.Run() || c.Run == "":
-		return credential.Claims{}, errs.New(errs.Forbidden, "the credential is of another run of %s", w.ID).
+		return workloadtoken.Claims{}, errs.New(errs.Forbidden, "the credential is of another run of %s", w.ID).
 			With("what still runs of the earlier one is to end: its place was taken")
 	}
 	return c, nil
@@ -59,15 +59,15 @@ func (d *doorkeeper) admit(ctx context.Context, token string, audience credentia
 
 // forRun returns what an agent on another host carries: for this run of its workload alone, in the environment that it runs.
 func (d *doorkeeper) forRun(w spawner.Workload) (secret.Text, error) {
-	return d.issuer.Issue(credential.Claims{
-		Workload: string(w.ID), Run: w.Run(), Digest: w.Spec.Environment, Audiences: []credential.Audience{credential.Link, credential.Image},
+	return d.issuer.Issue(workloadtoken.Claims{
+		Workload: string(w.ID), Run: w.Run(), Digest: w.Spec.Environment, Audiences: []workloadtoken.Audience{workloadtoken.Link, workloadtoken.Image},
 	})
 }
 
 // forImage returns what opens a workload's environment alone, in whatever run of it.
 func (d *doorkeeper) forImage(w spawner.Workload) (secret.Text, error) {
-	return d.issuer.Issue(credential.Claims{
-		Workload: string(w.ID), Digest: w.Spec.Environment, Audiences: []credential.Audience{credential.Image},
+	return d.issuer.Issue(workloadtoken.Claims{
+		Workload: string(w.ID), Digest: w.Spec.Environment, Audiences: []workloadtoken.Audience{workloadtoken.Image},
 	})
 }
 
@@ -103,7 +103,7 @@ func answerLink(door *doorkeeper, upgrade func(w http.ResponseWriter, r *http.Re
 	if !given {
 		return errs.New(errs.Unauthorized, "this is where agents of other hosts connect").With("they carry a credential for it")
 	}
-	c, err := door.admit(r.Context(), token.Reveal(), credential.Link)
+	c, err := door.admit(r.Context(), token.Reveal(), workloadtoken.Link)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,10 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
-	"slipway/internal/credential"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/tunnel"
+	"slipway/internal/workloadtoken"
 	"slipway/spawner"
 )
 
@@ -66,7 +66,7 @@ func TestWhoIsLetInToALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anyRun, err := g.issuer.Issue(credential.Claims{Workload: "j-good", Audiences: []credential.Audience{credential.Link}})
+	anyRun, err := g.issuer.Issue(workloadtoken.Claims{Workload: "j-good", Audiences: []workloadtoken.Audience{workloadtoken.Link}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +129,8 @@ func TestUplinkOfARun(t *testing.T) {
 	if strings.Contains(u.String(), u.Token) {
 		t.Error("the token is shown")
 	}
-	issuer := credential.New(s.box.Derive(credentialPurpose))
-	for _, audience := range []credential.Audience{credential.Link, credential.Image} {
+	issuer := workloadtoken.New(s.box.Derive(credentialPurpose))
+	for _, audience := range []workloadtoken.Audience{workloadtoken.Link, workloadtoken.Image} {
 		if c, err := issuer.Check(u.Token, audience); err != nil || c.Workload != "j-1" || c.Run != "l1" || c.Digest != "sha256:aa" {
 			t.Errorf("%s: %+v, %v", audience, c, err)
 		}

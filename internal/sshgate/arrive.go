@@ -9,7 +9,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 	"slipway/spawner"
 )
 
@@ -170,7 +170,7 @@ func (v *visitor) connect() (release func()) {
 		v.err = errTooMany
 		return func() {}
 	}
-	v.far, v.err = sshlink.Dial(v.arriving, v.dial, sshlink.Login{
+	v.far, v.err = sshtunnel.Dial(v.arriving, v.dial, sshtunnel.Login{
 		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(), Key: v.pass.Key,
 	}, v.g.deny)
 	return func() { v.g.releaseStream(id) }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // down carries the session's data and requests, and ends the channel as the session has.
@@ -56,7 +56,7 @@ func (l *line) askNear(passed <-chan struct{}, told chan<- struct{}) {
 	}
 }
 
-func (l *line) askOne(r *sshlink.Request) {
+func (l *line) askOne(r *sshtunnel.Request) {
 	ok, err := l.near.SendRequest(r.Kind, r.Want, r.Payload)
 	_ = r.Reply(ok && err == nil)
 }

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // serveEarly serves a session's channel while it is not known yet whether the session can be reached.
@@ -37,7 +37,7 @@ func (l *line) serveEarly(nc ssh.NewChannel) {
 		l.fail(words(l.v.err)...)
 		return
 	}
-	far, err := l.reach(func() (*sshlink.Channel, error) { return l.v.far.Open(l.v.ctx, l.kind, nc.ExtraData()) })
+	far, err := l.reach(func() (*sshtunnel.Channel, error) { return l.v.far.Open(l.v.ctx, l.kind, nc.ExtraData()) })
 	if err != nil {
 		_, message := refusal(err)
 		l.missed(err)

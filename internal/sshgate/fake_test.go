@@ -24,7 +24,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 	"slipway/internal/testenv"
 	"slipway/spawner"
 )
@@ -282,22 +282,22 @@ func (e *fakeEngine) seen(f func(e *fakeEngine) bool) bool {
 type fakeAgent struct {
 	mu       sync.Mutex
 	requests []string
-	peer     *sshlink.Peer
+	peer     *sshtunnel.Peer
 }
 
 func newFakeAgent() *fakeAgent { return &fakeAgent{} }
 
-func (a *fakeAgent) Request(_ context.Context, p *sshlink.Peer, kind string, payload []byte) (bool, []byte) {
+func (a *fakeAgent) Request(_ context.Context, p *sshtunnel.Peer, kind string, payload []byte) (bool, []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.requests, a.peer = append(a.requests, kind), p
 	return kind == "tcpip-forward" || kind == "echo@example.org", payload
 }
 
-func (a *fakeAgent) Left(*sshlink.Peer) {}
+func (a *fakeAgent) Left(*sshtunnel.Peer) {}
 
 // Channel: a session echoes its input, or does what exec says; a connection greets with where it leads.
-func (a *fakeAgent) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Incoming) {
+func (a *fakeAgent) Channel(ctx context.Context, p *sshtunnel.Peer, i *sshtunnel.Incoming) {
 	switch i.Kind {
 	case kindSession:
 		c, err := i.Accept(ctx)
@@ -319,7 +319,7 @@ func (a *fakeAgent) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Inc
 	}
 }
 
-func (a *fakeAgent) session(ctx context.Context, p *sshlink.Peer, c *sshlink.Channel) {
+func (a *fakeAgent) session(ctx context.Context, p *sshtunnel.Peer, c *sshtunnel.Channel) {
 	defer c.Close()
 	for r := range c.Requests() {
 		ok := r.Kind != "nonsense@example.org" && !bytes.Contains(r.Payload, []byte("unknown"))
@@ -384,7 +384,7 @@ func (a *fakeAgent) listen(t *testing.T) (dial func(context.Context) (net.Conn, 
 	}
 	var mu sync.Mutex
 	var streams []net.Conn
-	s := sshlink.NewServer(a, slog.New(slog.DiscardHandler))
+	s := sshtunnel.NewServer(a, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // line is one channel: the client's end is near, the session's far.
@@ -32,7 +32,7 @@ type line struct {
 	asked  sync.Mutex // held until a request of the client's is answered: that goes before the channel's end
 
 	mu    sync.Mutex
-	far   *sshlink.Channel
+	far   *sshtunnel.Channel
 	early []byte // what the client has sent before far was there
 	eof   bool   // and that nothing more comes
 	what  string // what runs in it, for the log: a shell, a command, a subsystem
@@ -80,7 +80,7 @@ func (l *line) serve(nc ssh.NewChannel) {
 		v.tellOnce.Do(func() { close(v.told) })
 		return
 	}
-	far, err := l.reach(func() (*sshlink.Channel, error) { return v.far.Open(v.ctx, l.kind, nc.ExtraData()) })
+	far, err := l.reach(func() (*sshtunnel.Channel, error) { return v.far.Open(v.ctx, l.kind, nc.ExtraData()) })
 	if err != nil {
 		reason, message := refusal(err)
 		l.missed(err)
@@ -105,7 +105,7 @@ func (l *line) meet(near ssh.Channel) {
 }
 
 // begin hands over what has come so far.
-func (l *line) begin(far *sshlink.Channel) {
+func (l *line) begin(far *sshtunnel.Channel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.early) > 0 {

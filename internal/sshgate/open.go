@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // open takes a channel that the client asks for, or refuses it.
@@ -43,7 +43,7 @@ func (v *visitor) open(nc ssh.NewChannel) {
 const acceptTime = 10 * time.Second
 
 // towards opens a channel to the client that the session asks for, if the client is ready for such.
-func (v *visitor) towards(i *sshlink.Incoming) {
+func (v *visitor) towards(i *sshtunnel.Incoming) {
 	v.mu.Lock()
 	allowed, full := v.wanted[i.Kind], len(v.lines) >= mostLines
 	v.mu.Unlock()
@@ -62,7 +62,7 @@ func (v *visitor) towards(i *sshlink.Incoming) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), acceptTime) // the session is told also where the client has gone
 		defer cancel()
-		far, err := l.reach(func() (*sshlink.Channel, error) { return i.Accept(ctx) })
+		far, err := l.reach(func() (*sshtunnel.Channel, error) { return i.Accept(ctx) })
 		if err != nil {
 			l.missed(err)
 			_ = near.Close()
@@ -76,7 +76,7 @@ func (v *visitor) towards(i *sshlink.Incoming) {
 
 // refusal tells the client what the session, or the way there, has said.
 func refusal(err error) (reason uint32, message string) {
-	if r, ok := err.(*sshlink.Refusal); ok {
+	if r, ok := err.(*sshtunnel.Refusal); ok {
 		return r.Reason, r.Message
 	}
 	return uint32(ssh.ConnectionFailed), "the session cannot be reached"

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/errs"
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 	"slipway/spawner"
 )
 
@@ -33,9 +33,9 @@ func (g *Gate) releaseStream(id spawner.ID) {
 }
 
 // reach opens the far end of a channel. What it takes, drop gives back.
-func (l *line) reach(open func() (*sshlink.Channel, error)) (*sshlink.Channel, error) {
+func (l *line) reach(open func() (*sshtunnel.Channel, error)) (*sshtunnel.Channel, error) {
 	if !l.v.g.takeStream(l.v.session.ID) {
-		return nil, &sshlink.Refusal{Reason: uint32(ssh.ResourceShortage), Message: errTooMany.Error()}
+		return nil, &sshtunnel.Refusal{Reason: uint32(ssh.ResourceShortage), Message: errTooMany.Error()}
 	}
 	l.taken = true
 	return open()

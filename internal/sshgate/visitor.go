@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/internal/errs"
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 	"slipway/spawner"
 )
 
@@ -31,8 +31,8 @@ type visitor struct {
 
 	arriving context.Context // ends with ctx, or when she wants to wait no longer
 	giveUp   context.CancelCauseFunc
-	ready    chan struct{} // closed when all below is known
-	far      *sshlink.Conn // nil: there is an error
+	ready    chan struct{}   // closed when all below is known
+	far      *sshtunnel.Conn // nil: there is an error
 	session  spawner.Workload
 	err      error
 	trail    *slog.Logger // log, with the session

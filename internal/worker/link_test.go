@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"slipway/images/pack"
+	"slipway/images/changeset"
 	"slipway/internal/agent/control"
 	"slipway/internal/tunnel"
 )
@@ -94,7 +94,7 @@ func TestSessionFromAfar(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	dir := t.TempDir()
-	upper, err := pack.Unpack(t.Context(), f, pack.Target{Dir: dir, Owner: &pack.Owner{UID: 1000, GID: 1000}, Layers: []string{filepath.Join(shared(), "tree")}})
+	upper, err := changeset.Unpack(t.Context(), f, changeset.Target{Dir: dir, Owner: &changeset.Owner{UID: 1000, GID: 1000}, Layers: []string{filepath.Join(shared(), "tree")}})
 	must(t, err)
 	for name, want := range map[string]string{"opt/new": "n\n", "opt/old/kept": "k\n", "home/alice/h": "h\n"} { // the node has no home of hers
 		if b, err := os.ReadFile(filepath.Join(upper, name)); string(b) != want {

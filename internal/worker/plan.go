@@ -28,7 +28,7 @@ const (
 	StatusFile = "status.json"  // the agent's last control.Status, or the worker's where it left none; missing when nothing had begun
 	LogFile    = "log"          // what the app printed
 	FilesDir   = "files"        // a job's output files
-	PackFile   = "changes.pack" // a session's changes, as package images/pack streams them
+	PackFile   = "changes.pack" // a session's changes, as package images/changeset streams them
 )
 
 // How many bytes of them are brought back at most. All of it may be anything: it is the user's.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"slipway/images"
-	"slipway/images/seal"
+	"slipway/images/signing"
 )
 
 // options are the command line.
@@ -84,7 +84,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	keys, err := seal.New(seal.Config{Dir: b.path("keys"), Now: time.Now, Log: log, Site: "bench"})
+	keys, err := signing.New(signing.Config{Dir: b.path("keys"), Now: time.Now, Log: log, Site: "bench"})
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/oci"
-	"slipway/images/ship"
 	"slipway/images/sif"
+	"slipway/images/transfer"
 )
 
 // copies compares the copy of the base into a SIF with cp, where the file system does not share it.
@@ -154,8 +154,8 @@ func (b *bench) pushes(ctx context.Context) error {
 	note("pushing")
 	server := httptest.NewServer(memory.New(memory.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
 	defer server.Close()
-	client := ship.New(ship.Config{Plain: func(string) bool { return true }, Transport: &http.Transport{}, Logger: slog.New(slog.DiscardHandler)})
-	ref := ship.Reference{Host: strings.TrimPrefix(server.URL, "http://"), Repository: "bench/env"}
+	client := transfer.New(transfer.Config{Plain: func(string) bool { return true }, Transport: &http.Transport{}, Logger: slog.New(slog.DiscardHandler)})
+	ref := transfer.Reference{Host: strings.TrimPrefix(server.URL, "http://"), Repository: "bench/env"}
 	for round := range min(b.rounds, 2) + 1 { // on ext4 each environment takes as much as its base
 		ref.Tag = strconv.Itoa(round)
 		sent, u, tail, err := b.push(ctx, client, ref, round)
@@ -175,7 +175,7 @@ func (b *bench) pushes(ctx context.Context) error {
 }
 
 // push freezes after a small change, and sends that.
-func (b *bench) push(ctx context.Context, client *ship.Client, to ship.Reference, round int) (sent int64, u used, tail int64, err error) {
+func (b *bench) push(ctx context.Context, client *transfer.Client, to transfer.Reference, round int) (sent int64, u used, tail int64, err error) {
 	if err := errors.Join(b.touch(round), b.freeze(ctx)); err != nil {
 		return 0, u, 0, err
 	}
@@ -183,9 +183,9 @@ func (b *bench) push(ctx context.Context, client *ship.Client, to ship.Reference
 	if err != nil {
 		return 0, u, 0, err
 	}
-	e := ship.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
+	e := transfer.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
 	u, err = measure(func() error {
-		done, err := client.Push(ctx, to, e, func(ship.Progress) {})
+		done, err := client.Push(ctx, to, e, func(transfer.Progress) {})
 		sent = done.Sent
 		return err
 	})

@@ -14,7 +14,7 @@ type survivor struct{ path, change, text, why string }
 
 // readSurvivors reads lines such as
 //
-//	internal/credential/credential.go < -> <= | if a < b { | they are never equal
+//	internal/workloadtoken/credential.go < -> <= | if a < b { | they are never equal
 //
 // and returns them by file.
 func readSurvivors(path string) (map[string][]survivor, error) {

@@ -21,7 +21,7 @@ type ChangesRequest struct {
 	Strip []string `json:"strip"` // rules of what is not to travel, as package images/tree has them
 }
 
-// Changes returns the stream of package images/pack. An agent that has no changes to give answers with kind Missing; what fails later is
+// Changes returns the stream of package images/changeset. An agent that has no changes to give answers with kind Missing; what fails later is
 // told on the stream.
 func (c Client) Changes(ctx context.Context, r ChangesRequest) (io.ReadCloser, error) {
 	b, err := json.Marshal(r)

@@ -8,7 +8,7 @@
 //	GET  /log?from=N      the app's output from byte N on (raw); with &follow=1 until the app has exited
 //	GET  /files/{name}    an output file from the work directory
 //	GET  /activity        Activity
-//	POST /changes         ChangesRequest: what the workload has changed over its image, as package images/pack streams it
+//	POST /changes         ChangesRequest: what the workload has changed over its image, as package images/changeset streams it
 //	POST /notify          {"text": "..."}: one line on each of the workload's terminals, if there are any
 //	PUT  /credentials     Credentials: the files of CredentialsDir from now on
 //	POST /doctor          run App.Doctor once more; one that runs already is as good

@@ -7,7 +7,7 @@ const (
 	AppFile    = LinkDir + "/app.json"
 	LastDir    = RunDir + "/last"          // what an agent that is about to end leaves of itself
 	LastStatus = LastDir + "/status.json"  // its last Status
-	LastPack   = LastDir + "/changes.pack" // a session's changes, as package images/pack streams them
+	LastPack   = LastDir + "/changes.pack" // a session's changes, as package images/changeset streams them
 )
 
 // Uplink is how an agent reaches the service from another host.

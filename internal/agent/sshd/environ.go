@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 const (
@@ -51,7 +51,7 @@ type surroundings struct {
 	shell, home string
 }
 
-func (s *Server) surroundings(l sshlink.Login) surroundings {
+func (s *Server) surroundings(l sshtunnel.Login) surroundings {
 	env := slices.Clone(variables(s.cfg.Environment()))
 	a := ownAccount()
 	out := surroundings{shell: shell(env.get("SHELL"), a.shell), home: s.home()}
@@ -112,7 +112,7 @@ func ownDir(dir string) bool {
 }
 
 // connectionOf tells programs where the connection comes from.
-func connectionOf(l sshlink.Login) []string {
+func connectionOf(l sshtunnel.Login) []string {
 	from, port, err := net.SplitHostPort(l.Address)
 	to, at, err2 := net.SplitHostPort(l.Local)
 	if err != nil || err2 != nil {

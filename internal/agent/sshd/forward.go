@@ -12,11 +12,11 @@ import (
 	"sync"
 	"syscall"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // dial opens a connection from within the session for the client, if it leads to none of the networks of deny.
-func (s *Server) dial(ctx context.Context, deny []string, i *sshlink.Incoming) {
+func (s *Server) dial(ctx context.Context, deny []string, i *sshtunnel.Incoming) {
 	network, to, err := s.destination(i)
 	if err != nil {
 		_ = i.Refuse(connectFailed, err.Error())
@@ -97,7 +97,7 @@ func embedded(a netip.Addr) netip.Addr {
 	return a.Unmap()
 }
 
-func (s *Server) destination(i *sshlink.Incoming) (network, to string, err error) {
+func (s *Server) destination(i *sshtunnel.Incoming) (network, to string, err error) {
 	if i.Kind == "direct-tcpip" {
 		a, err := parseDirectTCP(i.Extra)
 		return "tcp", net.JoinHostPort(a.host, strconv.Itoa(int(a.port))), err
@@ -116,7 +116,7 @@ func (s *Server) absolute(path string) string {
 
 // join carries bytes both ways until both have ended, and ends both then. The end of one direction is passed on alone; a channel that is
 // cut resets the connection, so that nobody takes half of something for the whole.
-func (s *Server) join(c net.Conn, ch *sshlink.Channel) {
+func (s *Server) join(c net.Conn, ch *sshtunnel.Channel) {
 	t := &trickle{pulse: s.pulse}
 	said := make(chan struct{})
 	var both sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 	"slipway/internal/testenv"
 )
 
@@ -133,7 +133,7 @@ func (g *gateway) serve(ctx context.Context, raw net.Conn) {
 		return
 	}
 	defer c.Close()
-	l, err := sshlink.Dial(ctx, g.dial, sshlink.Login{ID: rand.Text(), User: c.User(), Address: raw.RemoteAddr().String(), Local: raw.LocalAddr().String()}, g.deny)
+	l, err := sshtunnel.Dial(ctx, g.dial, sshtunnel.Login{ID: rand.Text(), User: c.User(), Address: raw.RemoteAddr().String(), Local: raw.LocalAddr().String()}, g.deny)
 	if err != nil {
 		g.t.Error(err)
 		return
@@ -158,7 +158,7 @@ func (g *gateway) serve(ctx context.Context, raw net.Conn) {
 	l.Close()
 }
 
-func back(ctx context.Context, c ssh.Conn, i *sshlink.Incoming) {
+func back(ctx context.Context, c ssh.Conn, i *sshtunnel.Incoming) {
 	out, requests, err := c.OpenChannel(i.Kind, i.Extra)
 	if err != nil {
 		_ = i.Refuse(prohibited, err.Error())
@@ -172,9 +172,9 @@ func back(ctx context.Context, c ssh.Conn, i *sshlink.Incoming) {
 	join(ctx, in, out, requests)
 }
 
-func forth(ctx context.Context, l *sshlink.Conn, n ssh.NewChannel) {
+func forth(ctx context.Context, l *sshtunnel.Conn, n ssh.NewChannel) {
 	in, err := l.Open(ctx, n.ChannelType(), n.ExtraData())
-	if r, ok := errors.AsType[*sshlink.Refusal](err); ok {
+	if r, ok := errors.AsType[*sshtunnel.Refusal](err); ok {
 		_ = n.Reject(ssh.RejectionReason(r.Reason), r.Message)
 		return
 	}
@@ -191,7 +191,7 @@ func forth(ctx context.Context, l *sshlink.Conn, n ssh.NewChannel) {
 }
 
 // join carries a channel. What either side says last goes before its end.
-func join(ctx context.Context, in *sshlink.Channel, out ssh.Channel, requests <-chan *ssh.Request) {
+func join(ctx context.Context, in *sshtunnel.Channel, out ssh.Channel, requests <-chan *ssh.Request) {
 	var said, heard, work sync.WaitGroup
 	var answering sync.Mutex // an answer goes before the end
 	heard.Go(func() {

@@ -5,13 +5,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // guest is one connection: what it has open beside its channels.
 type guest struct {
 	server *Server
-	peer   *sshlink.Peer
+	peer   *sshtunnel.Peer
 	noMore atomic.Bool // sessions
 
 	mu        sync.Mutex
@@ -22,7 +22,7 @@ type guest struct {
 	work      sync.WaitGroup
 }
 
-func newGuest(s *Server, p *sshlink.Peer) *guest {
+func newGuest(s *Server, p *sshtunnel.Peer) *guest {
 	return &guest{server: s, peer: p, listeners: map[string]*listener{}}
 }
 

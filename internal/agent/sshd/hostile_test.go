@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // FuzzAnswers: whatever a request of the file server's protocol holds, an answer is one whole packet, and a mode has no more
@@ -66,7 +66,7 @@ func FuzzSurroundings(f *testing.F) {
 		if strings.ContainsAny(a.name+a.home+a.shell, ":\n") {
 			t.Errorf("%+v", a)
 		}
-		for _, kv := range connectionOf(sshlink.Login{Address: from, Local: to}) {
+		for _, kv := range connectionOf(sshtunnel.Login{Address: from, Local: to}) {
 			if !strings.HasPrefix(kv, "SSH_C") {
 				t.Errorf("%q", kv)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // What a client may send of an environment.
@@ -24,7 +24,7 @@ const (
 type session struct {
 	server  *Server
 	guest   *guest
-	channel *sshlink.Channel
+	channel *sshtunnel.Channel
 
 	around   surroundings
 	env      []string // the client's
@@ -43,7 +43,7 @@ type session struct {
 }
 
 // session serves a channel of that kind.
-func (s *Server) session(ctx context.Context, g *guest, i *sshlink.Incoming) {
+func (s *Server) session(ctx context.Context, g *guest, i *sshtunnel.Incoming) {
 	if g.noMore.Load() {
 		_ = i.Refuse(prohibited, "the client has said that it wants no more sessions")
 		return
@@ -83,7 +83,7 @@ func (s *session) hangup() {
 }
 
 // answer does what is asked. The answer goes before the first byte of output.
-func (s *session) answer(ctx context.Context, r *sshlink.Request) {
+func (s *session) answer(ctx context.Context, r *sshtunnel.Request) {
 	run, ok := s.request(ctx, r.Kind, r.Payload)
 	_ = r.Reply(ok)
 	if run != nil {

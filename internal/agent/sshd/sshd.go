@@ -15,7 +15,7 @@ import (
 	"sync"
 	"syscall"
 
-	"slipway/internal/sshlink"
+	"slipway/internal/sshtunnel"
 )
 
 // The reasons for which a channel is refused, of RFC 4254 section 5.1.
@@ -47,7 +47,7 @@ type Config struct {
 // Server serves all connections of a session.
 type Server struct {
 	cfg    Config
-	link   *sshlink.Server
+	link   *sshtunnel.Server
 	pulse  *pulse
 	ctx    context.Context // ends with the server
 	cancel context.CancelFunc
@@ -55,7 +55,7 @@ type Server struct {
 	transfers sync.RWMutex // locked for writing while they rest
 
 	mu      sync.Mutex
-	guests  map[*sshlink.Peer]*guest
+	guests  map[*sshtunnel.Peer]*guest
 	running map[int]bool // the numbers of processes
 	ending  bool
 	work    sync.WaitGroup // of who waits for processes
@@ -63,9 +63,9 @@ type Server struct {
 
 // New makes a Server. Its streams are served by Link; Close must be called.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, pulse: newPulse(), guests: map[*sshlink.Peer]*guest{}, running: map[int]bool{}}
+	s := &Server{cfg: cfg, pulse: newPulse(), guests: map[*sshtunnel.Peer]*guest{}, running: map[int]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.link = sshlink.NewServer(s, cfg.Logger)
+	s.link = sshtunnel.NewServer(s, cfg.Logger)
 	hearHangups()
 	return s
 }
@@ -81,10 +81,10 @@ func hearHangups() {
 }
 
 // Link serves the streams of the ssh door.
-func (s *Server) Link() *sshlink.Server { return s.link }
+func (s *Server) Link() *sshtunnel.Server { return s.link }
 
 // Channel serves a channel that the client asks for.
-func (s *Server) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Incoming) {
+func (s *Server) Channel(ctx context.Context, p *sshtunnel.Peer, i *sshtunnel.Incoming) {
 	g := s.guest(p)
 	if !g.enter() {
 		_ = i.Refuse(shortage, "too many channels of one connection are open")
@@ -102,7 +102,7 @@ func (s *Server) Channel(ctx context.Context, p *sshlink.Peer, i *sshlink.Incomi
 }
 
 // Request answers a request of a whole connection.
-func (s *Server) Request(ctx context.Context, p *sshlink.Peer, kind string, payload []byte) (bool, []byte) {
+func (s *Server) Request(ctx context.Context, p *sshtunnel.Peer, kind string, payload []byte) (bool, []byte) {
 	g := s.guest(p)
 	switch kind {
 	case "tcpip-forward":
@@ -119,7 +119,7 @@ func (s *Server) Request(ctx context.Context, p *sshlink.Peer, kind string, payl
 }
 
 // Left forgets a connection.
-func (s *Server) Left(p *sshlink.Peer) {
+func (s *Server) Left(p *sshtunnel.Peer) {
 	s.mu.Lock()
 	g := s.guests[p]
 	delete(s.guests, p)
@@ -129,7 +129,7 @@ func (s *Server) Left(p *sshlink.Peer) {
 	}
 }
 
-func (s *Server) guest(p *sshlink.Peer) *guest {
+func (s *Server) guest(p *sshtunnel.Peer) *guest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.guests[p]

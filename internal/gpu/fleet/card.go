@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // card is one GPU as it was last seen.
@@ -31,15 +31,15 @@ type card struct {
 	strangers []gpu.ProcessUse // processes of nobody here
 	who       string           // strangers and leftovers, named to administrators
 	leftovers []leftover
-	table     *place.Table
-	layout    []place.Ready // what the rule's layout comes to
-	misfit    string        // why the GPU cannot be cut as the rule says
-	limits    *bool         // the driver limits memory by control group; nil: not tried
-	switching string        // what became of the last try to switch MIG
-	switchAt  time.Time     // not to be tried again before
-	daemon    string        // mps: what is wrong with its daemon
-	due       bool          // to be looked at soon, with a new reading
-	condition gpu.Condition // as last logged
+	table     *placement.Table
+	layout    []placement.Ready // what the rule's layout comes to
+	misfit    string            // why the GPU cannot be cut as the rule says
+	limits    *bool             // the driver limits memory by control group; nil: not tried
+	switching string            // what became of the last try to switch MIG
+	switchAt  time.Time         // not to be tried again before
+	daemon    string            // mps: what is wrong with its daemon
+	due       bool              // to be looked at soon, with a new reading
+	condition gpu.Condition     // as last logged
 }
 
 // leftover is a process of a workload that does not hold the part of the GPU that it is on.
@@ -139,7 +139,7 @@ func (c *card) describe(d gpu.Device, r Rule) {
 		return
 	}
 	var err error
-	if c.table, err = place.NewTable(d.Slots, d.Profiles); err != nil {
+	if c.table, err = placement.NewTable(d.Slots, d.Profiles); err != nil {
 		c.misfit = fmt.Sprintf("what its driver says of its profiles makes no sense: %v", err)
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 )
 
 // foreign makes an instance as somebody else does.
@@ -180,7 +180,7 @@ func TestLent(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
 		a := s.have("session", "1g.18gb")
 		s.own(100, "job")
-		occupy(t, s, simulated.Process{PID: 100, GI: s.instances(0)[0].GI})
+		occupy(t, s, fakegpu.Process{PID: 100, GI: s.instances(0)[0].GI})
 		for _, l := range []gpu.Lease{{Holder: "session", Lent: "job", Slice: a}, {Holder: "job", As: "session", Slice: a}} {
 			s.mu.Lock()
 			s.leases = []gpu.Lease{l}
@@ -201,7 +201,7 @@ func TestIntruderOnReadyInstance(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
 		a := s.have("a", "1g.18gb")
 		s.release("a", a)
-		occupy(t, s, simulated.Process{PID: 200, GI: s.instances(0)[0].GI})
+		occupy(t, s, fakegpu.Process{PID: 200, GI: s.instances(0)[0].GI})
 		s.refresh()
 		if g := s.state(0); len(g.Slices) != 1 || !strings.Contains(g.Slices[0].Why, "process 200") {
 			t.Errorf("slices %+v", g.Slices)
@@ -247,7 +247,7 @@ func TestRefusals(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := newSite(t, []string{"H200/mig"}, mig(), nil)
 				slice, _ := s.lease("a", ask(t, "1g.18gb"))
-				s.driver.Fail(s.uuids[0], simulated.Fault{On: simulated.OpCreate, Err: c.fault})
+				s.driver.Fail(s.uuids[0], fakegpu.Fault{On: fakegpu.OpCreate, Err: c.fault})
 				_, err := s.fleet.Realise(t.Context(), "a", slice)
 				if err == nil || errors.Is(err, gpu.ErrBadPlace) != c.bad || !strings.Contains(err.Error(), c.words) {
 					t.Errorf("%v", err)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 )
 
 // bubble runs a test in its own time.
@@ -51,7 +51,7 @@ func TestDestroyIsRetried(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
 		s.release("a", s.have("a", "3g.71gb"))
-		s.driver.Fail(s.uuids[0], simulated.Fault{On: simulated.OpDestroy, Err: gpu.ErrInUse, Times: 4})
+		s.driver.Fail(s.uuids[0], fakegpu.Fault{On: fakegpu.OpDestroy, Err: gpu.ErrInUse, Times: 4})
 		s.have("b", "7g.141gb")
 		if got := s.instances(0); len(got) != 1 {
 			t.Errorf("after four refusals: %v", got)
@@ -67,7 +67,7 @@ func TestStuckInstance(t *testing.T) {
 		s.release("a", a)
 		dev := s.instances(0)[0]
 		s.process(4711, "dcgmi", "/dev/nvidia-caps/nvidia-cap"+itoa(dev.Caps[0]))
-		s.driver.Fail(s.uuids[0], simulated.Fault{On: simulated.OpDestroy, Err: gpu.ErrInUse})
+		s.driver.Fail(s.uuids[0], fakegpu.Fault{On: fakegpu.OpDestroy, Err: gpu.ErrInUse})
 		slice, lacks := s.lease("b", ask(t, "7g.141gb"))
 		if lacks != "" {
 			t.Fatal(lacks)
@@ -135,12 +135,12 @@ func (s *site) process(pid int, name string, files ...string) {
 }
 
 func TestRemnants(t *testing.T) {
-	for _, op := range []simulated.Op{simulated.OpCreate, simulated.OpDestroy} {
+	for _, op := range []fakegpu.Op{fakegpu.OpCreate, fakegpu.OpDestroy} {
 		t.Run(string(op), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := newSite(t, []string{"H200/mig"}, mig(), nil)
 				s.release("a", s.have("a", "2g.35gb"))
-				s.driver.Fail(s.uuids[0], simulated.Fault{On: op, Remnant: true, Times: 2})
+				s.driver.Fail(s.uuids[0], fakegpu.Fault{On: op, Remnant: true, Times: 2})
 				s.have("b", "7g.141gb")
 				s.sound(0)
 			})
@@ -153,7 +153,7 @@ func TestPlaceThatAlwaysFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
 		s.run()
-		s.driver.Fail(s.uuids[0], simulated.Fault{On: simulated.OpCreate, Remnant: true})
+		s.driver.Fail(s.uuids[0], fakegpu.Fault{On: fakegpu.OpCreate, Remnant: true})
 		fails := func() gpu.Slice {
 			slice, lacks := s.lease("a", ask(t, "4g.71gb"))
 			if lacks != "" {
@@ -200,7 +200,7 @@ func TestSlowGPU(t *testing.T) {
 		a, b := s.have("a", "7g.141gb"), s.have("b", "7g.141gb")
 		slow := map[string]int{s.uuids[0]: 0, s.uuids[1]: 1}[a.GPU]
 		s.release("a", a)
-		s.driver.Fail(s.uuids[slow], simulated.Fault{On: simulated.OpDestroy, Delay: time.Hour})
+		s.driver.Fail(s.uuids[slow], fakegpu.Fault{On: fakegpu.OpDestroy, Delay: time.Hour})
 		stuck := make(chan error)
 		slice, _ := s.lease("c", ask(t, "3g.71gb"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -282,7 +282,7 @@ func TestSilentDriver(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
 		a := s.have("a", "1g.18gb")
 		silence := errors.New("the helper has ended")
-		s.driver.Fail("", simulated.Fault{Err: silence})
+		s.driver.Fail("", fakegpu.Fault{Err: silence})
 		if err := s.fleet.Refresh(t.Context()); !errors.Is(err, silence) {
 			t.Fatal(err)
 		}

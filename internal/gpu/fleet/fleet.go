@@ -21,7 +21,7 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/mps"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // Store keeps what must outlive the service. A crash of the host need not be survived, for no instance of a GPU survives it either:
@@ -63,7 +63,7 @@ type Config struct {
 	Driver     gpu.Driver
 	Store      Store
 	Rules      []Rule
-	Policy     place.Policy
+	Policy     placement.Policy
 	Headroom   float64
 	SwitchMIG  bool          // MIG mode may be switched, on empty GPUs that need no reset for it
 	Quarantine time.Duration // of a place that has failed once; it doubles each time. 0: 30 min
@@ -89,7 +89,7 @@ type Config struct {
 type Fleet struct {
 	cfg    Config
 	log    *slog.Logger
-	engine *place.Engine
+	engine *placement.Engine
 
 	now       atomic.Pointer[snapshot] // what readers see
 	surveying chan struct{}            // one survey at a time
@@ -122,7 +122,7 @@ const (
 func New(ctx context.Context, cfg Config) (*Fleet, error) {
 	cfg = withDefaults(cfg)
 	f := &Fleet{
-		cfg: cfg, log: cfg.Logger, engine: place.New(cfg.Policy, cfg.Headroom),
+		cfg: cfg, log: cfg.Logger, engine: placement.New(cfg.Policy, cfg.Headroom),
 		surveying: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 	}
 	var err error
@@ -143,7 +143,7 @@ func withDefaults(cfg Config) Config {
 	set(&cfg.Quarantine, 30*time.Minute)
 	set(&cfg.Every, 10*time.Second)
 	if cfg.Policy == "" {
-		cfg.Policy = place.Frag
+		cfg.Policy = placement.Frag
 	}
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"

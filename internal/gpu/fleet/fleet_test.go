@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 )
 
 // memory is a store that outlives a fleet, as a disk does. It fails on demand.
@@ -82,7 +82,7 @@ func (m *memory) count(bucket string) (n int) {
 // site is a host with GPUs, and the engine's book of leases.
 type site struct {
 	t      testing.TB
-	driver *simulated.Driver
+	driver *fakegpu.Driver
 	store  *memory
 	cfg    fleet.Config
 	fleet  *fleet.Fleet
@@ -98,7 +98,7 @@ type site struct {
 // newSite makes a host; change, which may be nil, says what is not as usual.
 func newSite(t testing.TB, models []string, rules []fleet.Rule, change func(*fleet.Config)) *site {
 	t.Helper()
-	d, err := simulated.New(simulated.Config{Models: models})
+	d, err := fakegpu.New(fakegpu.Config{Models: models})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // Inventory tells what there is, who holds what of it, and how it is used. It asks the engine who holds what, and so must not be
@@ -49,13 +49,13 @@ func (f *Fleet) state(v *view, leases []gpu.Lease, simulated bool) gpu.State {
 func (v *view) offers(held []gpu.Slice) []gpu.Offer {
 	n, ok := v.beside(held)
 	ok = ok && v.usable
-	empty := []place.Node{v.empty()}
+	empty := []placement.Node{v.empty()}
 	var all []gpu.Offer
 	for _, r := range v.menu(n) {
 		o := gpu.Offer{Name: r.String(), Tier: v.node.Tier}
-		_, o.Most = place.Count(empty, r)
+		_, o.Most = placement.Count(empty, r)
 		if ok {
-			o.Free, _ = place.Count([]place.Node{n}, r)
+			o.Free, _ = placement.Count([]placement.Node{n}, r)
 		}
 		all = append(all, o)
 	}
@@ -63,7 +63,7 @@ func (v *view) offers(held []gpu.Slice) []gpu.Offer {
 }
 
 // menu returns the requests by which a GPU is offered.
-func (v *view) menu(n place.Node) []gpu.Request {
+func (v *view) menu(n placement.Node) []gpu.Request {
 	var all []gpu.Request
 	switch v.rule.Mode {
 	case gpu.MIG:
@@ -128,7 +128,7 @@ func (v *view) freeSlices(held []gpu.Slice) []gpu.SliceState {
 			continue
 		}
 		gi := in.GI
-		s := gpu.SliceState{Slice: slice(v.device, place.Ready{Profile: in.Profile, Placement: in.Placement}), UUID: in.UUID, GI: &gi}
+		s := gpu.SliceState{Slice: slice(v.device, placement.Ready{Profile: in.Profile, Placement: in.Placement}), UUID: in.UUID, GI: &gi}
 		s.Foreign = i >= len(v.own)
 		v.remark(&s, in)
 		all = append(all, s)

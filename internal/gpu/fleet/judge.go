@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // judge says whether a GPU may be leased from, and why not. The lock is held.
@@ -26,9 +26,9 @@ func (f *Fleet) judge(c *card, v *view) (gpu.Condition, string) {
 	if c.rule.Mode != gpu.MIG {
 		return c.judgeUncut(v)
 	}
-	var others place.Mask
+	var others placement.Mask
 	for _, in := range v.foreign {
-		others |= place.Span(in.Placement)
+		others |= placement.Span(in.Placement)
 	}
 	switch {
 	case len(v.foreign) == 0 || c.rule.Adopt:
@@ -40,10 +40,10 @@ func (f *Fleet) judge(c *card, v *view) (gpu.Condition, string) {
 }
 
 // full reports whether no profile has room beside busy.
-func full(d gpu.Device, busy place.Mask) bool {
+func full(d gpu.Device, busy placement.Mask) bool {
 	for _, p := range d.Profiles {
 		for _, at := range p.Placements {
-			if busy&place.Span(at) == 0 {
+			if busy&placement.Span(at) == 0 {
 				return false
 			}
 		}

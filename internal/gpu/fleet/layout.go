@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // pack finds places for all instances of a layout. The same layout on the same model always lies the same.
-func pack(d gpu.Device, layout []string) ([]place.Ready, error) {
+func pack(d gpu.Device, layout []string) ([]placement.Ready, error) {
 	profiles := make([]gpu.Profile, len(layout))
 	for i, name := range layout {
 		p, ok := profileOf(d, name)
@@ -18,7 +18,7 @@ func pack(d gpu.Device, layout []string) ([]place.Ready, error) {
 		}
 		profiles[i] = p
 	}
-	lies := make([]place.Ready, 0, len(layout))
+	lies := make([]placement.Ready, 0, len(layout))
 	if !fit(profiles, 0, &lies) {
 		return nil, fmt.Errorf("gpu.devices: layout: %s do not fit together on %s: leave some out", strings.Join(layout, ", "), d.Name)
 	}
@@ -26,7 +26,7 @@ func pack(d gpu.Device, layout []string) ([]place.Ready, error) {
 }
 
 // fit lays the first of profiles at its lowest possible place and the others beside it, or at its next one.
-func fit(profiles []gpu.Profile, busy place.Mask, lies *[]place.Ready) bool {
+func fit(profiles []gpu.Profile, busy placement.Mask, lies *[]placement.Ready) bool {
 	if len(profiles) == 0 {
 		return true
 	}
@@ -35,11 +35,11 @@ func fit(profiles []gpu.Profile, busy place.Mask, lies *[]place.Ready) bool {
 		return false
 	}
 	for _, at := range p.Placements {
-		span := place.Span(at)
+		span := placement.Span(at)
 		if busy&span != 0 {
 			continue
 		}
-		*lies = append(*lies, place.Ready{Profile: p.Name, Placement: at})
+		*lies = append(*lies, placement.Ready{Profile: p.Name, Placement: at})
 		if fit(profiles[1:], busy|span, lies) {
 			return true
 		}
@@ -48,7 +48,7 @@ func fit(profiles []gpu.Profile, busy place.Mask, lies *[]place.Ready) bool {
 	return false
 }
 
-func count(lies []place.Ready, profile string) (n int) {
+func count(lies []placement.Ready, profile string) (n int) {
 	for _, r := range lies {
 		if r.Profile == profile {
 			n++

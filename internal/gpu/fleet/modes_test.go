@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 )
 
 func TestRules(t *testing.T) {
@@ -56,7 +56,7 @@ func TestWhole(t *testing.T) {
 			t.Fatal("a GPU is leased twice")
 		}
 		s.own(100, "a")
-		occupy(t, s, simulated.Process{PID: 100, Memory: 1 << 30})
+		occupy(t, s, fakegpu.Process{PID: 100, Memory: 1 << 30})
 		later(20 * time.Second)
 		if g := s.state(0); g.Condition != gpu.Ready || len(g.Slices) != 1 {
 			t.Errorf("with its own workload on it: %s %s", g.Condition, g.Why)
@@ -77,7 +77,7 @@ func TestWhole(t *testing.T) {
 		b := s.have("b", "whole")
 		s.release("b", b)
 		later(time.Second)
-		occupy(t, s, simulated.Process{PID: 200, Memory: 1 << 30})
+		occupy(t, s, fakegpu.Process{PID: 200, Memory: 1 << 30})
 		if c, lacks := s.lease("c", ask(t, "whole")); lacks == "" {
 			_, err := s.fleet.Realise(t.Context(), "c", c)
 			if !errors.Is(err, gpu.ErrBadPlace) || strings.Contains(err.Error(), "process 200") {
@@ -94,7 +94,7 @@ func TestWhole(t *testing.T) {
 	})
 }
 
-func occupy(t *testing.T, s *site, p simulated.Process) {
+func occupy(t *testing.T, s *site, p fakegpu.Process) {
 	t.Helper()
 	if err := s.driver.Occupy(s.uuids[0], p); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestLeftoverOnInstance(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
 		a := s.have("a", "1g.18gb")
 		s.own(100, "a")
-		occupy(t, s, simulated.Process{PID: 100, GI: s.instances(0)[0].GI, Memory: 1 << 20})
+		occupy(t, s, fakegpu.Process{PID: 100, GI: s.instances(0)[0].GI, Memory: 1 << 20})
 		s.strike("a")
 		b, lacks := s.lease("b", ask(t, "1g.18gb"))
 		if lacks != "" || !b.Same(a) {
@@ -147,7 +147,7 @@ func TestSwitchMIG(t *testing.T) {
 		if _, lacks := s.lease("b", ask(t, "1g.18gb")); !strings.Contains(lacks, "cannot be used now") {
 			t.Errorf("lacks %q", lacks)
 		}
-		occupy(t, s, simulated.Process{PID: 200})
+		occupy(t, s, fakegpu.Process{PID: 200})
 		s.release("a", whole)
 		later(2 * time.Minute)
 		if s.state(0).Device.MIGEnabled {

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // beside returns the node of a view with what is held on it; false when its GPU is still held in another mode.
-func (v *view) beside(held []gpu.Slice) (place.Node, bool) {
+func (v *view) beside(held []gpu.Slice) (placement.Node, bool) {
 	n := v.node
 	n.Ready, n.Cut = slices.Clone(n.Ready), slices.Clone(n.Cut)
 	for i := range held {
@@ -18,7 +18,7 @@ func (v *view) beside(held []gpu.Slice) (place.Node, bool) {
 			continue
 		}
 		if held[i].Mode != n.Mode {
-			return place.Node{}, false
+			return placement.Node{}, false
 		}
 		n.Take(held[i])
 	}
@@ -29,7 +29,7 @@ func (v *view) beside(held []gpu.Slice) (place.Node, bool) {
 }
 
 // empty returns the node of a view as if nothing were on it.
-func (v *view) empty() place.Node {
+func (v *view) empty() placement.Node {
 	n := v.node
 	if !n.Static {
 		n.Busy, n.Cut, n.Ready = 0, nil, nil
@@ -38,7 +38,7 @@ func (v *view) empty() place.Node {
 }
 
 // nodes returns what may be leased from now, and in words what may not.
-func (s *snapshot) nodes(held []gpu.Slice) (nodes []place.Node, without []string) {
+func (s *snapshot) nodes(held []gpu.Slice) (nodes []placement.Node, without []string) {
 	for _, v := range s.views {
 		n, ok := v.beside(held)
 		switch {
@@ -63,8 +63,8 @@ func (v *view) excuse() string {
 }
 
 // all returns every GPU that may be used some day, empty.
-func (s *snapshot) all() []place.Node {
-	var nodes []place.Node
+func (s *snapshot) all() []placement.Node {
+	var nodes []placement.Node
 	for _, v := range s.views {
 		if v.possible {
 			nodes = append(nodes, v.empty())
@@ -92,11 +92,11 @@ func (f *Fleet) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 }
 
 // lacks adds to the words of the placement engine which GPUs it was not shown.
-func (s *snapshot) lacks(r gpu.Request, nodes []place.Node, without []string, lacks string) string {
+func (s *snapshot) lacks(r gpu.Request, nodes []placement.Node, without []string, lacks string) string {
 	if len(without) == 0 {
 		return lacks
 	}
-	if place.Never(nodes, r) != "" && place.Never(s.all(), r) == "" {
+	if placement.Never(nodes, r) != "" && placement.Never(s.all(), r) == "" {
 		lacks = r.String() + " asked, and the GPUs that have it cannot be used now"
 	}
 	return lacks + "; " + strings.Join(without, ", ")
@@ -109,7 +109,7 @@ func (f *Fleet) Never(r gpu.Request) string {
 	if len(now.views) == 0 && now.fault != "" {
 		return ""
 	}
-	why := place.Never(now.all(), r)
+	why := placement.Never(now.all(), r)
 	if why == "" {
 		return ""
 	}
@@ -129,10 +129,10 @@ func (f *Fleet) Count(r gpu.Request, held []gpu.Slice) (free, most int) {
 			continue
 		}
 		e := v.empty()
-		_, m := place.Count([]place.Node{e}, r)
+		_, m := placement.Count([]placement.Node{e}, r)
 		most += m
 		if n, ok := v.beside(held); ok && v.usable && now.fault == "" {
-			n, _ := place.Count([]place.Node{n}, r)
+			n, _ := placement.Count([]placement.Node{n}, r)
 			free += n
 		}
 	}

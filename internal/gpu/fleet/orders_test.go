@@ -11,8 +11,8 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 )
 
 func (s *site) drain(name, why string) {
@@ -198,7 +198,7 @@ func (s *site) made() (all []time.Time) {
 
 func onPart(s *site) {
 	s.have("a", "1g.18gb")
-	occupy(s.t.(*testing.T), s, simulated.Process{PID: 4711, GI: s.instances(0)[0].GI})
+	occupy(s.t.(*testing.T), s, fakegpu.Process{PID: 4711, GI: s.instances(0)[0].GI})
 }
 
 // TestResumeSaysWhatItLeaves: what the configuration says and what others do is theirs.
@@ -210,11 +210,11 @@ func TestResumeSaysWhatItLeaves(t *testing.T) {
 		want  string
 	}{
 		"a rule":        {"H200", fleet.Rule{Match: "*", Mode: gpu.Whole, Drain: true}, func(*site) {}, "gpu.devices: drain"},
-		"a process":     {"H200", fleet.Rule{Match: "*", Mode: gpu.Whole}, func(s *site) { occupy(s.t.(*testing.T), s, simulated.Process{PID: 4711, Memory: 1 << 30}) }, "4711"},
+		"a process":     {"H200", fleet.Rule{Match: "*", Mode: gpu.Whole}, func(s *site) { occupy(s.t.(*testing.T), s, fakegpu.Process{PID: 4711, Memory: 1 << 30}) }, "4711"},
 		"on a part":     {"H200/mig", fleet.Rule{Match: "*", Mode: gpu.MIG}, onPart, "1 processes"},
 		"a lost one":    {"H200", fleet.Rule{Match: "*", Mode: gpu.Whole}, func(s *site) { s.driver.Sicken(s.uuids[0], gpu.Health{Lost: true}, 0) }, "lost"},
 		"another mode":  {"A100-80", fleet.Rule{Match: "*", Mode: gpu.MIG}, func(*site) {}, "MIG is off"},
-		"a mute driver": {"H200", fleet.Rule{Match: "*", Mode: gpu.Whole}, func(s *site) { s.driver.Fail("", simulated.Fault{Err: errors.New("the helper has ended")}) }, "cannot be asked"},
+		"a mute driver": {"H200", fleet.Rule{Match: "*", Mode: gpu.Whole}, func(s *site) { s.driver.Fail("", fakegpu.Fault{Err: errors.New("the helper has ended")}) }, "cannot be asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

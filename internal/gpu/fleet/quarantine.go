@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // quarantine keeps a place from being leased until its time is over. Its record stays for as long again, so that a place that fails
@@ -89,7 +89,7 @@ func covered(instances []gpu.Instance, at gpu.Placement) bool {
 	return false
 }
 
-func overlap(a, b gpu.Placement) bool { return place.Span(a)&place.Span(b) != 0 }
+func overlap(a, b gpu.Placement) bool { return placement.Span(a)&placement.Span(b) != 0 }
 
 // Condemn quarantines a place at which a workload's self-test has failed.
 func (f *Fleet) Condemn(s gpu.Slice, why string) {

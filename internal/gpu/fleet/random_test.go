@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/gpu/simulated"
 )
 
 // TestWhateverHappens plays days of leases, releases and faults. At each moment no two slices that are held overlap, what somebody
@@ -101,15 +101,15 @@ func (d *day) leave() {
 // break1 has something go wrong.
 func (d *day) break1() {
 	uuid := d.uuids[d.rng.IntN(len(d.uuids))]
-	ops := []simulated.Op{simulated.OpCreate, simulated.OpDestroy, simulated.OpInstances, simulated.OpRead, simulated.OpDevices}
-	f := simulated.Fault{On: ops[d.rng.IntN(len(ops))], Times: 1 + d.rng.IntN(4)}
+	ops := []fakegpu.Op{fakegpu.OpCreate, fakegpu.OpDestroy, fakegpu.OpInstances, fakegpu.OpRead, fakegpu.OpDevices}
+	f := fakegpu.Fault{On: ops[d.rng.IntN(len(ops))], Times: 1 + d.rng.IntN(4)}
 	switch d.rng.IntN(5) {
 	case 0:
 		f.Err = gpu.ErrInUse
 	case 1:
 		f.Err = errors.New("the driver has hiccups")
 	case 2:
-		f.Remnant = f.On == simulated.OpCreate || f.On == simulated.OpDestroy
+		f.Remnant = f.On == fakegpu.OpCreate || f.On == fakegpu.OpDestroy
 	case 3:
 		f.Delay = 3 * time.Second
 	case 4:

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
+	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
 	"slipway/internal/gpu/mps"
-	"slipway/internal/gpu/simulated"
 )
 
 // daemons stands for MPS.
@@ -47,7 +47,7 @@ func TestMPS(t *testing.T) {
 		s := newSite(t, []string{"H200"}, []fleet.Rule{{Match: "*", Mode: gpu.MPS}}, func(c *fleet.Config) { c.MPS = d })
 		s.run()
 		s.process(9, "nvidia-cuda-mps-server"[:15])
-		occupy(t, s, simulated.Process{PID: 9})
+		occupy(t, s, fakegpu.Process{PID: 9})
 		a := s.have("a", "mps:25%/20G")
 		if b, err := s.fleet.Realise(t.Context(), "a", a); err != nil || b.Env["CUDA_MPS_PIPE_DIRECTORY"] != "/pipe" || len(b.Mounts) != 1 || b.Env["GPU"] == "" {
 			t.Fatalf("%+v, %v", b, err)
@@ -60,7 +60,7 @@ func TestMPS(t *testing.T) {
 			t.Errorf("offers %+v at %s", g.Offers, g.Tier)
 		}
 		s.own(100, "a")
-		occupy(t, s, simulated.Process{PID: 100, Memory: 1 << 30})
+		occupy(t, s, fakegpu.Process{PID: 100, Memory: 1 << 30})
 		if err := s.fleet.Part(t.Context(), "a", a); err != nil || !slices.Equal(d.ended, []int{100}) {
 			t.Errorf("ended %v, %v", d.ended, err)
 		}
@@ -106,13 +106,13 @@ func TestMPSRefused(t *testing.T) {
 func TestConfine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, []string{"H200"}, []fleet.Rule{{Match: "*", Mode: gpu.Shared}}, func(c *fleet.Config) {
-			d, err := simulated.New(simulated.Config{Models: []string{"H200"}, R615: true})
+			d, err := fakegpu.New(fakegpu.Config{Models: []string{"H200"}, R615: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.Driver, c.Cgroups = d, t.TempDir()
 		})
-		d := s.cfg.Driver.(*simulated.Driver)
+		d := s.cfg.Driver.(*fakegpu.Driver)
 		r := gpu.Request{Mode: gpu.Shared, Memory: 10 << 30, Group: "cms", Least: gpu.Cgroup}
 		a, lacks := s.lease("a", r)
 		if lacks != "" || a.Tier != gpu.Cgroup {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // snapshot is all GPUs as readers see them. It never changes.
@@ -20,7 +20,7 @@ type snapshot struct {
 type view struct {
 	device      gpu.Device
 	rule        Rule
-	node        place.Node // as if nothing were held
+	node        placement.Node // as if nothing were held
 	condition   gpu.Condition
 	drain       *gpu.Drain // an administrator's
 	why         string
@@ -118,8 +118,8 @@ func (b *book) active(uuid string, now time.Time) []quarantine {
 }
 
 // node describes a card to the placement engine, with all that is taken on it but what is held.
-func (f *Fleet) node(c *card, v *view) place.Node {
-	n := place.Node{
+func (f *Fleet) node(c *card, v *view) placement.Node {
+	n := placement.Node{
 		UUID: c.uuid, Model: c.device.Name, Mode: c.rule.Mode, Tier: c.tier(), Memory: c.device.Memory, SMs: c.device.SMs,
 	}
 	switch c.rule.Mode {
@@ -137,26 +137,26 @@ func (f *Fleet) node(c *card, v *view) place.Node {
 }
 
 // cut puts down what lies on a GPU that is cut.
-func (f *Fleet) cut(c *card, v *view, n *place.Node) {
+func (f *Fleet) cut(c *card, v *view, n *placement.Node) {
 	for _, in := range v.own {
 		if complete(in) && c.offers(in) && !f.book.spoilt(in) {
-			n.Ready = append(n.Ready, place.Ready{Profile: in.Profile, Placement: in.Placement})
+			n.Ready = append(n.Ready, placement.Ready{Profile: in.Profile, Placement: in.Placement})
 		}
 	}
 	for _, in := range v.foreign {
 		if c.rule.Adopt && complete(in) {
-			n.Ready = append(n.Ready, place.Ready{Profile: in.Profile, Placement: in.Placement})
+			n.Ready = append(n.Ready, placement.Ready{Profile: in.Profile, Placement: in.Placement})
 			continue
 		}
-		n.Busy |= place.Span(in.Placement)
+		n.Busy |= placement.Span(in.Placement)
 		n.Cut = append(n.Cut, in.Profile)
 	}
 	for _, q := range v.quarantines {
-		n.Busy |= place.Span(q.Slice.Placement)
+		n.Busy |= placement.Span(q.Slice.Placement)
 	}
 	for _, p := range slices.Concat(asUses(c.leftovers), c.strangers) {
 		if in, ok := byGI(c.instances, p.GI); ok {
-			n.Busy |= place.Span(in.Placement)
+			n.Busy |= placement.Span(in.Placement)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func asUses(leftovers []leftover) []gpu.ProcessUse {
 
 // offers reports whether an own instance is to be used: of a layout only what belongs to it.
 func (c *card) offers(in gpu.Instance) bool {
-	return len(c.rule.Layout) == 0 || slices.Contains(c.layout, place.Ready{Profile: in.Profile, Placement: in.Placement})
+	return len(c.rule.Layout) == 0 || slices.Contains(c.layout, placement.Ready{Profile: in.Profile, Placement: in.Placement})
 }
 
 // complete reports whether an instance can be used: a remnant cannot.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/place"
+	"slipway/internal/gpu/placement"
 )
 
 // tend brings a GPU into the mode and the layout that its rule wants, where that harms nobody. The card's turn is taken.
@@ -134,7 +134,7 @@ func (f *Fleet) quarantined(uuid string, at gpu.Placement) bool {
 }
 
 // slice returns the slice that an instance is.
-func slice(d gpu.Device, r place.Ready) gpu.Slice {
+func slice(d gpu.Device, r placement.Ready) gpu.Slice {
 	p, _ := d.Profile(r.Profile)
 	return gpu.Slice{
 		GPU: d.UUID, Model: d.Name, Mode: gpu.MIG, Name: r.Profile, Profile: r.Profile, Placement: r.Placement,

@@ -11,8 +11,8 @@ import (
 	"os"
 	"syscall"
 
+	"slipway/internal/gpu/driverrpc"
 	"slipway/internal/gpu/nvml"
-	"slipway/internal/gpu/remote"
 )
 
 // inside tells that this is not the build for sessions and jobs, but the host's.
@@ -34,9 +34,9 @@ func drive(ctx context.Context, args []string, _, errOut io.Writer) error {
 	}
 	d, err := open(errOut)
 	if err != nil {
-		return errors.Join(err, remote.Refuse(out, err))
+		return errors.Join(err, driverrpc.Refuse(out, err))
 	}
-	if err := remote.Serve(ctx, d, os.Stdin, out); err != nil {
+	if err := driverrpc.Serve(ctx, d, os.Stdin, out); err != nil {
 		return err
 	}
 	return d.Close()

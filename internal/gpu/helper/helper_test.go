@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/remote"
-	"slipway/internal/gpu/simulated"
+	"slipway/internal/gpu/driverrpc"
+	"slipway/internal/gpu/fakegpu"
 )
 
 // TestBuilt builds the program as it is installed, with a compiler that is set up as hardened distributions have it, and starts it
@@ -35,7 +35,7 @@ func TestBuilt(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		return // what follows is about hosts without a driver
 	}
-	service := remote.New(remote.Config{Argv: []string{program, "drive"}, Logger: slog.New(slog.DiscardHandler)})
+	service := driverrpc.New(driverrpc.Config{Argv: []string{program, "drive"}, Logger: slog.New(slog.DiscardHandler)})
 	if _, err := service.Devices(t.Context()); !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(err.Error(), "gpu.driver") {
 		t.Errorf("the service is told %v", err)
 	}
@@ -77,9 +77,9 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func host(t *testing.T) *simulated.Driver {
+func host(t *testing.T) *fakegpu.Driver {
 	t.Helper()
-	d, err := simulated.New(simulated.Config{Models: []string{"H200/mig", "A100-80"}})
+	d, err := fakegpu.New(fakegpu.Config{Models: []string{"H200/mig", "A100-80"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestInventory(t *testing.T) {
 	if _, err := d.CreateInstance(t.Context(), devices[0].UUID, "3g.71gb", gpu.Placement{Start: 4, Size: 4}); err != nil {
 		t.Fatal(err)
 	}
-	d.Fail(devices[1].UUID, simulated.Fault{On: simulated.OpRead, Err: gpu.ErrDenied})
+	d.Fail(devices[1].UUID, fakegpu.Fault{On: fakegpu.OpRead, Err: gpu.ErrDenied})
 	s, err := take(t.Context(), d)
 	if err != nil || len(s.GPUs) != 2 || len(s.GPUs[0].Device.Profiles) < 6 || len(s.GPUs[0].Instances) != 1 || s.GPUs[0].Reading == nil {
 		t.Fatalf("%+v, %v", s, err)
@@ -112,7 +112,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, &out)
 		}
 	}
-	d.Fail("", simulated.Fault{On: simulated.OpDevices, Err: gpu.ErrNoDriver})
+	d.Fail("", fakegpu.Fault{On: fakegpu.OpDevices, Err: gpu.ErrNoDriver})
 	if _, err := take(t.Context(), d); err == nil {
 		t.Error("an inventory without devices")
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"slipway/internal/errs"
-	"slipway/internal/gpu/remote"
+	"slipway/internal/gpu/driverrpc"
 )
 
 // inside tells that this is the build for sessions and jobs.
@@ -22,7 +22,7 @@ func lacks() error {
 
 // drive tells the service why it gets no answers.
 func drive(_ context.Context, _ []string, out, _ io.Writer) error {
-	return errors.Join(lacks(), remote.Refuse(out, lacks()))
+	return errors.Join(lacks(), driverrpc.Refuse(out, lacks()))
 }
 
 func inventory(context.Context, []string, io.Writer, io.Writer) error { return lacks() }

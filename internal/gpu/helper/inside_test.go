@@ -15,7 +15,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu/cuda/cudatest"
-	"slipway/internal/gpu/remote"
+	"slipway/internal/gpu/driverrpc"
 	"slipway/internal/gpu/selftest"
 )
 
@@ -96,7 +96,7 @@ func lacksNVML(t *testing.T, program string) {
 			t.Errorf("%s exits with %d: %s", command, c.ProcessState.ExitCode(), text)
 		}
 	}
-	service := remote.New(remote.Config{Argv: []string{program, "drive"}, Logger: slog.New(slog.DiscardHandler)})
+	service := driverrpc.New(driverrpc.Config{Argv: []string{program, "drive"}, Logger: slog.New(slog.DiscardHandler)})
 	_, err := service.Devices(t.Context())
 	if e, ok := errors.AsType[*errs.Error](err); !ok || e.Kind != errs.Missing || !strings.Contains(e.Remedy, "gpu.helper") {
 		t.Errorf("the service is told %v", err)

@@ -1,0 +1,5 @@
+package placementsim
+
+import "slipway/internal/gpu/fakegpu"
+
+func models() Models { return Models{Find: fakegpu.Model, Names: fakegpu.Models()} }

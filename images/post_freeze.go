@@ -235,11 +235,11 @@ func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inven
 		}
 		defer b.release()
 		known := inventory.TreeOf(b.image)
-		inventory, err := l.baseInventory(ctx, d.Base.Digest, inventory.Config{Tree: known, Name: cfg.Name, Path: cfg.Path})
+		facts, err := l.baseInventory(ctx, d.Base.Digest, inventory.Config{Tree: known, Name: cfg.Name, Path: cfg.Path})
 		if err != nil {
 			return inventory.Inventory{}, err
 		}
-		cfg.Base = &inventory.Known{Tree: known, Inventory: inventory}
+		cfg.Base = &inventory.Known{Tree: known, Inventory: facts}
 	}
 	return inventory.Look(ctx, cfg)
 }

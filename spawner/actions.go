@@ -24,14 +24,14 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.lease(ctx, e)
 	case Start:
 		return m.abortable(ctx, e, m.start)
-	case Prepare:
+	case Prewarm:
 		return m.prepare(ctx, e)
-	case Hand:
+	case LaunchApp:
 		return m.abortable(ctx, e, m.hand)
 	case Adopt:
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = Booting })
 		return err
-	case Welcome:
+	case MarkRunning:
 		return m.welcome(ctx, e)
 	case Collect:
 		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.collect(ctx, e, o) })
@@ -39,39 +39,39 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
 	case Expire:
 		return m.end(ctx, e, m.expired(e))
-	case End:
+	case Terminate:
 		return m.end(ctx, e, canceled(e))
 	case Kill:
 		if o.Existence == Unknown {
 			return m.killUnseen(ctx, e)
 		}
 		return m.kill(ctx, e)
-	case Leave:
+	case ReplaceSlice:
 		return m.leaveSlice(ctx, e, e.status.Fault, true)
-	case Recall:
+	case Preempt:
 		return m.recall(ctx, e)
-	case Cede:
+	case HandleEviction:
 		return m.cede(ctx, e, o)
-	case Save:
+	case Checkpoint:
 		return m.abortable(ctx, e, m.save)
 	case Requeue:
 		return m.requeue(ctx, e)
-	case Again:
+	case RetryJob:
 		return m.again(ctx, e)
-	case Rouse:
+	case EndBackoff:
 		return m.rouse(ctx, e)
 	case Resume:
 		return m.resume(ctx, e)
-	case Settle:
+	case Release:
 		return m.settle(ctx, e, o)
-	case Sweep:
+	case Cleanup:
 		return m.sweep(ctx, e)
-	case Strike:
+	case ClearDependency:
 		return m.strike(ctx, e)
 	case Retire:
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase, e.secrets, e.Sealed = Removing, nil, nil })
 		return err
-	case Forget:
+	case Delete:
 		return m.forget(ctx, e)
 	default:
 		return nil
@@ -82,7 +82,7 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 // record with it: a container without a lease, an app started twice, a job whose outcome nobody knows and nobody can ask for.
 func restsOnRecord(a Action, k Kind) bool {
 	switch a {
-	case Start, Hand, Sweep, Requeue, Again, Forget:
+	case Start, LaunchApp, Cleanup, Requeue, RetryJob, Delete:
 		return true
 	case Kill:
 		return k == Job

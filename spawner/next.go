@@ -7,31 +7,31 @@ type Action string
 
 // The actions.
 const (
-	Wait    Action = "wait"    // nothing, until something changes
-	Lease   Action = "lease"   // take its resources: Pending to Leased
-	Strike  Action = "strike"  // some of what a job was to start after is done: it does not wait for that any more
-	Start   Action = "start"   // have the backend start it: to Starting
-	Prepare Action = "prepare" // tell the agent of a standby what it is to become
-	Hand    Action = "hand"    // give the agent the app: to Booting
-	Adopt   Action = "adopt"   // the agent has the app already: to Booting
-	Welcome Action = "welcome" // it answers: to Running
-	Collect Action = "collect" // fetch log, files and outcome from the agent, then Stopping
-	Fail    Action = "fail"    // it went wrong: note why, then Stopping
-	Expire  Action = "expire"  // its time is up: to Stopping
-	End     Action = "end"     // its owner wants it ended: to Stopping
-	Kill    Action = "kill"    // have the backend end its processes
-	Leave   Action = "leave"   // its slice of a GPU is bad: have it ended, to go back in line for another
-	Recall  Action = "recall"  // its slice is borrowed, and called back: have it ended, to go back in line
-	Cede    Action = "cede"    // a batch system took its place away: have what is left cleared, to go back in line
-	Save    Action = "save"    // it has ended on another host: bring here what came back of it, a session's changes above all
-	Requeue Action = "requeue" // it was seen gone, and goes back in line: to Pending
-	Rouse   Action = "rouse"   // it has waited for long enough before its next try: it stands in line
-	Again   Action = "again"   // it has failed and was seen gone, and is tried once more: to Pending
-	Resume  Action = "resume"  // it was to be taken back, and has begun: back to Starting
-	Settle  Action = "settle"  // it was seen gone: give its resources back, to Stopped
-	Sweep   Action = "sweep"   // have the backend remove what is left
-	Retire  Action = "retire"  // from Stopped or Pending to Removing
-	Forget  Action = "forget"  // nothing is left: drop the record
+	Wait            Action = "wait"             // nothing, until something changes
+	Lease           Action = "lease"            // take its resources: Pending to Leased
+	ClearDependency Action = "clear-dependency" // some of what a job was to start after is done: it does not wait for that any more
+	Start           Action = "start"            // have the backend start it: to Starting
+	Prewarm         Action = "prewarm"          // tell the agent of a standby what it is to become
+	LaunchApp       Action = "launch-app"       // give the agent the app: to Booting
+	Adopt           Action = "adopt"            // the agent has the app already: to Booting
+	MarkRunning     Action = "mark-running"     // it answers: to Running
+	Collect         Action = "collect"          // fetch log, files and outcome from the agent, then Stopping
+	Fail            Action = "fail"             // it went wrong: note why, then Stopping
+	Expire          Action = "expire"           // its time is up: to Stopping
+	Terminate       Action = "terminate"        // its owner wants it ended: to Stopping
+	Kill            Action = "kill"             // have the backend end its processes
+	ReplaceSlice    Action = "replace-slice"    // its slice of a GPU is bad: have it ended, to go back in line for another
+	Preempt         Action = "preempt"          // its slice is borrowed, and called back: have it ended, to go back in line
+	HandleEviction  Action = "handle-eviction"  // a batch system took its place away: have what is left cleared, to go back in line
+	Checkpoint      Action = "checkpoint"       // it has ended on another host: bring here what came back of it, a session's changes above all
+	Requeue         Action = "requeue"          // it was seen gone, and goes back in line: to Pending
+	EndBackoff      Action = "end-backoff"      // it has waited for long enough before its next try: it stands in line
+	RetryJob        Action = "retry"            // it has failed and was seen gone, and is tried once more: to Pending
+	Resume          Action = "resume"           // it was to be taken back, and has begun: back to Starting
+	Release         Action = "release"          // it was seen gone: give its resources back, to Stopped
+	Cleanup         Action = "cleanup"          // have the backend remove what is left
+	Retire          Action = "retire"           // from Stopped or Pending to Removing
+	Delete          Action = "delete"           // nothing is left: drop the record
 )
 
 // situation is all that next decides upon.
@@ -116,7 +116,7 @@ func next(s situation) Action {
 	case s.want != WantRunning:
 		return leave(s)
 	case s.recalled && s.phase != Pending && s.app != control.Exited: // who is done gives it back by itself, and does not run again
-		return Recall
+		return Preempt
 	}
 	switch s.phase {
 	case Pending:
@@ -136,11 +136,11 @@ func remove(seen Existence) Action {
 	case Unknown:
 		return Wait
 	case Absent:
-		return Forget
+		return Delete
 	case Up, Queued, Held:
 		return Kill
 	default:
-		return Sweep
+		return Cleanup
 	}
 }
 
@@ -157,17 +157,17 @@ func stop(s situation) Action {
 	case s.seen.alive():
 		return Kill
 	case s.toSave() && s.unkept:
-		return Settle
+		return Release
 	case s.toSave():
-		return Save
+		return Checkpoint
 	case (s.job || s.remote || s.fleeting) && s.seen != Absent:
-		return Sweep
+		return Cleanup
 	case s.moving && s.want == WantRunning:
 		return Requeue
 	case s.again && s.want == WantRunning:
-		return Again
+		return RetryJob
 	default:
-		return Settle
+		return Release
 	}
 }
 
@@ -196,11 +196,11 @@ func leave(s situation) Action {
 	case s.phase == Pending && s.want == WantGone:
 		return Retire
 	case s.phase == Pending:
-		return Settle // it held nothing, so there is nothing to see gone
+		return Release // it held nothing, so there is nothing to see gone
 	case s.phase != Leased && s.over() && s.want == WantStopped:
 		return harvest(s) // it has ended by itself already: what it left is not thrown away
 	default:
-		return End
+		return Terminate
 	}
 }
 
@@ -223,11 +223,11 @@ func admit(s situation) Action {
 	case s.after.lost:
 		return Fail
 	case s.after.met:
-		return Strike
+		return ClearDependency
 	case s.held || s.after.open || s.rests && !s.overdue:
 		return Wait
 	case s.rests:
-		return Rouse
+		return EndBackoff
 	default:
 		return ifArmed(s, Lease)
 	}
@@ -240,9 +240,9 @@ func begin(s situation) Action {
 	case s.remote && s.seen == Unknown:
 		return Wait
 	case s.toSave():
-		return Save
+		return Checkpoint
 	case (s.remote || s.job || s.fleeting) && s.seen == Exited:
-		return Sweep
+		return Cleanup
 	default:
 		return ifArmed(s, Start)
 	}
@@ -260,7 +260,7 @@ func ifArmed(s situation, a Action) Action {
 func boot(s situation) Action {
 	switch {
 	case s.app == control.Exited && s.fault:
-		return Leave
+		return ReplaceSlice
 	case s.over():
 		return harvest(s)
 	case s.seen == Unknown, s.seen == Queued && !s.displaced():
@@ -268,21 +268,21 @@ func boot(s situation) Action {
 	case s.seen != Up:
 		return revive(s)
 	case s.remote && s.job:
-		return Welcome // all that it runs has travelled with it
+		return MarkRunning // all that it runs has travelled with it
 	case s.phase == Starting && (s.app == control.Starting || s.app == control.Ready):
 		return Adopt // the service was killed after it gave the agent the app, before it saved so
 	case s.app == control.Ready:
-		return Welcome
+		return MarkRunning
 	case s.standby && s.app == control.Idle && s.prepared:
 		return Wait
 	case s.standby && s.app == control.Idle:
-		return Prepare
+		return Prewarm
 	case s.overdue:
 		return Fail
 	case s.app != control.Idle:
 		return Wait
 	default:
-		return ifArmed(s, Hand)
+		return ifArmed(s, LaunchApp)
 	}
 }
 
@@ -291,7 +291,7 @@ func boot(s situation) Action {
 func revive(s situation) Action {
 	switch {
 	case s.displaced():
-		return Cede
+		return HandleEviction
 	case s.seen == Held && s.job:
 		return Wait
 	case s.seen == Held, s.started, s.phase == Booting, s.job && s.seen == Exited:
@@ -309,7 +309,7 @@ func tend(s situation) Action {
 	case s.seen == Unknown, s.seen == Held && s.job:
 		return Wait
 	case s.displaced():
-		return Cede
+		return HandleEviction
 	case s.seen != Up, s.app == control.Idle && !(s.remote && s.job):
 		return Fail
 	case s.expired:

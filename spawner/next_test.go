@@ -79,7 +79,7 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 			return
 		}
 		switch a := next(s); a {
-		case Settle, Requeue, Again, Sweep, Forget, Welcome, Expire, Save, Cede:
+		case Release, Requeue, RetryJob, Cleanup, Delete, MarkRunning, Expire, Checkpoint, HandleEviction:
 			if s.phase != Pending {
 				t.Errorf("%+v: %s, though nothing is known", s, a)
 			}
@@ -98,16 +98,16 @@ func TestNextNeverConcludesFromUnknown(t *testing.T) {
 func TestNextGivesBackOnlyWhatIsSeenGone(t *testing.T) {
 	everySituation(func(s situation) {
 		a := next(s)
-		if (a == Settle || a == Requeue || a == Again) && s.phase != Pending && (s.seen.alive() || s.seen == Unknown) {
+		if (a == Release || a == Requeue || a == RetryJob) && s.phase != Pending && (s.seen.alive() || s.seen == Unknown) {
 			t.Errorf("%+v: resources given back while it may run", s)
 		}
-		if a == Forget && s.seen != Absent {
+		if a == Delete && s.seen != Absent {
 			t.Errorf("%+v: forgotten with something left", s)
 		}
-		if a == Sweep && !s.job && !s.remote && !s.fleeting && s.phase != Removing {
+		if a == Cleanup && !s.job && !s.remote && !s.fleeting && s.phase != Removing {
 			t.Errorf("%+v: a session's changes swept away though it is only being stopped", s)
 		}
-		if a == Sweep && s.seen.alive() {
+		if a == Cleanup && s.seen.alive() {
 			t.Errorf("%+v: swept away while it may run", s)
 		}
 	})
@@ -128,7 +128,7 @@ func TestNextStartsOnlyWithALease(t *testing.T) {
 		if a == Start && s.seen.alive() && s.phase == Starting {
 			t.Errorf("%+v: started though it is there", s)
 		}
-		if a == Welcome && (s.app != control.Ready && !(s.remote && s.job) || s.seen != Up) {
+		if a == MarkRunning && (s.app != control.Ready && !(s.remote && s.job) || s.seen != Up) {
 			t.Errorf("%+v: welcomed though it does not answer", s)
 		}
 	})
@@ -138,16 +138,16 @@ func TestNextStartsOnlyWithALease(t *testing.T) {
 func TestNextOfAStandby(t *testing.T) {
 	everySituation(func(s situation) {
 		a := next(s)
-		if a == Prepare && !s.standby {
+		if a == Prewarm && !s.standby {
 			t.Errorf("%+v: a kernel that was asked for is not started", s)
 		}
 		if !s.standby {
 			return
 		}
 		switch a {
-		case Lease, Hand, Strike, Rouse, Again, Resume:
+		case Lease, LaunchApp, ClearDependency, EndBackoff, RetryJob, Resume:
 			t.Errorf("%+v: %s, though nobody has asked for it", s, a)
-		case Fail, End, Expire, Kill, Retire:
+		case Fail, Terminate, Expire, Kill, Retire:
 			if s.want == WantRunning && s.phase == Starting && s.seen == Up && s.app == control.Idle && !s.recalled {
 				t.Errorf("%+v: %s, though all is well", s, a)
 			}
@@ -168,21 +168,21 @@ type world struct {
 // obey carries out a as the Manager and an obedient world would. It reports false when the walk is over.
 func (w *world) obey(a Action) bool {
 	switch a {
-	case Strike:
+	case ClearDependency:
 		w.after.met = false
-	case Rouse:
+	case EndBackoff:
 		w.rests = false
 	case Lease:
 		w.phase, w.leased = Leased, true
 	case Start:
 		w.phase, w.seen, w.app, w.started, w.saved, w.evicted, w.overdue, w.leaves = Starting, Up, control.Idle, true, false, false, false, false
-	case Hand, Adopt:
+	case LaunchApp, Adopt:
 		w.phase, w.app = Booting, control.Ready
-	case Prepare:
+	case Prewarm:
 		w.prepared = true
-	case Welcome:
+	case MarkRunning:
 		w.phase = Running
-	case Collect, Fail, End, Expire:
+	case Collect, Fail, Terminate, Expire:
 		if w.phase != Pending {
 			w.phase = Stopping
 		}
@@ -195,27 +195,27 @@ func (w *world) obey(a Action) bool {
 		}
 	case Resume:
 		w.phase, w.moving, w.withdrawing, w.held = Starting, false, false, false
-	case Sweep:
+	case Cleanup:
 		if w.remote && !w.job && !w.fleeting && w.seen == Exited && !w.saved && w.want != WantGone && w.phase != Removing {
 			w.lost = true
 		}
 		w.seen = Absent
-	case Save:
+	case Checkpoint:
 		w.saved, w.unkept = true, false
-	case Cede:
+	case HandleEviction:
 		w.phase, w.moving = Stopping, true
-	case Leave:
+	case ReplaceSlice:
 		w.phase, w.moving, w.fault = Stopping, true, false
-	case Recall:
+	case Preempt:
 		w.phase, w.moving, w.recalled = Stopping, true, false
-	case Requeue, Again:
+	case Requeue, RetryJob:
 		w.withdrawing, w.again = false, false
 		w.phase, w.moving, w.leased, w.started, w.app = Pending, false, false, false, ""
-	case Settle:
+	case Release:
 		w.phase, w.leased, w.moving = Stopped, false, false
 	case Retire:
 		w.phase = Removing
-	case Wait, Forget:
+	case Wait, Delete:
 		return false
 	}
 	return true
@@ -265,7 +265,7 @@ func checkRest(t *testing.T, from situation, w world, last Action) {
 		w.standby && w.app == control.Idle && w.prepared || // for its owner to ask for it
 		(w.held || w.after.open || w.rests && !w.overdue) && w.phase == Pending || w.job && w.seen == Held // for its owner, for the batch system's
 	switch {
-	case last == Forget:
+	case last == Delete:
 		if from.want != WantGone && from.phase != Removing && !(from.fleeting && (from.overdue || from.standby)) {
 			t.Errorf("%+v: forgotten though its owner keeps it", from)
 		}
@@ -298,7 +298,7 @@ func TestNext(t *testing.T) {
 		{"its container was killed outside", with(running, func(s *situation) { s.seen = Exited }), Fail},
 		{"its container was restarted outside", with(running, func(s *situation) { s.app = control.Idle }), Fail},
 		{"its app ended", with(running, func(s *situation) { s.app = control.Exited }), Collect},
-		{"its user stops it", with(running, func(s *situation) { s.want = WantStopped }), End},
+		{"its user stops it", with(running, func(s *situation) { s.want = WantStopped }), Terminate},
 		{"a restarted service does not need its secrets again", with(running, func(s *situation) { s.armed, s.started = false, false }), Wait},
 		{"the service was killed between lease and start", situation{want: WantRunning, phase: Leased, seen: Absent, armed: true}, Start},
 		{"killed within the backend's start", situation{want: WantRunning, phase: Starting, seen: Created, armed: true}, Start},
@@ -313,48 +313,48 @@ func TestNext(t *testing.T) {
 		{"a stopped session that somebody started by hand", situation{want: WantStopped, phase: Stopped, seen: Up}, Kill},
 		{"a stopped session keeps its changes", situation{want: WantStopped, phase: Stopped, seen: Exited}, Wait},
 		{"a discarded session", situation{want: WantGone, phase: Stopped, seen: Exited}, Retire},
-		{"a job whose slice is called back", with(running, func(s *situation) { s.job, s.recalled = true, true }), Recall},
+		{"a job whose slice is called back", with(running, func(s *situation) { s.job, s.recalled = true, true }), Preempt},
 		{"a job that is done gives its slice back by itself", with(running, func(s *situation) { s.job, s.recalled, s.app = true, true, control.Exited }), Collect},
 		{"a session in the queue of a batch system", with(afar, func(s *situation) { s.phase, s.seen, s.overdue = Starting, Queued, true }), Wait},
 		{"one that the batch system holds", with(afar, func(s *situation) { s.phase, s.seen = Starting, Held }), Fail},
 		{"a job that the batch system holds", with(afar, func(s *situation) { s.job, s.phase, s.seen = true, Starting, Held }), Wait},
 		{"a running job that the batch system holds", with(afar, func(s *situation) { s.job, s.seen = true, Held }), Wait},
-		{"a job runs afar without a link", with(afar, func(s *situation) { s.job, s.phase, s.app = true, Starting, "" }), Welcome},
+		{"a job runs afar without a link", with(afar, func(s *situation) { s.job, s.phase, s.app = true, Starting, "" }), MarkRunning},
 		{"a session waits afar for its link", with(afar, func(s *situation) { s.phase, s.app = Starting, "" }), Wait},
 		{"one whose link never came up", with(afar, func(s *situation) { s.phase, s.app, s.overdue = Starting, "", true }), Fail},
 		{"one that was killed between the submission and its record", with(afar, func(s *situation) { s.phase, s.seen, s.started = Starting, Queued, false }), Wait},
 		{"one that an administrator took out of the queue", with(afar, func(s *situation) { s.phase, s.seen = Starting, Absent }), Fail},
-		{"a session that was evicted", with(afar, func(s *situation) { s.seen, s.evicted, s.app = Exited, true, "" }), Cede},
+		{"a session that was evicted", with(afar, func(s *situation) { s.seen, s.evicted, s.app = Exited, true, "" }), HandleEviction},
 		{"one whose agent was asked there to end, and has told so", with(afar, func(s *situation) { s.app, s.leaves = control.Exited, true }), Wait},
 		{"one that has ended by itself", with(afar, func(s *situation) { s.app = control.Exited }), Collect},
-		{"one that is queued again", with(afar, func(s *situation) { s.seen, s.app = Queued, "" }), Cede},
+		{"one that is queued again", with(afar, func(s *situation) { s.seen, s.app = Queued, "" }), HandleEviction},
 		{"one that has ended afar", with(afar, func(s *situation) { s.seen, s.app = Exited, "" }), Collect},
 		{"a job that has ended afar, and is still on its way back", with(afar, func(s *situation) { s.job, s.app = true, control.Exited }), Wait},
 		{"a job that never comes back", with(afar, func(s *situation) { s.job, s.app, s.overdue = true, control.Exited, true }), Collect},
-		{"an ended session has its changes fetched", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantStopped, Stopping, Exited }), Save},
-		{"then it leaves nothing", with(afar, func(s *situation) { s.want, s.phase, s.seen, s.saved = WantStopped, Stopping, Exited, true }), Sweep},
-		{"what cannot be kept stays", with(afar, func(s *situation) { s.want, s.phase, s.seen, s.unkept = WantStopped, Stopping, Exited, true }), Settle},
-		{"and is fetched before the next start", with(afar, func(s *situation) { s.phase, s.seen, s.unkept = Leased, Exited, true }), Save},
-		{"nobody wants it any more", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantGone, Stopping, Exited }), Sweep},
+		{"an ended session has its changes fetched", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantStopped, Stopping, Exited }), Checkpoint},
+		{"then it leaves nothing", with(afar, func(s *situation) { s.want, s.phase, s.seen, s.saved = WantStopped, Stopping, Exited, true }), Cleanup},
+		{"what cannot be kept stays", with(afar, func(s *situation) { s.want, s.phase, s.seen, s.unkept = WantStopped, Stopping, Exited, true }), Release},
+		{"and is fetched before the next start", with(afar, func(s *situation) { s.phase, s.seen, s.unkept = Leased, Exited, true }), Checkpoint},
+		{"nobody wants it any more", with(afar, func(s *situation) { s.want, s.phase, s.seen = WantGone, Stopping, Exited }), Cleanup},
 		{"a queued job is taken back", with(afar, func(s *situation) { s.job, s.moving, s.phase, s.seen = true, true, Stopping, Queued }), Kill},
 		{"one that has begun meanwhile is not ended", with(afar, func(s *situation) { s.job, s.moving, s.withdrawing, s.phase = true, true, true, Stopping }), Resume},
 		{"a held job waits", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, held: true}, Wait},
-		{"a job that has failed is tried again", situation{job: true, want: WantRunning, phase: Stopping, seen: Absent, again: true}, Again},
-		{"what its try has left goes first", with(afar, func(s *situation) { s.job, s.phase, s.seen, s.again = true, Stopping, Exited, true }), Sweep},
-		{"its owner has cancelled it meanwhile", situation{job: true, want: WantStopped, phase: Stopping, seen: Absent, again: true}, Settle},
+		{"a job that has failed is tried again", situation{job: true, want: WantRunning, phase: Stopping, seen: Absent, again: true}, RetryJob},
+		{"what its try has left goes first", with(afar, func(s *situation) { s.job, s.phase, s.seen, s.again = true, Stopping, Exited, true }), Cleanup},
+		{"its owner has cancelled it meanwhile", situation{job: true, want: WantStopped, phase: Stopping, seen: Absent, again: true}, Release},
 		{"a new try finds nothing of the one before here", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, moving: true}, Requeue},
-		{"nor with its backend", situation{job: true, want: WantRunning, phase: Leased, seen: Exited, armed: true}, Sweep},
+		{"nor with its backend", situation{job: true, want: WantRunning, phase: Leased, seen: Exited, armed: true}, Cleanup},
 		{"a job is to start after another", with(pendingJob, func(s *situation) { s.after.open = true }), Wait},
-		{"one of two is done", with(pendingJob, func(s *situation) { s.after.open, s.after.met = true, true }), Strike},
+		{"one of two is done", with(pendingJob, func(s *situation) { s.after.open, s.after.met = true, true }), ClearDependency},
 		{"the other has failed", with(pendingJob, func(s *situation) { s.after.met, s.after.lost, s.held = true, true, true }), Fail},
-		{"nor does a kernel", situation{fleeting: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
+		{"nor does a kernel", situation{fleeting: true, want: WantStopped, phase: Stopping, seen: Exited}, Cleanup},
 		{"how it ended is known for a while", situation{fleeting: true, want: WantStopped, phase: Stopped, seen: Absent}, Wait},
 		{"and not for ever", situation{fleeting: true, want: WantStopped, phase: Stopped, seen: Absent, overdue: true}, Retire},
-		{"a kernel on another host brings nothing back", with(afar, func(s *situation) { s.fleeting, s.want, s.phase, s.seen = true, WantStopped, Stopping, Exited }), Sweep},
+		{"a kernel on another host brings nothing back", with(afar, func(s *situation) { s.fleeting, s.want, s.phase, s.seen = true, WantStopped, Stopping, Exited }), Cleanup},
 		{"a job waits before its next try", with(pendingJob, func(s *situation) { s.rests = true }), Wait},
-		{"it has waited for long enough", with(pendingJob, func(s *situation) { s.rests, s.overdue = true, true }), Rouse},
+		{"it has waited for long enough", with(pendingJob, func(s *situation) { s.rests, s.overdue = true, true }), EndBackoff},
 		{"its owner has it wait for longer", with(pendingJob, func(s *situation) { s.rests, s.overdue, s.held = true, true, true }), Wait},
-		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Sweep},
+		{"a job leaves nothing", situation{job: true, want: WantStopped, phase: Stopping, seen: Exited}, Cleanup},
 	}
 	for _, tt := range tests {
 		if got := next(tt.s); got != tt.want {
@@ -378,7 +378,7 @@ func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 		if (s.after.open || s.after.met || s.after.lost) && a == Lease {
 			t.Errorf("%+v: leased before what it is to start after is done", s)
 		}
-		if a == Again && (!s.again || s.want != WantRunning || s.phase != Stopping || s.seen != Absent) {
+		if a == RetryJob && (!s.again || s.want != WantRunning || s.phase != Stopping || s.seen != Absent) {
 			t.Errorf("%+v: tried again", s)
 		}
 		if a == Resume && (s.want != WantRunning || s.phase != Stopping || s.seen != Up && s.seen != Exited) {
@@ -387,16 +387,16 @@ func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 		if s.withdrawing && s.phase == Stopping && s.seen == Exited && !s.evicted && a != Resume {
 			t.Errorf("%+v: %s, and so it would run twice", s, a)
 		}
-		if a == Leave && (!s.fault || s.want != WantRunning || s.app != control.Exited || s.phase != Starting && s.phase != Booting) {
+		if a == ReplaceSlice && (!s.fault || s.want != WantRunning || s.app != control.Exited || s.phase != Starting && s.phase != Booting) {
 			t.Errorf("%+v: leaves its slice", s)
 		}
-		if a == Recall && (!s.recalled || s.want != WantRunning || s.app == control.Exited) {
+		if a == Preempt && (!s.recalled || s.want != WantRunning || s.app == control.Exited) {
 			t.Errorf("%+v: called back", s)
 		}
-		if a == Cede && (s.want != WantRunning || s.seen != Queued && !s.evicted || s.seen.alive() && s.phase == Starting) {
+		if a == HandleEviction && (s.want != WantRunning || s.seen != Queued && !s.evicted || s.seen.alive() && s.phase == Starting) {
 			t.Errorf("%+v: said to have lost its place", s)
 		}
-		if s.moving && s.want == WantRunning && s.phase == Stopping && a == Settle && !s.unkept {
+		if s.moving && s.want == WantRunning && s.phase == Stopping && a == Release && !s.unkept {
 			t.Errorf("%+v: settled instead of put back in line", s)
 		}
 	})

@@ -30,7 +30,7 @@ type fakeWallet struct {
 }
 
 var _ Wallet = (*fakeWallet)(nil)
-var _ Wallet = (*credentials.Wallet)(nil)
+var _ Wallet = (*credentials.Manager)(nil)
 
 func newWallet(principals ...string) *fakeWallet {
 	w := &fakeWallet{entries: map[string][]credentials.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}

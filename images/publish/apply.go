@@ -21,7 +21,7 @@ import (
 const longestCommand = time.Hour
 
 // apply puts what is new in its place, and takes names away before what they lead to.
-func (o *Outlet) apply(ctx context.Context, wanted []Entry, gone []published, add []opened) error {
+func (o *Publisher) apply(ctx context.Context, wanted []Entry, gone []published, add []opened) error {
 	files, err := blobstore.OpenExport(o.cfg.Directory)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (o *Outlet) apply(ctx context.Context, wanted []Entry, gone []published, ad
 	return nil
 }
 
-func (o *Outlet) put(ctx context.Context, files *blobstore.Export, p opened) error {
+func (o *Publisher) put(ctx context.Context, files *blobstore.Export, p opened) error {
 	if o.cfg.SIF {
 		if err := files.Publish(ctx, p.Owner, p.Name, p.Tag, p.SIF, p.file); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (o *Outlet) put(ctx context.Context, files *blobstore.Export, p opened) err
 }
 
 // take removes an entry, but for what another one needs. What is gone already is no error.
-func (o *Outlet) take(ctx context.Context, files *blobstore.Export, p published, names, trees, sifs map[string]bool) error {
+func (o *Publisher) take(ctx context.Context, files *blobstore.Export, p published, names, trees, sifs map[string]bool) error {
 	if !names[p.link()] || !o.cfg.Unpacked {
 		if err := os.Remove(filepath.Join(o.cfg.Directory, p.link())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -87,7 +87,7 @@ func (o *Outlet) take(ctx context.Context, files *blobstore.Export, p published,
 }
 
 // removeTree takes a tree away in one step, and then its files.
-func (o *Outlet) removeTree(digest string) error {
+func (o *Publisher) removeTree(digest string) error {
 	name, ok := blob.Hex(digest)
 	if !ok {
 		return errs.Bad("digest", digest, "give a whole sha256 digest")
@@ -112,7 +112,7 @@ func (o *Outlet) removeTree(digest string) error {
 }
 
 // run runs a program of the site's; none is no error.
-func (o *Outlet) run(ctx context.Context, argv []string) error {
+func (o *Publisher) run(ctx context.Context, argv []string) error {
 	if len(argv) == 0 {
 		return nil
 	}

@@ -28,8 +28,8 @@ type code struct {
 	dir   string
 
 	mu   sync.Mutex
-	gate *authproxy.Gate // nil: nobody can ask for it
-	own  bool            // it is the app
+	gate *authproxy.Proxy // nil: nobody can ask for it
+	own  bool             // it is the app
 	app  control.App
 	env  []string
 	run  *beside // the latest one; nil: none was started

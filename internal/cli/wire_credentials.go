@@ -20,8 +20,8 @@ import (
 
 // credentialParts keep users' tokens and proxies, and bring them to workloads. Both are nil where the site has none.
 type credentialParts struct {
-	wallet  *credentials.Wallet
-	courier *credentials.Courier
+	wallet  *credentials.Manager
+	courier *credentials.Distributor
 }
 
 // makeWallet makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
@@ -45,7 +45,7 @@ func (s *service) makeWallet(ctx context.Context) error {
 	if s.held.wallet, err = credentials.New(ctx, cfg); err != nil {
 		return err
 	}
-	s.held.courier = credentials.NewCourier(credentials.CourierConfig{
+	s.held.courier = credentials.NewDistributor(credentials.DistributorConfig{
 		Wallet: s.held.wallet, Owner: s.ownerOf, Send: s.sendCredentials, Tell: func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
 		Logger: s.log,
 	})
@@ -148,7 +148,7 @@ func (s *service) agents() spawner.Agents {
 
 type provided struct {
 	agents
-	courier *credentials.Courier
+	courier *credentials.Distributor
 }
 
 // Agent returns the client of a workload's agent.
@@ -158,7 +158,7 @@ func (p provided) Agent(id spawner.ID) spawner.Agent {
 
 type providing struct {
 	*control.Client
-	courier *credentials.Courier
+	courier *credentials.Distributor
 	id      string
 }
 

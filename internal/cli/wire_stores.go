@@ -23,8 +23,8 @@ import (
 
 // places are where environments go beside the library: stores with copies, and directories that somebody else publishes.
 type places struct {
-	copies  *replication.Copies
-	outlets []*publish.Outlet
+	copies  *replication.Replicator
+	outlets []*publish.Publisher
 }
 
 // openStore makes a store. Nothing is asked of it yet: one that is down keeps no service from starting.
@@ -102,7 +102,7 @@ func copyOf(l *images.Library, digest string) (replication.Environment, error) {
 	}}, nil
 }
 
-func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*publish.Outlet, error) {
+func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*publish.Publisher, error) {
 	return publish.New(publish.Config{
 		Name: c.Name, Directory: c.Directory, State: state, Logger: log, Begin: c.Begin, Publish: c.Publish, Abort: c.Abort,
 		SIF: slices.Contains(c.Forms, config.FormSIF), Unpacked: slices.Contains(c.Forms, config.FormUnpacked),

@@ -14,7 +14,7 @@ import (
 )
 
 // Renew refreshes a token now, or finds that somebody else just does, and gives what has come of it.
-func (w *Wallet) Renew(ctx context.Context, principal, name string) (Entry, error) {
+func (w *Manager) Renew(ctx context.Context, principal, name string) (Entry, error) {
 	k := key{principal, name}
 	r, err := w.find(k)
 	if err != nil {
@@ -38,7 +38,7 @@ const renewEvery = 5 * time.Second
 
 // Remove takes a credential away, here and in all workloads, and has its issuer revoke it. An error of kind Unavailable or Missing says
 // that it is gone here, and that the issuer was not told.
-func (w *Wallet) Remove(ctx context.Context, principal, name string) error {
+func (w *Manager) Remove(ctx context.Context, principal, name string) error {
 	leave, err := w.enter(ctx, key{principal, name})
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *Wallet) Remove(ctx context.Context, principal, name string) error {
 const maxProxy = 256 << 10
 
 // PutProxy takes a proxy in place of the one before.
-func (w *Wallet) PutProxy(ctx context.Context, principal string, pem secret.Text) (Entry, error) {
+func (w *Manager) PutProxy(ctx context.Context, principal string, pem secret.Text) (Entry, error) {
 	switch {
 	case w.cfg.Proxy == nil:
 		return Entry{}, errs.New(errs.Missing, "this service takes no X.509 proxies").With("the administrator sets credentials.x509.trust")
@@ -102,7 +102,7 @@ func (w *Wallet) PutProxy(ctx context.Context, principal string, pem secret.Text
 }
 
 // PutRefresh takes a refresh token of an issuer, once it has given an access token, in place of what there was.
-func (w *Wallet) PutRefresh(ctx context.Context, principal, name string, refresh secret.Text) (Entry, error) {
+func (w *Manager) PutRefresh(ctx context.Context, principal, name string, refresh secret.Text) (Entry, error) {
 	source, err := w.source(name)
 	if err != nil {
 		return Entry{}, err
@@ -123,7 +123,7 @@ func (w *Wallet) PutRefresh(ctx context.Context, principal, name string, refresh
 // maxRefresh is how many bytes a refresh token has at most.
 const maxRefresh = 32 << 10
 
-func (w *Wallet) source(name string) (Source, error) {
+func (w *Manager) source(name string) (Source, error) {
 	s, ok := w.tokens[name]
 	if !ok {
 		return Source{}, errs.Bad("issuer", name, "one of: "+strings.Join(w.Issuers(), ", "))
@@ -132,7 +132,7 @@ func (w *Wallet) source(name string) (Source, error) {
 }
 
 // replace puts what get gives in place of what there was. When it is not sound, what there was stays.
-func (w *Wallet) replace(ctx context.Context, k key, from string, mark []byte, get func(context.Context) (oidc.Tokens, error)) (Entry, error) {
+func (w *Manager) replace(ctx context.Context, k key, from string, mark []byte, get func(context.Context) (oidc.Tokens, error)) (Entry, error) {
 	leave, err := w.enter(ctx, k)
 	if err != nil {
 		return Entry{}, err
@@ -178,7 +178,7 @@ func (w *Wallet) replace(ctx context.Context, k key, from string, mark []byte, g
 }
 
 // basis returns what a new login starts from: what workloads have stays theirs until there is something new, and the person is the same.
-func (w *Wallet) basis(k key, before record) (record, contents) {
+func (w *Manager) basis(k key, before record) (record, contents) {
 	fresh := record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), HubMark: before.HubMark}
 	if before.Issuer != fresh.Issuer || before.Removed {
 		return fresh, contents{}
@@ -194,7 +194,7 @@ func (w *Wallet) basis(k key, before record) (record, contents) {
 }
 
 // passOver remembers a token of the Hub's that the issuer refuses, so that it is not sent again at each start of a session.
-func (w *Wallet) passOver(ctx context.Context, k key, mark []byte) {
+func (w *Manager) passOver(ctx context.Context, k key, mark []byte) {
 	w.mu.Lock()
 	r, had := w.records[k]
 	w.mu.Unlock()
@@ -208,7 +208,7 @@ func (w *Wallet) passOver(ctx context.Context, k key, mark []byte) {
 }
 
 // Seek takes from the Hub what it has for a user who has nothing that works.
-func (w *Wallet) Seek(ctx context.Context, principal string) {
+func (w *Manager) Seek(ctx context.Context, principal string) {
 	for _, s := range w.cfg.Sources {
 		k := key{principal, s.Name}
 		w.mu.Lock()
@@ -235,7 +235,7 @@ func (w *Wallet) Seek(ctx context.Context, principal string) {
 }
 
 // hubs returns what the Hub has for a user, and its mark; nil when there is nothing.
-func (w *Wallet) hubs(ctx context.Context, k key) (*secret.Text, []byte) {
+func (w *Manager) hubs(ctx context.Context, k key) (*secret.Text, []byte) {
 	if w.cfg.Hub == nil || !w.tokens[k.name].Hub {
 		return nil, nil
 	}
@@ -265,7 +265,7 @@ type grant struct {
 const mostGrants = 5
 
 // BeginDevice begins a login by device flow.
-func (w *Wallet) BeginDevice(ctx context.Context, principal, name string) (Grant, error) {
+func (w *Manager) BeginDevice(ctx context.Context, principal, name string) (Grant, error) {
 	source, err := w.source(name)
 	if err != nil {
 		return Grant{}, err
@@ -286,7 +286,7 @@ func (w *Wallet) BeginDevice(ctx context.Context, principal, name string) (Grant
 }
 
 // reserve takes a place among a user's logins before the issuer is asked, and forgets old ones.
-func (w *Wallet) reserve(principal, name string) (id string, err error) {
+func (w *Manager) reserve(principal, name string) (id string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
@@ -306,7 +306,7 @@ func (w *Wallet) reserve(principal, name string) (id string, err error) {
 }
 
 // Device waits until a login is granted, refused or expired. Who gave up waiting may ask again.
-func (w *Wallet) Device(ctx context.Context, principal, grantID string) (Entry, error) {
+func (w *Manager) Device(ctx context.Context, principal, grantID string) (Entry, error) {
 	w.mu.Lock()
 	g := w.grants[grantID]
 	w.mu.Unlock()

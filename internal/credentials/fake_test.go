@@ -198,7 +198,7 @@ func (f *fakeIssuer) AwaitDevice(ctx context.Context, _ oidc.Device) (oidc.Token
 	return f.Refresh(ctx, secret.New("device/0"))
 }
 
-func walletOver(t *testing.T, d Store, box Sealer, f Issuer, change ...func(*Config)) *Wallet {
+func walletOver(t *testing.T, d Store, box Sealer, f Issuer, change ...func(*Config)) *Manager {
 	t.Helper()
 	cfg := Config{Store: d, Sealer: box, Sources: []Source{{Name: "wlcg", Issuer: f, Hub: true}}, Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
@@ -212,7 +212,7 @@ func walletOver(t *testing.T, d Store, box Sealer, f Issuer, change ...func(*Con
 }
 
 // entryOf returns the one entry of a user.
-func entryOf(t *testing.T, w *Wallet, principal string) Entry {
+func entryOf(t *testing.T, w *Manager, principal string) Entry {
 	t.Helper()
 	list, err := w.List(t.Context(), principal)
 	if err != nil || len(list) != 1 {
@@ -221,7 +221,7 @@ func entryOf(t *testing.T, w *Wallet, principal string) Entry {
 	return list[0]
 }
 
-func fileOf(t *testing.T, w *Wallet, principal, name string) string {
+func fileOf(t *testing.T, w *Manager, principal, name string) string {
 	t.Helper()
 	files, err := w.Files(t.Context(), principal)
 	if err != nil {

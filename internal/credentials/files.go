@@ -13,7 +13,7 @@ import (
 // Files returns what a user's workloads are to have: her main token as "token", that for a storage element as "token-<its name>", those of
 // further issuers as "token-<issuer>", and a proxy as "x509". What has ended stays until there is something new: who uses it is told so
 // by the other side.
-func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {
+func (w *Manager) Files(_ context.Context, principal string) ([]File, error) {
 	var files []File
 	main := "token"
 	for _, r := range w.of(principal) {
@@ -49,7 +49,7 @@ func (w *Wallet) Files(_ context.Context, principal string) ([]File, error) {
 
 // Fresh sees to it that what a workload is about to be given holds for a while: what has ended, or is about to, is refreshed first; and
 // who has nothing may have something at the Hub.
-func (w *Wallet) Fresh(ctx context.Context, principal string) {
+func (w *Manager) Fresh(ctx context.Context, principal string) {
 	w.Seek(ctx, principal)
 	for _, r := range w.of(principal) {
 		worn := time.Until(r.Ends) < r.Ends.Sub(r.Issued)/10
@@ -67,7 +67,7 @@ type Stats struct {
 }
 
 // Stats counts. Nobody waits meanwhile: the site's rules, which are asked, may be on a file system that does not answer.
-func (w *Wallet) Stats() Stats {
+func (w *Manager) Stats() Stats {
 	w.mu.Lock()
 	s := Stats{Refreshes: maps.Clone(w.stats), Held: map[string]int{}, Trouble: map[string]int{}}
 	records := slices.Collect(maps.Values(w.records))
@@ -85,7 +85,7 @@ func (w *Wallet) Stats() Stats {
 	return s
 }
 
-func (w *Wallet) count(name, result string) {
+func (w *Manager) count(name, result string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats[[2]string{name, result}]++

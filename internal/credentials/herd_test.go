@@ -63,7 +63,7 @@ func user(i int) string { return fmt.Sprintf("user%04d", i) }
 
 // serveFor runs a wallet with a session of every user, and looks each minute whether all hold what holds. What ended while no service ran
 // has some minutes.
-func serveFor(t *testing.T, w *Wallet, d time.Duration) {
+func serveFor(t *testing.T, w *Manager, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)

@@ -23,12 +23,12 @@ type owed struct {
 func (o owed) is() bool { return !o.Tried.IsZero() }
 
 // elementsOf returns the storage elements that take an issuer's tokens.
-func (w *Wallet) elementsOf(name string) []Element {
+func (w *Manager) elementsOf(name string) []Element {
 	return slices.DeleteFunc(slices.Clone(w.cfg.Elements), func(e Element) bool { return e.Issuer != name })
 }
 
 // narrow has the issuer make tokens for the storage elements that take its own, and keeps them. What could not be had now stays owed.
-func (w *Wallet) narrow(ctx context.Context, r record, c contents) error {
+func (w *Manager) narrow(ctx context.Context, r record, c contents) error {
 	later := w.askNarrow(ctx, &r, &c)
 	switch {
 	case ctx.Err() != nil:
@@ -43,7 +43,7 @@ func (w *Wallet) narrow(ctx context.Context, r record, c contents) error {
 
 // askNarrow asks for all of them. What could not be asked for now is an error, and ends the asking: each call may take long. What the
 // issuer does not do is noted.
-func (w *Wallet) askNarrow(ctx context.Context, r *record, c *contents) (later error) {
+func (w *Manager) askNarrow(ctx context.Context, r *record, c *contents) (later error) {
 	source := w.tokens[r.Name].Issuer
 	before, now := c.Narrow, time.Now()
 	c.Narrow, r.Notes, r.Ends = map[string]narrow{}, nil, r.Expires
@@ -76,7 +76,7 @@ func (w *Wallet) askNarrow(ctx context.Context, r *record, c *contents) (later e
 }
 
 // narrowFor returns the token for a storage element, and what is to be noted of it.
-func (w *Wallet) narrowFor(ctx context.Context, source Issuer, r record, c contents, e Element) (narrow, string, error) {
+func (w *Manager) narrowFor(ctx context.Context, source Issuer, r record, c contents, e Element) (narrow, string, error) {
 	offers, err := source.Offers(ctx)
 	if err != nil {
 		return narrow{}, "", err

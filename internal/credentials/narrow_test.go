@@ -12,7 +12,7 @@ import (
 )
 
 // narrowing is a wallet whose issuer exchanges tokens for storage elements.
-func narrowing(t *testing.T, elements ...string) (*fakeIssuer, *Wallet) {
+func narrowing(t *testing.T, elements ...string) (*fakeIssuer, *Manager) {
 	f := newFakeIssuer(time.Hour)
 	f.exchange = true
 	return f, walletOver(t, newDisk(), secret.NewBox(), f, func(c *Config) {
@@ -22,7 +22,7 @@ func narrowing(t *testing.T, elements ...string) (*fakeIssuer, *Wallet) {
 	})
 }
 
-func give(t *testing.T, w *Wallet, principal, token string) {
+func give(t *testing.T, w *Manager, principal, token string) {
 	t.Helper()
 	if _, err := w.PutRefresh(t.Context(), principal, "wlcg", secret.New(token)); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 // RenewProxy takes a proxy as PutProxy does, but no other person's than the one that there is: it is for callers in workloads, where others'
 // code may run.
-func (w *Wallet) RenewProxy(ctx context.Context, principal string, pem secret.Text) (Entry, error) {
+func (w *Manager) RenewProxy(ctx context.Context, principal string, pem secret.Text) (Entry, error) {
 	before, err := w.find(key{principal, ProxyName})
 	if errs.Is(err, errs.NotFound) || w.cfg.Proxy == nil || len(pem.Reveal()) > maxProxy {
 		return w.PutProxy(ctx, principal, pem)

@@ -91,7 +91,7 @@ func Kept(ctx context.Context, s Store) (bool, error) {
 	return false, nil
 }
 
-func (w *Wallet) open(r record) (contents, error) {
+func (w *Manager) open(r record) (contents, error) {
 	var c contents
 	plain, err := w.cfg.Sealer.Open(r.Sealed, r.purpose())
 	if err == nil {
@@ -104,7 +104,7 @@ func (w *Wallet) open(r record) (contents, error) {
 }
 
 // save brings a record to the disk and into force, in that order.
-func (w *Wallet) save(ctx context.Context, r record, c contents) error {
+func (w *Manager) save(ctx context.Context, r record, c contents) error {
 	plain, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("keep a credential: %w", err)
@@ -115,7 +115,7 @@ func (w *Wallet) save(ctx context.Context, r record, c contents) error {
 
 // keep is save for what is sealed already. When the disk does not take it, it is in force all the same: what the issuer has replaced is of
 // no use to anybody. It is done also when who asked has gone away.
-func (w *Wallet) keep(ctx context.Context, r record) error {
+func (w *Manager) keep(ctx context.Context, r record) error {
 	ctx = context.WithoutCancel(ctx)
 	err := w.cfg.Store.Put(ctx, bucket, r.key().text(), r)
 	if err == nil {
@@ -129,7 +129,7 @@ func (w *Wallet) keep(ctx context.Context, r record) error {
 }
 
 // drop removes a record from the disk, for good, then from force.
-func (w *Wallet) drop(ctx context.Context, r record) error {
+func (w *Manager) drop(ctx context.Context, r record) error {
 	ctx = context.WithoutCancel(ctx)
 	err := w.cfg.Store.Delete(ctx, bucket, r.key().text())
 	if err == nil {
@@ -143,14 +143,14 @@ func (w *Wallet) drop(ctx context.Context, r record) error {
 }
 
 // markOf returns what a token of the Hub's is known again by.
-func (w *Wallet) markOf(token secret.Text) []byte {
+func (w *Manager) markOf(token secret.Text) []byte {
 	h := hmac.New(sha256.New, w.mark)
 	h.Write([]byte(token.Reveal()))
 	return h.Sum(nil)
 }
 
 // entry returns what may be shown of a record.
-func (w *Wallet) entry(r record, now time.Time) Entry {
+func (w *Manager) entry(r record, now time.Time) Entry {
 	by, _ := w.whose(r) // that it is refused is its trouble
 	return Entry{
 		Name: r.Name, Kind: r.Kind, Issuer: r.Issuer, Subject: r.Subject, Scopes: r.Scopes, Audiences: r.Audiences, VO: r.VO, FQANs: r.FQANs,
@@ -160,13 +160,13 @@ func (w *Wallet) entry(r record, now time.Time) Entry {
 }
 
 // serves reports whether the configuration has the issuer of a record, at the same address.
-func (w *Wallet) serves(r record) bool {
+func (w *Manager) serves(r record) bool {
 	s, ok := w.tokens[r.Name]
 	return ok && s.Issuer.URL() == r.Issuer
 }
 
 // trouble says what is wrong with a credential, and what its user does.
-func (w *Wallet) trouble(r record, now time.Time) string {
+func (w *Manager) trouble(r record, now time.Time) string {
 	left := r.Expires.Sub(now)
 	holds := "what sessions and jobs have of it has ended"
 	if left > 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 // Run refreshes tokens until ctx ends. It returns when what it began has ended.
-func (w *Wallet) Run(ctx context.Context) error {
+func (w *Manager) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	busy := map[key]bool{}
@@ -69,7 +69,7 @@ func soonest(a, b time.Time) time.Time {
 }
 
 // ready returns what is due and not busy, and when the next is.
-func (w *Wallet) ready(busy map[key]bool) (list []key, next time.Time) {
+func (w *Manager) ready(busy map[key]bool) (list []key, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -88,7 +88,7 @@ func (w *Wallet) ready(busy map[key]bool) (list []key, next time.Time) {
 }
 
 // refresh refreshes one token, unless that was tried since asked.
-func (w *Wallet) refresh(ctx context.Context, k key, asked time.Time) error {
+func (w *Manager) refresh(ctx context.Context, k key, asked time.Time) error {
 	return w.work(ctx, k, func(r record) error {
 		if !r.Tried.Before(asked) {
 			return nil
@@ -98,7 +98,7 @@ func (w *Wallet) refresh(ctx context.Context, k key, asked time.Time) error {
 }
 
 // tend does what is due for one token, unless that was tried since asked.
-func (w *Wallet) tend(ctx context.Context, k key, asked time.Time) error {
+func (w *Manager) tend(ctx context.Context, k key, asked time.Time) error {
 	return w.work(ctx, k, func(r record) error {
 		at, ok := refreshDue(r, w.watched(k.principal), w.born)
 		switch {
@@ -115,14 +115,14 @@ func (w *Wallet) tend(ctx context.Context, k key, asked time.Time) error {
 	})
 }
 
-func (w *Wallet) watched(principal string) bool {
+func (w *Manager) watched(principal string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.watches[principal]) > 0
 }
 
 // work does something with a token in its turn, when not too many ask its issuer.
-func (w *Wallet) work(ctx context.Context, k key, do func(record) error) error {
+func (w *Manager) work(ctx context.Context, k key, do func(record) error) error {
 	leave, err := w.enter(ctx, k)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (w *Wallet) work(ctx context.Context, k key, do func(record) error) error {
 }
 
 // slot waits until not too many ask an issuer.
-func (w *Wallet) slot(ctx context.Context, name string) (free func(), err error) {
+func (w *Manager) slot(ctx context.Context, name string) (free func(), err error) {
 	slots := w.slots[name]
 	if slots == nil {
 		return nil, errs.New(errs.NotFound, "there is no issuer %q in the configuration", name)
@@ -155,7 +155,7 @@ func (w *Wallet) slot(ctx context.Context, name string) (free func(), err error)
 }
 
 // renew asks the issuer. The Hub is asked when the issuer does not take what there is. The caller has the turn.
-func (w *Wallet) renew(ctx context.Context, r record) error {
+func (w *Manager) renew(ctx context.Context, r record) error {
 	if !w.serves(r) {
 		return errs.New(errs.Conflict, "%s: %s", r.Name, w.trouble(r, time.Now()))
 	}
@@ -176,7 +176,7 @@ func (w *Wallet) renew(ctx context.Context, r record) error {
 }
 
 // exchange has a refresh token give new ones, and keeps them. An answer with a new refresh token is waited for, whoever goes away.
-func (w *Wallet) exchange(ctx context.Context, r record, c contents, refresh secret.Text) error {
+func (w *Manager) exchange(ctx context.Context, r record, c contents, refresh secret.Text) error {
 	t, err := w.tokens[r.Name].Issuer.Refresh(context.WithoutCancel(ctx), refresh)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (w *Wallet) exchange(ctx context.Context, r record, c contents, refresh sec
 
 // accept keeps an issuer's answer: first the refresh token, which has replaced the one before, then, when all of it is sound, the main
 // token, which workloads have from then on, then those for storage elements. That these could not be had yet is no error.
-func (w *Wallet) accept(ctx context.Context, r record, c contents, t oidc.Tokens) error {
+func (w *Manager) accept(ctx context.Context, r record, c contents, t oidc.Tokens) error {
 	if t.Refresh.Reveal() != c.Refresh {
 		c.Refresh = t.Refresh.Reveal()
 		if err := w.save(ctx, r, c); err != nil {
@@ -242,7 +242,7 @@ func told(r record, f oidc.Facts) map[string]string {
 }
 
 // whose says by which rule a credential is its user's, or refuses it.
-func (w *Wallet) whose(r record) (by string, err error) {
+func (w *Manager) whose(r record) (by string, err error) {
 	if w.cfg.Whose == nil {
 		return "", nil
 	}
@@ -259,7 +259,7 @@ func (w *Wallet) whose(r record) (by string, err error) {
 }
 
 // alone refuses what is another user's of the same realm: who confirms a login that somebody else has begun would give her own tokens away.
-func (w *Wallet) alone(r record, subject string) error {
+func (w *Manager) alone(r record, subject string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, other := range w.records {
@@ -273,7 +273,7 @@ func (w *Wallet) alone(r record, subject string) error {
 }
 
 // failed writes down that a try has failed.
-func (w *Wallet) failed(ctx context.Context, k key, err error) error {
+func (w *Manager) failed(ctx context.Context, k key, err error) error {
 	r, found := w.find(k) // as it is now: a part of the try may have been kept
 	if found != nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // logosOf returns the pictures of a kernelspec: the site's, or the stack's, or one of this service's own.
-func (m *Menu) logosOf(k config.KernelSpec, v variant, spec spawner.Spec) []kernels.Logo {
+func (m *Catalog) logosOf(k config.KernelSpec, v variant, spec spawner.Spec) []kernels.Logo {
 	switch {
 	case k.Logo != "":
 		return m.logos.get(k.Logo, func() []kernels.Logo {

@@ -76,7 +76,7 @@ func (s *Switches) put(ctx context.Context, principal, name string, to hubapi.Ke
 }
 
 // KernelSpecs lists what a caller may start.
-func (m *Menu) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
+func (m *Catalog) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (m *Menu) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
 }
 
 // SwitchKernel keeps what a caller's next kernels of a kernelspec are to have, and gives the kernelspec as it is then.
-func (m *Menu) SwitchKernel(ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
+func (m *Catalog) SwitchKernel(ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return hubapi.KernelSpec{}, err
 	}
@@ -123,7 +123,7 @@ func (m *Menu) SwitchKernel(ctx context.Context, c spawner.Caller, name string, 
 }
 
 // isKernel reports whether it is a kernel that asks.
-func (m *Menu) isKernel(c spawner.Caller) bool {
+func (m *Catalog) isKernel(c spawner.Caller) bool {
 	return slices.ContainsFunc(m.Engine.Kernels(c), func(w spawner.Workload) bool { return w.ID == c.Workload })
 }
 
@@ -131,7 +131,7 @@ func (m *Menu) isKernel(c spawner.Caller) bool {
 const mostSwitches = 100
 
 // keeps says of which other kernelspecs a switch is kept: of those that the site has, also where it is not known just now what they stand for.
-func (m *Menu) keeps(offered []offer) func(name string, all int) bool {
+func (m *Catalog) keeps(offered []offer) func(name string, all int) bool {
 	return func(name string, all int) bool {
 		if slices.ContainsFunc(offered, func(o offer) bool { return o.Name == name }) {
 			return true
@@ -143,7 +143,7 @@ func (m *Menu) keeps(offered []offer) func(name string, all int) bool {
 }
 
 // switchedTo returns what is switched of a kernelspec when that is asked for, in the words in which it is kept.
-func (m *Menu) switchedTo(c spawner.Caller, o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch, error) {
+func (m *Catalog) switchedTo(c spawner.Caller, o offer, to hubapi.KernelSwitch) (hubapi.KernelSwitch, error) {
 	next := o.wire.Switched
 	for _, part := range []struct {
 		now *string
@@ -181,7 +181,7 @@ func (m *Menu) switchedTo(c spawner.Caller, o offer, to hubapi.KernelSwitch) (hu
 }
 
 // environmentFor finds an environment in which a user's kernels of an entry can run.
-func (m *Menu) environmentFor(c spawner.Caller, k config.KernelSpec, o offer, ref string) (Environment, error) {
+func (m *Catalog) environmentFor(c spawner.Caller, k config.KernelSpec, o offer, ref string) (Environment, error) {
 	if o.wire.Stack != "" {
 		return Environment{}, errs.Bad("environment", shortened(ref), "a kernelspec of no software stack: kernels of "+o.Name+" run "+o.wire.Stack)
 	}
@@ -193,7 +193,7 @@ func (m *Menu) environmentFor(c spawner.Caller, k config.KernelSpec, o offer, re
 }
 
 // switchedEnvironment returns the environment to which a user has switched; nil: none, or it is not there for her any more.
-func (m *Menu) switchedEnvironment(g guest, k config.KernelSpec, v variant, digest string) *Environment {
+func (m *Catalog) switchedEnvironment(g guest, k config.KernelSpec, v variant, digest string) *Environment {
 	if digest == "" || v.stack != nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func labelOf(e Environment) string {
 func shortened(s string) string { return s[:min(len(s), len("sha256:")+12)] }
 
 // meant finds the kernelspec of a name. hubapi.Self is that of the kernel that asks; elsewhere it is the only one that can be switched so.
-func (m *Menu) meant(c spawner.Caller, all []offer, name string, to hubapi.KernelSwitch) (offer, error) {
+func (m *Catalog) meant(c spawner.Caller, all []offer, name string, to hubapi.KernelSwitch) (offer, error) {
 	if name == hubapi.Self {
 		for _, w := range m.Engine.Kernels(c) {
 			if w.ID == c.Workload {
@@ -251,7 +251,7 @@ func (m *Menu) meant(c spawner.Caller, all []offer, name string, to hubapi.Kerne
 }
 
 // noneFits says of each kernelspec why it cannot be switched so.
-func (m *Menu) noneFits(c spawner.Caller, all []offer, to hubapi.KernelSwitch) error {
+func (m *Catalog) noneFits(c spawner.Caller, all []offer, to hubapi.KernelSwitch) error {
 	var why []errs.Detail
 	for _, o := range all {
 		_, err := m.switchedTo(c, o, to)

@@ -17,7 +17,7 @@ type variant struct {
 }
 
 // variants returns those that are for a user.
-func (m *Menu) variants(g guest, k config.KernelSpec) []variant {
+func (m *Catalog) variants(g guest, k config.KernelSpec) []variant {
 	switch {
 	case k.Environment != "":
 		found := m.named(g, k.Environment)
@@ -34,7 +34,7 @@ func (m *Menu) variants(g guest, k config.KernelSpec) []variant {
 }
 
 // named returns the environment that a user means by a reference, if it is there for her and runs here.
-func (m *Menu) named(g guest, ref string) []Environment {
+func (m *Catalog) named(g guest, ref string) []Environment {
 	return m.own.get(m.Principal(g.Hub, g.User)+"\x00"+ref, func() []Environment {
 		e, err := m.Find(g.Hub, g.User, ref)
 		if err != nil {
@@ -45,7 +45,7 @@ func (m *Menu) named(g guest, ref string) []Environment {
 }
 
 // ownVariants returns one for each environment of a user's own that can be started as the entry says.
-func (m *Menu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
+func (m *Catalog) ownVariants(g guest, k config.KernelSpec) (list []variant) {
 	all := m.own.get(m.Principal(g.Hub, g.User), func() []Environment {
 		all, err := m.Own(g.Hub, g.User)
 		if err != nil {
@@ -65,7 +65,7 @@ func (m *Menu) ownVariants(g guest, k config.KernelSpec) (list []variant) {
 }
 
 // stackVariants returns one for each of an entry's stacks that is for a user.
-func (m *Menu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
+func (m *Catalog) stackVariants(g guest, k config.KernelSpec) (list []variant) {
 	w := spawner.Workload{Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User, Spec: spawner.Spec{Profile: k.Profile}}
 	for _, c := range m.Stacks {
 		if c.Name != k.Stack && !slices.Contains(k.Stacks, c.Name) && !slices.Contains(k.Stacks, config.AllStacks) {
@@ -83,7 +83,7 @@ func (m *Menu) stackVariants(g guest, k config.KernelSpec) (list []variant) {
 }
 
 // imageUnder returns the name of the image of a profile on which an environment stands; empty: the profile does not have it.
-func (m *Menu) imageUnder(profile string, e Environment) string {
+func (m *Catalog) imageUnder(profile string, e Environment) string {
 	for _, p := range m.Site.Profiles {
 		for _, name := range p.Images {
 			if i, ok := m.Site.Image(name); ok && p.Name == profile && i.Ref == e.Base {

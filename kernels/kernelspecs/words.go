@@ -30,7 +30,7 @@ func nameOfOwn(entry string, e Environment) string {
 }
 
 // available says how soon a kernel would start, in the words of the spawn form.
-func (m *Menu) available(g guest, p spawner.Profile, spec spawner.Spec, refused error) hubapi.KernelRoom {
+func (m *Catalog) available(g guest, p spawner.Profile, spec spawner.Spec, refused error) hubapi.KernelRoom {
 	switch {
 	case refused != nil:
 		return hubapi.KernelRoom{State: hubapi.RoomRefused, Words: refused.Error(), Wait: -1}
@@ -84,7 +84,7 @@ func roughly(d time.Duration) string {
 }
 
 // words returns what stands for each of config.KernelWords.
-func (m *Menu) words(p spawner.Profile, v variant, spec spawner.Spec, o offer) map[string]string {
+func (m *Catalog) words(p spawner.Profile, v variant, spec spawner.Spec, o offer) map[string]string {
 	image := spec.Image
 	for _, i := range m.Site.Images {
 		if i.Ref == spec.Image {

@@ -21,7 +21,7 @@ const (
 )
 
 // admit says who a visitor is. When she may not come in it has answered her, and gives nil. byURL: by a token in the address.
-func (g *Gate) admit(w http.ResponseWriter, r *http.Request) (v *visitor, byURL bool) {
+func (g *Proxy) admit(w http.ResponseWriter, r *http.Request) (v *visitor, byURL bool) {
 	if m := inHeader.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
 		return g.admitProgram(w, r, m[1]), false
 	}
@@ -49,7 +49,7 @@ func (g *Gate) admit(w http.ResponseWriter, r *http.Request) (v *visitor, byURL 
 }
 
 // known finds who has a cookie of the gate's that is still good. An error says that this is not known at the moment.
-func (g *Gate) known(r *http.Request) (*visitor, error) {
+func (g *Proxy) known(r *http.Request) (*visitor, error) {
 	session := digestOf(cookie(r, hubSession))
 	for _, c := range r.CookiesNamed(visitCookie) { // a server and one whose path begins with its path may both have one
 		v := g.visitors.find(c.Value)
@@ -69,7 +69,7 @@ func (g *Gate) known(r *http.Request) (*visitor, error) {
 }
 
 // admitProgram lets in who has a token of the Hub's.
-func (g *Gate) admitProgram(w http.ResponseWriter, r *http.Request, token string) *visitor {
+func (g *Proxy) admitProgram(w http.ResponseWriter, r *http.Request, token string) *visitor {
 	v := g.programs.find(token)
 	if v == nil {
 		v = &visitor{token: secret.New(token)}
@@ -119,7 +119,7 @@ func cookie(r *http.Request, name string) string {
 }
 
 // askToLogIn sends a person to the Hub, and refuses all else.
-func (g *Gate) askToLogIn(w http.ResponseWriter, r *http.Request) {
+func (g *Proxy) askToLogIn(w http.ResponseWriter, r *http.Request) {
 	if !isPage(r) {
 		tell(w, r, notice{status: http.StatusForbidden, title: "Not logged in", text: "You are not logged in, or not any more.", next: "Load the page again."})
 		return
@@ -138,7 +138,7 @@ const longAddress = 2 << 10 // bytes: logins under way are kept in memory, and n
 
 // address is what a visitor asked for, as an address below the gate's path as its cookies have that; one that is too long to be kept is
 // that path alone.
-func (g *Gate) address(r *http.Request) string {
+func (g *Proxy) address(r *http.Request) string {
 	next := r.URL.EscapedPath()
 	if !strings.HasPrefix(next, g.set.path) {
 		to := url.URL{Path: strings.TrimPrefix(r.URL.Path, g.set.base)}
@@ -154,7 +154,7 @@ func (g *Gate) address(r *http.Request) string {
 }
 
 // cookie makes one of the gate's.
-func (g *Gate) cookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
+func (g *Proxy) cookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
 	path := g.set.path
 	if name == loginCookie {
 		path = g.set.prefix // the way back need not lie below the gate's path
@@ -171,7 +171,7 @@ func byHTTPS(r *http.Request) bool {
 }
 
 // finish takes a visitor back from the Hub.
-func (g *Gate) finish(w http.ResponseWriter, r *http.Request) {
+func (g *Proxy) finish(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	q := r.URL.Query()
@@ -197,7 +197,7 @@ func (g *Gate) finish(w http.ResponseWriter, r *http.Request) {
 }
 
 // welcome makes a visitor of who has brought a code.
-func (g *Gate) welcome(ctx context.Context, code, verifier string, session digest) (*visitor, error) {
+func (g *Proxy) welcome(ctx context.Context, code, verifier string, session digest) (*visitor, error) {
 	token, err := g.hub.exchange(ctx, code, verifier)
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (g *Gate) welcome(ctx context.Context, code, verifier string, session diges
 }
 
 // watch ends an open connection when its visitor may not come in any more.
-func (g *Gate) watch(ctx context.Context, v *visitor, end func()) {
+func (g *Proxy) watch(ctx context.Context, v *visitor, end func()) {
 	every := time.NewTicker(recheck)
 	defer every.Stop()
 	for {

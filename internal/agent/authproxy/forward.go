@@ -24,7 +24,7 @@ type passage struct {
 // errApp marks an error of reaching the program, when nothing has been sent yet.
 var errApp = errors.New("the program cannot be reached")
 
-func (g *Gate) newForward() *httputil.ReverseProxy {
+func (g *Proxy) newForward() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: rewrite, FlushInterval: -1, ErrorHandler: g.failed, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{
@@ -90,7 +90,7 @@ func keepCookies(h http.Header) {
 }
 
 // failed answers in place of a program that cannot.
-func (g *Gate) failed(w http.ResponseWriter, r *http.Request, err error) {
+func (g *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the visitor has gone
 	}

@@ -102,7 +102,7 @@ func (h *fakeHub) user(w http.ResponseWriter, r *http.Request) {
 // site is a gate, its Hub and its program.
 type site struct {
 	hub  *fakeHub
-	gate *Gate
+	gate *Proxy
 	app  func(http.ResponseWriter, *http.Request)
 	web  *httptest.Server
 }

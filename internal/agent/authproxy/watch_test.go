@@ -35,7 +35,7 @@ func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Body: io.NopCloser(strings.NewReader(a.text)), Header: http.Header{}, Request: r}, nil
 }
 
-func answeredGate(t *testing.T, a *answering) *Gate {
+func answeredGate(t *testing.T, a *answering) *Proxy {
 	t.Helper()
 	env := environment("http://hub")
 	g, err := New(Config{Env: func(name string) string { return env[name] }, Logger: slog.New(slog.DiscardHandler)})

@@ -25,7 +25,7 @@ const (
 )
 
 // hint gives a word of advice where it is of use, when the holder's cell is done, and not the same twice.
-func (t *Teller) hint(ctx context.Context, l gpu.Lease, k *known, d gpu.Device, now time.Time) {
+func (t *Notifier) hint(ctx context.Context, l gpu.Lease, k *known, d gpu.Device, now time.Time) {
 	u := t.cfg.Use(l.Holder)
 	if u.Peak == nil {
 		k.since = now // what it did before is not known
@@ -40,7 +40,7 @@ func (t *Teller) hint(ctx context.Context, l gpu.Lease, k *known, d gpu.Device, 
 }
 
 // advice says what slice would have done, of one that was watched for so long; empty: it is well chosen, or that cannot be said yet.
-func (t *Teller) advice(s gpu.Slice, d gpu.Device, peak int64, watched time.Duration) (is kind, text string) {
+func (t *Notifier) advice(s gpu.Slice, d gpu.Device, peak int64, watched time.Duration) (is kind, text string) {
 	switch {
 	case s.Memory <= 0 || watched < soonest:
 		return "", ""

@@ -168,7 +168,7 @@ func (s *store) tries() int {
 }
 
 // open starts again: what is not on disk is forgotten.
-func (s *shop) open() *Copies {
+func (s *shop) open() *Replicator {
 	s.t.Helper()
 	c, err := New(Config{
 		Dir: filepath.Join(s.dir, "state"), Stores: []blobstore.Member{{Name: "a", Store: s.a}, {Name: "b", Store: s.b}},
@@ -183,7 +183,7 @@ func (s *shop) open() *Copies {
 }
 
 // run starts the copies, in a bubble of synctest.
-func (s *shop) run() *Copies {
+func (s *shop) run() *Replicator {
 	s.t.Helper()
 	c := s.open()
 	ctx, cancel := context.WithCancel(s.t.Context())

@@ -377,7 +377,7 @@ func TestWithTheRealParts(t *testing.T) {
 	eos := func(c *Config) {
 		c.Elements = []Element{{"eos", "wlcg", "https://eos.example", []string{"storage.read:/data"}}}
 	}
-	open := func() (*store.Store, *Wallet) {
+	open := func() (*store.Store, *Manager) {
 		db, err := store.Open(ctx, file, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)

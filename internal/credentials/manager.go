@@ -81,8 +81,8 @@ type Config struct {
 // callsAtOnce is how many users' tokens of one issuer are refreshed at the same time.
 const callsAtOnce = 8
 
-// Wallet has every user's credentials. It is safe for concurrent use.
-type Wallet struct {
+// Manager has every user's credentials. It is safe for concurrent use.
+type Manager struct {
 	cfg    Config
 	log    *slog.Logger
 	mark   []byte // the key of what is kept of the Hub's tokens to know them again
@@ -105,8 +105,8 @@ type key struct{ principal, name string }
 func (k key) text() string { return k.name + " " + k.principal } // a name has no space
 
 // New makes a Wallet over the records in the store.
-func New(ctx context.Context, cfg Config) (*Wallet, error) {
-	w := &Wallet{
+func New(ctx context.Context, cfg Config) (*Manager, error) {
+	w := &Manager{
 		cfg: cfg, log: cfg.Logger, mark: cfg.Sealer.Derive("wallet: the Hub's tokens"), born: time.Now(), slots: map[string]chan struct{}{},
 		wake: make(chan struct{}, 1), tokens: map[string]Source{}, records: map[key]record{}, flights: map[key]*flight{},
 		watches: map[string]map[chan struct{}]bool{}, grants: map[string]*grant{}, stats: map[[2]string]int{},
@@ -124,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Wallet, error) {
 }
 
 // Issuers returns the names of the issuers in the configuration.
-func (w *Wallet) Issuers() []string {
+func (w *Manager) Issuers() []string {
 	var names []string
 	for _, s := range w.cfg.Sources {
 		names = append(names, s.Name)
@@ -133,10 +133,10 @@ func (w *Wallet) Issuers() []string {
 }
 
 // Proxies reports whether proxies are taken.
-func (w *Wallet) Proxies() bool { return w.cfg.Proxy != nil }
+func (w *Manager) Proxies() bool { return w.cfg.Proxy != nil }
 
 // List returns what may be shown of a user's credentials: tokens in the order of the configuration, then the rest.
-func (w *Wallet) List(_ context.Context, principal string) ([]Entry, error) {
+func (w *Manager) List(_ context.Context, principal string) ([]Entry, error) {
 	now := time.Now()
 	var list []Entry
 	for _, r := range w.of(principal) {
@@ -146,7 +146,7 @@ func (w *Wallet) List(_ context.Context, principal string) ([]Entry, error) {
 }
 
 // Principals returns those who have any credential.
-func (w *Wallet) Principals() []string {
+func (w *Manager) Principals() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var list []string
@@ -160,7 +160,7 @@ func (w *Wallet) Principals() []string {
 }
 
 // of returns a user's records.
-func (w *Wallet) of(principal string) []record {
+func (w *Manager) of(principal string) []record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var list []record
@@ -189,7 +189,7 @@ func (w *Wallet) of(principal string) []record {
 }
 
 // find returns a record that is there.
-func (w *Wallet) find(k key) (record, error) {
+func (w *Manager) find(k key) (record, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.records[k]
@@ -201,7 +201,7 @@ func (w *Wallet) find(k key) (record, error) {
 
 // Watch tells, by its channel, that a user's credentials have changed; several changes may be told as one. While somebody watches they are
 // kept fresh.
-func (w *Wallet) Watch(principal string) (changed <-chan struct{}, stop func()) {
+func (w *Manager) Watch(principal string) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +220,7 @@ func (w *Wallet) Watch(principal string) (changed <-chan struct{}, stop func()) 
 }
 
 // stir has Run look again.
-func (w *Wallet) stir() {
+func (w *Manager) stir() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -228,7 +228,7 @@ func (w *Wallet) stir() {
 }
 
 // take makes a record the one in force, and tells who watches.
-func (w *Wallet) take(r record, gone bool) {
+func (w *Manager) take(r record, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.records[r.key()] = r; gone {
@@ -250,7 +250,7 @@ type flight struct {
 }
 
 // enter waits for the turn to work on a credential, and gives the function that ends it.
-func (w *Wallet) enter(ctx context.Context, k key) (leave func(), err error) {
+func (w *Manager) enter(ctx context.Context, k key) (leave func(), err error) {
 	w.mu.Lock()
 	f := w.flights[k]
 	if f == nil {

@@ -11,19 +11,19 @@ import (
 	"slipway/internal/errs"
 )
 
-// CourierConfig is what a Courier needs.
-type CourierConfig struct {
-	Wallet *Wallet
+// DistributorConfig is what a Courier needs.
+type DistributorConfig struct {
+	Wallet *Manager
 	Owner  func(ctx context.Context, workload string) (principal string, err error)
 	Send   func(ctx context.Context, workload string, files []File) error // to the workload's own agent
 	Tell   func(ctx context.Context, workload, text string)               // to who reads its events
 	Logger *slog.Logger
 }
 
-// Courier brings to every workload, for as long as its agent is linked, the files of its owner: what is new at once, all of it after a
+// Distributor brings to every workload, for as long as its agent is linked, the files of its owner: what is new at once, all of it after a
 // restart on either side, and nothing when a credential is gone. It must know the agent as the workload's own: Send may go there alone.
-type Courier struct {
-	cfg  CourierConfig
+type Distributor struct {
+	cfg  DistributorConfig
 	born time.Time
 	work sync.WaitGroup // what Bring and Run began
 
@@ -50,13 +50,13 @@ const (
 	settleTime = time.Minute     // after its start the service's agents come back: what they lack is refreshed by and by
 )
 
-// NewCourier makes a Courier.
-func NewCourier(cfg CourierConfig) *Courier {
-	return &Courier{cfg: cfg, born: time.Now(), runs: map[string]*errand{}}
+// NewDistributor makes a Courier.
+func NewDistributor(cfg DistributorConfig) *Distributor {
+	return &Distributor{cfg: cfg, born: time.Now(), runs: map[string]*errand{}}
 }
 
 // Run brings until ctx ends. It returns when all that was begun has ended.
-func (c *Courier) Run(ctx context.Context) error {
+func (c *Distributor) Run(ctx context.Context) error {
 	c.mu.Lock()
 	c.ctx = ctx
 	early := c.early
@@ -74,7 +74,7 @@ func (c *Courier) Run(ctx context.Context) error {
 }
 
 // LinkChanged tells the Courier that the link to a workload's agent has come up or gone down. It does not wait.
-func (c *Courier) LinkChanged(id string, up bool) {
+func (c *Distributor) LinkChanged(id string, up bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.runs[id]
@@ -95,7 +95,7 @@ func (c *Courier) LinkChanged(id string, up bool) {
 }
 
 // serve looks after one workload until its link goes down.
-func (c *Courier) serve(ctx context.Context, id string, e *errand) {
+func (c *Distributor) serve(ctx context.Context, id string, e *errand) {
 	principal, err := c.cfg.Owner(ctx, id)
 	if err != nil {
 		c.cfg.Logger.Warn("whose credentials a workload is to have is not known", "id", id, "err", err)
@@ -132,7 +132,7 @@ func (c *Courier) serve(ctx context.Context, id string, e *errand) {
 }
 
 // deliver sends what a workload is to have, unless that is what it has.
-func (c *Courier) deliver(ctx context.Context, id, principal string, e *errand) error {
+func (c *Distributor) deliver(ctx context.Context, id, principal string, e *errand) error {
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
@@ -168,7 +168,7 @@ func sumOf(files []File) (sum [sha256.Size]byte) {
 }
 
 // tell tells what is wrong now and was not before.
-func (c *Courier) tell(ctx context.Context, id, principal string, told map[string]bool) {
+func (c *Distributor) tell(ctx context.Context, id, principal string, told map[string]bool) {
 	list, err := c.cfg.Wallet.List(ctx, principal)
 	if err != nil {
 		return
@@ -184,7 +184,7 @@ func (c *Courier) tell(ctx context.Context, id, principal string, told map[strin
 
 // Bring sees to it that a workload that is about to start its program finds what its owner has. It waits a moment for what is refreshed
 // first; what comes later is brought then. Nothing that fails here keeps the program from starting.
-func (c *Courier) Bring(ctx context.Context, id string) {
+func (c *Distributor) Bring(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, bringTime)
 	defer cancel()
 	principal, err := c.cfg.Owner(ctx, id)
@@ -213,7 +213,7 @@ func (c *Courier) Bring(ctx context.Context, id string) {
 }
 
 // begin has Run wait for what is done for a workload; nil when it does not run, or the workload is not linked.
-func (c *Courier) begin(id string, do func(context.Context)) *errand {
+func (c *Distributor) begin(id string, do func(context.Context)) *errand {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ctx := c.runs[id], c.ctx

@@ -69,8 +69,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Menu says which kernels a user may start. It is asked every some seconds by each browser that is open.
-type Menu struct {
+// Catalog says which kernels a user may start. It is asked every some seconds by each browser that is open.
+type Catalog struct {
 	Config
 	rooms *briefly[roomKey, spawner.Room]
 	own   *briefly[string, []Environment] // by principals, and by what they mean by a reference
@@ -78,8 +78,8 @@ type Menu struct {
 }
 
 // New makes the menu of a site.
-func New(cfg Config) *Menu {
-	return &Menu{
+func New(cfg Config) *Catalog {
+	return &Catalog{
 		Config: cfg, rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked), own: newBriefly[string, []Environment](ownEvery, mostAsked),
 		logos: newBriefly[string, []kernels.Logo](logoEvery, mostAsked),
 	}
@@ -108,7 +108,7 @@ type guest struct {
 }
 
 // Specs returns what a user may start, for the kernels.
-func (m *Menu) Specs(c spawner.Caller) []kernels.Spec {
+func (m *Catalog) Specs(c spawner.Caller) []kernels.Spec {
 	var list []kernels.Spec
 	for _, o := range m.offered(c) {
 		list = append(list, o.Spec)
@@ -117,7 +117,7 @@ func (m *Menu) Specs(c spawner.Caller) []kernels.Spec {
 }
 
 // offered returns what a user may start, and what may become hers to start: unknown is not no.
-func (m *Menu) offered(c spawner.Caller) (list []offer) {
+func (m *Catalog) offered(c spawner.Caller) (list []offer) {
 	g := guest{c, m.Engine.Offers(c.Hub, c.User), m.Switches.of(m.Principal(c.Hub, c.User)), m.fullFor(c)}
 	for _, k := range m.Kernels.Specs {
 		refused := g.offers.Admits(k.Profile)
@@ -136,7 +136,7 @@ func (m *Menu) offered(c spawner.Caller) (list []offer) {
 }
 
 // fullFor says why a user may have no kernel more now; empty: she may.
-func (m *Menu) fullFor(c spawner.Caller) string {
+func (m *Catalog) fullFor(c spawner.Caller) string {
 	most := m.Kernels.PerUser
 	if most == 0 {
 		return ""
@@ -154,7 +154,7 @@ func (m *Menu) fullFor(c spawner.Caller) string {
 }
 
 // offer makes a kernelspec of a variant. One that is refused is shown all the same, with the reason.
-func (m *Menu) offer(g guest, k config.KernelSpec, v variant, refused error) (o offer, err error) {
+func (m *Catalog) offer(g guest, k config.KernelSpec, v variant, refused error) (o offer, err error) {
 	switched := g.switched[v.name]
 	if found := m.switchedEnvironment(g, k, v, switched.Environment); found != nil {
 		v.env, v.label = found, labelOf(*found)
@@ -201,7 +201,7 @@ func (m *Menu) offer(g guest, k config.KernelSpec, v variant, refused error) (o 
 }
 
 // imageOf returns the name of the image of a kernelspec's kernels; empty: the profile's usual one.
-func (m *Menu) imageOf(k config.KernelSpec, v variant) (string, error) {
+func (m *Catalog) imageOf(k config.KernelSpec, v variant) (string, error) {
 	if v.env == nil {
 		return k.Image, nil
 	}
@@ -222,7 +222,7 @@ func choices(usual gpu.Request, more []string) []string {
 	return list
 }
 
-func (m *Menu) profile(name string) (p spawner.Profile) {
+func (m *Catalog) profile(name string) (p spawner.Profile) {
 	if i := slices.IndexFunc(m.Site.Profiles, func(p spawner.Profile) bool { return p.Name == name }); i >= 0 {
 		p = m.Site.Profiles[i]
 	}
@@ -230,7 +230,7 @@ func (m *Menu) profile(name string) (p spawner.Profile) {
 }
 
 // resolve makes the session of a kernel, with what is switched. To whom its profile is open was looked at before.
-func (m *Menu) resolve(k config.KernelSpec, image string, to hubapi.KernelSwitch) (spawner.Spec, error) {
+func (m *Catalog) resolve(k config.KernelSpec, image string, to hubapi.KernelSwitch) (spawner.Spec, error) {
 	options := map[string]any{"profile": k.Profile, "image": image, "cpus": to.CPUs, "memory": to.Memory}
 	if to.CPUs == "" && k.CPUs > 0 {
 		options["cpus"] = k.CPUs

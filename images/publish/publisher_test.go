@@ -68,7 +68,7 @@ func (s *site) unpacked(_ context.Context, root, digest, link string) error {
 
 func digestOf(text string) string { return blob.Digest([]byte(text)) }
 
-func (s *site) open() *Outlet {
+func (s *site) open() *Publisher {
 	s.t.Helper()
 	o, err := New(s.cfg)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *site) open() *Outlet {
 	return o
 }
 
-func (s *site) round(o *Outlet) error { return o.round(s.t.Context()) }
+func (s *site) round(o *Publisher) error { return o.round(s.t.Context()) }
 
 func (s *site) must(err error) {
 	s.t.Helper()

@@ -64,8 +64,8 @@ type state struct {
 	Open     bool        `json:"open,omitempty"` // Begin was run, and neither Publish nor Abort since
 }
 
-// Outlet publishes environments in one directory.
-type Outlet struct {
+// Publisher publishes environments in one directory.
+type Publisher struct {
 	cfg Config
 
 	mu      sync.Mutex
@@ -74,8 +74,8 @@ type Outlet struct {
 }
 
 // New reads what was published before.
-func New(cfg Config) (*Outlet, error) {
-	o := &Outlet{cfg: cfg}
+func New(cfg Config) (*Publisher, error) {
+	o := &Publisher{cfg: cfg}
 	data, err := os.ReadFile(cfg.State)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, os.MkdirAll(filepath.Dir(cfg.State), 0o700)
@@ -99,7 +99,7 @@ func New(cfg Config) (*Outlet, error) {
 }
 
 // leads says whether a name leads to all renderings that are wanted now.
-func (o *Outlet) leads(p published) bool {
+func (o *Publisher) leads(p published) bool {
 	sif, tree := o.cfg.SIF, o.cfg.Unpacked
 	if _, err := os.Stat(filepath.Join(o.cfg.Directory, p.Owner, p.Name, p.Tag+".sif")); sif && err != nil {
 		return false
@@ -111,7 +111,7 @@ func (o *Outlet) leads(p published) bool {
 }
 
 // Run publishes until ctx ends.
-func (o *Outlet) Run(ctx context.Context) error {
+func (o *Publisher) Run(ctx context.Context) error {
 	var patience blobstore.Patience
 	for {
 		err := o.round(ctx)
@@ -141,14 +141,14 @@ type Stats struct {
 }
 
 // Stats says how the outlet is.
-func (o *Outlet) Stats() Stats {
+func (o *Publisher) Stats() Stats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return Stats{Name: o.cfg.Name, Published: len(o.state.There), Problem: o.problem}
 }
 
 // Of returns the names under which an environment is published.
-func (o *Outlet) Of(digest string) []string {
+func (o *Publisher) Of(digest string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []string
@@ -161,7 +161,7 @@ func (o *Outlet) Of(digest string) []string {
 }
 
 // round brings the directory to what is wanted.
-func (o *Outlet) round(ctx context.Context) error {
+func (o *Publisher) round(ctx context.Context) error {
 	wanted, err := o.cfg.Wanted()
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (o *Outlet) round(ctx context.Context) error {
 
 // change is one publication. What it touches is written down as doubtful before. One environment that cannot be read keeps no other
 // one from being published.
-func (o *Outlet) change(ctx context.Context, wanted []Entry, keep, gone []published, add []Entry) error {
+func (o *Publisher) change(ctx context.Context, wanted []Entry, keep, gone []published, add []Entry) error {
 	open, unread := o.openAll(ctx, add)
 	defer closeAll(open)
 	if len(open)+len(gone) == 0 {
@@ -231,7 +231,7 @@ type opened struct {
 }
 
 // openAll opens what can be read, and says of the rest why not.
-func (o *Outlet) openAll(ctx context.Context, add []Entry) (out []opened, unread error) {
+func (o *Publisher) openAll(ctx context.Context, add []Entry) (out []opened, unread error) {
 	for _, e := range add {
 		p := opened{published: published{Entry: e, Tree: o.cfg.Unpacked}}
 		if o.cfg.SIF {
@@ -254,7 +254,7 @@ func closeAll(list []opened) {
 	}
 }
 
-func (o *Outlet) save(s state) error {
+func (o *Publisher) save(s state) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ const gib = 1 << 30
 
 // desk is a Teller over one lease, with what there is to tell of it.
 type desk struct {
-	*Teller
+	*Notifier
 	inv   gpu.Inventory
 	lease gpu.Lease
 	use   gpu.Use
@@ -30,7 +30,7 @@ func newDesk(mode gpu.Mode, memory int64) *desk {
 	d := &desk{lease: gpu.Lease{Holder: "s-1", Slice: s}, now: time.Now(), inv: gpu.Inventory{GPUs: []gpu.State{{
 		Device: gpu.Device{UUID: "GPU-1"}, Condition: gpu.Ready, Health: &gpu.Health{}, Slices: []gpu.SliceState{{Slice: s, GI: &gi, Holder: "s-1"}},
 	}}}}
-	d.Teller = New(Config{
+	d.Notifier = New(Config{
 		Inventory: func() gpu.Inventory { return d.inv },
 		Held:      func() []gpu.Lease { return []gpu.Lease{d.lease} },
 		Use:       func(string) gpu.Use { return d.use },

@@ -43,15 +43,15 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Copies looks after the copies. It is safe for concurrent use.
-type Copies struct {
+// Replicator looks after the copies. It is safe for concurrent use.
+type Replicator struct {
 	cfg     Config
 	keepers []*keeper
 }
 
 // New reads what is known of the stores.
-func New(cfg Config) (*Copies, error) {
-	c := &Copies{cfg: cfg}
+func New(cfg Config) (*Replicator, error) {
+	c := &Replicator{cfg: cfg}
 	for _, m := range cfg.Stores {
 		k, err := newKeeper(cfg, m)
 		if err != nil {
@@ -63,7 +63,7 @@ func New(cfg Config) (*Copies, error) {
 }
 
 // Run writes copies until ctx ends.
-func (c *Copies) Run(ctx context.Context) error {
+func (c *Replicator) Run(ctx context.Context) error {
 	var all errgroup.Group
 	for _, k := range c.keepers {
 		all.Go(func() error { return k.run(ctx) })
@@ -79,7 +79,7 @@ type Copy struct {
 }
 
 // Of says where copies of an environment are.
-func (c *Copies) Of(digest string) []Copy {
+func (c *Replicator) Of(digest string) []Copy {
 	var out []Copy
 	for _, k := range c.keepers {
 		out = append(out, k.of(digest))
@@ -98,7 +98,7 @@ type Stats struct {
 }
 
 // Stats says how the stores are.
-func (c *Copies) Stats() []Stats {
+func (c *Replicator) Stats() []Stats {
 	var out []Stats
 	for _, k := range c.keepers {
 		out = append(out, k.stats())
@@ -108,7 +108,7 @@ func (c *Copies) Stats() []Stats {
 
 // Fetch writes content into a new file, from the first store that has it whole. limit bounds its size. It is of kind errs.NotFound
 // when no store has it, and errs.Unavailable when one that may have it cannot be read.
-func (c *Copies) Fetch(ctx context.Context, digest string, limit int64, path string) error {
+func (c *Replicator) Fetch(ctx context.Context, digest string, limit int64, path string) error {
 	var all error
 	kind := errs.NotFound
 	for _, k := range c.keepers {

@@ -31,8 +31,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Gate is an http.Handler.
-type Gate struct {
+// Proxy is an http.Handler.
+type Proxy struct {
 	cfg      Config
 	set      settings
 	log      *slog.Logger
@@ -45,12 +45,12 @@ type Gate struct {
 }
 
 // New makes a gate. It fails when the environment is not that of a server of a Hub.
-func New(cfg Config) (*Gate, error) {
+func New(cfg Config) (*Proxy, error) {
 	set, err := settingsOf(cfg.Env, cfg.Below)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{
+	g := &Proxy{
 		cfg: cfg, set: set, log: cfg.Logger, hub: newHub(set, cfg.Hub), logins: newLogins(cfg.Mark), visitors: newVisitors(), programs: newVisitors(), traffic: newTraffic(),
 	}
 	g.forward = g.newForward()
@@ -58,7 +58,7 @@ func New(cfg Config) (*Gate, error) {
 }
 
 // ServeHTTP answers a visitor.
-func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, inside := strings.CutPrefix(r.URL.Path, g.set.base)
 	switch {
 	case winding(r.URL.Path):
@@ -82,7 +82,7 @@ func winding(path string) bool {
 }
 
 // answerHub answers the Hub's question whether the server is up. Nobody needs a login for it.
-func (g *Gate) answerHub(w http.ResponseWriter, r *http.Request) {
+func (g *Proxy) answerHub(w http.ResponseWriter, r *http.Request) {
 	c, err := g.cfg.App(r.Context())
 	if err != nil {
 		g.trouble(w, r, err)
@@ -98,7 +98,7 @@ func (g *Gate) answerHub(w http.ResponseWriter, r *http.Request) {
 }
 
 // visit hands on what somebody sends who may come in. A connection that stays open is asked about again and again.
-func (g *Gate) visit(w http.ResponseWriter, r *http.Request) {
+func (g *Proxy) visit(w http.ResponseWriter, r *http.Request) {
 	v, byURL := g.admit(w, r)
 	if v == nil {
 		return
@@ -125,7 +125,7 @@ func (g *Gate) visit(w http.ResponseWriter, r *http.Request) {
 }
 
 // Report tells the Hub when something last went on, if nobody else does.
-func (g *Gate) Report(ctx context.Context, last time.Time) error {
+func (g *Proxy) Report(ctx context.Context, last time.Time) error {
 	if g.set.activity == "" {
 		return nil
 	}
@@ -133,4 +133,4 @@ func (g *Gate) Report(ctx context.Context, last time.Time) error {
 }
 
 // Traffic tells of the connections that stay open.
-func (g *Gate) Traffic() Traffic { return g.traffic.now() }
+func (g *Proxy) Traffic() Traffic { return g.traffic.now() }

@@ -81,7 +81,7 @@ func siteOf(cfg config.Config) (c spawner.Catalogue) {
 }
 
 // newMenu makes the menu of a site with some kernelspecs.
-func newMenu(t testing.TB, specs string) (*Menu, *menuEngine) {
+func newMenu(t testing.TB, specs string) (*Catalog, *menuEngine) {
 	t.Helper()
 	cfg, err := config.Parse([]byte(fmt.Sprintf(menuSite, specs)))
 	if err != nil {

@@ -64,9 +64,9 @@ func (f *farm) has(id string) []string {
 	return f.sent[id]
 }
 
-func courierOf(w *Wallet) (*Courier, *farm) {
+func courierOf(w *Manager) (*Distributor, *farm) {
 	f := &farm{sent: map[string][]string{}}
-	return NewCourier(CourierConfig{Wallet: w, Owner: f.owner, Send: f.send, Tell: f.tell, Logger: slog.New(slog.DiscardHandler)}), f
+	return NewDistributor(DistributorConfig{Wallet: w, Owner: f.owner, Send: f.send, Tell: f.tell, Logger: slog.New(slog.DiscardHandler)}), f
 }
 
 // runs runs parts until the test ends.

@@ -29,8 +29,8 @@ type Config struct {
 	Every   time.Duration // between two looks; 0: 10 s
 }
 
-// Teller looks and tells. Its memory is bounded by the number of leases.
-type Teller struct {
+// Notifier looks and tells. Its memory is bounded by the number of leases.
+type Notifier struct {
 	cfg   Config
 	known map[string]*known // by holder
 }
@@ -50,15 +50,15 @@ type known struct {
 }
 
 // New makes a Teller. Run lets it look.
-func New(cfg Config) *Teller {
+func New(cfg Config) *Notifier {
 	if cfg.Every <= 0 {
 		cfg.Every = 10 * time.Second
 	}
-	return &Teller{cfg: cfg, known: map[string]*known{}}
+	return &Notifier{cfg: cfg, known: map[string]*known{}}
 }
 
 // Run looks until ctx ends.
-func (t *Teller) Run(ctx context.Context) error {
+func (t *Notifier) Run(ctx context.Context) error {
 	tick := time.NewTicker(t.cfg.Every)
 	defer tick.Stop()
 	for {
@@ -72,7 +72,7 @@ func (t *Teller) Run(ctx context.Context) error {
 }
 
 // look makes one round.
-func (t *Teller) look(ctx context.Context, now time.Time) {
+func (t *Notifier) look(ctx context.Context, now time.Time) {
 	inv, held := t.cfg.Inventory(), t.cfg.Held()
 	here := map[string]*known{}
 	for _, l := range held {

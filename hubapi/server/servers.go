@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/hub"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -89,9 +90,7 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 		if now, err := servers.Server(ctx, string(c.User), name); errs.Is(err, errs.NotFound) || err == nil && now.Pending != pendingSpawn {
 			return nil
 		}
-		select {
-		case <-time.After(beginEvery):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, beginEvery) {
 			return ctx.Err()
 		}
 	}
@@ -151,9 +150,7 @@ func (s *Server) awaitFree(ctx context.Context, servers Servers, c spawner.Calle
 			}
 		}
 		tell(hubapi.Progress{Stage: "waiting", Percent: -1, Message: serverWords(name) + " is being stopped"})
-		select {
-		case <-time.After(beginEvery):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, beginEvery) {
 			return false, context.Cause(ctx)
 		}
 	}
@@ -243,9 +240,7 @@ func followStart(ctx context.Context, servers Servers, user, name string, tell f
 		if !errs.Is(err, errs.Conflict) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-time.After(beginEvery):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, beginEvery) {
 			return context.Cause(ctx)
 		}
 	}

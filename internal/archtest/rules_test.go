@@ -20,14 +20,15 @@ func rules() map[string]rule {
 		".": {own: []string{"internal/cli"}},
 
 		// The bottom: these know nothing of each other, or of Slipway.
-		"internal/clock":    {},
-		"internal/errs":     {},
-		"internal/loglimit": {},
-		"internal/secret":   {},
-		"internal/memsize":  {},
-		"internal/disksize": {},
-		"internal/testenv":  {},
-		"internal/archtest": {},
+		"internal/apptainer": {},
+		"internal/clock":     {},
+		"internal/errs":      {},
+		"internal/loglimit":  {},
+		"internal/secret":    {},
+		"internal/memsize":   {},
+		"internal/disksize":  {},
+		"internal/testenv":   {},
+		"internal/archtest":  {},
 
 		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
 		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
@@ -36,10 +37,10 @@ func rules() map[string]rule {
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/memsize"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
-		"internal/workloadtoken":         {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
+		"internal/workloadtoken":      {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
 		"internal/x509proxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
-		"internal/oidc":             {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
+		"internal/oidc":               {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
 		"internal/testenv/program":    {outside: []string{"github.com/rogpeppe/go-internal"}}, // for tests
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}},       // for tests
 		"internal/credentials": {
@@ -48,23 +49,23 @@ func rules() map[string]rule {
 		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
-		"internal/gpu":       {own: []string{"internal/errs", "internal/memsize"}},
+		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
 		"internal/gpu/placement": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/placementsim": {
 			own:   []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/placement"},
 			tests: []string{"internal/gpu/fakegpu"},
 		},
-		"internal/gpu/metering":     {own: []string{"internal/gpu"}},
-		"internal/gpu/publish":   {own: []string{"internal/gpu"}},
-		"internal/gpu/fakegpu": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
-		"internal/gpu/gputest":   {own: []string{"internal/gpu"}},
-		"internal/gpu/cdi":       {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
-		"internal/gpu/mps":       {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
+		"internal/gpu/metering": {own: []string{"internal/gpu"}},
+		"internal/gpu/publish":  {own: []string{"internal/gpu"}},
+		"internal/gpu/fakegpu":  {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
+		"internal/gpu/gputest":  {own: []string{"internal/gpu"}},
+		"internal/gpu/cdi":      {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
+		"internal/gpu/mps":      {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
 		"internal/gpu/fleet": {
 			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/placement"},
 			tests: []string{"internal/gpu/fakegpu"},
 		},
-		"internal/gpu/notify":  {own: []string{"internal/gpu"}},
+		"internal/gpu/notify":   {own: []string{"internal/gpu"}},
 		"internal/gpu/watchdog": {own: []string{"internal/gpu", "internal/memsize"}},
 		"internal/gpu/nvml": {
 			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
@@ -86,15 +87,15 @@ func rules() map[string]rule {
 		},
 
 		// What runs inside sessions and jobs.
-		"internal/agent/control": {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
+		"internal/agent/control":   {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
 		"internal/sshtunnel":       {outside: []string{"golang.org/x/crypto"}},
-		"internal/sshclientconfig":      {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
+		"internal/sshclientconfig": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
 			own:     []string{"internal/clock", "internal/errs", "internal/memsize", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
+			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {
@@ -102,7 +103,7 @@ func rules() map[string]rule {
 			tests: []string{"kernels/kernelstest"},
 		},
 		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/errs"}},
-		"internal/agent/authproxy":  {own: []string{"internal/errs", "internal/secret"}},
+		"internal/agent/authproxy":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel", "kernels/wire"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
@@ -116,7 +117,7 @@ func rules() map[string]rule {
 		"kernels/zmtp": {},
 		// What every agent of a kernel passes, those of tests too.
 		"kernels/kernelstest": {own: []string{"kernels/wire"}},
-		"kernels/kernelproxy":      {own: []string{"hubapi", "internal/clock", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
+		"kernels/kernelproxy": {own: []string{"hubapi", "internal/clock", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
 			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 			tests: []string{"kernels/kernelstest"},
@@ -153,7 +154,7 @@ func rules() map[string]rule {
 		"deploy/dev/mutants":          {outside: []string{"golang.org/x/sync"}}, // would the tests notice a wrong decision
 		"deploy/dev/verdict":          {},                                       // what failed, for the end of deploy/test
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/quota", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/quota", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/mounts", "internal/testenv/autofs", "internal/tunnel"},
 		},
@@ -180,15 +181,15 @@ func rules() map[string]rule {
 			own: []string{"images/blob", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
 		},
 		"images/replication": {own: []string{"images/blob", "images/blobstore", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
-		"images/publish": {own: []string{"images/blob", "images/blobstore", "internal/errs"}},
+		"images/publish":     {own: []string{"images/blob", "images/blobstore", "internal/errs"}},
 		"images/registry": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
 			tests: []string{"images/registry/registrytest"},
 		},
 		"images/registry/registrytest": {own: []string{"images/blob", "images/oci", "images/registry", "internal/errs", "internal/testenv"}},
 		"images/squashfs":              {own: []string{"internal/errs"}, outside: []string{"github.com/klauspost/compress", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"}},
-		"images/secretscan":               {own: []string{"internal/errs"}},
-		"images/inventory":                {own: []string{"images/squashfs", "internal/errs"}},
+		"images/secretscan":            {own: []string{"internal/errs"}},
+		"images/inventory":             {own: []string{"images/squashfs", "internal/errs"}},
 		"images/export": {
 			own:     []string{"images/squashfs", "images/tree", "internal/errs"},
 			outside: []string{"github.com/klauspost/compress", "github.com/opencontainers", "golang.org/x/sync", "golang.org/x/sys"},
@@ -196,7 +197,7 @@ func rules() map[string]rule {
 		},
 		"images/tree":          {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"images/tree/treetest": {own: []string{"images/tree"}, outside: []string{"golang.org/x/sys"}},
-		"images/signing":          {own: []string{"internal/errs"}},
+		"images/signing":       {own: []string{"internal/errs"}},
 		"images/sif": {
 			own: []string{"internal/errs"}, outside: []string{"github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/signing"},
 		},
@@ -216,7 +217,7 @@ func rules() map[string]rule {
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/errs", "internal/gpu",
+				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
 				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -261,11 +262,11 @@ func rules() map[string]rule {
 		},
 
 		// Where the users' data is.
-		"internal/xrd":                   {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/xrd/mount":             {own: []string{"internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/xrd":                  {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/xrd/mount":            {own: []string{"internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datacheck":            {own: []string{"hubapi", "internal/datacheck/rootclient", "internal/errs", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datacheck/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/xrd/xrdtest":           {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
+		"internal/xrd/xrdtest":          {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
 
 		// A real Hub, for tests alone.
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},

@@ -2,10 +2,11 @@ package worker
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/apptainer"
 )
 
 const (
@@ -87,21 +88,16 @@ func noContainer(said string) (reason, remedy string) {
 			return t.reason, t.remedy
 		}
 	}
-	for line := range strings.Lines(complaint) {
-		if _, why, ok := strings.Cut(line, "FATAL:"); ok {
-			return "its container could not be made: " + strings.TrimSpace(why), administrator
-		}
+	if reason := apptainer.Fatal(complaint); reason != "" {
+		return "its container could not be made: " + reason, administrator
 	}
 	return "its agent ended without a word on how it went", administrator
 }
 
-// colors are what Apptainer's starter puts around its words, also where nobody sees them as colors.
-var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
 // complaints are the lines by which Apptainer, or the program that gives it its root, says what went wrong.
 func complaints(said string) string {
 	var b strings.Builder
-	for line := range strings.Lines(colors.ReplaceAllString(said, "")) {
+	for line := range strings.Lines(apptainer.Plain(said)) {
 		if strings.Contains(line, "FATAL") || strings.Contains(line, "ERROR") || strings.HasPrefix(line, "unshare:") {
 			b.WriteString(line)
 		}

@@ -3,8 +3,6 @@ package local
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"strings"
 	"syscall"
 	"time"
 
@@ -66,17 +64,4 @@ func outOfMemory(limit, peak int64) (reason, remedy string) {
 		what += ", peak " + memsize.Words(peak)
 	}
 	return "out of memory (" + what + ")", "ask for more memory: --mem"
-}
-
-// colors are what Apptainer's starter puts around its words, also where nobody sees them as colors.
-var colors = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
-// fatal finds in Apptainer's output why it gave up; empty when it does not say.
-func fatal(output []byte) string {
-	for line := range strings.Lines(colors.ReplaceAllString(string(output), "")) {
-		if _, why, ok := strings.Cut(line, "FATAL:"); ok {
-			return strings.TrimSpace(why)
-		}
-	}
-	return ""
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/internal/apptainer"
 	"slipway/internal/quota"
 )
 
@@ -255,7 +256,7 @@ func (k *keeper) account(s syscall.WaitStatus, words []byte, why limits, used us
 		e.Disk, e.DiskUsed = k.plan.Disk, why.full
 	}
 	if e.Code == noContainer {
-		e.Container = fatal(words)
+		e.Container = apptainer.Fatal(string(words))
 	}
 	return e
 }

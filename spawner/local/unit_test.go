@@ -141,16 +141,6 @@ func TestObservation(t *testing.T) {
 	}
 }
 
-func TestFatal(t *testing.T) {
-	const out = "WARNING: a\n\x1b[31mFATAL:  \x1b[0m could not open image\nmore\n"
-	if got := fatal([]byte(out)); got != "could not open image" {
-		t.Errorf("fatal = %q", got)
-	}
-	if got := fatal([]byte("all is well")); got != "" {
-		t.Errorf("fatal = %q, want nothing", got)
-	}
-}
-
 // fakeTree makes a tree with the given files, as the kernel would show them.
 func fakeTree(t *testing.T, files map[string]string) tree {
 	t.Helper()

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,9 +41,6 @@ func TestLeast(t *testing.T) {
 // TestMutants has a small package tried: what no test notices is named, unless it is known that none can; and what is known is, only while
 // it is so.
 func TestMutants(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip(err)
-	}
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
 		"go.mod": "module m\n\ngo 1.26\n", "p/p.go": source, "p/p_test.go": tests,

@@ -59,7 +59,7 @@ func walk(tree fs.FS, visit func(name string) error) error {
 			return err
 		case d.IsDir() && name != "." && notOurs(tree, name):
 			return fs.SkipDir
-		case !d.Type().IsRegular():
+		case !d.Type().IsRegular(), name == ".git": // of a linked work tree it is a file
 			return nil
 		}
 		return visit(name)

@@ -28,6 +28,16 @@ export async function shootBoth(page, name, ready, options) {
   }
 }
 
+// What servers have failed to answer, with the time: a story that fails shows it. A dialog about a lost connection does not say which one was lost.
+const unanswered = [];
+const note = (request, what) => {
+  const seconds = ((Date.now() - began) / 1000).toFixed(1);
+  unanswered.push(`${seconds} s  ${request.method()} ${request.url()}: ${what}`);
+};
+process.on("exit", (code) => {
+  if (code !== 0 && unanswered.length > 0) console.error(`Not answered:\n${unanswered.slice(-50).join("\n")}`);
+});
+
 // A browser with an empty directory for its pictures, and whatever its pages ask for that does not come from the Hub.
 export async function open(hub) {
   rmSync(shots, { recursive: true, force: true });
@@ -59,6 +69,10 @@ export async function watched(browser, hub, outside) {
     // Frames of VS Code ask such names of a worker of their own, in the browser.
     const within = inFrames.test(url) && (await request.response().catch(() => null))?.fromServiceWorker();
     if (!within) outside.push(url);
+  });
+  context.on("requestfailed", (request) => note(request, request.failure()?.errorText));
+  context.on("response", (response) => {
+    if (response.status() >= 500) note(response.request(), response.status());
   });
   context.on("page", (page) => {
     page.on("websocket", (socket) => {

@@ -397,7 +397,7 @@ func (l *Library) abandon(f frozen) {
 	l.records.Lock()
 	defer l.records.Unlock()
 	hexPart := hexOrNone(f.Digest)
-	if records, err := filepath.Glob(l.path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.grips.isHeld(f.Digest) {
+	if records, err := filepath.Glob(l.path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.pins.isHeld(f.Digest) {
 		return
 	}
 	l.abandoned[f.Digest] = true

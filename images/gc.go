@@ -190,7 +190,7 @@ func (s *sweep) stays(digest, path string) {
 	}
 	w := &s.out.Waiting
 	w.Environments, w.Bytes = w.Environments+1, w.Bytes+st.Size()
-	for _, until := range []time.Time{st.ModTime().Add(grace), s.grips.end(digest, s.asked)} {
+	for _, until := range []time.Time{st.ModTime().Add(grace), s.pins.end(digest, s.asked)} {
 		if until.After(w.Until) {
 			w.Until = until.UTC()
 		}
@@ -206,7 +206,7 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 	if s.dry {
 		remove = func() error { return nil }
 	}
-	gone, err = s.grips.unless(digest, s.asked, remove)
+	gone, err = s.pins.unless(digest, s.asked, remove)
 	if !gone || err != nil {
 		return gone, err
 	}

@@ -269,7 +269,7 @@ func TestARecordThatCannotBeReadKeepsItsImage(t *testing.T) {
 
 func TestGrips(t *testing.T) {
 	now := time.Now()
-	g, clock := &grips{}, func() time.Time { return now }
+	g, clock := &pins{}, func() time.Time { return now }
 	gone := func() bool {
 		removed, err := g.unless("d", now, func() error { return nil })
 		return removed && err == nil

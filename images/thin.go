@@ -290,7 +290,7 @@ func (l *Library) fold(ctx context.Context, used map[string]bool) error {
 	for _, dir := range dirs {
 		digest := digestPrefix + filepath.Base(dir)
 		st, err := os.Stat(l.blob(digest))
-		if err != nil || used[digest] || l.isThin(digest) || asked.Sub(st.ModTime()) < foldAfter || asked.Before(l.grips.end(digest, asked)) || asked.Before(l.wanted.end(digest, asked)) {
+		if err != nil || used[digest] || l.isThin(digest) || asked.Sub(st.ModTime()) < foldAfter || asked.Before(l.pins.end(digest, asked)) || asked.Before(l.wanted.end(digest, asked)) {
 			continue
 		}
 		if err := l.foldImage(ctx, digest, asked); err != nil && !errors.Is(err, errReplaced) {
@@ -314,7 +314,7 @@ func (l *Library) foldImage(ctx context.Context, digest string, asked time.Time)
 		}
 		return l.remakeImage(ctx, old, d, func(*os.File) error { return nil }, func(file *os.File, before os.FileInfo) error {
 			_, err := l.wanted.unless(digest, asked, func() error {
-				_, err := l.grips.unless(digest, asked, func() error { return l.exchange(file.Name(), digest, before, true) })
+				_, err := l.pins.unless(digest, asked, func() error { return l.exchange(file.Name(), digest, before, true) })
 				return err
 			})
 			return err

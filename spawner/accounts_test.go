@@ -86,11 +86,11 @@ func TestAJobWaitsForItsHome(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		var away atomic.Bool
 		s.kill()
-		s.config.House = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (spawner.Housing, error) {
+		s.config.House = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (spawner.HomeMounts, error) {
 			if away.Load() && w.Owner == "alice" {
-				return spawner.Housing{}, errs.New(errs.Unavailable, "/nfs does not answer")
+				return spawner.HomeMounts{}, errs.New(errs.Unavailable, "/nfs does not answer")
 			}
-			return spawner.Housing{}, nil
+			return spawner.HomeMounts{}, nil
 		}
 		s.start()
 		away.Store(true)

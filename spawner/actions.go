@@ -51,23 +51,23 @@ func (m *Manager) act(ctx context.Context, e entry, a Action, o Observation) err
 	case Preempt:
 		return m.recall(ctx, e)
 	case HandleEviction:
-		return m.cede(ctx, e, o)
+		return m.handleEviction(ctx, e, o)
 	case Checkpoint:
 		return m.abortable(ctx, e, m.save)
 	case Requeue:
 		return m.requeue(ctx, e)
 	case RetryJob:
-		return m.again(ctx, e)
+		return m.retryJob(ctx, e)
 	case EndBackoff:
-		return m.rouse(ctx, e)
+		return m.endBackoff(ctx, e)
 	case Resume:
 		return m.resume(ctx, e)
 	case Release:
-		return m.settle(ctx, e, o)
+		return m.release(ctx, e, o)
 	case Cleanup:
-		return m.sweep(ctx, e)
+		return m.cleanup(ctx, e)
 	case ClearDependency:
-		return m.strike(ctx, e)
+		return m.clearDependency(ctx, e)
 	case Retire:
 		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase, e.secrets, e.Sealed = Removing, nil, nil })
 		return err
@@ -146,7 +146,7 @@ func (m *Manager) grace(e entry) time.Duration {
 	return max(m.cfg.Lend.Recall-time.Since(m.phaseOwn(e)), time.Second)
 }
 
-func (m *Manager) sweep(ctx context.Context, e entry) error {
+func (m *Manager) cleanup(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
 	defer cancel()
 	if err := m.backend(e.Backend).Remove(ctx, e.ID); err != nil {
@@ -214,7 +214,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	}
 	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = Leased, g.slice, g.lender })
 	if err == nil {
-		m.rebuffs.send(now.client(), now.ID)
+		m.backoffs.send(now.client(), now.ID)
 		m.noteLocked(now, Event{Percent: 10, Message: m.leased(now.Workload)})
 	}
 	return err
@@ -264,7 +264,7 @@ func (e *entry) finish(o Outcome) {
 	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
 		e.Phase = Stopping
 	}
-	if e.Want == WantRunning && !e.triesAgain() {
+	if e.Want == WantRunning && !e.willRetry() {
 		e.Want = WantStopped
 		e.Outcome.giveUp(e.Workload)
 	}
@@ -286,9 +286,9 @@ func (e *entry) account(o Outcome) Outcome {
 	return o
 }
 
-// settle gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
+// release gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
 // what its first process printed does.
-func (m *Manager) settle(ctx context.Context, e entry, o Observation) error {
+func (m *Manager) release(ctx context.Context, e entry, o Observation) error {
 	m.cfg.Agents.Close(e.ID)
 	if m.cfg.Storage != nil {
 		m.cfg.Storage.Close(e.ID)
@@ -360,7 +360,7 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 	if err := os.RemoveAll(m.dir(e.ID)); err != nil {
 		return fmt.Errorf("remove the directory of %s: %w", e.ID, err)
 	}
-	if err := m.strikeOff(ctx, e); err != nil {
+	if err := m.deleteRecord(ctx, e); err != nil {
 		return fmt.Errorf("forget %s: %w", e.ID, err)
 	}
 	m.clearBundle(e.Bundle)
@@ -368,21 +368,21 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 	return nil
 }
 
-// strikeOff drops the record of a workload.
-func (m *Manager) strikeOff(ctx context.Context, e entry) error {
+// deleteRecord drops the record of a workload.
+func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
 		return err
 	}
 	if now := m.work[e.ID]; now != nil {
-		m.ledger.strike(now.Workload)
+		m.ledger.remove(now.Workload)
 		m.index.drop(now.Workload)
 		m.waits.drop(&now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
-		m.slices.strike(now.ID)
-		m.stock.drop(now.ID)
+		m.slices.remove(now.ID)
+		m.diskUsage.drop(now.ID)
 		if !m.usedLocked(now.Bundle) {
 			m.dropBundle(now.Bundle)
 		}

@@ -39,7 +39,7 @@ func (m *Manager) feelPulse(ctx context.Context, id ID) {
 		return
 	}
 	m.feel(ctx, id, a)
-	m.mindDeserted(ctx, id, a.Left)
+	m.trackOrphan(ctx, id, a.Left)
 }
 
 // lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it back as soon

@@ -51,13 +51,13 @@ func (m *Manager) followLinks(ctx context.Context) {
 			}
 			own, end := context.WithCancel(ctx)
 			ends[c.id] = end
-			g.Go(func() error { m.attend(own, c.id); return nil })
+			g.Go(func() error { m.followAgent(own, c.id); return nil })
 		}
 	}
 }
 
-// attend listens to an agent until its link goes down: its word on the app, and a job's output as it comes.
-func (m *Manager) attend(ctx context.Context, id ID) {
+// followAgent listens to an agent until its link goes down: its word on the app, and a job's output as it comes.
+func (m *Manager) followAgent(ctx context.Context, id ID) {
 	g, ctx := errgroup.WithContext(ctx)
 	if kindOf(id) == Job {
 		g.Go(func() error { m.followLog(ctx, id); return nil })

@@ -13,16 +13,16 @@ import (
 
 // For how long nobody of a user's is sent to a backend that takes no more of hers: longer each time, unless one of hers ends there.
 const (
-	leastRebuff = 5 * time.Second
-	mostRebuff  = 5 * time.Minute
+	minBackoff = 5 * time.Second
+	maxBackoff  = 5 * time.Minute
 )
 
 // freely is how many may be sent at once to a Remote that counts as one that takes them all again.
 const freely = 64
 
-// rebuffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more, or what her jobs need on
+// backoffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more, or what her jobs need on
 // this host is away. All of hers wait in line then, and the first of them is sent from time to time to see. They are lost with the service, which costs a repetition. The Manager's lock guards them.
-type rebuffs map[client]*rebuff
+type backoffs map[client]*backoff
 
 // client is a user of a backend, with her jobs or with her sessions: the one do not count where the others are limited.
 type client struct {
@@ -33,7 +33,7 @@ type client struct {
 
 func (w Workload) client() client { return client{w.Backend, w.owner(), w.Kind == Job} }
 
-type rebuff struct {
+type backoff struct {
 	why   string
 	pause time.Duration
 	until time.Time   // nobody is sent before
@@ -42,36 +42,36 @@ type rebuff struct {
 }
 
 // shut reports whether none of a user's may be sent at now.
-func (r rebuffs) shut(c client, now time.Time) bool {
+func (r backoffs) shut(c client, now time.Time) bool {
 	b := r[c]
 	return b != nil && (now.Before(b.until) || len(b.sent) >= b.room)
 }
 
 // add notes at now that id was not taken, and gives the time until one is sent again.
-func (r rebuffs) add(c client, id ID, why string, now time.Time) time.Duration {
-	maps.DeleteFunc(r, func(_ client, b *rebuff) bool { return now.Sub(b.until) > time.Hour && len(b.sent) == 0 })
+func (r backoffs) add(c client, id ID, why string, now time.Time) time.Duration {
+	maps.DeleteFunc(r, func(_ client, b *backoff) bool { return now.Sub(b.until) > time.Hour && len(b.sent) == 0 })
 	b := r[c]
 	if b == nil {
-		b = &rebuff{sent: map[ID]bool{}}
+		b = &backoff{sent: map[ID]bool{}}
 		r[c] = b
 	}
 	delete(b.sent, id)
 	if b.why = why; !now.Before(b.until) { // otherwise it was on its way already when another was refused
-		b.pause = min(max(2*b.pause, leastRebuff), mostRebuff)
+		b.pause = min(max(2*b.pause, minBackoff), maxBackoff)
 		b.until, b.room = now.Add(b.pause), 1
 	}
 	return b.until.Sub(now)
 }
 
 // send notes that id is on its way.
-func (r rebuffs) send(c client, id ID) {
+func (r backoffs) send(c client, id ID) {
 	if b := r[c]; b != nil {
 		b.sent[id] = true
 	}
 }
 
 // taken notes that id was taken. It reports true when it was sent to see whether it would be: then there is room again.
-func (r rebuffs) taken(c client, id ID) bool {
+func (r backoffs) taken(c client, id ID) bool {
 	b := r[c]
 	if b == nil || !b.sent[id] {
 		return false
@@ -84,7 +84,7 @@ func (r rebuffs) taken(c client, id ID) bool {
 }
 
 // left notes at now that id is on its way no more. ended says that it has ended where it was taken: there may be room again.
-func (r rebuffs) left(c client, id ID, ended bool, now time.Time) {
+func (r backoffs) left(c client, id ID, ended bool, now time.Time) {
 	b := r[c]
 	if b == nil {
 		return
@@ -94,8 +94,8 @@ func (r rebuffs) left(c client, id ID, ended bool, now time.Time) {
 	}
 }
 
-// rebuffed has a workload that a Remote does not take now go back in line.
-func (m *Manager) rebuffed(ctx context.Context, e entry, err error) error {
+// backOff has a workload that a Remote does not take now go back in line.
+func (m *Manager) backOff(ctx context.Context, e entry, err error) error {
 	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
 	return m.postpone(ctx, e, m.at(e.Backend)+" takes no more now: "+brief(err))
 }
@@ -109,14 +109,14 @@ func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	again := m.rebuffs.add(e.client(), e.ID, why, time.Now())
+	again := m.backoffs.add(e.client(), e.ID, why, time.Now())
 	m.queue.addAfter(e.ID, again)
 	return m.moveLocked(ctx, now, why, nil)
 }
 
 // takenLocked notes that a Remote has taken a workload.
 func (m *Manager) takenLocked(e *entry) {
-	if e.started = true; m.rebuffs.taken(e.client(), e.ID) {
+	if e.started = true; m.backoffs.taken(e.client(), e.ID) {
 		m.wakeHeadsLocked()
 	}
 }
@@ -136,14 +136,14 @@ func brief(err error) string {
 
 // barredLocked reports whether a user may have no more of a line now, whatever room there is.
 func (m *Manager) barredLocked(c client, l line) bool {
-	return m.ledger.full(c) || m.rebuffs.shut(c, time.Now()) || m.fullLocked(c) != "" || m.overspentLocked(c, l)
+	return m.ledger.full(c) || m.backoffs.shut(c, time.Now()) || m.fullLocked(c) != "" || m.overspentLocked(c, l)
 }
 
 // whyBarredLocked says so in words.
 func (m *Manager) whyBarredLocked(c client, l line) string {
 	switch {
-	case m.rebuffs.shut(c, time.Now()):
-		return m.rebuffs[c].why
+	case m.backoffs.shut(c, time.Now()):
+		return m.backoffs[c].why
 	case m.overspentLocked(c, l):
 		return m.whySpentLocked(c.of)
 	default:

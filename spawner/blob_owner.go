@@ -11,12 +11,12 @@ import (
 )
 
 // shelfOwner is the file that tells whose the files are that lie beside it: their directory's name does not.
-const shelfOwner = ".owner"
+const blobOwnerFile = ".owner"
 
-// makeShelf makes the directory for what a user puts, unless it is there.
-func (m *Manager) makeShelf(o owner) error {
+// makeBlobDir makes the directory for what a user puts, unless it is there.
+func (m *Manager) makeBlobDir(o owner) error {
 	dir := m.blobs(o)
-	if _, err := os.Lstat(filepath.Join(dir, shelfOwner)); err == nil {
+	if _, err := os.Lstat(filepath.Join(dir, blobOwnerFile)); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -26,7 +26,7 @@ func (m *Manager) makeShelf(o owner) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, shelfOwner), bytes.NewReader(text))
+	return writeFile(filepath.Join(dir, blobOwnerFile), bytes.NewReader(text))
 }
 
 // shelves returns the users who have put files. Of a directory that does not tell whose it is, nothing is counted until its user puts one more.
@@ -34,7 +34,7 @@ func (m *Manager) shelves() (owners []owner) {
 	dirs, _ := os.ReadDir(m.allBlobs()) // made with the first
 	for _, d := range dirs {
 		var o []string
-		text, err := os.ReadFile(filepath.Join(m.allBlobs(), d.Name(), shelfOwner))
+		text, err := os.ReadFile(filepath.Join(m.allBlobs(), d.Name(), blobOwnerFile))
 		if err == nil && json.Unmarshal(text, &o) == nil && len(o) == 2 {
 			owners = append(owners, owner{o[0], User(o[1])})
 		}
@@ -56,16 +56,16 @@ func (m *Manager) weighBlobs(o owner) {
 func (m *Manager) weighBlob(o owner, path string) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		m.stock.drop(ID(path))
+		m.diskUsage.drop(ID(path))
 		return
 	}
 	g := goods{of: o, bytes: shareOf(info), files: 1, blob: true}
 	if names(info) == 1 {
 		g.spare = g.bytes
 	}
-	m.stock.note(ID(path), g)
+	m.diskUsage.note(ID(path), g)
 	if _, err := os.Lstat(path); err != nil { // it was removed meanwhile
-		m.stock.drop(ID(path))
+		m.diskUsage.drop(ID(path))
 	}
 }
 
@@ -78,9 +78,9 @@ func names(info fs.FileInfo) uint64 {
 	return uint64(st.Nlink)
 }
 
-// sweepBlobs removes what no job has and nobody has asked for lately. Who submits with one meanwhile has it, or is told to put it again. A
+// expireBlobs removes what no job has and nobody has asked for lately. Who submits with one meanwhile has it, or is told to put it again. A
 // time that has not come yet is of a clock that was set back: it counts from now.
-func (m *Manager) sweepBlobs(now time.Time) {
+func (m *Manager) expireBlobs(now time.Time) {
 	dirs, err := os.ReadDir(m.allBlobs())
 	if err != nil {
 		return // made with the first
@@ -89,7 +89,7 @@ func (m *Manager) sweepBlobs(now time.Time) {
 		dir := filepath.Join(m.allBlobs(), d.Name())
 		files, _ := os.ReadDir(dir)
 		for _, f := range files {
-			m.sweepBlob(filepath.Join(dir, f.Name()), f, now)
+			m.expireBlob(filepath.Join(dir, f.Name()), f, now)
 		}
 	}
 }
@@ -101,9 +101,9 @@ func (m *Manager) weighAllBlobs() {
 	}
 }
 
-func (m *Manager) sweepBlob(path string, f fs.DirEntry, now time.Time) {
+func (m *Manager) expireBlob(path string, f fs.DirEntry, now time.Time) {
 	info, err := f.Info()
-	if err != nil || names(info) != 1 || f.Name() == shelfOwner {
+	if err != nil || names(info) != 1 || f.Name() == blobOwnerFile {
 		return
 	}
 	switch age := now.Sub(info.ModTime()); {
@@ -111,7 +111,7 @@ func (m *Manager) sweepBlob(path string, f fs.DirEntry, now time.Time) {
 		err = os.Chtimes(path, now, now)
 	case age > blobLife:
 		err = os.Remove(path)
-		m.stock.drop(ID(path))
+		m.diskUsage.drop(ID(path))
 	}
 	if err != nil {
 		m.log.Warn("cannot clear away a file that no job has", "path", path, "err", err)

@@ -96,11 +96,11 @@ func (m *Manager) PutBlob(ctx context.Context, c Caller, digest string, r io.Rea
 	if err := m.afford(o, demand{bytes: 1}); err != nil {
 		return err
 	}
-	if m.stock.of(o).blobs >= mostBlobs {
+	if m.diskUsage.of(o).blobs >= mostBlobs {
 		return errs.New(errs.OverQuota, "you have put %d files for jobs, which is the most that one may", mostBlobs).
 			With("pack many into one; what no job has goes after a day, the others with `slipway jobs rm`")
 	}
-	err := m.makeShelf(o)
+	err := m.makeBlobDir(o)
 	if err == nil {
 		err = m.writeBlob(ctx, o, digest, r)
 	}
@@ -137,7 +137,7 @@ func (m *Manager) writeBlob(ctx context.Context, o owner, digest string, r io.Re
 	defer os.Remove(f.Name())
 	defer f.Close()
 	meter := m.meter(o, f)
-	defer func() { m.stock.release(o, meter.taken) }()
+	defer func() { m.diskUsage.release(o, meter.taken) }()
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(meter, sum), io.LimitReader(heeding{ctx, r}, control.FileLimit+1))
 	is := "sha256:" + hex.EncodeToString(sum.Sum(nil))

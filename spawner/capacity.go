@@ -30,19 +30,19 @@ type ledger struct {
 	sum      map[string]Capacity         // of held
 	of       map[string]map[owner]int    // how many jobs of held are whose
 	jobs     map[owner]int               // the same of all backends
-	afar     map[string]bool             // the backends whose workloads are not of this host
+	remote     map[string]bool             // the backends whose workloads are not of this host
 }
 
 func newLedger(capacity map[string]Capacity) ledger {
 	return ledger{
 		capacity: capacity, held: map[string]map[ID]Resources{}, sum: map[string]Capacity{}, of: map[string]map[owner]int{}, jobs: map[owner]int{},
-		afar: map[string]bool{},
+		remote: map[string]bool{},
 	}
 }
 
 // enter notes that w holds what its spec says of its backend.
 func (l ledger) enter(w Workload) {
-	l.strike(w)
+	l.remove(w)
 	if l.held[w.Backend] == nil {
 		l.held[w.Backend], l.of[w.Backend] = map[ID]Resources{}, map[owner]int{}
 	}
@@ -58,14 +58,14 @@ func (l ledger) enter(w Workload) {
 
 // counts returns the capacities of which workloads of a backend take.
 func (l ledger) counts(backend string) []string {
-	if l.afar[backend] {
+	if l.remote[backend] {
 		return []string{backend}
 	}
 	return []string{backend, Host}
 }
 
-// strike notes that w holds nothing any more.
-func (l ledger) strike(w Workload) {
+// remove notes that w holds nothing any more.
+func (l ledger) remove(w Workload) {
 	backend := w.Backend
 	r, ok := l.held[backend][w.ID]
 	if !ok {
@@ -118,7 +118,7 @@ func (l ledger) lacks(backend string, r Resources) string {
 
 // lacksHere says in words what of the host is missing for r on backend now; empty when it fits, or the backend is not of this host.
 func (l ledger) lacksHere(backend string, r Resources) string {
-	if l.afar[backend] {
+	if l.remote[backend] {
 		return ""
 	}
 	return ofHost(shortage(l.capacity[Host], l.use(Host), r))
@@ -133,7 +133,7 @@ func ofHost(shortage string) string {
 
 // together reports whether workloads of two backends take of one limited capacity.
 func (l ledger) together(a, b string) bool {
-	return a == b || !l.afar[a] && !l.afar[b] && l.capacity[Host] != Capacity{}
+	return a == b || !l.remote[a] && !l.remote[b] && l.capacity[Host] != Capacity{}
 }
 
 // room counts how many of r fit on backend when it is empty, and now; -1 when nothing limits it.
@@ -170,7 +170,7 @@ func (l ledger) lacksOwn(c client) string {
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.
 func (l ledger) neverFits(backend string, r Resources) string {
 	never := shortage(l.capacity[backend], Capacity{}, r)
-	if l.afar[backend] {
+	if l.remote[backend] {
 		return never
 	}
 	return cmp.Or(never, ofHost(shortage(l.capacity[Host], Capacity{}, r)))

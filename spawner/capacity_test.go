@@ -17,8 +17,8 @@ func TestLedger(t *testing.T) {
 	if got, want := l.lacks("docker", small), "1 CPU asked, 0 of 2 free"; got != want {
 		t.Errorf("lacks = %q, want %q", got, want)
 	}
-	l.strike(a)
-	l.strike(a)
+	l.remove(a)
+	l.remove(a)
 	if got := l.lacks("docker", small); got != "" {
 		t.Errorf("given back, yet %s", got)
 	}
@@ -52,8 +52,8 @@ func TestLedgerOfOneUser(t *testing.T) {
 	if got := lacks("pool", bob, true) + lacks("elsewhere", alice, true) + lacks("pool", alice, false); got != "" {
 		t.Errorf("another user, another backend, and her sessions: %s", got)
 	}
-	l.strike(first)
-	l.strike(second)
+	l.remove(first)
+	l.remove(second)
 	if got := lacks("pool", alice, true); got != "" || len(l.of["pool"]) > 0 {
 		t.Errorf("given back, yet %s, %v", got, l.of)
 	}

@@ -11,21 +11,21 @@ import (
 // for the transfer that it has given to the starter ("transkey is invalid!" in its log, "Failed to receive GoAhead message" in the
 // starter's), five times, and has the job evicted then. The link to the agent is as good as ever.
 
-// doubtful reports whether what a session has changed may not come back by way of its batch system, and its agent can be asked for it.
-func (m *Manager) doubtful(e entry) bool {
+// needsAgentCheckpoint reports whether what a session has changed may not come back by way of its batch system, and its agent can be asked for it.
+func (m *Manager) needsAgentCheckpoint(e entry) bool {
 	return e.seen.Shaken && e.Kind != Job && !e.Up.IsZero() && e.Asked.IsZero() && e.status.State != ""
 }
 
-// saveByLink keeps what a session has changed before it is ended. Where that does not work, it is ended as any other.
-func (m *Manager) saveByLink(ctx context.Context, e entry) bool {
-	err := m.keepByLink(ctx, e)
+// checkpointViaAgent keeps what a session has changed before it is ended. Where that does not work, it is ended as any other.
+func (m *Manager) checkpointViaAgent(ctx context.Context, e entry) bool {
+	err := m.keepViaAgent(ctx, e)
 	if err != nil {
 		m.log.Warn("the changes of a session cannot be had from its agent; its batch system may bring them", "id", e.ID, "err", err)
 	}
 	return err == nil
 }
 
-func (m *Manager) keepByLink(ctx context.Context, e entry) error {
+func (m *Manager) keepViaAgent(ctx context.Context, e entry) error {
 	changes, err := m.cfg.Agents.Agent(e.ID).Changes(ctx, control.ChangesRequest{})
 	if err != nil {
 		return fmt.Errorf("ask the agent for the changes: %w", err)

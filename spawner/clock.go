@@ -48,7 +48,7 @@ func (k *timekeeper) look(wall time.Time, up time.Duration, before clockNote) bo
 		k.since, k.calm = up, calmJump
 	}
 	k.wall, k.up = wall, up
-	return k.doubt() == 0
+	return k.uncertainty() == 0
 }
 
 // jumped returns by how much the clock, which says wall at the start, must have been set since the last look.
@@ -62,15 +62,15 @@ func (n clockNote) jumped(wall time.Time) time.Duration {
 	}
 }
 
-// doubt returns for how much longer the clock has to go evenly.
-func (k *timekeeper) doubt() time.Duration { return max(0, k.calm-(k.up-k.since)) }
+// uncertainty returns for how much longer the clock has to go evenly.
+func (k *timekeeper) uncertainty() time.Duration { return max(0, k.calm-(k.up-k.since)) }
 
 // noteClock saves what is known of the clock: at the start, when it has jumped, and from time to time.
 func (m *Manager) noteClock(ctx context.Context, h *housekeeper, up time.Duration) {
 	if h.noted > 0 && up-h.noted < noteEvery && h.clock.since <= h.noted {
 		return
 	}
-	n := clockNote{Seen: h.clock.wall, Doubt: h.clock.doubt()}
+	n := clockNote{Seen: h.clock.wall, Doubt: h.clock.uncertainty()}
 	if err := m.cfg.Store.Put(ctx, clocks, clocks, n); err != nil {
 		m.log.Warn("cannot save what is known of the clock", "err", err)
 		return

@@ -204,9 +204,9 @@ func TestLastActive(t *testing.T) {
 func TestMuster(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		known, lost := s.run("alice", spawner.Life{}), s.run("bob", spawner.Life{})
-		muster := func(stop bool, age time.Duration) spawner.MusterReport {
+		muster := func(stop bool, age time.Duration) spawner.HubReconcileReport {
 			t.Helper()
-			r, err := s.Muster(t.Context(), spawner.Roster{
+			r, err := s.ReconcileHub(t.Context(), spawner.Roster{
 				Hub: "main", Asked: time.Now(), Age: age, Stop: stop, Servers: []spawner.Server{{User: "alice"}, {User: "bob", Name: "other"}},
 			})
 			if err != nil {
@@ -248,8 +248,8 @@ func TestHubThatHasLostItsDatabaseStopsNobody(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		empty := spawner.Roster{Hub: "main", Asked: time.Now(), Age: time.Hour, Stop: true}
-		_, first := s.Muster(t.Context(), empty)
-		r, second := s.Muster(t.Context(), empty)
+		_, first := s.ReconcileHub(t.Context(), empty)
+		r, second := s.ReconcileHub(t.Context(), empty)
 		if first != nil || !errs.Is(second, errs.Conflict) || r.Strangers != 12 || len(r.Stopped) > 0 {
 			t.Errorf("%v, %v, %+v", first, second, r)
 		}
@@ -261,7 +261,7 @@ func TestHerald(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		var mu sync.Mutex
 		told := map[string]int{}
-		s.config.Herald = func(ctx context.Context, w spawner.Workload, secrets control.Env) {
+		s.config.AnnounceStart = func(ctx context.Context, w spawner.Workload, secrets control.Env) {
 			mu.Lock()
 			told[w.Launch+" "+secrets["JUPYTERHUB_API_TOKEN"]]++
 			mu.Unlock()

@@ -200,9 +200,9 @@ func (m *Manager) prerequisites(w *Workload) (p prerequisites) {
 	return p
 }
 
-// strike notes durably which of those that a job waits for are done: they may be removed then. All who wait for the same are noted at once:
+// clearDependency notes durably which of those that a job waits for are done: they may be removed then. All who wait for the same are noted at once:
 // these may be thousands.
-func (m *Manager) strike(ctx context.Context, e entry) error {
+func (m *Manager) clearDependency(ctx context.Context, e entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.work[e.ID]

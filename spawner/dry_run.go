@@ -98,7 +98,7 @@ func (e *entry) ran() time.Duration {
 func (m *Manager) useLocked(o owner) Use {
 	a := m.allowances[o]
 	return Use{
-		Stored: m.stock.of(o).bytes, Store: a.Storage, GPUHours: m.hours.within(o, m.windowLocked(o), time.Now()), GPUMost: a.GPUHours,
+		Stored: m.diskUsage.of(o).bytes, Store: a.Storage, GPUHours: m.hours.within(o, m.windowLocked(o), time.Now()), GPUMost: a.GPUHours,
 		Window: m.windowLocked(o),
 	}
 }
@@ -115,7 +115,7 @@ func (m *Manager) Usage(_ context.Context, c Caller) (Usage, error) {
 	m.learn(o)
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	u := Usage{Use: m.useLocked(o), Inputs: m.stock.of(o).spare, Kept: []Kept{}}
+	u := Usage{Use: m.useLocked(o), Inputs: m.diskUsage.of(o).spare, Kept: []Kept{}}
 	for id, jobs := range m.keepersLocked(o) {
 		if g := m.keptLocked(jobs); g.bytes > 0 {
 			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})

@@ -5,38 +5,38 @@ import (
 	"sync"
 )
 
-// standing is the order in which users have their turn in a line of jobs.
-type standing struct {
+// fairshareOrder is the order in which users have their turn in a line of jobs.
+type fairshareOrder struct {
 	benches, shares int64 // which changes it has seen of what it follows from
 	clients         []client
 	sizes           []int // how many of each wait
 }
 
-// standings remembers that order for as long as it holds. Many are asked for their places between two changes: what each costs must not
+// fairshareOrders remembers that order for as long as it holds. Many are asked for their places between two changes: what each costs must not
 // be a look at all that users have had.
-type standings struct {
+type fairshareOrders struct {
 	mu sync.Mutex // those who ask hold the Manager's lock together
-	of map[line]standing
+	of map[line]fairshareOrder
 }
 
-// standingLocked returns the order in a line of jobs.
-func (m *Manager) standingLocked(l line) standing {
-	m.standings.mu.Lock()
-	defer m.standings.mu.Unlock()
-	s, known := m.standings.of[l]
+// fairshareOrderLocked returns the order in a line of jobs.
+func (m *Manager) fairshareOrderLocked(l line) fairshareOrder {
+	m.fairshareOrders.mu.Lock()
+	defer m.fairshareOrders.mu.Unlock()
+	s, known := m.fairshareOrders.of[l]
 	if known && s.benches == m.index.changes && s.shares == m.shares.changes {
 		return s
 	}
 	s = m.lineUpLocked(l)
-	if m.standings.of == nil {
-		m.standings.of = map[line]standing{}
+	if m.fairshareOrders.of == nil {
+		m.fairshareOrders.of = map[line]fairshareOrder{}
 	}
-	m.standings.of[l] = s
+	m.fairshareOrders.of[l] = s
 	return s
 }
 
-func (m *Manager) lineUpLocked(l line) standing {
-	s := standing{benches: m.index.changes, shares: m.shares.changes}
+func (m *Manager) lineUpLocked(l line) fairshareOrder {
+	s := fairshareOrder{benches: m.index.changes, shares: m.shares.changes}
 	for c := range m.index.shares[l] {
 		s.clients = append(s.clients, c)
 	}
@@ -49,7 +49,7 @@ func (m *Manager) lineUpLocked(l line) standing {
 
 // ahead counts who goes before one of a client, of whose own so many do, if users take turns. at is the client's place, and has whether
 // she has one in this line already.
-func (s standing) ahead(own, at int, has bool) int {
+func (s fairshareOrder) ahead(own, at int, has bool) int {
 	n := own
 	for i, size := range s.sizes {
 		switch {

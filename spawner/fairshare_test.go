@@ -74,7 +74,7 @@ func TestWhoHasHadLeastGoesFirst(t *testing.T) {
 
 func TestPartOfABackend(t *testing.T) {
 	l := newLedger(map[string]Capacity{"local": {Count: 4}, Host: {CPUs: 16, Memory: 64 << 30}, "docker": {}, "big": {CPUs: 100}})
-	l.afar["pool"], l.afar["big"] = true, true
+	l.remote["pool"], l.remote["big"] = true, true
 	for name, tc := range map[string]struct {
 		w    Workload
 		want float64

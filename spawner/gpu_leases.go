@@ -26,7 +26,7 @@ type sliceEntry struct {
 
 func (b sliceBook) enter(w Workload) {
 	if w.Slice == nil {
-		b.strike(w.ID)
+		b.remove(w.ID)
 		return
 	}
 	if _, known := b[w.ID]; known {
@@ -41,7 +41,7 @@ func (b sliceBook) enter(w Workload) {
 	}
 }
 
-func (b sliceBook) strike(id ID) {
+func (b sliceBook) remove(id ID) {
 	e := b[id]
 	delete(b, id)
 	if lender, holds := b[e.lender]; holds && lender.borrower == id {

@@ -25,9 +25,9 @@ func TestBorrowersAreFound(t *testing.T) {
 				b.enter(Workload{ID: job, Slice: at(place), Lender: session})
 			}
 		case 2:
-			b.strike(session)
+			b.remove(session)
 		default:
-			b.strike(job)
+			b.remove(job)
 		}
 		for id := range b {
 			if kindOf(id) == Job {

@@ -18,37 +18,37 @@ type place struct {
 
 func placeOf(s gpu.Slice) place { return place{s.GPU, s.Mode, s.Placement} }
 
-// doubts are the parts of GPUs that one user's workload found bad. A user can make any test fail in her own container, so her word
+// gpuSuspects are the parts of GPUs that one user's workload found bad. A user can make any test fail in her own container, so her word
 // alone takes nothing away from others: a part in doubt is given last, and it is condemned when a workload of somebody else finds it
 // bad too. One that passes ends the doubt. They are lost with the service, which costs a repetition. The Manager's lock guards them.
-type doubts map[place]doubt
+type gpuSuspects map[place]gpuSuspect
 
-type doubt struct {
+type gpuSuspect struct {
 	slice gpu.Slice
 	by    owner
 	since time.Time
 }
 
 // doubtLasts is for how long a doubt counts.
-const doubtLasts = 24 * time.Hour
+const suspectLasts = 24 * time.Hour
 
 // add notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to be condemned.
-func (d doubts) add(s gpu.Slice, by owner, now time.Time) (condemn bool) {
+func (d gpuSuspects) add(s gpu.Slice, by owner, now time.Time) (condemn bool) {
 	p := placeOf(s)
-	maps.DeleteFunc(d, func(_ place, old doubt) bool { return now.Sub(old.since) >= doubtLasts })
+	maps.DeleteFunc(d, func(_ place, old gpuSuspect) bool { return now.Sub(old.since) >= suspectLasts })
 	if old, ok := d[p]; ok && old.by != by {
 		delete(d, p)
 		return true
 	}
-	d[p] = doubt{s, by, now}
+	d[p] = gpuSuspect{s, by, now}
 	return false
 }
 
 // list returns the parts in doubt, as if they were held.
-func (d doubts) list(now time.Time) []gpu.Slice {
+func (d gpuSuspects) list(now time.Time) []gpu.Slice {
 	var all []gpu.Slice
 	for _, doubt := range d {
-		if now.Sub(doubt.since) < doubtLasts {
+		if now.Sub(doubt.since) < suspectLasts {
 			all = append(all, out(doubt.slice))
 		}
 	}
@@ -66,7 +66,7 @@ func out(s gpu.Slice) gpu.Slice {
 // trustLocked ends the doubts of a part on which a workload has just come up.
 func (m *Manager) trustLocked(e *entry) {
 	if e.Slice != nil {
-		delete(m.doubts, placeOf(*e.Slice))
+		delete(m.gpuSuspects, placeOf(*e.Slice))
 	}
 }
 
@@ -84,7 +84,7 @@ func (w Workload) shunned() []gpu.Slice {
 // placeLocked finds a part for e: none that it shuns, and one in doubt only where there is no other.
 func (m *Manager) placeLocked(e *entry) (gpu.Slice, string) {
 	held := slices.Concat(m.slices.held(), e.shunned())
-	if doubted := m.doubts.list(time.Now()); len(doubted) > 0 {
+	if doubted := m.gpuSuspects.list(time.Now()); len(doubted) > 0 {
 		if s, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(held, doubted)); lacks == "" {
 			return s, ""
 		}

@@ -29,9 +29,9 @@ func TestOneUsersWordCondemnsNothing(t *testing.T) {
 		{"the same user again", alice, 0, time.Hour, false},
 		{"the same name at another hub is another user", owner{"other", "alice"}, 0, time.Hour, true},
 		{"another part", bob, 1, time.Hour, false},
-		{"long afterwards", bob, 0, doubtLasts, false},
+		{"long afterwards", bob, 0, suspectLasts, false},
 	} {
-		d := doubts{}
+		d := gpuSuspects{}
 		if d.add(part(0), alice, now) {
 			t.Errorf("%s: condemned at once", tt.name)
 		}
@@ -44,12 +44,12 @@ func TestOneUsersWordCondemnsNothing(t *testing.T) {
 // TestOutOfTheWay: a part in doubt takes itself out of what is free, on a GPU that several share the whole GPU.
 func TestOutOfTheWay(t *testing.T) {
 	for mode, want := range map[gpu.Mode]gpu.Mode{gpu.MIG: gpu.MIG, gpu.Whole: gpu.Whole, gpu.MPS: "", gpu.Shared: ""} {
-		d := doubts{}
+		d := gpuSuspects{}
 		d.add(gpu.Slice{GPU: "GPU-1", Mode: mode}, owner{"main", "alice"}, time.Now())
 		if list := d.list(time.Now()); len(list) != 1 || list[0].Mode != want {
 			t.Errorf("%s: %v", mode, list)
 		}
-		if list := d.list(time.Now().Add(doubtLasts)); len(list) > 0 {
+		if list := d.list(time.Now().Add(suspectLasts)); len(list) > 0 {
 			t.Errorf("%s: for ever %v", mode, list)
 		}
 	}

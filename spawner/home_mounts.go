@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Housing is what of this host's directories the workloads of a user have. All paths are without links, and such that she could not have
+// HomeMounts is what of this host's directories the workloads of a user have. All paths are without links, and such that she could not have
 // put another in the place of one.
-type Housing struct {
+type HomeMounts struct {
 	HomeDir string // in place of the account's; empty: that
 	Follows bool   // what is mounted in the home later is to be seen inside
 	Areas   []Area

@@ -22,8 +22,8 @@ type Roster struct {
 	Servers []Server
 }
 
-// MusterReport is what came of a Muster.
-type MusterReport struct {
+// HubReconcileReport is what came of a Muster.
+type HubReconcileReport struct {
 	Strangers int  // active sessions that the Hub did not know, twice in a row
 	Stopped   []ID // of these
 }
@@ -34,10 +34,10 @@ const (
 	mostOfSessions = 0.5
 )
 
-// Muster compares a hub's active sessions with the Hub's own list. A session that the list lacks at two musters in a row is a
+// ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks at two musters in a row is a
 // stranger: its Hub died while it started, or gave it up without saying so, and nobody can reach it. It is stopped if r says so,
 // and keeps its changes.
-func (m *Manager) Muster(ctx context.Context, r Roster) (MusterReport, error) {
+func (m *Manager) ReconcileHub(ctx context.Context, r Roster) (HubReconcileReport, error) {
 	known := make(map[Server]bool, len(r.Servers))
 	for _, s := range r.Servers {
 		known[s] = true
@@ -60,7 +60,7 @@ func (m *Manager) Muster(ctx context.Context, r Roster) (MusterReport, error) {
 		}
 	}
 	m.strangers[r.Hub], m.strange[r.Hub] = strange, len(again)
-	report := MusterReport{Strangers: len(again)}
+	report := HubReconcileReport{Strangers: len(again)}
 	if !r.Stop || len(again) == 0 {
 		return report, nil
 	}

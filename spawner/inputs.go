@@ -112,16 +112,16 @@ func (m *Manager) clearBundle(b ID) {
 
 // dropBundle counts a bundle no more. What it had of files that were put, these bear alone.
 func (m *Manager) dropBundle(b ID) {
-	m.stock.recount(ID(m.bundle(b)))
-	m.stock.drop(ID(m.bundle(b)))
+	m.diskUsage.recount(ID(m.bundle(b)))
+	m.diskUsage.drop(ID(m.bundle(b)))
 }
 
 // bundlePatience is for how long a bundle is seen that nobody has before it is removed: where records were lost, there is time to see it.
 const bundlePatience = 5 * time.Minute
 
-// sweepBundles removes bundles that have been without a job for a while, at up on the service's own clock. idle are those that it has seen
+// expireBundles removes bundles that have been without a job for a while, at up on the service's own clock. idle are those that it has seen
 // before, and when first; it gives those of now.
-func (m *Manager) sweepBundles(idle map[ID]time.Duration, up time.Duration) map[ID]time.Duration {
+func (m *Manager) expireBundles(idle map[ID]time.Duration, up time.Duration) map[ID]time.Duration {
 	now := map[ID]time.Duration{}
 	entries, _ := os.ReadDir(m.bundles()) // made with the first
 	for _, e := range entries {
@@ -150,8 +150,8 @@ func (m *Manager) weighBundle(b ID, o owner) {
 			g.files, g.bytes = g.files+1, g.bytes+shareOf(info)
 		}
 	}
-	if m.stock.note(ID(m.bundle(b)), g); !m.used(b) { // it was cleared meanwhile
-		m.stock.drop(ID(m.bundle(b)))
+	if m.diskUsage.note(ID(m.bundle(b)), g); !m.used(b) { // it was cleared meanwhile
+		m.diskUsage.drop(ID(m.bundle(b)))
 	}
 }
 
@@ -170,14 +170,14 @@ func (m *Manager) bundleOwners() map[ID]owner {
 
 // keptLocked returns what some jobs keep. Of input files that others have too they bear their part.
 func (m *Manager) keptLocked(jobs []ID) goods {
-	g, having := m.stock.goods(jobs), map[ID]int{}
+	g, having := m.diskUsage.goods(jobs), map[ID]int{}
 	for _, id := range jobs {
 		if b := m.work[id].Bundle; b != "" {
 			having[b]++
 		}
 	}
 	for b, n := range having {
-		all := m.stock.goods([]ID{ID(m.bundle(b))})
+		all := m.diskUsage.goods([]ID{ID(m.bundle(b))})
 		g.files, g.bytes = g.files+all.files, g.bytes+all.bytes*int64(n)/int64(m.index.bundles[b])
 	}
 	return g

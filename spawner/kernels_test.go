@@ -164,7 +164,7 @@ func TestKernelIsNoServer(t *testing.T) {
 		time.Sleep(time.Hour)
 		for range 3 {
 			servers := []spawner.Server{{User: "alice", Name: "python"}}
-			if _, err := s.Muster(t.Context(), spawner.Roster{Hub: "main", Asked: time.Now(), Stop: true, Servers: servers[:1]}); err != nil {
+			if _, err := s.ReconcileHub(t.Context(), spawner.Roster{Hub: "main", Asked: time.Now(), Stop: true, Servers: servers[:1]}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -180,7 +180,7 @@ func TestKernelIsNoStranger(t *testing.T) {
 		s.reach(w.ID, spawner.Running)
 		time.Sleep(time.Hour)
 		for range 3 {
-			if _, err := s.Muster(t.Context(), spawner.Roster{Hub: "main", Asked: time.Now(), Stop: true}); err != nil {
+			if _, err := s.ReconcileHub(t.Context(), spawner.Roster{Hub: "main", Asked: time.Now(), Stop: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

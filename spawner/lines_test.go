@@ -12,9 +12,9 @@ import (
 func crowded(users, each int) *Manager {
 	m := &Manager{
 		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
-		rebuffs: rebuffs{}, books: newBooks(0), stock: newStock(), releases: map[line]releases{},
+		backoffs: backoffs{}, books: newBooks(0), diskUsage: newDiskUsage(), releases: map[line]releases{},
 	}
-	m.ledger.afar["pool"] = true
+	m.ledger.remote["pool"] = true
 	for n := range users * each {
 		w := Workload{ID: ID(fmt.Sprint("j-", n)), Kind: Job, Hub: "hub", Owner: User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
 			Want: WantRunning, Phase: Pending, Turn: int64(n)}
@@ -71,7 +71,7 @@ func TestSessionsGoFirst(t *testing.T) {
 	if q := m.queueLocked(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {
 		t.Errorf("%+v", q)
 	}
-	m.ledger.strike(m.work["j-0"].Workload)
+	m.ledger.remove(m.work["j-0"].Workload)
 	if q := m.queueLocked(session); q.Place != 0 {
 		t.Errorf("there is room, and it waits: %+v", q)
 	}

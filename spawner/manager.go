@@ -86,7 +86,7 @@ type Storage interface {
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
 	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
-	Afar  time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
+	BootRemote  time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
 	Boot  time.Duration // from there to the first answer. Zero: 3 min
 	Grace time.Duration // between asking a workload to end and killing it. Zero: 10 s
 	Pack  time.Duration // what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
@@ -131,7 +131,7 @@ type Config struct {
 	Keep func(ctx context.Context, w Workload, changes io.Reader) (digest string, err error)
 	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
 	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
-	Herald func(ctx context.Context, w Workload, secrets control.Env)
+	AnnounceStart func(ctx context.Context, w Workload, secrets control.Env)
 	// Env is what every program finds in its environment unless its start names it otherwise.
 	Env  map[string]string
 	GPUs GPUs // nil: this host has none
@@ -139,7 +139,7 @@ type Config struct {
 	Storage Storage
 	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one. What it cannot have
 	// otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
-	House func(ctx context.Context, w Workload, a Account, tell func(message string)) (Housing, error)
+	House func(ctx context.Context, w Workload, a Account, tell func(message string)) (HomeMounts, error)
 	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing. Nil: it is not known.
 	Ailment func(w Workload) (why, remedy string)
 	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
@@ -176,7 +176,7 @@ type Config struct {
 	Room     func(dir string) (int64, error)
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
 	Workers  int           // workloads worked on at once. Zero: 64
-	Afar     int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
+	RemoteWorkers     int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
 	Logger   *slog.Logger
 }
 
@@ -189,11 +189,11 @@ type Manager struct {
 	afar     *queue // of those of Remotes, which take their turn here after their turn in queue
 	log      *slog.Logger
 	links    chan linkChange // to Run
-	stock    *stock          // has a lock of its own
+	diskUsage    *diskUsage          // has a lock of its own
 	born     time.Time
 	clock    clockNote // what was known of it when the service began
 
-	heralds sync.WaitGroup
+	announcements sync.WaitGroup
 	ballots ballots // has a lock of its own
 
 	mu         lock // guards all below, and the entries
@@ -204,10 +204,10 @@ type Manager struct {
 	held       map[ID]int // bundles that submissions have that are under way
 	graves     graveyard  // of jobs that were removed because their time was over
 	slices     sliceBook
-	doubts     doubts // of parts of GPUs
-	rebuffs    rebuffs
+	gpuSuspects     gpuSuspects // of parts of GPUs
+	backoffs    backoffs
 	releases   map[line]releases
-	standings  standings                  // of the jobs' lines
+	fairshareOrders  fairshareOrders                  // of the jobs' lines
 	strangers  map[string]map[launch]bool // of the last muster, by hub
 	strange    map[string]int             // how many of them were strangers before, by hub
 	turn       int64                      // the last that was given
@@ -231,7 +231,7 @@ type Manager struct {
 type entry struct {
 	Workload
 	secrets    control.Env       // until its app has them; nil then, and when their seal cannot be opened
-	heralded   string            // the launch that Config.Herald tells of
+	announced   string            // the launch that Config.Herald tells of
 	prepared   bool              // the agent of a standby knows what it is to become
 	started    bool              // the backend's Start succeeded for this launch
 	startedAt  time.Time         // when it did; of a Remote, since when it is seen to run there
@@ -263,13 +263,13 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, doubts: doubts{}, rebuffs: rebuffs{}, releases: map[line]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), stock: newStock(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
+		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, gpuSuspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), diskUsage: newDiskUsage(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
 		_, remote := b.(Remote)
-		if m.ledger.afar[b.Name()] = remote; remote && cfg.Uplink == nil {
+		if m.ledger.remote[b.Name()] = remote; remote && cfg.Uplink == nil {
 			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
 		}
 	}
@@ -289,7 +289,7 @@ func (c *Config) fill() {
 		}
 	}
 	orElse(&c.Limits.Agent, time.Minute)
-	orElse(&c.Limits.Afar, 20*time.Minute)
+	orElse(&c.Limits.BootRemote, 20*time.Minute)
 	orElse(&c.Limits.Boot, 3*time.Minute)
 	orElse(&c.Limits.Pack, 15*time.Minute)
 	orElse(&c.Limits.Grace, 10*time.Second)
@@ -303,8 +303,8 @@ func (c *Config) fill() {
 	if c.Workers == 0 {
 		c.Workers = 64
 	}
-	if c.Afar == 0 {
-		c.Afar = 1024
+	if c.RemoteWorkers == 0 {
+		c.RemoteWorkers = 1024
 	}
 }
 
@@ -377,8 +377,8 @@ func (m *Manager) bookLocked(before Workload, e *entry) {
 		m.slices.enter(e.Workload)
 	} else {
 		m.payLocked(e.ID, now)
-		m.ledger.strike(e.Workload)
-		m.slices.strike(e.ID)
+		m.ledger.remove(e.Workload)
+		m.slices.remove(e.ID)
 	}
 	if holds && e.Kind == Job {
 		m.shares.hold(e.Workload, m.ledger.part(e.Workload), now)
@@ -394,17 +394,17 @@ func (m *Manager) Run(ctx context.Context) error {
 		g.Go(func() error { m.labour(ctx); return nil })
 	}
 	if m.hasRemote() {
-		for range m.cfg.Afar {
-			g.Go(func() error { m.labourAfar(ctx); return nil })
+		for range m.cfg.RemoteWorkers {
+			g.Go(func() error { m.workRemote(ctx); return nil })
 		}
 	}
 	g.Go(func() error { m.followLinks(ctx); return nil })
-	g.Go(func() error { m.patrol(ctx); return nil })
-	g.Go(func() error { m.tallyUp(ctx); return nil })
-	g.Go(func() error { m.takeStock(ctx); return nil })
+	g.Go(func() error { m.resync(ctx); return nil })
+	g.Go(func() error { m.saveUsage(ctx); return nil })
+	g.Go(func() error { m.measureDisk(ctx); return nil })
 	g.Go(func() error { m.keepPools(ctx); return nil })
 	err := g.Wait()
-	m.heralds.Wait()
+	m.announcements.Wait()
 	m.queue.stop()
 	return err
 }
@@ -425,8 +425,8 @@ func (m *Manager) labour(ctx context.Context) {
 	}
 }
 
-// labourAfar works on one workload of a Remote after the other.
-func (m *Manager) labourAfar(ctx context.Context) {
+// workRemote works on one workload of a Remote after the other.
+func (m *Manager) workRemote(ctx context.Context) {
 	for {
 		id, ok := m.afar.get(ctx)
 		if !ok {
@@ -539,7 +539,7 @@ func (m *Manager) enteredLocked(before Workload, e *entry) {
 		m.releases[before.line()] = m.releases[before.line()].add(time.Now())
 	}
 	if e.Phase != Leased && e.Phase != Starting {
-		m.rebuffs.left(e.client(), e.ID, freed, time.Now())
+		m.backoffs.left(e.client(), e.ID, freed, time.Now())
 	}
 	if left := before.waits() && !e.waits(); left || freed || before.Slice != nil && e.Slice == nil {
 		m.wakeHeadsLocked()

@@ -67,7 +67,7 @@ func newService(t *testing.T) *service {
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), Pause: time.Second,
-		Workers: 16, Afar: 64, // thousands would cost each start of a service more than all that it does in a test
+		Workers: 16, RemoteWorkers: 64, // thousands would cost each start of a service more than all that it does in a test
 	}
 	s.start()
 	t.Cleanup(func() { s.kill() })

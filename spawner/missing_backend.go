@@ -12,36 +12,36 @@ func (m *Manager) backend(name string) Backend {
 	if b := m.backends[name]; b != nil {
 		return b
 	}
-	return unconfigured(name)
+	return missingBackend(name)
 }
 
-// unconfigured is a backend of which there are records and that the configuration does not have any more. Nothing is known of what
+// missingBackend is a backend of which there are records and that the configuration does not have any more. Nothing is known of what
 // it holds, so nothing is concluded: its workloads stay as they are until it is configured again.
-type unconfigured string
+type missingBackend string
 
 // Name returns the name in the records.
-func (u unconfigured) Name() string { return string(u) }
+func (u missingBackend) Name() string { return string(u) }
 
-func (u unconfigured) err() error {
+func (u missingBackend) err() error {
 	return errs.New(errs.Missing, "backend %s is not configured any more", string(u)).With("configure it again, at least until what it holds is gone")
 }
 
 // Check says that it is not there, as all methods do.
-func (u unconfigured) Check(context.Context) error { return u.err() }
+func (u missingBackend) Check(context.Context) error { return u.err() }
 
 // Start fails.
-func (u unconfigured) Start(context.Context, Launch) error { return u.err() }
+func (u missingBackend) Start(context.Context, Launch) error { return u.err() }
 
 // Observe sees nothing.
-func (u unconfigured) Observe(context.Context, ID) (Observation, error) {
+func (u missingBackend) Observe(context.Context, ID) (Observation, error) {
 	return Observation{Existence: Unknown}, u.err()
 }
 
 // Stop fails.
-func (u unconfigured) Stop(context.Context, ID, time.Duration) error { return u.err() }
+func (u missingBackend) Stop(context.Context, ID, time.Duration) error { return u.err() }
 
 // Remove fails.
-func (u unconfigured) Remove(context.Context, ID) error { return u.err() }
+func (u missingBackend) Remove(context.Context, ID) error { return u.err() }
 
 // List fails.
-func (u unconfigured) List(context.Context) (map[ID]Existence, error) { return nil, u.err() }
+func (u missingBackend) List(context.Context) (map[ID]Existence, error) { return nil, u.err() }

@@ -53,7 +53,7 @@ type situation struct {
 	// moving says that it is being ended to go back in line.
 	moving bool
 	// again says that a job has failed, and is to be tried once more.
-	again bool
+	retry bool
 	// recalled says that its slice is borrowed, and its owner is back.
 	recalled bool
 	// expired says that a session has been idle, unvisited or running for longer than it may.
@@ -164,7 +164,7 @@ func stop(s situation) Action {
 		return Cleanup
 	case s.moving && s.want == WantRunning:
 		return Requeue
-	case s.again && s.want == WantRunning:
+	case s.retry && s.want == WantRunning:
 		return RetryJob
 	default:
 		return Release
@@ -173,7 +173,7 @@ func stop(s situation) Action {
 
 // toSave reports whether something may have come back of a run on another host that is nowhere else, and is not to be dropped.
 func (s situation) toSave() bool {
-	return s.remote && !s.fleeting && s.seen == Exited && !s.saved && s.want != WantGone && !(s.again && s.want == WantRunning)
+	return s.remote && !s.fleeting && s.seen == Exited && !s.saved && s.want != WantGone && !(s.retry && s.want == WantRunning)
 }
 
 // rest keeps a stopped workload stopped: it holds no resources, so nothing of it may run.

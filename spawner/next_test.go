@@ -44,7 +44,7 @@ func everySituation(f func(situation)) {
 									f(here)
 								}
 								if job && phase == Stopping && want == WantRunning {
-									here.again = true
+									here.retry = true
 									f(here)
 								}
 							}
@@ -57,7 +57,7 @@ func everySituation(f func(situation)) {
 								}
 								if s.job && phase == Stopping && want == WantRunning {
 									failed := s
-									failed.again = true
+									failed.retry = true
 									f(failed)
 								}
 								if s.job && s.moving && want == WantRunning {
@@ -209,7 +209,7 @@ func (w *world) obey(a Action) bool {
 	case Preempt:
 		w.phase, w.moving, w.recalled = Stopping, true, false
 	case Requeue, RetryJob:
-		w.withdrawing, w.again = false, false
+		w.withdrawing, w.retry = false, false
 		w.phase, w.moving, w.leased, w.started, w.app = Pending, false, false, false, ""
 	case Release:
 		w.phase, w.leased, w.moving = Stopped, false, false
@@ -339,9 +339,9 @@ func TestNext(t *testing.T) {
 		{"a queued job is taken back", with(afar, func(s *situation) { s.job, s.moving, s.phase, s.seen = true, true, Stopping, Queued }), Kill},
 		{"one that has begun meanwhile is not ended", with(afar, func(s *situation) { s.job, s.moving, s.withdrawing, s.phase = true, true, true, Stopping }), Resume},
 		{"a held job waits", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, held: true}, Wait},
-		{"a job that has failed is tried again", situation{job: true, want: WantRunning, phase: Stopping, seen: Absent, again: true}, RetryJob},
-		{"what its try has left goes first", with(afar, func(s *situation) { s.job, s.phase, s.seen, s.again = true, Stopping, Exited, true }), Cleanup},
-		{"its owner has cancelled it meanwhile", situation{job: true, want: WantStopped, phase: Stopping, seen: Absent, again: true}, Release},
+		{"a job that has failed is tried again", situation{job: true, want: WantRunning, phase: Stopping, seen: Absent, retry: true}, RetryJob},
+		{"what its try has left goes first", with(afar, func(s *situation) { s.job, s.phase, s.seen, s.retry = true, Stopping, Exited, true }), Cleanup},
+		{"its owner has cancelled it meanwhile", situation{job: true, want: WantStopped, phase: Stopping, seen: Absent, retry: true}, Release},
 		{"a new try finds nothing of the one before here", situation{job: true, want: WantRunning, phase: Pending, seen: Absent, armed: true, moving: true}, Requeue},
 		{"nor with its backend", situation{job: true, want: WantRunning, phase: Leased, seen: Exited, armed: true}, Cleanup},
 		{"a job is to start after another", with(pendingJob, func(s *situation) { s.after.open = true }), Wait},
@@ -378,7 +378,7 @@ func TestNextMovesOnlyWhatIsWanted(t *testing.T) {
 		if (s.after.open || s.after.met || s.after.lost) && a == Lease {
 			t.Errorf("%+v: leased before what it is to start after is done", s)
 		}
-		if a == RetryJob && (!s.again || s.want != WantRunning || s.phase != Stopping || s.seen != Absent) {
+		if a == RetryJob && (!s.retry || s.want != WantRunning || s.phase != Stopping || s.seen != Absent) {
 			t.Errorf("%+v: tried again", s)
 		}
 		if a == Resume && (s.want != WantRunning || s.phase != Stopping || s.seen != Up && s.seen != Exited) {

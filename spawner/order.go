@@ -42,20 +42,20 @@ func (m *Manager) aheadLocked(w *Workload) int {
 	if w.Kind != Job {
 		return m.index.age(*w)
 	}
-	c, order := w.client(), m.standingLocked(w.line())
+	c, order := w.client(), m.fairshareOrderLocked(w.line())
 	at, has := slices.BinarySearchFunc(order.clients, c, m.shares.compare)
 	return order.ahead(m.index.shares[w.line()][c].before(w.ticket()), at, has)
 }
 
-// stander is who is first of one client in a line.
-type stander struct {
+// candidate is who is first of one client in a line.
+type candidate struct {
 	client
 	ticket
 }
 
 // beforeLocked reports whether a goes before b, who waits in the same line or in another line of jobs of the same backend: sessions in the
 // order in which they were asked for, jobs of whoever has had least of late, and of one user's by their priority.
-func (m *Manager) beforeLocked(a, b stander) bool {
+func (m *Manager) beforeLocked(a, b candidate) bool {
 	switch {
 	case !a.jobs:
 		return byAge(a.ticket, b.ticket) < 0
@@ -66,9 +66,9 @@ func (m *Manager) beforeLocked(a, b stander) bool {
 	}
 }
 
-// stander returns w as one of those who stand in a line.
-func (w *Workload) stander() stander {
-	return stander{client{w.Backend, owner{w.Hub, w.Owner}, w.Kind == Job}, ticket{w.Spec.Priority, w.Turn, w.ID}}
+// candidate returns w as one of those who stand in a line.
+func (w *Workload) candidate() candidate {
+	return candidate{client{w.Backend, owner{w.Hub, w.Owner}, w.Kind == Job}, ticket{w.Spec.Priority, w.Turn, w.ID}}
 }
 
 // headLocked returns who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
@@ -77,12 +77,12 @@ func (m *Manager) headLocked(l line) *entry {
 	if l.jobs {
 		return m.headOfJobsLocked(l)
 	}
-	head, found := stander{}, false
+	head, found := candidate{}, false
 	stuck := map[gpu.Request]bool{}
 	for c, b := range m.index.shares[l] {
 		t, ok := m.firstLocked(b, stuck)
-		if ok = ok && !m.barredLocked(c, l); ok && (!found || m.beforeLocked(stander{c, t}, head)) {
-			head, found = stander{c, t}, true
+		if ok = ok && !m.barredLocked(c, l); ok && (!found || m.beforeLocked(candidate{c, t}, head)) {
+			head, found = candidate{c, t}, true
 		}
 	}
 	if !found {
@@ -94,7 +94,7 @@ func (m *Manager) headLocked(l line) *entry {
 // headOfJobsLocked is headLocked where whoever has had least of late goes first.
 func (m *Manager) headOfJobsLocked(l line) *entry {
 	stuck := map[gpu.Request]bool{}
-	for _, c := range m.standingLocked(l).clients {
+	for _, c := range m.fairshareOrderLocked(l).clients {
 		if m.barredLocked(c, l) {
 			continue
 		}
@@ -173,16 +173,16 @@ func (m *Manager) precedesLocked(a, b Workload) bool {
 	aJob, bJob := a.Kind == Job, b.Kind == Job
 	switch {
 	case aJob && bJob && a.Backend == b.Backend:
-		return m.beforeLocked(a.stander(), b.stander())
+		return m.beforeLocked(a.candidate(), b.candidate())
 	case aJob != bJob && (a.Backend == b.Backend || m.cfg.Yield && !a.Remote && !b.Remote):
 		return bJob
 	default:
-		return m.standing(a) < m.standing(b)
+		return m.turnOf(a) < m.turnOf(b)
 	}
 }
 
-// standing returns the turn that counts for w where sessions and jobs stand in one order.
-func (m *Manager) standing(w Workload) int64 {
+// turnOf returns the turn that counts for w where sessions and jobs stand in one order.
+func (m *Manager) turnOf(w Workload) int64 {
 	if w.Kind == Job {
 		return min(w.Turn, m.index.oldest(w.Backend))
 	}

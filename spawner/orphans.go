@@ -56,15 +56,15 @@ func (m *Manager) forsakenKernels(now time.Time) (ids []ID) {
 	return ids
 }
 
-// mindDeserted ends a kernel for which nobody has come for as long as it may be left. How long that is, is what this run of the service has
+// trackOrphan ends a kernel for which nobody has come for as long as it may be left. How long that is, is what this run of the service has
 // seen: while the service is away nobody can come.
-func (m *Manager) mindDeserted(ctx context.Context, id ID, left bool) {
-	if m.deserted(ctx, id, left, time.Now()) {
+func (m *Manager) trackOrphan(ctx context.Context, id ID, left bool) {
+	if m.orphaned(ctx, id, left, time.Now()) {
 		m.endKernel(ctx, id, "a kernel ends because no client has come, or come back")
 	}
 }
 
-func (m *Manager) deserted(ctx context.Context, id ID, left bool, now time.Time) bool {
+func (m *Manager) orphaned(ctx context.Context, id ID, left bool, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.work[id]

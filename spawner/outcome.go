@@ -74,7 +74,7 @@ func (m *Manager) whyFailed(e entry, o Observation) Outcome {
 	case s.app == control.Idle && e.Phase == Running:
 		out.Reason = "its container was restarted outside Slipway"
 	case e.Phase == Starting && e.Remote:
-		out.Reason = fmt.Sprintf("its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.Afar)
+		out.Reason = fmt.Sprintf("its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.BootRemote)
 		out.Remedy = "tell your administrator: the host may have no way to the service's address"
 	case e.Phase == Starting:
 		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)

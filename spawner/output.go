@@ -226,7 +226,7 @@ func (f *follower) Read(p []byte) (int, error) {
 		if n > 0 || (err != nil && err != io.EOF) {
 			return n, err
 		}
-		if f.anew() {
+		if f.restart() {
 			continue
 		}
 		if !ok || !e.Phase.Active() {
@@ -240,8 +240,8 @@ func (f *follower) Read(p []byte) (int, error) {
 	}
 }
 
-// anew goes on with the log of a job that was put back in line and prints from the start; false when there is none.
-func (f *follower) anew() bool {
+// restart goes on with the log of a job that was put back in line and prints from the start; false when there is none.
+func (f *follower) restart() bool {
 	now, err := os.Open(f.m.logFile(f.id))
 	if err != nil {
 		return false

@@ -18,11 +18,11 @@ type source interface {
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
 }
 
-// remains are a source that does not grow.
-type remains struct{ Remains }
+// staged are a source that does not grow.
+type staged struct{ StagedOutput }
 
-func (r remains) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, error) {
-	return r.Remains.Log(ctx, from)
+func (r staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, error) {
+	return r.StagedOutput.Log(ctx, from)
 }
 
 // source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
@@ -30,24 +30,24 @@ func (m *Manager) source(ctx context.Context, e entry, o Observation) (source, c
 	if !cameBack(e, o) {
 		return m.cfg.Agents.Agent(e.ID), e.status, nil
 	}
-	r, err := m.remainsOf(ctx, e)
+	r, err := m.stagedOutput(ctx, e)
 	if err != nil {
 		return nil, control.Status{}, err
 	}
-	return remains{r}, r.Status(), nil
+	return staged{r}, r.Status(), nil
 }
 
 // cameBack reports whether what e has left is to be had from its backend, where it stays until it is removed.
 func cameBack(e entry, o Observation) bool { return e.Remote && o.Existence == Exited }
 
-func (m *Manager) remainsOf(ctx context.Context, e entry) (Remains, error) {
+func (m *Manager) stagedOutput(ctx context.Context, e entry) (StagedOutput, error) {
 	backend, ok := m.backend(e.Backend).(Remote)
 	if !ok {
 		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, backendPatience)
 	defer cancel()
-	return backend.Remains(ctx, e.ID)
+	return backend.StagedOutput(ctx, e.ID)
 }
 
 // tailOf returns the last lines of what an app has printed.
@@ -75,7 +75,7 @@ func (m *Manager) save(ctx context.Context, e entry) error {
 	if !due {
 		return nil
 	}
-	r, err := m.remainsOf(ctx, e)
+	r, err := m.stagedOutput(ctx, e)
 	switch {
 	case errs.Is(err, errs.NotFound):
 		return m.noteLost(ctx, e, notBack)
@@ -93,7 +93,7 @@ func (m *Manager) save(ctx context.Context, e entry) error {
 }
 
 // saveChanges keeps what a session has changed, which is tried since a time.
-func (m *Manager) saveChanges(ctx context.Context, e entry, r Remains, since time.Time) error {
+func (m *Manager) saveChanges(ctx context.Context, e entry, r StagedOutput, since time.Time) error {
 	changes, err := r.Changes(ctx)
 	switch {
 	case errs.Is(err, errs.NotFound):
@@ -120,12 +120,12 @@ func (m *Manager) saveChanges(ctx context.Context, e entry, r Remains, since tim
 }
 
 // saveJob brings a job's output here, unless that is done, or it begins anew.
-func (m *Manager) saveJob(ctx context.Context, e entry, r Remains) error {
+func (m *Manager) saveJob(ctx context.Context, e entry, r StagedOutput) error {
 	if !e.collecting.IsZero() && e.hindrance == "" || e.Moving && e.Want == WantRunning {
 		return nil
 	}
 	e.status = r.Status()
-	lost, err := m.collectJob(ctx, e, remains{r})
+	lost, err := m.collectJob(ctx, e, staged{r})
 	if len(lost) > 0 {
 		m.log.Warn("not all output of a job that was ended could be kept", "id", e.ID, "lost", lost)
 	}

@@ -146,12 +146,12 @@ func TestOutputIsBounded(t *testing.T) {
 // drip is a pool of which a file comes back a byte a second.
 type drip struct{ *spawnertest.Pool }
 
-type dripping struct{ spawner.Remains }
+type dripping struct{ spawner.StagedOutput }
 
 type slowly struct{}
 
-func (d drip) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
-	r, err := d.Pool.Remains(ctx, id)
+func (d drip) StagedOutput(ctx context.Context, id spawner.ID) (spawner.StagedOutput, error) {
+	r, err := d.Pool.StagedOutput(ctx, id)
 	return dripping{r}, err
 }
 

@@ -15,7 +15,7 @@ import (
 func (s *distant) blind(id spawner.ID, d time.Duration) {
 	s.crew.Cut(id)
 	var withdraw []func()
-	for _, op := range []spawnertest.Op{spawnertest.Observe, spawnertest.List, spawnertest.Start, spawnertest.Stop, spawnertest.Remains} {
+	for _, op := range []spawnertest.Op{spawnertest.Observe, spawnertest.List, spawnertest.Start, spawnertest.Stop, spawnertest.StagedOutput} {
 		withdraw = append(withdraw, s.pool.Inject(spawnertest.Fault{Op: op, Times: spawnertest.Always}))
 	}
 	time.Sleep(d)

@@ -94,7 +94,7 @@ func (m *Manager) roomForLocked(w Workload) Room {
 	if w.Kind == Job {
 		room.Lacks = cmp.Or(m.whyBarredLocked(w.client(), l), room.Lacks)
 	}
-	if first := m.headLocked(l); room.Lacks == "" && first != nil && !m.beforeLocked(w.stander(), first.stander()) {
+	if first := m.headLocked(l); room.Lacks == "" && first != nil && !m.beforeLocked(w.candidate(), first.candidate()) {
 		room.Lacks = "others wait in line"
 	}
 	if room.Lacks == "" {

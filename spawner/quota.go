@@ -98,7 +98,7 @@ func (m *Manager) affordLocked(o owner, d demand) (string, error) {
 		return refusedWaiting, errs.New(errs.OverQuota, "%d of your jobs wait or run, and with %d more they would be more than the %d that you may have at once", have, d.jobs, a.Waiting).
 			With("wait until some have ended, or cancel some: `slipway jobs` lists them")
 	}
-	if have := m.stock.of(o).bytes; a.Storage > 0 && have+d.bytes > a.Storage {
+	if have := m.diskUsage.of(o).bytes; a.Storage > 0 && have+d.bytes > a.Storage {
 		return refusedStorage, overStorage(have, d.bytes, a.Storage)
 	}
 	if m.recountLocked(o, time.Now()); d.gpu && a.GPUHours > 0 && m.hours.sum[o] >= a.GPUHours {

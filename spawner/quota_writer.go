@@ -48,7 +48,7 @@ func (w *meter) Write(p []byte) (int, error) {
 
 // reserve takes so many bytes from what a user's jobs may keep, until they are released.
 func (m *Manager) reserve(o owner, bytes, most int64) error {
-	have, ok := m.stock.reserve(o, bytes, most)
+	have, ok := m.diskUsage.reserve(o, bytes, most)
 	if ok {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (m *Manager) reserveInputs(o owner, r JobRequest) (release func(), err erro
 	if err := m.reserve(o, bytes, most); err != nil {
 		return nil, err
 	}
-	return func() { m.stock.release(o, bytes) }, nil
+	return func() { m.diskUsage.release(o, bytes) }, nil
 }
 
 // overStorage is the error of what would be more than a user's jobs may keep.

@@ -54,8 +54,8 @@ func TestWhoLeavesTheLineHeldNothing(t *testing.T) {
 			func(id spawner.ID) error { _, err := s.Stop(t.Context(), hub, id); return err },
 			func(spawner.ID) error {
 				r := spawner.Roster{Hub: "main", Asked: time.Now().Add(time.Hour), Stop: true, Servers: []spawner.Server{{User: "alice"}, {User: "bob"}}}
-				_, err := s.Muster(t.Context(), r)
-				_, again := s.Muster(t.Context(), r)
+				_, err := s.ReconcileHub(t.Context(), r)
+				_, again := s.ReconcileHub(t.Context(), r)
 				return errors.Join(err, again)
 			},
 			func(id spawner.ID) error { return s.Remove(t.Context(), admin, id) },

@@ -18,7 +18,7 @@ func (m *Manager) reconcile(ctx context.Context, id ID) {
 	if !ok {
 		return
 	}
-	m.herald(ctx, e)
+	m.announceStart(ctx, e)
 	o := m.observe(ctx, e.Workload)
 	if ctx.Err() != nil {
 		return
@@ -77,7 +77,7 @@ func (m *Manager) situate(e entry, o Observation) situation {
 		remote: e.Remote, held: e.Held, rests: e.Rests, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
-		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, again: e.triesAgain(), withdrawing: e.withdrawing(), recalled: m.recalled(e),
+		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, retry: e.willRetry(), withdrawing: e.withdrawing(), recalled: m.recalled(e),
 	}
 	p := m.prerequisites(&e.Workload)
 	s.after.open, s.after.met, s.after.lost = p.open, p.met, p.lost
@@ -168,11 +168,11 @@ func (m *Manager) limit(e entry) (time.Duration, bool) {
 	case e.Remote && (e.Kind == Job || !e.quit.IsZero()):
 		return returnPatience, !e.quit.IsZero()
 	case e.Phase == Booting && e.Remote && e.status.State == "": // the way to it is down, for a while
-		return m.cfg.Limits.Afar, true
+		return m.cfg.Limits.BootRemote, true
 	case e.Phase == Booting:
 		return m.cfg.Limits.Boot, true
 	case e.Phase == Starting && e.Remote:
-		return m.cfg.Limits.Afar, !e.startedAt.IsZero()
+		return m.cfg.Limits.BootRemote, !e.startedAt.IsZero()
 	case e.Phase == Starting:
 		return m.cfg.Limits.Agent, true
 	case e.Phase == Stopped:

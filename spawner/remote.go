@@ -114,8 +114,8 @@ func (w Workload) runsIn() Workload {
 	return w
 }
 
-// launchAfar gathers what a Remote needs.
-func (m *Manager) launchAfar(ctx context.Context, e entry, l Launch) (Launch, error) {
+// remoteLaunch gathers what a Remote needs.
+func (m *Manager) remoteLaunch(ctx context.Context, e entry, l Launch) (Launch, error) {
 	l.Workload = e.runsIn()
 	var err error
 	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
@@ -134,8 +134,8 @@ func (m *Manager) launchAfar(ctx context.Context, e entry, l Launch) (Launch, er
 	return l, m.admitAgent(e, l.Account)
 }
 
-// cede has a workload that lost its place go back in line, unless that happens again and again.
-func (m *Manager) cede(ctx context.Context, e entry, o Observation) error {
+// handleEviction has a workload that lost its place go back in line, unless that happens again and again.
+func (m *Manager) handleEviction(ctx context.Context, e entry, o Observation) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.work[e.ID]
@@ -180,7 +180,7 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	if !e.Asked.IsZero() {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
 	}
-	if waits && m.doubtful(e) && m.saveByLink(ctx, e) {
+	if waits && m.needsAgentCheckpoint(e) && m.checkpointViaAgent(ctx, e) {
 		m.queue.add(e.ID)
 		return true
 	}
@@ -232,7 +232,7 @@ func (m *Manager) askFor(e entry) time.Duration {
 	patience := m.cfg.Limits.Grace + askPatience
 	switch {
 	case e.Kind != Job && !e.Up.IsZero():
-		return max(patience, m.cfg.Limits.Afar)
+		return max(patience, m.cfg.Limits.BootRemote)
 	case e.Kind == Job && e.status.State == "":
 		return m.cfg.Limits.Grace
 	default:

@@ -23,7 +23,7 @@ type Remote interface {
 	// begun, also if it is over, is left as it is, and the error is of kind errs.Conflict. Withdrawing what is not there is success.
 	Withdraw(ctx context.Context, id ID) error
 	// Remains returns what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
-	Remains(ctx context.Context, id ID) (Remains, error)
+	StagedOutput(ctx context.Context, id ID) (StagedOutput, error)
 }
 
 // at names a backend to people.
@@ -34,8 +34,8 @@ func (m *Manager) at(backend string) string {
 	return backend
 }
 
-// Remains are what came back of a workload that has ended, as its agent would give it. All of it is the user's, and not trusted.
-type Remains interface {
+// StagedOutput are what came back of a workload that has ended, as its agent would give it. All of it is the user's, and not trusted.
+type StagedOutput interface {
 	Status() control.Status // the agent's last word
 	Log(ctx context.Context, from int64) (io.ReadCloser, error)
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)

@@ -330,7 +330,7 @@ func TestHeldAfterItBegan(t *testing.T) {
 func TestStartAfarIsHeraldedOnce(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		var told atomic.Int32
-		s.config.Herald = func(context.Context, spawner.Workload, control.Env) { told.Add(1) }
+		s.config.AnnounceStart = func(context.Context, spawner.Workload, control.Env) { told.Add(1) }
 		s.restart()
 		r := poolRequest("alice", "one")
 		r.Spec.EventsURL = "http://hub/events"

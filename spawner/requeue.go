@@ -54,7 +54,7 @@ func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (
 			e.Bad = append(slices.Clone(e.Bad), bad)
 		})
 	}
-	return err == nil && bad.Shun && m.doubts.add(bad.Slice, owner{now.Hub, now.Owner}, time.Now()), err
+	return err == nil && bad.Shun && m.gpuSuspects.add(bad.Slice, owner{now.Hub, now.Owner}, time.Now()), err
 }
 
 // unusable is the outcome of a start that found nothing but bad parts.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// patrol looks at everything from time to time: first of all at what an earlier run of the service left.
-func (m *Manager) patrol(ctx context.Context) {
+// resync looks at everything from time to time: first of all at what an earlier run of the service left.
+func (m *Manager) resync(ctx context.Context) {
 	strangers, keeper := map[ID]bool{}, &housekeeper{}
 	for {
 		m.turnShares()

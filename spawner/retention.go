@@ -73,15 +73,15 @@ func (m *Manager) tidy(ctx context.Context, k *housekeeper) {
 	if believed {
 		m.expireJobs(ctx, now)
 	}
-	k.idle = m.sweepBundles(k.idle, up)
-	for o := range m.stock.recounts() {
+	k.idle = m.expireBundles(k.idle, up)
+	for o := range m.diskUsage.recounts() {
 		m.weighBlobs(o)
 	}
 	if k.tidied && up-k.tidy < tidyEvery {
 		return
 	}
 	k.tidied, k.tidy = true, up
-	m.sweepBlobs(now)
+	m.expireBlobs(now)
 	m.weighAllBlobs()
 	if believed {
 		m.forgetGraves(ctx, now)

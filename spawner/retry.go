@@ -48,14 +48,14 @@ type Retry struct {
 	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
 }
 
-// triesAgain reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, what waited in
+// willRetry reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, what waited in
 // vain for another, and what would fail in the same way again, is not.
-func (w Workload) triesAgain() bool {
-	return w.Want == WantRunning && w.mayFailAgain() && !w.Outcome.lasts()
+func (w Workload) willRetry() bool {
+	return w.Want == WantRunning && w.hasTriesLeft() && !w.Outcome.lasts()
 }
 
-// mayFailAgain reports whether a job that is being ended has failed and has tries left.
-func (w Workload) mayFailAgain() bool {
+// hasTriesLeft reports whether a job that is being ended has failed and has tries left.
+func (w Workload) hasTriesLeft() bool {
 	o := w.Outcome
 	return w.Kind == Job && w.Phase == Stopping && o != nil && o.Failed && !o.Canceled && o.Cause != CauseDependency && o.Cause != CauseCanceled && w.Attempt < w.Spec.Retries
 }
@@ -66,7 +66,7 @@ func (o Outcome) lasts() bool { return o.Cause == CauseModule || o.Cause == Caus
 
 // giveUp says of the end of a job that it was not tried again though it had tries left.
 func (o *Outcome) giveUp(w Workload) {
-	if w.mayFailAgain() && o.lasts() {
+	if w.hasTriesLeft() && o.lasts() {
 		o.Remedy = strings.TrimSuffix("it was not tried again, which would not help; "+o.Remedy, "; ")
 	}
 }
@@ -83,8 +83,8 @@ func (m *Manager) pauseBefore(tries int) time.Duration {
 	return min(pause, mostRest)
 }
 
-// again has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after a while.
-func (m *Manager) again(ctx context.Context, e entry) error {
+// retryJob has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after a while.
+func (m *Manager) retryJob(ctx context.Context, e entry) error {
 	if err := m.clearTry(e); err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func (m *Manager) again(ctx context.Context, e entry) error {
 	return err
 }
 
-// rouse has a job stand in line that has waited for long enough.
-func (m *Manager) rouse(ctx context.Context, e entry) error {
+// endBackoff has a job stand in line that has waited for long enough.
+func (m *Manager) endBackoff(ctx context.Context, e entry) error {
 	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Rests = false })
 	if changed && err == nil {
 		m.announceTry(e.ID)

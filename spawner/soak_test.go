@@ -45,7 +45,7 @@ type soak struct {
 	gpus    *spawnertest.GPUs
 	alive   context.Context // of this run of the service
 	calls   sync.WaitGroup  // that are made to it
-	heralds sync.WaitGroup
+	announcements sync.WaitGroup
 	ends    []func() // of trouble
 	launch  int
 }
@@ -296,9 +296,9 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	if !testing.Verbose() {
 		s.config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	s.config.Herald = func(ctx context.Context, w spawner.Workload, _ control.Env) {
-		s.heralds.Add(1)
-		defer s.heralds.Done()
+	s.config.AnnounceStart = func(ctx context.Context, w spawner.Workload, _ control.Env) {
+		s.announcements.Add(1)
+		defer s.announcements.Done()
 		if events, err := s.Events(ctx, spawner.Caller{System: true}, w.ID, w.Launch, 0); err == nil {
 			for range events {
 			}
@@ -393,7 +393,7 @@ func (s *soak) run() {
 func (s *soak) step() {
 	steps := []func(){
 		s.ask, s.ask, s.ask, s.ask, s.ask, s.submitOne, s.submitOne, s.stopOne, s.stopOne, s.stopOne, s.removeOne, s.visit, s.visit, s.keep,
-		s.accident, s.accident, s.fault, s.fault, s.flap, s.muster, s.disk, s.revive, s.revive, s.trouble, s.trouble, s.calm, s.calm, s.calm,
+		s.accident, s.accident, s.fault, s.fault, s.flap, s.reconcileHub, s.disk, s.revive, s.revive, s.trouble, s.trouble, s.calm, s.calm, s.calm,
 		s.submitScan, s.retryOne, s.retryOne, s.reorder, s.reorder, s.mishap, s.mishap, s.mishap, s.mishap,
 	}
 	steps[s.dice.n(len(steps))]()
@@ -646,15 +646,15 @@ func (s *soak) flap() {
 	}
 }
 
-// muster is of a Hub that has forgotten some servers.
-func (s *soak) muster() {
+// reconcileHub is of a Hub that has forgotten some servers.
+func (s *soak) reconcileHub() {
 	r := spawner.Roster{Hub: "main", Asked: time.Now(), Age: time.Minute, Stop: true}
 	for _, w := range s.all() {
 		if s.dice.n(4) > 0 {
 			r.Servers = append(r.Servers, spawner.Server{User: w.Owner, Name: w.Name})
 		}
 	}
-	_, err := s.Muster(s.alive, r)
+	_, err := s.ReconcileHub(s.alive, r)
 	s.mayFail("muster", err)
 }
 
@@ -815,7 +815,7 @@ func (s *soak) clear() {
 		s.t.Errorf("not removed: %+v", left)
 	}
 	s.checkBooks()
-	s.heralds.Wait()
+	s.announcements.Wait()
 	dirs, _ := os.ReadDir(s.config.Dir)
 	if used := s.gpus.InUse(); len(used) > 0 || len(s.Leases()) > 0 {
 		s.t.Errorf("left over: %v in use, leases %v", used, s.Leases())

@@ -56,7 +56,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	case e.Kind == Job && !ready && errs.Is(err, errs.Unavailable):
 		return m.postpone(ctx, e, "What it needs is not at hand now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
 	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
-		return m.rebuffed(ctx, e, err)
+		return m.backOff(ctx, e, err)
 	case errors.Is(err, gpu.ErrBadPlace):
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
@@ -136,7 +136,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (Launch, error) {
 		if e.Kind != Job && m.cfg.Storage != nil {
 			m.relay(e.ID, "Storage is no directory on "+m.at(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
 		}
-		return m.launchAfar(ctx, e, l)
+		return m.remoteLaunch(ctx, e, l)
 	}
 	if e.Kind == Job {
 		if l.SIF, err = m.cfg.Image(ctx, e.Spec.Environment); err != nil {

@@ -2,21 +2,21 @@ package spawner
 
 import "context"
 
-// herald has somebody tell what happens in a start, if that was asked for, once a launch. A start has come to its end once the session
+// announceStart has somebody tell what happens in a start, if that was asked for, once a launch. A start has come to its end once the session
 // was up, also where its secrets are needed longer.
-func (m *Manager) herald(ctx context.Context, e entry) {
-	if m.cfg.Herald == nil || e.Spec.EventsURL == "" || e.secrets == nil || !e.Up.IsZero() || e.heralded == e.Launch {
+func (m *Manager) announceStart(ctx context.Context, e entry) {
+	if m.cfg.AnnounceStart == nil || e.Spec.EventsURL == "" || e.secrets == nil || !e.Up.IsZero() || e.announced == e.Launch {
 		return
 	}
 	m.mu.Lock()
 	now := m.work[e.ID]
-	mine := now != nil && now.Launch == e.Launch && now.heralded != e.Launch
+	mine := now != nil && now.Launch == e.Launch && now.announced != e.Launch
 	if mine {
-		now.heralded = e.Launch
+		now.announced = e.Launch
 	}
 	m.mu.Unlock()
 	if mine {
 		w, secrets := e.Workload, e.secrets // e itself would be on the heap then, at each look at any workload
-		m.heralds.Go(func() { m.cfg.Herald(ctx, w, secrets) })
+		m.announcements.Go(func() { m.cfg.AnnounceStart(ctx, w, secrets) })
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// stock counts what jobs keep on the disk: their input files, their logs and what they have left. It is found by looking at their
+// diskUsage counts what jobs keep on the disk: their input files, their logs and what they have left. It is found by looking at their
 // directories, when one has ended and at times all of them, and never for a request. A file that several have is shared out among them.
-type stock struct {
+type diskUsage struct {
 	mu   sync.Mutex
 	jobs map[ID]goods
 	sums map[owner]sum
@@ -36,12 +36,12 @@ type goods struct {
 	blob  bool
 }
 
-func newStock() *stock {
-	return &stock{jobs: map[ID]goods{}, sums: map[owner]sum{}, due: map[owner]bool{}}
+func newDiskUsage() *diskUsage {
+	return &diskUsage{jobs: map[ID]goods{}, sums: map[owner]sum{}, due: map[owner]bool{}}
 }
 
 // note says what a job keeps now.
-func (s *stock) note(id ID, g goods) {
+func (s *diskUsage) note(id ID, g goods) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropLocked(id)
@@ -50,7 +50,7 @@ func (s *stock) note(id ID, g goods) {
 }
 
 // addLocked adds g to what its owner keeps, or takes it off.
-func (s *stock) addLocked(g goods, n int64) {
+func (s *diskUsage) addLocked(g goods, n int64) {
 	t := s.sums[g.of]
 	t.bytes, t.spare = t.bytes+n*g.bytes, t.spare+n*g.spare
 	if g.blob {
@@ -63,7 +63,7 @@ func (s *stock) addLocked(g goods, n int64) {
 
 // reserve counts bytes that are going to be written, unless the user would keep more than most with them; 0: she may any. It gives what she
 // keeps already.
-func (s *stock) reserve(o owner, bytes, most int64) (have int64, ok bool) {
+func (s *diskUsage) reserve(o owner, bytes, most int64) (have int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	have = s.sums[o].bytes
@@ -75,14 +75,14 @@ func (s *stock) reserve(o owner, bytes, most int64) (have int64, ok bool) {
 }
 
 // release takes reserved bytes off: they are counted as what they are now, or were not written.
-func (s *stock) release(o owner, bytes int64) {
+func (s *diskUsage) release(o owner, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addLocked(goods{of: o, bytes: bytes}, -1)
 }
 
 // recount has counted anew what the user has put who had id; recounts gives such users, once.
-func (s *stock) recount(id ID) {
+func (s *diskUsage) recount(id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g, known := s.jobs[id]; known && s.sums[g.of].blobs > 0 {
@@ -90,7 +90,7 @@ func (s *stock) recount(id ID) {
 	}
 }
 
-func (s *stock) recounts() map[owner]bool {
+func (s *diskUsage) recounts() map[owner]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due := s.due
@@ -99,13 +99,13 @@ func (s *stock) recounts() map[owner]bool {
 }
 
 // drop says that a job keeps nothing any more.
-func (s *stock) drop(id ID) {
+func (s *diskUsage) drop(id ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropLocked(id)
 }
 
-func (s *stock) dropLocked(id ID) {
+func (s *diskUsage) dropLocked(id ID) {
 	g, known := s.jobs[id]
 	if !known {
 		return
@@ -115,14 +115,14 @@ func (s *stock) dropLocked(id ID) {
 }
 
 // of returns what a user's jobs keep.
-func (s *stock) of(o owner) sum {
+func (s *diskUsage) of(o owner) sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sums[o]
 }
 
 // goods returns what some jobs keep, together.
-func (s *stock) goods(ids []ID) (all goods) {
+func (s *diskUsage) goods(ids []ID) (all goods) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
@@ -151,11 +151,11 @@ func (m *Manager) weigh(id ID, o owner) {
 		}
 		return nil
 	})
-	m.stock.note(id, g)
+	m.diskUsage.note(id, g)
 	if m.knows(id) {
 		return
 	}
-	m.stock.drop(id) // it was forgotten meanwhile
+	m.diskUsage.drop(id) // it was forgotten meanwhile
 }
 
 // shareOf returns a file's size, of one that has several names what each of them bears.
@@ -168,12 +168,12 @@ func shareOf(info fs.FileInfo) int64 {
 
 // How often all that jobs keep is looked at anew. It takes a hundredth of the time at most.
 const (
-	stocktaking = time.Hour
-	stockPause  = 100
+	measureEvery = time.Hour
+	measurePause  = 100
 )
 
-// takeStock looks at what jobs keep, until ctx ends.
-func (m *Manager) takeStock(ctx context.Context) {
+// measureDisk looks at what jobs keep, until ctx ends.
+func (m *Manager) measureDisk(ctx context.Context) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		for id, o := range m.owners() {
@@ -186,7 +186,7 @@ func (m *Manager) takeStock(ctx context.Context) {
 				m.weighBundle(b, o)
 			}
 		}
-		pause(ctx, max(stocktaking, stockPause*time.Since(begun)))
+		pause(ctx, max(measureEvery, measurePause*time.Since(begun)))
 	}
 }
 

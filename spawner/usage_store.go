@@ -11,10 +11,10 @@ import (
 const tallies = "tallies"
 
 // tallyEvery is how often it is counted and saved: a service that is killed loses so much of it at most.
-const tallyEvery = time.Minute
+const saveUsageEvery = time.Minute
 
-// tally is what one user has had, as the store has it.
-type tally struct {
+// usageRecord is what one user has had, as the store has it.
+type usageRecord struct {
 	Hub   string             `json:"hub"`
 	User  User               `json:"user"`
 	Hours map[int64]float64  `json:"hours,omitempty"` // of GPUs, by the hour of the clock since 1970
@@ -31,7 +31,7 @@ func (m *Manager) readTallies(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read what users have had: %w", err)
 		}
-		var t tally
+		var t usageRecord
 		if err := json.Unmarshal(r.Value, &t); err != nil {
 			m.log.Warn("what a user has had cannot be read, and counts no more", "user", r.Key, "err", err)
 			continue
@@ -52,15 +52,15 @@ func (m *Manager) readTallies(ctx context.Context) error {
 	return nil
 }
 
-// tallyUp counts and saves what users have, from time to time until ctx ends.
-func (m *Manager) tallyUp(ctx context.Context) {
+// saveUsage counts and saves what users have, from time to time until ctx ends.
+func (m *Manager) saveUsage(ctx context.Context) {
 	for {
 		m.relearn()
 		m.saveTallies(context.WithoutCancel(ctx))
 		if ctx.Err() != nil {
 			return
 		}
-		pause(ctx, tallyEvery)
+		pause(ctx, saveUsageEvery)
 	}
 }
 
@@ -93,15 +93,15 @@ func (m *Manager) count() (values map[string]any, of []owner) {
 	}
 	values = map[string]any{}
 	for o := range m.unsaved {
-		values[o.key()] = m.tallyLocked(o, now)
+		values[o.key()] = m.usageLocked(o, now)
 		of = append(of, o)
 	}
 	clear(m.unsaved)
 	return values, of
 }
 
-func (m *Manager) tallyLocked(o owner, now time.Time) tally {
-	t := tally{Hub: o.hub, User: o.user, Hours: map[int64]float64{}, Uses: map[string]float64{}, At: now}
+func (m *Manager) usageLocked(o owner, now time.Time) usageRecord {
+	t := usageRecord{Hub: o.hub, User: o.user, Hours: map[int64]float64{}, Uses: map[string]float64{}, At: now}
 	for hour, n := range m.hours.of[o] {
 		t.Hours[hour] = n
 	}

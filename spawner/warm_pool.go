@@ -287,7 +287,7 @@ func (m *Manager) awaitedByLocked(e *entry, g grant) *entry {
 	after := m.ledger.plus(1, []Workload{e.Workload})
 	for l := range m.index.lines {
 		first := m.headLocked(l)
-		if m.ledger.afar[l.backend] || first == nil || m.stuckLocked(first.gpuHere()) || m.barredLocked(first.client(), l) {
+		if m.ledger.remote[l.backend] || first == nil || m.stuckLocked(first.gpuHere()) || m.barredLocked(first.client(), l) {
 			continue
 		}
 		noRoom := m.ledger.together(e.Backend, first.Backend) && after.lacks(first.Backend, first.Spec.Resources) != ""

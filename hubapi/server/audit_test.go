@@ -41,7 +41,7 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
 		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = &fakeServers{}, fakePool{}, authority(t)
 		add(t, cfg.SSH, "alice", alicesKey)
-		newWallet("main:alice").with(cfg)
+		newCredentials("main:alice").with(cfg)
 	})
 	h.outside = h.log // strangers' lines are limited, and here are many
 	ask := func(method, path, body, token string) []string {
@@ -100,7 +100,7 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 func TestOtherDoorsAreInTheLog(t *testing.T) {
 	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), func(cfg *Config) {
 		cfg.SSH = authority(t)
-		newWallet("main:alice").with(cfg)
+		newCredentials("main:alice").with(cfg)
 	})
 	walkRoutes(t, h.pages.router, func(method, route string) {
 		if changes(method, route) && deedWords()[actionOf(method, route)] == "" {
@@ -130,7 +130,7 @@ func TestOtherDoorsAreInTheLog(t *testing.T) {
 
 // TestDoorsWithoutRoutes: what was done by one is in the log like the rest.
 func TestDoorsWithoutRoutes(t *testing.T) {
-	h := start(t, newFake(), func(cfg *Config) { newWallet("main:alice").with(cfg) })
+	h := start(t, newFake(), func(cfg *Config) { newCredentials("main:alice").with(cfg) })
 	alice := spawner.Caller{Hub: "main", User: "alice"}
 	for want, err := range map[string]error{
 		`msg="it is done" key=x by="alice of main" user=alice hub=main door=ssh principal=main:alice audit=done action=start`: nil,
@@ -162,7 +162,7 @@ func walkRoutes(t *testing.T, routes chi.Routes, do func(method, route string)) 
 func TestStartsThatFailSayWhose(t *testing.T) {
 	engine := newFake()
 	engine.starting = func(context.Context) error { return errs.New(errs.Missing, "account: there is none") }
-	h := start(t, engine, func(cfg *Config) { newWallet("main:alice").with(cfg) })
+	h := start(t, engine, func(cfg *Config) { newCredentials("main:alice").with(cfg) })
 	body := `{"user":"alice","prefix":"/user/alice/","options":{"profile":"small"}}`
 	if status, text := h.post(t, spawnerToken, "/sessions", body); status != http.StatusNotImplemented {
 		t.Fatalf("%d %s", status, text)

@@ -12,35 +12,35 @@ import (
 // linger is how long a board is kept at least that nobody reads, for those who come back.
 const linger = time.Minute
 
-// boards are the scans that are watched.
-type boards struct {
+// scanFeeds are the scans that are watched.
+type scanFeeds struct {
 	mu  sync.Mutex
-	all map[boardKey]*board
+	all map[scanFeedKey]*scanFeed
 }
 
-type boardKey struct {
+type scanFeedKey struct {
 	caller spawner.Caller
 	scan   string
 }
 
 // join returns the board of a scan for one more reader, who leaves it by the function.
-func (all *boards) join(s *Server, c spawner.Caller, scan string) (*board, func()) {
-	key := boardKey{c, scan}
+func (all *scanFeeds) join(s *Server, c spawner.Caller, scan string) (*scanFeed, func()) {
+	key := scanFeedKey{c, scan}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.all == nil {
-		all.all = map[boardKey]*board{}
+		all.all = map[scanFeedKey]*scanFeed{}
 	}
 	b := all.all[key]
 	if b == nil {
-		b = &board{Server: s, caller: c, name: scan, key: rand.Text()[:12], points: map[spawner.ID]*told{}}
+		b = &scanFeed{Server: s, caller: c, name: scan, key: rand.Text()[:12], points: map[spawner.ID]*told{}}
 		all.all[key] = b
 	}
 	b.readers++
 	return b, func() { all.leave(b) }
 }
 
-func (all *boards) leave(b *board) {
+func (all *scanFeeds) leave(b *scanFeed) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.readers--
@@ -48,7 +48,7 @@ func (all *boards) leave(b *board) {
 }
 
 // tidy drops the boards that nobody has read for some time, until ctx ends.
-func (all *boards) tidy(ctx context.Context) {
+func (all *scanFeeds) tidy(ctx context.Context) {
 	t := time.NewTicker(linger)
 	defer t.Stop()
 	for {
@@ -61,7 +61,7 @@ func (all *boards) tidy(ctx context.Context) {
 	}
 }
 
-func (all *boards) drop() {
+func (all *scanFeeds) drop() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for key, b := range all.all {

@@ -13,8 +13,8 @@ import (
 	"slipway/spawner"
 )
 
-// Wallet keeps users' tokens and proxies: wallet.Wallet, which has the contract of each method. Who may ask is decided here.
-type Wallet interface {
+// UserCredentials keeps users' tokens and proxies: wallet.Wallet, which has the contract of each method. Who may ask is decided here.
+type UserCredentials interface {
 	List(ctx context.Context, principal string) ([]credentials.Entry, error)
 	Renew(ctx context.Context, principal, name string) (credentials.Entry, error)
 	Remove(ctx context.Context, principal, name string) error
@@ -27,8 +27,8 @@ type Wallet interface {
 	Proxies() bool
 }
 
-// walletRoutes are the routes of users' tokens and proxies.
-func (s *Server) walletRoutes(r chi.Router) {
+// credentialRoutes are the routes of users' tokens and proxies.
+func (s *Server) credentialRoutes(r chi.Router) {
 	r.Get("/credentials", serve(s, 200, s.listCredentials))
 	r.Put("/credentials/"+hubapi.ProxyCredential, serve(s, 200, audited(s, s.putProxy, auditProxyPut)))
 	r.Put("/credentials/{name}/refresh-token", serve(s, 200, audited(s, s.giveRefreshToken, auditTokenGiven)))
@@ -55,7 +55,7 @@ func (s *Server) principal(r *http.Request, user string, what use) (string, erro
 	c := callerOf(r.Context())
 	own := user == "" || user == string(c.User)
 	switch {
-	case s.cfg.Wallet == nil:
+	case s.cfg.UserCredentials == nil:
 		return "", errs.New(errs.Missing, "this service keeps no tokens and no proxies").With("its administrator sets credentials in its configuration")
 	case c.Spawner || c.System || c.User == "":
 		return "", errs.New(errs.Forbidden, "only a user has credentials").With(tokenRemedy)
@@ -95,12 +95,12 @@ func (s *Server) listCredentials(r *http.Request, _ none) (hubapi.Credentials, e
 	if err != nil {
 		return hubapi.Credentials{}, err
 	}
-	list, err := s.cfg.Wallet.List(r.Context(), principal)
+	list, err := s.cfg.UserCredentials.List(r.Context(), principal)
 	if err != nil {
 		return hubapi.Credentials{}, err
 	}
 	c := callerOf(r.Context())
-	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: filled(s.cfg.Wallet.Issuers()), Proxies: s.cfg.Wallet.Proxies()}
+	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: filled(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies()}
 	if user != "" && user != out.User {
 		out.User = user
 		s.audit(r, "credentials of another user are listed", "of", user)
@@ -117,9 +117,9 @@ func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Crede
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
-	put := s.cfg.Wallet.PutProxy
+	put := s.cfg.UserCredentials.PutProxy
 	if callerOf(r.Context()).Workload != "" {
-		put = s.cfg.Wallet.RenewProxy
+		put = s.cfg.UserCredentials.RenewProxy
 	}
 	e, err := put(r.Context(), principal, secret.New(in.Proxy))
 	return wireEntry(e), err
@@ -127,13 +127,13 @@ func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Crede
 
 func (s *Server) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
-		return s.cfg.Wallet.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
+		return s.cfg.UserCredentials.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
 	})
 }
 
 func (s *Server) renewCredential(r *http.Request, _ none) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
-		return s.cfg.Wallet.Renew(ctx, principal, name)
+		return s.cfg.UserCredentials.Renew(ctx, principal, name)
 	})
 }
 
@@ -166,7 +166,7 @@ func (s *Server) removeCredential(r *http.Request, _ none) (hubapi.CredentialRem
 // removal takes a credential away. That its issuer was not told is no failure: it is gone here, which is said with what is left to do.
 func (s *Server) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
 	out := hubapi.CredentialRemoval{Name: name}
-	err := s.cfg.Wallet.Remove(r.Context(), principal, name)
+	err := s.cfg.UserCredentials.Remove(r.Context(), principal, name)
 	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
 		said := s.inWords(r, err).Error
 		out.Note, err = sentence(said.Message), nil

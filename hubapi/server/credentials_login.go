@@ -55,7 +55,7 @@ func (l *issuerLogins) find(principal, id string) (*issuerLogin, error) {
 
 // beginLogin begins a login at an issuer, and waits for it in the background.
 func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (hubapi.CredentialLogin, error) {
-	g, err := s.cfg.Wallet.BeginDevice(ctx, principal, issuer)
+	g, err := s.cfg.UserCredentials.BeginDevice(ctx, principal, issuer)
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (huba
 	caller, request := callerOf(ctx), traceOf(ctx).id
 	s.busy.Go(func() {
 		defer close(login.done)
-		login.entry, login.err = s.cfg.Wallet.Device(s.closing, principal, g.ID)
+		login.entry, login.err = s.cfg.UserCredentials.Device(s.closing, principal, g.ID)
 		if login.err == nil {
 			s.Audit(s.closing, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
 				"credential", issuer, "subject", login.entry.Subject, "request", request)

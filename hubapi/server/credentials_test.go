@@ -15,7 +15,7 @@ import (
 )
 
 func TestCredentialsOverTheAPI(t *testing.T) {
-	fake := newWallet("main:alice")
+	fake := newCredentials("main:alice")
 	h := start(t, newFake(), fake.with)
 	alice := h.client(t, "alice-token")
 	list, err := alice.Credentials(t.Context(), "")
@@ -57,7 +57,7 @@ func TestCredentialsOverTheAPI(t *testing.T) {
 }
 
 func TestCredentialsOfOthers(t *testing.T) {
-	fake := newWallet("main:alice")
+	fake := newCredentials("main:alice")
 	h := start(t, newFake(), fake.with)
 	bob, root := h.client(t, "bob-token"), h.client(t, "root-token")
 	if list, err := bob.Credentials(t.Context(), ""); err != nil || len(list.Credentials) != 0 {
@@ -107,7 +107,7 @@ func TestCredentialsOfOthers(t *testing.T) {
 }
 
 func TestCredentialsFromWithin(t *testing.T) {
-	fake := newWallet("main:alice", "main:bob")
+	fake := newCredentials("main:alice", "main:bob")
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), fake.with)
 	for _, test := range []struct {
 		id            string
@@ -143,7 +143,7 @@ func TestNoWallet(t *testing.T) {
 }
 
 func TestLoginAtAnIssuer(t *testing.T) {
-	fake := newWallet()
+	fake := newCredentials()
 	h := start(t, newFake(), fake.with)
 	alice, bob := h.client(t, "alice-token"), h.client(t, "bob-token")
 	begun, err := alice.BeginCredentialLogin(t.Context(), "wlcg")
@@ -175,7 +175,7 @@ func TestLoginAtAnIssuer(t *testing.T) {
 }
 
 func TestLoginsEndWithTheServer(t *testing.T) {
-	fake := newWallet()
+	fake := newCredentials()
 	h := start(t, newFake(), fake.with)
 	if _, err := h.client(t, "alice-token").BeginCredentialLogin(t.Context(), "wlcg"); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func (p *person) sendFile(path, token, file string) (status int, to, body string
 }
 
 func TestCredentialsPage(t *testing.T) {
-	fake := newWallet("main:alice")
+	fake := newCredentials("main:alice")
 	h := startPages(t, newFake(), func(c *Config) {
 		fake.with(c)
 		c.Hubs[0].Address = "https://slipway.test"
@@ -271,7 +271,7 @@ func TestCredentialsPage(t *testing.T) {
 }
 
 func TestLoginPage(t *testing.T) {
-	fake := newWallet()
+	fake := newCredentials()
 	h := startPages(t, newFake(), fake.with)
 	p, bobs := h.visitor(t, "alice"), h.visitor(t, "bob")
 	token := formToken(t, p.read("credentials"))

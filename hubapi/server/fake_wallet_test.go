@@ -19,8 +19,8 @@ const (
 	refreshSecret = "refresh-hidden"
 )
 
-// fakeWallet keeps what may be shown, by its principal.
-type fakeWallet struct {
+// fakeCredentials keeps what may be shown, by its principal.
+type fakeCredentials struct {
 	mu      sync.Mutex
 	entries map[string][]credentials.Entry
 	grants  map[string]string // by id: whose
@@ -29,11 +29,11 @@ type fakeWallet struct {
 	asked   []string
 }
 
-var _ Wallet = (*fakeWallet)(nil)
-var _ Wallet = (*credentials.Manager)(nil)
+var _ UserCredentials = (*fakeCredentials)(nil)
+var _ UserCredentials = (*credentials.Manager)(nil)
 
-func newWallet(principals ...string) *fakeWallet {
-	w := &fakeWallet{entries: map[string][]credentials.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}
+func newCredentials(principals ...string) *fakeCredentials {
+	w := &fakeCredentials{entries: map[string][]credentials.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}
 	for _, p := range principals {
 		w.entries[p] = []credentials.Entry{
 			{
@@ -50,12 +50,12 @@ func newWallet(principals ...string) *fakeWallet {
 }
 
 // with gives a server the wallet; users are known by "realm:" and their name.
-func (f *fakeWallet) with(c *Config) {
-	c.Wallet, c.Principal = f, func(hub string, user spawner.User) string { return hub + ":" + string(user) }
+func (f *fakeCredentials) with(c *Config) {
+	c.UserCredentials, c.Principal = f, func(hub string, user spawner.User) string { return hub + ":" + string(user) }
 }
 
 // find returns a place in the entries.
-func (f *fakeWallet) find(what, principal, name string) (int, error) {
+func (f *fakeCredentials) find(what, principal, name string) (int, error) {
 	f.asked = append(f.asked, what+" "+principal+" "+name)
 	i := slices.IndexFunc(f.entries[principal], func(e credentials.Entry) bool { return e.Name == name })
 	if i < 0 {
@@ -64,13 +64,13 @@ func (f *fakeWallet) find(what, principal, name string) (int, error) {
 	return i, nil
 }
 
-func (f *fakeWallet) List(_ context.Context, principal string) ([]credentials.Entry, error) {
+func (f *fakeCredentials) List(_ context.Context, principal string) ([]credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.entries[principal]), nil
 }
 
-func (f *fakeWallet) Renew(_ context.Context, principal, name string) (credentials.Entry, error) {
+func (f *fakeCredentials) Renew(_ context.Context, principal, name string) (credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i, err := f.find("renew", principal, name)
@@ -80,7 +80,7 @@ func (f *fakeWallet) Renew(_ context.Context, principal, name string) (credentia
 	return f.entries[principal][i], nil
 }
 
-func (f *fakeWallet) Remove(_ context.Context, principal, name string) error {
+func (f *fakeCredentials) Remove(_ context.Context, principal, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i, err := f.find("remove", principal, name)
@@ -91,7 +91,7 @@ func (f *fakeWallet) Remove(_ context.Context, principal, name string) error {
 	return f.unsaid
 }
 
-func (f *fakeWallet) PutProxy(_ context.Context, principal string, pem secret.Text) (credentials.Entry, error) {
+func (f *fakeCredentials) PutProxy(_ context.Context, principal string, pem secret.Text) (credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !strings.Contains(pem.Reveal(), "good") {
@@ -104,14 +104,14 @@ func (f *fakeWallet) PutProxy(_ context.Context, principal string, pem secret.Te
 	return e, nil
 }
 
-func (f *fakeWallet) RenewProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error) {
+func (f *fakeCredentials) RenewProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error) {
 	if strings.Contains(pem.Reveal(), "of another") {
 		return credentials.Entry{}, errs.New(errs.Forbidden, "the proxy is of another").With("remove the one that there is first")
 	}
 	return f.PutProxy(ctx, principal, pem)
 }
 
-func (f *fakeWallet) PutRefresh(_ context.Context, principal, issuer string, refresh secret.Text) (credentials.Entry, error) {
+func (f *fakeCredentials) PutRefresh(_ context.Context, principal, issuer string, refresh secret.Text) (credentials.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if issuer != "wlcg" || refresh.Reveal() != refreshSecret {
@@ -122,7 +122,7 @@ func (f *fakeWallet) PutRefresh(_ context.Context, principal, issuer string, ref
 	return e, nil
 }
 
-func (f *fakeWallet) BeginDevice(_ context.Context, principal, issuer string) (credentials.Grant, error) {
+func (f *fakeCredentials) BeginDevice(_ context.Context, principal, issuer string) (credentials.Grant, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if issuer != "wlcg" {
@@ -133,7 +133,7 @@ func (f *fakeWallet) BeginDevice(_ context.Context, principal, issuer string) (c
 	return credentials.Grant{ID: id, URL: "https://issuer.test/device?<b>", Code: "ABCD-<EF>", Expires: time.Now().Add(10 * time.Minute)}, nil
 }
 
-func (f *fakeWallet) Device(ctx context.Context, principal, grantID string) (credentials.Entry, error) {
+func (f *fakeCredentials) Device(ctx context.Context, principal, grantID string) (credentials.Entry, error) {
 	select {
 	case err := <-f.grant:
 		e := credentials.Entry{Name: "wlcg", Kind: credentials.Token, Subject: "logged in as " + principal, From: credentials.FromDevice, Expires: time.Now().Add(time.Hour)}
@@ -149,5 +149,5 @@ func (f *fakeWallet) Device(ctx context.Context, principal, grantID string) (cre
 	}
 }
 
-func (f *fakeWallet) Issuers() []string { return []string{"wlcg"} }
-func (f *fakeWallet) Proxies() bool     { return true }
+func (f *fakeCredentials) Issuers() []string { return []string{"wlcg"} }
+func (f *fakeCredentials) Proxies() bool     { return true }

@@ -16,9 +16,9 @@ import (
 
 type hubKey struct{}
 
-// newHubDoor makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
+// newHubAPIProxy makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
 // reach the rest of the Hub's network through the service. Who may do what there is the Hub's to judge, by the workload's token.
-func (s *Server) newHubDoor() http.Handler {
+func (s *Server) newHubAPIProxy() http.Handler {
 	transports := map[string]*http.Transport{}
 	for _, h := range s.cfg.Hubs {
 		transports[h.Name] = hubTransport(h)

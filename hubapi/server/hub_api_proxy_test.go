@@ -138,7 +138,7 @@ func TestHubDoorChecksTheHubsCertificate(t *testing.T) {
 	}
 }
 
-func FuzzHubDoorPath(f *testing.F) {
+func FuzzHubAPIProxyPath(f *testing.F) {
 	api, _ := url.Parse("http://127.0.0.1:8081/hub/api")
 	for _, p := range []string{"/hub/api/user", "/hub/api/../x", "/hub/api/%2e%2e/x", "/hub/api/%25252e%25252e/x"} {
 		f.Add(p)

@@ -41,11 +41,11 @@ func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsVi
 	if err != nil {
 		return webui.CredentialsView{}, err
 	}
-	list, err := p.cfg.Wallet.List(r.Context(), principal)
+	list, err := p.cfg.UserCredentials.List(r.Context(), principal)
 	if err != nil {
 		return webui.CredentialsView{}, err
 	}
-	view := webui.CredentialsView{Issuers: p.cfg.Wallet.Issuers(), Proxies: p.cfg.Wallet.Proxies()}
+	view := webui.CredentialsView{Issuers: p.cfg.UserCredentials.Issuers(), Proxies: p.cfg.UserCredentials.Proxies()}
 	if v.hub.Address != "" {
 		view.Command = "SLIPWAY_URL=" + v.hub.Address + " SLIPWAY_TOKEN=... slipway proxy put"
 	}

@@ -132,7 +132,7 @@ func TestPageEvents(t *testing.T) {
 func TestNoPageGivesAnothersThings(t *testing.T) {
 	of := job("j-point", "alice")
 	of.Scan = "scan-alice"
-	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice"), of), newWallet("main:alice").with)
+	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice"), of), newCredentials("main:alice").with)
 	p := h.visitor(t, "bob")
 	token := formToken(t, p.get(prefix).Body.String())
 	v := h.visitWith(t, token)

@@ -55,7 +55,7 @@ func (s *Server) AgentAPI() http.Handler {
 
 // AgentHub lets workloads reach their Hub's REST API, and nothing else.
 func (s *Server) AgentHub() http.Handler {
-	return chi.Chain(s.watch, s.recover).Handler(s.newHubDoor())
+	return chi.Chain(s.watch, s.recover).Handler(s.newHubAPIProxy())
 }
 
 // api has every route of the native API.
@@ -96,7 +96,7 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
 
 	r.Route("/ssh", s.sshRoutes)
-	s.walletRoutes(r)
+	s.credentialRoutes(r)
 	s.whoRoutes(r)
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))

@@ -19,7 +19,7 @@ func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.stream(r.Context())
 	defer cancel()
-	b, leave := s.boards.join(s, callerOf(ctx), id)
+	b, leave := s.scanFeeds.join(s, callerOf(ctx), id)
 	defer leave()
 	after, err := b.resume(ctx, r.Header.Get("Last-Event-ID"))
 	if err != nil {

@@ -108,9 +108,9 @@ func TestWatchBehindARetry(t *testing.T) {
 // of all points: its record does not say what of it is new, nor does a clock that was set back.
 func TestWatchGoesOn(t *testing.T) {
 	engine := aScan()
-	open := func() *board {
+	open := func() *scanFeed {
 		s := New(Config{Engine: engine, Logger: quiet()})
-		b, _ := s.boards.join(s, spawner.Caller{User: "alice", Hub: "main"}, "scan-1")
+		b, _ := s.scanFeeds.join(s, spawner.Caller{User: "alice", Hub: "main"}, "scan-1")
 		return b
 	}
 	b := open()
@@ -143,7 +143,7 @@ func TestWatchGoesOn(t *testing.T) {
 }
 
 // toldBy is what a reader gets at once who has last had the event of that id: how many points, and the id of the last event.
-func toldBy(t *testing.T, b *board, last string) (points int, id string) {
+func toldBy(t *testing.T, b *scanFeed, last string) (points int, id string) {
 	t.Helper()
 	b.at = time.Time{}
 	after, err := b.resume(t.Context(), last)
@@ -174,21 +174,21 @@ func TestBoardsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Engine: aScan(), Logger: quiet()})
 		c := spawner.Caller{User: "alice", Hub: "main"}
-		b, leave := s.boards.join(s, c, "scan-1")
+		b, leave := s.scanFeeds.join(s, c, "scan-1")
 		ctx, cancel := context.WithCancel(t.Context())
 		var tidying sync.WaitGroup
-		tidying.Go(func() { s.boards.tidy(ctx) })
+		tidying.Go(func() { s.scanFeeds.tidy(ctx) })
 		time.Sleep(5 * linger)
 		leave()
 		time.Sleep(linger / 2)
-		again, leave := s.boards.join(s, c, "scan-1")
+		again, leave := s.scanFeeds.join(s, c, "scan-1")
 		if again != b {
 			t.Error("who comes back finds another board")
 		}
 		leave()
 		time.Sleep(2 * linger)
 		synctest.Wait()
-		if n := len(s.boards.all); n != 0 {
+		if n := len(s.scanFeeds.all); n != 0 {
 			t.Errorf("%d boards are kept that nobody reads", n)
 		}
 		cancel()
@@ -216,7 +216,7 @@ func TestWatchedScanIsRemoved(t *testing.T) {
 
 // Points are written in pieces: what is on its way to a reader is bounded, however large the scan.
 func TestWatchIsWrittenInPieces(t *testing.T) {
-	b := &board{Server: New(Config{Engine: aLargeScan(), Logger: quiet()}), points: map[spawner.ID]*told{}, name: "scan-1"}
+	b := &scanFeed{Server: New(Config{Engine: aLargeScan(), Logger: quiet()}), points: map[spawner.ID]*told{}, name: "scan-1"}
 	after, points, pieces := int64(0), 0, 0
 	for more := true; more; pieces++ {
 		var piece []byte
@@ -236,7 +236,7 @@ func TestWatchIsWrittenInPieces(t *testing.T) {
 func BenchmarkWatchers(b *testing.B) {
 	engine := aLargeScan()
 	s := New(Config{Engine: engine, Logger: quiet()})
-	board, _ := s.boards.join(s, spawner.Caller{User: "alice", Hub: "main"}, "scan-1")
+	board, _ := s.scanFeeds.join(s, spawner.Caller{User: "alice", Hub: "main"}, "scan-1")
 	readers := make([]int64, 200)
 	buffer := make([]byte, 0, 2*chunkLimit)
 	bytes := 0

@@ -24,8 +24,8 @@ const (
 	chunkLimit = 32 << 10               // bytes that are written to a reader at a time
 )
 
-// board is how a scan stands, ready to be sent.
-type board struct {
+// scanFeed is how a scan stands, ready to be sent.
+type scanFeed struct {
 	*Server
 	caller  spawner.Caller
 	name    string
@@ -56,7 +56,7 @@ type told struct {
 
 // since returns what has changed after a number, as far as it is to be written at once, and the number to go on from. It is looked at no more
 // often than once a beat, whoever asks. The scan's sum is behind all points, and its end is the stream's.
-func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte, upTo int64, more, ended bool, err error) {
+func (b *scanFeed) since(ctx context.Context, after int64, into []byte) (out []byte, upTo int64, more, ended bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.renewed(ctx); err != nil {
@@ -77,7 +77,7 @@ func (b *board) since(ctx context.Context, after int64, into []byte) (out []byte
 
 // resume returns the number to go on from for who comes back with the last that she has had. That all has ended may be old by then: she may
 // have had some of it tried again since.
-func (b *board) resume(ctx context.Context, last string) (after int64, err error) {
+func (b *scanFeed) resume(ctx context.Context, last string) (after int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.scan.Ended() {
@@ -93,12 +93,12 @@ func (b *board) resume(ctx context.Context, last string) (after int64, err error
 }
 
 // frame is an event as it is sent, with its number.
-func (b *board) frame(name string, seq int64, data any) []byte {
+func (b *scanFeed) frame(name string, seq int64, data any) []byte {
 	return frame(name, b.key+"."+strconv.FormatInt(seq, 10), data)
 }
 
 // renewed has what is known renewed, unless it is of this beat.
-func (b *board) renewed(ctx context.Context) error {
+func (b *scanFeed) renewed(ctx context.Context) error {
 	if time.Since(b.at) >= beat-beat/10 {
 		b.err = b.renew(ctx)
 	}
@@ -106,7 +106,7 @@ func (b *board) renewed(ctx context.Context) error {
 }
 
 // renew looks at the scan, and writes anew what has changed.
-func (b *board) renew(ctx context.Context) error {
+func (b *scanFeed) renew(ctx context.Context) error {
 	sum, changed, running := newTally(), []spawner.Workload(nil), []*told(nil)
 	b.looks++
 	err := b.cfg.Engine.Each(ctx, b.caller, b.name, func(w *spawner.Workload) {
@@ -137,7 +137,7 @@ func (b *board) renew(ctx context.Context) error {
 }
 
 // changed returns the points that are to be told of in another way than before.
-func (b *board) changed(points []spawner.Workload) (anew []*told) {
+func (b *scanFeed) changed(points []spawner.Workload) (anew []*told) {
 	for _, w := range points {
 		t := b.points[w.ID]
 		if t == nil {
@@ -154,7 +154,7 @@ func (b *board) changed(points []spawner.Workload) (anew []*told) {
 }
 
 // moved returns those of points that run whose payloads have got on.
-func (b *board) moved(running []*told) (anew []*told) {
+func (b *scanFeed) moved(running []*told) (anew []*told) {
 	for _, t := range running {
 		if now := b.progress(spawner.ID(t.event.Job)); !reflect.DeepEqual(now, t.event.Progress) {
 			t.event.Progress = now
@@ -165,7 +165,7 @@ func (b *board) moved(running []*told) (anew []*told) {
 }
 
 // number puts what is to be told anew behind all else, and forgets what is not there any more.
-func (b *board) number(anew []*told) {
+func (b *scanFeed) number(anew []*told) {
 	for _, t := range anew {
 		b.seq++
 		if t.seq == 0 {
@@ -186,7 +186,7 @@ func (b *board) number(anew []*told) {
 	}
 }
 
-func (b *board) writeScan(sum *tally) {
+func (b *scanFeed) writeScan(sum *tally) {
 	scan := b.wireScan(sum)
 	if b.sum != nil && b.summed == b.seq && reflect.DeepEqual(scan, b.scan) {
 		return

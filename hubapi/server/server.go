@@ -183,7 +183,7 @@ type Config struct {
 	DataDoctor DataDoctor         // nil: the site has no data to look at
 	SSH        *sshauth.Authority // who may come in by ssh; nil: there is none
 	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
-	Wallet    Wallet
+	UserCredentials    UserCredentials
 	Principal func(hub string, user spawner.User) string
 	People    People           // who users are on this host; nil: nothing is known
 	Registry  http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
@@ -215,7 +215,7 @@ type Server struct {
 	claims       *claims
 	holds        *holds
 	issuerLogins *issuerLogins
-	boards       boards
+	scanFeeds       scanFeeds
 	budget       *budget
 	closing      context.Context // ends when the streams are to end
 	close        context.CancelFunc
@@ -263,7 +263,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	}
 	start(l.AgentAPI, s.AgentAPI())
 	start(l.AgentHub, s.AgentHub())
-	serving.Go(func() { s.boards.tidy(s.closing) })
+	serving.Go(func() { s.scanFeeds.tidy(s.closing) })
 	var err error
 	select {
 	case <-ctx.Done():

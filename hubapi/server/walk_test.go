@@ -132,7 +132,7 @@ func TestNoRouteGivesAnothersThings(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
 		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = servers, fakePool{}, authority(t)
 		add(t, cfg.SSH, "alice", alicesKey)
-		newWallet("main:alice").with(cfg)
+		newCredentials("main:alice").with(cfg)
 	})
 	seen := map[string]bool{}
 	err := chi.Walk(h.Public().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {

@@ -41,8 +41,8 @@ func (s *Server) whoami(r *http.Request, _ none) (hubapi.Whoami, error) {
 	if s.cfg.People != nil {
 		out.Person = s.cfg.People.Person(r.Context(), c.Hub, c.User)
 	}
-	if s.cfg.Wallet != nil {
-		list, err := s.cfg.Wallet.List(r.Context(), s.cfg.Principal(c.Hub, c.User))
+	if s.cfg.UserCredentials != nil {
+		list, err := s.cfg.UserCredentials.List(r.Context(), s.cfg.Principal(c.Hub, c.User))
 		if err != nil {
 			return out, err
 		}

@@ -35,7 +35,7 @@ type afar struct {
 	since time.Time // when it last changed; the beginning, when there was none yet
 }
 
-func newAfar(cfg Config) *afar {
+func newRemote(cfg Config) *afar {
 	is := false
 	for _, name := range []string{cfg.UplinkFile, cfg.AppFile} {
 		if _, err := os.Stat(name); err == nil {

@@ -106,7 +106,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1 || cfg.Alone && standIn()), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app, a.code, a.rounds = newSupervisor(a), newCode(a), &rounds{agent: a}
 	a.ssh = newSSH(a)
-	a.afar = newAfar(cfg)
+	a.afar = newRemote(cfg)
 	a.credentials = newCredentials(cfg)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
 	a.lookout.kernel = a.app.kernelNow

@@ -115,7 +115,7 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 	}
 	roots := trustedHere(env)
 	report := datacheck.Run(ctx, datacheck.Config{
-		Plan: plan, Asked: asked.Add(answered.Sub(asked) / 2), Afar: client.LookAtIssuer, Room: client.Quota,
+		Plan: plan, Asked: asked.Add(answered.Sub(asked) / 2), Remote: client.LookAtIssuer, Room: client.Quota,
 		Storage: func(token secret.Text) datacheck.Storage { return rootclient.Client{Token: token, Roots: roots} },
 		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
 		Probe: []string{self, probeCommand}, Scratch: scratch, Deadline: dataTime - tellTime - time.Since(asked),

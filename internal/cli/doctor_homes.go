@@ -19,7 +19,7 @@ func homesChecks(cfg config.Config) ([]check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	h, err := newHousing(cfg, self)
+	h, err := newHomeMounts(cfg, self)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func homesChecks(cfg config.Config) ([]check, error) {
 }
 
 // examine looks at a directory, and says how full its file system is.
-func (h *housing) examine(ctx context.Context, w homes.Want) error {
+func (h *homeMounts) examine(ctx context.Context, w homes.Want) error {
 	found, err := h.homes.Find(ctx, w)
 	if errs.Is(err, errs.Missing) && w.Guarded {
 		return errs.New(errs.Missing, "%s", errs.Brief(err)).With("the service makes the directory of the homes when it starts, and others not: make or mount it")

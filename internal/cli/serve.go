@@ -104,7 +104,7 @@ type service struct {
 	pool     *htcondor.Pool    // nil likewise
 	cvmfs    cvmfs
 	lean     string // the program that is started for each job, and to look at homes
-	housing  *housing
+	homeMounts  *homeMounts
 	links    *tunnel.Links
 	engine   *spawner.Manager
 	box      *secret.Box
@@ -155,7 +155,7 @@ func beThrifty() {
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeCVMFS, s.makeHousing, s.makeBackends, s.makeWallet, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeHomeMounts, s.makeBackends, s.makeCredentials, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return s.reserve.Explain(err)
@@ -236,7 +236,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 		return err
 	}
 	s.storage = newStorage(s.cfg.Data, s.log)
-	s.storage.remote = s.runsAfar
+	s.storage.remote = s.runsRemotely
 	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.library, s.log)
 	return err
 }
@@ -274,7 +274,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.freezer.life = ctx
 	c := spawner.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
-		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, Herald: s.herald,
+		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
@@ -318,13 +318,13 @@ func (s *service) makeServer(context.Context) error {
 		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
-		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), Wallet: s.held.doors(), Principal: s.principal, People: people{s},
+		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.metrics(), Homes: s.housing.metrics, Kernels: s.kernelTraffic(), Library: s.swept,
+			CVMFS: s.cvmfs.metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.swept,
 		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
 	})
 	return nil

@@ -239,11 +239,11 @@ func farService(t *testing.T) *service {
 	return s
 }
 
-// freezeAfar freezes what captureAfar gives.
-func (s *service) freezeAfar(t *testing.T, key string, a afar) images.Environment {
+// freezeRemote freezes what captureAfar gives.
+func (s *service) freezeRemote(t *testing.T, key string, a afar) images.Environment {
 	t.Helper()
 	var told hubapi.Progress
-	source, done, err := s.captureAfar(t.Context(), a, func(p hubapi.Progress) { told = p })
+	source, done, err := s.captureRemote(t.Context(), a, func(p hubapi.Progress) { told = p })
 	must(t, err)
 	defer done()
 	if told.Stage != "fetching" {
@@ -296,13 +296,13 @@ func TestFreezeOnAWorker(t *testing.T) {
 			who, owner := name, test.owner
 			w := newWorker(t, test.who, slipway, test.over(t, sif))
 			want := w.works(test.script)
-			e := s.freezeAfar(t, who, afar{environment: from, owner: owner, changes: w.client.Changes})
+			e := s.freezeRemote(t, who, afar{environment: from, owner: owner, changes: w.client.Changes})
 			frozen, err := s.library.Ready(t.Context(), e.Digest)
 			must(t, err)
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(w.sees(frozen), "\n")); diff != "" {
 				t.Error("the session saw (-), and the environment shows (+):", diff)
 			}
-			if again := s.freezeAfar(t, who, afar{environment: from, owner: owner, changes: w.client.Changes}); again.Digest != e.Digest {
+			if again := s.freezeRemote(t, who, afar{environment: from, owner: owner, changes: w.client.Changes}); again.Digest != e.Digest {
 				t.Errorf("unchanged it is %s, and was %s", again.Digest, e.Digest)
 			}
 			looksRight(t, frozen, owner)
@@ -367,7 +367,7 @@ func TestFreezeOnAWorkerCut(t *testing.T) {
 		a := afar{environment: from, changes: func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(test.stream)), test.err
 		}}
-		if _, _, err := s.captureAfar(t.Context(), a, func(hubapi.Progress) {}); !errs.Is(err, test.want) {
+		if _, _, err := s.captureRemote(t.Context(), a, func(hubapi.Progress) {}); !errs.Is(err, test.want) {
 			t.Errorf("%s: %v, want kind %d", name, err, test.want)
 		}
 		if left, err := os.ReadDir(s.path("fetch")); len(left) > 0 || err != nil {

@@ -10,8 +10,8 @@ import (
 	"slipway/hubapi"
 )
 
-// stubWallet is the part of the service that keeps tokens and proxies: alice has one of each, bob nothing.
-type stubWallet struct {
+// stubCredentials is the part of the service that keeps tokens and proxies: alice has one of each, bob nothing.
+type stubCredentials struct {
 	mu    sync.Mutex
 	looks int // at the login
 }
@@ -36,7 +36,7 @@ func stubProxy() hubapi.Credential {
 }
 
 // routes are user's.
-func (s *stubWallet) routes(mux *http.ServeMux, user string) {
+func (s *stubCredentials) routes(mux *http.ServeMux, user string) {
 	const api = hubapi.Base
 	all := hubapi.Credentials{User: user, Credentials: []hubapi.Credential{}, Issuers: []string{"wlcg"}, Proxies: true}
 	if user == "alice" {
@@ -89,7 +89,7 @@ func (s *stubWallet) routes(mux *http.ServeMux, user string) {
 }
 
 // await lets the login of wlcg wait once, and refuses others.
-func (s *stubWallet) await(w http.ResponseWriter, id, user string) {
+func (s *stubCredentials) await(w http.ResponseWriter, id, user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := stubToken()

@@ -28,7 +28,7 @@ type stubService struct {
 	environments stubEnvironments
 	gpus         stubGPUs
 	ssh          stubSSH
-	wallet       stubWallet
+	credentials       stubCredentials
 	kernels      *stubKernels
 	ends         []func()
 }
@@ -165,7 +165,7 @@ func (f *stubService) routes(user string) http.Handler {
 	mine("DELETE "+api+"/jobs/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 	f.scans.routes(mine)
 	f.ssh.routes(mine)
-	f.wallet.routes(mux, user)
+	f.credentials.routes(mux, user)
 	mux.Handle("GET "+api+"/ssh", f.ssh.public())
 	mine("POST "+api+"/jobs/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) { answer(w, f.scans.changed(r.PathValue("verb"))) })
 	mine("GET "+api+"/jobs/{id}/why", func(w http.ResponseWriter, _ *http.Request) { answer(w, f.scans.why) })

@@ -20,11 +20,11 @@ import (
 )
 
 // door is a way by which an environment leaves the library. It gives what came out.
-type door func(d *depotOf, e images.Environment) ([]byte, error)
+type door func(d *blobStoreOf, e images.Environment) ([]byte, error)
 
 // asked is a door of the service's own registry.
 func asked(path func(e images.Environment, d images.Document) string) door {
-	return func(d *depotOf, e images.Environment) ([]byte, error) {
+	return func(d *blobStoreOf, e images.Environment) ([]byte, error) {
 		p, err := d.library.Parts(e.Digest)
 		if err != nil {
 			return nil, err
@@ -43,11 +43,11 @@ func doors() map[string]door {
 		return asked(func(_ images.Environment, d images.Document) string { return "/v2/alice/ana/blobs/" + part(d) })
 	}
 	return map[string]door{
-		"job":           (*depotOf).runs,
-		"session":       (*depotOf).startsFrom,
-		"push":          (*depotOf).pushes,
-		"SIF":           (*depotOf).exportsSIF,
-		"OCI":           (*depotOf).exportsOCI,
+		"job":           (*blobStoreOf).runs,
+		"session":       (*blobStoreOf).startsFrom,
+		"push":          (*blobStoreOf).pushes,
+		"SIF":           (*blobStoreOf).exportsSIF,
+		"OCI":           (*blobStoreOf).exportsOCI,
 		"registry: SIF": asked(func(e images.Environment, _ images.Document) string { return "/sif/" + e.Digest }),
 		"registry: document": asked(func(e images.Environment, _ images.Document) string {
 			return "/v2/environment/manifests/" + e.Digest
@@ -55,7 +55,7 @@ func doors() map[string]door {
 		"registry: manifest": content(func(d images.Document) string { return d.Manifest.Digest }),
 		"registry: tail":     content(func(d images.Document) string { return d.Tail.Digest }),
 		"registry: base":     content(func(d images.Document) string { return d.Base.Digest }),
-		"provenance": func(d *depotOf, e images.Environment) ([]byte, error) {
+		"provenance": func(d *blobStoreOf, e images.Environment) ([]byte, error) {
 			list, err := d.library.Statements(e.Digest)
 			if err == nil && len(list) == 0 {
 				err = errs.New(errs.Conflict, "no statement is believed")
@@ -66,7 +66,7 @@ func doors() map[string]door {
 }
 
 // runs returns the file that a job runs.
-func (d *depotOf) runs(e images.Environment) ([]byte, error) {
+func (d *blobStoreOf) runs(e images.Environment) ([]byte, error) {
 	path, err := d.library.Ready(d.t.Context(), e.Digest)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (d *depotOf) runs(e images.Environment) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-func (d *depotOf) startsFrom(e images.Environment) ([]byte, error) {
+func (d *blobStoreOf) startsFrom(e images.Environment) ([]byte, error) {
 	from, err := d.library.Thaw(d.t.Context(), e.Digest)
 	if err != nil {
 		return nil, err
@@ -86,17 +86,17 @@ func (d *depotOf) startsFrom(e images.Environment) ([]byte, error) {
 	return os.ReadFile(filepath.Join(upper, "greeting"))
 }
 
-func (d *depotOf) pushes(images.Environment) ([]byte, error) {
+func (d *blobStoreOf) pushes(images.Environment) ([]byte, error) {
 	host, _ := writable(d.t)
 	_, err := d.newShipper().Push(d.t.Context(), userOf("alice"), "ana:v1", hubapi.PushRequest{To: host + "/alice/ana:v1", SIF: true}, quiet)
 	return nil, err
 }
 
-func (d *depotOf) freezer() *freezer {
+func (d *blobStoreOf) freezer() *freezer {
 	return &freezer{library: d.library, principal: d.shelves.principal, groups: func(string, spawner.User) []string { return nil }}
 }
 
-func (d *depotOf) exportsSIF(images.Environment) ([]byte, error) {
+func (d *blobStoreOf) exportsSIF(images.Environment) ([]byte, error) {
 	e, err := d.freezer().Export(d.t.Context(), userOf("alice"), "ana:v1", hubapi.ExportSIF)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (d *depotOf) exportsSIF(images.Environment) ([]byte, error) {
 	return io.ReadAll(e.Content)
 }
 
-func (d *depotOf) exportsOCI(images.Environment) ([]byte, error) {
+func (d *blobStoreOf) exportsOCI(images.Environment) ([]byte, error) {
 	e, err := d.freezer().Export(d.t.Context(), userOf("alice"), "ana:v1", hubapi.ExportOCI)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (d *depotOf) exportsOCI(images.Environment) ([]byte, error) {
 }
 
 // copied is the same library in another place, with one byte of one of its files changed. Files are looked for there by pattern.
-func (d *depotOf) copied(t *testing.T, pattern string, at func(size int64) int64) *depotOf {
+func (d *blobStoreOf) copied(t *testing.T, pattern string, at func(size int64) int64) *blobStoreOf {
 	t.Helper()
 	c := *d
 	c.t, c.dir = t, t.TempDir()
@@ -145,7 +145,7 @@ func (d *depotOf) copied(t *testing.T, pattern string, at func(size int64) int64
 // TestDamageLeavesByNoDoor changes one byte of each kind of file. Whatever leaves the library then is what it was before, or nothing, and
 // it is said why.
 func TestDamageLeavesByNoDoor(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", strings.Repeat("hello ", 50000))
 	d.settle(e)
 	doc := d.document(e.Digest)
@@ -199,14 +199,14 @@ func TestDamageLeavesByNoDoor(t *testing.T) {
 
 // TestDamagedBaseIsPulledAnew: a base that is damaged here counts as one that is not here.
 func TestDamagedBaseIsPulledAnew(t *testing.T) {
-	there := newDepot(t)
+	there := newBlobStore(t)
 	first := there.freeze("alice", "ana", "v1", "one")
 	second := there.freeze("alice", "ana", "v2", "two")
 	there.settle(first)
 	there.settle(second)
 	host := registrytest.Serve(t, there.handler())
-	here := newDepot(t)
-	pull := func(d *depotOf, tag string) error {
+	here := newBlobStore(t)
+	pull := func(d *blobStoreOf, tag string) error {
 		_, err := d.newShipper().Pull(t.Context(), userOf("bob"), hubapi.PullRequest{
 			From: host + "/alice/ana:" + tag, Unsigned: true, Login: hubapi.RegistryLogin{Username: "alice", Password: "alice-token"},
 		}, quiet)

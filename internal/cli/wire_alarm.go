@@ -44,5 +44,5 @@ func (s *service) passes(hub string, user spawner.User, q hubapi.Quota) int {
 	if q.Trouble != "" {
 		return 0
 	}
-	return s.housing.alarm.See(s.principal(hub, user)+" "+q.Name, q.Percent)
+	return s.homeMounts.alarm.See(s.principal(hub, user)+" "+q.Name, q.Percent)
 }

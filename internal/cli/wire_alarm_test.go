@@ -33,10 +33,10 @@ func housed(t *testing.T, records *store.Store) *service {
 		t.Fatal(err)
 	}
 	s := &service{cfg: cfg, log: slog.New(slog.NewTextHandler(t.Output(), nil)), store: records, realms: realms{"main": "site", "other": "lab"}}
-	if s.housing, err = newHousing(cfg, ""); err != nil {
+	if s.homeMounts, err = newHomeMounts(cfg, ""); err != nil {
 		t.Fatal(err)
 	}
-	if s.housing.alarm, err = s.recallAlarm(t.Context()); err != nil {
+	if s.homeMounts.alarm, err = s.recallAlarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -26,7 +26,7 @@ func elsewhereArch() string {
 // TestATagIsServedForEachArchitecture: the registry's index has an entry for each, the digest of the index leads back to it, and
 // Apptainer runs the one for its machine.
 func TestATagIsServedForEachArchitecture(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	here := d.freeze("alice", "ana", "v1", "from here")
 	there := d.freezeFor(elsewhereArch(), "alice", "ana", "v1", "from there")
 	d.settle(here)
@@ -70,7 +70,7 @@ func parsed(t *testing.T, body []byte) oci.Manifest {
 	return m
 }
 
-func (d *depotOf) sifOf(e images.Environment) string {
+func (d *blobStoreOf) sifOf(e images.Environment) string {
 	d.t.Helper()
 	p, err := d.library.Parts(e.Digest)
 	d.must(err)
@@ -82,7 +82,7 @@ func (d *depotOf) sifOf(e images.Environment) string {
 // TestNamesTravelWithTheirArchitectures: a push sends what a name has for each, a pull takes the fitting one, another one, or all.
 func TestNamesTravelWithTheirArchitectures(t *testing.T) {
 	other := elsewhereArch()
-	from, to := newDepot(t), newDepot(t)
+	from, to := newBlobStore(t), newBlobStore(t)
 	to.trusts(from)
 	host, _ := writable(t)
 	here, there := from.freeze("alice", "ana", "v1", "here"), from.freezeFor(other, "alice", "ana", "v1", "there")

@@ -19,7 +19,7 @@ import (
 // as long as the job is active.
 func TestAJobsCredentialIsHandedOut(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Apptainer)
-	d := newDepot(t)
+	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", "from the service")
 	d.settle(e)
 	host := registrytest.Serve(t, d.handler())

@@ -20,12 +20,12 @@ import (
 
 // credentialParts keep users' tokens and proxies, and bring them to workloads. Both are nil where the site has none.
 type credentialParts struct {
-	wallet  *credentials.Manager
-	courier *credentials.Distributor
+	manager  *credentials.Manager
+	distributor *credentials.Distributor
 }
 
-// makeWallet makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
-func (s *service) makeWallet(ctx context.Context) error {
+// makeCredentials makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
+func (s *service) makeCredentials(ctx context.Context) error {
 	c := s.cfg.Credentials
 	if len(c.Issuers) == 0 && c.X509.Trust == "" {
 		return nil
@@ -42,11 +42,11 @@ func (s *service) makeWallet(ctx context.Context) error {
 	if cfg.Proxy, err = proxyCheck(c.X509, s.log); err != nil {
 		return err
 	}
-	if s.held.wallet, err = credentials.New(ctx, cfg); err != nil {
+	if s.held.manager, err = credentials.New(ctx, cfg); err != nil {
 		return err
 	}
-	s.held.courier = credentials.NewDistributor(credentials.DistributorConfig{
-		Wallet: s.held.wallet, Owner: s.ownerOf, Send: s.sendCredentials, Tell: func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
+	s.held.distributor = credentials.NewDistributor(credentials.DistributorConfig{
+		Manager: s.held.manager, Owner: s.ownerOf, Send: s.sendCredentials, Tell: func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
 		Logger: s.log,
 	})
 	return nil
@@ -123,8 +123,8 @@ func (s *service) sendCredentials(ctx context.Context, id string, files []creden
 
 // linkChanged tells all who look after workloads that the link to an agent has come up or gone down.
 func (s *service) linkChanged(ctx context.Context, id string, up bool) {
-	if s.held.courier != nil {
-		s.held.courier.LinkChanged(id, up)
+	if s.held.distributor != nil {
+		s.held.distributor.LinkChanged(id, up)
 	}
 	s.engine.LinkChanged(ctx, spawner.ID(id), up)
 }
@@ -140,31 +140,31 @@ func (s *service) userOf(id string) string {
 
 // agents are what the engine speaks to: where users have credentials, those are there before their programs start.
 func (s *service) agents() spawner.Agents {
-	if s.held.courier == nil {
+	if s.held.distributor == nil {
 		return agents{s.links}
 	}
-	return provided{agents{s.links}, s.held.courier}
+	return provided{agents{s.links}, s.held.distributor}
 }
 
 type provided struct {
 	agents
-	courier *credentials.Distributor
+	distributor *credentials.Distributor
 }
 
 // Agent returns the client of a workload's agent.
 func (p provided) Agent(id spawner.ID) spawner.Agent {
-	return providing{p.client(id), p.courier, string(id)}
+	return providing{p.client(id), p.distributor, string(id)}
 }
 
 type providing struct {
 	*control.Client
-	courier *credentials.Distributor
+	distributor *credentials.Distributor
 	id      string
 }
 
 // Launch starts the app.
 func (p providing) Launch(ctx context.Context, app control.App) error {
-	p.courier.Bring(ctx, p.id)
+	p.distributor.Bring(ctx, p.id)
 	return p.Client.Launch(ctx, app)
 }
 
@@ -178,24 +178,24 @@ func (s *service) programsEnv() map[string]string {
 }
 
 // doors returns the wallet to the API; nil where there is none.
-func (c credentialParts) doors() server.Wallet {
-	if c.wallet == nil {
+func (c credentialParts) doors() server.UserCredentials {
+	if c.manager == nil {
 		return nil
 	}
-	return c.wallet
+	return c.manager
 }
 
 // metrics returns the numbers; nil where there are none.
 func (c credentialParts) metrics() func() metrics.Credentials {
-	if c.wallet == nil {
+	if c.manager == nil {
 		return nil
 	}
-	return func() metrics.Credentials { return metrics.Credentials(c.wallet.Stats()) }
+	return func() metrics.Credentials { return metrics.Credentials(c.manager.Stats()) }
 }
 
 func (c credentialParts) run(ctx context.Context, start func(func() error)) {
-	if c.wallet != nil {
-		start(func() error { return c.wallet.Run(ctx) })
-		start(func() error { return c.courier.Run(ctx) })
+	if c.manager != nil {
+		start(func() error { return c.manager.Run(ctx) })
+		start(func() error { return c.distributor.Run(ctx) })
 	}
 }

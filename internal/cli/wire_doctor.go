@@ -93,10 +93,10 @@ func (d *dataDoctor) Plan(ctx context.Context, w spawner.Workload) hubapi.DataPl
 
 // addHeld adds what the service keeps for the user.
 func (d *dataDoctor) addHeld(ctx context.Context, w spawner.Workload, plan *hubapi.DataPlan) {
-	if d.service.held.wallet == nil {
+	if d.service.held.manager == nil {
 		return
 	}
-	held, err := d.service.held.wallet.List(ctx, d.service.principal(w.Hub, w.Owner))
+	held, err := d.service.held.manager.List(ctx, d.service.principal(w.Hub, w.Owner))
 	if err != nil {
 		d.service.log.Warn("what a user has of credentials is not known", "id", w.ID, "err", err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // freezerOf joins a library with no engine at all.
-func freezerOf(d *depotOf) *freezer {
+func freezerOf(d *blobStoreOf) *freezer {
 	return &freezer{
 		library: d.library, principal: func(_ string, user spawner.User) string { return string(user) },
 		groups: func(string, spawner.User) []string { return []string{"higgs"} },
@@ -20,7 +20,7 @@ func freezerOf(d *depotOf) *freezer {
 
 // TestNoWorkRunsInWhatANameWasMovedFrom: neither for its owner nor for those with whom only the earlier one is shared.
 func TestNoWorkRunsInWhatANameWasMovedFrom(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	early, now := d.freeze("alice", "ana", "v1", "early"), d.freeze("alice", "ana", "v1", "now")
 	f := freezerOf(d)
 	d.share("alice", early.Digest)
@@ -47,7 +47,7 @@ func TestNoWorkRunsInWhatANameWasMovedFrom(t *testing.T) {
 
 // TestWhatIsAnothersIsSaidToBe: of what is shared with her, a user is told whose it is; of all else that it is not there.
 func TestWhatIsAnothersIsSaidToBe(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", "hers")
 	f, bob := freezerOf(d), spawner.Caller{Hub: "main", User: "bob"}
 	attempts := func(ref string) []error {

@@ -19,7 +19,7 @@ import (
 // TestExportedEnvironments: the SIF runs, and the tar is an image by the environment's name.
 func TestExportedEnvironments(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Apptainer)
-	d := newDepot(t)
+	d := newBlobStore(t)
 	d.freeze("alice", "ana", "v1", "exported")
 	f := &freezer{library: d.library, principal: d.shelves.principal, groups: func(string, spawner.User) []string { return nil }}
 	for name, c := range map[string]spawner.Caller{"another user": userOf("bob"), "a job": {User: "alice", Workload: "j-1"}} {

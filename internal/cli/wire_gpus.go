@@ -119,7 +119,7 @@ func (s *service) runGPUs(ctx context.Context, each func(func() error)) {
 	}
 	each(func() error { return s.gpus.Run(ctx) })
 	each(func() error { return s.gpus.sampler.Run(ctx) })
-	each(func() error { return s.runTidings(ctx) })
+	each(func() error { return s.runNotifier(ctx) })
 	s.runWatchdog(ctx, each)
 }
 

@@ -25,8 +25,8 @@ import (
 	"slipway/spawner"
 )
 
-// housing finds the directories of users' workloads, and knows how full they are.
-type housing struct {
+// homeMounts finds the directories of users' workloads, and knows how full they are.
+type homeMounts struct {
 	homes *homes.Homes
 	home  homes.Template // of zero: below the directory of the homes
 	areas []homes.Template
@@ -46,9 +46,9 @@ type occupancy struct {
 
 const lookCommand = "look-home"
 
-// newHousing reads the templates, which were checked. Directories are looked at by a program that has the command for it.
-func newHousing(cfg config.Config, program string) (h *housing, err error) {
-	h = &housing{homes: homes.New(homes.Config{Program: []string{program, lookCommand}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
+// newHomeMounts reads the templates, which were checked. Directories are looked at by a program that has the command for it.
+func newHomeMounts(cfg config.Config, program string) (h *homeMounts, err error) {
+	h = &homeMounts{homes: homes.New(homes.Config{Program: []string{program, lookCommand}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
 	if path := cfg.Users.Home.Path; path != "" {
 		if h.home, err = homes.Parse("users.home.path", path); err != nil {
 			return nil, err
@@ -64,20 +64,20 @@ func newHousing(cfg config.Config, program string) (h *housing, err error) {
 	return h, nil
 }
 
-// makeHousing refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at each start.
-func (s *service) makeHousing(ctx context.Context) error {
+// makeHomeMounts refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at each start.
+func (s *service) makeHomeMounts(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	s.lean = findJobProgram(self, s.log)
-	if s.housing, err = newHousing(s.cfg, s.lean); err != nil {
+	if s.homeMounts, err = newHomeMounts(s.cfg, s.lean); err != nil {
 		return err
 	}
-	if s.housing.alarm, err = s.recallAlarm(ctx); err != nil || s.housing.home.Personal() {
+	if s.homeMounts.alarm, err = s.recallAlarm(ctx); err != nil || s.homeMounts.home.Personal() {
 		return err
 	}
-	_, err = s.housing.homes.Find(ctx, homes.Want{Template: homes.Below(s.cfg.Users.Homes), Create: true, Guarded: true})
+	_, err = s.homeMounts.homes.Find(ctx, homes.Want{Template: homes.Below(s.cfg.Users.Homes), Create: true, Guarded: true})
 	if errs.Is(err, errs.Unavailable) {
 		s.log.Warn("the directory of the homes is not at hand: sessions and jobs start when it is", "error", err)
 		return nil
@@ -92,7 +92,7 @@ func (s *service) who(hub string, user spawner.User, a spawner.Account) homes.Wh
 
 // homeOf says where a user's home is, and what it must be.
 func (s *service) homeOf(hub string, user spawner.User, a spawner.Account) homes.Want {
-	w := homes.Want{Template: s.housing.home, Who: s.who(hub, user, a), Groups: groupIDs(a), Create: s.cfg.Users.Home.Create, Hers: true}
+	w := homes.Want{Template: s.homeMounts.home, Who: s.who(hub, user, a), Groups: groupIDs(a), Create: s.cfg.Users.Home.Create, Hers: true}
 	if !w.Template.Personal() {
 		names := []string{identity.DirName(string(user))}
 		if realm := s.realms[hub]; realm != identity.Site {
@@ -121,28 +121,28 @@ func groupIDs(a spawner.Account) []int {
 // areaOf says the same of an area.
 func (s *service) areaOf(i int, hub string, user spawner.User, a spawner.Account) homes.Want {
 	area := s.cfg.Data.Areas[i]
-	return homes.Want{Template: s.housing.areas[i], Who: s.who(hub, user, a), Groups: groupIDs(a), Create: area.Create, Hers: s.housing.areas[i].Personal(), Mounted: area.Mounted}
+	return homes.Want{Template: s.homeMounts.areas[i], Who: s.who(hub, user, a), Groups: groupIDs(a), Create: area.Create, Hers: s.homeMounts.areas[i].Personal(), Mounted: area.Mounted}
 }
 
 // house is the engine's Config.House.
-func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string)) (spawner.Housing, error) {
+func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string)) (spawner.HomeMounts, error) {
 	if w.Remote && !s.cfg.HTCondor.HomeDirs {
-		return spawner.Housing{}, nil
+		return spawner.HomeMounts{}, nil
 	}
-	home, err := s.housing.homes.Find(ctx, s.homeOf(w.Hub, w.Owner, a))
+	home, err := s.homeMounts.homes.Find(ctx, s.homeOf(w.Hub, w.Owner, a))
 	if err != nil {
-		return spawner.Housing{}, fmt.Errorf("find the home: %w", err)
+		return spawner.HomeMounts{}, fmt.Errorf("find the home: %w", err)
 	}
-	out := spawner.Housing{HomeDir: home.Path, Follows: home.Propagates}
+	out := spawner.HomeMounts{HomeDir: home.Path, Follows: home.Propagates}
 	rows := []hubapi.Quota{quotaOf(homeName, a.Home, home, nil)}
 	if !w.Remote {
 		more, err := s.houseAreas(ctx, w, a, &out, tell)
 		if err != nil {
-			return spawner.Housing{}, err
+			return spawner.HomeMounts{}, err
 		}
 		rows = append(rows, more...)
 	}
-	s.housing.note(s.principal(w.Hub, w.Owner), rows)
+	s.homeMounts.note(s.principal(w.Hub, w.Owner), rows)
 	for _, row := range rows {
 		if words := s.fullWords(w, row); words != "" {
 			tell(words)
@@ -152,7 +152,7 @@ func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Accou
 }
 
 // houseAreas adds the areas that are there, all looked at at once, and tells of the others.
-func (s *service) houseAreas(ctx context.Context, w spawner.Workload, a spawner.Account, out *spawner.Housing, tell func(string)) ([]hubapi.Quota, error) {
+func (s *service) houseAreas(ctx context.Context, w spawner.Workload, a spawner.Account, out *spawner.HomeMounts, tell func(string)) ([]hubapi.Quota, error) {
 	var rows []hubapi.Quota
 	var failed []error
 	for i, found := range s.lookAtAreas(ctx, w.Hub, w.Owner, a, true) {
@@ -202,7 +202,7 @@ func (s *service) lookAtAreas(ctx context.Context, hub string, user spawner.User
 		work.Go(func() {
 			want := s.areaOf(i, hub, user, a)
 			want.Create = want.Create && create
-			found, err := s.housing.homes.Find(ctx, want)
+			found, err := s.homeMounts.homes.Find(ctx, want)
 			out[i] = &sight{found, err}
 		})
 	}
@@ -274,7 +274,7 @@ func (s *service) ailment(w spawner.Workload) (why, remedy string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.Users.Home.Look)+time.Second)
 	defer cancel()
-	found, err := s.housing.homes.Find(ctx, s.homeNow(w.Hub, w.Owner, w.Account))
+	found, err := s.homeMounts.homes.Find(ctx, s.homeNow(w.Hub, w.Owner, w.Account))
 	q := quotaOf(homeName, w.Account.Home, found, err)
 	switch {
 	case q.Trouble != "":
@@ -297,7 +297,7 @@ func (s *service) ailmentRemedy(w spawner.Workload) string {
 	return fmt.Sprintf("start the profile “%s”, which comes up with a full home, and make room; then start this one again", cmp.Or(profile.Title, profile.Name))
 }
 
-func (h *housing) note(principal string, rows []hubapi.Quota) {
+func (h *homeMounts) note(principal string, rows []hubapi.Quota) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.known[principal] = occupancy{rows, time.Now()}

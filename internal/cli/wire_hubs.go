@@ -104,8 +104,8 @@ func (s *service) tellRetired(ctx context.Context) {
 	}
 }
 
-// herald tells a hub what happens in a start that it asked for.
-func (s *service) herald(ctx context.Context, w spawner.Workload, secrets control.Env) {
+// announceStart tells a hub what happens in a start that it asked for.
+func (s *service) announceStart(ctx context.Context, w spawner.Workload, secrets control.Env) {
 	hubs := map[string]hubsync.Hub{}
 	for _, p := range s.hubs {
 		hubs[p.cfg.Name] = p.client

@@ -128,7 +128,7 @@ func (s *service) keep(ctx context.Context, w spawner.Workload, changes io.Reade
 	if err != nil {
 		return "", noRoom(w, err)
 	}
-	a, err := s.afar(ctx, w, w.Spec.Environment)
+	a, err := s.remote(ctx, w, w.Spec.Environment)
 	if err != nil {
 		return "", err
 	}
@@ -136,7 +136,7 @@ func (s *service) keep(ctx context.Context, w spawner.Workload, changes io.Reade
 	a.changes = func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 		return io.NopCloser(changes), nil
 	}
-	source, done, err := s.captureAfar(ctx, a, func(hubapi.Progress) {})
+	source, done, err := s.captureRemote(ctx, a, func(hubapi.Progress) {})
 	if err != nil {
 		return "", fmt.Errorf("keep what session %s has changed: %w", w.ID, err)
 	}
@@ -157,8 +157,8 @@ func noRoom(w spawner.Workload, err error) error {
 	return fmt.Errorf("keep what session %s has changed: %w", w.ID, err)
 }
 
-// afar describes a session that runs, or ran, on another host from an environment.
-func (s *service) afar(ctx context.Context, w spawner.Workload, environment string) (afar, error) {
+// remote describes a session that runs, or ran, on another host from an environment.
+func (s *service) remote(ctx context.Context, w spawner.Workload, environment string) (afar, error) {
 	account, err := s.account(ctx, w.Hub, w.Owner)
 	if err != nil {
 		return afar{}, err
@@ -179,7 +179,7 @@ func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(
 	if !w.Phase.Active() {
 		from = cmp.Or(w.Kept, from)
 	}
-	a, err := s.afar(ctx, w, from)
+	a, err := s.remote(ctx, w, from)
 	if err != nil {
 		return images.Source{}, nil, err
 	}
@@ -189,7 +189,7 @@ func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(
 	if w.Phase.Active() { // otherwise what was kept is all that there is
 		a.changes = agents{s.links}.changesOf(w.ID)
 	}
-	return s.captureAfar(ctx, a, tell)
+	return s.captureRemote(ctx, a, tell)
 }
 
 // tangible refuses a far session whose file tree is not to be had now: an older one is not what its user means.

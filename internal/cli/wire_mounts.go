@@ -43,10 +43,10 @@ func (s *service) makeMounter(ctx context.Context) error {
 
 // papers returns a user's credentials for a storage element, by her principal.
 func (s *service) papers(ctx context.Context, principal, element string) (mount.Papers, error) {
-	if s.held.wallet == nil {
+	if s.held.manager == nil {
 		return mount.Papers{}, nil
 	}
-	files, err := s.held.wallet.Files(ctx, principal)
+	files, err := s.held.manager.Files(ctx, principal)
 	if err != nil {
 		return mount.Papers{}, err
 	}
@@ -139,7 +139,7 @@ func (s *storage) mountsOf(c spawner.Caller, element string) []hubapi.DataMount 
 	return out
 }
 
-func (s *service) runsAfar(id spawner.ID) bool {
+func (s *service) runsRemotely(id spawner.ID) bool {
 	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, id)
 	return err != nil || w.Remote
 }

@@ -19,13 +19,13 @@ const recent = 5 * time.Second
 // quota is server.Config.Quota: it looks, unless somebody has a moment ago. Nothing is made for it.
 func (s *service) quota(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error) {
 	principal := s.principal(c.Hub, c.User)
-	s.housing.mu.Lock()
-	known, ok := s.housing.known[principal]
-	s.housing.mu.Unlock()
+	s.homeMounts.mu.Lock()
+	known, ok := s.homeMounts.known[principal]
+	s.homeMounts.mu.Unlock()
 	if ok && time.Since(known.at) < recent {
 		return hubapi.Quotas{User: string(c.User), Quotas: known.rows, At: known.at.UTC()}, nil
 	}
-	got, err, _ := s.housing.looking.Do(principal, func() (any, error) {
+	got, err, _ := s.homeMounts.looking.Do(principal, func() (any, error) {
 		ctx := context.WithoutCancel(ctx)
 		a, err := s.account(ctx, c.Hub, c.User)
 		if err != nil {
@@ -41,14 +41,14 @@ func (s *service) quota(ctx context.Context, c spawner.Caller) (hubapi.Quotas, e
 
 // lookAtAll looks at the home and at the areas that a user may write to.
 func (s *service) lookAtAll(ctx context.Context, hub string, user spawner.User, a spawner.Account) []hubapi.Quota {
-	home, err := s.housing.homes.Find(ctx, s.homeNow(hub, user, a))
+	home, err := s.homeMounts.homes.Find(ctx, s.homeNow(hub, user, a))
 	rows := []hubapi.Quota{quotaOf(homeName, a.Home, home, err)}
 	for i, found := range s.lookAtAreas(ctx, hub, user, a, false) {
 		if area := s.cfg.Data.Areas[i]; area.Write && found != nil {
 			rows = append(rows, quotaOf(area.Name, area.Where(), found.Found, found.err))
 		}
 	}
-	s.housing.note(s.principal(hub, user), rows)
+	s.homeMounts.note(s.principal(hub, user), rows)
 	return rows
 }
 
@@ -57,9 +57,9 @@ func (s *service) knownQuota(w spawner.Workload) []hubapi.Quota {
 	if w.Remote || w.Kind == spawner.Job {
 		return nil
 	}
-	s.housing.mu.Lock()
-	defer s.housing.mu.Unlock()
-	return s.housing.known[s.principal(w.Hub, w.Owner)].rows
+	s.homeMounts.mu.Lock()
+	defer s.homeMounts.mu.Unlock()
+	return s.homeMounts.known[s.principal(w.Hub, w.Owner)].rows
 }
 
 // watchHomes looks from time to time at the directories of those who have sessions, and tells them when one fills up.
@@ -119,7 +119,7 @@ func (s *service) lookAtHomes(ctx context.Context) {
 			}
 		}
 	}
-	s.housing.count(counts, people, s.principal)
+	s.homeMounts.count(counts, people, s.principal)
 }
 
 // tellFilling tells the people in a user's sessions.
@@ -132,7 +132,7 @@ func (s *service) tellFilling(ctx context.Context, sessions []spawner.Workload, 
 }
 
 // count keeps the numbers of a round, and forgets users who have no sessions.
-func (h *housing) count(m metrics.Homes, people map[person][]spawner.Workload, principal func(string, spawner.User) string) {
+func (h *homeMounts) count(m metrics.Homes, people map[person][]spawner.Workload, principal func(string, spawner.User) string) {
 	here := map[string]bool{}
 	for p := range people {
 		here[principal(p.hub, p.user)] = true
@@ -148,7 +148,7 @@ func (h *housing) count(m metrics.Homes, people map[person][]spawner.Workload, p
 }
 
 // metrics returns the numbers of the last round.
-func (h *housing) metrics() metrics.Homes {
+func (h *homeMounts) metrics() metrics.Homes {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.counts

@@ -14,7 +14,7 @@ import (
 
 // TestFetchIsTold: what goes out to a run is told of from the place on that it asks for, and what others fetch is not.
 func TestFetchIsTold(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", "x")
 	d.settle(e)
 	size := d.sizeOf(e.Digest)
@@ -55,7 +55,7 @@ func TestFetchIsTold(t *testing.T) {
 }
 
 // sizeOf returns the bytes of an environment's file.
-func (d *depotOf) sizeOf(digest string) int64 {
+func (d *blobStoreOf) sizeOf(digest string) int64 {
 	d.t.Helper()
 	p, err := d.library.Parts(digest)
 	d.must(err)

@@ -28,8 +28,8 @@ import (
 	"slipway/spawner"
 )
 
-// depotOf is a library with environments of several users, and what serves it.
-type depotOf struct {
+// blobStoreOf is a library with environments of several users, and what serves it.
+type blobStoreOf struct {
 	t       *testing.T
 	dir     string
 	library *images.Library
@@ -38,11 +38,11 @@ type depotOf struct {
 	jobs    *sync.Map // of spawner.ID to spawner.Workload: servers ask for them beside the test
 }
 
-// newDepot makes an empty one. Tokens are the users' names with -token behind.
-func newDepot(t *testing.T) *depotOf {
+// newBlobStore makes an empty one. Tokens are the users' names with -token behind.
+func newBlobStore(t *testing.T) *blobStoreOf {
 	t.Helper()
 	testenv.Need(t, testenv.Root)
-	d := &depotOf{t: t, dir: t.TempDir(), jobs: &sync.Map{}}
+	d := &blobStoreOf{t: t, dir: t.TempDir(), jobs: &sync.Map{}}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	var err error
 	d.keys, err = signing.New(signing.Config{Dir: filepath.Join(d.dir, "keys"), Site: "here", Now: time.Now, Log: log})
@@ -60,21 +60,21 @@ func newDepot(t *testing.T) *depotOf {
 }
 
 // workload finds one of the jobs.
-func (d *depotOf) workload(_ context.Context, id spawner.ID) (spawner.Workload, error) {
+func (d *blobStoreOf) workload(_ context.Context, id spawner.ID) (spawner.Workload, error) {
 	if w, ok := d.jobs.Load(id); ok {
 		return w.(spawner.Workload), nil
 	}
 	return spawner.Workload{}, errs.New(errs.NotFound, "no %s", id)
 }
 
-func (d *depotOf) must(all ...error) {
+func (d *blobStoreOf) must(all ...error) {
 	d.t.Helper()
 	if err := errors.Join(all...); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *depotOf) identify(_ context.Context, token string) (spawner.Caller, error) {
+func (d *blobStoreOf) identify(_ context.Context, token string) (spawner.Caller, error) {
 	user, ok := strings.CutSuffix(token, "-token")
 	if !ok {
 		return spawner.Caller{}, errs.New(errs.Unauthorized, "unknown token")
@@ -83,13 +83,13 @@ func (d *depotOf) identify(_ context.Context, token string) (spawner.Caller, err
 }
 
 // freeze makes an environment with sh, cat and /greeting.
-func (d *depotOf) freeze(owner, name, tag, greeting string) images.Environment {
+func (d *blobStoreOf) freeze(owner, name, tag, greeting string) images.Environment {
 	d.t.Helper()
 	return d.freezeFor("", owner, name, tag, greeting)
 }
 
 // freezeFor makes one that says of itself that it is for another architecture.
-func (d *depotOf) freezeFor(architecture, owner, name, tag, greeting string) images.Environment {
+func (d *blobStoreOf) freezeFor(architecture, owner, name, tag, greeting string) images.Environment {
 	d.t.Helper()
 	testenv.Need(d.t, testenv.Busybox)
 	busybox, err := exec.LookPath("busybox")
@@ -112,24 +112,24 @@ func (d *depotOf) freezeFor(architecture, owner, name, tag, greeting string) ima
 }
 
 // settle signs an environment.
-func (d *depotOf) settle(e images.Environment) {
+func (d *blobStoreOf) settle(e images.Environment) {
 	d.t.Helper()
 	_, err := d.library.About(d.t.Context(), e.Digest)
 	d.must(err)
 }
 
-func (d *depotOf) share(owner, ref string) {
+func (d *blobStoreOf) share(owner, ref string) {
 	d.t.Helper()
 	_, err := d.library.SetShare(images.Viewer{Owner: owner}, ref, images.Share{With: images.Public})
 	d.must(err)
 }
 
-func (d *depotOf) handler() http.Handler {
+func (d *blobStoreOf) handler() http.Handler {
 	return d.shelves.handler(slog.New(slog.NewTextHandler(d.t.Output(), nil)))
 }
 
 // ask makes a request with a password.
-func (d *depotOf) ask(password, path string) (status int, body []byte) {
+func (d *blobStoreOf) ask(password, path string) (status int, body []byte) {
 	d.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if password != "" {
@@ -140,7 +140,7 @@ func (d *depotOf) ask(password, path string) (status int, body []byte) {
 	return w.Code, w.Body.Bytes()
 }
 
-func (d *depotOf) job(id spawner.ID, digest string, phase spawner.Phase) string {
+func (d *blobStoreOf) job(id spawner.ID, digest string, phase spawner.Phase) string {
 	d.t.Helper()
 	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Launch: "l1", Spec: spawner.Spec{Environment: digest}}
 	d.jobs.Store(id, w)
@@ -150,7 +150,7 @@ func (d *depotOf) job(id spawner.ID, digest string, phase spawner.Phase) string 
 }
 
 // run returns the credential of the first run of a job, which has been put back in line since as often as moves says.
-func (d *depotOf) run(id spawner.ID, digest string, moves int) string {
+func (d *blobStoreOf) run(id spawner.ID, digest string, moves int) string {
 	d.t.Helper()
 	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: spawner.Running, Launch: "l1", Spec: spawner.Spec{Environment: digest}}
 	token, err := d.shelves.door.forRun(w)
@@ -163,7 +163,7 @@ func (d *depotOf) run(id spawner.ID, digest string, moves int) string {
 func digitsOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 
 func TestEachCallerReadsWhatIsHers(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	mine, other, shared := d.freeze("alice", "ana", "v1", "alice's"), d.freeze("bob", "tools", "v1", "bob's"), d.freeze("Bob B.", "x..y", "V1", "for all")
 	unnamed := d.freeze("alice", "", "", "without a name")
 	for _, e := range []images.Environment{mine, other, shared, unnamed} {
@@ -240,7 +240,7 @@ func TestEachCallerReadsWhatIsHers(t *testing.T) {
 	}
 }
 
-func (d *depotOf) document(digest string) images.Document {
+func (d *blobStoreOf) document(digest string) images.Document {
 	d.t.Helper()
 	p, err := d.library.Parts(digest)
 	d.must(err)
@@ -249,7 +249,7 @@ func (d *depotOf) document(digest string) images.Document {
 
 // TestDocumentsLeadToAllTheirContent: whatever a document names can be got, and has its digest.
 func TestDocumentsLeadToAllTheirContent(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	first := d.freeze("alice", "ana", "v1", "first")
 	e := d.freeze("alice", "ana", "v1", "second")
 	d.freeze("alice", "ana", "", "third")
@@ -300,7 +300,7 @@ func TestDocumentsLeadToAllTheirContent(t *testing.T) {
 }
 
 // referrers follows an environment to what was said about it.
-func (d *depotOf) referrers(base, digest string) {
+func (d *blobStoreOf) referrers(base, digest string) {
 	d.t.Helper()
 	_, body := d.ask("alice-token", base+"/referrers/"+digest)
 	found, err := oci.Parse(body)
@@ -319,7 +319,7 @@ func (d *depotOf) referrers(base, digest string) {
 }
 
 func TestATamperedImageIsNotServed(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", "x")
 	d.settle(e)
 	if status, _ := d.ask("alice-token", "/sif/"+e.Digest); status != 200 {
@@ -341,7 +341,7 @@ func TestATamperedImageIsNotServed(t *testing.T) {
 // TestApptainerRunsWithAJobsCredential: the real one, over HTTP, as a worker node would.
 func TestApptainerRunsWithAJobsCredential(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Apptainer)
-	d := newDepot(t)
+	d := newBlobStore(t)
 	e, other := d.freeze("alice", "ana", "v1", "from the service"), d.freeze("alice", "ana", "v2", "another")
 	d.settle(e)
 	d.settle(other)
@@ -386,7 +386,7 @@ func TestRepositoryWordsAreDifferent(t *testing.T) {
 
 // TestAMovedTagIsNotServed: who may read what a tag stood for and not what it stands for now, gets nothing by it.
 func TestAMovedTagIsNotServed(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	early, now := d.freeze("alice", "ana", "v1", "early"), d.freeze("alice", "ana", "v1", "now")
 	d.settle(early)
 	d.settle(now)

@@ -20,7 +20,7 @@ import (
 )
 
 // newShipperOf moves what a depot has, over plain HTTP of this host.
-func (d *depotOf) newShipper() *shipper {
+func (d *blobStoreOf) newShipper() *shipper {
 	d.t.Helper()
 	s := &service{freezer: &freezer{
 		library: d.library, principal: d.shelves.principal, groups: func(string, spawner.User) []string { return nil },
@@ -33,7 +33,7 @@ func (d *depotOf) newShipper() *shipper {
 }
 
 // trusts makes one depot believe another's statements.
-func (d *depotOf) trusts(other *depotOf) {
+func (d *blobStoreOf) trusts(other *blobStoreOf) {
 	d.t.Helper()
 	list, err := other.keys.List()
 	d.must(err)
@@ -69,7 +69,7 @@ func (c counting) Read(p []byte) (int, error) {
 
 // TestFromSiteToSite: what one site pushes another one pulls, believes and runs.
 func TestFromSiteToSite(t *testing.T) {
-	there, here := newDepot(t), newDepot(t)
+	there, here := newBlobStore(t), newBlobStore(t)
 	here.trusts(there)
 	host, received := writable(t)
 	from, to := there.newShipper(), here.newShipper()
@@ -99,7 +99,7 @@ func TestFromSiteToSite(t *testing.T) {
 	}
 }
 
-func (d *depotOf) nothingUnfinished() error {
+func (d *blobStoreOf) nothingUnfinished() error {
 	left, err := filepath.Glob(filepath.Join(d.dir, "pulls", "*", "*"))
 	if err == nil && len(left) > 0 {
 		d.t.Errorf("left of pulls: %q", left)
@@ -109,7 +109,7 @@ func (d *depotOf) nothingUnfinished() error {
 
 // TestPullFromAnotherService: its own registry, with a token of its Hub.
 func TestPullFromAnotherService(t *testing.T) {
-	there, here := newDepot(t), newDepot(t)
+	there, here := newBlobStore(t), newBlobStore(t)
 	e := there.freeze("alice", "ana", "v1", "one")
 	there.settle(e)
 	host := registrytest.Serve(t, there.handler())
@@ -140,7 +140,7 @@ func TestPullFromAnotherService(t *testing.T) {
 }
 
 func TestWhoMayNotShip(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	d.freeze("alice", "ana", "v1", "one")
 	s := d.newShipper()
 	to := hubapi.PushRequest{To: "registry.example/x/y:1"}
@@ -169,7 +169,7 @@ func TestWhoMayNotShip(t *testing.T) {
 
 // TestNobodyReachesTheHostItself: the service must not be led to what listens on its own loopback.
 func TestNobodyReachesTheHostItself(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	host := registrytest.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was reached") }))
 	s := d.newShipper()
 	s.transport = newOutward()

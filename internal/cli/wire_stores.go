@@ -24,7 +24,7 @@ import (
 // places are where environments go beside the library: stores with copies, and directories that somebody else publishes.
 type places struct {
 	copies  *replication.Replicator
-	outlets []*publish.Publisher
+	publishers []*publish.Publisher
 }
 
 // openStore makes a store. Nothing is asked of it yet: one that is down keeps no service from starting.
@@ -73,11 +73,11 @@ func (s *service) openPlaces() error {
 		return err
 	}
 	for _, c := range s.cfg.Environments.Exports {
-		o, err := newOutlet(c, s.library, s.path("exports", c.Name+".json"), s.log)
+		o, err := newPublisher(c, s.library, s.path("exports", c.Name+".json"), s.log)
 		if err != nil {
 			return err
 		}
-		s.places.outlets = append(s.places.outlets, o)
+		s.places.publishers = append(s.places.publishers, o)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func copyOf(l *images.Library, digest string) (replication.Environment, error) {
 	}}, nil
 }
 
-func newOutlet(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*publish.Publisher, error) {
+func newPublisher(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*publish.Publisher, error) {
 	return publish.New(publish.Config{
 		Name: c.Name, Directory: c.Directory, State: state, Logger: log, Begin: c.Begin, Publish: c.Publish, Abort: c.Abort,
 		SIF: slices.Contains(c.Forms, config.FormSIF), Unpacked: slices.Contains(c.Forms, config.FormUnpacked),
@@ -183,7 +183,7 @@ func selected(c config.EnvironmentExport, e images.Environment) bool {
 // run runs the places.
 func (p *places) run(ctx context.Context, start func(func() error)) {
 	start(func() error { return p.copies.Run(ctx) })
-	for _, o := range p.outlets {
+	for _, o := range p.publishers {
 		start(func() error { return o.Run(ctx) })
 	}
 }
@@ -227,7 +227,7 @@ func (p *places) publishedAs(digest string) []string {
 	if p == nil {
 		return out
 	}
-	for _, o := range p.outlets {
+	for _, o := range p.publishers {
 		for _, name := range o.Of(digest) {
 			out = append(out, o.Stats().Name+": "+name)
 		}
@@ -246,7 +246,7 @@ func (p *places) stores() []metrics.Store {
 
 func (p *places) exports() []metrics.Export {
 	var out []metrics.Export
-	for _, o := range p.outlets {
+	for _, o := range p.publishers {
 		s := o.Stats()
 		out = append(out, metrics.Export{Name: s.Name, Up: s.Problem == nil, Published: s.Published})
 	}

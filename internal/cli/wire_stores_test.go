@@ -22,9 +22,9 @@ import (
 )
 
 // newPlaces is a depot whose library has two stores and an export.
-func newPlaces(t *testing.T) (*depotOf, *service) {
+func newPlaces(t *testing.T) (*blobStoreOf, *service) {
 	t.Helper()
-	d := newDepot(t)
+	d := newBlobStore(t)
 	d.must(d.library.Close())
 	s := &service{log: slog.New(slog.NewTextHandler(t.Output(), nil)), cfg: config.Config{DataDir: filepath.Join(d.dir, "data")}}
 	for _, name := range []string{"data", "vault", "second", "export"} {
@@ -42,7 +42,7 @@ func newPlaces(t *testing.T) (*depotOf, *service) {
 }
 
 // until runs the places until something holds.
-func (d *depotOf) until(what string, s *service, holds func() bool) {
+func (d *blobStoreOf) until(what string, s *service, holds func() bool) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
 	var g errgroup.Group
@@ -116,7 +116,7 @@ func runsFrom(t *testing.T, root string) {
 }
 
 // spoil damages the image here and its tail in the first store.
-func (d *depotOf) spoil(e images.Environment, s *service) {
+func (d *blobStoreOf) spoil(e images.Environment, s *service) {
 	d.t.Helper()
 	tail := filepath.Join(d.dir, "vault", digitsOf(d.document(e.Digest).Tail.Digest))
 	image := filepath.Join(s.path("environments", "blobs"), digitsOf(e.Digest)+".sif")
@@ -130,7 +130,7 @@ func (d *depotOf) spoil(e images.Environment, s *service) {
 
 // TestWhatIsPublished: by share and tag, the newest of each; nothing that is not signed, and nothing without a name.
 func TestWhatIsPublished(t *testing.T) {
-	d := newDepot(t)
+	d := newBlobStore(t)
 	old, now := d.freeze("alice", "ana", "v1", "old"), d.freeze("alice", "ana", "v1", "new")
 	secret, second := d.freeze("alice", "ana", "v2", "private"), d.freeze("Bob B.", "tools", "release-1", "bob's")
 	open, moved := d.freeze("alice", "gone", "v1", "open"), d.freeze("alice", "gone", "v1", "moved")
@@ -225,7 +225,7 @@ func TestDoctorLooksAtPlaces(t *testing.T) {
 
 func TestWaitWords(t *testing.T) {
 	seen := map[string]bool{}
-	for _, err := range []error{nil, errs.New(errs.NoSpace, "x"), errs.New(errs.Forbidden, "x"), errs.New(errs.Conflict, "x"), errors.New("x"), depotDown()} {
+	for _, err := range []error{nil, errs.New(errs.NoSpace, "x"), errs.New(errs.Forbidden, "x"), errs.New(errs.Conflict, "x"), errors.New("x"), blobStoreDown()} {
 		seen[waitWords(err)] = true
 	}
 	if len(seen) != 5 {
@@ -233,8 +233,8 @@ func TestWaitWords(t *testing.T) {
 	}
 }
 
-// depotDown is what a store says whose directory is not there.
-func depotDown() error {
+// blobStoreDown is what a store says whose directory is not there.
+func blobStoreDown() error {
 	_, err := blobstore.OpenExport("/nowhere/at/all")
 	return err
 }

@@ -37,9 +37,9 @@ type afar struct {
 	changes func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 }
 
-// captureAfar returns the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
+// captureRemote returns the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
 // changes come first. done removes what was copied.
-func (s *service) captureAfar(ctx context.Context, a afar, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+func (s *service) captureRemote(ctx context.Context, a afar, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
 		if _, err := s.library.Thaw(ctx, a.environment); err != nil {
 			return images.Source{}, nil, err

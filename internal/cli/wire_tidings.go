@@ -19,8 +19,8 @@ import (
 // restTime is for what one kernel says of itself: it is its user's, and the others are not to wait for it.
 const restTime = 3 * time.Second
 
-// runTidings tells those who compute on GPUs what becomes of these, until ctx ends.
-func (s *service) runTidings(ctx context.Context) error {
+// runNotifier tells those who compute on GPUs what becomes of these, until ctx ends.
+func (s *service) runNotifier(ctx context.Context) error {
 	links := agents{s.links}
 	return notify.New(notify.Config{
 		Inventory: s.gpus.Inventory, Held: s.heldByUsers, Use: s.gpuUse, Smaller: metering.Enough,

@@ -13,7 +13,7 @@ import (
 
 // DistributorConfig is what a Courier needs.
 type DistributorConfig struct {
-	Wallet *Manager
+	Manager *Manager
 	Owner  func(ctx context.Context, workload string) (principal string, err error)
 	Send   func(ctx context.Context, workload string, files []File) error // to the workload's own agent
 	Tell   func(ctx context.Context, workload, text string)               // to who reads its events
@@ -101,10 +101,10 @@ func (c *Distributor) serve(ctx context.Context, id string, e *errand) {
 		c.cfg.Logger.Warn("whose credentials a workload is to have is not known", "id", id, "err", err)
 		return
 	}
-	changed, unwatch := c.cfg.Wallet.Watch(principal)
+	changed, unwatch := c.cfg.Manager.Watch(principal)
 	defer unwatch()
 	if time.Since(c.born) > settleTime {
-		c.work.Go(func() { c.cfg.Wallet.Fresh(ctx, principal) })
+		c.work.Go(func() { c.cfg.Manager.Fresh(ctx, principal) })
 	}
 	told := map[string]bool{}
 	for {
@@ -139,7 +139,7 @@ func (c *Distributor) deliver(ctx context.Context, id, principal string, e *erra
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	files, err := c.cfg.Wallet.Files(ctx, principal)
+	files, err := c.cfg.Manager.Files(ctx, principal)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func sumOf(files []File) (sum [sha256.Size]byte) {
 
 // tell tells what is wrong now and was not before.
 func (c *Distributor) tell(ctx context.Context, id, principal string, told map[string]bool) {
-	list, err := c.cfg.Wallet.List(ctx, principal)
+	list, err := c.cfg.Manager.List(ctx, principal)
 	if err != nil {
 		return
 	}
@@ -194,7 +194,7 @@ func (c *Distributor) Bring(ctx context.Context, id string) {
 	fresh := make(chan struct{})
 	e := c.begin(id, func(ctx context.Context) {
 		defer close(fresh)
-		c.cfg.Wallet.Fresh(ctx, principal)
+		c.cfg.Manager.Fresh(ctx, principal)
 	})
 	if e == nil {
 		return

@@ -64,9 +64,9 @@ func (f *farm) has(id string) []string {
 	return f.sent[id]
 }
 
-func courierOf(w *Manager) (*Distributor, *farm) {
+func distributorOf(w *Manager) (*Distributor, *farm) {
 	f := &farm{sent: map[string][]string{}}
-	return NewDistributor(DistributorConfig{Wallet: w, Owner: f.owner, Send: f.send, Tell: f.tell, Logger: slog.New(slog.DiscardHandler)}), f
+	return NewDistributor(DistributorConfig{Manager: w, Owner: f.owner, Send: f.send, Tell: f.tell, Logger: slog.New(slog.DiscardHandler)}), f
 }
 
 // runs runs parts until the test ends.
@@ -83,8 +83,8 @@ func runs(t *testing.T, all ...func(context.Context) error) (stop func()) {
 func TestCourier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
-		w := walletOver(t, newDisk(), secret.NewBox(), f)
-		c, farm := courierOf(w)
+		w := managerOver(t, newDisk(), secret.NewBox(), f)
+		c, farm := distributorOf(w)
 		c.LinkChanged("alice-1", true) // before it runs
 		stop := runs(t, w.Run, c.Run)
 		defer stop()
@@ -133,11 +133,11 @@ func last(all []string) string {
 func TestCourierTriesAgainAndTellsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
-		w := walletOver(t, newDisk(), secret.NewBox(), f)
+		w := managerOver(t, newDisk(), secret.NewBox(), f)
 		if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 			t.Fatal(err)
 		}
-		c, farm := courierOf(w)
+		c, farm := distributorOf(w)
 		farm.fail = errs.New(errs.Unavailable, "the agent is slow")
 		stop := runs(t, w.Run, c.Run)
 		defer stop()
@@ -162,8 +162,8 @@ func TestStartHasWhatItsOwnerHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
 		h := &hub{token: "alice/0"}
-		w := walletOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
-		c, farm := courierOf(w)
+		w := managerOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
+		c, farm := distributorOf(w)
 		stop := runs(t, w.Run, c.Run)
 		defer stop()
 		c.LinkChanged("alice-1", true)
@@ -187,9 +187,9 @@ func TestStartHasWhatItsOwnerHas(t *testing.T) {
 
 func TestSilentAgentHoldsAStartUpBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour))
+		w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour))
 		give(t, w, "alice", "alice/0")
-		c, farm := courierOf(w)
+		c, farm := distributorOf(w)
 		farm.hang = true
 		stop := runs(t, w.Run, c.Run)
 		defer stop()

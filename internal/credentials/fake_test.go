@@ -198,7 +198,7 @@ func (f *fakeIssuer) AwaitDevice(ctx context.Context, _ oidc.Device) (oidc.Token
 	return f.Refresh(ctx, secret.New("device/0"))
 }
 
-func walletOver(t *testing.T, d Store, box Sealer, f Issuer, change ...func(*Config)) *Manager {
+func managerOver(t *testing.T, d Store, box Sealer, f Issuer, change ...func(*Config)) *Manager {
 	t.Helper()
 	cfg := Config{Store: d, Sealer: box, Sources: []Source{{Name: "wlcg", Issuer: f, Hub: true}}, Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {

@@ -17,7 +17,7 @@ const crowd = 1000
 func TestThousandUsersAreNoHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
-		w := walletOver(t, d, box, f)
+		w := managerOver(t, d, box, f)
 		for i := range crowd {
 			<-time.After(time.Minute / crowd)
 			if _, err := w.PutRefresh(t.Context(), user(i), "wlcg", secret.New(fmt.Sprintf("s%d/0", i))); err != nil {
@@ -33,7 +33,7 @@ func TestThousandUsersAreNoHerd(t *testing.T) {
 		}
 
 		f.set(func() { f.calls = nil })
-		w = walletOver(t, d, box, f)
+		w = managerOver(t, d, box, f)
 		serveFor(t, w, 75*time.Minute)
 		most = f.busiest(10 * time.Second)
 		t.Logf("after a restart: %d refreshes, at most %d in 10 s", len(f.calls), most)
@@ -43,7 +43,7 @@ func TestThousandUsersAreNoHerd(t *testing.T) {
 
 		<-time.After(20 * time.Minute) // the service is away
 		f.set(func() { f.calls = nil })
-		w = walletOver(t, d, box, f)
+		w = managerOver(t, d, box, f)
 		serveFor(t, w, 30*time.Minute)
 		most = f.busiest(10 * time.Second)
 		t.Logf("after 20 min away: %d refreshes, at most %d in 10 s", len(f.calls), most)

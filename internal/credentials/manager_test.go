@@ -23,7 +23,7 @@ import (
 func TestCallsOfOneUserAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
-		w := walletOver(t, newDisk(), secret.NewBox(), f)
+		w := managerOver(t, newDisk(), secret.NewBox(), f)
 		if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 			t.Fatal(err)
 		}
@@ -47,11 +47,11 @@ func TestCallsOfOneUserAreOne(t *testing.T) {
 func TestNewRefreshTokenIsOnTheDiskFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
-		w := walletOver(t, d, box, f)
+		w := managerOver(t, d, box, f)
 		looked := 0
 		f.check = func(got oidc.Tokens) error {
 			looked++
-			left := walletOver(t, d.crash(), box, f)
+			left := managerOver(t, d.crash(), box, f)
 			c, err := left.open(left.records[key{"alice", "wlcg"}])
 			if err != nil || c.Refresh != got.Refresh.Reveal() {
 				t.Errorf("a crash would leave %q in place of %q: %v", c.Refresh, got.Refresh.Reveal(), err)
@@ -66,7 +66,7 @@ func TestNewRefreshTokenIsOnTheDiskFirst(t *testing.T) {
 			t.Fatalf("%d: %v", looked, err)
 		}
 		f.check = nil
-		again := walletOver(t, d.crash(), box, f)
+		again := managerOver(t, d.crash(), box, f)
 		<-time.After(time.Minute)
 		if e, err := again.Renew(t.Context(), "alice", "wlcg"); err != nil || e.Trouble != "" {
 			t.Errorf("%+v, %v", e, err)
@@ -77,7 +77,7 @@ func TestNewRefreshTokenIsOnTheDiskFirst(t *testing.T) {
 func TestFullDiskLosesNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d := newFakeIssuer(time.Hour), newDisk()
-		w := walletOver(t, d, secret.NewBox(), f)
+		w := managerOver(t, d, secret.NewBox(), f)
 		if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestFullDiskLosesNoToken(t *testing.T) {
 func TestIssuerDownForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
-		w := walletOver(t, newDisk(), secret.NewBox(), f)
+		w := managerOver(t, newDisk(), secret.NewBox(), f)
 		if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestIssuerDownForADay(t *testing.T) {
 func TestRefusedTokenIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
-		w := walletOver(t, newDisk(), secret.NewBox(), f)
+		w := managerOver(t, newDisk(), secret.NewBox(), f)
 		if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestRefusedTokenIsNotTriedAgain(t *testing.T) {
 func TestWhatIsNotSoundReplacesNothing(t *testing.T) {
 	f := newFakeIssuer(time.Hour)
 	f.takes = 0
-	w := walletOver(t, newDisk(), secret.NewBox(), f)
+	w := managerOver(t, newDisk(), secret.NewBox(), f)
 	for _, bad := range []string{"", "two\nlines", strings.Repeat("x", 40<<10), "alice/7"} {
 		if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New(bad)); err == nil {
 			t.Errorf("%.20q was taken", bad)
@@ -207,7 +207,7 @@ func (h *hub) ask(_ context.Context, principal, issuer string) (secret.Text, err
 func TestHubsToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h := newFakeIssuer(time.Hour), &hub{token: "alice/0"}
-		w := walletOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
+		w := managerOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
 		ctx := t.Context()
 		w.Fresh(ctx, "alice")
 		if e := entryOf(t, w, "alice"); e.From != FromHub || fileOf(t, w, "alice", "token") == "" {
@@ -240,7 +240,7 @@ func TestHubsToken(t *testing.T) {
 func TestRemove(t *testing.T) {
 	f := newFakeIssuer(time.Hour)
 	f.takes = 0
-	w := walletOver(t, newDisk(), secret.NewBox(), f)
+	w := managerOver(t, newDisk(), secret.NewBox(), f)
 	if _, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestNarrowTokens(t *testing.T) {
 	for _, exchange := range []bool{true, false} {
 		f := newFakeIssuer(time.Hour)
 		f.takes, f.exchange = 0, exchange
-		w := walletOver(t, newDisk(), secret.NewBox(), f, elements)
+		w := managerOver(t, newDisk(), secret.NewBox(), f, elements)
 		e, err := w.PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0"))
 		if err != nil {
 			t.Fatal(err)
@@ -282,7 +282,7 @@ func TestNarrowTokens(t *testing.T) {
 
 func TestProxy(t *testing.T) {
 	ends := time.Now().Add(12 * time.Hour)
-	w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
+	w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
 		c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
 			if pem.Reveal() != "good" {
 				return Entry{}, secret.Text{}, errs.New(errs.Invalid, "a self-made CA")
@@ -309,7 +309,7 @@ func TestProxy(t *testing.T) {
 func TestDeviceLogin(t *testing.T) {
 	f := newFakeIssuer(time.Hour)
 	f.takes = 0
-	w := walletOver(t, newDisk(), secret.NewBox(), f)
+	w := managerOver(t, newDisk(), secret.NewBox(), f)
 	g, err := w.BeginDevice(t.Context(), "alice", "wlcg")
 	if err != nil {
 		t.Fatal(err)
@@ -348,10 +348,10 @@ func (moved) URL() string { return "https://mallory.example" }
 func TestTokensGoToTheirIssuerAlone(t *testing.T) {
 	f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
 	f.takes = 0
-	if _, err := walletOver(t, d, box, f).PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
+	if _, err := managerOver(t, d, box, f).PutRefresh(t.Context(), "alice", "wlcg", secret.New("alice/0")); err != nil {
 		t.Fatal(err)
 	}
-	w := walletOver(t, d, box, moved{f})
+	w := managerOver(t, d, box, moved{f})
 	if _, err := w.Renew(t.Context(), "alice", "wlcg"); err != nil && !errs.Is(err, errs.Conflict) {
 		t.Error(err)
 	}
@@ -382,7 +382,7 @@ func TestWithTheRealParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return db, walletOver(t, db, box, client, eos)
+		return db, managerOver(t, db, box, client, eos)
 	}
 	db, w := open()
 	e, err := w.PutRefresh(ctx, "alice", "wlcg", secret.New(i.Grant("alice@example")))
@@ -426,7 +426,7 @@ func TestWithTheRealParts(t *testing.T) {
 	if err := w.Remove(ctx, "alice", "wlcg"); err != nil || !i.Ended("alice@example") {
 		t.Errorf("not revoked: %v", err)
 	}
-	other := walletOver(t, db, secret.NewBox(), client)
+	other := managerOver(t, db, secret.NewBox(), client)
 	if files, err := other.Files(ctx, "alice"); err != nil || len(files) > 0 {
 		t.Errorf("%v, %v", files, err)
 	}
@@ -436,12 +436,12 @@ func TestWithTheRealParts(t *testing.T) {
 func TestLoginAnewTakesNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
-		w := walletOver(t, d, box, f)
+		w := managerOver(t, d, box, f)
 		give(t, w, "alice", "alice/0")
 		had, looked := fileOf(t, w, "alice", "token"), false
 		f.check = func(oidc.Tokens) error {
 			looked = true
-			left := walletOver(t, d.crash(), box, f)
+			left := managerOver(t, d.crash(), box, f)
 			if fileOf(t, w, "alice", "token") != had || fileOf(t, left, "alice", "token") != had || entryOf(t, left, "alice").Subject != "alice" {
 				t.Error("a login takes a token away that holds")
 			}
@@ -459,8 +459,8 @@ func TestLoginAnewTakesNothingAway(t *testing.T) {
 func TestWrongKeyEndsNoLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
-		give(t, walletOver(t, d, box, f), "alice", "alice/0")
-		wrong := walletOver(t, d, secret.NewBox(), f)
+		give(t, managerOver(t, d, box, f), "alice", "alice/0")
+		wrong := managerOver(t, d, secret.NewBox(), f)
 		stop := runs(t, wrong.Run)
 		_, unwatch := wrong.Watch("alice")
 		<-time.After(2 * time.Hour)
@@ -469,7 +469,7 @@ func TestWrongKeyEndsNoLogin(t *testing.T) {
 		}
 		unwatch()
 		stop()
-		w := walletOver(t, d, box, f)
+		w := managerOver(t, d, box, f)
 		defer runs(t, w.Run)()
 		<-time.After(longWait)
 		if e := entryOf(t, w, "alice"); e.Trouble != "" || !e.Expires.After(time.Now()) {
@@ -481,12 +481,12 @@ func TestWrongKeyEndsNoLogin(t *testing.T) {
 func TestWhatIsRemovedDoesNotComeBack(t *testing.T) {
 	f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
 	f.takes = 0
-	w := walletOver(t, d, box, f)
+	w := managerOver(t, d, box, f)
 	give(t, w, "alice", "alice/0")
 	if err := w.Remove(t.Context(), "alice", "wlcg"); err != nil {
 		t.Fatal(err)
 	}
-	if fileOf(t, walletOver(t, d.crash(), box, f), "alice", "token") != "" {
+	if fileOf(t, managerOver(t, d.crash(), box, f), "alice", "token") != "" {
 		t.Error("a crash of the host brings a removed credential back")
 	}
 }
@@ -494,7 +494,7 @@ func TestWhatIsRemovedDoesNotComeBack(t *testing.T) {
 func TestAnothersAccountIsNotTaken(t *testing.T) {
 	f := newFakeIssuer(time.Hour)
 	f.takes = 0
-	w := walletOver(t, newDisk(), secret.NewBox(), f)
+	w := managerOver(t, newDisk(), secret.NewBox(), f)
 	give(t, w, "alice", "alice/0")
 	give(t, w, "bob", "bob/0")
 	had := fileOf(t, w, "bob", "token")
@@ -512,7 +512,7 @@ func TestAnothersAccountIsNotTaken(t *testing.T) {
 func TestHubsTokenThatIsRefusedIsSentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h := newFakeIssuer(time.Hour), &hub{token: "alice/7"}
-		w := walletOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
+		w := managerOver(t, newDisk(), secret.NewBox(), f, func(c *Config) { c.Hub = h.ask })
 		for range 3 {
 			w.Fresh(t.Context(), "alice")
 			<-time.After(time.Minute)

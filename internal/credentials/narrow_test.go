@@ -15,7 +15,7 @@ import (
 func narrowing(t *testing.T, elements ...string) (*fakeIssuer, *Manager) {
 	f := newFakeIssuer(time.Hour)
 	f.exchange = true
-	return f, walletOver(t, newDisk(), secret.NewBox(), f, func(c *Config) {
+	return f, managerOver(t, newDisk(), secret.NewBox(), f, func(c *Config) {
 		for _, name := range elements {
 			c.Elements = append(c.Elements, Element{Name: name, Issuer: "wlcg", Audience: "https://" + name, Scopes: []string{"storage.read:/eos"}})
 		}

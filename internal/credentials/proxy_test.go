@@ -11,7 +11,7 @@ import (
 
 // TestRenewProxy: what runs in a workload brings its user's own proxy, and no other.
 func TestRenewProxy(t *testing.T) {
-	w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
+	w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
 		c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
 			return Entry{Subject: "CN=" + pem.Reveal(), Expires: time.Now().Add(time.Hour)}, pem, nil
 		}
@@ -43,7 +43,7 @@ func TestRenewProxy(t *testing.T) {
 
 // TestAProxyPutAgain: workloads get it once more, for their users may have spoilt what they have.
 func TestAProxyPutAgain(t *testing.T) {
-	w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
+	w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
 		c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
 			return Entry{Subject: "CN=Alice", Expires: time.Now().Add(time.Hour)}, pem, nil
 		}

@@ -32,7 +32,7 @@ func TestWhose(t *testing.T) {
 			}
 			c.Hub = func(context.Context, string, string) (secret.Text, error) { return secret.New("mallory/0"), nil }
 		}
-		w := walletOver(t, d, box, f, rules)
+		w := managerOver(t, d, box, f, rules)
 		ctx := t.Context()
 		given := func(who string) error {
 			_, err := w.PutRefresh(ctx, "alice", "wlcg", secret.New(who+"/0"))
@@ -77,7 +77,7 @@ func TestRulesThatCannotBeAsked(t *testing.T) {
 		var silent error
 		asked, answer := make(chan struct{}, 1), make(chan struct{})
 		close(answer)
-		w := walletOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
+		w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
 			c.Whose = func(string, Holder) (string, error) {
 				select {
 				case asked <- struct{}{}:

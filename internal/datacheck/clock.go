@@ -39,7 +39,7 @@ func (d *doctor) issuer(ctx context.Context, i hubapi.DataIssuer) []hubapi.DataC
 		}
 		return []hubapi.DataCheck{good(name, "answers here")}
 	}
-	far, err := d.Afar(ctx, i.Name)
+	far, err := d.Remote(ctx, i.Name)
 	ahead := time.Duration(far.Ahead * float64(time.Second))
 	switch {
 	case err != nil:

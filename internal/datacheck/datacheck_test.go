@@ -98,7 +98,7 @@ func usual(t *testing.T, f *fake) Config {
 		Asked: noon, Now: func() time.Time { return noon }, Credentials: dir, Scratch: t.TempDir(),
 		Storage: func(secret.Text) Storage { return f },
 		Issuer:  func(context.Context, string) (time.Time, error) { return noon, nil },
-		Afar:    func(context.Context, string) (hubapi.IssuerLook, error) { return hubapi.IssuerLook{}, nil },
+		Remote:    func(context.Context, string) (hubapi.IssuerLook, error) { return hubapi.IssuerLook{}, nil },
 	}
 }
 
@@ -153,7 +153,7 @@ func TestFaults(t *testing.T) {
 		}, "fail|token token-eos|0644"},
 		{"the issuer is down", func(_ *testing.T, c *Config, _ *fake) {
 			c.Issuer = func(context.Context, string) (time.Time, error) { return time.Time{}, errors.New("refused") }
-			c.Afar = func(context.Context, string) (hubapi.IssuerLook, error) {
+			c.Remote = func(context.Context, string) (hubapi.IssuerLook, error) {
 				return hubapi.IssuerLook{Trouble: "down"}, nil
 			}
 		}, "warn|issuer wlcg|neither here nor"},

@@ -179,14 +179,14 @@ func (e *fakeEngine) LastActive(string) []spawner.ActiveSession {
 	return append([]spawner.ActiveSession(nil), e.active...)
 }
 
-func (e *fakeEngine) Muster(_ context.Context, r spawner.Roster) (spawner.MusterReport, error) {
+func (e *fakeEngine) ReconcileHub(_ context.Context, r spawner.Roster) (spawner.HubReconcileReport, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.rosters = append(e.rosters, r)
-	return spawner.MusterReport{Strangers: 1}, nil
+	return spawner.HubReconcileReport{Strangers: 1}, nil
 }
 
-func (e *fakeEngine) musters() int {
+func (e *fakeEngine) reconciled() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.rosters)

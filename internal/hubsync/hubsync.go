@@ -33,7 +33,7 @@ type Engine interface {
 	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
 	LastActive(hub string) []spawner.ActiveSession
-	Muster(ctx context.Context, r spawner.Roster) (spawner.MusterReport, error)
+	ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.HubReconcileReport, error)
 }
 
 // Config says what is kept in agreement with one Hub.
@@ -72,7 +72,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 		all.Go(func() { s.postActivity(ctx) })
 	}
 	if s.cfg.Every > 0 {
-		all.Go(func() { s.muster(ctx) })
+		all.Go(func() { s.reconcile(ctx) })
 	}
 	if s.cfg.FlavorsURL != "" && s.cfg.Flavors != nil {
 		all.Go(func() { s.pushFlavors(ctx) })

@@ -11,25 +11,25 @@ import (
 )
 
 // musterTime bounds one reading of the Hub's list.
-const musterTime = 3 * time.Minute
+const reconcileTime = 3 * time.Minute
 
-// muster has the engine compare its sessions with the Hub's from time to time.
-func (s *Syncer) muster(ctx context.Context) {
+// reconcile has the engine compare its sessions with the Hub's from time to time.
+func (s *Syncer) reconcile(ctx context.Context) {
 	t := trouble{log: s.log, what: "compare the sessions with the Hub's servers"}
 	for wait := rand.N(s.cfg.Every); clock.Sleep(ctx, wait); wait = about(s.cfg.Every) {
-		t.note(ctx, s.musterOnce(ctx))
+		t.note(ctx, s.reconcileOnce(ctx))
 	}
 }
 
-func (s *Syncer) musterOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, musterTime)
+func (s *Syncer) reconcileOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTime)
 	defer cancel()
 	asked := time.Now() // what began while the Hub answered may be missing from its answer
 	users, err := s.cfg.Hub.Users(ctx)
 	if err != nil {
 		return err
 	}
-	report, err := s.cfg.Engine.Muster(ctx, spawner.Roster{
+	report, err := s.cfg.Engine.ReconcileHub(ctx, spawner.Roster{
 		Hub: s.cfg.Name, Asked: asked, Age: s.cfg.Age, Stop: s.cfg.Stop, Servers: serversOf(users),
 	})
 	if report.Strangers > 0 {

@@ -204,8 +204,8 @@ func TestNoListNoMuster(t *testing.T) {
 		h.set(func(posted) error { return errs.New(errs.Unavailable, "the list broke off") })
 		log := running(t, Config{Hub: h, Engine: e, Every: 5 * time.Minute, Stop: true})
 		time.Sleep(time.Hour)
-		if e.musters() != 0 || h.tried() < 10 || h.tried() > 14 || log.count("WARN") != 1 {
-			t.Errorf("%d musters, %d tries\n%s", e.musters(), h.tried(), log.String())
+		if e.reconciled() != 0 || h.tried() < 10 || h.tried() > 14 || log.count("WARN") != 1 {
+			t.Errorf("%d musters, %d tries\n%s", e.reconciled(), h.tried(), log.String())
 		}
 	})
 }
@@ -217,8 +217,8 @@ func TestAMuteHubHoldsNothingUp(t *testing.T) {
 		h.slow = 24 * time.Hour
 		running(t, Config{Hub: h, Engine: e, Every: 5 * time.Minute, Activity: true, FlavorsURL: "x", Flavors: func() any { return 1 }})
 		time.Sleep(time.Hour)
-		if e.musters() != 0 || h.busiest() > 2 {
-			t.Errorf("%d musters, %d calls at once", e.musters(), h.busiest())
+		if e.reconciled() != 0 || h.busiest() > 2 {
+			t.Errorf("%d musters, %d calls at once", e.reconciled(), h.busiest())
 		}
 	})
 }

@@ -323,7 +323,7 @@ func TestStaleRun(t *testing.T) {
 	if o, err := b.Observe(t.Context(), l.ID); err != nil || o != want {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if _, err := b.Remains(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
+	if _, err := b.StagedOutput(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
 		t.Errorf("remains of an evicted one: %v", err)
 	}
 	l.Moves++
@@ -428,7 +428,7 @@ func TestOddFiles(t *testing.T) {
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
 	pause(t.Context(), 2*b.cfg.PollEvery)
 	out := filepath.Join(b.shelf.place(l.ID), boxDir, "out")
-	if _, err := b.Remains(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
+	if _, err := b.StagedOutput(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
 		t.Errorf("remains of nothing: %v", err)
 	}
 	must(t, os.Symlink("/etc/passwd", filepath.Join(out, "log")))
@@ -440,7 +440,7 @@ func TestOddFiles(t *testing.T) {
 	if err != nil || o.ExitCode != 255 || strings.ContainsAny(o.Reason, "\x1b\n") || len(o.Host) > 300 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	r, err := b.Remains(t.Context(), l.ID)
+	r, err := b.StagedOutput(t.Context(), l.ID)
 	must(t, err)
 	if got := r.Status(); got.State != control.Exited || got.ExitCode != 255 {
 		t.Errorf("status %+v", got)
@@ -478,7 +478,7 @@ func TestWhoseFiles(t *testing.T) {
 		owned(t, name)
 	}
 	must(t, os.Truncate(log, worker.MaxLog+10))
-	r, err := b.Remains(t.Context(), l.ID)
+	r, err := b.StagedOutput(t.Context(), l.ID)
 	must(t, err)
 	for _, tc := range []struct{ from, want int64 }{{worker.MaxLog - 3, 3}, {worker.MaxLog, 0}, {worker.MaxLog + 5, 0}} {
 		f, err := r.Log(t.Context(), tc.from)

@@ -59,7 +59,7 @@ func TestRealRemains(t *testing.T) {
 	begin(t, b, l)
 	left := begin(t, b, orders(w.launch(t), "leave"))
 	await(t, b, l.ID, spawner.Exited)
-	r, err := b.Remains(t.Context(), l.ID)
+	r, err := b.StagedOutput(t.Context(), l.ID)
 	must(t, err)
 	said := logOf(t, r)
 	for _, want := range []string{
@@ -73,7 +73,7 @@ func TestRealRemains(t *testing.T) {
 	if want := (spawner.Observation{Existence: spawner.Exited, ExitCode: 3, Reason: "it said so", Remedy: "ask it", Tail: "the last line", Host: "pool.slipway.test"}); o != want {
 		t.Errorf("%+v, want %+v", o, want)
 	}
-	if r, err = b.Remains(t.Context(), left.ID); err != nil {
+	if r, err = b.StagedOutput(t.Context(), left.ID); err != nil {
 		t.Fatal(err)
 	}
 	f, size, err := r.File(t.Context(), "result.txt")
@@ -87,7 +87,7 @@ func TestRealRemains(t *testing.T) {
 	}
 }
 
-func logOf(t testing.TB, r spawner.Remains) string {
+func logOf(t testing.TB, r spawner.StagedOutput) string {
 	t.Helper()
 	f, err := r.Log(t.Context(), 0)
 	must(t, err)

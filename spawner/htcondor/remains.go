@@ -117,17 +117,17 @@ func (b box) recount(o *spawner.Observation) {
 	}
 }
 
-// remains is a sandbox whose run is over.
-type remains struct {
+// stagedOutput is a sandbox whose run is over.
+type stagedOutput struct {
 	box
 	id     spawner.ID
 	status control.Status
 }
 
-var _ spawner.Remains = remains{}
+var _ spawner.StagedOutput = stagedOutput{}
 
-// Remains returns what a run has left that has ended.
-func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
+// StagedOutput returns what a run has left that has ended.
+func (b *Backend) StagedOutput(ctx context.Context, id spawner.ID) (spawner.StagedOutput, error) {
 	if err := b.knows(id); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, 
 	if !known || o.Existence != spawner.Exited || o.Evicted {
 		return nil, errs.New(errs.NotFound, "nothing of %s has come back", id)
 	}
-	r := remains{box: b.box(rec), id: id}
+	r := stagedOutput{box: b.box(rec), id: id}
 	switch r.status, err = r.lastWord(); {
 	case momentary(err):
 		return nil, fmt.Errorf("look at what %s has left: %w", id, err)
@@ -153,7 +153,7 @@ func (b *Backend) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, 
 }
 
 // lastWord is the agent's last status; where it has left none, its worker's account in the form of one.
-func (r remains) lastWord() (control.Status, error) {
+func (r stagedOutput) lastWord() (control.Status, error) {
 	data, err := r.read(worker.StatusFile, worker.MaxStatus)
 	if err == nil {
 		if s, err := control.ParseStatus(data); err == nil && s.State == control.Exited {
@@ -173,10 +173,10 @@ func (r remains) lastWord() (control.Status, error) {
 }
 
 // Status returns the agent's last word.
-func (r remains) Status() control.Status { return r.status }
+func (r stagedOutput) Status() control.Status { return r.status }
 
 // Log opens what the app printed.
-func (r remains) Log(_ context.Context, from int64) (io.ReadCloser, error) {
+func (r stagedOutput) Log(_ context.Context, from int64) (io.ReadCloser, error) {
 	f, _, err := r.open(worker.LogFile)
 	if err != nil {
 		return nil, r.lacks("output", err)
@@ -191,7 +191,7 @@ func (r remains) Log(_ context.Context, from int64) (io.ReadCloser, error) {
 }
 
 // File opens an output file.
-func (r remains) File(_ context.Context, name string) (io.ReadCloser, int64, error) {
+func (r stagedOutput) File(_ context.Context, name string) (io.ReadCloser, int64, error) {
 	if err := control.CheckName(name); err != nil {
 		return nil, 0, err
 	}
@@ -203,7 +203,7 @@ func (r remains) File(_ context.Context, name string) (io.ReadCloser, int64, err
 }
 
 // Changes opens what a session has changed. It is not there where its worker has told of more than came back.
-func (r remains) Changes(context.Context) (io.ReadCloser, error) {
+func (r stagedOutput) Changes(context.Context) (io.ReadCloser, error) {
 	f, size, err := r.open(worker.PackFile)
 	if err != nil {
 		return nil, r.lacks("changes", err)
@@ -215,7 +215,7 @@ func (r remains) Changes(context.Context) (io.ReadCloser, error) {
 	return f, nil
 }
 
-func (r remains) lacks(what string, err error) error {
+func (r stagedOutput) lacks(what string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return errs.New(errs.NotFound, "no %s of %s has come back", what, r.id)

@@ -25,7 +25,7 @@ func TestCutOffChanges(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(out, name), []byte(text), 0o600))
 		owned(t, filepath.Join(out, name))
 	}
-	r, err := b.Remains(t.Context(), l.ID)
+	r, err := b.StagedOutput(t.Context(), l.ID)
 	must(t, err)
 	if _, err := r.Changes(t.Context()); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "only 1 KiB of the 3 KiB of it came back") {
 		t.Errorf("changes: %v", err)
@@ -41,7 +41,7 @@ func TestCutOffChanges(t *testing.T) {
 
 // TestHostThatCannotRead: what this host cannot read for the moment has come back all the same.
 func TestHostThatCannotRead(t *testing.T) {
-	r := remains{id: "j-1"}
+	r := stagedOutput{id: "j-1"}
 	for _, err := range []error{syscall.EMFILE, syscall.EIO} {
 		if err := r.lacks("file x", &fs.PathError{Op: "open", Path: "x", Err: err}); errs.Is(err, errs.NotFound) {
 			t.Errorf("%v is told of as lost", err)

@@ -21,7 +21,7 @@ const (
 	Remove  Op = "remove"
 	List    Op = "list"
 	// Those of a Pool alone.
-	Remains  Op = "remains"
+	StagedOutput  Op = "remains"
 	Withdraw Op = "withdraw"
 )
 

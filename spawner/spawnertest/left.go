@@ -24,7 +24,7 @@ type left struct {
 	taken bool // its changes were read to the end
 }
 
-var _ spawner.Remains = (*left)(nil)
+var _ spawner.StagedOutput = (*left)(nil)
 
 // pack returns what the agent of id leaves when it ends now; nil when there is none.
 func (c *Crew) pack(id spawner.ID) *left {

@@ -356,10 +356,10 @@ func (p *Pool) drop(id spawner.ID) {
 	delete(p.left, id)
 }
 
-// Remains returns what came back.
-func (p *Pool) Remains(ctx context.Context, id spawner.ID) (spawner.Remains, error) {
-	p.note(Remains, id)
-	if err := p.trip(ctx, Remains, id, Before); err != nil {
+// StagedOutput returns what came back.
+func (p *Pool) StagedOutput(ctx context.Context, id spawner.ID) (spawner.StagedOutput, error) {
+	p.note(StagedOutput, id)
+	if err := p.trip(ctx, StagedOutput, id, Before); err != nil {
 		return nil, err
 	}
 	p.hall.mu.Lock()

@@ -19,7 +19,7 @@
 // the format; graft merges changes into it, and packs whole trees (bases, and what no graft can hold); apptainer is what makes an image run there;
 // sif is the file that Apptainer runs; seal signs; secrets finds what must not travel; inside says what is in an environment; compare proves it
 // against its session; render makes other forms of it; pack brings a session's changes from another host; blob, oci, ship and registry
-// move environments to other places; depot is a place (a directory, S3), copies keeps environments in several, outlet publishes them.
+// move environments to other places; blobstore is a place (a directory, S3), replication keeps environments in several, publish publishes them.
 //
 // It runs as root on Linux: overlay mounts, devices and trusted xattrs need it.
 package images

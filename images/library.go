@@ -74,7 +74,7 @@ type Library struct {
 	settles     flights[struct{}]
 	comparisons flights[struct{}] // of images with their digests
 	opened      baseCache
-	pins       pins
+	pins        pins
 	abandoned   map[string]bool // digests of what was here and is not any more; by records
 	records     sync.Mutex      // over read-change-write of a record, and over the removal of what none leads to
 	index       recordIndex
@@ -83,7 +83,7 @@ type Library struct {
 	glances     glances
 	soundBases  stamps        // bases whose bytes were compared
 	signing     sync.RWMutex  // held while an image grows by a signature: nobody finds half of one
-	wanted      pins         // keep images whole that were asked for a moment ago
+	wanted      pins          // keep images whole that were asked for a moment ago
 	placing     sync.Mutex    // over the last look at a place and the taking of it, by an image and its tail.
 	layingOut   chan struct{} // has one place, for who lays an image out
 	sweeps      sweeps

@@ -14,7 +14,7 @@ import (
 // For how long nobody of a user's is sent to a backend that takes no more of hers: longer each time, unless one of hers ends there.
 const (
 	minBackoff = 5 * time.Second
-	maxBackoff  = 5 * time.Minute
+	maxBackoff = 5 * time.Minute
 )
 
 // freely is how many may be sent at once to a Remote that counts as one that takes them all again.

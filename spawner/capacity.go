@@ -30,7 +30,7 @@ type ledger struct {
 	sum      map[string]Capacity         // of held
 	of       map[string]map[owner]int    // how many jobs of held are whose
 	jobs     map[owner]int               // the same of all backends
-	remote     map[string]bool             // the backends whose workloads are not of this host
+	remote   map[string]bool             // the backends whose workloads are not of this host
 }
 
 func newLedger(capacity map[string]Capacity) ledger {

@@ -66,7 +66,7 @@ func (n clockNote) jumped(wall time.Time) time.Duration {
 func (k *timekeeper) uncertainty() time.Duration { return max(0, k.calm-(k.up-k.since)) }
 
 // noteClock saves what is known of the clock: at the start, when it has jumped, and from time to time.
-func (m *Manager) noteClock(ctx context.Context, h *housekeeper, up time.Duration) {
+func (m *Manager) noteClock(ctx context.Context, h *retention, up time.Duration) {
 	if h.noted > 0 && up-h.noted < noteEvery && h.clock.since <= h.noted {
 		return
 	}

@@ -22,7 +22,7 @@ type Roster struct {
 	Servers []Server
 }
 
-// HubReconcileReport is what came of a Muster.
+// HubReconcileReport is what came of ReconcileHub.
 type HubReconcileReport struct {
 	Strangers int  // active sessions that the Hub did not know, twice in a row
 	Stopped   []ID // of these
@@ -34,7 +34,7 @@ const (
 	mostOfSessions = 0.5
 )
 
-// ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks at two musters in a row is a
+// ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks twice in a row is a
 // stranger: its Hub died while it started, or gave it up without saying so, and nobody can reach it. It is stopped if r says so,
 // and keeps its changes.
 func (m *Manager) ReconcileHub(ctx context.Context, r Roster) (HubReconcileReport, error) {

@@ -85,11 +85,11 @@ type Storage interface {
 
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
-	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
-	BootRemote  time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
-	Boot  time.Duration // from there to the first answer. Zero: 3 min
-	Grace time.Duration // between asking a workload to end and killing it. Zero: 10 s
-	Pack  time.Duration // what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
+	Agent      time.Duration // from the backend's start to the agent's first word. Zero: 60 s
+	BootRemote time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
+	Boot       time.Duration // from there to the first answer. Zero: 3 min
+	Grace      time.Duration // between asking a workload to end and killing it. Zero: 10 s
+	Pack       time.Duration // what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
 }
 
 // Config is what a Manager needs. All fields without a stated default are required.
@@ -129,7 +129,7 @@ type Config struct {
 	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset streams it. Repeating it
 	// gives the same one. Nil: a Remote runs no sessions.
 	Keep func(ctx context.Context, w Workload, changes io.Reader) (digest string, err error)
-	// Herald tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
+	// AnnounceStart tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
 	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	AnnounceStart func(ctx context.Context, w Workload, secrets control.Env)
 	// Env is what every program finds in its environment unless its start names it otherwise.
@@ -173,52 +173,52 @@ type Config struct {
 	Limits    Limits
 	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
 	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
-	Room     func(dir string) (int64, error)
-	Interval time.Duration // between two looks at every active workload. Zero: 15 s
-	Workers  int           // workloads worked on at once. Zero: 64
-	RemoteWorkers     int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
-	Logger   *slog.Logger
+	Room          func(dir string) (int64, error)
+	Interval      time.Duration // between two looks at every active workload. Zero: 15 s
+	Workers       int           // workloads worked on at once. Zero: 64
+	RemoteWorkers int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
+	Logger        *slog.Logger
 }
 
 // Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has returned;
 // Run makes things happen.
 type Manager struct {
-	cfg      Config
-	backends map[string]Backend
-	queue    *queue
-	afar     *queue // of those of Remotes, which take their turn here after their turn in queue
-	log      *slog.Logger
-	links    chan linkChange // to Run
-	diskUsage    *diskUsage          // has a lock of its own
-	born     time.Time
-	clock    clockNote // what was known of it when the service began
+	cfg       Config
+	backends  map[string]Backend
+	queue     *queue
+	afar      *queue // of those of Remotes, which take their turn here after their turn in queue
+	log       *slog.Logger
+	links     chan linkChange // to Run
+	diskUsage *diskUsage      // has a lock of its own
+	born      time.Time
+	clock     clockNote // what was known of it when the service began
 
 	announcements sync.WaitGroup
-	ballots ballots // has a lock of its own
+	ballots       ballots // has a lock of its own
 
-	mu         lock // guards all below, and the entries
-	work       map[ID]*entry
-	index      index
-	ledger     ledger
-	waits      waitBook
-	held       map[ID]int // bundles that submissions have that are under way
-	graves     graveyard  // of jobs that were removed because their time was over
-	slices     sliceBook
+	mu              lock // guards all below, and the entries
+	work            map[ID]*entry
+	index           index
+	ledger          ledger
+	waits           waitBook
+	held            map[ID]int // bundles that submissions have that are under way
+	graves          graveyard  // of jobs that were removed because their time was over
+	slices          sliceBook
 	gpuSuspects     gpuSuspects // of parts of GPUs
-	backoffs    backoffs
-	releases   map[line]releases
-	fairshareOrders  fairshareOrders                  // of the jobs' lines
-	strangers  map[string]map[launch]bool // of the last muster, by hub
-	strange    map[string]int             // how many of them were strangers before, by hub
-	turn       int64                      // the last that was given
-	asks       map[seat]*ask              // starts that are being asked for
-	ready      bool                       // the first look at everything is done
-	blank      bool                       // there was no record at all when the service started
-	believed   map[string]bool            // backends that hold nothing of which records were lost; see forgetful
-	lost       int                        // workloads that run though there is no record at all; see forgetful
-	startTook  []time.Duration
-	kernelTook []time.Duration
-	orphans    int
+	backoffs        backoffs
+	releases        map[line]releases
+	fairshareOrders fairshareOrders            // of the jobs' lines
+	strangers       map[string]map[launch]bool // that the last comparison with its list found, by hub
+	strange         map[string]int             // how many of them were strangers before, by hub
+	turn            int64                      // the last that was given
+	asks            map[seat]*ask              // starts that are being asked for
+	ready           bool                       // the first look at everything is done
+	blank           bool                       // there was no record at all when the service started
+	believed        map[string]bool            // backends that hold nothing of which records were lost; see forgetful
+	lost            int                        // workloads that run though there is no record at all; see forgetful
+	startTook       []time.Duration
+	kernelTook      []time.Duration
+	orphans         int
 	// Of kernels, by entries: how many failed, by causes, and how much of what they said was not kept.
 	kernelsFailed  causes
 	kernelsDropped map[string]int64
@@ -231,7 +231,7 @@ type Manager struct {
 type entry struct {
 	Workload
 	secrets    control.Env       // until its app has them; nil then, and when their seal cannot be opened
-	announced   string            // the launch that Config.Herald tells of
+	announced  string            // the launch that Config.AnnounceStart tells of
 	prepared   bool              // the agent of a standby knows what it is to become
 	started    bool              // the backend's Start succeeded for this launch
 	startedAt  time.Time         // when it did; of a Remote, since when it is seen to run there

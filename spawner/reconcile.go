@@ -59,7 +59,7 @@ func (m *Manager) observe(ctx context.Context, w Workload) Observation {
 	defer cancel()
 	o, err := m.backend(w.Backend).Observe(ctx, w.ID)
 	if err != nil {
-		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // patrol warns, once for all
+		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // resync warns, once for all
 		again := retryAfter
 		if w.settled() { // nobody waits for it, and there may be thousands
 			again = max(again, m.cfg.Interval)

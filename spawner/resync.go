@@ -8,7 +8,7 @@ import (
 
 // resync looks at everything from time to time: first of all at what an earlier run of the service left.
 func (m *Manager) resync(ctx context.Context) {
-	strangers, keeper := map[ID]bool{}, &housekeeper{}
+	strangers, keeper := map[ID]bool{}, &retention{}
 	for {
 		m.turnShares()
 		found := m.survey(ctx)
@@ -121,13 +121,13 @@ func (m *Manager) remembers() error {
 	}
 }
 
-// mostReaped is how many workloads without a record one patrol ends.
+// mostReaped is how many workloads without a record one resync ends.
 const mostReaped = 100
 
 // reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a stranger).
 // Every workload is recorded before anything is started for it, so a stranger means that records were lost: what it runs holds
 // resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept, for they may be somebody's
-// work, and the administrator is told. One patrol ends few: where many records were lost, there is time to see it.
+// work, and the administrator is told. One resync ends few: where many records were lost, there is time to see it.
 func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, before map[ID]bool) map[ID]bool {
 	now := map[ID]bool{}
 	reaped := 0
@@ -143,7 +143,7 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[ID]Existence, b
 		}
 	}
 	if reaped == mostReaped {
-		m.log.Warn("there is more without a record than one patrol ends; it goes on with the next", "ended", reaped, "found", len(now))
+		m.log.Warn("there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found", len(now))
 	}
 	m.reapDirs(before, now)
 	m.mu.Lock()

@@ -15,7 +15,7 @@ const graves = "expired"
 const (
 	graveLife   = 90 * 24 * time.Hour // for how long it is remembered
 	mostGraves  = 100_000             // of how many jobs
-	mostExpired = 100                 // jobs that one patrol removes: where the clock is wrong there is time to see it
+	mostExpired = 100                 // jobs that one resync removes: where the clock is wrong there is time to see it
 	tidyEvery   = time.Hour
 )
 
@@ -55,8 +55,8 @@ func (y graveyard) forget(id ID, now time.Time) {
 	}
 }
 
-// housekeeper removes what has had its time. It is the patrol's alone.
-type housekeeper struct {
+// retention removes what has had its time. It belongs to resync alone.
+type retention struct {
 	clock timekeeper
 	noted time.Duration        // when the service had been up so long, what is known of the clock was last saved; 0: never
 	idle  map[ID]time.Duration // bundles without a job, and since when
@@ -66,7 +66,7 @@ type housekeeper struct {
 }
 
 // tidy removes jobs that ended long ago, what is remembered of such jobs, and files that no job has.
-func (m *Manager) tidy(ctx context.Context, k *housekeeper) {
+func (m *Manager) tidy(ctx context.Context, k *retention) {
 	up, now := time.Since(m.born), time.Now()
 	believed := k.clock.look(now.Round(0), up, m.clock)
 	m.noteClock(ctx, k, up)

@@ -39,15 +39,15 @@ func TestSoak(t *testing.T) {
 // soak is one run.
 type soak struct {
 	*service
-	pool    *spawnertest.Pool
-	dice    *dice
-	records *watched
-	gpus    *spawnertest.GPUs
-	alive   context.Context // of this run of the service
-	calls   sync.WaitGroup  // that are made to it
+	pool          *spawnertest.Pool
+	dice          *dice
+	records       *watched
+	gpus          *spawnertest.GPUs
+	alive         context.Context // of this run of the service
+	calls         sync.WaitGroup  // that are made to it
 	announcements sync.WaitGroup
-	ends    []func() // of trouble
-	launch  int
+	ends          []func() // of trouble
+	launch        int
 }
 
 // dice are thrown by several goroutines.

@@ -94,7 +94,7 @@ type Spec struct {
 	Retries     int               `json:"retries,omitempty"`     // jobs: how often it is tried again by itself when it fails
 	Priority    int               `json:"priority,omitempty"`    // jobs: among its owner's, higher goes first
 	Out         []string          `json:"out,omitempty"`         // jobs: names and patterns of the output files that it has to leave; empty: what it leaves
-	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.Herald tells what happens in the start
+	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.AnnounceStart tells what happens in the start
 	Interrupt   string            `json:"interrupt,omitempty"`   // kernels: how they are interrupted, by a "signal" or a "message"
 }
 

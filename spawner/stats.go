@@ -14,7 +14,7 @@ type Stats struct {
 	Orphans   int                      // what backends hold without a record
 	Jobs      map[string]map[Phase]int // active ones, by backend
 	Refused   map[string]int           // jobs that were since the service started for what their owners may have, by reason
-	Strangers map[string]int           // active sessions that the last musters found their hubs not to know, by hub
+	Strangers map[string]int           // active sessions that the last comparisons found their hubs not to know, by hub
 
 	Kernels       map[string]map[Phase]int // those that stand by under StandsBy; by Entry
 	KernelTook    []time.Duration          // as StartTook, of kernels, which are not among those

@@ -14,7 +14,7 @@ const traceback = "Traceback (most recent call last):"
 var links = []string{"The above exception was the direct cause of", "During handling of the above exception"}
 
 // heralds are exceptions by which one process tells of the end of another: why that was, the other has printed before.
-var heralds = []string{"CalledProcessError", "ChildFailedError", "ProcessExitedException"}
+var wrappers = []string{"CalledProcessError", "ChildFailedError", "ProcessExitedException"}
 
 // endWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended
 // by an exception of Python only that does, with what has led to it: what an earlier line tells of was caught.
@@ -74,7 +74,7 @@ func inOneLine(text string) string {
 // ledTo returns the exceptions that have led to one whose traceback begins after some lines.
 func ledTo(before []string, raised string) []string {
 	at, from := lastRaised(before)
-	if at < 0 || !tells(raised, heralds) && !slices.ContainsFunc(before[at:], func(l string) bool { return tells(l, links) }) {
+	if at < 0 || !tells(raised, wrappers) && !slices.ContainsFunc(before[at:], func(l string) bool { return tells(l, links) }) {
 		return nil
 	}
 	return append(ledTo(before[:from], before[at]), before[at])

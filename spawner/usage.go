@@ -169,7 +169,7 @@ func shareOf(info fs.FileInfo) int64 {
 // How often all that jobs keep is looked at anew. It takes a hundredth of the time at most.
 const (
 	measureEvery = time.Hour
-	measurePause  = 100
+	measurePause = 100
 )
 
 // measureDisk looks at what jobs keep, until ctx ends.

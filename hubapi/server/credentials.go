@@ -13,7 +13,7 @@ import (
 	"slipway/spawner"
 )
 
-// UserCredentials keeps users' tokens and proxies: wallet.Wallet, which has the contract of each method. Who may ask is decided here.
+// UserCredentials keeps users' tokens and proxies: credentials.Manager, which has the contract of each method. Who may ask is decided here.
 type UserCredentials interface {
 	List(ctx context.Context, principal string) ([]credentials.Entry, error)
 	Renew(ctx context.Context, principal, name string) (credentials.Entry, error)

@@ -182,14 +182,14 @@ type Config struct {
 	KnownQuota func(w spawner.Workload) []hubapi.Quota
 	DataDoctor DataDoctor         // nil: the site has no data to look at
 	SSH        *sshauth.Authority // who may come in by ssh; nil: there is none
-	// Wallet has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
-	UserCredentials    UserCredentials
-	Principal func(hub string, user spawner.User) string
-	People    People           // who users are on this host; nil: nothing is known
-	Registry  http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
-	Kernels   Gateway          // of /kernels/. Nil: there is none
-	Checks    []Check          // for /readyz; nil: the engine alone
-	Metrics   *metrics.Metrics // nil: no /metrics
+	// UserCredentials has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
+	UserCredentials UserCredentials
+	Principal       func(hub string, user spawner.User) string
+	People          People           // who users are on this host; nil: nothing is known
+	Registry        http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
+	Kernels         Gateway          // of /kernels/. Nil: there is none
+	Checks          []Check          // for /readyz; nil: the engine alone
+	Metrics         *metrics.Metrics // nil: no /metrics
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	Logger         *slog.Logger
@@ -215,7 +215,7 @@ type Server struct {
 	claims       *claims
 	holds        *holds
 	issuerLogins *issuerLogins
-	scanFeeds       scanFeeds
+	scanFeeds    scanFeeds
 	budget       *budget
 	closing      context.Context // ends when the streams are to end
 	close        context.CancelFunc

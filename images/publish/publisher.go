@@ -30,7 +30,7 @@ type Entry struct {
 // link names an entry's unpacked tree, from the directory.
 func (e Entry) link() string { return e.Owner + "/" + e.Name + ":" + e.Tag }
 
-// Config is what an outlet is made of.
+// Config is what a Publisher is made of.
 type Config struct {
 	Name      string
 	Directory string // which must be there
@@ -133,14 +133,14 @@ func (o *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// Stats says how an outlet is.
+// Stats says how a Publisher is.
 type Stats struct {
 	Name      string
 	Published int   // names
 	Problem   error // of the last try; nil: there was none
 }
 
-// Stats says how the outlet is.
+// Stats says how the Publisher is.
 func (o *Publisher) Stats() Stats {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -86,40 +86,40 @@ func newLogger(env Env, asJSON, verbose bool) *slog.Logger {
 
 // service is the service's parts, in the order in which they are made.
 type service struct {
-	cfg      config.Config
-	log      *slog.Logger
-	reserve  *reserve.Reserve
-	store    *store.Store
-	accounts *identity.Accounts
-	rules    *identity.Rules
-	realms   realms
-	switches *kernelspecs.Switches
-	traffic  gateway.Traffic  // of kernels
-	lines    *gateway.Lines   // likewise
-	journal  *gateway.Journal // likewise; nil: there are no kernels
-	library  *images.Library
-	docker   *docker.Backend
-	local    *local.Backend
-	htcondor *htcondor.Backend // nil: the site has no pool
-	pool     *htcondor.Pool    // nil likewise
-	cvmfs    cvmfs
-	lean     string // the program that is started for each job, and to look at homes
-	homeMounts  *homeMounts
-	links    *tunnel.Links
-	engine   *spawner.Manager
-	box      *secret.Box
-	freezer  *freezer
-	places   places
-	gpus     gpuParts
-	held     credentialParts
-	storage  *storage
-	doctor   *dataDoctor
-	hubs     []hubPart
-	sshKeys  *sshauth.Authority // nil: the site has no ssh
-	server   *server.Server
-	gate     *sshgate.Gate      // nil likewise
-	bases    sync.Map           // what was made of plain images: digests of environments by ids of images
-	end      context.CancelFunc // ends everything that was made for this run
+	cfg        config.Config
+	log        *slog.Logger
+	reserve    *reserve.Reserve
+	store      *store.Store
+	accounts   *identity.Accounts
+	rules      *identity.Rules
+	realms     realms
+	switches   *kernelspecs.Switches
+	traffic    gateway.Traffic  // of kernels
+	lines      *gateway.Lines   // likewise
+	journal    *gateway.Journal // likewise; nil: there are no kernels
+	library    *images.Library
+	docker     *docker.Backend
+	local      *local.Backend
+	htcondor   *htcondor.Backend // nil: the site has no pool
+	pool       *htcondor.Pool    // nil likewise
+	cvmfs      cvmfs
+	lean       string // the program that is started for each job, and to look at homes
+	homeMounts *homeMounts
+	links      *tunnel.Links
+	engine     *spawner.Manager
+	box        *secret.Box
+	freezer    *freezer
+	places     places
+	gpus       gpuParts
+	held       credentialParts
+	storage    *storage
+	doctor     *dataDoctor
+	hubs       []hubPart
+	sshKeys    *sshauth.Authority // nil: the site has no ssh
+	server     *server.Server
+	gate       *sshgate.Gate      // nil likewise
+	bases      sync.Map           // what was made of plain images: digests of environments by ids of images
+	end        context.CancelFunc // ends everything that was made for this run
 }
 
 // serve runs the service until ctx ends. Sessions and jobs outlive it.

@@ -28,7 +28,7 @@ type stubService struct {
 	environments stubEnvironments
 	gpus         stubGPUs
 	ssh          stubSSH
-	credentials       stubCredentials
+	credentials  stubCredentials
 	kernels      *stubKernels
 	ends         []func()
 }

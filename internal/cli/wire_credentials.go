@@ -20,11 +20,11 @@ import (
 
 // credentialParts keep users' tokens and proxies, and bring them to workloads. Both are nil where the site has none.
 type credentialParts struct {
-	manager  *credentials.Manager
+	manager     *credentials.Manager
 	distributor *credentials.Distributor
 }
 
-// makeCredentials makes the wallet. What it asks of issuers, it asks later: one that is down keeps no service from starting.
+// makeCredentials makes what keeps users' credentials. What it asks of issuers, it asks later: one that is down keeps no service from starting.
 func (s *service) makeCredentials(ctx context.Context) error {
 	c := s.cfg.Credentials
 	if len(c.Issuers) == 0 && c.X509.Trust == "" {
@@ -159,7 +159,7 @@ func (p provided) Agent(id spawner.ID) spawner.Agent {
 type providing struct {
 	*control.Client
 	distributor *credentials.Distributor
-	id      string
+	id          string
 }
 
 // Launch starts the app.
@@ -177,7 +177,7 @@ func (s *service) programsEnv() map[string]string {
 	return map[string]string{control.TokenFileEnv: control.TokenFile}
 }
 
-// doors returns the wallet to the API; nil where there is none.
+// doors returns what keeps users' credentials to the API; nil where there is none.
 func (c credentialParts) doors() server.UserCredentials {
 	if c.manager == nil {
 		return nil

@@ -110,7 +110,7 @@ func (s *service) announceStart(ctx context.Context, w spawner.Workload, secrets
 	for _, p := range s.hubs {
 		hubs[p.cfg.Name] = p.client
 	}
-	h := hubsync.Herald{Hubs: hubs, Engine: s.engine, Logger: s.log}
+	h := hubsync.StartWebhook{Hubs: hubs, Engine: s.engine, Logger: s.log}
 	h.Tell(ctx, w, secrets)
 }
 

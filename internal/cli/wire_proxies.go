@@ -13,7 +13,7 @@ import (
 	"slipway/internal/x509proxy"
 )
 
-// proxyCheck returns what validates users' proxies for the wallet; nil where none are taken. Files of the authorities that are of no use are
+// proxyCheck returns what validates users' proxies; nil where none are taken. Files of the authorities that are of no use are
 // in the log.
 func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.Text) (credentials.Entry, secret.Text, error), error) {
 	if x.Trust == "" {

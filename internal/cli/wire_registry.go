@@ -81,13 +81,13 @@ func (s *shelves) open(r *http.Request, repository string) (registry.Repository,
 func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Repository, error) {
 	v := s.viewer(c.Hub, c.User)
 	if repository == "" || repository == everything {
-		return &shelf{library: s.library, list: func() ([]shelved, error) { return s.all(v) }}, nil
+		return &repositoryView{library: s.library, list: func() ([]shelved, error) { return s.all(v) }}, nil
 	}
 	user, name, ok := splitRepository(repository)
 	if !ok {
 		return nil, errs.New(errs.NotFound, "there is no repository %.200q of yours", repository).With("repositories are called <user>/<name>, and " + everything)
 	}
-	return &shelf{library: s.library, list: func() ([]shelved, error) {
+	return &repositoryView{library: s.library, list: func() ([]shelved, error) {
 		list, err := s.named(v, s.principal(c.Hub, spawner.User(user)), name)
 		if err == nil && len(list) == 0 { // also where there is one that the caller may not read
 			err = noSuch(repository)
@@ -101,7 +101,7 @@ func (s *shelves) ofWorkload(c workloadtoken.Claims, repository string) (registr
 	if repository != "" && repository != everything {
 		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
 	}
-	one := &shelf{library: s.library, list: func() ([]shelved, error) { return []shelved{byDigest(c.Digest)}, nil }}
+	one := &repositoryView{library: s.library, list: func() ([]shelved, error) { return []shelved{byDigest(c.Digest)}, nil }}
 	if c.Run == "" || s.fetching == nil {
 		return one, nil
 	}

@@ -23,7 +23,7 @@ import (
 
 // places are where environments go beside the library: stores with copies, and directories that somebody else publishes.
 type places struct {
-	copies  *replication.Replicator
+	copies     *replication.Replicator
 	publishers []*publish.Publisher
 }
 

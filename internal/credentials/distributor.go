@@ -11,13 +11,13 @@ import (
 	"slipway/internal/errs"
 )
 
-// DistributorConfig is what a Courier needs.
+// DistributorConfig is what a Distributor needs.
 type DistributorConfig struct {
 	Manager *Manager
-	Owner  func(ctx context.Context, workload string) (principal string, err error)
-	Send   func(ctx context.Context, workload string, files []File) error // to the workload's own agent
-	Tell   func(ctx context.Context, workload, text string)               // to who reads its events
-	Logger *slog.Logger
+	Owner   func(ctx context.Context, workload string) (principal string, err error)
+	Send    func(ctx context.Context, workload string, files []File) error // to the workload's own agent
+	Tell    func(ctx context.Context, workload, text string)               // to who reads its events
+	Logger  *slog.Logger
 }
 
 // Distributor brings to every workload, for as long as its agent is linked, the files of its owner: what is new at once, all of it after a
@@ -50,7 +50,7 @@ const (
 	settleTime = time.Minute     // after its start the service's agents come back: what they lack is refreshed by and by
 )
 
-// NewDistributor makes a Courier.
+// NewDistributor makes a Distributor.
 func NewDistributor(cfg DistributorConfig) *Distributor {
 	return &Distributor{cfg: cfg, born: time.Now(), runs: map[string]*errand{}}
 }
@@ -73,7 +73,7 @@ func (c *Distributor) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// LinkChanged tells the Courier that the link to a workload's agent has come up or gone down. It does not wait.
+// LinkChanged tells the Distributor that the link to a workload's agent has come up or gone down. It does not wait.
 func (c *Distributor) LinkChanged(id string, up bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -252,8 +252,8 @@ func (w *Manager) hubs(ctx context.Context, k key) (*secret.Text, []byte) {
 // grant is a login that waits.
 type grant struct {
 	principal, issuer string
-	device            oidc.Device // guarded by the wallet's mu until its id is given
-	over              bool        // nobody waits any more; guarded by the wallet's mu
+	device            oidc.Device // guarded by the Manager's mu until its id is given
+	over              bool        // nobody waits any more; guarded by the Manager's mu
 
 	turn  sync.Mutex // one waits at the issuer
 	done  bool       // guarded by turn

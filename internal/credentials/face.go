@@ -5,7 +5,7 @@
 // anything else is done with it; only access tokens and proxies ever leave, and only as Files; an issuer that is down takes nothing away
 // that still holds; what is wrong is told in the Entry, with what the user can do about it.
 //
-// It must not decide who may ask: callers name the principal whose wallet it is, and have made sure that the caller may.
+// It must not decide who may ask: callers name the principal whose credentials they are, and have made sure that the caller may.
 package credentials
 
 import (

@@ -61,7 +61,7 @@ type Element struct {
 	Scopes       []string
 }
 
-// Config is what a Wallet needs.
+// Config is what a Manager needs.
 type Config struct {
 	Store    Store
 	Sealer   Sealer
@@ -104,7 +104,7 @@ type key struct{ principal, name string }
 
 func (k key) text() string { return k.name + " " + k.principal } // a name has no space
 
-// New makes a Wallet over the records in the store.
+// New makes a Manager over the records in the store.
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	w := &Manager{
 		cfg: cfg, log: cfg.Logger, mark: cfg.Sealer.Derive("wallet: the Hub's tokens"), born: time.Now(), slots: map[string]chan struct{}{},

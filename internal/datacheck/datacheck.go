@@ -34,7 +34,7 @@ type Config struct {
 	Storage func(token secret.Text) Storage // shows that token; an empty one: none
 	// Issuer asks an issuer from here for its time, and Afar has the service ask it.
 	Issuer func(ctx context.Context, url string) (time.Time, error)
-	Remote   func(ctx context.Context, name string) (hubapi.IssuerLook, error)
+	Remote func(ctx context.Context, name string) (hubapi.IssuerLook, error)
 	// List lists a directory of a server by a program of the image, for servers that take no tokens. Nil: there is none.
 	List        func(ctx context.Context, server, path string) error
 	Room        func(ctx context.Context) (hubapi.Quotas, error) // asks the service how full the user's directories are; nil: nobody knows

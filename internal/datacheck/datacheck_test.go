@@ -98,7 +98,7 @@ func usual(t *testing.T, f *fake) Config {
 		Asked: noon, Now: func() time.Time { return noon }, Credentials: dir, Scratch: t.TempDir(),
 		Storage: func(secret.Text) Storage { return f },
 		Issuer:  func(context.Context, string) (time.Time, error) { return noon, nil },
-		Remote:    func(context.Context, string) (hubapi.IssuerLook, error) { return hubapi.IssuerLook{}, nil },
+		Remote:  func(context.Context, string) (hubapi.IssuerLook, error) { return hubapi.IssuerLook{}, nil },
 	}
 }
 

@@ -43,9 +43,9 @@ type Config struct {
 	Engine Engine
 
 	Activity bool          // tell the Hub when sessions were last active
-	Every    time.Duration // between two musters. Zero: none
-	Age      time.Duration // younger sessions are not judged by a muster
-	Stop     bool          // a muster stops sessions that the Hub does not know
+	Every    time.Duration // between two comparisons with the Hub's list. Zero: none
+	Age      time.Duration // younger sessions are not judged by one
+	Stop     bool          // one stops sessions that the Hub does not know
 
 	FlavorsURL string     // where what can be started is told. Empty: nowhere
 	Flavors    func() any // gives it, for JSON

@@ -9,17 +9,17 @@ type Credentials struct {
 	Trouble   map[string]int    // those of them that something is wrong with, by name
 }
 
-// wallet collects the numbers of users' credentials when they are asked for.
-type wallet struct {
+// credentials collects the numbers of users' credentials when they are asked for.
+type credentials struct {
 	look                     func() Credentials
 	refreshes, held, trouble *prometheus.Desc
 }
 
-func newWallet(look func() Credentials) *wallet {
+func newCredentials(look func() Credentials) *credentials {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("slipway_"+name, help, labels, nil)
 	}
-	return &wallet{
+	return &credentials{
 		look:      look,
 		refreshes: desc("token_refreshes_total", "Requests for new tokens to an issuer by result, since the service's start.", "issuer", "result"),
 		held:      desc("credentials", "Users' tokens and proxies.", "name"),
@@ -28,14 +28,14 @@ func newWallet(look func() Credentials) *wallet {
 }
 
 // Describe names what there is.
-func (w *wallet) Describe(ch chan<- *prometheus.Desc) {
+func (w *credentials) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{w.refreshes, w.held, w.trouble} {
 		ch <- d
 	}
 }
 
 // Collect looks at the credentials.
-func (w *wallet) Collect(ch chan<- prometheus.Metric) {
+func (w *credentials) Collect(ch chan<- prometheus.Metric) {
 	c := w.look()
 	for of, n := range c.Refreshes {
 		ch <- prometheus.MustNewConstMetric(w.refreshes, prometheus.CounterValue, float64(n), of[0], of[1])

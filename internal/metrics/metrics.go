@@ -68,7 +68,7 @@ func New(cfg Config) *Metrics {
 		m.registry.MustRegister(newSwept(cfg.Library))
 	}
 	if cfg.Credentials != nil {
-		m.registry.MustRegister(newWallet(cfg.Credentials))
+		m.registry.MustRegister(newCredentials(cfg.Credentials))
 	}
 	if cfg.SSH != nil {
 		m.registry.MustRegister(newGateway(cfg.SSH))

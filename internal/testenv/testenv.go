@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -129,7 +130,7 @@ func probe(p Part) error {
 		_, err := os.Stat("/dev/loop-control")
 		return err
 	case UML:
-		return errors.Join(onPath("linux.uml"), onPath("busybox"), onPath("mkfs.ext4"), onPath("mkfs.xfs"))
+		return errors.Join(onPath("linux.uml"), onPath("busybox"), onPath("mkfs.ext4"), onPath("mkfs.xfs"), noTiles())
 	case Autofs:
 		_, err := os.Stat("/dev/autofs")
 		return errors.Join(err, onPath("automount"))
@@ -204,6 +205,16 @@ func installed(library string) error {
 	found, err := filepath.Glob("/usr/lib/*/" + library)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("no %s in /usr/lib", library)
+	}
+	return err
+}
+
+// noTiles says why User Mode Linux cannot run: it has no room for the state of a processor with tiles (AMX), and its first program dies of
+// "ptrace set fp regs failed".
+func noTiles() error {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err == nil && bytes.Contains(text, []byte(" amx_tile ")) {
+		err = errors.New("User Mode Linux does not run on processors with AMX")
 	}
 	return err
 }

@@ -25,7 +25,7 @@ const (
 	DoorApp     Door = 'a' // raw bytes to and from the app's port
 	DoorCode    Door = 'v' // VS Code beside a notebook server
 	DoorKernel  Door = 'k' // one client's messages to and from a kernel, as package kernels/wire has them
-	DoorSSH     Door = 'x' // ssh connections and their channels, as package sshlink has them
+	DoorSSH     Door = 'x' // ssh connections and their channels, as package sshtunnel has them
 	DoorAPI     Door = 's' // the service's API, as this workload
 	DoorHub     Door = 'h' // the Hub's API, as this workload
 	doorReset   Door = 'r' // each side opens one: the numbers of streams whose rest it will not read

@@ -120,7 +120,7 @@ func (b *Backend) imagePath(l spawner.Launch, r record) string {
 // fill makes a workload's sandbox: out of the way and as root's, then it is given away whole. Nothing is written as root in what a user
 // may change.
 func (b *Backend) fill(l spawner.Launch, r record, o owner) (err error) {
-	place := b.shelf.place(r.ID)
+	place := b.records.place(r.ID)
 	part := filepath.Join(place, ".part")
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o700)); err != nil {
 		return err

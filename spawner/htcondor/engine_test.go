@@ -293,10 +293,10 @@ func TestKilledBetween(t *testing.T) {
 		b, launch := played(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
-		rec, _, err := b.shelf.get(l.ID)
+		rec, _, err := b.records.get(l.ID)
 		must(t, err)
 		rec.Job = "" // as it was saved before
-		must(t, b.shelf.put(rec))
+		must(t, b.records.put(rec))
 		if left {
 			_, err := s.run(t.Context(), command{name: "condor_rm", args: []string{"1.0"}})
 			must(t, err)
@@ -412,7 +412,7 @@ func TestDiskFull(t *testing.T) {
 		return lookup(login)
 	}
 	l := launch(1)
-	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.shelf.has(l.ID) || s.count("condor_submit") > 0 {
+	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.records.has(l.ID) || s.count("condor_submit") > 0 {
 		t.Errorf("Start = %v", err)
 	}
 	full, b.accounts.held = false, map[string]answer{}
@@ -427,7 +427,7 @@ func TestOddFiles(t *testing.T) {
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
 	pause(t.Context(), 2*b.cfg.PollEvery)
-	out := filepath.Join(b.shelf.place(l.ID), boxDir, "out")
+	out := filepath.Join(b.records.place(l.ID), boxDir, "out")
 	if _, err := b.StagedOutput(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
 		t.Errorf("remains of nothing: %v", err)
 	}
@@ -471,7 +471,7 @@ func TestWhoseFiles(t *testing.T) {
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
 	pause(t.Context(), 2*b.cfg.PollEvery)
-	out := filepath.Join(b.shelf.place(l.ID), boxDir, "out")
+	out := filepath.Join(b.records.place(l.ID), boxDir, "out")
 	log := filepath.Join(out, "log")
 	for name, text := range map[string]string{filepath.Join(out, "end.json"): `{"exit_code":3}`, log: "hello"} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
@@ -521,7 +521,7 @@ func TestSecretsStay(t *testing.T) {
 			t.Errorf("%s is told a secret", c.name)
 		}
 	}
-	sandbox := filepath.Join(b.shelf.place(l.ID), boxDir)
+	sandbox := filepath.Join(b.records.place(l.ID), boxDir)
 	secrets, files := 0, 0
 	must(t, filepath.WalkDir(b.cfg.Dir, func(name string, e os.DirEntry, err error) error {
 		if err != nil {

@@ -75,7 +75,7 @@ type Backend struct {
 	run      runner
 	sync     func(*os.File) error // has a file on the disk; a field so that a test can see of which
 	born     time.Time
-	shelf    *shelf
+	records  *recordStore
 	accounts *accounts
 	tokens   *tokens
 	queue    *queue        // what is in the queue
@@ -123,7 +123,7 @@ func passable(dir string) error {
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run runner) *Backend {
 	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
-	b.shelf = &shelf{dir: cfg.Dir, held: map[spawner.ID]record{}}
+	b.records = &recordStore{dir: cfg.Dir, held: map[spawner.ID]record{}}
 	b.guard.name = filepath.Join(cfg.Dir, guardFile)
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)

@@ -27,7 +27,7 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 	if o.Existence == spawner.Held {
 		return spawner.Explanation{Summary: "HTCondor holds it: " + o.Reason, Remedy: o.Remedy}, nil
 	}
-	rec, _, err := b.shelf.get(w.ID)
+	rec, _, err := b.records.get(w.ID)
 	if err != nil {
 		return spawner.Explanation{}, err
 	}

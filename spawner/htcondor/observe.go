@@ -50,7 +50,7 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	if err := ctx.Err(); err != nil {
 		return spawner.Observation{}, err
 	}
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil {
 		return spawner.Observation{}, err
 	}
@@ -109,7 +109,7 @@ func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own job, job
 	if len(jobs) < 2 {
 		return
 	}
-	rec, known, err := b.shelf.get(id) // as it is since the look: that shows the next run's job too where one was submitted meanwhile
+	rec, known, err := b.records.get(id) // as it is since the look: that shows the next run's job too where one was submitted meanwhile
 	if err != nil || !known || rec.Job != own.name() {
 		return
 	}
@@ -125,7 +125,7 @@ func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own job, job
 // rests tells what is left of a workload that is not in the queue.
 func (b *Backend) rests(id spawner.ID, r record, known bool) spawner.Observation {
 	switch {
-	case !known && !b.shelf.has(id):
+	case !known && !b.records.has(id):
 		return spawner.Observation{Existence: spawner.Absent}
 	case r.End != nil:
 		return r.End.observation()
@@ -141,7 +141,7 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
 	}
-	ids, err := b.shelf.ids() // before the queue: who is submitted in between is listed as what was last told of it
+	ids, err := b.records.ids() // before the queue: who is submitted in between is listed as what was last told of it
 	if err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
 	}
@@ -162,7 +162,7 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 		if err != nil {
 			return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
 		}
-		rec, known, err := b.shelf.get(id)
+		rec, known, err := b.records.get(id)
 		if err != nil {
 			b.log.Warn("a job of HTCondor's is not listed", "id", id, "error", err)
 			continue

@@ -73,7 +73,7 @@ func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
 	if err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil || !known || rec.End != nil {
 		return nil, err
 	}

@@ -203,10 +203,10 @@ func TestSubmittedOrNot(t *testing.T) {
 		b, launch := slowly(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
-		rec, _, err := b.shelf.get(l.ID)
+		rec, _, err := b.records.get(l.ID)
 		must(t, err)
 		rec.Job = ""
-		must(t, b.shelf.put(rec))
+		must(t, b.records.put(rec))
 		jobs := s.vanish(never)
 		go func() {
 			time.Sleep(time.Second)

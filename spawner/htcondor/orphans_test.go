@@ -100,11 +100,11 @@ func TestDoubles(t *testing.T) {
 		if got := s.names(); got[0] != "1.0" || jobOf(t, b, l.ID) != "1.0" {
 			t.Errorf("it %s, and %q is left", name, got)
 		}
-		rec, _, err := b.shelf.get(l.ID)
+		rec, _, err := b.records.get(l.ID)
 		must(t, err)
 		own, next := job{Cluster: 1, Status: idle, Login: "alice"}, job{Cluster: 7, Status: idle, Login: "alice"}
 		rec.Run, rec.Job = "l-1.1", "" // the next run is being submitted since
-		must(t, b.shelf.put(rec))
+		must(t, b.records.put(rec))
 		before := s.count("condor_rm")
 		b.removeDoubles(t.Context(), l.ID, own, []job{own, next})
 		if n := s.count("condor_rm"); n != before {

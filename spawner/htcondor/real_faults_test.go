@@ -21,7 +21,7 @@ import (
 // jobOf returns the name of a workload's job.
 func jobOf(t testing.TB, b *Backend, id spawner.ID) string {
 	t.Helper()
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil || !known || rec.Job == "" {
 		t.Fatalf("%s has the record %+v, %v", id, rec, err)
 	}

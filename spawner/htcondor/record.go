@@ -14,9 +14,9 @@ import (
 
 // learn notes what was learnt of a run. That a disk is full does not undo it: HTCondor can be asked again after a restart.
 func (b *Backend) learn(r record) {
-	if err := b.shelf.amend(r); err != nil {
+	if err := b.records.amend(r); err != nil {
 		b.log.Warn("what was learnt of a job is not saved", "id", r.ID, "job", r.Job, "error", err)
-		b.shelf.hold(r)
+		b.records.hold(r)
 	}
 }
 
@@ -58,8 +58,8 @@ func (e end) observation() spawner.Observation {
 
 const recordFile = "record.json"
 
-// shelf has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use.
-type shelf struct {
+// recordStore has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use.
+type recordStore struct {
 	dir  string
 	mu   sync.Mutex // guards held, and which files are records
 	held map[spawner.ID]record
@@ -67,7 +67,7 @@ type shelf struct {
 
 // get returns a workload's record; false when it has no directory or none that came to be one. What is no record, such as what a crash of
 // the host has cut off, counts as none.
-func (s *shelf) get(id spawner.ID) (record, bool, error) {
+func (s *recordStore) get(id spawner.ID) (record, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, ok := s.held[id]; ok {
@@ -89,12 +89,12 @@ func (s *shelf) get(id spawner.ID) (record, bool, error) {
 }
 
 // put saves a record, whole or not at all.
-func (s *shelf) put(r record) error {
+func (s *recordStore) put(r record) error {
 	return s.save(r, func() bool { return true })
 }
 
 // amend saves what was learnt of a run, unless the workload is in another by now, or is gone.
-func (s *shelf) amend(r record) error {
+func (s *recordStore) amend(r record) error {
 	fits := func() bool {
 		now, ok := s.held[r.ID]
 		return ok && now.Run == r.Run
@@ -107,7 +107,7 @@ func (s *shelf) amend(r record) error {
 }
 
 // hold keeps in memory what was learnt of a run and could not be saved. It can be learnt again.
-func (s *shelf) hold(r record) {
+func (s *recordStore) hold(r record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, ok := s.held[r.ID]; ok && now.Run == r.Run {
@@ -116,7 +116,7 @@ func (s *shelf) hold(r record) {
 }
 
 // save puts a record in place if it still fits. What takes its time, the disk, is waited for before: others need the lock.
-func (s *shelf) save(r record, fits func() bool) error {
+func (s *recordStore) save(r record, fits func() bool) error {
 	part, err := s.write(r)
 	if err != nil {
 		return fmt.Errorf("save the record of %s: %w", r.ID, err)
@@ -134,7 +134,7 @@ func (s *shelf) save(r record, fits func() bool) error {
 }
 
 // write writes a record beside its place, and gives the name. It is on the disk then.
-func (s *shelf) write(r record) (name string, err error) {
+func (s *recordStore) write(r record) (name string, err error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", err
@@ -151,7 +151,7 @@ func (s *shelf) write(r record) (name string, err error) {
 }
 
 // drop removes all of a workload, the record first: what has none was never submitted.
-func (s *shelf) drop(id spawner.ID) error {
+func (s *recordStore) drop(id spawner.ID) error {
 	if err := s.forget(id); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *shelf) drop(id spawner.ID) error {
 }
 
 // forget removes a record, both at once: who reads it in between would bring it back.
-func (s *shelf) forget(id spawner.ID) error {
+func (s *recordStore) forget(id spawner.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.Remove(filepath.Join(s.place(id), recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +170,7 @@ func (s *shelf) forget(id spawner.ID) error {
 }
 
 // ids returns the workloads that have a directory.
-func (s *shelf) ids() ([]spawner.ID, error) {
+func (s *recordStore) ids() ([]spawner.ID, error) {
 	f, err := os.Open(s.dir)
 	if err != nil {
 		return nil, err
@@ -187,10 +187,10 @@ func (s *shelf) ids() ([]spawner.ID, error) {
 }
 
 // has reports whether a workload has a directory.
-func (s *shelf) has(id spawner.ID) bool {
+func (s *recordStore) has(id spawner.ID) bool {
 	_, err := os.Lstat(s.place(id))
 	return err == nil
 }
 
 // place is a workload's directory: root's, and others may pass through it to the sandbox that is theirs.
-func (s *shelf) place(id spawner.ID) string { return filepath.Join(s.dir, string(id)) }
+func (s *recordStore) place(id spawner.ID) string { return filepath.Join(s.dir, string(id)) }

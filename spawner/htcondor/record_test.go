@@ -11,11 +11,13 @@ import (
 	"slipway/spawner"
 )
 
-func newShelf(t *testing.T) *shelf { return &shelf{dir: t.TempDir(), held: map[spawner.ID]record{}} }
+func newRecordStore(t *testing.T) *recordStore {
+	return &recordStore{dir: t.TempDir(), held: map[spawner.ID]record{}}
+}
 
 // TestDropped: a record that was dropped stays dropped, whoever reads or amends it meanwhile.
 func TestDropped(t *testing.T) {
-	s := newShelf(t)
+	s := newRecordStore(t)
 	r := record{ID: "j-1", Run: "l-1", User: "alice"}
 	for range 300 {
 		must(t, os.MkdirAll(s.place(r.ID), 0o700))
@@ -55,12 +57,12 @@ func TestDropped(t *testing.T) {
 
 // TestAmended: what was learnt of a run is kept, and not of one that another has followed; nothing else is left beside the record.
 func TestAmended(t *testing.T) {
-	s := newShelf(t)
+	s := newRecordStore(t)
 	must(t, os.Mkdir(s.place("j-1"), 0o700))
 	must(t, s.put(record{ID: "j-1", Run: "l-2"}))
 	must(t, s.amend(record{ID: "j-1", Run: "l-2", Job: "5.0"}))
 	must(t, s.amend(record{ID: "j-1", Run: "l-1", Job: "4.0"}))
-	again := &shelf{dir: s.dir, held: map[spawner.ID]record{}}
+	again := &recordStore{dir: s.dir, held: map[spawner.ID]record{}}
 	if r, known, err := again.get("j-1"); !known || err != nil || r.Job != "5.0" {
 		t.Errorf("%+v, %v, %v", r, known, err)
 	}
@@ -76,11 +78,11 @@ func TestOddRecords(t *testing.T) {
 	for n, text := range []string{"", `{"id":"j-1","run`, `{}`, `{"id":"j-9","run":"l-9"}`} {
 		l := launch(n)
 		must(t, b.Start(t.Context(), l))
-		must(t, os.WriteFile(filepath.Join(b.shelf.place(l.ID), recordFile), []byte(text), 0o600))
+		must(t, os.WriteFile(filepath.Join(b.records.place(l.ID), recordFile), []byte(text), 0o600))
 	}
 	unreadable := launch(7)
 	must(t, b.Start(t.Context(), unreadable))
-	name := filepath.Join(b.shelf.place(unreadable.ID), recordFile)
+	name := filepath.Join(b.records.place(unreadable.ID), recordFile)
 	must(t, errors.Join(os.Remove(name), os.Mkdir(name, 0o700)))
 	b = assemble(b.cfg, s.run)
 	all, err := b.List(t.Context())
@@ -88,7 +90,7 @@ func TestOddRecords(t *testing.T) {
 		t.Errorf("List() = %v, %v", all, err)
 	}
 	for n := range 4 {
-		if _, known, err := b.shelf.get(launch(n).ID); known || err != nil {
+		if _, known, err := b.records.get(launch(n).ID); known || err != nil {
 			t.Errorf("record %d: %v, %v", n, known, err)
 		}
 		must(t, b.Start(t.Context(), launch(n)))
@@ -100,7 +102,7 @@ func TestOddRecords(t *testing.T) {
 		t.Errorf("in the queue after %d submissions: %q", s.count("condor_submit"), got)
 	}
 	for n := range 4 {
-		if rec, known, err := b.shelf.get(launch(n).ID); !known || err != nil || rec.Job == "" || rec.Run != launch(n).Run() {
+		if rec, known, err := b.records.get(launch(n).ID); !known || err != nil || rec.Job == "" || rec.Run != launch(n).Run() {
 			t.Errorf("the record that was made anew: %+v, %v, %v", rec, known, err)
 		}
 	}
@@ -111,18 +113,18 @@ func TestLearns(t *testing.T) {
 	b, launch := played(t, newSchedd())
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
-	name := filepath.Join(b.shelf.place(l.ID), recordFile)
+	name := filepath.Join(b.records.place(l.ID), recordFile)
 	must(t, errors.Join(os.Remove(name), os.Mkdir(name, 0o700)))
-	rec, _, err := b.shelf.get(l.ID)
+	rec, _, err := b.records.get(l.ID)
 	must(t, err)
 	rec.End = &end{Code: 7}
 	b.learn(rec)
-	if got, _, err := b.shelf.get(l.ID); err != nil || got.End == nil || got.End.Code != 7 {
+	if got, _, err := b.records.get(l.ID); err != nil || got.End == nil || got.End.Code != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	rec.Run, rec.End = "l-other", nil
 	b.learn(rec)
-	if got, _, err := b.shelf.get(l.ID); err != nil || got.End == nil {
+	if got, _, err := b.records.get(l.ID); err != nil || got.End == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -136,7 +138,7 @@ func TestStrays(t *testing.T) {
 		must(t, b.Start(t.Context(), launch(n)))
 	}
 	for n := range kept {
-		must(t, b.shelf.drop(launch(n).ID))
+		must(t, b.records.drop(launch(n).ID))
 	}
 	seen := func(first, n int) {
 		t.Helper()

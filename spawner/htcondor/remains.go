@@ -28,7 +28,7 @@ const (
 // box is a sandbox.
 type box string
 
-func (b *Backend) box(r record) box { return box(filepath.Join(b.shelf.place(r.ID), boxDir)) }
+func (b *Backend) box(r record) box { return box(filepath.Join(b.records.place(r.ID), boxDir)) }
 
 // open opens a regular file that came back. No link in the sandbox leads out of it, and the file is the account's to which the sandbox
 // was given, in which alone it stands: a second name of somebody else's file is none that came back.
@@ -135,7 +135,7 @@ func (b *Backend) StagedOutput(ctx context.Context, id spawner.ID) (spawner.Stag
 	if err != nil {
 		return nil, fmt.Errorf("look at what %s has left: %w", id, err)
 	}
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil {
 		return nil, err
 	}

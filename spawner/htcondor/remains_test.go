@@ -20,7 +20,7 @@ func TestCutOffChanges(t *testing.T) {
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
 	pause(t.Context(), 2*b.cfg.PollEvery)
-	out := filepath.Join(b.shelf.place(l.ID), boxDir, "out")
+	out := filepath.Join(b.records.place(l.ID), boxDir, "out")
 	for name, text := range map[string]string{"end.json": `{"exit_code":0,"pack_size":3072}`, "changes.pack": strings.Repeat("x", 1024)} {
 		must(t, os.WriteFile(filepath.Join(out, name), []byte(text), 0o600))
 		owned(t, filepath.Join(out, name))

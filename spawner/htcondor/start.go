@@ -39,7 +39,7 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 	defer arrived()
 	s, err := b.prepare(l)
 	if err != nil {
-		return errors.Join(noRoom(err), b.shelf.drop(l.ID))
+		return errors.Join(noRoom(err), b.records.drop(l.ID))
 	}
 	arrived()
 	b.forewarn(l, s.rec)
@@ -74,12 +74,12 @@ func (b *Backend) undo(s *submission, err error) error {
 	if s.uncertain {
 		return errs.New(errs.Unavailable, "whether HTCondor has taken it is not known: %w", err)
 	}
-	return errors.Join(err, b.shelf.drop(s.rec.ID))
+	return errors.Join(err, b.records.drop(s.rec.ID))
 }
 
 // adopt reports whether this run needs no submission. If it does, nothing of the workload is left: what there was is removed.
 func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
-	rec, known, err := b.shelf.get(l.ID)
+	rec, known, err := b.records.get(l.ID)
 	if err != nil {
 		return false, err
 	}
@@ -111,7 +111,7 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	if err := b.clear(ctx, l.ID, jobs); err != nil {
 		return false, err
 	}
-	return false, b.shelf.drop(l.ID)
+	return false, b.records.drop(l.ID)
 }
 
 // there returns the jobs of a workload that is to be started. Of one that is not known here a look since the service came up shows what a
@@ -130,7 +130,7 @@ func (b *Backend) restore(l spawner.Launch, jobs []job) (record, bool, error) {
 	if i < 0 {
 		return record{}, false, nil
 	}
-	if _, err := os.Lstat(filepath.Join(b.shelf.place(l.ID), boxDir)); err != nil {
+	if _, err := os.Lstat(filepath.Join(b.records.place(l.ID), boxDir)); err != nil {
 		return record{}, false, nil
 	}
 	o, err := b.ownerOf(l)
@@ -143,7 +143,7 @@ func (b *Backend) restore(l spawner.Launch, jobs []job) (record, bool, error) {
 	}
 	rec.Job = jobs[i].name()
 	b.log.Warn("the record of a job in HTCondor's queue is made anew", "id", l.ID, "job", rec.Job)
-	return rec, true, b.shelf.put(rec)
+	return rec, true, b.records.put(rec)
 }
 
 // hasRun reports whether a job that is not in the queue has been there: then this run is over. An access point without a history cannot
@@ -189,13 +189,13 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := passable(b.shelf.place(l.ID)); err != nil {
+	if err := passable(b.records.place(l.ID)); err != nil {
 		return nil, err
 	}
 	if err := b.fill(l, rec, o); err != nil {
 		return nil, err
 	}
-	return &submission{rec: rec, head: head(lines), row: b.cfg.signet().rowOf(rec, l.Workload)}, b.shelf.put(rec)
+	return &submission{rec: rec, head: head(lines), row: b.cfg.signet().rowOf(rec, l.Workload)}, b.records.put(rec)
 }
 
 // pause waits. It reports false when ctx ends before.

@@ -67,10 +67,10 @@ func TestNobodyWaits(t *testing.T) {
 		b, launch := slowly(t, s)
 		doubtful := launch(1)
 		must(t, b.Start(t.Context(), doubtful))
-		rec, _, err := b.shelf.get(doubtful.ID)
+		rec, _, err := b.records.get(doubtful.ID)
 		must(t, err)
 		rec.Job = "" // as it was saved before
-		must(t, b.shelf.put(rec))
+		must(t, b.records.put(rec))
 		s.vanish(func(int) bool { return true })
 		time.Sleep(time.Minute)
 		done := make(chan error)

@@ -42,14 +42,14 @@ func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
 	}
 	b.queue.forget(id)
 	if !slices.ContainsFunc(jobs, job.ran) {
-		return b.shelf.drop(id) // it has only waited
+		return b.records.drop(id) // it has only waited
 	}
 	return b.ended(id, end{Code: 143, Reason: "it was ended"})
 }
 
 // endMissed has a workload ended of which there is no job: nobody asks any more what became of it.
 func (b *Backend) endMissed(id spawner.ID) error {
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil || !known || !rec.lives() {
 		return err
 	}
@@ -60,7 +60,7 @@ func (b *Backend) endMissed(id spawner.ID) error {
 
 // ended notes how a job ended that has left the queue, unless that is known.
 func (b *Backend) ended(id spawner.ID, e end) error {
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil || !known || rec.End != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (b *Backend) remove(ctx context.Context, id spawner.ID) error {
 		return err
 	}
 	b.queue.forget(id)
-	return b.shelf.drop(id)
+	return b.records.drop(id)
 }
 
 // clear takes all jobs of a workload out of the queue.

@@ -46,7 +46,7 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 // doubts returns the workloads of which it is to be found out whether their jobs are gone.
 func (b *Backend) doubts() []spawner.ID {
 	return slices.DeleteFunc(b.queue.doubts(), func(id spawner.ID) bool {
-		rec, known, err := b.shelf.get(id)
+		rec, known, err := b.records.get(id)
 		settled := err == nil && (!known || !rec.lives())
 		if settled {
 			b.queue.forget(id)

@@ -27,7 +27,7 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 	if err != nil {
 		return err
 	}
-	rec, known, err := b.shelf.get(id)
+	rec, known, err := b.records.get(id)
 	if err != nil {
 		return err
 	}
@@ -40,13 +40,13 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 		return errs.New(errs.Conflict, "its job %s has left HTCondor's queue already", rec.Job)
 	}
 	b.queue.forget(id)
-	return b.shelf.drop(id)
+	return b.records.drop(id)
 }
 
 // takeBack removes the jobs of a workload that have not begun. That it does so is noted before: this service may not live to see it done.
 func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec record, jobs []job) error {
 	rec.ID, rec.Withdrawn = id, true // the record may be lost
-	if err := b.shelf.amend(rec); err != nil {
+	if err := b.records.amend(rec); err != nil {
 		return err
 	}
 	jobs, err := b.expel(ctx, id, jobs, job.waiting, true)
@@ -55,7 +55,7 @@ func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec record, jobs 
 	}
 	if i := slices.IndexFunc(jobs, job.ran); i >= 0 {
 		rec.Withdrawn = false
-		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].name()), b.shelf.amend(rec))
+		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].name()), b.records.amend(rec))
 	}
 	return nil
 }

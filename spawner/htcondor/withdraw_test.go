@@ -33,10 +33,10 @@ func TestWithdraw(t *testing.T) {
 			t.Errorf("what has begun: %v", err)
 		}
 	}
-	if got := s.names(); len(got) != 1 || got[0] != "2.0" || !b.shelf.has(runs.ID) || b.shelf.has(waits.ID) {
+	if got := s.names(); len(got) != 1 || got[0] != "2.0" || !b.records.has(runs.ID) || b.records.has(waits.ID) {
 		t.Errorf("in the queue: %q", got)
 	}
-	rec, _, err := b.shelf.get(runs.ID)
+	rec, _, err := b.records.get(runs.ID)
 	must(t, err)
 	if rec.Withdrawn {
 		t.Error("what runs is noted as taken back")
@@ -76,7 +76,7 @@ func TestWithdrawnBefore(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 	must(t, b.Withdraw(t.Context(), l.ID))
-	if b.shelf.has(l.ID) {
+	if b.records.has(l.ID) {
 		t.Error("its record is still there")
 	}
 }

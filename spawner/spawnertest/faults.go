@@ -21,8 +21,8 @@ const (
 	Remove  Op = "remove"
 	List    Op = "list"
 	// Those of a Pool alone.
-	StagedOutput  Op = "remains"
-	Withdraw Op = "withdraw"
+	StagedOutput Op = "remains"
+	Withdraw     Op = "withdraw"
 )
 
 // Step is the point within a call at which a fault strikes.

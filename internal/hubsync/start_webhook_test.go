@@ -34,7 +34,7 @@ func tellOf(t *testing.T) *telling {
 	tl := &telling{
 		hub: newFakeHub(), engine: &fakeEngine{work: w, events: make(chan spawner.Event)}, log: &notes{}, done: make(chan struct{}), cancel: cancel,
 	}
-	h := &Herald{Hubs: map[string]Hub{"main": tl.hub}, Engine: tl.engine, Logger: tl.log.logger()}
+	h := &StartWebhook{Hubs: map[string]Hub{"main": tl.hub}, Engine: tl.engine, Logger: tl.log.logger()}
 	go func() {
 		defer close(tl.done)
 		h.Tell(ctx, w, control.Env{tokenName: sessionToken})
@@ -268,7 +268,7 @@ func TestASlowHubDoesNotHoldTheEngineUp(t *testing.T) {
 func TestNothingToTell(t *testing.T) {
 	log := &notes{}
 	w := spawner.Workload{ID: "s-1", Hub: "main"}
-	for _, h := range []*Herald{
+	for _, h := range []*StartWebhook{
 		{Hubs: map[string]Hub{}, Engine: &fakeEngine{}, Logger: log.logger()},
 		{Hubs: map[string]Hub{"main": newFakeHub()}, Engine: &fakeEngine{}, Logger: log.logger()},
 	} {

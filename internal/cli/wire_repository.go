@@ -14,16 +14,16 @@ import (
 	"slipway/internal/errs"
 )
 
-// shelved is an environment on a shelf.
+// shelved is an environment in a repository.
 type shelved struct {
 	digest       string
 	architecture string // empty: nobody has looked
 	tags         []string
 }
 
-// shelf is one repository as one caller sees it. Its documents are made when they are asked for, always the same ones for an
+// repositoryView is one repository as one caller sees it. Its documents are made when they are asked for, always the same ones for an
 // environment that has been signed.
-type shelf struct {
+type repositoryView struct {
 	library *images.Library
 	list    func() ([]shelved, error)
 }
@@ -39,7 +39,7 @@ type documents struct {
 }
 
 // documentsOf makes the documents of an environment.
-func (s *shelf) documentsOf(digest string) (documents, error) {
+func (s *repositoryView) documentsOf(digest string) (documents, error) {
 	p, err := s.library.Parts(digest)
 	if err != nil {
 		return documents{}, err
@@ -60,7 +60,7 @@ func (s *shelf) documentsOf(digest string) (documents, error) {
 
 // index makes the index of a tag: what it stands for on each architecture. One that is not signed yet, or is damaged, is left out as
 // long as there is another.
-func (s *shelf) index(all []shelved, tag string) (registry.Document, error) {
+func (s *repositoryView) index(all []shelved, tag string) (registry.Document, error) {
 	var list []oci.Image
 	var missing error
 	for _, e := range all {
@@ -91,7 +91,7 @@ func statements(p *images.Parts) (docs []registry.Document, contents [][]byte, e
 }
 
 // find returns the environment of a tag or digest.
-func (s *shelf) find(reference string) (digest string, ok bool, err error) {
+func (s *repositoryView) find(reference string) (digest string, ok bool, err error) {
 	all, err := s.list()
 	digest, ok = find(all, reference)
 	return digest, ok, err
@@ -107,7 +107,7 @@ func find(all []shelved, reference string) (digest string, ok bool) {
 }
 
 // Manifest returns the index of a tag, or any of the documents by its digest.
-func (s *shelf) Manifest(_ context.Context, reference string) (registry.Document, error) {
+func (s *repositoryView) Manifest(_ context.Context, reference string) (registry.Document, error) {
 	all, err := s.list()
 	if err != nil {
 		return registry.Document{}, err
@@ -130,7 +130,7 @@ func (s *shelf) Manifest(_ context.Context, reference string) (registry.Document
 }
 
 // derived finds a document that was made of an environment, by its digest.
-func (s *shelf) derived(all []shelved, reference string) (registry.Document, error) {
+func (s *repositoryView) derived(all []shelved, reference string) (registry.Document, error) {
 	tags := map[string]bool{}
 	for _, e := range all {
 		p, err := s.library.Parts(e.digest)
@@ -160,7 +160,7 @@ func (s *shelf) derived(all []shelved, reference string) (registry.Document, err
 }
 
 // Blob returns a part of an environment, its SIF, or a statement about it. What is in its image was compared with the digests before.
-func (s *shelf) Blob(ctx context.Context, digest string) (blob.Blob, error) {
+func (s *repositoryView) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	if digest == blob.Digest([]byte(oci.Empty)) {
 		return blob.Bytes([]byte(oci.Empty)), nil
 	}
@@ -181,7 +181,7 @@ func (s *shelf) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	return nil, noSuch(digest)
 }
 
-func (s *shelf) partOf(ctx context.Context, p *images.Parts, digest string) (blob.Blob, error) {
+func (s *repositoryView) partOf(ctx context.Context, p *images.Parts, digest string) (blob.Blob, error) {
 	if named, err := p.SIF(); err == nil && named.Digest == digest {
 		return s.open(ctx, p)
 	}
@@ -205,7 +205,7 @@ func (s *shelf) partOf(ctx context.Context, p *images.Parts, digest string) (blo
 }
 
 // open opens a SIF whose bytes are the environment's.
-func (s *shelf) open(ctx context.Context, p *images.Parts) (blob.Blob, error) {
+func (s *repositoryView) open(ctx context.Context, p *images.Parts) (blob.Blob, error) {
 	if _, err := s.library.Ready(ctx, p.Digest); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *shelf) open(ctx context.Context, p *images.Parts) (blob.Blob, error) {
 }
 
 // Tags returns all tags.
-func (s *shelf) Tags(context.Context) ([]string, error) {
+func (s *repositoryView) Tags(context.Context) ([]string, error) {
 	all, err := s.list()
 	var out []string
 	for _, e := range all {
@@ -224,7 +224,7 @@ func (s *shelf) Tags(context.Context) ([]string, error) {
 }
 
 // Referrers returns the statements about an environment.
-func (s *shelf) Referrers(_ context.Context, digest string) ([]oci.Descriptor, error) {
+func (s *repositoryView) Referrers(_ context.Context, digest string) ([]oci.Descriptor, error) {
 	found, ok, err := s.find(digest)
 	if err != nil || !ok || found != digest {
 		return nil, err
@@ -244,7 +244,7 @@ func (s *shelf) Referrers(_ context.Context, digest string) ([]oci.Descriptor, e
 }
 
 // SIF returns the file of an environment, by its tag or digest.
-func (s *shelf) SIF(ctx context.Context, reference string) (blob.Blob, string, error) {
+func (s *repositoryView) SIF(ctx context.Context, reference string) (blob.Blob, string, error) {
 	digest, ok, err := s.find(reference)
 	if err != nil {
 		return nil, "", err

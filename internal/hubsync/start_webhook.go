@@ -24,9 +24,9 @@ const (
 // tokenName is the variable with the token of a session's own server.
 const tokenName = "JUPYTERHUB_API_TOKEN"
 
-// Herald tells Hubs what happens in the starts that they asked for. A Hub that waits to be told shows nothing else. The engine
+// StartWebhook tells Hubs what happens in the starts that they asked for. A Hub that waits to be told shows nothing else. The engine
 // calls Tell, and waits for it when it ends.
-type Herald struct {
+type StartWebhook struct {
 	Hubs   map[string]Hub // by name
 	Engine Engine
 	Logger *slog.Logger
@@ -34,7 +34,7 @@ type Herald struct {
 
 // Tell tells of the start that w is in, from its first event on and in order, until its end has been told, the Hub has refused, or
 // ctx ends. A Hub that cannot follow misses steps between, never the last one.
-func (h *Herald) Tell(ctx context.Context, w spawner.Workload, secrets control.Env) {
+func (h *StartWebhook) Tell(ctx context.Context, w spawner.Workload, secrets control.Env) {
 	log := h.Logger.With("id", w.ID, "hub", w.Hub, "owner", w.Owner)
 	to, token := h.Hubs[w.Hub], tokenOf(w, secrets)
 	if to == nil || token.Empty() {
@@ -57,7 +57,7 @@ func (h *Herald) Tell(ctx context.Context, w spawner.Workload, secrets control.E
 			box.put(e)
 		}
 	})
-	(&tale{Herald: h, w: w, to: to, token: token, box: box, log: log}).tell(ctx)
+	(&tale{StartWebhook: h, w: w, to: to, token: token, box: box, log: log}).tell(ctx)
 }
 
 func tokenOf(w spawner.Workload, secrets control.Env) secret.Text {
@@ -69,7 +69,7 @@ func tokenOf(w spawner.Workload, secrets control.Env) secret.Text {
 
 // tale is what is told of one start.
 type tale struct {
-	*Herald
+	*StartWebhook
 	w     spawner.Workload
 	to    Hub
 	token secret.Text

@@ -1,8 +1,10 @@
 // A headless Chromium and what the stories share: the clock, the pictures, the claims, the watch on requests.
 import { mkdirSync, rmSync } from "node:fs";
+import { basename } from "node:path";
 import { chromium } from "playwright-core";
 
-export const shots = new URL("screenshots/", import.meta.url).pathname;
+// Each program of stories has a directory of its own: some run beside each other.
+export const shots = new URL(`screenshots/${basename(process.argv[1], ".mjs")}/`, import.meta.url).pathname;
 export const minutes = 60_000;
 
 const began = Date.now();

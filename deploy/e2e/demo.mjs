@@ -8,7 +8,7 @@
 //
 // The demo must have the gallery for VS Code's extensions, which is served here.
 //
-// Screenshots of each step are kept in screenshots/, also of the moment of a failure.
+// Screenshots of each step are kept in screenshots/demo/, also of the moment of a failure.
 import { readFileSync } from "node:fs";
 import { minutes, open, require, say, shoot, shots } from "./browser.mjs";
 import { coded } from "./code.mjs";

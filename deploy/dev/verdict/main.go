@@ -1,7 +1,7 @@
 // Verdict reads what `go test -json` has told of one or more runs and says what failed, in the tests' own words: for the end of a long
 // log, where a reader looks first.
 //
-//	go run ./deploy/dev/verdict FILE.json
+//	go run ./deploy/dev/verdict FILE.json...
 //
 // A test that failed and passed when it was run again is named, with what it said at first, and does not count as failed. Everything
 // else counts, also what a second run cannot repair: a program of tests that ended without a test that failed, or that did not compile.
@@ -16,18 +16,22 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: verdict FILE.json")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: verdict FILE.json...")
 		os.Exit(2)
 	}
-	failed, err := judge(os.Args[1], os.Stdout)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "verdict:", err)
-		os.Exit(2)
+	code := 0
+	for _, path := range os.Args[1:] {
+		failed, err := judge(path, os.Stdout)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "verdict:", err)
+			os.Exit(2)
+		}
+		if failed {
+			code = 1
+		}
 	}
-	if failed {
-		os.Exit(1)
-	}
+	os.Exit(code)
 }
 
 func judge(path string, out io.Writer) (failed bool, err error) {

@@ -6,8 +6,8 @@
 # old to change toolchains: it fetches the toolchain like any module, and that one is used.
 ensure_go() {
   PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin
-  # No stamp of the checkout: git refuses to read one that belongs to another user.
-  export GOTOOLCHAIN=auto GOFLAGS=${GOFLAGS:--buildvcs=false}
+  # No stamp of the checkout: git refuses to read one that belongs to another user. No paths of it: all checkouts share what is compiled.
+  export GOTOOLCHAIN=auto GOFLAGS=${GOFLAGS:--buildvcs=false -trimpath}
   if go_can_switch; then return; fi
   local want dir=$CACHE/go
   want=$(sed -n 's/^go //p' "$REPO/go.mod")

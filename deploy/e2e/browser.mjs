@@ -1,6 +1,8 @@
 // A headless Chromium and what the stories share: the clock, the pictures, the claims, the watch on requests.
-import { mkdirSync, rmSync } from "node:fs";
-import { basename } from "node:path";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { chromium } from "playwright-core";
 
 // Each program of stories has a directory of its own: some run beside each other.
@@ -40,6 +42,15 @@ process.on("exit", (code) => {
   if (code !== 0 && unanswered.length > 0) console.error(`Not answered:\n${unanswered.slice(-50).join("\n")}`);
 });
 
+// The library that keeps changes of this host's network from the browser: nonetlink.c says why.
+function nonetlink() {
+  const dir = mkdtempSync(join(tmpdir(), "slipway-browser"));
+  process.on("exit", () => rmSync(dir, { recursive: true }));
+  const library = join(dir, "nonetlink.so");
+  execFileSync("gcc", ["-shared", "-fPIC", "-O2", "-o", library, new URL("nonetlink.c", import.meta.url).pathname]);
+  return library;
+}
+
 // A browser with an empty directory for its pictures, and whatever its pages ask for that does not come from the Hub.
 export async function open(hub) {
   rmSync(shots, { recursive: true, force: true });
@@ -47,6 +58,7 @@ export async function open(hub) {
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     headless: true,
+    env: { ...process.env, LD_PRELOAD: nonetlink() },
     args: [
       "--no-sandbox",
       "--disable-gpu",

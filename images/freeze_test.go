@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -178,7 +177,7 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 			envs[i] = e
 		})
 	}
-	await(t, func() bool {
+	testenv.Until(t, "both wait for one freeze", testenv.Hang, func() bool {
 		l.freezes.mu.Lock()
 		defer l.freezes.mu.Unlock()
 		fl := l.freezes.run["alice\x00s1"]
@@ -198,20 +197,6 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 	if e, err := l.Get("alice", "second"); err != nil || e.Digest != envs[0].Digest {
 		t.Errorf("the second caller's name: %v", err)
 	}
-}
-
-// await polls for what only other goroutines bring about.
-func await(t *testing.T, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range 10000 {
-		if ok() {
-			return
-		}
-		<-tick.C
-	}
-	t.Fatal("it never came to be")
 }
 
 func TestCancelledBeforeItBegins(t *testing.T) {
@@ -274,9 +259,9 @@ func TestOneCallerLeavesTheOtherStays(t *testing.T) {
 	first, cancel := context.WithCancel(t.Context())
 	gone, stays := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := l.Freeze(first, req); gone <- err }()
-	await(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.pauses == 1 })
+	testenv.Until(t, "the first has begun", testenv.Hang, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.pauses == 1 })
 	go func() { _, err := l.Freeze(t.Context(), req); stays <- err }()
-	await(t, func() bool {
+	testenv.Until(t, "the second waits too", testenv.Hang, func() bool {
 		l.freezes.mu.Lock()
 		defer l.freezes.mu.Unlock()
 		return l.freezes.run["alice\x00s1"].waiters == 2

@@ -170,7 +170,10 @@ func TestOpenReapsWhatAKilledServiceLeft(t *testing.T) {
 	}
 	// What a killed service was just starting has the lock for a moment more.
 	gone, closed := l, make(chan error, 1)
-	time.AfterFunc(100*time.Millisecond, func() { closed <- gone.Close() })
+	go func() {
+		testenv.Within(testenv.Hang, func() bool { return openAt(t, l.path("lock")) > 1 })
+		closed <- gone.Close()
+	}()
 	l = openLibrary(t, Config{Dir: dir})
 	must(t, <-closed)
 	noLeftovers(t, l)
@@ -180,6 +183,19 @@ func TestOpenReapsWhatAKilledServiceLeft(t *testing.T) {
 	if files, _ := os.ReadDir(l.path("records", "alice")); len(files) != 1 {
 		t.Errorf("%d files in the records", len(files))
 	}
+}
+
+// openAt counts this process's descriptors of a file.
+func openAt(t *testing.T, path string) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/self/fd/*")
+	must(t, err)
+	for _, fd := range all {
+		if to, _ := os.Readlink(fd); to == path {
+			n++
+		}
+	}
+	return n
 }
 
 func TestOpenRefusesBadRules(t *testing.T) {

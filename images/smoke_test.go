@@ -5,13 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 // withPython makes a tree in which there is something that looks like an interpreter.
@@ -97,9 +96,7 @@ func TestImportsAreTried(t *testing.T) {
 			break
 		}
 	}
-	for useOf(t, l, e.Digest).Waiting { // what came of it is written down a moment after the trial
-		<-time.After(10 * time.Millisecond)
-	}
+	testenv.Until(t, "what came of it is written down", testenv.Hang, func() bool { return !useOf(t, l, e.Digest).Waiting })
 	stop()
 	u := useOf(t, l, e.Digest)
 	if u.Waiting || u.Tried.IsZero() || len(u.Attempts) != 1 || len(u.Attempts[0].Result.Failures) != 1 || u.Attempts[0].Python != "/usr/bin/python3" {
@@ -137,9 +134,7 @@ func TestImportsAreTriedAfterRestart(t *testing.T) {
 	l = openLibrary(t, Config{Dir: dir, Try: r.try})
 	stop = running(t, l)
 	<-r.calls
-	for began := time.Now(); useOf(t, l, e.Digest).Waiting && time.Since(began) < 10*time.Second; {
-		runtime.Gosched() // the call has begun, and is noted when it has ended
-	}
+	testenv.Until(t, "what came of it is written down", testenv.Hang, func() bool { return !useOf(t, l, e.Digest).Waiting })
 	stop()
 	if u := useOf(t, l, e.Digest); u.Waiting || len(u.Attempts) != 1 {
 		t.Errorf("%+v", u)

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,12 +17,13 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/internal/testenv"
 	"slipway/kernels"
 	"slipway/kernels/wire"
 	"slipway/spawner"
 )
 
-const long = 60 * time.Second
+const long = testenv.Hang
 
 // browser is a client's websocket.
 type browser struct {
@@ -238,11 +242,7 @@ func TestHundredReconnects(t *testing.T) {
 
 func (s *site) until(what string, is func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(long); !is(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("never: %s", what)
-		}
-	}
+	testenv.Until(s, what, long, is)
 }
 
 // What was written before a ping that the client has answered it surely has, and nothing else.
@@ -333,12 +333,11 @@ func TestCellsAreAnsweredAfterARestart(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	s := newSite(t, func(c *kernels.Config) { c.Ping = ping })
 	id := s.start()
-	b := s.open(id, "one") // nobody reads it, so that nobody answers
-	s.until("its websocket is closed", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		return b.Ping(ctx) != nil
-	})
+	c := s.plain(id)
+	_ = c.SetReadDeadline(time.Now().Add(long))
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("its websocket is open")
+	}
 }
 
 // A websocket is held while the kernel waits for its slice, and what is said meanwhile is not lost.

@@ -28,11 +28,15 @@ type fakeServers struct {
 	before  []hub.Server // what it says of the server first, once each
 	after   hub.Server   // once it was started
 	starts  func()
+	looked  func() // called when it is asked for a server
 	asked   []string
 	options map[string]any
 }
 
 func (f *fakeServers) Server(_ context.Context, user, server string) (hub.Server, error) {
+	if f.looked != nil {
+		f.looked()
+	}
 	if len(f.before) > 0 {
 		f.now, f.before = f.before[0], f.before[1:]
 	}
@@ -232,12 +236,8 @@ func TestStopFor(t *testing.T) {
 		t.Errorf("%+v, %v", w, err)
 	}
 	engine := newFake()
-	late := &fakeServers{before: []hub.Server{{Pending: "spawn"}, {Pending: "spawn"}}}
+	late := &fakeServers{before: []hub.Server{{Pending: "spawn"}}, looked: func() { engine.set(coming("s-3", false)) }}
 	h = start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = late })
-	go func() {
-		<-time.After(beginEvery / 2)
-		engine.set(coming("s-3", false))
-	}()
 	if err := h.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -177,7 +178,7 @@ func (h *harness) walk(t *testing.T, name, method, path, body string, refused bo
 		if token != "" {
 			req.Header.Set("Authorization", "token "+token)
 		}
-		patience := http.Client{Timeout: 5 * time.Second} // a stream that is let through would not end
+		patience := http.Client{Timeout: testenv.Hang} // a stream that is let through would not end
 		resp, err := patience.Do(req)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

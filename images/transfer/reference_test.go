@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"slipway/images/registry/registrytest"
 	"slipway/internal/testenv"
@@ -57,15 +56,13 @@ func referenceRegistry(t *testing.T) http.Handler {
 // answers waits for a server that is starting.
 func answers(t *testing.T, host string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if resp, err := http.Get("http://" + host + "/v2/"); err == nil {
+	testenv.Until(t, "the registry answers", testenv.Hang, func() bool {
+		resp, err := http.Get("http://" + host + "/v2/")
+		if err == nil {
 			resp.Body.Close()
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
 		}
-		<-time.After(20 * time.Millisecond) // another process is waited for
-	}
+		return err == nil
+	})
 }
 
 // TestReferenceRegistry pushes through faults, and pulls. This registry goes on after a chunk that it did not get; one that broke

@@ -46,9 +46,7 @@ func openTab(t *testing.T, url, selector string) *tab {
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and its children, which write to its directory
 		_ = cmd.Wait()
-		for began := time.Now(); os.RemoveAll(dir) != nil && time.Since(began) < 10*time.Second; {
-			<-time.After(50 * time.Millisecond)
-		}
+		testenv.Until(t, "its directory is gone", testenv.Hang, func() bool { return os.RemoveAll(dir) == nil })
 	})
 	p := &tab{}
 	eventually(t, "a browser", func() bool {

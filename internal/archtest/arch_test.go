@@ -26,7 +26,7 @@ func TestHouse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), textFaults(all), roomFaults(entries))
+	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), waitFaults(packages, excepted()), textFaults(all), roomFaults(entries))
 	for _, f := range faults {
 		t.Error(f)
 	}
@@ -109,7 +109,7 @@ func route(packages map[string][]source, from, to string, way []string) []string
 	return nil
 }
 
-// styleFaults finds packages without one comment that says what they are for, init functions, and tests that wait in real time.
+// styleFaults finds packages without one comment that says what they are for, and init functions.
 func styleFaults(packages map[string][]source) (faults []string) {
 	for _, dir := range sorted(packages) {
 		docs := 0
@@ -119,9 +119,6 @@ func styleFaults(packages map[string][]source) (faults []string) {
 			}
 			if s.inits {
 				faults = append(faults, s.path+" has func init: make what it makes where it is used")
-			}
-			if s.test && s.sleeps && !slices.Contains(s.imports, "testing/synctest") {
-				faults = append(faults, s.path+" sleeps: use testing/synctest, or wait for what happens")
 			}
 		}
 		if docs != 1 {

@@ -28,8 +28,6 @@ func TestFaultsAreFound(t *testing.T) {
 		{"no package comment", "spawner/x.go", "package p\n", "spawner has 0 package comments"},
 		{"init", "spawner/x.go", head + "func init() {}", "has func init"},
 		{"a method is no init", "spawner/x.go", head + "type t int\nfunc (t) init() {}", ""},
-		{"sleep", "spawner/x_test.go", "package p\nimport \"time\"\nfunc f() { time.Sleep(1) }", "sleeps"},
-		{"virtual sleep", "spawner/x_test.go", "package p\nimport (\"time\"; \"testing/synctest\")\nvar _ = synctest.Wait\nfunc f() { time.Sleep(1) }", ""},
 		{"registry", "deploy/x.sh", "curl https://deb." + "debian.org/x", "deploy/x.sh:1 names"},
 		{"path of one machine", "deploy/x.sh", "a\ncd /" + "work/main", "deploy/x.sh:2 names"},
 		{"path that only ends alike", "deploy/x.sh", "cd $dir/work/main /lib/work/x ./work/", ""},
@@ -46,6 +44,47 @@ func TestFaultsAreFound(t *testing.T) {
 		if tt.want == "" && len(got) > 0 || tt.want != "" && !slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, tt.want) }) {
 			t.Errorf("%s: faults %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestWaitsAreFound shows the rule on waits tests that wait in real time, and tests in bubbles.
+func TestWaitsAreFound(t *testing.T) {
+	const bubble = "func bubble(f func()) { synctest.Test(t, func(*testing.T) { f() }) }\n"
+	tests := []struct{ name, text, want string }{
+		{"sleep", "func TestX() { time.Sleep(d) }", "TestX: it sleeps"},
+		{"in a bubble", "func TestX() { synctest.Test(t, func(*testing.T) { time.Sleep(1) }) }", ""},
+		{"beside a bubble", "func TestX() { time.Sleep(1); synctest.Test(t, func(*testing.T) {}) }", "it sleeps"},
+		{"in the bubble of a helper", bubble + "func TestX() { bubble(func() { <-time.After(1) }) }", ""},
+		{"a helper of bubbles", "func wait() { time.Sleep(1) }\nfunc TestX() { synctest.Test(t, func(*testing.T) { wait() }) }", ""},
+		{"a helper of both", "func wait() { time.Sleep(1) }\nfunc TestX() { synctest.Test(t, func(*testing.T) { wait() }) }\nfunc TestY() { wait() }", "wait: it sleeps"},
+		{"a method of bubbles", "type site int\nfunc (s site) wait() { time.Sleep(1) }\nfunc TestX() { synctest.Test(t, func(*testing.T) { site(1).wait() }) }", ""},
+		{"a table for a bubble", bubble + "func wait() { time.Sleep(1) }\nfunc TestX() { for _, f := range []func(){wait} { bubble(f) } }", ""},
+		{"a benchmark", "func BenchmarkX() { time.Sleep(1) }", ""},
+		{"short limit", "func TestX() { context.WithTimeout(ctx, 30*time.Second) }", "TestX: context.WithTimeout of 30s"},
+		{"long limit", "func TestX() { context.WithTimeout(ctx, time.Minute) }", ""},
+		{"short deadline", "func TestX() { c.SetReadDeadline(time.Now().Add(time.Second)) }", "c.SetReadDeadline of 1s"},
+		{"no deadline", "func TestX() { c.SetReadDeadline(time.Time{}) }", ""},
+		{"a constant", "const patience = 5 * time.Second\nfunc TestX() { <-time.After(patience) }", "time.After of 5s"},
+		{"given to a helper", "func until(limit time.Duration) { <-time.After(limit) }\nfunc TestX() { until(time.Second) }", "TestX: until of 1s"},
+		{"excepted", "func excepted() { time.Sleep(1) }\nfunc TestX() { excepted() }", ""},
+	}
+	for _, tt := range tests {
+		tree := fstest.MapFS{"spawner/x_test.go": {Data: []byte("package p\n" + tt.text)}}
+		packages, err := sources(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		excepted := map[string]string{}
+		if tt.name == "excepted" {
+			excepted["spawner/x_test.go excepted"] = "it must"
+		}
+		got := strings.Join(waitFaults(packages, excepted), "\n")
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: faults %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	if got := waitFaults(nil, map[string]string{"x_test.go TestX": "gone"}); len(got) != 1 {
+		t.Errorf("an exception that nobody needs: %q", got)
 	}
 }
 
@@ -82,5 +121,5 @@ func faultsOf(t *testing.T, tree fs.FS) []string {
 		t.Fatal(err)
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "node_modules" })
-	return slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), textFaults(all), roomFaults(entries))
+	return slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), waitFaults(packages, nil), textFaults(all), roomFaults(entries))
 }

@@ -137,7 +137,7 @@ func rules() map[string]rule {
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},
-		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
+		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/quota", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},

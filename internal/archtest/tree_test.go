@@ -23,7 +23,8 @@ type source struct {
 	doc     bool // has a package comment
 	imports []string
 	inits   bool // declares func init()
-	sleeps  bool // calls time.Sleep
+	file    *ast.File
+	set     *token.FileSet
 }
 
 // house opens the module's root.
@@ -84,10 +85,12 @@ func parse(tree fs.FS, name string) (source, error) {
 	if err != nil {
 		return s, err
 	}
-	f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+	s.set = token.NewFileSet()
+	f, err := parser.ParseFile(s.set, name, text, parser.ParseComments)
 	if err != nil {
 		return s, err
 	}
+	s.file = f
 	s.doc = f.Doc != nil
 	for _, i := range f.Imports {
 		p, err := strconv.Unquote(i.Path.Value)
@@ -100,20 +103,7 @@ func parse(tree fs.FS, name string) (source, error) {
 		fn, ok := d.(*ast.FuncDecl)
 		s.inits = s.inits || ok && fn.Recv == nil && fn.Name.Name == "init"
 	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		s.sleeps = s.sleeps || isSleep(n)
-		return true
-	})
 	return s, nil
-}
-
-func isSleep(n ast.Node) bool {
-	sel, ok := n.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	x, ok := sel.X.(*ast.Ident)
-	return ok && x.Name == "time" && sel.Sel.Name == "Sleep"
 }
 
 // texts returns every text file of the tree.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/cdi"
@@ -15,6 +14,7 @@ import (
 	"slipway/internal/gpu/fleet"
 	"slipway/internal/secret"
 	"slipway/internal/store"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -78,7 +78,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {
 		w := session(user, whole)
-		soon, stop := context.WithTimeout(ctx, 20*time.Second)
+		soon, stop := context.WithTimeout(ctx, testenv.Hang)
 		if _, err := engine.Await(soon, hub, w.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running }); err != nil {
 			now, _ := engine.Get(ctx, spawner.Caller{System: true}, w.ID)
 			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, engine.Queue(now))

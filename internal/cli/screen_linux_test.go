@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,18 +57,21 @@ func TestWatchedInATerminal(t *testing.T) {
 			}
 		}
 	}()
-	b := newBoard("scan scan-1 " + strings.Repeat("x", 100))
-	err := watch(t.Context(), inside, b, "scan", func(context.Context) error {
-		for i := range 60 {
-			b.set(boardRow{order: i, id: fmt.Sprint(i), label: fmt.Sprint("k=", i), state: "running", progress: &hubapi.JobProgress{Done: 1, Of: 2, Text: strings.Repeat("t", 99)}})
-			b.sum(fmt.Sprintf("%d running", i+1), 60)
-			if i == 30 {
-				<-time.After(2 * drawEvery)
-				resize(60)
+	var err error
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard("scan scan-1 " + strings.Repeat("x", 100))
+		err = watch(t.Context(), inside, b, "scan", func(context.Context) error {
+			for i := range 60 {
+				b.set(boardRow{order: i, id: fmt.Sprint(i), label: fmt.Sprint("k=", i), state: "running", progress: &hubapi.JobProgress{Done: 1, Of: 2, Text: strings.Repeat("t", 99)}})
+				b.sum(fmt.Sprintf("%d running", i+1), 60)
+				if i == 30 {
+					<-time.After(2 * drawEvery)
+					resize(60)
+				}
+				<-time.After(drawEvery / 10)
 			}
-			<-time.After(drawEvery / 10)
-		}
-		return nil
+			return nil
+		})
 	})
 	inside.Close()
 	out := <-read

@@ -107,7 +107,7 @@ func newWorker(t *testing.T, who, program, sif string) *worker {
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	must(t, cmd.Start())
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testenv.Hang)
 		defer cancel()
 		if err := w.client.End(ctx); err != nil && !errs.Is(err, errs.Unavailable) { // it may be gone before it has answered
 			t.Error(err)
@@ -128,7 +128,7 @@ func (w *worker) dial(uid int) {
 	done.Go(func() { _ = links.Run(ctx) })
 	w.t.Cleanup(func() { cancel(); done.Wait() })
 	w.client = control.Client{Dial: func(ctx context.Context) (net.Conn, error) {
-		wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+		wait, cancel := context.WithTimeout(ctx, testenv.Hang)
 		defer cancel()
 		if err := links.Wait(wait, id); err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ import (
 	"slipway/internal/sshauth"
 	"slipway/internal/sshgate"
 	"slipway/internal/store"
+	"slipway/internal/testenv"
 )
 
 func TestKnownAt(t *testing.T) {
@@ -90,7 +91,7 @@ func TestGatekeeperBrowser(t *testing.T) {
 	if _, err := a.Decide(owner, code, true); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	if pass, err := prompt.Await(ctx); err != nil || pass.Owner != owner || pass.Session != sshauth.AnySession {
 		t.Errorf("%+v, %v", pass, err)

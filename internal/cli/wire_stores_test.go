@@ -47,15 +47,7 @@ func (d *blobStoreOf) until(what string, s *service, holds func() bool) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	var g errgroup.Group
 	s.places.run(ctx, g.Go)
-	look, end := time.NewTicker(20*time.Millisecond), time.After(60*time.Second)
-	defer look.Stop()
-	for waiting := true; waiting && !holds(); {
-		select {
-		case <-look.C:
-		case <-end:
-			waiting = false
-		}
-	}
+	testenv.Within(testenv.Hang, holds)
 	cancel()
 	d.must(g.Wait())
 	if !holds() {

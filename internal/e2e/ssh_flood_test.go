@@ -78,10 +78,8 @@ func letsIn(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: lets-in COMMAND ARGS...")
 	}
-	for limit := time.Now().Add(testenv.Hang); ts.Exec(args[0], args[1:]...) != nil; <-time.After(200 * time.Millisecond) {
-		if time.Now().After(limit) {
-			ts.Fatalf("%q does not succeed", args)
-		}
+	if !testenv.Within(testenv.Hang, func() bool { return ts.Exec(args[0], args[1:]...) == nil }) {
+		ts.Fatalf("%q does not succeed", args)
 	}
 }
 
@@ -90,13 +88,16 @@ func endedAll(ts *testscript.TestScript, _ bool, _ []string) {
 	const ofAddress = 32
 	p := personaOf(ts)
 	left := 0
-	for _, c := range p.held {
-		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
-			left++
+	if !testenv.Within(testenv.Hang, func() bool {
+		left = 0
+		for _, c := range p.held {
+			_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				left++
+			}
 		}
-	}
-	if left > ofAddress {
+		return left <= ofAddress
+	}) {
 		ts.Fatalf("%d of %d are open", left, len(p.held))
 	}
 }

@@ -303,19 +303,13 @@ func (w *watched) await(p *started, text string) string {
 // listening waits until something accepts connections at an address of the laptop.
 func (l *laptop) listening(network, address string) {
 	l.t.Helper()
-	limit := time.After(testenv.Hang)
-	for {
+	testenv.Until(l.t, "something listens at "+address, testenv.Hang, func() bool {
 		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()
-			return
 		}
-		select {
-		case <-limit:
-			l.t.Fatalf("nothing listens at %s: %v", address, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		return err == nil
+	})
 }
 
 // noise is n bytes that no compression makes smaller and every test can make again.

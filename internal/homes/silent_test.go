@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 // TestARealOneThatIsSilent: a FUSE file system whose process is stopped answers nobody.
@@ -20,20 +21,24 @@ func TestARealOneThatIsSilent(t *testing.T) {
 	if err := fuse.Start(); err != nil {
 		t.Skip("squashfuse is not installed: ", err)
 	}
+	ended := make(chan struct{})
+	go func() { _ = fuse.Wait(); close(ended) }()
 	t.Cleanup(func() {
 		_ = fuse.Process.Signal(syscall.SIGCONT)
 		_ = fuse.Process.Kill()
-		_ = fuse.Wait()
+		<-ended
 		_ = syscall.Unmount(dir, syscall.MNT_DETACH)
 	})
 	want := Want{Template: parse(t, dir), Mounted: true}
-	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
-		if _, err := h.Find(t.Context(), want); err == nil {
-			break
-		} else if time.Since(began) > 30*time.Second {
-			t.Skip("squashfuse does not mount here: ", err)
+	testenv.Until(t, "squashfuse has mounted", testenv.Hang, func() bool {
+		select {
+		case <-ended:
+			t.Skip("squashfuse does not mount here")
+		default:
 		}
-	}
+		_, err := h.Find(t.Context(), want)
+		return err == nil
+	})
 	if err := fuse.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

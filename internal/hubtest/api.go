@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/hubapi"
 	"slipway/internal/testenv"
@@ -228,13 +227,12 @@ var errNotStarting = errors.New("the Hub says that it is not starting")
 // told reads events up to the end of a start. A Hub that takes back a start that failed says meanwhile that nothing starts: User.stop
 // ends "pending spawn" before the failure is known, and asks the service in between. So it is asked again until it has
 // an answer, for as long as taking back may last.
-func (h *Hub) told(req *http.Request) ([]Event, error) {
-	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(50 * time.Millisecond) {
-		events, err := stream(req)
-		if !errors.Is(err, errNotStarting) || time.Now().After(deadline) {
-			return events, err
-		}
-	}
+func (h *Hub) told(req *http.Request) (events []Event, err error) {
+	testenv.Within(testenv.Hang, func() bool {
+		events, err = stream(req)
+		return !errors.Is(err, errNotStarting)
+	})
+	return events, err
 }
 
 // stream reads events up to the one that says how it ended.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"runtime"
 )
 
 // throng is a listener to which many come at once, each from an address of its own. It counts those that are open.
@@ -56,7 +58,9 @@ func (c *silent) Read([]byte) (int, error) {
 
 func (c *silent) Close() error {
 	c.once.Do(func() {
-		<-time.After(time.Millisecond)
+		for range 100 {
+			runtime.Gosched()
+		}
 		c.of.mu.Lock()
 		c.of.open--
 		c.of.mu.Unlock()

@@ -341,7 +341,7 @@ func (a *fakeAgent) session(ctx context.Context, p *sshtunnel.Peer, c *sshtunnel
 			_, err := p.Open(ctx, kindFromTCP, []byte("x"))
 			_, _ = c.Write([]byte(errText(err)))
 		case "slow": // takes its input when the client has gone
-			<-time.After(100 * time.Millisecond)
+			<-c.Done()
 			n, err := io.Copy(io.Discard, c)
 			a.note(fmt.Sprintf("%d bytes, %v", n, err))
 			return

@@ -8,7 +8,8 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
+
+	"slipway/internal/testenv"
 )
 
 // FuzzDial is the gateway's side against an agent that says anything: the session's user may have put another in its place. The first byte
@@ -34,7 +35,7 @@ func FuzzDial(f *testing.F) {
 		said := [][]byte{b[1 : 1+first], b[1+first:]}
 		var agent sync.WaitGroup
 		defer agent.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 		defer cancel()
 		dial := func(context.Context) (net.Conn, error) {
 			here, there := net.Pipe()

@@ -193,7 +193,10 @@ func TestPass(t *testing.T) {
 	}()
 	ready := make(chan struct{})
 	got, said := &slow{ready: ready}, &bytes.Buffer{}
-	time.AfterFunc(10*time.Millisecond, func() { close(ready) })
+	go func() {
+		testenv.Within(testenv.Hang, func() bool { came, _ := ch.Moved(); return came > queueLimit*dataSize })
+		close(ready)
+	}()
 	if err := ch.Pass(got, said); err != nil || !bytes.Equal(got.Bytes(), want) || said.String() != "done" {
 		t.Errorf("%d bytes of %d, %q, %v", got.Len(), len(want), said, err)
 	}
@@ -316,6 +319,19 @@ func TestCut(t *testing.T) {
 	testenv.Receive(t, "the agent hears that she has left", a.left)
 }
 
+// stalls waits until nothing of a channel's goes any more while the agent answers.
+func stalls(t *testing.T, c *Conn, ch *Channel) {
+	t.Helper()
+	for still, before := 0, int64(-1); still < 100; still++ {
+		if _, _, err := c.Request(t.Context(), "echo", true, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, went := ch.Moved(); went != before {
+			before, still = went, 0
+		}
+	}
+}
+
 // Who stops reading holds up herself, and can still leave.
 func TestStalled(t *testing.T) {
 	c, _, _ := connect(t)
@@ -325,11 +341,7 @@ func TestStalled(t *testing.T) {
 		_, err := ch.Write(make([]byte, 64<<20))
 		wrote <- err
 	}()
-	select {
-	case err := <-wrote:
-		t.Fatal("64 MB went to nobody:", err)
-	case <-time.After(100 * time.Millisecond):
-	}
+	stalls(t, c, ch)
 	other := open(t, c, "echo")
 	_, _ = other.Write([]byte("x"))
 	_ = other.CloseWrite()
@@ -352,7 +364,7 @@ func TestCloseOfStalled(t *testing.T) {
 		_, err := ch.Write(make([]byte, 64<<20))
 		wrote <- err
 	}()
-	<-time.After(50 * time.Millisecond)
+	stalls(t, c, ch)
 	_ = ch.Close()
 	if err := testenv.Receive(t, "the write ends", wrote); err == nil {
 		t.Error("the write was not ended")

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Part names a real component that a test needs.
@@ -100,7 +99,7 @@ func probe(p Part) error {
 		}
 		return nil
 	case Docker:
-		c, err := net.DialTimeout("unix", "/var/run/docker.sock", time.Second)
+		c, err := net.Dial("unix", "/var/run/docker.sock")
 		if err != nil {
 			return err
 		}

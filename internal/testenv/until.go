@@ -9,17 +9,26 @@ import (
 // so who reaches it hangs.
 const Hang = 4 * time.Minute
 
-// Until waits for something that a program does on its own. How often it looks depends on how long it has waited, so that it sees a
-// change at most an eighth later than it could: a test that asks a Hub twenty times a second takes the processor from what it waits for.
+// Until waits for something that a program does on its own.
 func Until(t testing.TB, what string, limit time.Duration, ok func() bool) {
 	t.Helper()
+	if !Within(limit, ok) {
+		t.Fatalf("not within %s: %s", limit, what)
+	}
+}
+
+// Within looks until ok, for as long as limit, and reports whether it was. How often it looks depends on how long it has waited, so that
+// it sees a change at most an eighth later than it could: a test that asks a Hub twenty times a second takes the processor from what it
+// waits for.
+func Within(limit time.Duration, ok func() bool) bool {
 	for began := time.Now(); !ok(); {
 		waited := time.Since(began)
 		if waited > limit {
-			t.Fatalf("not within %s: %s", limit, what)
+			return false
 		}
-		<-time.After(min(max(waited/8, 50*time.Millisecond), time.Second))
+		<-time.After(min(max(waited/8, 5*time.Millisecond), time.Second))
 	}
+	return true
 }
 
 // Receive returns what comes through a channel, or the zero value once it is closed. It fails the test when nothing does: who waits there

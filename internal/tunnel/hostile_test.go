@@ -383,17 +383,11 @@ func TestUnreadBytesDropTheLink(t *testing.T) {
 		t.Errorf("another user's link was cut after %d bytes", sent)
 	}
 	_, _, _ = one.Close(), two.Close(), other.Close()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testenv.Until(t, "what links that have ended had is counted no more", testenv.Hang, func() bool {
 		links.unread.mu.Lock()
-		left := len(links.unread.users)
-		links.unread.mu.Unlock()
-		if left == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("what links that have ended had is still counted")
-		}
-	}
+		defer links.unread.mu.Unlock()
+		return len(links.unread.users) == 0
+	})
 }
 
 // TestReadBytesAreNotCounted: however much passes, only what waits counts.

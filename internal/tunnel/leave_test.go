@@ -106,15 +106,12 @@ func TestWaitForTheWordEnds(t *testing.T) {
 			_, err := c.Read(make([]byte, 1))
 			reading <- err
 		}()
-		waits := func() bool {
+		testenv.Until(t, "it waits", testenv.Hang, func() bool {
 			c := c.(*socketConn)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.moved != nil
-		}
-		for !waits() {
-			<-time.After(time.Millisecond)
-		}
+		})
 		return c, reading
 	}
 	var err error

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 // A process of its own for what is killed: a part that ends by itself says so.
@@ -137,12 +138,7 @@ func lined(t *testing.T) (*pair, *sockets) {
 // down waits until the pair's link is.
 func (p *pair) down(t *testing.T) {
 	t.Helper()
-	for p.links.Up(p.id) {
-		<-time.After(time.Millisecond)
-		if t.Context().Err() != nil {
-			t.Fatal("the link stays up")
-		}
-	}
+	testenv.Until(t, "the link is down", testenv.Hang, func() bool { return !p.links.Up(p.id) })
 }
 
 // What is no message costs the link, and nothing else.
@@ -401,12 +397,7 @@ func TestSocketsAreClosed(t *testing.T) {
 	if _, err := io.ReadAll(held); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("a stream of a link that was closed: %v", err)
 	}
-	for deadline := time.Now().Add(time.Minute); open(t, "socket:") > before; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d sockets are open, there were %d", open(t, "socket:"), before)
-		}
-		<-time.After(time.Millisecond)
-	}
+	testenv.Until(t, "no more sockets are open than before", testenv.Hang, func() bool { return open(t, "socket:") <= before })
 }
 
 // What goes between a stream and TCP has its ends.

@@ -193,15 +193,5 @@ func (n *node) processes() []string {
 // until asks again and again until ok.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(time.Minute)
-	defer deadline.Stop()
-	every := time.NewTicker(20 * time.Millisecond)
-	defer every.Stop()
-	for !ok() {
-		select {
-		case <-every.C:
-		case <-deadline.C:
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, ok)
 }

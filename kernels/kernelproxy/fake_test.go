@@ -25,7 +25,7 @@ import (
 	"slipway/kernels/zmtp"
 )
 
-const long = 30 * time.Second
+const long = testenv.Hang
 
 // gateway is a service that starts one kernel, and the kernel.
 type gateway struct {

@@ -18,6 +18,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
 )
@@ -334,7 +335,7 @@ func TestWatchTellsOfAnEnd(t *testing.T) {
 	go func() { done <- w.Watch(ctx, func(id spawner.ID) { changed <- id }) }()
 	l := w.launch(t, spawnertest.ExitWith+"0")
 	w.up(t, l)
-	limit := time.After(20 * time.Second)
+	limit := time.After(testenv.Hang)
 	for seen := 0; seen < 2; seen++ { // its start and its end
 		select {
 		case id := <-changed:

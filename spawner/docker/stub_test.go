@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -69,7 +69,7 @@ func TestWatchComesBack(t *testing.T) {
 			answer(w, http.StatusOK, []map[string]any{{"Id": "x", "Labels": map[string]string{labelID: "s-missed"}}, {"Id": "y"}})
 		},
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	var told []spawner.ID
 	err := b.Watch(ctx, func(id spawner.ID) { told = append(told, id); cancel() })

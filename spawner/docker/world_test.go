@@ -191,15 +191,5 @@ func (w world) await(t *testing.T, id spawner.ID, path string) string {
 // until looks again and again until ok.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("it never came about that %s", what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, ok)
 }

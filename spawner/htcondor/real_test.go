@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/condortest"
 	"slipway/spawner/spawnertest"
@@ -107,11 +108,7 @@ func must(t testing.TB, err error) {
 // until looks again and again until ok.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); pause(t.Context(), 50*time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not come to be that %s", what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, ok)
 }
 
 // await looks until a workload shows one of the given states.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -64,17 +63,14 @@ func TestWithdrawnBefore(t *testing.T) {
 	if err := b.Withdraw(t.Context(), l.ID); err == nil {
 		t.Fatal("it has seen it done")
 	}
-	for {
+	until(t, "it is gone", func() bool {
 		o, err := b.Observe(t.Context(), l.ID)
 		must(t, err)
-		if o.Existence == spawner.Absent {
-			break
-		}
-		if o.Existence != spawner.Queued {
+		if o.Existence != spawner.Absent && o.Existence != spawner.Queued {
 			t.Fatalf("seen as %+v", o)
 		}
-		<-time.After(10 * time.Millisecond)
-	}
+		return o.Existence == spawner.Absent
+	})
 	must(t, b.Withdraw(t.Context(), l.ID))
 	if b.records.has(l.ID) {
 		t.Error("its record is still there")

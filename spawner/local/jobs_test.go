@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/local"
 	"slipway/spawner/spawnertest"
@@ -47,19 +48,16 @@ func (j job) clear(t testing.TB) {
 // await waits until ok says so of what can be seen of the job.
 func (j job) await(t testing.TB, ok func(spawner.Observation) bool) spawner.Observation {
 	t.Helper()
-	limit := time.After(60 * time.Second)
-	for {
-		o, err := j.Observe(t.Context(), j.ID)
+	var o spawner.Observation
+	if !testenv.Within(testenv.Hang, func() bool {
+		var err error
+		o, err = j.Observe(t.Context(), j.ID)
 		must(t, err)
-		if ok(o) {
-			return o
-		}
-		select {
-		case <-limit:
-			t.Fatalf("waited in vain: %+v\n%s", o, j.output())
-		case <-time.After(10 * time.Millisecond):
-		}
+		return ok(o)
+	}) {
+		t.Fatalf("waited in vain: %+v\n%s", o, j.output())
 	}
+	return o
 }
 
 // output is what the job has said so far.

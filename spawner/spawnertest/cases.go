@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -235,7 +236,7 @@ func stopKills(t *testing.T, h harness) {
 	l := h.up(t, Stubborn)
 	begun := time.Now()
 	h.stop(t, l.ID)
-	if took := time.Since(begun); took > grace+h.slack() {
+	if took := time.Since(begun); took > grace+testenv.Hang {
 		t.Errorf("Stop(%s) took %v with a grace of %v", l.ID, took, grace)
 	}
 	h.ended(t, l)

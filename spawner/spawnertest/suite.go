@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -33,21 +34,8 @@ type Subject struct {
 // exitCode is that of an agent that ends by itself.
 const exitCode = 7
 
-// grace is what the suite leaves a workload to end, slack what killing and clearing may take above it, and queueing what it may take
-// until a batch system has found a host.
-const (
-	grace    = time.Second
-	slack    = 15 * time.Second
-	queueing = 2 * time.Minute
-)
-
-// slack returns how long to wait for what must happen.
-func (h harness) slack() time.Duration {
-	if h.Remote {
-		return queueing
-	}
-	return slack
-}
+// grace is what the suite leaves a workload to end.
+const grace = time.Second
 
 // Run puts a backend through the suite. fresh is called for each case.
 func Run(t *testing.T, fresh func(t *testing.T) Subject) {
@@ -206,17 +194,7 @@ func (h harness) ran(t *testing.T, id spawner.ID, n int) {
 // until looks again and again until ok, and fails the test if that takes too long.
 func (h harness) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.NewTimer(h.slack())
-	defer limit.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("after %v it is not so that %s", h.slack(), what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, ok)
 }
 
 // lists checks that the backend holds exactly these workloads.

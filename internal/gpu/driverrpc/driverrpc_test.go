@@ -419,16 +419,10 @@ func TestProcess(t *testing.T) {
 	first := c.child
 	first.process.Kill()
 	<-first.gone
-	for ctx, err := t.Context(), error(nil); ; { // after the pause
-		if _, err = c.System(ctx); err == nil {
-			break
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatal(err)
-		}
-	}
+	testenv.Until(t, "it answers after the pause", testenv.Hang, func() bool {
+		_, err := c.System(t.Context())
+		return err == nil
+	})
 	if !strings.Contains(logs.String(), `said="simulated and ready"`) {
 		t.Errorf("the log is %q", logs.String())
 	}
@@ -453,14 +447,10 @@ func TestServiceIsKilled(t *testing.T) {
 	_ = service.Process.Kill()
 	_, _ = io.Copy(io.Discard, out) // ends when the helper, which has it too, is gone
 	_ = service.Wait()
-	for range 500 { // it closes its output a moment before it is gone
+	testenv.Until(t, "the helper is gone", testenv.Hang, func() bool { // it closes its output a moment before
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || bytes.Contains(state, []byte(") Z ")) {
-			return
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	t.Error("the helper is left")
+		return err != nil || bytes.Contains(state, []byte(") Z "))
+	})
 }
 
 func TestLogWriter(t *testing.T) {

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
 // TestMain lets this test program play NVIDIA's, and the program that encloses a daemon.
@@ -148,17 +150,18 @@ func playStart(m manner, pipe string) int {
 	if cmd.Start() != nil {
 		return 1
 	}
-	late := time.After(time.Second)
-	for tick := time.Tick(5 * time.Millisecond); ; {
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	testenv.Within(testenv.Hang, func() bool {
 		select {
-		case <-tick:
-			if _, err := os.Stat(filepath.Join(pipe, "control")); err == nil {
-				return 0
-			}
-		case <-late:
-			return 0
+		case <-ended:
+			return true
+		default:
 		}
-	}
+		_, err := os.Stat(filepath.Join(pipe, "control"))
+		return err == nil
+	})
+	return 0
 }
 
 // fakeDaemon is what a control daemon knows.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 )
@@ -32,10 +31,8 @@ type Autofs struct {
 	t      testing.TB
 	work   string
 	daemon *exec.Cmd
+	ended  chan struct{} // of the daemon
 }
-
-// patience is what is waited for the daemon, on a machine with much else to do.
-const patience = time.Minute
 
 // Start makes the directory and starts automount in it. Both are gone at the test's end, whatever is busy there.
 func Start(t testing.TB) *Autofs {
@@ -115,6 +112,8 @@ func (a *Autofs) Up() {
 	defer log.Close()
 	a.daemon.Stdout, a.daemon.Stderr = log, log
 	a.must(a.daemon.Start())
+	a.ended = make(chan struct{})
+	go func(daemon *exec.Cmd, ended chan struct{}) { _ = daemon.Wait(); close(ended) }(a.daemon, a.ended)
 	a.await("automount serves", func() bool {
 		_, err := os.ReadFile(filepath.Join(a.Dir, Repository, "hello.txt"))
 		return err == nil
@@ -132,15 +131,18 @@ func (a *Autofs) end(s syscall.Signal) {
 	if a.daemon == nil {
 		return
 	}
-	a.endHung()
 	_ = a.daemon.Process.Signal(s)
-	ended := make(chan error, 1)
-	go func() { ended <- a.daemon.Wait() }()
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second): // a map that never answers
-		_ = syscall.Kill(-a.daemon.Process.Pid, syscall.SIGKILL)
-		<-ended
+	hasEnded := func() bool {
+		a.endHung()
+		select {
+		case <-a.ended:
+			return true
+		default:
+			return false
+		}
+	}
+	if !testenv.Within(testenv.Hang, hasEnded) {
+		a.t.Error("automount does not end")
 	}
 	_ = syscall.Kill(-a.daemon.Process.Pid, syscall.SIGKILL) // programs of its maps
 	a.daemon = nil
@@ -168,12 +170,7 @@ func (a *Autofs) AwaitExpiry(name string) {
 
 func (a *Autofs) await(what string, done func() bool) {
 	a.t.Helper()
-	for end := time.Now().Add(patience); !done(); <-time.After(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			log, _ := os.ReadFile(filepath.Join(a.work, "log"))
-			a.t.Fatalf("%s: not within %v; automount says %s", what, patience, log)
-		}
-	}
+	testenv.UntilUnlessDead(a.t, what, testenv.Hang, a.ended, filepath.Join(a.work, "log"), done)
 }
 
 // remove takes down what is there: a test that fails may have left anything.

@@ -17,13 +17,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 )
 
 // Patience is how long a test waits for a server on a machine that has much else to do.
-const Patience = 60 * time.Second
+const Patience = testenv.Hang
 
 // Server is one running xrootd.
 type Server struct {
@@ -120,7 +119,7 @@ func (s *Server) Start() {
 			s.t.Fatalf("%s has ended: %s", s.name, s.Log())
 		default:
 		}
-		c, err := net.DialTimeout("tcp", "127.0.0.1:"+s.port, time.Second)
+		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
 		if err == nil {
 			_ = c.Close()
 		}
@@ -165,19 +164,13 @@ func (s *Server) Put(name, text string) {
 // Eventually waits for something.
 func Eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return
+	var err error
+	defer func() {
+		if err != nil {
+			t.Log(err)
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	}()
+	testenv.Until(t, what, Patience, func() bool { err = try(); return err == nil })
 }
 
 // directory returns one that xrootd's user can reach, which t.TempDir's is not.

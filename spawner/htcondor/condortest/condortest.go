@@ -29,13 +29,13 @@ package condortest
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"slipway/internal/testenv"
 )
@@ -87,12 +87,6 @@ type Pool struct {
 
 // HostName is this host's name for the machines of the pool.
 const HostName = "service." + Domain
-
-// patience is for what takes seconds on an idle machine.
-const patience = 4 * time.Minute
-
-// pace is how often is looked whether it has happened. A look is a process of HTCondor's.
-const pace = 400 * time.Millisecond
 
 // Start returns a pool of the test's own, which ends with it. It is ready: every machine has offered its slots.
 func Start(t testing.TB, o Options) *Pool {
@@ -168,11 +162,7 @@ func (p *Pool) SmallImage(t testing.TB, path string) {
 // Await asks until something is so. It fails the test after some minutes, which a pool on an idle machine never needs.
 func Await(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for begun := time.Now(); !is(); time.Sleep(pace) {
-		if time.Since(begun) > patience {
-			t.Fatalf("not seen after %s: %s", patience, what)
-		}
-	}
+	testenv.Until(t, what, testenv.Hang, is)
 }
 
 func (p *Pool) makeDirs(Options) error {
@@ -194,25 +184,35 @@ func (p *Pool) awaitSlots(o Options) error {
 		want++
 	}
 	var said string
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(pace) {
+	slots := func() bool {
 		out, err := p.machines[Main].run("condor_status", "-constraint", "HasSIF && SlotID == 1 && PartitionableSlot", "-af", "Machine")
 		if said = out; err != nil {
 			said = err.Error()
-			continue
 		}
-		if len(strings.Fields(out)) == want {
-			return p.awaitSchedd()
-		}
+		return err == nil && len(strings.Fields(out)) == want
 	}
-	return fmt.Errorf("of %d machines these can run images after %s: %s", want, patience, said)
+	if err := p.awaited(slots); err != nil {
+		return fmt.Errorf("of %d machines these can run images: %s: %w", want, said, err)
+	}
+	return p.awaited(func() bool {
+		_, err := p.machines[Main].run("condor_q", "-allusers")
+		return err == nil
+	})
 }
 
-func (p *Pool) awaitSchedd() error {
-	var err error
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(pace) {
-		if _, err = p.machines[Main].run("condor_q", "-allusers"); err == nil {
-			return nil
+// awaited waits for what the machines do, unless one of them has ended.
+func (p *Pool) awaited(is func() bool) (err error) {
+	done := testenv.Within(testenv.Hang, func() bool {
+		if is() {
+			return true
 		}
+		for _, m := range p.machines {
+			err = errors.Join(err, p.located(m))
+		}
+		return err != nil
+	})
+	if !done {
+		err = fmt.Errorf("not within %s", testenv.Hang)
 	}
 	return err
 }

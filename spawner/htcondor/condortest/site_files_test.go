@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/testenv"
 )
 
 // TestFilesTravelEncrypted: a job's credential goes to its worker and its output comes back, and who listens at the access point reads
@@ -89,7 +91,7 @@ func (m *machine) packetSocket() (int, error) {
 // until returns all that was heard up to a word.
 func (e ear) until(t *testing.T, word string) []byte {
 	t.Helper()
-	if err := e.file.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := e.file.SetReadDeadline(time.Now().Add(testenv.Hang)); err != nil {
 		t.Fatal(err)
 	}
 	var all []byte

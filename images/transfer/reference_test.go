@@ -36,12 +36,14 @@ func referenceRegistry(t *testing.T) http.Handler {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "docker-registry", "serve", file)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // the test's context has ended it
-	answers(t, host)
+	registry := testenv.Start(t, exec.Command("docker-registry", "serve", file))
+	registry.Until("it answers", func() bool {
+		resp, err := http.Get("http://" + host + "/v2/")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	})
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: host})
@@ -51,18 +53,6 @@ func referenceRegistry(t *testing.T) http.Handler {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	return proxy
-}
-
-// answers waits for a server that is starting.
-func answers(t *testing.T, host string) {
-	t.Helper()
-	testenv.Until(t, "the registry answers", testenv.Hang, func() bool {
-		resp, err := http.Get("http://" + host + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err == nil
-	})
 }
 
 // TestReferenceRegistry pushes through faults, and pulls. This registry goes on after a chunk that it did not get; one that broke

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -39,17 +38,12 @@ func openTab(t *testing.T, url, selector string) *tab {
 	}
 	cmd := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
 		"--no-first-run", "--disable-sync", "--disable-component-update", "--disable-dev-shm-usage", "--remote-debugging-port=0", "--user-data-dir="+dir, url)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and its children, which write to its directory
-		_ = cmd.Wait()
+	t.Cleanup(func() { // its children, which end with it, write to its directory
 		testenv.Until(t, "its directory is gone", testenv.Hang, func() bool { return os.RemoveAll(dir) == nil })
 	})
+	browser := testenv.Start(t, cmd)
 	p := &tab{}
-	eventually(t, "a browser", func() bool {
+	browser.Until("its page is there", func() bool {
 		p.Conn = dialTab(t, filepath.Join(dir, "DevToolsActivePort"), url)
 		return p.Conn != nil
 	})

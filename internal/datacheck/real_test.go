@@ -98,11 +98,8 @@ func TestStaleMount(t *testing.T) {
 	origin := xrdtest.Origin(t)
 	dir := filepath.Join(t.TempDir(), "eos")
 	xrdtest.Make(t, dir)
-	mount := exec.Command("xrootdfs", dir, "-f", "-o", "rdr="+origin.URL+"//data,ro")
-	if err := mount.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _, _ = mount.Process.Kill(), mount.Wait(), syscall.Unmount(dir, syscall.MNT_DETACH) })
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	mount := testenv.Start(t, exec.Command("xrootdfs", dir, "-f", "-o", "rdr="+origin.URL+"//data,ro"))
 	cfg := usual(t, &fake{})
 	cfg.Probe = []string{os.Args[0], "probe"}
 	cfg.Plan.Storage[0].Mounts = []hubapi.DataMount{{Path: dir}}
@@ -114,17 +111,14 @@ func TestStaleMount(t *testing.T) {
 		}
 		return found
 	}
-	xrdtest.Eventually(t, "it is mounted", func() error {
+	mount.Until("it is mounted", func() bool {
 		var s syscall.Statfs_t
-		if err := syscall.Statfs(dir, &s); err != nil || s.Type != 0x65735546 { // FUSE
-			return fmt.Errorf("%w, %x", err, s.Type)
-		}
-		return nil
+		return syscall.Statfs(dir, &s) == nil && s.Type == 0x65735546 // FUSE
 	})
 	if c := look(); c.Result != hubapi.CheckOK {
 		t.Errorf("while it is there: %+v", c)
 	}
-	_, _ = mount.Process.Kill(), mount.Wait()
+	mount.End(syscall.SIGKILL)
 	if c := look(); c.Result != hubapi.CheckFail || !strings.Contains(c.Finding, "transport endpoint is not connected") || c.Remedy == "" {
 		t.Errorf("once its process has died: %+v", c)
 	}

@@ -39,23 +39,9 @@ func newJupyter(t *testing.T, s *site, user string) *jupyter {
 	c := exec.Command(python, "-m", "jupyter_server", "--allow-root", "--no-browser", fmt.Sprintf("--port=%d", port), "--port-retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
 		"--gateway-url="+s.url+"/kernels", "--ServerApp.root_dir="+dir)
 	c.Env = append(os.Environ(), "HOME="+dir, "JUPYTER_GATEWAY_AUTH_TOKEN=token-of-"+user)
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Stdout, c.Stderr = log, log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	server := testenv.Start(t, c)
 	j := &jupyter{T: t, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-		if text, _ := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("Jupyter Server: %s", text)
-		}
-	})
-	testenv.Until(t, "Jupyter Server answers", testenv.Hang, func() bool {
+	server.Until("Jupyter Server answers", func() bool {
 		res, err := http.Get(j.url + "/api")
 		if err == nil {
 			_ = res.Body.Close()

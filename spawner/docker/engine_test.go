@@ -17,7 +17,7 @@ type engine struct {
 	t      *testing.T
 	dir    string
 	socket string
-	daemon *exec.Cmd
+	daemon *testenv.Process
 	log    *os.File
 }
 
@@ -34,8 +34,8 @@ func newEngine(t *testing.T, flags ...string) *engine {
 		t.Fatal(err)
 	}
 	containerd := e.process("containerd", "--root", e.path("layers"), "--state", e.path("state"), "--address", e.path("containerd.sock"))
-	t.Cleanup(func() { _ = containerd.Process.Signal(syscall.SIGTERM); _ = containerd.Wait() })
-	until(t, "containerd answers", func() bool { _, err := os.Stat(e.path("containerd.sock")); return err == nil })
+	t.Cleanup(func() { containerd.End(syscall.SIGTERM) })
+	containerd.Until("containerd answers", func() bool { _, err := os.Stat(e.path("containerd.sock")); return err == nil })
 	t.Cleanup(func() { e.end(syscall.SIGTERM) })
 	e.start(flags...)
 	return e
@@ -43,16 +43,13 @@ func newEngine(t *testing.T, flags ...string) *engine {
 
 func (e *engine) path(name string) string { return filepath.Join(e.dir, name) }
 
-func (e *engine) process(program string, args ...string) *exec.Cmd {
+func (e *engine) process(program string, args ...string) *testenv.Process {
 	e.t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = e.log, e.log
 	// A network of its own: an engine that is told to have no bridge removes the host's docker0, which belongs to another engine.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
-	if err := cmd.Start(); err != nil {
-		e.t.Fatal(err)
-	}
-	return cmd
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	return testenv.Start(e.t, cmd)
 }
 
 // start starts the engine and waits until it answers.
@@ -65,7 +62,7 @@ func (e *engine) start(flags ...string) {
 	}, flags...)...)
 	b := backend(e.t, Config{Host: e.socket, Network: "none"})
 	defer b.Close()
-	until(e.t, "the engine answers", func() bool { return b.Check(e.t.Context()) == nil })
+	e.daemon.Until("the engine answers", func() bool { return b.Check(e.t.Context()) == nil })
 }
 
 // end ends the engine by a signal.
@@ -73,8 +70,7 @@ func (e *engine) end(s syscall.Signal) {
 	if e.daemon == nil {
 		return
 	}
-	_ = e.daemon.Process.Signal(s)
-	_ = e.daemon.Wait() // ended by intent
+	e.daemon.End(s)
 	e.daemon = nil
 }
 

@@ -1,0 +1,62 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Process is a program that a test has started.
+type Process struct {
+	Cmd   *exec.Cmd
+	Ended <-chan struct{} // closed once it has ended
+
+	t   testing.TB
+	log string
+}
+
+// Start starts a program in a process group of its own, which is killed at the test's end. What it prints goes to a file, that of
+// cmd.Stdout where it is one already, and is shown where the test fails.
+func Start(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	log, given := cmd.Stdout.(*os.File)
+	if !given {
+		var err error
+		if log, err = os.Create(filepath.Join(t.TempDir(), filepath.Base(cmd.Path)+".log")); err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		cmd.Stdout, cmd.Stderr = log, log
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-ended
+		if !given {
+			ShowLog(t, filepath.Base(cmd.Path), log.Name())
+		}
+	})
+	return &Process{Cmd: cmd, Ended: ended, t: t, log: log.Name()}
+}
+
+// End ends the program by a signal, and waits until it has ended.
+func (p *Process) End(s syscall.Signal) {
+	_ = p.Cmd.Process.Signal(s)
+	<-p.Ended
+}
+
+// Until waits for what the program is to do. It fails as soon as the program has ended, and shows its last lines.
+func (p *Process) Until(what string, ok func() bool) {
+	p.t.Helper()
+	UntilUnlessDead(p.t, what, Hang, p.Ended, p.log, ok)
+}

@@ -25,6 +25,7 @@ const workload = "s-0123456789abcdef"
 
 // TestMain lets this test program play the apps, and the agent as first process of a namespace.
 func TestMain(m *testing.M) {
+	testenv.EndAtOnce()
 	switch os.Getenv("SLIPWAY_TEST_PLAY") {
 	case "":
 		os.Exit(m.Run())

@@ -19,9 +19,11 @@ import (
 	"slipway/internal/datacheck/rootclient"
 	"slipway/internal/mounts"
 	"slipway/internal/secret"
+	"slipway/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
+	testenv.EndAtOnce()
 	if len(os.Args) == 4 && os.Args[1] == "probe" {
 		if err := mounts.Probe(os.Stdout, os.Args[2], os.Args[3]); err != nil {
 			fmt.Println(err)

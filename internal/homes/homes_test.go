@@ -18,6 +18,7 @@ import (
 
 // TestMain is also the program that looks.
 func TestMain(m *testing.M) {
+	testenv.EndAtOnce()
 	if len(os.Args) == 3 && os.Args[1] == "look" {
 		if err := Look(os.Stdout, os.Args[2]); err != nil {
 			os.Exit(1)

@@ -16,6 +16,7 @@ import (
 
 // TestMain is also the program that looks at a directory.
 func TestMain(m *testing.M) {
+	testenv.EndAtOnce()
 	if len(os.Args) == 4 && os.Args[1] == "probe" {
 		if err := Probe(os.Stdout, os.Args[2], os.Args[3]); err != nil {
 			os.Stderr.WriteString(err.Error())

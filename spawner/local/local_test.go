@@ -22,6 +22,7 @@ import (
 
 // TestMain makes the test's program the two small programs too, which the backend runs as `slipway local-shim` and so on.
 func TestMain(m *testing.M) {
+	testenv.EndAtOnce()
 	if len(os.Args) == 3 {
 		switch os.Args[1] {
 		case "local-shim":

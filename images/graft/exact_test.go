@@ -300,7 +300,7 @@ func TestHolesCostNothing(t *testing.T) {
 	})
 	start := time.Now()
 	r, tail := f.graft(nil)
-	if took := time.Since(start); took > 20*time.Second || len(tail) > 1<<20 {
+	if took := time.Since(start); took > time.Minute || len(tail) > 1<<20 {
 		t.Errorf("%d bytes in %v", len(tail), took)
 	}
 	file, err := os.Open(filepath.Join(f.mount(r, tail), "usr/huge"))

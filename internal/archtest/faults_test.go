@@ -66,6 +66,8 @@ func TestWaitsAreFound(t *testing.T) {
 		{"no deadline", "func TestX() { c.SetReadDeadline(time.Time{}) }", ""},
 		{"a constant", "const patience = 5 * time.Second\nfunc TestX() { <-time.After(patience) }", "time.After of 5s"},
 		{"given to a helper", "func until(limit time.Duration) { <-time.After(limit) }\nfunc TestX() { until(time.Second) }", "TestX: until of 1s"},
+		{"short bound", "func TestX() { if took := time.Since(begun); err != nil || took > 2*time.Second { t.Error() } }", "TestX: a bound of 2s"},
+		{"at least", "func TestX() { if time.Since(begun) < time.Second { t.Error() } }", ""},
 		{"excepted", "func excepted() { time.Sleep(1) }\nfunc TestX() { excepted() }", ""},
 	}
 	for _, tt := range tests {

@@ -23,8 +23,8 @@ var slowCommands = map[string]string{
 	"condor_token_create": "echo a.b.c",
 	"condor_q":            "cat DIR/queue 2>/dev/null || echo '[]'",
 	"condor_history":      "echo '[]'",
-	"condor_submit": "cat > /dev/null; echo submits >> DIR/log\n" +
-		"(while [ ! -e DIR/go ]; do sleep 0.1; done; mv DIR/job DIR/queue; echo 1.0 - 1.0) & wait",
+	"condor_submit": "cat > /dev/null\n" +
+		"(echo submits >> DIR/log; while [ ! -e DIR/go ]; do sleep 0.1; done; mv DIR/job DIR/queue; echo 1.0 - 1.0) & wait",
 }
 
 // orphaned returns a service over the slow commands, and a launch, the same in each process.

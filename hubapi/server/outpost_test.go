@@ -172,7 +172,7 @@ func TestOutpostAnswers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			engine := newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running), outpostSession("s-wait", "main", "dan", "wait", spawner.Pending),
 				outpostSession("s-bye", "main", "ada", "bye", spawner.Stopping), outpostSession("s-zero", "main", "zoe", "0", spawner.Running),
-				startOf("lab", "named"), startOf("a/b ä", "odd"), startOf("aä\"b", "raw"), startOf("lab", "0"),
+				startOf("lab", "named"), startOf("a/b ä", "odd"), startOf("aä\"b", "raw"), startOf("lab", "0-1"),
 				ended("s-gone", "gone", nil), ended("s-code", "code", &spawner.Outcome{ExitCode: 137}),
 				ended("s-fail", "fail", &spawner.Outcome{Failed: true}), spawner.Workload{ID: "j-1", Kind: spawner.Job, Hub: "main", Owner: "bob", Launch: "job"})
 			h := withOutpost(t, engine, nil)

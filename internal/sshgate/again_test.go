@@ -56,6 +56,7 @@ func TestLookAgain(t *testing.T) {
 
 // TestSuspectGetsIn: a good key opens also where many have failed, at once behind some others, and behind more of them later.
 func TestSuspectGetsIn(t *testing.T) {
+	t.Parallel()
 	h := open(t, nil)
 	for range mostFailures {
 		h.gate.door.failed(&guest{from: sshauth.Source(addr("127.0.0.1"))})

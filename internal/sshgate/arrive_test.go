@@ -117,6 +117,7 @@ func TestClearEnds(t *testing.T) {
 
 // TestToldOnce: where a login leads nowhere, its user reads it once, also where she only forwards.
 func TestToldOnce(t *testing.T) {
+	t.Parallel()
 	h := open(t, nil)
 	for name, tell := range map[string]func(*ssh.Client) string{
 		"in a session": func(c *ssh.Client) string {
@@ -147,6 +148,7 @@ func TestToldOnce(t *testing.T) {
 
 // TestLost: where the link or the session is gone, no end of data and no exit status come.
 func TestLost(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		lose func(h *hall)
 		says string

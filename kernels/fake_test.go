@@ -163,6 +163,7 @@ type agent struct {
 	conns      []net.Conn
 	streams    map[string]net.Conn // the last of each client
 	journals   map[string][][]byte
+	fresh      map[string]chan struct{} // wakes what pours a client's journal out
 	acked      map[string]uint64
 	cell       json.RawMessage // of each client
 	asked      []wire.Asked    // likewise
@@ -179,7 +180,7 @@ type agent struct {
 }
 
 func newAgent() *agent {
-	return &agent{streams: map[string]net.Conn{}, journals: map[string][][]byte{}, acked: map[string]uint64{}, has: map[string]bool{}, takes: true, heard: make(chan wire.Message, 1000)}
+	return &agent{streams: map[string]net.Conn{}, journals: map[string][][]byte{}, fresh: map[string]chan struct{}{}, acked: map[string]uint64{}, has: map[string]bool{}, takes: true, heard: make(chan wire.Message, 1000)}
 }
 
 func (a *agent) Kernel(context.Context) (control.KernelStatus, error) {
@@ -234,8 +235,11 @@ func (a *agent) serve(c net.Conn) {
 	if err != nil {
 		return
 	}
+	fresh := make(chan struct{}, 1)
+	fresh <- struct{}{}
 	a.mu.Lock()
 	a.seat(h, c)
+	a.fresh[h.Client] = fresh
 	v := wire.Welcome{State: "idle", Acked: a.acked[h.Client], Cell: a.cell, Takes: h.Takes && a.takes, Error: a.refuses}
 	if h.Asks {
 		v.Asked = a.asked
@@ -247,13 +251,15 @@ func (a *agent) serve(c net.Conn) {
 	next := v.Acked
 	var writing sync.Mutex
 	taken := uint64(0)
-	fresh := make(chan struct{}, 1)
-	fresh <- struct{}{}
 	go a.pour(c, &writing, h.Client, next, fresh)
 	for {
 		up, err := wire.ReadUp(r)
 		if err != nil {
-			close(fresh)
+			a.is(func(*agent) {
+				if close(fresh); a.fresh[h.Client] == fresh {
+					delete(a.fresh, h.Client)
+				}
+			})
 			return
 		}
 		if up.Message == nil {
@@ -312,6 +318,18 @@ func (a *agent) take(h wire.Hello, v1 []byte) bool {
 		a.journals[h.Client] = append(a.journals[h.Client], wire.EncodeV1(m))
 	}
 	return true
+}
+
+// says has the kernel say something by itself to a client that is there.
+func (a *agent) says(client string, m wire.Message) {
+	m.Channel = wire.IOPub
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.journals[client] = append(a.journals[client], wire.EncodeV1(m))
+	select {
+	case a.fresh[client] <- struct{}{}:
+	default:
+	}
 }
 
 func (a *agent) keepsSilent() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.silent }

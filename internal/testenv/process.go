@@ -17,19 +17,27 @@ type Process struct {
 	log string
 }
 
-// Start starts a program in a process group of its own, which is killed at the test's end. What it prints goes to a file, that of
-// cmd.Stdout where it is one already, and is shown where the test fails.
+// Start starts a program, which is killed at the test's end with its process group. What it prints is shown where the test fails.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	log, given := cmd.Stdout.(*os.File)
-	if !given {
-		var err error
-		if log, err = os.Create(filepath.Join(t.TempDir(), filepath.Base(cmd.Path)+".log")); err != nil {
-			t.Fatal(err)
-		}
-		defer log.Close()
-		cmd.Stdout, cmd.Stderr = log, log
+	log, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(cmd.Path)+".log"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer log.Close()
+	p := Begin(t, cmd, log)
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-p.Ended
+		ShowLog(t, filepath.Base(cmd.Path), log.Name())
+	})
+	return p
+}
+
+// Begin starts a program in a process group of its own, which prints to a file. Who begins it ends it.
+func Begin(t testing.TB, cmd *exec.Cmd, log *os.File) *Process {
+	t.Helper()
+	cmd.Stdout, cmd.Stderr = log, log
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -39,13 +47,6 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-ended
-		if !given {
-			ShowLog(t, filepath.Base(cmd.Path), log.Name())
-		}
-	})
 	return &Process{Cmd: cmd, Ended: ended, t: t, log: log.Name()}
 }
 

@@ -46,10 +46,9 @@ func (e *engine) path(name string) string { return filepath.Join(e.dir, name) }
 func (e *engine) process(program string, args ...string) *testenv.Process {
 	e.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = e.log, e.log
 	// A network of its own: an engine that is told to have no bridge removes the host's docker0, which belongs to another engine.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	return testenv.Start(e.t, cmd)
+	return testenv.Begin(e.t, cmd, e.log)
 }
 
 // start starts the engine and waits until it answers.

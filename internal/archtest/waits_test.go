@@ -485,7 +485,6 @@ func excepted() map[string]string {
 		"hubapi/server/proxy_test.go TestProxyAnswersWhileTheRequestGoesOut": nothing,
 		"internal/agent/sshd/idle_test.go TestIdleConnections":               "OpenSSH says each second that it is there",
 		"internal/cli/stub_scans_test.go events":                             "the program that follows shows what goes on five times a second",
-		"internal/cli/wire_stores_test.go TestDoctorLooksAtPlaces":           limit,
 		"internal/e2e/htcondor_faults_test.go keeps":                         cause,
 		"internal/e2e/htcondor_paused_test.go TestHTCondorPaused":            cause,
 		"internal/e2e/hub_outpost_test.go outpostRestarts":                   cause,

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -192,7 +191,7 @@ func TestDoctorLooksAtPlaces(t *testing.T) {
 			{Name: "noprogram", Directory: vault, Begin: []string{"slipway-is-not-cvmfs"}, Publish: []string{"true"}},
 		},
 	}) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 		f := finding{Result: "ok"}
 		if err := c.look(ctx); err != nil {
 			f.Result = "warn"

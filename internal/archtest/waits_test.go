@@ -14,8 +14,8 @@ import (
 // shortest is the shortest time limit that a test may have in real time. A loaded machine misses shorter ones.
 const shortest = time.Minute
 
-// waits lists what waits in real time or sets a time limit, and which argument says how long. Methods stand without their receiver.
-// Functions of test code that hand a parameter on to one of these are found by the rule.
+// waits lists what waits in real time or sets a time limit, and which argument says how long. Methods stand without
+// their receiver. Functions of test code that hand a parameter on to one of these are found by the rule.
 func waits() map[string]int {
 	return map[string]int{
 		"time.Sleep": 0, "time.After": 0, "time.AfterFunc": 0, "time.NewTimer": 0, "time.NewTicker": 0, "time.Tick": 0,
@@ -24,12 +24,13 @@ func waits() map[string]int {
 	}
 }
 
-// waitFaults finds tests that wait in real time: time.Sleep, and time limits below a minute, outside the bubbles of testing/synctest.
-// Test code is what stands in _test.go files and in packages that import testing.
+// waitFaults finds tests that wait in real time: time.Sleep, and time limits below a minute, outside the bubbles of
+// testing/synctest. Test code is what stands in _test.go files and in packages that import testing.
 //
-// It goes by names and knows no types. A declaration counts as outside when a test, or another declaration that is outside, names it
-// where no bubble is around it; a method, when its type is outside and it is exported or named there. Limits that are no
-// constants, such as fields, are taken for long ones, unless they are a parameter: then the callers' constants are looked at.
+// It goes by names and knows no types. A declaration counts as outside when a test, or another declaration that is
+// outside, names it where no bubble is around it; a method, when its type is outside and it is exported or named there.
+// Where a function has a bubble, the functions in its tables and variables count as inside. Limits that are no constants,
+// such as fields, are taken for long ones, unless they are a parameter: then the callers' constants are looked at.
 func waitFaults(packages map[string][]source, excepted map[string]string) (faults []string) {
 	w := waiting{constants: constants(packages), at: waits()}
 	used := map[string]bool{}
@@ -60,8 +61,8 @@ func waitFaults(packages map[string][]source, excepted map[string]string) (fault
 				used[where] = true
 				if excepted[where] == "" {
 					at := d.file.set.Position(n.Pos())
-					faults = append(faults, fmt.Sprintf("%s:%d: %s: %s in real time: use testing/synctest, wait for an event, or as long as testenv.Hang",
-						d.file.path, at.Line, d.name, what))
+					faults = append(faults, fmt.Sprintf("%s:%d: %s: %s in real time: %s", d.file.path, at.Line, d.name, what,
+						"use testing/synctest, wait for an event, or as long as testenv.Hang"))
 				}
 			}
 		}
@@ -153,8 +154,8 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// look notes what a declaration names and calls outside bubbles. It reports whether the declaration runs in a bubble what it is given,
-// which was not known.
+// look notes what a declaration names and calls outside bubbles. It reports whether the declaration runs in a bubble what
+// it is given, which was not known.
 func (c *testCode) look(d *decl) (found bool) {
 	d.names, d.waits = map[string]bool{}, nil
 	given := map[string]bool{}
@@ -167,7 +168,10 @@ func (c *testCode) look(d *decl) (found bool) {
 			}
 		}
 	}
-	hasBubble := contains(d.node, func(n ast.Node) bool { call, ok := n.(*ast.CallExpr); return ok && c.isBubble(call) })
+	hasBubble := contains(d.node, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		return ok && c.isBubble(call)
+	})
 	var walk func(n ast.Node, inside bool)
 	walk = func(n ast.Node, inside bool) {
 		ast.Inspect(n, func(n ast.Node) bool {
@@ -178,7 +182,7 @@ func (c *testCode) look(d *decl) (found bool) {
 					return false
 				}
 			case *ast.AssignStmt:
-				if !inside && hasBubble && slices.ContainsFunc(n.Rhs, func(e ast.Expr) bool { _, ok := e.(*ast.FuncLit); return ok }) {
+				if !inside && hasBubble && slices.ContainsFunc(n.Rhs, isFuncLit) {
 					walk(n, true)
 					return false
 				}
@@ -234,13 +238,16 @@ func contains(n ast.Node, is func(ast.Node) bool) (found bool) {
 
 func isFuncType(n ast.Node) bool { _, ok := n.(*ast.FuncType); return ok }
 
+func isFuncLit(e ast.Expr) bool { _, ok := e.(*ast.FuncLit); return ok }
+
 // isBubble reports whether a call runs functions that it is given in a bubble.
 func (c *testCode) isBubble(call *ast.CallExpr) bool {
 	name := called(call)
 	return name == "synctest.Test" || c.bubbling[name]
 }
 
-// tooLong gives the comparisons by which a test fails after a time: `if time.Since(begun) > limit`, or of what `took := time.Since(begun)`.
+// tooLong gives the comparisons by which a test fails after a time: `if time.Since(begun) > limit`, or the same of
+// `took := time.Since(begun)`.
 func tooLong(n *ast.IfStmt) (found []ast.Node) {
 	isSince := func(n ast.Node) bool { call, ok := n.(*ast.CallExpr); return ok && called(call) == "time.Since" }
 	took := ""
@@ -392,7 +399,7 @@ func (w *waiting) learn(c *testCode) (found bool) {
 	return found
 }
 
-// limit gives the argument that says how long a call may wait, or what tooLong compares with; nil for other calls.
+// limit gives the argument that says how long a call may wait, or what a time is compared with; nil for other calls.
 func (w *waiting) limit(c *testCode, n ast.Node) ast.Expr {
 	if compared, ok := n.(*ast.BinaryExpr); ok {
 		return compared.Y

@@ -17,7 +17,8 @@ type Process struct {
 	log string
 }
 
-// Start starts a program, which is killed at the test's end with its process group. What it prints is shown where the test fails.
+// Start starts a program, which is killed at the test's end with its process group. What it prints is shown where the
+// test fails.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(cmd.Path)+".log"))

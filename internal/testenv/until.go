@@ -17,9 +17,9 @@ func Until(t testing.TB, what string, limit time.Duration, ok func() bool) {
 	}
 }
 
-// Within looks until ok, for as long as limit, and reports whether it was. How often it looks depends on how long it has waited, so that
-// it sees a change at most an eighth later than it could: a test that asks a Hub twenty times a second takes the processor from what it
-// waits for.
+// Within looks until ok, for as long as limit, and reports whether it was. How often it looks depends on how long it has
+// waited, so that it sees a change at most an eighth later than it could: a test that asks a Hub twenty times a second
+// takes the processor from what it waits for.
 func Within(limit time.Duration, ok func() bool) bool {
 	for began := time.Now(); !ok(); {
 		waited := time.Since(began)

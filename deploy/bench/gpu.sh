@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the GPUs of this machine are and do, in one call: for testdata, and for the tables in the README.
+# What the GPUs of this machine are and do, in one call: for testdata, and for the tables of deploy/bench/README.md.
 #
 #   gpu.sh [--seconds N] [--helper FILE] [DIRECTORY]
 #

@@ -14,8 +14,8 @@ DOCS = Path(__file__).resolve().parent
 REPO = DOCS.parent.parent
 OUT = DOCS / "book" / "reference" / "generated"
 
-COMMAND = re.compile(r"^  ([a-z][a-z-]*) {2,}\S")
-METRIC = re.compile(r'"([a-z_]+)",\s*"((?:[^"\\]|\\.)+)"')
+COMMAND = re.compile(r"^  ([a-z][a-z-]*) +\S")
+METRIC = re.compile(r'"([a-z_]+)",\s*"([A-Z0-9](?:[^"\\]|\\.)+)"')
 NAMED = re.compile(r'Name:\s*"([a-z_]+)",\s*Help:\s*"((?:[^"\\]|\\.)+)"')
 PREFIX = re.compile(r'NewDesc\("(slipway_[a-z_]*)"\+name')
 

@@ -459,7 +459,7 @@ func (m *Manager) Ready() error {
 		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
 	case m.lost > 0:
 		return errs.New(errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of", m.lost).
-			With("the administrator restores the records, or stops what runs; see \"Lost records\" in deploy/docs/book/run/keeping.md")
+			With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
 	default:
 		return nil
 	}

@@ -9,6 +9,7 @@ extensions = ["myst_parser"]
 html_theme = "pydata_sphinx_theme"
 html_title = "Slipway"
 html_copy_source = False
+highlight_language = "text"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 myst_heading_anchors = 3
 

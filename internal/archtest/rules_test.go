@@ -319,6 +319,7 @@ func never() []struct{ from, to, why string } {
 		{"internal/agent", "github.com/spf13/cobra", "the agent starts in milliseconds"},
 		{"internal/agent", "C", "the agent is a static program"},
 		{".", "C", "the program is built with CGO_ENABLED=0"},
+		{".", "testing", "packages that help tests are not in the program"},
 		{".", "github.com/NVIDIA/go-nvml", "NVIDIA's library is called in the helper program alone, which may crash"},
 		{".", "github.com/ebitengine/purego", "purego needs a libc: it is for the helper program alone"},
 		{"internal/agent", "github.com/NVIDIA/go-nvml", "the agent is a static program"},

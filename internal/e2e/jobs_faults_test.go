@@ -81,7 +81,7 @@ func (c counted) ranOnce(t *testing.T, name, id string) {
 // killedAtEachStep: the client, who may have heard nothing, repeats what she has asked, and that is the same job.
 func (c counted) killedAtEachStep(t *testing.T) {
 	c.reportTo(t)
-	for n, step := range []string{"", "a job is submitted", "to=leased", "to=starting", "to=booting", "to=running", "to=stopping"} {
+	for n, step := range testenv.Some("", "a job is submitted", "to=leased", "to=starting", "to=booting", "to=running", "to=stopping") {
 		name := "killed-" + step[strings.LastIndexAny(step, " =")+1:]
 		go c.ask(name, jobScript, nil)
 		c.killWhen(step)
@@ -114,7 +114,8 @@ func (c counted) killWhen(words string) {
 	c.serve()
 }
 
-const scanned = 60
+// scanned is how many points its scan has.
+var scanned = testenv.Rounds(24, 60)
 
 // killedInAScan: all points come to their end, and each has run once.
 func (c counted) killedInAScan(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway/internal/testenv"
 )
 
 // TestThePath walks the whole path of the service: session, change, freeze, job in the frozen environment, result; stop and start.
@@ -88,7 +90,7 @@ func TestNoSecretShows(t *testing.T) {
 func TestKilledWhileStarting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	for _, delay := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond} {
+	for _, delay := range testenv.Some(0, 50*time.Millisecond, 150*time.Millisecond, 300*time.Millisecond, 600*time.Millisecond) {
 		user := fmt.Sprintf("u%d", delay.Milliseconds())
 		first := s.ask(user, "one")
 		<-time.After(delay)

@@ -25,4 +25,16 @@ func Rounds(few, many int) int {
 	return few
 }
 
+// Some returns every other one of cases of the same kind, in the long mode all.
+func Some[T any](cases ...T) []T {
+	if isLong() {
+		return cases
+	}
+	var some []T
+	for i := 0; i < len(cases); i += 2 {
+		some = append(some, cases[i])
+	}
+	return some
+}
+
 func isLong() bool { return os.Getenv(longMode) != "" }

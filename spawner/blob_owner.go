@@ -29,8 +29,8 @@ func (m *Manager) makeBlobDir(o owner) error {
 	return writeFile(filepath.Join(dir, blobOwnerFile), bytes.NewReader(text))
 }
 
-// shelves returns the users who have put files. Of a directory that does not tell whose it is, nothing is counted until its user puts one more.
-func (m *Manager) shelves() (owners []owner) {
+// blobDirs returns the users who have put files. Of a directory that does not tell whose it is, nothing is counted until its user puts one more.
+func (m *Manager) blobDirs() (owners []owner) {
 	dirs, _ := os.ReadDir(m.allBlobs()) // made with the first
 	for _, d := range dirs {
 		var o []string
@@ -96,7 +96,7 @@ func (m *Manager) expireBlobs(now time.Time) {
 
 // weighAllBlobs counts anew what users have put.
 func (m *Manager) weighAllBlobs() {
-	for _, o := range m.shelves() {
+	for _, o := range m.blobDirs() {
 		m.weighBlobs(o)
 	}
 }

@@ -201,7 +201,7 @@ func TestLastActive(t *testing.T) {
 	})(t)
 }
 
-func TestMuster(t *testing.T) {
+func TestReconcileHub(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		known, lost := s.run("alice", spawner.Life{}), s.run("bob", spawner.Life{})
 		muster := func(stop bool, age time.Duration) spawner.HubReconcileReport {

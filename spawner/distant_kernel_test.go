@@ -12,7 +12,7 @@ import (
 )
 
 // TestKernelAfar: nothing that a kernel has changed on another host is fetched, however it ends, and its agent is not asked for it.
-func TestKernelAfar(t *testing.T) {
+func TestRemoteKernel(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		start := func(launch string) spawner.Workload {
 			r := kernelRequest(launch)

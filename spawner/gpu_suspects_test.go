@@ -55,17 +55,17 @@ func TestOutOfTheWay(t *testing.T) {
 	}
 }
 
-// shelf is a store that holds some records.
-type shelf map[ID]Workload
+// recordsOf is a store that holds some records.
+type recordsOf map[ID]Workload
 
-func (s shelf) Put(_ context.Context, _, key string, value any) error {
+func (s recordsOf) Put(_ context.Context, _, key string, value any) error {
 	s[ID(key)] = value.(Workload)
 	return nil
 }
-func (s shelf) Delete(context.Context, string, string) error         { return nil }
-func (s shelf) PutAll(context.Context, string, map[string]any) error { return nil }
-func (s shelf) Sync(context.Context) error                           { return nil }
-func (s shelf) All(context.Context, string) iter.Seq2[Record, error] {
+func (s recordsOf) Delete(context.Context, string, string) error         { return nil }
+func (s recordsOf) PutAll(context.Context, string, map[string]any) error { return nil }
+func (s recordsOf) Sync(context.Context) error                           { return nil }
+func (s recordsOf) All(context.Context, string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for id, w := range s {
 			text, err := json.Marshal(w)
@@ -100,7 +100,7 @@ func TestDisputedLease(t *testing.T) {
 		{"the lender has gone, and it is another's", []Workload{with("s-2", Running, 1, slice(gpu.MIG, 0, 1), ""), with("j-1", Leased, 2, slice(gpu.MIG, 0, 1), "s-1")}, []ID{"s-2"}},
 		{"several share it", []Workload{with("s-1", Leased, 1, slice(gpu.Shared, 0, 0), ""), with("s-2", Running, 2, slice(gpu.Shared, 0, 0), "")}, []ID{"s-1", "s-2"}},
 	} {
-		store := shelf{}
+		store := recordsOf{}
 		for _, w := range tt.all {
 			store[w.ID] = w
 		}

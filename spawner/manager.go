@@ -186,7 +186,7 @@ type Manager struct {
 	cfg       Config
 	backends  map[string]Backend
 	queue     *queue
-	afar      *queue // of those of Remotes, which take their turn here after their turn in queue
+	onRemote      *queue // of those of Remotes, which take their turn here after their turn in queue
 	log       *slog.Logger
 	links     chan linkChange // to Run
 	diskUsage *diskUsage      // has a lock of its own
@@ -262,7 +262,7 @@ const (
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
-		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), afar: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
+		cfg: cfg, backends: map[string]Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, gpuSuspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), diskUsage: newDiskUsage(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
@@ -417,7 +417,7 @@ func (m *Manager) labour(ctx context.Context) {
 			return
 		}
 		if e, _ := m.snapshot(id); e.Remote && m.hasRemote() {
-			m.afar.add(id)
+			m.onRemote.add(id)
 		} else {
 			m.reconcile(ctx, id)
 		}
@@ -428,12 +428,12 @@ func (m *Manager) labour(ctx context.Context) {
 // workRemote works on one workload of a Remote after the other.
 func (m *Manager) workRemote(ctx context.Context) {
 	for {
-		id, ok := m.afar.get(ctx)
+		id, ok := m.onRemote.get(ctx)
 		if !ok {
 			return
 		}
 		m.reconcile(ctx, id)
-		m.afar.done(id)
+		m.onRemote.done(id)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *distant) keeps(id spawner.ID) {
 }
 
 // TestRestartWhileAfarIsStopped: the next service lets the agent in, also when the stop was asked for before it had looked at anything.
-func TestRestartWhileAfarIsStopped(t *testing.T) {
+func TestRestartWhileRemoteIsStopped(t *testing.T) {
 	t.Run("stopping", inPool(func(t *testing.T, s *distant) {
 		id := s.changed()
 		s.crew.Cut(id)
@@ -122,7 +122,7 @@ func TestAskedToEndWithoutAnswer(t *testing.T) {
 
 // TestMuteAgentAfar: one that cannot be asked is ended by the batch system in the end: soon when nothing can have been changed in it,
 // and else not before a link that is down for a while has come up again.
-func TestMuteAgentAfar(t *testing.T) {
+func TestRemoteMuteAgent(t *testing.T) {
 	tests := map[string]struct {
 		up       bool
 		down     time.Duration // for how long its link is
@@ -198,7 +198,7 @@ func (s *distant) endsWithin(id spawner.ID, most time.Duration) spawner.Workload
 
 // TestCancelledAfar: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
 // was down; one without a link is not waited for long.
-func TestCancelledAfar(t *testing.T) {
+func TestRemoteCancelled(t *testing.T) {
 	tests := map[string]struct {
 		down time.Duration // for how long its link is after the restart
 		kept bool

@@ -99,7 +99,7 @@ func (s *distant) again(id spawner.ID, moves int) spawner.Workload {
 }
 
 // TestSessionAfar: from the queue to the first answer, to its end, and to the next start with what it had changed.
-func TestSessionAfar(t *testing.T) {
+func TestRemoteSession(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.pool.Fill(true)
 		w := s.startSession(poolRequest("alice", "one"))
@@ -182,7 +182,7 @@ func TestEvictedTooOften(t *testing.T) {
 }
 
 // TestJobAfarNeedsNoLink: all that it runs goes with it, and what it leaves comes back with its end.
-func TestJobAfarNeedsNoLink(t *testing.T) {
+func TestRemoteJobNeedsNoLink(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		inPool(func(t *testing.T, s *distant) {
 			s.pool.Fill(true)
@@ -226,7 +226,7 @@ func (s *service) readFile(id spawner.ID, name string) string {
 }
 
 // TestEndsAfar: what happens to what ends in ways that nobody wants is told in plain words, and nothing is left.
-func TestEndsAfar(t *testing.T) {
+func TestRemoteEnds(t *testing.T) {
 	tests := []struct {
 		name   string
 		do     func(s *distant, id spawner.ID)
@@ -327,7 +327,7 @@ func TestHeldAfterItBegan(t *testing.T) {
 }
 
 // TestStartAfarIsHeraldedOnce: not again at every restart of the service, nor when it begins anew.
-func TestStartAfarIsHeraldedOnce(t *testing.T) {
+func TestRemoteStartIsAnnouncedOnce(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		var told atomic.Int32
 		s.config.AnnounceStart = func(context.Context, spawner.Workload, control.Env) { told.Add(1) }
@@ -351,7 +351,7 @@ func TestStartAfarIsHeraldedOnce(t *testing.T) {
 
 // TestUnusedAfarGivesItsSlotBack: one that nobody opens, and one in which nothing goes on, leave the pool with what they had changed, and
 // go on from there when they are started again. Their user is told why, and that nothing is lost.
-func TestUnusedAfarGivesItsSlotBack(t *testing.T) {
+func TestUnusedRemoteReturnsItsSlot(t *testing.T) {
 	tests := map[string]struct {
 		life   spawner.Life
 		opened bool
@@ -563,8 +563,8 @@ func TestUnkeptThatIsGone(t *testing.T) {
 	})(t)
 }
 
-// TestFreshAfar discards what could not be kept, and what was.
-func TestFreshAfar(t *testing.T) {
+// TestRemoteFresh discards what could not be kept, and what was.
+func TestRemoteFresh(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
 		s.crew.Hand(w.ID).Change("numpy")
@@ -621,7 +621,7 @@ func TestRefusedBeforehand(t *testing.T) {
 }
 
 // TestGPUAfarIsNotLeasedHere: what is asked of GPUs goes along.
-func TestGPUAfarIsNotLeasedHere(t *testing.T) {
+func TestRemoteGPUIsNotLeasedHere(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		r := poolRequest("alice", "one")
 		r.Spec.GPU = part()

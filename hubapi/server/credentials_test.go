@@ -135,7 +135,7 @@ func TestCredentialsFromWithin(t *testing.T) {
 	}
 }
 
-func TestNoWallet(t *testing.T) {
+func TestNoCredentials(t *testing.T) {
 	h := start(t, newFake(), nil)
 	if _, err := h.client(t, "alice-token").Credentials(t.Context(), ""); !errs.Is(err, errs.Missing) {
 		t.Errorf("%v", err)

@@ -106,12 +106,12 @@ func Run(ctx context.Context, cfg Config) error {
 	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1 || cfg.Alone && standIn()), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app, a.code, a.rounds = newSupervisor(a), newCode(a), &rounds{agent: a}
 	a.ssh = newSSH(a)
-	a.afar = newRemote(cfg)
+	a.remote = newRemote(cfg)
 	a.credentials = newCredentials(cfg)
 	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
 	a.lookout.kernel = a.app.kernelNow
 	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
-	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.afar.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
+	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.remote.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
 		tunnel.DoorControl: a.doors.put,
 		tunnel.DoorApp:     a.toApp,
 		tunnel.DoorCode:    a.code.doors.put,
@@ -131,7 +131,7 @@ type agent struct {
 	code   *code
 	ssh    *sshd.Server
 	reaper *reaper
-	afar   *afar
+	remote   *remoteState
 
 	lookout     *lookout
 	rounds      *rounds

@@ -19,7 +19,7 @@ import (
 
 // TestAgentFromAfar: an agent with an uplink's file dials the service that it names, with the credential that is in the file then, and
 // is told what to do as any other.
-func TestAgentFromAfar(t *testing.T) {
+func TestRemoteAgent(t *testing.T) {
 	cfg := configIn(t.TempDir())
 	cfg.LastDir, cfg.UplinkFile = filepath.Join(cfg.WorkDir, "../last"), filepath.Join(cfg.WorkDir, "../uplink.json")
 	links := tunnel.New(tunnel.Config{Logger: cfg.Logger})

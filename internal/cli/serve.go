@@ -317,7 +317,7 @@ func (s *service) makeServer(context.Context) error {
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
-		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.shelves().handler(s.log), Shipper: shipper, Exporter: s.freezer,
+		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.ownRegistry().handler(s.log), Shipper: shipper, Exporter: s.freezer,
 		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,

@@ -240,7 +240,7 @@ func farService(t *testing.T) *service {
 }
 
 // freezeRemote freezes what captureAfar gives.
-func (s *service) freezeRemote(t *testing.T, key string, a afar) images.Environment {
+func (s *service) freezeRemote(t *testing.T, key string, a remoteChanges) images.Environment {
 	t.Helper()
 	var told hubapi.Progress
 	source, done, err := s.captureRemote(t.Context(), a, func(p hubapi.Progress) { told = p })
@@ -296,13 +296,13 @@ func TestFreezeOnAWorker(t *testing.T) {
 			who, owner := name, test.owner
 			w := newWorker(t, test.who, slipway, test.over(t, sif))
 			want := w.works(test.script)
-			e := s.freezeRemote(t, who, afar{environment: from, owner: owner, changes: w.client.Changes})
+			e := s.freezeRemote(t, who, remoteChanges{environment: from, owner: owner, changes: w.client.Changes})
 			frozen, err := s.library.Ready(t.Context(), e.Digest)
 			must(t, err)
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(w.sees(frozen), "\n")); diff != "" {
 				t.Error("the session saw (-), and the environment shows (+):", diff)
 			}
-			if again := s.freezeRemote(t, who, afar{environment: from, owner: owner, changes: w.client.Changes}); again.Digest != e.Digest {
+			if again := s.freezeRemote(t, who, remoteChanges{environment: from, owner: owner, changes: w.client.Changes}); again.Digest != e.Digest {
 				t.Errorf("unchanged it is %s, and was %s", again.Digest, e.Digest)
 			}
 			looksRight(t, frozen, owner)
@@ -364,7 +364,7 @@ func TestFreezeOnAWorkerCut(t *testing.T) {
 		"none": {"", errs.New(errs.Missing, "this session has no overlay"), errs.Missing},
 		"else": {"HTTP/1.1 400 Bad Request", nil, errs.Invalid},
 	} {
-		a := afar{environment: from, changes: func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
+		a := remoteChanges{environment: from, changes: func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(test.stream)), test.err
 		}}
 		if _, _, err := s.captureRemote(t.Context(), a, func(hubapi.Progress) {}); !errs.Is(err, test.want) {

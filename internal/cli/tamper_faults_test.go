@@ -93,7 +93,7 @@ func (d *blobStoreOf) pushes(images.Environment) ([]byte, error) {
 }
 
 func (d *blobStoreOf) freezer() *freezer {
-	return &freezer{library: d.library, principal: d.shelves.principal, groups: func(string, spawner.User) []string { return nil }}
+	return &freezer{library: d.library, principal: d.registry.principal, groups: func(string, spawner.User) []string { return nil }}
 }
 
 func (d *blobStoreOf) exportsSIF(images.Environment) ([]byte, error) {
@@ -136,9 +136,9 @@ func (d *blobStoreOf) copied(t *testing.T, pattern string, at func(size int64) i
 	c.library, err = images.Open(images.Config{Dir: dir, Keys: d.keys, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	c.must(err)
 	t.Cleanup(func() { c.must(c.library.Close()) })
-	shelves := *d.shelves
-	shelves.library = c.library
-	c.shelves = &shelves
+	registry := *d.registry
+	registry.library = c.library
+	c.registry = &registry
 	return &c
 }
 

@@ -14,13 +14,13 @@ import (
 
 // credentials returns what opens a workload's environment from anywhere.
 func (s *service) credentials() server.Credentials {
-	shelves, at := s.shelves(), s.cfg.RegistryURL()
+	registry, at := s.ownRegistry(), s.cfg.RegistryURL()
 	return func(ctx context.Context, c spawner.Caller, id spawner.ID) (hubapi.EnvironmentCredential, error) {
 		w, err := s.engine.Get(ctx, c, id)
 		if err != nil {
 			return hubapi.EnvironmentCredential{}, err
 		}
-		return shelves.handOut(w, at)
+		return registry.handOut(w, at)
 	}
 }
 
@@ -28,7 +28,7 @@ func (s *service) credentials() server.Credentials {
 const jobUser = "job"
 
 // handOut returns the credential of a workload, with what Apptainer and others are to be told.
-func (s *shelves) handOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentCredential, error) {
+func (s *ownRegistry) handOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentCredential, error) {
 	switch {
 	case w.Spec.Environment == "":
 		return hubapi.EnvironmentCredential{}, errs.New(errs.Invalid, "the session %s was not started from an environment", w.ID).

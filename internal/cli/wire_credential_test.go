@@ -25,7 +25,7 @@ func TestAJobsCredentialIsHandedOut(t *testing.T) {
 	host := registrytest.Serve(t, d.handler())
 	w := spawner.Workload{ID: "j-1", Kind: spawner.Job, Phase: spawner.Running, Spec: spawner.Spec{Environment: e.Digest}}
 	d.jobs.Store(w.ID, w)
-	got, err := d.shelves.handOut(w, &url.URL{Scheme: "http", Host: host})
+	got, err := d.registry.handOut(w, &url.URL{Scheme: "http", Host: host})
 	d.must(err)
 	authfile := filepath.Join(t.TempDir(), "login.json")
 	d.must(os.WriteFile(authfile, []byte(`{"auths":{"other.example":{"auth":"eDp5"}},"credsStore":""}`), 0o600), addLogin(authfile, got.Registry, got.Username, got.Password))
@@ -47,11 +47,11 @@ func TestAJobsCredentialIsHandedOut(t *testing.T) {
 	if out, err := registrytest.TryApptainer(t, t.TempDir(), nil, "exec", argv...); err == nil {
 		t.Errorf("of a job that has ended: %q", out)
 	}
-	if _, err := d.shelves.handOut(w, &url.URL{}); !errs.Is(err, errs.Conflict) {
+	if _, err := d.registry.handOut(w, &url.URL{}); !errs.Is(err, errs.Conflict) {
 		t.Errorf("a job that has ended: %v", err)
 	}
 	w.Phase, w.Spec.Environment = spawner.Running, ""
-	if _, err := d.shelves.handOut(w, &url.URL{}); !errs.Is(err, errs.Invalid) {
+	if _, err := d.registry.handOut(w, &url.URL{}); !errs.Is(err, errs.Invalid) {
 		t.Errorf("a session without an environment: %v", err)
 	}
 }

@@ -158,16 +158,16 @@ func noRoom(w spawner.Workload, err error) error {
 }
 
 // remote describes a session that runs, or ran, on another host from an environment.
-func (s *service) remote(ctx context.Context, w spawner.Workload, environment string) (afar, error) {
+func (s *service) remote(ctx context.Context, w spawner.Workload, environment string) (remoteChanges, error) {
 	account, err := s.account(ctx, w.Hub, w.Owner)
 	if err != nil {
-		return afar{}, err
+		return remoteChanges{}, err
 	}
 	mounts := append([]string{"/tmp", "/var/tmp"}, s.cfg.HTCondor.Binds...)
 	if s.cfg.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
 		mounts = append(mounts, account.Home)
 	}
-	return afar{environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
+	return remoteChanges{environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
 }
 
 // captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does not.

@@ -20,7 +20,7 @@ import (
 	"slipway/spawner"
 )
 
-// shelves are the repositories of the service's own registry, and say who may read what of them. The caller is the one to whom the
+// ownRegistry has the repositories of the service's own registry, and says who may read what of them. The caller is the one to whom the
 // password of Basic, or the token of Bearer, belongs:
 //
 //   - a token of a Hub is its user, who reads what she owns and what others share with her;
@@ -29,7 +29,7 @@ import (
 // An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. A tag has what it
 // stands for on each architecture. Every one that
 // the caller may read also stands in the repository environment, under the 64 hexadecimal digits of its digest.
-type shelves struct {
+type ownRegistry struct {
 	library   *images.Library
 	identify  func(ctx context.Context, token string) (spawner.Caller, error)
 	viewer    func(hub string, user spawner.User) images.Viewer
@@ -38,15 +38,15 @@ type shelves struct {
 	fetching  func(id spawner.ID, run string, sent, size int64) // told of a workload's image on its way; nil: nobody
 }
 
-// shelves makes the repositories of the service's own registry.
-func (s *service) shelves() *shelves {
-	return &shelves{
+// ownRegistry makes the service's own registry.
+func (s *service) ownRegistry() *ownRegistry {
+	return &ownRegistry{
 		library: s.library, viewer: s.freezer.viewer, principal: s.principal, door: s.doorkeeper(), fetching: s.engine.Fetching,
 		identify: func(ctx context.Context, token string) (spawner.Caller, error) { return s.server.Identify(ctx, token) },
 	}
 }
 
-func (s *shelves) handler(log *slog.Logger) http.Handler {
+func (s *ownRegistry) handler(log *slog.Logger) http.Handler {
 	return registry.New(registry.Config{Open: s.open, Logger: log})
 }
 
@@ -54,7 +54,7 @@ func (s *shelves) handler(log *slog.Logger) http.Handler {
 const everything = "environment"
 
 // open is registry.Config.Open.
-func (s *shelves) open(r *http.Request, repository string) (registry.Repository, error) {
+func (s *ownRegistry) open(r *http.Request, repository string) (registry.Repository, error) {
 	_, token, given := registry.Credential(r)
 	if !given {
 		return nil, errs.New(errs.Unauthorized, "nobody is known to be calling").
@@ -78,16 +78,16 @@ func (s *shelves) open(r *http.Request, repository string) (registry.Repository,
 }
 
 // ofUser returns what a user sees of a repository.
-func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Repository, error) {
+func (s *ownRegistry) ofUser(c spawner.Caller, repository string) (registry.Repository, error) {
 	v := s.viewer(c.Hub, c.User)
 	if repository == "" || repository == everything {
-		return &repositoryView{library: s.library, list: func() ([]shelved, error) { return s.all(v) }}, nil
+		return &repositoryView{library: s.library, list: func() ([]registryEntry, error) { return s.all(v) }}, nil
 	}
 	user, name, ok := splitRepository(repository)
 	if !ok {
 		return nil, errs.New(errs.NotFound, "there is no repository %.200q of yours", repository).With("repositories are called <user>/<name>, and " + everything)
 	}
-	return &repositoryView{library: s.library, list: func() ([]shelved, error) {
+	return &repositoryView{library: s.library, list: func() ([]registryEntry, error) {
 		list, err := s.named(v, s.principal(c.Hub, spawner.User(user)), name)
 		if err == nil && len(list) == 0 { // also where there is one that the caller may not read
 			err = noSuch(repository)
@@ -97,11 +97,11 @@ func (s *shelves) ofUser(c spawner.Caller, repository string) (registry.Reposito
 }
 
 // ofWorkload returns the one environment of a workload.
-func (s *shelves) ofWorkload(c workloadtoken.Claims, repository string) (registry.Repository, error) {
+func (s *ownRegistry) ofWorkload(c workloadtoken.Claims, repository string) (registry.Repository, error) {
 	if repository != "" && repository != everything {
 		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
 	}
-	one := &repositoryView{library: s.library, list: func() ([]shelved, error) { return []shelved{byDigest(c.Digest)}, nil }}
+	one := &repositoryView{library: s.library, list: func() ([]registryEntry, error) { return []registryEntry{byDigest(c.Digest)}, nil }}
 	if c.Run == "" || s.fetching == nil {
 		return one, nil
 	}
@@ -109,7 +109,7 @@ func (s *shelves) ofWorkload(c workloadtoken.Claims, repository string) (registr
 }
 
 // all returns every environment that a viewer may read, each once.
-func (s *shelves) all(v images.Viewer) ([]shelved, error) {
+func (s *ownRegistry) all(v images.Viewer) ([]registryEntry, error) {
 	own, err := s.library.List(v.Owner)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *shelves) all(v images.Viewer) ([]shelved, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []shelved
+	var out []registryEntry
 	seen := map[string]bool{}
 	for _, e := range append(own, others...) {
 		if !seen[e.Digest] {
@@ -130,24 +130,24 @@ func (s *shelves) all(v images.Viewer) ([]shelved, error) {
 }
 
 // byDigest is an environment under its digest: with a colon that would be no tag.
-func byDigest(digest string) shelved {
-	return shelved{digest: digest, tags: []string{strings.TrimPrefix(digest, "sha256:")}}
+func byDigest(digest string) registryEntry {
+	return registryEntry{digest: digest, tags: []string{strings.TrimPrefix(digest, "sha256:")}}
 }
 
 const newest = "latest"
 
 // named returns what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for is the same for
 // everybody.
-func (s *shelves) named(v images.Viewer, owner, name string) ([]shelved, error) {
+func (s *ownRegistry) named(v images.Viewer, owner, name string) ([]registryEntry, error) {
 	list, err := s.library.List(owner)
 	if err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(e images.Environment) bool { return e.Name != name })
 	own := slices.ContainsFunc(list, func(e images.Environment) bool { return e.Tag == newest })
-	var out []shelved
+	var out []registryEntry
 	for _, e := range list {
-		item := shelved{digest: e.Digest, architecture: e.Architecture()}
+		item := registryEntry{digest: e.Digest, architecture: e.Architecture()}
 		if e.Tag != "" && !e.Moved {
 			item.tags = []string{e.Tag}
 		}
@@ -162,8 +162,8 @@ func (s *shelves) named(v images.Viewer, owner, name string) ([]shelved, error) 
 }
 
 // hereFirst puts what runs on this host's architecture first: it is what a tag alone means.
-func hereFirst(list []shelved) []shelved {
-	slices.SortStableFunc(list, func(a, b shelved) int {
+func hereFirst(list []registryEntry) []registryEntry {
+	slices.SortStableFunc(list, func(a, b registryEntry) int {
 		return cmp.Compare(bit(a.architecture != runtime.GOARCH), bit(b.architecture != runtime.GOARCH))
 	})
 	return list

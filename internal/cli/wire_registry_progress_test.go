@@ -20,7 +20,7 @@ func TestFetchIsTold(t *testing.T) {
 	size := d.sizeOf(e.Digest)
 	var mu sync.Mutex
 	var told []string
-	d.shelves.fetching = func(id spawner.ID, run string, sent, of int64) {
+	d.registry.fetching = func(id spawner.ID, run string, sent, of int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, fmt.Sprintf("%s %s %d of %d", id, run, sent, of))

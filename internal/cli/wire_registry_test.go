@@ -30,12 +30,12 @@ import (
 
 // blobStoreOf is a library with environments of several users, and what serves it.
 type blobStoreOf struct {
-	t       *testing.T
-	dir     string
-	library *images.Library
-	keys    *signing.Keys
-	shelves *shelves
-	jobs    *sync.Map // of spawner.ID to spawner.Workload: servers ask for them beside the test
+	t        *testing.T
+	dir      string
+	library  *images.Library
+	keys     *signing.Keys
+	registry *ownRegistry
+	jobs     *sync.Map // of spawner.ID to spawner.Workload: servers ask for them beside the test
 }
 
 // newBlobStore makes an empty one. Tokens are the users' names with -token behind.
@@ -50,7 +50,7 @@ func newBlobStore(t *testing.T) *blobStoreOf {
 	d.library, err = images.Open(images.Config{Dir: filepath.Join(d.dir, "library"), Keys: d.keys, Logger: log})
 	d.must(err)
 	t.Cleanup(func() { d.must(d.library.Close()) })
-	d.shelves = &shelves{
+	d.registry = &ownRegistry{
 		library: d.library, identify: d.identify,
 		principal: func(_ string, user spawner.User) string { return string(user) },
 		viewer:    func(_ string, user spawner.User) images.Viewer { return images.Viewer{Owner: string(user)} },
@@ -125,7 +125,7 @@ func (d *blobStoreOf) share(owner, ref string) {
 }
 
 func (d *blobStoreOf) handler() http.Handler {
-	return d.shelves.handler(slog.New(slog.NewTextHandler(d.t.Output(), nil)))
+	return d.registry.handler(slog.New(slog.NewTextHandler(d.t.Output(), nil)))
 }
 
 // ask makes a request with a password.
@@ -144,7 +144,7 @@ func (d *blobStoreOf) job(id spawner.ID, digest string, phase spawner.Phase) str
 	d.t.Helper()
 	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: phase, Launch: "l1", Spec: spawner.Spec{Environment: digest}}
 	d.jobs.Store(id, w)
-	token, err := d.shelves.door.forImage(w)
+	token, err := d.registry.door.forImage(w)
 	d.must(err)
 	return token.Reveal()
 }
@@ -153,7 +153,7 @@ func (d *blobStoreOf) job(id spawner.ID, digest string, phase spawner.Phase) str
 func (d *blobStoreOf) run(id spawner.ID, digest string, moves int) string {
 	d.t.Helper()
 	w := spawner.Workload{ID: id, Kind: spawner.Job, Phase: spawner.Running, Launch: "l1", Spec: spawner.Spec{Environment: digest}}
-	token, err := d.shelves.door.forRun(w)
+	token, err := d.registry.door.forRun(w)
 	d.must(err)
 	w.Moves = moves
 	d.jobs.Store(id, w)

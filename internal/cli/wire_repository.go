@@ -14,8 +14,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// shelved is an environment in a repository.
-type shelved struct {
+// registryEntry is an environment in a repository.
+type registryEntry struct {
 	digest       string
 	architecture string // empty: nobody has looked
 	tags         []string
@@ -25,7 +25,7 @@ type shelved struct {
 // environment that has been signed.
 type repositoryView struct {
 	library *images.Library
-	list    func() ([]shelved, error)
+	list    func() ([]registryEntry, error)
 }
 
 func noSuch(what string) error {
@@ -60,7 +60,7 @@ func (s *repositoryView) documentsOf(digest string) (documents, error) {
 
 // index makes the index of a tag: what it stands for on each architecture. One that is not signed yet, or is damaged, is left out as
 // long as there is another.
-func (s *repositoryView) index(all []shelved, tag string) (registry.Document, error) {
+func (s *repositoryView) index(all []registryEntry, tag string) (registry.Document, error) {
 	var list []oci.Image
 	var missing error
 	for _, e := range all {
@@ -97,7 +97,7 @@ func (s *repositoryView) find(reference string) (digest string, ok bool, err err
 	return digest, ok, err
 }
 
-func find(all []shelved, reference string) (digest string, ok bool) {
+func find(all []registryEntry, reference string) (digest string, ok bool) {
 	for _, e := range all {
 		if e.digest == reference || slices.Contains(e.tags, reference) {
 			return e.digest, true
@@ -130,7 +130,7 @@ func (s *repositoryView) Manifest(_ context.Context, reference string) (registry
 }
 
 // derived finds a document that was made of an environment, by its digest.
-func (s *repositoryView) derived(all []shelved, reference string) (registry.Document, error) {
+func (s *repositoryView) derived(all []registryEntry, reference string) (registry.Document, error) {
 	tags := map[string]bool{}
 	for _, e := range all {
 		p, err := s.library.Parts(e.digest)

@@ -23,7 +23,7 @@ import (
 func (d *blobStoreOf) newShipper() *shipper {
 	d.t.Helper()
 	s := &service{freezer: &freezer{
-		library: d.library, principal: d.shelves.principal, groups: func(string, spawner.User) []string { return nil },
+		library: d.library, principal: d.registry.principal, groups: func(string, spawner.User) []string { return nil },
 	}, library: d.library}
 	s.cfg.DataDir = d.dir
 	p, err := s.newShipper()

@@ -23,9 +23,9 @@ import (
 	"slipway/spawner"
 )
 
-// afar is a session that runs, or ran, where there is no engine: under Apptainer on a worker node. Only its agent reads its changes, and
+// remoteChanges is a session that runs, or ran, where there is no engine: under Apptainer on a worker node. Only its agent reads its changes, and
 // they are over the environment that it was started from.
-type afar struct {
+type remoteChanges struct {
 	environment string // its digest
 	// owner is who the session's user is in environments; nil: it ran as root, and what is in it is of who it was there.
 	owner  *changeset.Owner
@@ -39,7 +39,7 @@ type afar struct {
 
 // captureRemote returns the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
 // changes come first. done removes what was copied.
-func (s *service) captureRemote(ctx context.Context, a afar, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+func (s *service) captureRemote(ctx context.Context, a remoteChanges, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
 		if _, err := s.library.Thaw(ctx, a.environment); err != nil {
 			return images.Source{}, nil, err
@@ -78,7 +78,7 @@ func (s *service) layersOf(ctx context.Context, image string) []string {
 }
 
 // fetch unpacks what the session's agent streams. What never travels does not even leave the session's host.
-func (a afar) fetch(strip, layers []string, under images.Beneath, entries int64) fetch {
+func (a remoteChanges) fetch(strip, layers []string, under images.Beneath, entries int64) fetch {
 	return func(ctx context.Context, dir string, tell func(string, int)) (upper string, _ []string, err error) {
 		if a.changes == nil {
 			upper = filepath.Join(dir, "upper")

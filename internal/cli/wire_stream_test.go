@@ -40,7 +40,7 @@ func TestSilence(t *testing.T) {
 // TestMute: an agent that takes the request and says nothing holds no freeze.
 func TestMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := afar{changes: func(ctx context.Context, _ control.ChangesRequest) (io.ReadCloser, error) {
+		a := remoteChanges{changes: func(ctx context.Context, _ control.ChangesRequest) (io.ReadCloser, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}

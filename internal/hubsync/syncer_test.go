@@ -162,7 +162,7 @@ func TestSessionsThatEndAreForgotten(t *testing.T) {
 	}
 }
 
-func TestMuster(t *testing.T) {
+func TestReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := newFakeHub(), &fakeEngine{}
 		h.slow = 7 * time.Second
@@ -198,7 +198,7 @@ func cmpNames(a, b spawner.Server) int {
 }
 
 // A list that is not whole is an error, and from an error nothing is concluded.
-func TestNoListNoMuster(t *testing.T) {
+func TestNoListReconcilesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := newFakeHub(), &fakeEngine{}
 		h.set(func(posted) error { return errs.New(errs.Unavailable, "the list broke off") })

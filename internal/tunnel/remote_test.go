@@ -22,8 +22,8 @@ import (
 
 const token = "the-token"
 
-// afar is a service that agents reach by TLS, and what cuts them off.
-type afar struct {
+// remoteSite is a service that agents reach by TLS, and what cuts them off.
+type remoteSite struct {
 	id     string
 	links  *Links
 	serves atomic.Pointer[Links] // the same, for the server
@@ -32,9 +32,9 @@ type afar struct {
 	stop   func() // ends the links
 }
 
-func newAfar(t testing.TB, changed func(string, bool), change ...func(*http.Server)) *afar {
+func newRemoteSite(t testing.TB, changed func(string, bool), change ...func(*http.Server)) *remoteSite {
 	t.Helper()
-	a := &afar{id: "s-0123456789abcdef", cut: &cutter{}}
+	a := &remoteSite{id: "s-0123456789abcdef", cut: &cutter{}}
 	a.serve(t, changed)
 	a.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := error(errs.New(errs.Forbidden, "the credential is of no active workload"))
@@ -60,7 +60,7 @@ func newAfar(t testing.TB, changed func(string, bool), change ...func(*http.Serv
 }
 
 // serve starts the service's side of the links anew.
-func (a *afar) serve(t testing.TB, changed func(string, bool)) {
+func (a *remoteSite) serve(t testing.TB, changed func(string, bool)) {
 	t.Helper()
 	a.links = New(Config{Logger: slog.New(slog.DiscardHandler), Changed: changed})
 	if err := a.links.Expect(a.id); err != nil {
@@ -70,13 +70,13 @@ func (a *afar) serve(t testing.TB, changed func(string, bool)) {
 	a.stop = run(t, a.links.Run)
 }
 
-func (a *afar) uplink() control.Uplink {
+func (a *remoteSite) uplink() control.Uplink {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.server.Certificate().Raw})
 	return control.Uplink{URL: "wss://" + a.server.Listener.Addr().String() + "/link", Token: token, CA: string(ca)}
 }
 
 // agent starts one.
-func (a *afar) agent(t testing.TB, doors map[Door]func(context.Context, net.Conn)) *Uplink {
+func (a *remoteSite) agent(t testing.TB, doors map[Door]func(context.Context, net.Conn)) *Uplink {
 	t.Helper()
 	d := NewDialer()
 	u := NewUplink(UplinkConfig{Doors: doors, Logger: slog.New(slog.DiscardHandler), Dial: func(ctx context.Context) (net.Conn, error) {
@@ -86,7 +86,7 @@ func (a *afar) agent(t testing.TB, doors map[Door]func(context.Context, net.Conn
 	return u
 }
 
-func (a *afar) wait(t testing.TB) {
+func (a *remoteSite) wait(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -124,8 +124,8 @@ func (c *cutter) all() {
 }
 
 // TestStreamsFromAfar: streams both ways, of sizes around all buffers, come through unchanged.
-func TestStreamsFromAfar(t *testing.T) {
-	a := newAfar(t, nil)
+func TestRemoteStreams(t *testing.T) {
+	a := newRemoteSite(t, nil)
 	u := a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
 	l := a.links.Streams(DoorAPI)
 	run(t, func(ctx context.Context) error {

@@ -47,7 +47,7 @@ func (d *deaf) heard() bool { return !d.cut.Load() }
 // stays.
 func TestSilentLink(t *testing.T) {
 	came := make(chan struct{}, 16)
-	a := newAfar(t, func(_ string, up bool) {
+	a := newRemoteSite(t, func(_ string, up bool) {
 		if up {
 			came <- struct{}{}
 		}

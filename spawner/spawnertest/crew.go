@@ -78,8 +78,8 @@ func (c *Crew) Dial(changed func(id spawner.ID, up bool)) {
 	}
 }
 
-// afar says how agents on other hosts end the workload that they are in.
-func (c *Crew) afar(leave func(id spawner.ID, code int)) {
+// onLeave says how agents on other hosts end the workload that they are in.
+func (c *Crew) onLeave(leave func(id spawner.ID, code int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leave = leave

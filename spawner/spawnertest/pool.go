@@ -39,7 +39,7 @@ type hall struct {
 func NewPool(cfg Config, crew *Crew) *Pool {
 	cfg.Started, cfg.Ended = crew.ComeUp, crew.GoDown
 	p := &Pool{Fake: New(cfg), crew: crew, hall: &hall{left: map[spawner.ID]*left{}, torn: map[spawner.ID]bool{}}}
-	crew.afar(p.Exit)
+	crew.onLeave(p.Exit)
 	return p
 }
 

@@ -93,8 +93,8 @@ func serve(ctx context.Context, args []string) error {
 
 // What the service asks a Hub for, as often as it does by default.
 const (
-	musterEach = 5 * time.Minute
-	musterAge  = 30 * time.Minute
+	reconcileEach = 5 * time.Minute
+	reconcileAge  = 30 * time.Minute
 )
 
 // knownHub is the Hub that the service works for.
@@ -161,7 +161,7 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	g.Go(func() error { return engine.Run(ctx) })
 	if h.Activity {
 		sync := hubsync.New(hubsync.Config{
-			Name: h.Name, Hub: h.client, Engine: engine, Activity: true, Every: musterEach, Age: musterAge, Logger: log,
+			Name: h.Name, Hub: h.client, Engine: engine, Activity: true, Every: reconcileEach, Age: reconcileAge, Logger: log,
 		})
 		g.Go(func() error { return ended(sync.Run(ctx)) })
 	}

@@ -25,8 +25,8 @@ const (
 	lookEvery = 5 * time.Second
 )
 
-// afar knows whether the agent is on another host, and since when it has not reached the service.
-type afar struct {
+// remoteState knows whether the agent is on another host, and since when it has not reached the service.
+type remoteState struct {
 	is    bool
 	alone bool // the agent has its process namespace for itself and its app
 
@@ -35,25 +35,25 @@ type afar struct {
 	since time.Time // when it last changed; the beginning, when there was none yet
 }
 
-func newRemote(cfg Config) *afar {
+func newRemote(cfg Config) *remoteState {
 	is := false
 	for _, name := range []string{cfg.UplinkFile, cfg.AppFile} {
 		if _, err := os.Stat(name); err == nil {
 			is = true
 		}
 	}
-	return &afar{is: is, alone: alone("/proc", os.Getpid(), os.Getppid()), since: time.Now()}
+	return &remoteState{is: is, alone: alone("/proc", os.Getpid(), os.Getppid()), since: time.Now()}
 }
 
 // changed notes that the link has come up, or gone down.
-func (f *afar) changed(up bool) {
+func (f *remoteState) changed(up bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.up, f.since = up, time.Now()
 }
 
 // away is how long the service has not been reached.
-func (f *afar) away() time.Duration {
+func (f *remoteState) away() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.up {
@@ -86,7 +86,7 @@ func (a *agent) launchAlone() error {
 // endAlone ends an agent that nobody else ends: that of a job when its app has exited, for all that it leaves is in files; that of a
 // session whose app does not run when the service has been away for long.
 func (a *agent) endAlone(ctx context.Context) {
-	if !a.afar.is {
+	if !a.remote.is {
 		return
 	}
 	if _, err := os.Stat(a.cfg.AppFile); err == nil {
@@ -106,8 +106,8 @@ func (a *agent) endAlone(ctx context.Context) {
 			return
 		}
 		st, _ := a.app.now()
-		if runs := st.State == control.Starting || st.State == control.Ready; !runs && a.afar.away() >= patience {
-			a.log.Warn("the service is away, and nothing runs here: ending", "away", a.afar.away().Round(time.Second))
+		if runs := st.State == control.Starting || st.State == control.Ready; !runs && a.remote.away() >= patience {
+			a.log.Warn("the service is away, and nothing runs here: ending", "away", a.remote.away().Round(time.Second))
 			a.end()
 			return
 		}
@@ -116,10 +116,10 @@ func (a *agent) endAlone(ctx context.Context) {
 
 // leave writes down what is to be known of the end. What was interrupted (outer has ended) is not resumed, so its changes are not kept.
 func (a *agent) leave(outer context.Context) {
-	if !a.afar.is {
+	if !a.remote.is {
 		return
 	}
-	if a.afar.alone {
+	if a.remote.alone {
 		_ = syscall.Kill(-1, syscall.SIGKILL) // all but this process and the first of its namespace
 	}
 	st, _ := a.app.now()

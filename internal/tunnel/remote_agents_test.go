@@ -20,7 +20,7 @@ import (
 
 // TestFlaps: a network that breaks a hundred times costs the streams that are open, each with an error, and nothing else.
 func TestFlaps(t *testing.T) {
-	a := newAfar(t, nil)
+	a := newRemoteSite(t, nil)
 	a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
 	for n := range 100 {
 		c := a.stream(t)
@@ -48,7 +48,7 @@ func TestFlaps(t *testing.T) {
 }
 
 // stream opens a stream to the app as soon as there is a link.
-func (a *afar) stream(t *testing.T) net.Conn {
+func (a *remoteSite) stream(t *testing.T) net.Conn {
 	t.Helper()
 	for {
 		a.wait(t)
@@ -63,8 +63,8 @@ func (a *afar) stream(t *testing.T) net.Conn {
 }
 
 // A service that is restarted finds its agents again, and what waited for it goes on.
-func TestRestartAfar(t *testing.T) {
-	a := newAfar(t, nil)
+func TestRemoteRestart(t *testing.T) {
+	a := newRemoteSite(t, nil)
 	told, d := make(chan bool, 16), NewDialer()
 	run(t, NewUplink(UplinkConfig{
 		Doors: map[Door]func(context.Context, net.Conn){DoorApp: echo}, Changed: func(up bool) { told <- up }, Logger: slog.New(slog.DiscardHandler),
@@ -84,7 +84,7 @@ func TestRestartAfar(t *testing.T) {
 // Nothing that bounds requests cuts a link.
 func TestLinkOutlivesTheLimitsOfRequests(t *testing.T) {
 	const limit = 200 * time.Millisecond
-	a := newAfar(t, nil, func(s *http.Server) {
+	a := newRemoteSite(t, nil, func(s *http.Server) {
 		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.ReadHeaderTimeout = limit, limit, limit, limit
 	})
 	a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
@@ -101,7 +101,7 @@ func TestLinkOutlivesTheLimitsOfRequests(t *testing.T) {
 // Of two agents with one credential the later has the link, for good, and the earlier is told.
 func TestSecondAgentWins(t *testing.T) {
 	up := make(chan bool, 16)
-	a := newAfar(t, func(_ string, is bool) { up <- is })
+	a := newRemoteSite(t, func(_ string, is bool) { up <- is })
 	name := func(s string) map[Door]func(context.Context, net.Conn) {
 		return map[Door]func(context.Context, net.Conn){DoorApp: func(_ context.Context, c net.Conn) {
 			_, _ = io.WriteString(c, s)
@@ -138,7 +138,7 @@ func TestSecondAgentWins(t *testing.T) {
 // often, and the new connection counts.
 func TestSameAgentAfterAPartition(t *testing.T) {
 	up := make(chan bool, 16)
-	a := newAfar(t, func(_ string, is bool) { up <- is })
+	a := newRemoteSite(t, func(_ string, is bool) { up <- is })
 	d := NewDialer()
 	var old net.Conn
 	for n := range 3 {
@@ -180,8 +180,8 @@ func (n *notes) Handle(_ context.Context, r slog.Record) error {
 }
 
 // Who is not expected, or not let in, is told why.
-func TestRefusedAfar(t *testing.T) {
-	a := newAfar(t, nil)
+func TestRemoteRefused(t *testing.T) {
+	a := newRemoteSite(t, nil)
 	good := a.uplink()
 	dial := func(change func(*control.Uplink)) error {
 		u := good
@@ -252,8 +252,8 @@ func TestExpect(t *testing.T) {
 }
 
 // An agent that is closed while it is connected loses its link, and one that is being greeted too.
-func TestCloseAfar(t *testing.T) {
-	a := newAfar(t, nil)
+func TestRemoteClose(t *testing.T) {
+	a := newRemoteSite(t, nil)
 	silent := a.knock(t)
 	ended := make(chan error, 1)
 	go func() { _, err := io.Copy(io.Discard, silent); ended <- err }()
@@ -262,7 +262,7 @@ func TestCloseAfar(t *testing.T) {
 }
 
 // knock makes the websocket and leaves the rest to the test.
-func (a *afar) knock(t *testing.T) net.Conn {
+func (a *remoteSite) knock(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := NewDialer().Dial(t.Context(), a.uplink())
 	if err != nil {
@@ -274,8 +274,8 @@ func (a *afar) knock(t *testing.T) net.Conn {
 
 // Connections of one workload that say nothing keep its own agent out for a while, and nobody else.
 func TestSilentConnections(t *testing.T) {
-	a := newAfar(t, nil)
-	other := newAfar(t, nil)
+	a := newRemoteSite(t, nil)
+	other := newRemoteSite(t, nil)
 	for range greetedAtOnce {
 		a.knock(t)
 	}
@@ -306,7 +306,7 @@ func TestHostileFrames(t *testing.T) {
 		"no websocket":           strings.Repeat("GET / HTTP/1.1\r\n\r\n", 9),
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAfar(t, nil)
+			a := newRemoteSite(t, nil)
 			c := a.knock(t).(*wire)
 			if err := greet(c); err != nil {
 				t.Fatal(err)
@@ -323,7 +323,7 @@ func TestHostileFrames(t *testing.T) {
 
 // Pings of the websocket are answered, as proxies in between may want, and do nothing else.
 func TestWebsocketPings(t *testing.T) {
-	a := newAfar(t, nil)
+	a := newRemoteSite(t, nil)
 	a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
 	a.wait(t)
 	pongs := make(chan string, 1)

@@ -46,9 +46,9 @@ func upload(b *testing.B, dial func() (net.Conn, error)) {
 	}
 }
 
-// BenchmarkBulkAfar compares 256 MiB through a stream of a link from afar with the same through a bare connection with TLS, in both
+// BenchmarkBulkRemote compares 256 MiB through a stream of a link from afar with the same through a bare connection with TLS, in both
 // directions: down is from the agent to the service.
-func BenchmarkBulkAfar(b *testing.B) {
+func BenchmarkBulkRemote(b *testing.B) {
 	cert := certificate(b, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), net.ParseIP("127.0.0.1"))
 	direct := func(b *testing.B, serve func(net.Conn)) func() (net.Conn, error) {
 		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
@@ -70,7 +70,7 @@ func BenchmarkBulkAfar(b *testing.B) {
 		}
 	}
 	stream := func(b *testing.B, door Door) func() (net.Conn, error) {
-		a := newAfar(b, nil)
+		a := newRemoteSite(b, nil)
 		a.agent(b, benchDoors())
 		a.wait(b)
 		return func() (net.Conn, error) { return a.links.Dial(b.Context(), a.id, door) }

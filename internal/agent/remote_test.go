@@ -106,7 +106,7 @@ func TestJobAloneCannotStart(t *testing.T) {
 }
 
 // An agent that is interrupted leaves its status, and packs nothing.
-func TestInterruptedAfar(t *testing.T) {
+func TestRemoteInterrupted(t *testing.T) {
 	app := shell("sleep 600")
 	app.Launch, app.Grace = "l7", time.Second
 	cfg := farIn(t, app)
@@ -131,7 +131,7 @@ func TestInterruptedAfar(t *testing.T) {
 }
 
 // On the service's own host nothing is left, and nothing ends by itself.
-func TestNotAfar(t *testing.T) {
+func TestNotRemote(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LastDir = filepath.Join(filepath.Dir(c.WorkDir), "last") })
 	r.launch(t, shell("exit 0"), control.Exited)
 	if err := r.client.End(t.Context()); err != nil {
@@ -161,15 +161,15 @@ func TestSessionAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &agent{cfg: configIn("/nowhere"), log: slog.New(slog.DiscardHandler), ending: make(chan struct{}), afar: &afar{is: true, since: time.Now()}}
+				a := &agent{cfg: configIn("/nowhere"), log: slog.New(slog.DiscardHandler), ending: make(chan struct{}), remote: &remoteState{is: true, since: time.Now()}}
 				a.app = newSupervisor(a)
 				a.app.set(func(st *control.Status) { st.State = test.state })
 				ctx, cancel := context.WithCancel(t.Context())
 				a.work.Go(func() { a.endAlone(ctx) })
 				if test.link {
-					a.afar.changed(true)
+					a.remote.changed(true)
 					time.Sleep(time.Hour)
-					a.afar.changed(false)
+					a.remote.changed(false)
 				}
 				time.Sleep(patience - time.Second)
 				if hasEnded(a) {

@@ -89,9 +89,9 @@ func (s *doomed) rest() {
 	}
 }
 
-// TestCrashAfarAtEveryStep kills the service at each of its steps: what is sent to other hosts is sent once, what has changed there is
+// TestRemoteCrashAtEveryStep kills the service at each of its steps: what is sent to other hosts is sent once, what has changed there is
 // kept, and nothing is left behind.
-func TestCrashAfarAtEveryStep(t *testing.T) {
+func TestRemoteCrashAtEveryStep(t *testing.T) {
 	lives := map[string]func(*doomed){
 		"session": func(s *doomed) {
 			w := s.ask(poolRequest("alice", "one"))

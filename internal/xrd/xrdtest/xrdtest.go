@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -108,11 +109,10 @@ func (s *Server) Start() {
 	s.command = exec.Command(s.argv[0], s.argv[1:]...)
 	s.command.Env, s.command.Dir = s.env, s.home
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := s.command.Start(); err != nil {
+	s.done = make(chan struct{})
+	if err := begin(s.command, s.done); err != nil {
 		s.t.Fatal(err)
 	}
-	s.done = make(chan struct{})
-	go func(c *exec.Cmd, done chan struct{}) { _ = c.Wait(); close(done) }(s.command, s.done)
 	Eventually(s.t, s.name+" listens on "+s.port, func() error {
 		select {
 		case <-s.done:
@@ -125,6 +125,23 @@ func (s *Server) Start() {
 		}
 		return err
 	})
+}
+
+// begin starts a program, and closes done when it has ended. The kernel kills the program when the thread ends that has started it: a thread of
+// this process' own waits for it, as others end with who has changed them, a mounter's among them.
+func begin(c *exec.Cmd, done chan struct{}) error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.Start()
+		started <- err
+		if err == nil {
+			_ = c.Wait()
+		}
+		close(done)
+	}()
+	return <-started
 }
 
 // Kill ends a server at once, whatever it is doing.

@@ -213,7 +213,7 @@ func installed(library string) error {
 func noTiles() error {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err == nil && bytes.Contains(text, []byte(" amx_tile ")) {
-		err = errors.New("User Mode Linux does not run on processors with AMX")
+		err = errors.New("no User Mode Linux runs on processors with AMX")
 	}
 	return err
 }

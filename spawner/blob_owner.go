@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shelfOwner is the file that tells whose the files are that lie beside it: their directory's name does not.
+// blobOwnerFile is the file that tells whose the files are that lie beside it: their directory's name does not.
 const blobOwnerFile = ".owner"
 
 // makeBlobDir makes the directory for what a user puts, unless it is there.

@@ -204,7 +204,7 @@ func TestLastActive(t *testing.T) {
 func TestReconcileHub(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		known, lost := s.run("alice", spawner.Life{}), s.run("bob", spawner.Life{})
-		muster := func(stop bool, age time.Duration) spawner.HubReconcileReport {
+		reconcile := func(stop bool, age time.Duration) spawner.HubReconcileReport {
 			t.Helper()
 			r, err := s.ReconcileHub(t.Context(), spawner.Roster{
 				Hub: "main", Asked: time.Now(), Age: age, Stop: stop, Servers: []spawner.Server{{User: "alice"}, {User: "bob", Name: "other"}},
@@ -215,24 +215,24 @@ func TestReconcileHub(t *testing.T) {
 			return r
 		}
 		for range 3 {
-			if r := muster(true, time.Hour); r.Strangers != 0 {
+			if r := reconcile(true, time.Hour); r.Strangers != 0 {
 				t.Errorf("a young one is judged: %+v", r)
 			}
 		}
 		time.Sleep(2 * time.Hour)
-		if r := muster(true, time.Hour); r.Strangers != 0 {
+		if r := reconcile(true, time.Hour); r.Strangers != 0 {
 			t.Errorf("judged after one look: %+v", r)
 		}
-		if r := muster(false, time.Hour); r.Strangers != 1 || len(r.Stopped) > 0 || s.Stats().Strangers["main"] != 1 {
+		if r := reconcile(false, time.Hour); r.Strangers != 1 || len(r.Stopped) > 0 || s.Stats().Strangers["main"] != 1 {
 			t.Errorf("to be counted: %+v", r)
 		}
-		if r := muster(true, time.Hour); !slices.Equal(r.Stopped, []spawner.ID{lost.ID}) {
+		if r := reconcile(true, time.Hour); !slices.Equal(r.Stopped, []spawner.ID{lost.ID}) {
 			t.Errorf("to be stopped: %+v", r)
 		}
 		if w := s.reach(lost.ID, spawner.Stopped); !strings.Contains(w.Outcome.Reason, "did not know it") || s.phase(known.ID) != spawner.Running {
 			t.Errorf("outcome %+v, the known one is %s", w.Outcome, s.phase(known.ID))
 		}
-		if r := muster(true, time.Hour); r.Strangers != 0 {
+		if r := reconcile(true, time.Hour); r.Strangers != 0 {
 			t.Errorf("afterwards: %+v", r)
 		}
 	})(t)
@@ -256,8 +256,8 @@ func TestHubThatHasLostItsDatabaseStopsNobody(t *testing.T) {
 	})(t)
 }
 
-// TestHerald: whoever asked to be told of a start is told once, and again by a restarted service, with the secrets.
-func TestHerald(t *testing.T) {
+// TestAnnounceStart: whoever asked to be told of a start is told once, and again by a restarted service, with the secrets.
+func TestAnnounceStart(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		var mu sync.Mutex
 		told := map[string]int{}

@@ -179,7 +179,7 @@ func TestAfterWhoseItIs(t *testing.T) {
 
 // TestCrashInChain kills the service at each step of two jobs, of which one starts after the other: each runs once, in their order.
 func TestCrashInChain(t *testing.T) {
-	atEveryStep(t, "afar", func(t *testing.T, f *fuse) {
+	atEveryStep(t, "remote", func(t *testing.T, f *fuse) {
 		s := newDoomed(t, f)
 		play := &tries{}
 		s.crew.Boot(play.boot)

@@ -29,7 +29,7 @@ type gpuSuspect struct {
 	since time.Time
 }
 
-// doubtLasts is for how long a doubt counts.
+// suspectLasts is for how long a doubt counts.
 const suspectLasts = 24 * time.Hour
 
 // add notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to be condemned.

@@ -41,7 +41,7 @@ func (s *distant) keeps(id spawner.ID) {
 	}
 }
 
-// TestRestartWhileAfarIsStopped: the next service lets the agent in, also when the stop was asked for before it had looked at anything.
+// TestRestartWhileRemoteIsStopped: the next service lets the agent in, also when the stop was asked for before it had looked at anything.
 func TestRestartWhileRemoteIsStopped(t *testing.T) {
 	t.Run("stopping", inPool(func(t *testing.T, s *distant) {
 		id := s.changed()
@@ -120,7 +120,7 @@ func TestAskedToEndWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestMuteAgentAfar: one that cannot be asked is ended by the batch system in the end: soon when nothing can have been changed in it,
+// TestRemoteMuteAgent: one that cannot be asked is ended by the batch system in the end: soon when nothing can have been changed in it,
 // and else not before a link that is down for a while has come up again.
 func TestRemoteMuteAgent(t *testing.T) {
 	tests := map[string]struct {
@@ -196,7 +196,7 @@ func (s *distant) endsWithin(id spawner.ID, most time.Duration) spawner.Workload
 	return w
 }
 
-// TestCancelledAfar: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
+// TestRemoteCancelled: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
 // was down; one without a link is not waited for long.
 func TestRemoteCancelled(t *testing.T) {
 	tests := map[string]struct {

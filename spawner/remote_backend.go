@@ -8,7 +8,7 @@ import (
 )
 
 // Remote is a Backend whose workloads run on other hosts, where a batch system sends them. One may be Queued or Held for long, and be
-// Evicted at any time; its agent dials the service from afar. A job needs no link: all that it runs travels with it (Launch.App), and
+// Evicted at any time; its agent dials the service from another host. A job needs no link: all that it runs travels with it (Launch.App), and
 // what it leaves comes back with its end. A Start that is refused with errs.NoCapacity or errs.OverQuota is one that is not taken yet: the
 // workload waits in line, and its owner reads the error's message.
 type Remote interface {

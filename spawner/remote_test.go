@@ -98,7 +98,7 @@ func (s *distant) again(id spawner.ID, moves int) spawner.Workload {
 	return w
 }
 
-// TestSessionAfar: from the queue to the first answer, to its end, and to the next start with what it had changed.
+// TestRemoteSession: from the queue to the first answer, to its end, and to the next start with what it had changed.
 func TestRemoteSession(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.pool.Fill(true)
@@ -181,7 +181,7 @@ func TestEvictedTooOften(t *testing.T) {
 	})(t)
 }
 
-// TestJobAfarNeedsNoLink: all that it runs goes with it, and what it leaves comes back with its end.
+// TestRemoteJobNeedsNoLink: all that it runs goes with it, and what it leaves comes back with its end.
 func TestRemoteJobNeedsNoLink(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		inPool(func(t *testing.T, s *distant) {
@@ -225,7 +225,7 @@ func (s *service) readFile(id spawner.ID, name string) string {
 	return string(b)
 }
 
-// TestEndsAfar: what happens to what ends in ways that nobody wants is told in plain words, and nothing is left.
+// TestRemoteEnds: what happens to what ends in ways that nobody wants is told in plain words, and nothing is left.
 func TestRemoteEnds(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -326,7 +326,7 @@ func TestHeldAfterItBegan(t *testing.T) {
 	})(t)
 }
 
-// TestStartAfarIsHeraldedOnce: not again at every restart of the service, nor when it begins anew.
+// TestRemoteStartIsAnnouncedOnce: not again at every restart of the service, nor when it begins anew.
 func TestRemoteStartIsAnnouncedOnce(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		var told atomic.Int32
@@ -349,7 +349,7 @@ func TestRemoteStartIsAnnouncedOnce(t *testing.T) {
 	})(t)
 }
 
-// TestUnusedAfarGivesItsSlotBack: one that nobody opens, and one in which nothing goes on, leave the pool with what they had changed, and
+// TestUnusedRemoteReturnsItsSlot: one that nobody opens, and one in which nothing goes on, leave the pool with what they had changed, and
 // go on from there when they are started again. Their user is told why, and that nothing is lost.
 func TestUnusedRemoteReturnsItsSlot(t *testing.T) {
 	tests := map[string]struct {
@@ -584,9 +584,9 @@ func TestRemoteFresh(t *testing.T) {
 func TestBackendsKeepApart(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		here := s.reach(s.startSession(request("alice", "", "one")).ID, spawner.Running)
-		afar := s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running)
-		if here.ID == afar.ID || s.phaseOf(here.ID) != spawner.Stopped {
-			t.Errorf("%s and %s, the first is %s", here.ID, afar.ID, s.phaseOf(here.ID))
+		there := s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running)
+		if here.ID == there.ID || s.phaseOf(here.ID) != spawner.Stopped {
+			t.Errorf("%s and %s, the first is %s", here.ID, there.ID, s.phaseOf(here.ID))
 		}
 		if back := s.reach(s.startSession(request("alice", "", "three")).ID, spawner.Running); back.ID != here.ID {
 			t.Errorf("%s in place of %s", back.ID, here.ID)
@@ -620,7 +620,7 @@ func TestRefusedBeforehand(t *testing.T) {
 	})(t)
 }
 
-// TestGPUAfarIsNotLeasedHere: what is asked of GPUs goes along.
+// TestRemoteGPUIsNotLeasedHere: what is asked of GPUs goes along.
 func TestRemoteGPUIsNotLeasedHere(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		r := poolRequest("alice", "one")

@@ -294,7 +294,7 @@ func TestCrashInTries(t *testing.T) {
 		own(s, simpleJob())
 		s.atRest()
 	})
-	atEveryStep(t, "afar", func(t *testing.T, f *fuse) {
+	atEveryStep(t, "remote", func(t *testing.T, f *fuse) {
 		s := newDoomed(t, f)
 		own(&s.fated, poolJob())
 		s.rest()

@@ -655,7 +655,7 @@ func (s *soak) reconcileHub() {
 		}
 	}
 	_, err := s.ReconcileHub(s.alive, r)
-	s.mayFail("muster", err)
+	s.mayFail("reconcile", err)
 }
 
 // disk is full for a while.

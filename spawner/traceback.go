@@ -13,7 +13,7 @@ const traceback = "Traceback (most recent call last):"
 // links are what Python writes between an exception and the one that it has led to.
 var links = []string{"The above exception was the direct cause of", "During handling of the above exception"}
 
-// heralds are exceptions by which one process tells of the end of another: why that was, the other has printed before.
+// wrappers are exceptions by which one process tells of the end of another: why that was, the other has printed before.
 var wrappers = []string{"CalledProcessError", "ChildFailedError", "ProcessExitedException"}
 
 // endWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended

@@ -10,7 +10,7 @@ import (
 // tallies is the store's bucket of what users have had.
 const tallies = "tallies"
 
-// tallyEvery is how often it is counted and saved: a service that is killed loses so much of it at most.
+// saveUsageEvery is how often it is counted and saved: a service that is killed loses so much of it at most.
 const saveUsageEvery = time.Minute
 
 // usageRecord is what one user has had, as the store has it.

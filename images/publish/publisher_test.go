@@ -19,7 +19,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// site is an outlet, what it is to publish, and what its programs said.
+// site is a Publisher, what it is to publish, and what its programs said.
 type site struct {
 	t      *testing.T
 	dir    string

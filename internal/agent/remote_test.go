@@ -20,7 +20,7 @@ import (
 // farIn is an agent's configuration on another host, with what it is to start by itself.
 func farIn(t *testing.T, app any) Config {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "afar")
+	dir, err := os.MkdirTemp("/tmp", "remote")
 	b, err2 := json.Marshal(app)
 	cfg := configIn(dir)
 	cfg.UplinkFile, cfg.AppFile, cfg.LastDir = filepath.Join(dir, "uplink.json"), filepath.Join(dir, "app.json"), filepath.Join(dir, "last")

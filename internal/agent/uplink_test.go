@@ -17,7 +17,7 @@ import (
 	"slipway/internal/tunnel"
 )
 
-// TestAgentFromAfar: an agent with an uplink's file dials the service that it names, with the credential that is in the file then, and
+// TestRemoteAgent: an agent with an uplink's file dials the service that it names, with the credential that is in the file then, and
 // is told what to do as any other.
 func TestRemoteAgent(t *testing.T) {
 	cfg := configIn(t.TempDir())

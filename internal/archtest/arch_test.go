@@ -26,7 +26,8 @@ func TestHouse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), waitFaults(packages, excepted()), textFaults(all), roomFaults(entries))
+	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), waitFaults(packages, excepted()), textFaults(all),
+		wordFaults(all), roomFaults(entries))
 	for _, f := range faults {
 		t.Error(f)
 	}

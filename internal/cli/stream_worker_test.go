@@ -239,7 +239,7 @@ func farService(t *testing.T) *service {
 	return s
 }
 
-// freezeRemote freezes what captureAfar gives.
+// freezeRemote freezes what captureRemote gives.
 func (s *service) freezeRemote(t *testing.T, key string, a remoteChanges) images.Environment {
 	t.Helper()
 	var told hubapi.Progress

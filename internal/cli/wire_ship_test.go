@@ -19,7 +19,7 @@ import (
 	"slipway/spawner"
 )
 
-// newShipperOf moves what a depot has, over plain HTTP of this host.
+// newShipperOf moves what a store has, over plain HTTP of this host.
 func (d *blobStoreOf) newShipper() *shipper {
 	d.t.Helper()
 	s := &service{freezer: &freezer{
@@ -32,7 +32,7 @@ func (d *blobStoreOf) newShipper() *shipper {
 	return p
 }
 
-// trusts makes one depot believe another's statements.
+// trusts makes one store believe another's statements.
 func (d *blobStoreOf) trusts(other *blobStoreOf) {
 	d.t.Helper()
 	list, err := other.keys.List()

@@ -20,7 +20,7 @@ import (
 	"slipway/internal/testenv"
 )
 
-// newPlaces is a depot whose library has two stores and an export.
+// newPlaces is a site whose library has two stores and an export.
 func newPlaces(t *testing.T) (*blobStoreOf, *service) {
 	t.Helper()
 	d := newBlobStore(t)

@@ -80,7 +80,7 @@ func runs(t *testing.T, all ...func(context.Context) error) (stop func()) {
 	return func() { cancel(); over.Wait() }
 }
 
-func TestCourier(t *testing.T) {
+func TestDistributor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
 		w := managerOver(t, newDisk(), secret.NewBox(), f)
@@ -130,7 +130,7 @@ func last(all []string) string {
 	return all[len(all)-1]
 }
 
-func TestCourierTriesAgainAndTellsOnce(t *testing.T) {
+func TestDistributorTriesAgainAndTellsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeIssuer(time.Hour)
 		w := managerOver(t, newDisk(), secret.NewBox(), f)

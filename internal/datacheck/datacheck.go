@@ -32,7 +32,7 @@ type Config struct {
 	Plan    hubapi.DataPlan
 	Asked   time.Time                       // when the plan was asked for, by this clock
 	Storage func(token secret.Text) Storage // shows that token; an empty one: none
-	// Issuer asks an issuer from here for its time, and Afar has the service ask it.
+	// Issuer asks an issuer from here for its time, and Remote has the service ask it.
 	Issuer func(ctx context.Context, url string) (time.Time, error)
 	Remote func(ctx context.Context, name string) (hubapi.IssuerLook, error)
 	// List lists a directory of a server by a program of the image, for servers that take no tokens. Nil: there is none.

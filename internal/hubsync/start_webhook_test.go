@@ -18,7 +18,7 @@ import (
 
 const sessionToken = "token-of-the-session"
 
-// telling is one start that a Herald tells of.
+// telling is one start that a StartWebhook tells of.
 type telling struct {
 	hub    *fakeHub
 	engine *fakeEngine

@@ -176,7 +176,7 @@ func TestReconcile(t *testing.T) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n := len(e.rosters); n == 0 || log.count("does not know") != n && log.count("do not know") == 0 {
-			t.Fatalf("%d musters\n%s", n, log.String())
+			t.Fatalf("%d comparisons\n%s", n, log.String())
 		}
 		r := e.rosters[0]
 		slices.SortFunc(r.Servers, func(a, b spawner.Server) int { return cmpNames(a, b) })
@@ -205,7 +205,7 @@ func TestNoListReconcilesNothing(t *testing.T) {
 		log := running(t, Config{Hub: h, Engine: e, Every: 5 * time.Minute, Stop: true})
 		time.Sleep(time.Hour)
 		if e.reconciled() != 0 || h.tried() < 10 || h.tried() > 14 || log.count("WARN") != 1 {
-			t.Errorf("%d musters, %d tries\n%s", e.reconciled(), h.tried(), log.String())
+			t.Errorf("%d comparisons, %d tries\n%s", e.reconciled(), h.tried(), log.String())
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestAMuteHubHoldsNothingUp(t *testing.T) {
 		running(t, Config{Hub: h, Engine: e, Every: 5 * time.Minute, Activity: true, FlavorsURL: "x", Flavors: func() any { return 1 }})
 		time.Sleep(time.Hour)
 		if e.reconciled() != 0 || h.busiest() > 2 {
-			t.Errorf("%d musters, %d calls at once", e.reconciled(), h.busiest())
+			t.Errorf("%d comparisons, %d calls at once", e.reconciled(), h.busiest())
 		}
 	})
 }

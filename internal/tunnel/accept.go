@@ -49,7 +49,7 @@ func (l *Links) Upgrade(w http.ResponseWriter, r *http.Request, id string) error
 	return nil
 }
 
-// visit greets a connection from afar and serves it.
+// visit greets a connection from another host and serves it.
 func (k *link) visit(ctx context.Context, agent string, c net.Conn) {
 	if !k.owner.begin() {
 		k.visitors.leave()
@@ -75,7 +75,7 @@ func (k *link) visit(ctx context.Context, agent string, c net.Conn) {
 	k.serve(ctx, m)
 }
 
-// visitors are who comes to a link from afar.
+// visitors are who comes to a link from another host.
 type visitors struct {
 	mu     sync.Mutex
 	inside int      // at most greetedAtOnce

@@ -15,7 +15,7 @@ type link struct {
 	id       string
 	path     string
 	uid      int
-	socket   *net.UnixListener // nil: the agent comes from afar
+	socket   *net.UnixListener // nil: the agent comes from another host
 	visitors *visitors         // nil: it comes through the socket
 	owner    *Links
 	ctx      context.Context // ends when the link is closed

@@ -222,11 +222,11 @@ func TestRemoteRefused(t *testing.T) {
 	}
 }
 
-// An agent is expected at one place, here or afar.
+// An agent is expected at one place, here or on another host.
 func TestExpect(t *testing.T) {
 	p := newPair(t, nil)
 	if err := p.links.Expect(p.id); !errs.Is(err, errs.Conflict) {
-		t.Errorf("expect from afar what has a socket: %v", err)
+		t.Errorf("expect from another host what has a socket: %v", err)
 	}
 	for range 2 {
 		if err := p.links.Expect("s-far"); err != nil {
@@ -234,10 +234,10 @@ func TestExpect(t *testing.T) {
 		}
 	}
 	if err := p.links.Open("s-far", p.socket+"2", 0); !errs.Is(err, errs.Conflict) {
-		t.Errorf("a socket for who comes from afar: %v", err)
+		t.Errorf("a socket for who comes from another host: %v", err)
 	}
 	if err := p.links.Upgrade(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), p.id); !errs.Is(err, errs.Unavailable) {
-		t.Errorf("let in from afar what has a socket: %v", err)
+		t.Errorf("let in from another host what has a socket: %v", err)
 	}
 	odd := httptest.NewRequest(http.MethodGet, "/", nil)
 	odd.Header.Set(AgentHeader, strings.Repeat("x", agentName+1))

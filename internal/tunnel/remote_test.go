@@ -123,7 +123,7 @@ func (c *cutter) all() {
 	c.conns = nil
 }
 
-// TestStreamsFromAfar: streams both ways, of sizes around all buffers, come through unchanged.
+// TestRemoteStreams: streams both ways, of sizes around all buffers, come through unchanged.
 func TestRemoteStreams(t *testing.T) {
 	a := newRemoteSite(t, nil)
 	u := a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})

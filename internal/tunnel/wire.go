@@ -98,7 +98,7 @@ func (w *wire) SetReadDeadline(t time.Time) error { return w.raw.SetReadDeadline
 func (w *wire) SetWriteDeadline(t time.Time) error { return w.raw.SetWriteDeadline(t) }
 
 // burstSize is how much is gathered: two full records of TLS. The library alone writes 4 KiB at a time, which is half as fast; from 16 KiB
-// on nothing can be measured any more (BenchmarkBulkAfar).
+// on nothing can be measured any more (BenchmarkBulkRemote).
 const burstSize = 32 << 10
 
 // burst gathers what is written between begin and end. Outside of it, as when the library answers a ping, it lets all through. It

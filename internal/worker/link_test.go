@@ -80,7 +80,7 @@ func (s *service) begin(t *testing.T, n *node, line string) {
 	}
 }
 
-// TestSessionFromAfar: a session that is ended over its link leaves what it has changed, which is what it saw.
+// TestRemoteSession: a session that is ended over its link leaves what it has changed, which is what it saw.
 func TestRemoteSession(t *testing.T) {
 	s, n := newService(t), newNode(t, "")
 	s.begin(t, n, `echo n > /opt/new; rm -r /opt/old; mkdir /opt/old; echo k > /opt/old/kept; echo h > $HOME/h

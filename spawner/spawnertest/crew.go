@@ -20,7 +20,7 @@ type Crew struct {
 	mu      sync.Mutex // guards the fields below
 	hands   map[spawner.ID]*Hand
 	cut     map[spawner.ID]bool // those that do not reach the service
-	expects map[spawner.ID]bool // those that the service lets in from afar
+	expects map[spawner.ID]bool // those that the service lets in from another host
 	changed func(id spawner.ID, up bool)
 	boot    func(*Hand)
 	part    func(context.Context, *Hand) error
@@ -53,7 +53,7 @@ func (c *Crew) Parting(f func(context.Context, *Hand) error) {
 	c.part = f
 }
 
-// HangUp is the service's end: nobody listens any more, and the next service lets in from afar whom it expects itself.
+// HangUp is the service's end: nobody listens any more, and the next service lets in from another host whom it expects itself.
 func (c *Crew) HangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *Crew) onLeave(leave func(id spawner.ID, code int)) {
 	c.leave = leave
 }
 
-// ComeUp is an agent's start: it runs and dials. One that has brought its app along from afar starts it.
+// ComeUp is an agent's start: it runs and dials. One that has brought its app along from another host starts it.
 func (c *Crew) ComeUp(l spawner.Launch) {
 	c.mu.Lock()
 	h := &Hand{crew: c, status: control.Status{State: control.Idle}, next: make(chan struct{}), inputs: map[string]string{}, files: map[string]string{},
@@ -136,7 +136,7 @@ func (c *Crew) GoDown(id spawner.ID) {
 // Open listens for an agent; a Crew's need no socket.
 func (c *Crew) Open(spawner.ID, string, int) error { return nil }
 
-// Expect lets an agent in from afar, who is refused until then.
+// Expect lets an agent in from another host, who is refused until then.
 func (c *Crew) Expect(id spawner.ID) error {
 	c.mu.Lock()
 	before := c.reaches(id)

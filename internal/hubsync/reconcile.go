@@ -10,7 +10,7 @@ import (
 	"slipway/spawner"
 )
 
-// musterTime bounds one reading of the Hub's list.
+// reconcileTime bounds one reading of the Hub's list.
 const reconcileTime = 3 * time.Minute
 
 // reconcile has the engine compare its sessions with the Hub's from time to time.

@@ -31,7 +31,7 @@ func TestDiagnose(t *testing.T) {
 		"torch":             {exit(1), "gpu-torch.txt", CauseGPUMemory, "slice of a GPU", "larger slice"},
 		"jax":               {exit(1), "gpu-jax.txt", CauseGPUMemory, "slice of a GPU", "larger slice"},
 		"time":              {told("time limit of 1h0m0s reached"), "module.txt", CauseTime, "1h0m0s", "as told"},
-		"a remote disk":       {told("out of disk on its machine"), "", CauseDisk, "", "as told"},
+		"a remote disk":     {told("out of disk on its machine"), "", CauseDisk, "", "as told"},
 		"no container":      {told("its container could not be made: no space"), "", CauseStart, "", "as told"},
 		"said long before":  {exit(1), "handled.txt", CauseExit, "ValueError: math domain error", ""},
 		"memory, caught":    {exit(1), "caught-memory.txt", CauseExit, "ValueError: no minimum found", ""},

@@ -186,7 +186,7 @@ type Manager struct {
 	cfg       Config
 	backends  map[string]Backend
 	queue     *queue
-	onRemote      *queue // of those of Remotes, which take their turn here after their turn in queue
+	onRemote  *queue // of those of Remotes, which take their turn here after their turn in queue
 	log       *slog.Logger
 	links     chan linkChange // to Run
 	diskUsage *diskUsage      // has a lock of its own

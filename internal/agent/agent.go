@@ -131,7 +131,7 @@ type agent struct {
 	code   *code
 	ssh    *sshd.Server
 	reaper *reaper
-	remote   *remoteState
+	remote *remoteState
 
 	lookout     *lookout
 	rounds      *rounds

@@ -97,11 +97,16 @@ func TestOriginIsGoneAtTheEnd(t *testing.T) {
 	if _, err := f.WriteString("the result"); err != nil {
 		t.Error(err)
 	}
+	log := filepath.Join(t.TempDir(), "log") // it goes with the session
+	if err := os.Link(filepath.Join(b.cfg.RunDir, "s-1", "log-eos"), log); err != nil {
+		t.Error(err)
+	}
 	origin.Kill()
 	_ = f.Close() // says that all is well
 	b.Close("s-1")
 	if told := b.heard(); !strings.HasPrefix(told, "What was last written to /storage/eos/result may not be in the storage") {
-		t.Errorf("told: %q", told)
+		text, _ := os.ReadFile(log)
+		t.Errorf("told: %q, and xrootdfs has said: %s", told, text)
 	}
 	if left, _ := os.ReadDir(b.cfg.RunDir); len(left) > 0 {
 		t.Errorf("left: %v", left)

@@ -204,7 +204,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 		return m.endLocked(ctx, now, out)
 	}
 	if why := q.String(); why != "" {
-		if m.headLocked(now.line()) == now {
+		if m.headLocked(lineOf(now.Workload)) == now {
 			m.giveWayLocked(ctx, now)
 		}
 		if now.journal.latest().Message != why {
@@ -214,7 +214,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	}
 	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = Leased, g.slice, g.lender })
 	if err == nil {
-		m.backoffs.send(now.client(), now.ID)
+		m.backoffs.send(clientOf(now.Workload), now.ID)
 		m.noteLocked(now, Event{Percent: 10, Message: m.leased(now.Workload)})
 	}
 	return err
@@ -264,9 +264,9 @@ func (e *entry) finish(o Outcome) {
 	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != Pending { // who only waited held nothing
 		e.Phase = Stopping
 	}
-	if e.Want == WantRunning && !e.willRetry() {
+	if e.Want == WantRunning && !willRetry(e.Workload) {
 		e.Want = WantStopped
-		e.Outcome.giveUp(e.Workload)
+		giveUp(e.Outcome, e.Workload)
 	}
 }
 
@@ -308,7 +308,7 @@ func (m *Manager) release(ctx context.Context, e entry, o Observation) error {
 			e.Outcome = &out
 		}
 		if lost {
-			out := e.Outcome.without(notBack)
+			out := withoutLost(*e.Outcome, notBack)
 			e.Outcome = &out
 		}
 		if e.Outcome.Failed && e.Outcome.Tail == "" {

@@ -59,7 +59,7 @@ func (m *Manager) followLinks(ctx context.Context) {
 // followAgent listens to an agent until its link goes down: its word on the app, and a job's output as it comes.
 func (m *Manager) followAgent(ctx context.Context, id ID) {
 	g, ctx := errgroup.WithContext(ctx)
-	if kindOf(id) == Job {
+	if id.OfJob() {
 		g.Go(func() error { m.followLog(ctx, id); return nil })
 	} else {
 		g.Go(func() error { m.takePulse(ctx, id); return nil })
@@ -239,8 +239,8 @@ func (m *Manager) collect(ctx context.Context, e entry, o Observation) error {
 			lost = append(lost, err.Error())
 		}
 		_, missing := wanted(e.Spec.Out, e.status.Files)
-		out.miss(missing)
-		out.lack(lost)
+		addMissing(&out, missing)
+		addLost(&out, lost)
 	}
 	m.relieve(e.ID)
 	// Without the last lines the outcome is still true.

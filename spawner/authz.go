@@ -28,7 +28,7 @@ func (c Caller) may(w Workload) bool {
 		return c.Hub != "" && c.Hub == w.Hub && w.Kind.ofHub()
 	case c.User == "":
 		return false
-	case c.Workload != "" && kindOf(c.Workload) == Job:
+	case c.Workload != "" && c.Workload.OfJob():
 		return c.Workload == w.ID // a job's agent speaks for that job alone
 	case c.Hub != w.Hub:
 		return false
@@ -44,7 +44,7 @@ func (c Caller) mayStart() bool { return c.Spawner && c.Hub != "" }
 
 // maySubmit reports whether c may submit jobs as its user.
 func (c Caller) maySubmit() bool {
-	return c.User != "" && !c.Spawner && (c.Workload == "" || kindOf(c.Workload) != Job)
+	return c.User != "" && !c.Spawner && (c.Workload == "" || !c.Workload.OfJob())
 }
 
 // checkLaunch refuses what cannot name a launch: it travels to the agent and back, and must come back the same.

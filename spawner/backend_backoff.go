@@ -31,7 +31,7 @@ type client struct {
 	jobs    bool
 }
 
-func (w Workload) client() client { return client{w.Backend, w.owner(), w.Kind == Job} }
+func clientOf(w Workload) client { return client{w.Backend, w.owner(), w.Kind == Job} }
 
 type backoff struct {
 	why   string
@@ -109,14 +109,14 @@ func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	again := m.backoffs.add(e.client(), e.ID, why, time.Now())
+	again := m.backoffs.add(clientOf(e.Workload), e.ID, why, time.Now())
 	m.queue.addAfter(e.ID, again)
 	return m.moveLocked(ctx, now, why, nil)
 }
 
 // takenLocked notes that a Remote has taken a workload.
 func (m *Manager) takenLocked(e *entry) {
-	if e.started = true; m.backoffs.taken(e.client(), e.ID) {
+	if e.started = true; m.backoffs.taken(clientOf(e.Workload), e.ID) {
 		m.wakeHeadsLocked()
 	}
 }

@@ -32,7 +32,7 @@ func (m *Manager) keepViaAgent(ctx context.Context, e entry) error {
 	}
 	defer changes.Close()
 	m.relay(e.ID, "Keeping your changes", 0)
-	digest, err := m.cfg.Keep(ctx, e.runsIn(), changes)
+	digest, err := m.cfg.Keep(ctx, withEnvironment(e.Workload), changes)
 	if err != nil {
 		return fmt.Errorf("keep the changes: %w", err)
 	}

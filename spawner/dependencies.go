@@ -21,8 +21,8 @@ const (
 	lost             // it never will be, unless it is tried again
 )
 
-// fate says what has become of a job. What its owner wants removed before it is done is lost.
-func (w *Workload) fate() fate {
+// fateOf says what has become of a job. What its owner wants removed before it is done is lost.
+func fateOf(w *Workload) fate {
 	switch o := w.Outcome; {
 	case !w.Phase.Active() && o != nil && !o.Failed && !o.Canceled:
 		return good
@@ -58,7 +58,7 @@ func (t *scanSum) fate() fate {
 
 func (t *scanSum) count(w *Workload, n int) {
 	t.points += n
-	switch w.fate() {
+	switch fateOf(w) {
 	case good:
 		t.done += n
 	case lost:
@@ -89,7 +89,7 @@ func (b waitBook) put(before, w *Workload) (tell []string) {
 			b.note(w)
 		}
 	}
-	if f := w.fate(); f != open && (before.ID == "" || f != before.fate()) && len(b.waiting[string(w.ID)]) > 0 {
+	if f := fateOf(w); f != open && (before.ID == "" || f != fateOf(before)) && len(b.waiting[string(w.ID)]) > 0 {
 		tell = append(tell, string(w.ID))
 	}
 	if w.Scan != "" && b.recount(before, w) {
@@ -147,7 +147,7 @@ func (b waitBook) needed(w *Workload) bool {
 	if len(b.waiting[string(w.ID)]) > 0 {
 		return true
 	}
-	return w.Scan != "" && len(b.waiting[w.Scan]) > 0 && (w.fate() != good || b.scans[w.Scan].points == 1)
+	return w.Scan != "" && len(b.waiting[w.Scan]) > 0 && (fateOf(w) != good || b.scans[w.Scan].points == 1)
 }
 
 // tellWaitingLocked has those looked at who wait for something.
@@ -169,7 +169,7 @@ func (m *Manager) needed(w *Workload) bool {
 // fateLocked says what has become of a job or scan; one that is not there any more is lost.
 func (m *Manager) fateLocked(target string) fate {
 	if e := m.work[ID(target)]; e != nil {
-		return e.fate()
+		return fateOf(&e.Workload)
 	}
 	return m.waits.scans[target].fate()
 }
@@ -300,8 +300,8 @@ func (m *Manager) lossLocked(target string) string {
 		return target + ", which was removed before it was done"
 	}
 	e := m.work[t.last]
-	if e == nil || e.fate() != lost {
-		i := slices.IndexFunc(m.index.scans[target], func(e *entry) bool { return e.fate() == lost })
+	if e == nil || fateOf(&e.Workload) != lost {
+		i := slices.IndexFunc(m.index.scans[target], func(e *entry) bool { return fateOf(&e.Workload) == lost })
 		if i < 0 {
 			return target + ", which has failed"
 		}

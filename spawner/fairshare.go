@@ -46,7 +46,7 @@ func newShares(half time.Duration) shares {
 
 // meet notes that there is a job, by which its owner has a place among others.
 func (s *shares) meet(w Workload, now time.Time) *share {
-	c := w.client()
+	c := clientOf(w)
 	if s.of[c] == nil {
 		s.of[c] = &share{at: now, came: w.Turn}
 		s.changes++
@@ -64,7 +64,7 @@ func (s *shares) hold(w Workload, part float64, now time.Time) {
 	s.seq++
 	s.changes++
 	mine.held, mine.count, mine.served = mine.held+part, mine.count+1, s.seq
-	s.jobs[w.ID] = held{w.client(), part}
+	s.jobs[w.ID] = held{clientOf(w), part}
 }
 
 // drop notes that a job holds nothing any more, and reports whether it did until now.

@@ -18,7 +18,7 @@ func TestUseDecays(t *testing.T) {
 	s.hold(w, 0.5, noon)
 	s.hold(w, 0.5, noon) // a repetition
 	s.drop(w.ID, noon.Add(time.Minute))
-	mine := s.of[w.client()]
+	mine := s.of[clientOf(w)]
 	if got := mine.use; math.Abs(got-30) > 0.5 {
 		t.Errorf("half of it for a minute is %g s", got)
 	}
@@ -41,9 +41,9 @@ func TestWhoHasHadLeastGoesFirst(t *testing.T) {
 	}
 	first := func(want string) {
 		t.Helper()
-		best := of("a").client()
+		best := clientOf(of("a"))
 		for _, user := range []string{"b", "c"} {
-			if c := of(user).client(); s.compare(c, best) < 0 {
+			if c := clientOf(of(user)); s.compare(c, best) < 0 {
 				best = c
 			}
 		}
@@ -123,8 +123,8 @@ func TestStandingIsRemembered(t *testing.T) {
 	m := line10k(20, 50)
 	l, rnd := line{backend: "local", jobs: true}, rand.New(rand.NewPCG(1, 2))
 	naive := func(w *Workload) (ahead int) {
-		c := w.client()
-		own := m.index.shares[l][c].before(w.ticket())
+		c := clientOf(*w)
+		own := m.index.shares[l][c].before(ticketOf(*w))
 		for other, b := range m.index.shares[l] {
 			n := own
 			if other != c && m.shares.compare(other, c) < 0 {
@@ -150,7 +150,7 @@ func TestStandingIsRemembered(t *testing.T) {
 			}
 		}
 		for c, b := range m.index.shares[l] {
-			if head := m.headLocked(l); head == nil || c != head.client() && b.size() > 0 && m.shares.compare(c, head.client()) < 0 {
+			if head := m.headLocked(l); head == nil || c != clientOf(head.Workload) && b.size() > 0 && m.shares.compare(c, clientOf(head.Workload)) < 0 {
 				t.Fatalf("after change %d %+v goes before the head %+v", n, c, head)
 			}
 		}

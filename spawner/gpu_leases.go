@@ -51,7 +51,7 @@ func (b sliceBook) remove(id ID) {
 }
 
 func (b sliceBook) lookForBorrower(session ID, s gpu.Slice) ID {
-	if kindOf(session) == Job { // it does not lend
+	if session.OfJob() { // it does not lend
 		return ""
 	}
 	for id, e := range b {

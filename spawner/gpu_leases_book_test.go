@@ -30,7 +30,7 @@ func TestBorrowersAreFound(t *testing.T) {
 			b.remove(job)
 		}
 		for id := range b {
-			if kindOf(id) == Job {
+			if id.OfJob() {
 				continue
 			}
 			found := map[ID]bool{}

@@ -71,7 +71,7 @@ func (m *Manager) trustLocked(e *entry) {
 }
 
 // shunned returns the parts that a start is not to have again, as if they were held.
-func (w Workload) shunned() []gpu.Slice {
+func shunned(w Workload) []gpu.Slice {
 	var all []gpu.Slice
 	for _, b := range w.Bad {
 		if b.Shun {
@@ -83,7 +83,7 @@ func (w Workload) shunned() []gpu.Slice {
 
 // placeLocked finds a part for e: none that it shuns, and one in doubt only where there is no other.
 func (m *Manager) placeLocked(e *entry) (gpu.Slice, string) {
-	held := slices.Concat(m.slices.held(), e.shunned())
+	held := slices.Concat(m.slices.held(), shunned(e.Workload))
 	if doubted := m.gpuSuspects.list(time.Now()); len(doubted) > 0 {
 		if s, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(held, doubted)); lacks == "" {
 			return s, ""
@@ -94,14 +94,14 @@ func (m *Manager) placeLocked(e *entry) (gpu.Slice, string) {
 
 // partLacksLocked reports whether there is no part of a GPU for e now.
 func (m *Manager) partLacksLocked(e *entry) bool {
-	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.held(), e.shunned()))
+	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.held(), shunned(e.Workload)))
 	return lacks != ""
 }
 
 // spentLocked reports whether the next in line waits though what it wants is free, only for having found that bad. It must not keep
 // the line waiting, and its word does not take the part away from others: so it fails.
 func (m *Manager) spentLocked(e *entry, q Queue) (Outcome, bool) {
-	if q.Place == 0 || len(e.shunned()) == 0 || m.cfg.GPUs == nil || m.headLocked(e.line()) != e || !m.partLacksLocked(e) {
+	if q.Place == 0 || len(shunned(e.Workload)) == 0 || m.cfg.GPUs == nil || m.headLocked(lineOf(e.Workload)) != e || !m.partLacksLocked(e) {
 		return Outcome{}, false
 	}
 	if _, lacks := m.cfg.GPUs.Place(e.Spec.GPU, m.slices.held()); lacks != "" {
@@ -119,7 +119,7 @@ func (m *Manager) disputeLocked(ctx context.Context) error {
 			leased = append(leased, e)
 		}
 	}
-	slices.SortFunc(leased, func(a, b *entry) int { return byAge(b.ticket(), a.ticket()) })
+	slices.SortFunc(leased, func(a, b *entry) int { return byAge(ticketOf(b.Workload), ticketOf(a.Workload)) })
 	for _, e := range leased {
 		if !m.slices.disputed(e.ID) {
 			continue

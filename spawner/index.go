@@ -31,7 +31,7 @@ type ticket struct {
 	id       ID
 }
 
-func (w Workload) ticket() ticket { return ticket{w.Spec.Priority, w.Turn, w.ID} }
+func ticketOf(w Workload) ticket { return ticket{w.Spec.Priority, w.Turn, w.ID} }
 
 // byAge has who asked first go first, byPriority who matters more to the one owner of both.
 func byAge(t, o ticket) int { return cmp.Or(cmp.Compare(t.turn, o.turn), cmp.Compare(t.id, o.id)) }
@@ -87,8 +87,8 @@ type line struct {
 	jobs    bool     // its jobs, of a backend that has sessions beside them in another line
 }
 
-// line returns the line in which w stands when it waits.
-func (w Workload) line() line { return line{w.Backend, w.gpuHere().Mode, w.Kind == Job} }
+// lineOf returns the line in which w stands when it waits.
+func lineOf(w Workload) line { return line{w.Backend, w.gpuHere().Mode, w.Kind == Job} }
 
 // gpuHere is what w asks of the GPUs that the service leases. Those of a Remote are the batch system's.
 func (w Workload) gpuHere() gpu.Request {
@@ -174,7 +174,7 @@ func (x *index) put(before Workload, e *entry) {
 // queue has w stand in line.
 func (x *index) queue(w Workload) {
 	x.changes++
-	l, c, t, asks := w.line(), w.client(), w.ticket(), w.gpuHere()
+	l, c, t, asks := lineOf(w), clientOf(w), ticketOf(w), w.gpuHere()
 	if x.shares[l] == nil {
 		x.shares[l] = map[client]bench{}
 	}
@@ -187,7 +187,7 @@ func (x *index) queue(w Workload) {
 // leave has w stand in line no more.
 func (x *index) leave(w Workload) {
 	x.changes++
-	l, c, t, asks := w.line(), w.client(), w.ticket(), w.gpuHere()
+	l, c, t, asks := lineOf(w), clientOf(w), ticketOf(w), w.gpuHere()
 	mine := x.shares[l][c]
 	x.lines[l] = x.lines[l].without(t, byAge)
 	if mine[asks] = mine[asks].without(t, byPriority); len(mine[asks]) == 0 {
@@ -240,7 +240,7 @@ func (x *index) point(w Workload) (int, bool) {
 
 // age counts who in the line of w asked before it.
 func (x *index) age(w Workload) int {
-	at, _ := slices.BinarySearchFunc(x.lines[w.line()], w.ticket(), byAge)
+	at, _ := slices.BinarySearchFunc(x.lines[lineOf(w)], ticketOf(w), byAge)
 	return at
 }
 

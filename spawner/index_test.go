@@ -129,7 +129,7 @@ func (r *registry) disagreement() string {
 			want.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
 		}
 		if e.Phase == Pending && e.Want == WantRunning {
-			l, c := e.line(), e.client()
+			l, c := lineOf(e.Workload), clientOf(e.Workload)
 			if want.shares[l] == nil {
 				want.shares[l] = map[client]bench{}
 			}
@@ -137,7 +137,7 @@ func (r *registry) disagreement() string {
 				want.shares[l][c] = bench{}
 			}
 			mine := want.shares[l][c]
-			want.lines[l], mine[e.Spec.GPU] = append(want.lines[l], e.ticket()), append(mine[e.Spec.GPU], e.ticket())
+			want.lines[l], mine[e.Spec.GPU] = append(want.lines[l], ticketOf(e.Workload)), append(mine[e.Spec.GPU], ticketOf(e.Workload))
 		}
 	}
 	for _, points := range want.scans {

@@ -37,6 +37,6 @@ func (m *Manager) recallTriesLocked(e *entry) {
 	for i, o := range e.Attempts {
 		past.Attempt = e.Attempt - len(e.Attempts) + 1 + i
 		past.Attempts = e.Attempts[:i+1]
-		m.noteLocked(e, Event{Message: past.tryWords(), Time: o.At})
+		m.noteLocked(e, Event{Message: tryWords(past), Time: o.At})
 	}
 }

@@ -19,7 +19,7 @@ func (m *Manager) standbysOfLocked() map[string]Standbys {
 	has := map[poolKey]bool{}
 	for _, e := range m.standbysLocked(func(*entry) bool { return true }) {
 		s := all[e.entryName()]
-		if has[e.pool()] = true; e.claimable() {
+		if has[poolOf(&e.Workload)] = true; e.claimable() {
 			s.Ready++
 		}
 		all[e.entryName()] = s

@@ -325,7 +325,7 @@ func (m *Manager) load(ctx context.Context) error {
 		m.recallLocked(m.admitLocked(w))
 		newest = latest(newest, w.Since)
 		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
-			ended[w.line()] = append(ended[w.line()], w.Outcome.At)
+			ended[lineOf(w)] = append(ended[lineOf(w)], w.Outcome.At)
 		}
 	}
 	if err := m.readGraves(ctx); err != nil {
@@ -474,14 +474,6 @@ func newID(k Kind) ID {
 	return prefix + ID(strings.ToLower(rand.Text()[:16]))
 }
 
-// kindOf tells jobs from sessions by the ID alone: Job, or Lab for any session.
-func kindOf(id ID) Kind {
-	if id.OfJob() {
-		return Job
-	}
-	return Lab
-}
-
 func (m *Manager) dir(id ID) string { return filepath.Join(m.cfg.Dir, string(id)) }
 
 // change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or not of
@@ -536,10 +528,10 @@ func (m *Manager) enteredLocked(before Workload, e *entry) {
 	m.queue.add(e.ID)
 	freed := before.Phase.Active() && before.Phase != Pending && !e.Phase.Active()
 	if freed {
-		m.releases[before.line()] = m.releases[before.line()].add(time.Now())
+		m.releases[lineOf(before)] = m.releases[lineOf(before)].add(time.Now())
 	}
 	if e.Phase != Leased && e.Phase != Starting {
-		m.backoffs.left(e.client(), e.ID, freed, time.Now())
+		m.backoffs.left(clientOf(e.Workload), e.ID, freed, time.Now())
 	}
 	if left := before.waits() && !e.waits(); left || freed || before.Slice != nil && e.Slice == nil {
 		m.wakeHeadsLocked()

@@ -18,10 +18,10 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 	if !e.waits() {
 		return Queue{}, grant{}
 	}
-	l := e.line()
+	l := lineOf(e.Workload)
 	ahead := m.aheadLocked(&e.Workload)
 	q := Queue{Place: ahead + 1, Estimate: m.estimateLocked(l, ahead+1)}
-	if q.Lacks = m.whyBarredLocked(e.client(), l); q.Lacks != "" {
+	if q.Lacks = m.whyBarredLocked(clientOf(e.Workload), l); q.Lacks != "" {
 		return q, grant{}
 	}
 	if ahead > 0 && m.headLocked(l) != e {
@@ -42,9 +42,9 @@ func (m *Manager) aheadLocked(w *Workload) int {
 	if w.Kind != Job {
 		return m.index.age(*w)
 	}
-	c, order := w.client(), m.fairshareOrderLocked(w.line())
+	c, order := clientOf(*w), m.fairshareOrderLocked(lineOf(*w))
 	at, has := slices.BinarySearchFunc(order.clients, c, m.shares.compare)
-	return order.ahead(m.index.shares[w.line()][c].before(w.ticket()), at, has)
+	return order.ahead(m.index.shares[lineOf(*w)][c].before(ticketOf(*w)), at, has)
 }
 
 // candidate is who is first of one client in a line.
@@ -66,8 +66,8 @@ func (m *Manager) beforeLocked(a, b candidate) bool {
 	}
 }
 
-// candidate returns w as one of those who stand in a line.
-func (w *Workload) candidate() candidate {
+// candidateOf returns w as one of those who stand in a line.
+func candidateOf(w *Workload) candidate {
 	return candidate{client{w.Backend, owner{w.Hub, w.Owner}, w.Kind == Job}, ticket{w.Spec.Priority, w.Turn, w.ID}}
 }
 
@@ -135,7 +135,7 @@ func (m *Manager) stuckLocked(r gpu.Request) bool {
 func (m *Manager) yieldsLocked(w Workload, g grant) string {
 	for l := range m.index.lines {
 		first := m.headLocked(l)
-		if first == nil || l == w.line() || !m.precedesLocked(first.Workload, w) || m.stuckLocked(first.gpuHere()) || m.barredLocked(first.client(), l) {
+		if first == nil || l == lineOf(w) || !m.precedesLocked(first.Workload, w) || m.stuckLocked(first.gpuHere()) || m.barredLocked(clientOf(first.Workload), l) {
 			continue
 		}
 		noRoom := m.ledger.lacks(l.backend, first.Spec.Resources) != ""
@@ -173,7 +173,7 @@ func (m *Manager) precedesLocked(a, b Workload) bool {
 	aJob, bJob := a.Kind == Job, b.Kind == Job
 	switch {
 	case aJob && bJob && a.Backend == b.Backend:
-		return m.beforeLocked(a.candidate(), b.candidate())
+		return m.beforeLocked(candidateOf(&a), candidateOf(&b))
 	case aJob != bJob && (a.Backend == b.Backend || m.cfg.Yield && !a.Remote && !b.Remote):
 		return bJob
 	default:

@@ -19,8 +19,8 @@ func outcomeOf(err error) Outcome {
 	return o
 }
 
-// lack notes what of a job's output could not be fetched.
-func (o *Outcome) lack(lost []string) {
+// addLost notes what of a job's output could not be fetched.
+func addLost(o *Outcome, lost []string) {
 	if len(lost) == 0 {
 		return
 	}

@@ -75,8 +75,8 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// miss notes that a job which ended well has not left all that it was to leave.
-func (o *Outcome) miss(patterns []string) {
+// addMissing notes that a job which ended well has not left all that it was to leave.
+func addMissing(o *Outcome, patterns []string) {
 	if len(patterns) == 0 || o.Failed {
 		return
 	}

@@ -105,7 +105,7 @@ func (m *Manager) saveChanges(ctx context.Context, e entry, r StagedOutput, sinc
 	}
 	defer changes.Close()
 	m.relay(e.ID, "Keeping your changes", 0)
-	digest, err := m.cfg.Keep(ctx, e.runsIn(), changes)
+	digest, err := m.cfg.Keep(ctx, withEnvironment(e.Workload), changes)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -218,15 +218,15 @@ func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) e
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
 		e.hindrance = ""
 		if lost != "" && e.Outcome != nil {
-			out := e.Outcome.without(lost)
+			out := withoutLost(*e.Outcome, lost)
 			e.Outcome = &out
 		}
 	})
 	return err
 }
 
-// without tells that something of a session is lost with its end.
-func (o Outcome) without(lost string) Outcome {
+// withoutLost tells that something of a session is lost with its end.
+func withoutLost(o Outcome, lost string) Outcome {
 	o.Reason += "; " + lost
 	if !o.Failed {
 		o.Failed, o.Remedy = true, "start it again: it goes on from what it had kept before"

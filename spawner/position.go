@@ -83,7 +83,7 @@ func (m *Manager) Room(backend string, r Resources, g gpu.Request) Room {
 // roomForLocked says so of a workload that has not been asked for yet.
 func (m *Manager) roomForLocked(w Workload) Room {
 	w.Turn = m.turn + 1
-	l, g := w.line(), w.gpuHere()
+	l, g := lineOf(w), w.gpuHere()
 	standbys := m.standbysHoldLocked(func(*entry) bool { return true }) // they give way to whoever asks
 	book := m.ledger.plus(-1, standbys)
 	room := Room{Waiting: len(m.index.lines[l]), Lacks: book.lacks(l.backend, w.Spec.Resources), Estimate: -1}
@@ -92,9 +92,9 @@ func (m *Manager) roomForLocked(w Workload) Room {
 		m.roomOnGPUsLocked(&room, g, m.slices.heldBeside(standbys))
 	}
 	if w.Kind == Job {
-		room.Lacks = cmp.Or(m.whyBarredLocked(w.client(), l), room.Lacks)
+		room.Lacks = cmp.Or(m.whyBarredLocked(clientOf(w), l), room.Lacks)
 	}
-	if first := m.headLocked(l); room.Lacks == "" && first != nil && !m.beforeLocked(w.candidate(), first.candidate()) {
+	if first := m.headLocked(l); room.Lacks == "" && first != nil && !m.beforeLocked(candidateOf(&w), candidateOf(&first.Workload)) {
 		room.Lacks = "others wait in line"
 	}
 	if room.Lacks == "" {

@@ -39,7 +39,7 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}
-	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, e.vehicle(), cmp.Or(e.Host, "its worker node"), percent, disksize.Words(size))
+	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, disksize.Words(size))
 	last := e.journal.latest()
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {
@@ -55,7 +55,7 @@ func (m *Manager) Fetching(id ID, run string, sent, size int64) {
 }
 
 // vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was frozen.
-func (w Workload) vehicle() string {
+func vehicle(w Workload) string {
 	if w.Kept == "" && w.Spec.Environment == "" {
 		return "image"
 	}

@@ -77,7 +77,7 @@ func (m *Manager) situate(e entry, o Observation) situation {
 		remote: e.Remote, held: e.Held, rests: e.Rests, saved: e.Saved, unkept: e.Unkept != "", leaves: !e.quit.IsZero(),
 		app:   appOf(e),
 		armed: e.Kind == Job || e.secrets != nil, started: e.started,
-		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, retry: e.willRetry(), withdrawing: e.withdrawing(), recalled: m.recalled(e),
+		fault: e.status.Fault != "" && m.selfTest(e) != nil, moving: e.Moving, retry: willRetry(e.Workload), withdrawing: e.withdrawing(), recalled: m.recalled(e),
 	}
 	p := m.prerequisites(&e.Workload)
 	s.after.open, s.after.met, s.after.lost = p.open, p.met, p.lost

@@ -108,15 +108,15 @@ func (m *Manager) findBase(ctx context.Context, e entry) error {
 	return err
 }
 
-// runsIn returns a workload as those on other hosts have it: with the environment that it runs in.
-func (w Workload) runsIn() Workload {
+// withEnvironment returns a workload as those on other hosts have it: with the environment that it runs in.
+func withEnvironment(w Workload) Workload {
 	w.Spec.Environment = cmp.Or(w.From, w.Spec.Environment)
 	return w
 }
 
 // remoteLaunch gathers what a Remote needs.
 func (m *Manager) remoteLaunch(ctx context.Context, e entry, l Launch) (Launch, error) {
-	l.Workload = e.runsIn()
+	l.Workload = withEnvironment(e.Workload)
 	var err error
 	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
 		return Launch{}, err

@@ -52,7 +52,7 @@ func (m *Manager) toLookAt(found map[string]map[ID]Existence) []ID {
 	var ids []ID
 	for id, e := range m.work {
 		list, answered := found[e.Backend]
-		if !m.ready || !e.settled() || answered && !e.fits(list[id]) {
+		if !m.ready || !e.settled() || answered && !looksSettled(e.Workload, list[id]) {
 			ids = append(ids, id)
 		}
 	}
@@ -64,8 +64,8 @@ func (w Workload) settled() bool {
 	return w.Phase == Running && w.Want == WantRunning || w.Phase == Stopped && w.Want == WantStopped
 }
 
-// fits reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
-func (w Workload) fits(seen Existence) bool {
+// looksSettled reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
+func looksSettled(w Workload, seen Existence) bool {
 	if w.Phase == Running {
 		return seen == Up
 	}
@@ -171,7 +171,7 @@ func (m *Manager) reapOne(ctx context.Context, b Backend, id ID) bool {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
 	defer cancel()
 	o, err := b.Observe(ctx, id)
-	runs, remove := o.Existence.alive(), kindOf(id) == Job || o.Existence == Created
+	runs, remove := o.Existence.alive(), id.OfJob() || o.Existence == Created
 	if err == nil && runs {
 		m.log.Warn("stopping what runs without a record", "backend", b.Name(), "id", id)
 		err = b.Stop(ctx, id, m.cfg.Limits.Grace)

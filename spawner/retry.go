@@ -50,23 +50,23 @@ type Retry struct {
 
 // willRetry reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, what waited in
 // vain for another, and what would fail in the same way again, is not.
-func (w Workload) willRetry() bool {
-	return w.Want == WantRunning && w.hasTriesLeft() && !w.Outcome.lasts()
+func willRetry(w Workload) bool {
+	return w.Want == WantRunning && hasTriesLeft(w) && !lastingFailure(*w.Outcome)
 }
 
 // hasTriesLeft reports whether a job that is being ended has failed and has tries left.
-func (w Workload) hasTriesLeft() bool {
+func hasTriesLeft(w Workload) bool {
 	o := w.Outcome
 	return w.Kind == Job && w.Phase == Stopping && o != nil && o.Failed && !o.Canceled && o.Cause != CauseDependency && o.Cause != CauseCanceled && w.Attempt < w.Spec.Retries
 }
 
-// lasts reports whether what a job has failed for is the same at every try: what it runs or where it runs has to be changed first. Not so what an
+// lastingFailure reports whether what a job has failed for is the same at every try: what it runs or where it runs has to be changed first. Not so what an
 // exit code alone tells, nor what is the fault of a host.
-func (o Outcome) lasts() bool { return o.Cause == CauseModule || o.Cause == CauseOutput }
+func lastingFailure(o Outcome) bool { return o.Cause == CauseModule || o.Cause == CauseOutput }
 
 // giveUp says of the end of a job that it was not tried again though it had tries left.
-func (o *Outcome) giveUp(w Workload) {
-	if w.hasTriesLeft() && o.lasts() {
+func giveUp(o *Outcome, w Workload) {
+	if hasTriesLeft(w) && lastingFailure(*o) {
 		o.Remedy = strings.TrimSuffix("it was not tried again, which would not help; "+o.Remedy, "; ")
 	}
 }
@@ -121,7 +121,7 @@ func (e *entry) rests() bool { return e.Rests && e.Phase == Pending && e.Want ==
 
 // nextTry makes e, which has ended, one that waits in line for its next try.
 func (e *entry) nextTry() {
-	e.Attempts = e.pastTries()
+	e.Attempts = pastTries(e.Workload)
 	e.Attempt++
 	e.toLine()
 	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn, e.Rests = nil, 0, 0, nil, false, false, false
@@ -131,7 +131,7 @@ func (e *entry) nextTry() {
 }
 
 // pastTries returns how the tries of a job have ended, this one last.
-func (w Workload) pastTries() []Outcome {
+func pastTries(w Workload) []Outcome {
 	past := slices.Clone(w.Attempts)
 	if w.Outcome != nil {
 		o := *w.Outcome
@@ -147,7 +147,7 @@ func (m *Manager) announceTry(id ID) {
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil {
 		e.journal.reopen()
-		words := e.tryWords()
+		words := tryWords(e.Workload)
 		if e.rests() {
 			words = "It " + m.restWords(*e)
 		}
@@ -156,7 +156,7 @@ func (m *Manager) announceTry(id ID) {
 }
 
 // tryWords says which try of a job this is: "Try 2 of 3: the one before failed: ...".
-func (w Workload) tryWords() string {
+func tryWords(w Workload) string {
 	text := fmt.Sprintf("Try %d", w.Attempt+1)
 	if w.Attempt <= w.Spec.Retries {
 		text += fmt.Sprintf(" of %d", w.Spec.Retries+1)
@@ -177,7 +177,7 @@ func (w Workload) tryWords() string {
 // Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has left is dropped.
 func (m *Manager) Retry(ctx context.Context, c Caller, id ID, r Retry) (Workload, error) {
 	w, err := m.retryable(ctx, c, id, r)
-	if err != nil || w.retriedBy(r.RequestID) {
+	if err != nil || retriedBy(w, r.RequestID) {
 		return w, err
 	}
 	return m.together(ctx, m.retrial(c, id, r))
@@ -195,10 +195,10 @@ func (m *Manager) retryable(ctx context.Context, c Caller, id ID, r Retry) (Work
 	if w.owner() != (owner{c.Hub, c.User}) { // an administrator ends what is another's, and runs nothing as her
 		return w, errs.New(errs.Forbidden, "job %s is another's: only its owner has it run once more", id)
 	}
-	if w.retriedBy(r.RequestID) {
+	if retriedBy(w, r.RequestID) {
 		return w, nil
 	}
-	if err := w.mayTry(r); err != nil {
+	if err := mayTry(w, r); err != nil {
 		return w, err
 	}
 	if err := errors.Join(m.keepsInputs(w), m.checkThere(w)); err != nil {
@@ -221,12 +221,12 @@ func (m *Manager) retryable(ctx context.Context, c Caller, id ID, r Retry) (Work
 }
 
 // retriedBy reports whether a request has had a job tried again.
-func (w Workload) retriedBy(request string) bool {
+func retriedBy(w Workload, request string) bool {
 	return request != "" && slices.Contains(w.Retried, request)
 }
 
 // mayTry refuses to try again what has not ended, and what has ended otherwise than is meant.
-func (w Workload) mayTry(r Retry) error {
+func mayTry(w Workload, r Retry) error {
 	switch {
 	case w.Kind != Job:
 		return errs.New(errs.Invalid, "%s is a session: it is not tried again as jobs are", w.ID).With("start it again")
@@ -269,10 +269,10 @@ func (r Retry) on(w Workload) Workload {
 func (m *Manager) retrial(c Caller, id ID, r Retry) *ballot {
 	decide := func(revived map[owner]int) (*entry, func(*entry), error) {
 		e, err := m.entryLocked(c, id)
-		if err != nil || e.retriedBy(r.RequestID) {
+		if err != nil || retriedBy(e.Workload, r.RequestID) {
 			return e, nil, err
 		}
-		if err := e.mayTry(r); err != nil {
+		if err := mayTry(e.Workload, r); err != nil {
 			return e, nil, err
 		}
 		if why, err := m.affordLocked(e.owner(), demand{jobs: 1 + revived[e.owner()], gpu: !e.gpuHere().None()}); err != nil { // others may have come since
@@ -295,7 +295,7 @@ func (m *Manager) retrial(c Caller, id ID, r Retry) *ballot {
 	return &ballot{decide: decide, after: func(e *entry) {
 		e.journal.reopen()
 		m.askedLocked(e)
-		m.noteLocked(e, Event{Percent: 0, Message: e.tryWords()})
+		m.noteLocked(e, Event{Percent: 0, Message: tryWords(e.Workload)})
 	}}
 }
 

@@ -177,7 +177,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mi
 	}
 	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Phase.Active() })
 	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
-		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == Stopped && e.Want != WantGone && e.Spec.over() == r.Spec.over()
+		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == Stopped && e.Want != WantGone && foundationOf(e.Spec) == foundationOf(r.Spec)
 	})
 	switch {
 	case active != nil && active.Launch == r.Launch:
@@ -202,7 +202,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mi
 // foundation is what a session's changes lie over. Over another one they would be another tree.
 type foundation struct{ image, environment string }
 
-func (s Spec) over() foundation { return foundation{s.Image, s.Environment} }
+func foundationOf(s Spec) foundation { return foundation{s.Image, s.Environment} }
 
 // makeWayLocked asks the session of an earlier launch to stop.
 func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w Workload, before *Workload, err error) {

@@ -30,7 +30,7 @@ const tellTime = 5 * time.Second
 // Tell shows a line to the people in a session, and in the events of any workload. That nobody is there is no error.
 func (m *Manager) Tell(ctx context.Context, id ID, text string) {
 	m.note(id, Event{Percent: -1, Message: text})
-	if kindOf(id) == Job {
+	if id.OfJob() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTime)

@@ -142,7 +142,7 @@ func (m *Manager) fitsWithoutLocked(e *entry, some []Workload) bool {
 	if m.cfg.GPUs == nil {
 		return false
 	}
-	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.heldBeside(some), e.shunned()))
+	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.heldBeside(some), shunned(e.Workload)))
 	return lacks == ""
 }
 
@@ -171,7 +171,7 @@ func (m *Manager) prepare(ctx context.Context, e entry) error {
 	defer m.mu.Unlock()
 	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
 		now.prepared = true
-		if p := m.pools.of[now.pool()]; p != nil {
+		if p := m.pools.of[poolOf(&now.Workload)]; p != nil {
 			p.failures, p.notUntil, p.lacks = 0, time.Time{}, ""
 		}
 	}

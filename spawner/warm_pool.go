@@ -49,7 +49,7 @@ type pools struct {
 
 func newPools() pools { return pools{of: map[poolKey]*pool{}, fill: make(chan struct{}, 1)} }
 
-func (w *Workload) pool() poolKey { return poolKey{w.owner(), w.Standby} }
+func poolOf(w *Workload) poolKey { return poolKey{w.owner(), w.Standby} }
 
 // entryName is what a kernel is counted as: users' words are not in it.
 func (w *Workload) entryName() string { return cmp.Or(w.Entry, w.Name) }
@@ -76,7 +76,7 @@ func (m *Manager) usePoolLocked(hub string, r SessionRequest, most int) {
 
 // failedLocked notes that a standby could not be started, and sees to it that the next one is not tried at once.
 func (m *Manager) failedLocked(e *entry, o Outcome) {
-	p := m.pools.of[e.pool()]
+	p := m.pools.of[poolOf(&e.Workload)]
 	if e.Standby == "" || !o.Failed || p == nil {
 		return
 	}
@@ -196,7 +196,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 		ofEntry := func(e *entry) bool { return e.entryName() == p.entryName() }
 		all := m.standbysLocked(ofEntry)
 		switch {
-		case slices.ContainsFunc(all, func(e *entry) bool { return e.pool() == key }):
+		case slices.ContainsFunc(all, func(e *entry) bool { return poolOf(&e.Workload) == key }):
 		case max(len(all), len(m.standbysHoldLocked(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
 			return key, p.request, true
 		default:
@@ -287,7 +287,7 @@ func (m *Manager) awaitedByLocked(e *entry, g grant) *entry {
 	after := m.ledger.plus(1, []Workload{e.Workload})
 	for l := range m.index.lines {
 		first := m.headLocked(l)
-		if m.ledger.remote[l.backend] || first == nil || m.stuckLocked(first.gpuHere()) || m.barredLocked(first.client(), l) {
+		if m.ledger.remote[l.backend] || first == nil || m.stuckLocked(first.gpuHere()) || m.barredLocked(clientOf(first.Workload), l) {
 			continue
 		}
 		noRoom := m.ledger.together(e.Backend, first.Backend) && after.lacks(first.Backend, first.Spec.Resources) != ""

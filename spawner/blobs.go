@@ -51,7 +51,7 @@ var blobName = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 func checkBlob(digest string) error {
 	if !blobName.MatchString(digest) {
-		return errs.Bad("digest", shorten(digest), "sha256: and 64 hexadecimal digits in lower case")
+		return errs.Bad("digest", errs.Shorten(digest), "sha256: and 64 hexadecimal digits in lower case")
 	}
 	return nil
 }

@@ -116,11 +116,11 @@ func (p JobPolicy) timeLimit(limit any) (time.Duration, error) {
 		}
 		parsed, err := time.ParseDuration(strings.TrimSpace(v))
 		if err != nil {
-			return 0, errs.Bad(field, shorten(v), remedy)
+			return 0, errs.Bad(field, errs.Shorten(v), remedy)
 		}
 		d = parsed
 	default:
-		return 0, errs.Bad(field, shorten(fmt.Sprint(v)), remedy)
+		return 0, errs.Bad(field, errs.Shorten(fmt.Sprint(v)), remedy)
 	}
 	switch {
 	case d > most:

@@ -152,7 +152,7 @@ func (m *Manager) checkJob(ctx context.Context, c Caller, r JobRequest) error {
 		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", MostRetries)))
 	}
 	if r.Retries > MostRetries {
-		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(MostRetries), aJob))
+		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(MostRetries), "a job"))
 	}
 	for name := range r.Files {
 		names = append(names, checkFileName(name))

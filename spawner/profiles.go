@@ -169,7 +169,7 @@ var optionNames = []string{"cpus", "image", "memory", "profile"}
 func (c Catalogue) Resolve(options map[string]any) (Kind, Spec, error) {
 	for name := range options {
 		if !slices.Contains(optionNames, name) {
-			return "", Spec{}, errs.Bad("options."+shorten(name), shorten(fmt.Sprint(options[name])), "the options are "+strings.Join(optionNames, ", "))
+			return "", Spec{}, errs.Bad("options."+errs.Shorten(name), errs.Shorten(fmt.Sprint(options[name])), "the options are "+strings.Join(optionNames, ", "))
 		}
 	}
 	p, err := c.profile(options["profile"])
@@ -228,7 +228,7 @@ func (c Catalogue) profile(option any) (Profile, error) {
 	if i := slices.IndexFunc(c.closed, func(p closed) bool { return p.Name == name }); i >= 0 {
 		return Profile{}, c.notFor(c.closed[i])
 	}
-	return Profile{}, errs.Bad("profile", shorten(name), "one of "+strings.Join(c.Names(), ", "))
+	return Profile{}, errs.Bad("profile", errs.Shorten(name), "one of "+strings.Join(c.Names(), ", "))
 }
 
 // unnamed returns the profile of who names none.
@@ -256,7 +256,7 @@ func (c Catalogue) imageOf(p Profile, option any) (ImageChoice, error) {
 	}
 	image, ok := c.Image(name)
 	if !ok || !slices.Contains(p.Images, name) {
-		return ImageChoice{}, errs.Bad("image", shorten(name), fmt.Sprintf("profile %s offers %s", p.Name, strings.Join(p.Images, ", ")))
+		return ImageChoice{}, errs.Bad("image", errs.Shorten(name), fmt.Sprintf("profile %s offers %s", p.Name, strings.Join(p.Images, ", ")))
 	}
 	return image, nil
 }
@@ -269,7 +269,7 @@ func word(field string, option any) (string, error) {
 	case string:
 		return v, nil
 	default:
-		return "", errs.Bad(field, shorten(fmt.Sprint(v)), "a name")
+		return "", errs.Bad(field, errs.Shorten(fmt.Sprint(v)), "a name")
 	}
 }
 
@@ -292,11 +292,11 @@ func cpusWithin(whose string, option any, otherwise, most float64) (float64, err
 		}
 		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
 		if err != nil {
-			return 0, errs.Bad(field, shorten(v), remedy)
+			return 0, errs.Bad(field, errs.Shorten(v), remedy)
 		}
 		cpus = f
 	default:
-		return 0, errs.Bad(field, shorten(fmt.Sprint(v)), remedy)
+		return 0, errs.Bad(field, errs.Shorten(fmt.Sprint(v)), remedy)
 	}
 	switch {
 	case cpus > most && !math.IsInf(cpus, 0):
@@ -329,19 +329,11 @@ func memoryWithin(whose string, option any, otherwise, most int64) (int64, error
 	}
 	switch {
 	case err != nil:
-		return 0, errs.Bad(field, shorten(fmt.Sprint(option)), fmt.Sprintf("%s, from %s to %s", memsize.Hint, memsize.Words(minMemory), memsize.Words(most)))
+		return 0, errs.Bad(field, errs.Shorten(fmt.Sprint(option)), fmt.Sprintf("%s, from %s to %s", memsize.Hint, memsize.Words(minMemory), memsize.Words(most)))
 	case memory > most:
 		return 0, errs.Over(field, memsize.Words(memory), memsize.Words(most), whose)
 	case memory < minMemory:
 		return 0, errs.Under(field, memsize.Words(memory), memsize.Words(minMemory), whose)
 	}
 	return memory, nil
-}
-
-// shorten bounds what an error repeats of a user's input.
-func shorten(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "..."
-	}
-	return s
 }

@@ -25,9 +25,9 @@ func TestFlavors(t *testing.T) {
 		{2, "others wait in line", `"max":0`, `"max":1`},
 		{-1, "", `"max":-1`, `"max":-1`},
 	} {
-		engine := newFake(mine, hers, over)
-		engine.room = &spawner.Room{Most: 4, Free: tc.free, Lacks: tc.lacks}
-		h := withOutpost(t, engine, func(cfg *Config) {
+		fake := newFake(mine, hers, over)
+		fake.room = &spawner.Room{Most: 4, Free: tc.free, Lacks: tc.lacks}
+		h := withOutpost(t, fake, func(cfg *Config) {
 			first := cfg.Catalogue.Profiles[0]
 			first.Name, first.Title, first.Description, first.Default, first.Life.MaxAge = "gpu", "A GPU", "Much", false, 36*time.Hour
 			cfg.Catalogue.Profiles = append([]spawner.Profile{first}, cfg.Catalogue.Profiles...)

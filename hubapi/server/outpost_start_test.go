@@ -25,8 +25,8 @@ import (
 )
 
 func TestOutpostStartAsksTheEngine(t *testing.T) {
-	engine := newFake()
-	h := withOutpost(t, engine, func(cfg *Config) {
+	fake := newFake()
+	h := withOutpost(t, fake, func(cfg *Config) {
 		big := cfg.Catalogue.Profiles[0]
 		big.Name, big.Default = "big", false
 		cfg.Catalogue.Profiles = append(cfg.Catalogue.Profiles, big)
@@ -79,11 +79,11 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 		{"the long way to an id", set("user_options.start_id", "A-"+strings.Repeat("z", 62)), but(func(r *spawner.SessionRequest) { r.Launch = "A-" + strings.Repeat("z", 62) })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			engine.started, engine.work = nil, map[spawner.ID]spawner.Workload{}
+			fake.started, fake.work = nil, map[spawner.ID]spawner.Workload{}
 			if status, got := h.ask(t, "POST", "/services", "", started(tc.change)); status != 200 {
 				t.Fatalf("%d %s", status, got)
 			}
-			if diff := cmp.Diff([]spawner.SessionRequest{tc.want}, engine.started); diff != "" {
+			if diff := cmp.Diff([]spawner.SessionRequest{tc.want}, fake.started); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -96,14 +96,14 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 // TestSessionsLeaveActivityToTheService: by either door, and only where the service does tell the Hub.
 func TestSessionsLeaveActivityToTheService(t *testing.T) {
 	for _, tells := range []bool{false, true} {
-		engine := newFake()
-		h := withOutpost(t, engine, func(cfg *Config) { cfg.Hubs[0].Activity = tells })
+		fake := newFake()
+		h := withOutpost(t, fake, func(cfg *Config) { cfg.Hubs[0].Activity = tells })
 		h.ask(t, "POST", "/services", "", started(nil))
 		_, err := h.client(t, spawnerToken).StartSession(t.Context(), hubapi.SessionRequest{User: "bob", Launch: "l", Prefix: "/user/bob/", Argv: []string{"x"}})
-		if err != nil || len(engine.started) != 2 {
-			t.Fatalf("%d starts, %v", len(engine.started), err)
+		if err != nil || len(fake.started) != 2 {
+			t.Fatalf("%d starts, %v", len(fake.started), err)
 		}
-		for _, r := range engine.started {
+		for _, r := range fake.started {
 			if interval, told := r.Secrets["JUPYTERHUB_ACTIVITY_INTERVAL"]; told != tells || told && interval != "0" {
 				t.Errorf("the service tells: %v, the session of %s: %q", tells, r.User, interval)
 			}
@@ -112,8 +112,8 @@ func TestSessionsLeaveActivityToTheService(t *testing.T) {
 }
 
 func TestOutpostStartOfANamedServer(t *testing.T) {
-	engine := newFake()
-	h := withOutpost(t, engine, func(c *Config) { c.Hubs[0].APIURL = &url.URL{Path: "/base/hub/api"} })
+	fake := newFake()
+	h := withOutpost(t, fake, func(c *Config) { c.Hubs[0].APIURL = &url.URL{Path: "/base/hub/api"} })
 	body := started(func(b map[string]any) {
 		set("name", "my lab")(b)
 		set("env.JUPYTERHUB_USER", "has@ä")(b)
@@ -124,7 +124,7 @@ func TestOutpostStartOfANamedServer(t *testing.T) {
 	if status, got := h.ask(t, "POST", "/services", "", body); status != 200 {
 		t.Fatalf("%d %s", status, got)
 	}
-	got := engine.started[0]
+	got := fake.started[0]
 	if got.User != "has@ä" || got.Name != "my lab" || got.Spec.Prefix != "/base/user/has@ä/my lab/" || got.Spec.Ready != "/base/user/has@%C3%A4/my%20lab/api" ||
 		got.Spec.EventsURL != "" {
 		t.Errorf("%+v", got)
@@ -185,10 +185,10 @@ func TestOutpostRefusesBadStarts(t *testing.T) {
 		{"dots in the path", started(set("env.JUPYTERHUB_SERVICE_PREFIX", "/user/bob/../user/alice/")), 419, "prefix"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			engine := newFake()
-			h := withOutpost(t, engine, nil)
+			fake := newFake()
+			h := withOutpost(t, fake, nil)
 			status, got := h.ask(t, "POST", "/services", "", tc.body)
-			if status != tc.status || !strings.Contains(got, tc.want) || len(engine.started) > 0 || len(got) > 1000 {
+			if status != tc.status || !strings.Contains(got, tc.want) || len(fake.started) > 0 || len(got) > 1000 {
 				t.Errorf("%d %s\nwant %d and %s", status, got, tc.status, tc.want)
 			}
 			if strings.Contains(got, "PRIVATE") || strings.Contains(got, "the-session-token") || strings.Contains(h.logged.String(), "the-session-token") {
@@ -225,16 +225,16 @@ func TestOutpostTellsWhyTheEngineRefuses(t *testing.T) {
 			`{"module":"slipway.","class":"Conflict","traceback":"","args":["the previous start of s-x does not end: try again in a minute"],"kwargs":{}}`},
 		{errs.Bad("user", "ä\x00", "no control characters"), `{"module":"slipway.","class":"Invalid","traceback":"","args":["user: \"?\\x00\" is not valid: no control characters"],"kwargs":{}}`},
 	} {
-		engine := newFake()
-		engine.starting = func(context.Context) error { return tc.err }
-		h := withOutpost(t, engine, nil)
+		fake := newFake()
+		fake.starting = func(context.Context) error { return tc.err }
+		h := withOutpost(t, fake, nil)
 		if status, got := h.ask(t, "POST", "/services", "", started(nil)); status != 419 || got != tc.want {
 			t.Errorf("%d %s\nwant %s", status, got, tc.want)
 		}
 	}
-	engine := newFake()
-	engine.starting = func(context.Context) error { return errors.New("open /secret/path: disk on fire") }
-	h := withOutpost(t, engine, nil)
+	fake := newFake()
+	fake.starting = func(context.Context) error { return errors.New("open /secret/path: disk on fire") }
+	h := withOutpost(t, fake, nil)
 	status, got := h.ask(t, "POST", "/services", "", started(nil))
 	if status != 419 || strings.Contains(got, "secret") || !strings.Contains(got, "slipway.\",\"class\":\"Internal") || !strings.Contains(h.logged.String(), "/secret/path") {
 		t.Errorf("%d %s", status, got)
@@ -256,14 +256,14 @@ func TestOutpostAddress(t *testing.T) {
 		{"POST /services HTTP/1.1\r\nHost: [::1]:8888", "proxy:1", "proxy:1"},
 		{"POST /services HTTP/1.1\r\nHost: x\r\nX-Forwarded-Host: evil", "", "x:80"},
 	} {
-		engine := newFake()
-		h := withOutpost(t, engine, func(cfg *Config) { cfg.Hubs[0].OutpostAddress = tc.configured })
+		fake := newFake()
+		h := withOutpost(t, fake, func(cfg *Config) { cfg.Hubs[0].OutpostAddress = tc.configured })
 		body := started(nil)
 		resp, got := h.raw(t, fmt.Sprintf("%s\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s", tc.first, basic("main", outpostPassword), len(body), body))
 		switch {
 		case tc.want != "" && (resp.StatusCode != 200 || strings.TrimSpace(got) != `{"service":"`+tc.want+`"}`):
 			t.Errorf("%q: %d %s, want %s", tc.first, resp.StatusCode, got, tc.want)
-		case tc.want == "" && (resp.StatusCode != 419 || !strings.Contains(got, "outpost.address of hub main") || len(engine.started) > 0):
+		case tc.want == "" && (resp.StatusCode != 419 || !strings.Contains(got, "outpost.address of hub main") || len(fake.started) > 0):
 			t.Errorf("%q: %d %s", tc.first, resp.StatusCode, got)
 		}
 	}
@@ -293,13 +293,13 @@ func TestOutpostStartIDsAreUsedOnce(t *testing.T) {
 		"it is being ended":  {usual(func(w *spawner.Workload) { w.Want = spawner.WantStopped }), "has ended"},
 		"it is being undone": {usual(func(w *spawner.Workload) { w.Phase, w.Want = spawner.Removing, spawner.WantGone }), "has ended"},
 	} {
-		engine := newFake(tc.before)
-		h := withOutpost(t, engine, nil)
+		fake := newFake(tc.before)
+		h := withOutpost(t, fake, nil)
 		status, got := h.ask(t, "POST", "/services", "", started(nil))
 		if tc.want == "" && (status != 200 || got != `{"service":"slipway.example:8888"}`) || tc.want != "" && (status != 419 || !strings.Contains(got, tc.want)) {
 			t.Errorf("%s: %d %s", name, status, got)
 		}
-		if len(engine.started) > 0 || engine.work["s-old"].Phase != tc.before.Phase {
+		if len(fake.started) > 0 || fake.work["s-old"].Phase != tc.before.Phase {
 			t.Errorf("%s: something was started or changed", name)
 		}
 	}
@@ -307,8 +307,8 @@ func TestOutpostStartIDsAreUsedOnce(t *testing.T) {
 
 // TestOutpostConcurrentStarts: of many requests with one id one starts, and all get the same answer.
 func TestOutpostConcurrentStarts(t *testing.T) {
-	engine := newFake()
-	h := withOutpost(t, engine, nil)
+	fake := newFake()
+	h := withOutpost(t, fake, nil)
 	var all sync.WaitGroup
 	statuses := make(chan int, 30)
 	for i := range 30 {
@@ -327,8 +327,8 @@ func TestOutpostConcurrentStarts(t *testing.T) {
 	for status := range statuses {
 		count[status]++
 	}
-	if len(engine.started) != 1 || count[200]+count[419] != 30 || count[200] != 20 && count[200] != 10 {
-		t.Errorf("%d starts, answers %v", len(engine.started), count)
+	if len(fake.started) != 1 || count[200]+count[419] != 30 || count[200] != 20 && count[200] != 10 {
+		t.Errorf("%d starts, answers %v", len(fake.started), count)
 	}
 }
 
@@ -347,10 +347,10 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 	})
 	for name, obeys := range map[string]bool{"while it waits": true, "while it cannot be held up": false} {
 		t.Run(name, func(t *testing.T) {
-			engine := newFake()
-			h := withOutpost(t, engine, nil)
+			fake := newFake()
+			h := withOutpost(t, fake, nil)
 			asked, goOn := make(chan struct{}), make(chan struct{})
-			engine.starting = func(ctx context.Context) error {
+			fake.starting = func(ctx context.Context) error {
 				close(asked)
 				if !obeys {
 					<-goOn
@@ -383,7 +383,7 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 			if got := <-stopped; got != "200{}" {
 				t.Errorf("stop: %s", got)
 			}
-			for _, w := range engine.work {
+			for _, w := range fake.work {
 				if w.Phase.Active() {
 					t.Errorf("left behind: %+v", w)
 				}
@@ -393,8 +393,8 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 }
 
 // outpostServer is a server without a listener, for tests whose clock stands still.
-func outpostServer(engine *fakeEngine) *Server {
-	return New(Config{Engine: engine, Logger: quiet(), Hubs: []Hub{{
+func outpostServer(fake *fakeEngine) *Server {
+	return New(Config{Engine: fake, Logger: quiet(), Hubs: []Hub{{
 		Name: "main", APIURL: &url.URL{Path: "/hub/api"}, Outpost: []Credential{{"main", secret.New(outpostPassword)}}}},
 		Catalogue: spawner.Catalogue{Images: []spawner.ImageChoice{{Name: "n", Ref: "r"}},
 			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"n"}, CPUs: 1, Memory: 1 << 30, Default: true}}}})
@@ -403,9 +403,9 @@ func outpostServer(engine *fakeEngine) *Server {
 // TestOutpostStopIsBounded: the Hub's client gives up after 20 s, and would believe that the stop has failed.
 func TestOutpostStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running))
-		engine.stopping = spawner.Stopping
-		s := outpostServer(engine)
+		fake := newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running))
+		fake.stopping = spawner.Stopping
+		s := outpostServer(fake)
 		defer s.close()
 		for _, tc := range []struct {
 			headers string
@@ -423,7 +423,7 @@ func TestOutpostStopIsBounded(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Second)
-			engine.set(ended("s-run", "run", nil))
+			fake.set(ended("s-run", "run", nil))
 		}()
 		began := time.Now()
 		w := httptest.NewRecorder()
@@ -439,12 +439,12 @@ func TestOutpostStopIsBounded(t *testing.T) {
 // TestOutpostStartIsBounded: so is a start that waits for the end of the one before.
 func TestOutpostStartIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := newFake()
-		engine.starting = func(ctx context.Context) error {
+		fake := newFake()
+		fake.starting = func(ctx context.Context) error {
 			<-ctx.Done()
 			return errs.New(errs.Unavailable, "the previous start does not end: %w", ctx.Err())
 		}
-		s := outpostServer(engine)
+		s := outpostServer(fake)
 		defer s.close()
 		began := time.Now()
 		w := httptest.NewRecorder()

@@ -55,20 +55,20 @@ func loaded(t testing.TB) (*spawner.Manager, *fleet.Fleet) {
 	t.Cleanup(func() { _ = records.Close() })
 	driver, err := fakegpu.New(fakegpu.Config{Models: slices.Repeat([]string{"H200/mig"}, loadGPUs)})
 	must(err)
-	var engine *spawner.Manager
+	var manager *spawner.Manager
 	gpus, err := fleet.New(t.Context(), fleet.Config{
 		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
 		Held: func() []gpu.Lease {
-			if engine == nil {
+			if manager == nil {
 				return nil
 			}
-			return engine.Leases()
+			return manager.Leases()
 		},
 	})
 	must(err)
 	fill(t, records, gpus)
 	crew := spawnertest.NewCrew()
-	engine, err = spawner.New(t.Context(), spawner.Config{
+	manager, err = spawner.New(t.Context(), spawner.Config{
 		Store: records, Backends: []spawner.Backend{blind{spawnertest.New(spawnertest.Config{Name: "docker"})}}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
 		Sessions: "docker", Jobs: "docker", Sealer: secret.NewBox(), GPUs: gpus, Interval: 50 * time.Millisecond,
 		Account: func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
@@ -76,7 +76,7 @@ func loaded(t testing.TB) (*spawner.Manager, *fleet.Fleet) {
 		Lend: spawner.Lend{On: true, After: time.Nanosecond, Recall: time.Minute, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, false }},
 	})
 	must(err)
-	return engine, gpus
+	return manager, gpus
 }
 
 // fill puts the load into the store, as an earlier run of the service would have left it.
@@ -116,22 +116,22 @@ func TestRequestsUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes two seconds of both processors")
 	}
-	engine, gpus := loaded(t)
+	manager, gpus := loaded(t)
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = engine.Run(ctx) }()
+	go func() { defer close(done); _ = manager.Run(ctx) }()
 	defer func() { end(); <-done }()
 	someone := spawner.Caller{User: "user7", Hub: "main"}
 	requests := map[string]func(){
-		"get":       func() { _, _ = engine.Get(ctx, someone, "s-0000000000000007") },
-		"list":      func() { _, _ = engine.List(ctx, someone) },
-		"route":     func() { engine.Route("main", "/user/user7/api") },
-		"visit":     func() { engine.Visit("s-0000000000000007", true) },
-		"queue":     func() { w, _ := engine.Get(ctx, spawner.Caller{System: true}, "j-0000000000000000"); engine.Queue(w) },
-		"room":      func() { engine.Room("", spawner.Resources{}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}) },
-		"leases":    func() { engine.Leases() },
+		"get":       func() { _, _ = manager.Get(ctx, someone, "s-0000000000000007") },
+		"list":      func() { _, _ = manager.List(ctx, someone) },
+		"route":     func() { manager.Route("main", "/user/user7/api") },
+		"visit":     func() { manager.Visit("s-0000000000000007", true) },
+		"queue":     func() { w, _ := manager.Get(ctx, spawner.Caller{System: true}, "j-0000000000000000"); manager.Queue(w) },
+		"room":      func() { manager.Room("", spawner.Resources{}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}) },
+		"leases":    func() { manager.Leases() },
 		"inventory": func() { gpus.Inventory() },
-		"changed":   engine.GPUsChanged,
+		"changed":   manager.GPUsChanged,
 	}
 	for name, request := range requests {
 		var took []time.Duration

@@ -35,14 +35,14 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	defer records.Close()
 	driver, err := fakegpu.New(fakegpu.Config{Models: []string{"H200/mig", "A30/mig"}})
 	must(err)
-	var engine *spawner.Manager
+	var manager *spawner.Manager
 	gpus, err := fleet.New(t.Context(), fleet.Config{
 		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "A30", Mode: gpu.MIG, Drain: true}, {Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
 		Held: func() []gpu.Lease {
-			if engine == nil {
+			if manager == nil {
 				return nil
 			}
-			return engine.Leases()
+			return manager.Leases()
 		},
 	})
 	must(err)
@@ -50,7 +50,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	backend := func(name string) spawner.Backend {
 		return spawnertest.New(spawnertest.Config{Name: name, Started: crew.ComeUp, Ended: crew.GoDown})
 	}
-	engine, err = spawner.New(t.Context(), spawner.Config{
+	manager, err = spawner.New(t.Context(), spawner.Config{
 		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), GPUs: gpus,
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
@@ -61,27 +61,27 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	})
 	must(err)
 	ctx, end := context.WithCancel(t.Context())
-	crew.Dial(func(id spawner.ID, up bool) { engine.LinkChanged(ctx, id, up) })
+	crew.Dial(func(id spawner.ID, up bool) { manager.LinkChanged(ctx, id, up) })
 	done := make(chan struct{})
-	go func() { defer close(done); _ = engine.Run(ctx) }()
+	go func() { defer close(done); _ = manager.Run(ctx) }()
 	defer func() { end(); <-done }()
 
 	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
 	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
 	session := func(user spawner.User, r gpu.Request) spawner.Workload {
-		w, err := engine.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
+		w, err := manager.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
 		must(err)
 		return w
 	}
-	_, err = engine.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
+	_, err = manager.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
 	must(err)
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {
 		w := session(user, whole)
 		soon, stop := context.WithTimeout(ctx, testenv.Hang)
-		if _, err := engine.Await(soon, hub, w.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running }); err != nil {
-			now, _ := engine.Get(ctx, spawner.Caller{System: true}, w.ID)
-			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, engine.Queue(now))
+		if _, err := manager.Await(soon, hub, w.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running }); err != nil {
+			now, _ := manager.Get(ctx, spawner.Caller{System: true}, w.ID)
+			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, manager.Queue(now))
 		}
 		stop()
 	}

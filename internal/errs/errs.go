@@ -101,6 +101,14 @@ func Bad(field string, value any, remedy string) *Error {
 	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %q is not valid", field, fmt.Sprint(value)), Remedy: remedy}
 }
 
+// Shorten bounds what an error repeats of a user's input.
+func Shorten(s string) string {
+	if len(s) > 60 {
+		return strings.ToValidUTF8(s[:60], "") + "..."
+	}
+	return s
+}
+
 // Over makes the error of a value that is understood, and is more than whose, such as "a job", may have at this site.
 func Over(field, value, most, whose string) *Error {
 	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %s is more than the %s that %s may have here", field, value, most, whose), Remedy: "at most " + most}

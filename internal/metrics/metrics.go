@@ -51,7 +51,7 @@ func New(cfg Config) *Metrics {
 			Name: "slipway_freeze_seconds", Help: "Duration of freezes by result.", Buckets: []float64{.1, .5, 1, 2, 5, 10, 30, 60, 300},
 		}, []string{"result"}),
 	}
-	m.registry.MustRegister(m.requests, m.freezes, newEngine(cfg.Stats), collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.freezes, newWorkloads(cfg.Stats), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if cfg.Links != nil {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -122,8 +122,8 @@ func (m *Metrics) Freeze(code string, ok bool, took time.Duration) {
 	m.freezes.WithLabelValues(code).Observe(took.Seconds())
 }
 
-// engine collects the Manager's numbers when they are asked for.
-type engine struct {
+// workloads collects the Manager's numbers when they are asked for.
+type workloads struct {
 	stats     func() spawner.Stats
 	workloads *prometheus.Desc
 	capacity  *prometheus.Desc
@@ -138,8 +138,8 @@ type engine struct {
 	start prometheus.Histogram
 }
 
-func newEngine(stats func() spawner.Stats) *engine {
-	return &engine{
+func newWorkloads(stats func() spawner.Stats) *workloads {
+	return &workloads{
 		stats:     stats,
 		workloads: prometheus.NewDesc("slipway_workloads", "Sessions and jobs by kind and phase.", []string{"kind", "phase"}, nil),
 		capacity:  prometheus.NewDesc("slipway_capacity", "What a backend may give in all; absent when it is not limited.", []string{"backend", "resource"}, nil),
@@ -156,7 +156,7 @@ func newEngine(stats func() spawner.Stats) *engine {
 }
 
 // Describe names what there is.
-func (e *engine) Describe(ch chan<- *prometheus.Desc) {
+func (e *workloads) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.jobs, e.refused, e.orphans, e.strangers} {
 		ch <- d
 	}
@@ -165,7 +165,7 @@ func (e *engine) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect asks the Manager.
-func (e *engine) Collect(ch chan<- prometheus.Metric) {
+func (e *workloads) Collect(ch chan<- prometheus.Metric) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats()

@@ -19,13 +19,13 @@ type Caller struct {
 	Workload ID     // set when the request came through that workload's agent
 }
 
-// may reports whether c may see and change w. It is the one place that decides so.
-func (c Caller) may(w Workload) bool {
+// May reports whether c may see and change w. It is the one place that decides so.
+func (c Caller) May(w Workload) bool {
 	switch {
 	case c.System:
 		return true
 	case c.Spawner:
-		return c.Hub != "" && c.Hub == w.Hub && w.Kind.ofHub()
+		return c.Hub != "" && c.Hub == w.Hub && w.Kind.HubServer()
 	case c.User == "":
 		return false
 	case c.Workload != "" && c.Workload.OfJob():
@@ -39,16 +39,24 @@ func (c Caller) may(w Workload) bool {
 	}
 }
 
-// mayStart reports whether c may start sessions of user.
-func (c Caller) mayStart() bool { return c.Spawner && c.Hub != "" }
+// MayStart reports whether c may start sessions of user.
+func (c Caller) MayStart() bool { return c.Spawner && c.Hub != "" }
 
-// maySubmit reports whether c may submit jobs as its user.
-func (c Caller) maySubmit() bool {
+// MaySubmit reports whether c may submit jobs as its user.
+func (c Caller) MaySubmit() bool {
 	return c.User != "" && !c.Spawner && (c.Workload == "" || !c.Workload.OfJob())
 }
 
-// checkLaunch refuses what cannot name a launch: it travels to the agent and back, and must come back the same.
-func checkLaunch(field, launch string) error {
+// MayHaveKernels refuses callers whose kernels there cannot be.
+func (c Caller) MayHaveKernels() error {
+	if !c.MaySubmit() {
+		return errs.New(errs.Forbidden, "kernels are their users', who start them with a token or from a session").With("use a token of your own from the Hub")
+	}
+	return nil
+}
+
+// CheckLaunch refuses what cannot name a launch: it travels to the agent and back, and must come back the same.
+func CheckLaunch(field, launch string) error {
 	if len(launch) > 128 || strings.ContainsFunc(launch, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errs.Bad(field, launch[:min(len(launch), 40)], "at most 128 printable ASCII characters, such as a UUID")
 	}
@@ -58,8 +66,8 @@ func checkLaunch(field, launch string) error {
 // nameLimit is the most bytes of a user's, session's or job's name: JupyterHub's database holds 255 characters.
 const nameLimit = 255
 
-// checkName refuses what cannot be a name. Empty names are for the caller to judge.
-func checkName(field, name string) error {
+// CheckName refuses what cannot be a name. Empty names are for the caller to judge.
+func CheckName(field, name string) error {
 	if len(name) > nameLimit {
 		return errs.Bad(field, name[:20]+"...", fmt.Sprintf("at most %d bytes", nameLimit))
 	}

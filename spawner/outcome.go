@@ -1,121 +1,74 @@
 package spawner
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"strings"
+	"time"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/errs"
 )
 
-// outcomeOf tells an error to the workload's owner.
-func outcomeOf(err error) Outcome {
-	o := Outcome{Failed: true, ExitCode: 1, Reason: err.Error()}
-	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
-		o.Reason, o.Remedy = strings.TrimSuffix(o.Reason, ": "+e.Remedy), e.Remedy
-	}
-	return o
+// Outcome is how the last start of a workload ended.
+type Outcome struct {
+	ExitCode int               `json:"exit_code"`
+	Reason   string            `json:"reason"`           // in plain words; empty after an ordinary end
+	Remedy   string            `json:"remedy,omitempty"` // what the user can do
+	Tail     string            `json:"tail,omitempty"`   // the last lines of its output
+	Failed   bool              `json:"failed"`
+	Canceled bool              `json:"canceled,omitempty"`
+	Expired  bool              `json:"expired,omitempty"` // its time was up: see Life
+	At       time.Time         `json:"at"`
+	MaxRSS   int64             `json:"max_rss,omitempty"`  // bytes
+	CPU      float64           `json:"cpu,omitempty"`      // seconds
+	Wall     float64           `json:"wall,omitempty"`     // seconds that it ran
+	Signal   int               `json:"signal,omitempty"`   // that ended it
+	Cause    Cause             `json:"cause,omitempty"`    // jobs: why it failed, in a word
+	GPU      *SliceUse         `json:"gpu,omitempty"`      // jobs: what it made of its slice
+	Progress *control.Progress `json:"progress,omitempty"` // jobs: what its payload said last of how far it is
 }
 
-// addLost notes what of a job's output could not be fetched.
-func addLost(o *Outcome, lost []string) {
-	if len(lost) == 0 {
-		return
-	}
-	if !o.Failed {
-		o.Cause = CauseOutput
-	}
-	o.Failed, o.ExitCode = true, max(o.ExitCode, 1)
-	o.Reason = strings.TrimPrefix(o.Reason+"; ", "; ") + "not all of its output could be kept: " + strings.Join(lost, "; ")
-	if o.Remedy == "" {
-		o.Remedy = "write large files, and those that only you may read, to your home"
-	}
+// SliceUse is what a job has made of its slice of a GPU.
+type SliceUse struct {
+	Busy   float64 `json:"busy"`             // of the slice, 0 to 1, in the mean
+	Memory int64   `json:"memory"`           // the most at once, in bytes
+	Energy float64 `json:"energy,omitempty"` // joules; 0: not measured
 }
 
-// afresh is what a user can do whose session does not come up any more.
-const afresh = "if something that you installed or changed keeps it from starting, tick “Start fresh” when you start it: that discards your changes to the environment, not your home"
+// Cause says in one word why a job has failed, as hubapi.Cause has it.
+type Cause string
 
-// canceled is the outcome of a workload that its owner ended.
-func canceled(e entry) Outcome {
-	o := Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == Job}
+// The causes, in words for programs; hubapi has the same.
+const (
+	CauseExit       Cause = "exit"       // its payload says so, by its exit code
+	CauseSignal     Cause = "signal"     // a signal ended it
+	CauseMemory     Cause = "memory"     // it needed more than it may have
+	CauseGPUMemory  Cause = "gpu-memory" // the same of its slice of a GPU
+	CauseTime       Cause = "time"       // its time limit was reached
+	CauseModule     Cause = "module"     // its environment lacks a module
+	CauseOutput     Cause = "output"     // it ended well, and has not left what it was to leave, or not all could be kept
+	CauseDisk       Cause = "disk"       // a disk was full
+	CauseDependency Cause = "dependency" // what it was to wait for has failed
+	CauseStart      Cause = "start"      // it could not be started
+	CauseLost       Cause = "lost"       // what ran of it is gone, nobody knows why
+	CauseCanceled   Cause = "canceled"   // its owner, or the administrator, ended it
+)
+
+// Ending is how a job has come to its end.
+type Ending string
+
+// The ends of jobs.
+const (
+	Done     Ending = "done"
+	Failed   Ending = "failed"
+	Canceled Ending = "canceled"
+)
+
+// Ending says how a job that has stopped has ended.
+func (w Workload) Ending() Ending {
 	switch {
-	case e.Kind == Job:
-		o.Cause = CauseCanceled
-	case e.Phase != Running:
-		o.Reason = "its start was cancelled"
-	}
-	return o
-}
-
-// whyFailed says in plain words why a workload that should run is given up.
-func (m *Manager) whyFailed(e entry, o Observation) Outcome {
-	out, what := Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}, "container"
-	if e.Remote {
-		what = vessel(e)
-	}
-	switch s := m.situate(e, o); {
-	case s.after.lost:
-		return m.forsaken(&e.Workload)
-	case o.Existence == Held:
-		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
-	case o.Existence == Exited && o.Reason != "":
-		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, signalOf(o.ExitCode), e.exitCause()
-	case o.Existence == Exited:
-		out.Signal, out.Cause = signalOf(o.ExitCode), e.exitCause()
-		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", what, o.ExitCode), o.Tail
-	case !s.armed && e.Phase != Running && (e.Phase != Booting || s.app == control.Idle):
-		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
-	case e.Remote && (o.Existence == Absent || o.Existence == Created):
-		out.Reason, out.Cause = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.at(e.Backend)), CauseLost
-	case o.Existence == Absent || o.Existence == Created:
-		out.Reason, out.Cause = "its container is gone: it was removed outside Slipway", CauseLost
-	case s.app == control.Idle && e.Phase == Running:
-		out.Reason = "its container was restarted outside Slipway"
-	case e.Phase == Starting && e.Remote:
-		out.Reason = fmt.Sprintf("its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.BootRemote)
-		out.Remedy = "tell your administrator: the host may have no way to the service's address"
-	case e.Phase == Starting:
-		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)
-		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"
+	case w.Outcome == nil || w.Outcome.Canceled:
+		return Canceled
+	case w.Outcome.Failed:
+		return Failed
 	default:
-		out.Reason = fmt.Sprintf("%s did not answer within %s", title(e.Kind), m.cfg.Limits.Boot)
-		out.Remedy = afresh
+		return Done
 	}
-	if e.Kind == Kernel {
-		out = ofKernel(out, e.Phase == Running)
-	}
-	return out
-}
-
-// exitCause is why a job failed of which nothing is known but an exit code: that is its payload's where it had one.
-func (e *entry) exitCause() Cause {
-	if e.Kind == Job && (e.Phase == Running || e.Remote) {
-		return CauseExit
-	}
-	return ""
-}
-
-// farewell is the event that tells a workload's end.
-func farewell(e entry) Event {
-	o := e.Outcome
-	switch {
-	case o == nil:
-		return Event{Percent: 100, Message: "Stopped", Final: true}
-	case o.Failed && !o.Canceled:
-		return Event{Percent: 100, Message: sentence(o), Final: true, Failed: true}
-	case e.Kind == Job && !o.Canceled:
-		return Event{Percent: 100, Message: "The job is done", Final: true}
-	default:
-		return Event{Percent: 100, Message: "Stopped: " + sentence(o), Final: true, Failed: o.Failed}
-	}
-}
-
-// sentence joins reason and remedy.
-func sentence(o *Outcome) string {
-	if o.Remedy == "" {
-		return o.Reason
-	}
-	return o.Reason + " — " + o.Remedy
 }

@@ -1,249 +1,60 @@
 package spawner
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"time"
+	"io"
 
-	"slipway/internal/errs"
+	"slipway/internal/agent/control"
 )
 
-// returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
-const returnPatience = 10 * time.Minute
-
-// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace. Where it has what nobody
-// else has, it is longer; see askFor.
-const askPatience = 2 * time.Minute
-
-// mostEvictions is how often a start may lose its place before it fails.
-const mostEvictions = 10
-
-// remote reports whether a backend runs its workloads on other hosts.
-func (m *Manager) remote(backend string) bool {
-	_, ok := m.backends[backend].(Remote)
-	return ok
+// Remote is a Backend whose workloads run on other hosts, where a batch system sends them. One may be Queued or Held for long, and be
+// Evicted at any time; its agent dials the service from another host. A job needs no link: all that it runs travels with it (Launch.App), and
+// what it leaves comes back with its end. A Start that is refused with errs.NoCapacity or errs.OverQuota is one that is not taken yet: the
+// workload waits in line, and its owner reads the error's message.
+type Remote interface {
+	Backend
+	// Title is the backend's name as people write it.
+	Title() string
+	// Judge refuses a workload that could never start there, with the reason and the remedy: before it is saved.
+	Judge(ctx context.Context, w Workload) error
+	// Why explains what a workload that is Queued or Held waits for.
+	Why(ctx context.Context, w Workload) (Explanation, error)
+	// Withdraw takes back a workload that has never begun to run there: what is left of it afterwards is nothing, or never runs. Who has
+	// begun, also if it is over, is left as it is, and the error is of kind errs.Conflict. Withdrawing what is not there is success.
+	Withdraw(ctx context.Context, id ID) error
+	// Remains returns what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
+	StagedOutput(ctx context.Context, id ID) (StagedOutput, error)
 }
 
-// judge has a Remote refuse what could never start there. What it cannot tell now waits, and is told then.
-func (m *Manager) judge(ctx context.Context, w Workload) error {
-	r, ok := m.backends[w.Backend].(Remote)
-	if !ok {
-		return nil
-	}
-	err := r.Judge(ctx, w)
-	if errs.Is(err, errs.Unavailable) {
-		m.log.Warn("a backend cannot judge a workload now", "backend", w.Backend, "err", err)
-		return nil
-	}
-	return err
+// AnyBackend is for JobRequest.Backend the word for wherever it starts first: on this host if it would at once, else on another backend
+// that takes it, else where the site's jobs usually go; and of these only where it may have what it asks for. It is resolved when the job is
+// submitted.
+const AnyBackend = "any"
+
+// StagedOutput are what came back of a workload that has ended, as its agent would give it. All of it is the user's, and not trusted.
+type StagedOutput interface {
+	Status() control.Status // the agent's last word
+	Log(ctx context.Context, from int64) (io.ReadCloser, error)
+	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
+	// Changes returns what a session has changed over its environment, as package images/changeset streams it. errs.NotFound: nothing came back;
+	// errs.Invalid: not all of it, and the rest never will.
+	Changes(ctx context.Context) (io.ReadCloser, error)
 }
 
-// sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that changed the record.
-func (m *Manager) sight(ctx context.Context, e entry, o Observation) (entry, bool) {
-	late := e.Kind == Job && e.Host == "" && e.Phase.Active() && o.Existence == Exited // it came and went between two looks
-	moved := o.Host != "" && o.Host != e.Host && (o.Existence == Up || late)
-	if !e.Remote || o.Existence == Unknown || e.Phase == Pending || o == e.seen && !moved {
-		return e, true
-	}
-	if moved {
-		verb := "Runs on "
-		if late {
-			verb = "It ran on "
-		}
-		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
-		if err == nil && saved {
-			m.relay(e.ID, verb+o.Host, 80)
-		}
-		if err == nil {
-			return e, false
-		}
-		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err) // it is known as long as the service runs
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
-		return e, false
-	}
-	now.seen = o
-	if now.Phase == Starting && o.Existence.alive() {
-		m.takenLocked(now) // whoever asked for it, and whatever was heard of that
-	}
-	if o.Existence == Up && now.startedAt.IsZero() {
-		now.startedAt = time.Now()
-	}
-	m.tellSeenLocked(now)
-	return *now, true
+// Explanation says why a workload has not started yet.
+type Explanation struct {
+	Summary string // one line
+	Slots   int    // of all machines that the batch system knows
+	Fit     int    // that fulfil every requirement, busy or not
+	Free    int    // that fulfil every requirement and could take it now
+	Clauses []Clause
+	Remedy  string // what the user can change; empty: nothing but wait
 }
 
-// tellSeenLocked tells the owner of a workload how it stands in the queue of a batch system.
-func (m *Manager) tellSeenLocked(e *entry) {
-	if !e.seen.Existence.alive() || e.seen.Existence == Up || e.Phase == Stopping {
-		return
-	}
-	if text := m.elsewhere(e); e.journal.latest().Message != text {
-		m.noteLocked(e, Event{Percent: 25, Message: text})
-	}
-}
-
-// findBase saves from which environment a session is to start on another host: the one that holds its changes, the one that it was asked
-// for with, or the one that is its image.
-func (m *Manager) findBase(ctx context.Context, e entry) error {
-	from := cmp.Or(e.Kept, e.Spec.Environment)
-	if from == "" {
-		var err error
-		from, err = m.cfg.Base(ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent/5) })
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errs.Is(err, errs.Unavailable):
-			m.relay(e.ID, "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator", 0)
-			return err
-		case err != nil:
-			return m.end(ctx, e, outcomeOf(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
-		}
-	}
-	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.From = from })
-	return err
-}
-
-// withEnvironment returns a workload as those on other hosts have it: with the environment that it runs in.
-func withEnvironment(w Workload) Workload {
-	w.Spec.Environment = cmp.Or(w.From, w.Spec.Environment)
-	return w
-}
-
-// remoteLaunch gathers what a Remote needs.
-func (m *Manager) remoteLaunch(ctx context.Context, e entry, l Launch) (Launch, error) {
-	l.Workload = withEnvironment(e.Workload)
-	var err error
-	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
-		return Launch{}, err
-	}
-	if l.Uplink, err = m.cfg.Uplink(ctx, l.Workload); err != nil {
-		return Launch{}, err
-	}
-	if e.Kind == Job {
-		app := m.app(e, l.Account)
-		l.App = &app
-	}
-	if err := makeDirs(l); err != nil {
-		return Launch{}, err
-	}
-	return l, m.admitAgent(e, l.Account)
-}
-
-// handleEviction has a workload that lost its place go back in line, unless that happens again and again.
-func (m *Manager) handleEviction(ctx context.Context, e entry, o Observation) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
-		return nil
-	}
-	host := cmp.Or(o.Host, m.hostOf(e))
-	if now.Evictions >= mostEvictions {
-		return m.endLocked(ctx, now, Outcome{
-			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
-			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
-		})
-	}
-	return m.moveLocked(ctx, now, evictedFrom(host, o, e), func(e *entry) { e.Evictions++ })
-}
-
-func evictedFrom(host string, o Observation, e entry) string {
-	text := "It was evicted from " + host
-	if o.Reason != "" {
-		text += " (" + o.Reason + ")"
-	}
-	switch e.Kind {
-	case Job:
-		return text + ": it begins anew"
-	case Kernel:
-		return text + ": it begins anew; what it had in memory is lost"
-	}
-	return text + ": it begins anew; what ran in it is lost, and what was changed outside your home if it does not come back"
-}
-
-// partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
-// false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
-func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
-	if !e.Remote || e.Kind == Kernel || e.Want == WantGone || e.Phase != Stopping || e.Saved || e.Moving && e.Kind == Job || e.seen.Existence != Up {
-		return false
-	}
-	if e.seen.Returning { // for as long as the batch system brings it
-		m.queue.addAfter(e.ID, m.cfg.Interval)
-		return true
-	}
-	waits := m.inPhase(e) < m.askFor(e)
-	if !e.Asked.IsZero() {
-		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
-	}
-	if waits && m.needsAgentCheckpoint(e) && m.checkpointViaAgent(ctx, e) {
-		m.queue.add(e.ID)
-		return true
-	}
-	if waits {
-		m.askToEnd(ctx, e)
-		m.queue.addAfter(e.ID, time.Second)
-	}
-	return waits
-}
-
-// askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its answer is lost, and
-// what it leaves is waited for, also when the service is started again meanwhile. One that is not connected finds the door open.
-func (m *Manager) askToEnd(ctx context.Context, e entry) {
-	if e.status.State == "" {
-		if err := m.cfg.Agents.Expect(e.ID); err != nil {
-			m.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
-		}
-		return
-	}
-	if e.parting == e.Run() {
-		return
-	}
-	if e.Asked.IsZero() {
-		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Asked = time.Now() })
-		if err != nil {
-			m.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
-		}
-		if err != nil || !saved {
-			return
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+agentPatience)
-	defer cancel()
-	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
-		m.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.work[e.ID]; now != nil {
-		now.parting = e.Run()
-	}
-}
-
-// askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link that is down for
-// a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a job's only its output is lost: its
-// link has the time to come up again that the job would have to end, as after a restart of the service.
-func (m *Manager) askFor(e entry) time.Duration {
-	patience := m.cfg.Limits.Grace + askPatience
-	switch {
-	case e.Kind != Job && !e.Up.IsZero():
-		return max(patience, m.cfg.Limits.BootRemote)
-	case e.Kind == Job && e.status.State == "":
-		return m.cfg.Limits.Grace
-	default:
-		return patience
-	}
-}
-
-// wayBack is how long what a workload leaves may take from its end to this host.
-func (m *Manager) wayBack(e entry) time.Duration {
-	if e.Kind == Job {
-		return m.cfg.Limits.Grace + askPatience
-	}
-	return m.cfg.Limits.Grace + m.cfg.Limits.Pack
+// Clause is one requirement of a workload, and how many slots it excludes.
+type Clause struct {
+	Words    string // such as "a GPU of compute capability 8.0 or more"
+	Text     string // as the batch system has it
+	Excludes int    // slots that fail it, whatever the others say
+	Alone    int    // slots that fail nothing else
 }

@@ -26,6 +26,8 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // fakeEngine keeps workloads in memory and lets tests move them on. It has the Manager's rule of who may see what.
@@ -33,15 +35,15 @@ type fakeEngine struct {
 	mu       sync.Mutex
 	work     map[spawner.ID]spawner.Workload
 	changed  chan struct{}
-	started  []spawner.SessionRequest
-	jobs     []spawner.JobRequest
-	points   []spawner.Point
+	started  []engine.SessionRequest
+	jobs     []engine.JobRequest
+	points   []engine.Point
 	acted    []string // what was asked of Hold, Release, Requeue and Why, with the ids
 	callers  []spawner.Caller
 	log      string
 	logs     func(from int64, follow bool) io.ReadCloser // instead of log
 	steps    []spawner.Event
-	alerts   []spawner.Alert
+	alerts   []engine.Alert
 	notReady error
 	starting func(ctx context.Context) error // before a session is entered
 	stopping spawner.Phase                   // what Stop leads to; empty: Stopped
@@ -49,11 +51,11 @@ type fakeEngine struct {
 	blobs    []string
 	stored   map[string]string // what Blob gives
 	progress map[spawner.ID]*control.Progress
-	room     *spawner.Room // instead of what Room says by itself
+	room     *engine.Room // instead of what Room says by itself
 }
 
 var _ Engine = (*fakeEngine)(nil)
-var _ Engine = (*spawner.Manager)(nil)
+var _ Engine = (*engine.Manager)(nil)
 
 func newFake(list ...spawner.Workload) *fakeEngine {
 	f := &fakeEngine{work: map[spawner.ID]spawner.Workload{}, changed: make(chan struct{})}
@@ -103,7 +105,7 @@ func (f *fakeEngine) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-
 	return w, f.changed, nil
 }
 
-func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
+func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r engine.SessionRequest) (spawner.Workload, error) {
 	if !c.Spawner {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only a spawner")
 	}
@@ -124,7 +126,7 @@ func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r spawn
 	return w, nil
 }
 
-func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error) {
+func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r engine.JobRequest) (spawner.Workload, error) {
 	if c.Spawner {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only users")
 	}
@@ -136,16 +138,16 @@ func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r spawner.Jo
 	return w, nil
 }
 
-func (f *fakeEngine) Plan(_ context.Context, _ spawner.Caller, r spawner.JobRequest) (spawner.Plan, error) {
+func (f *fakeEngine) Plan(_ context.Context, _ spawner.Caller, r engine.JobRequest) (engine.Plan, error) {
 	if r.Backend == "slurm" {
-		return spawner.Plan{}, errs.Bad("backend", r.Backend, "leave it out, or name one of local")
+		return engine.Plan{}, errs.Bad("backend", r.Backend, "leave it out, or name one of local")
 	}
-	return spawner.Plan{Backend: "local", Room: spawner.Room{Most: 8, Free: 3, Estimate: -1}, Typical: -1, Use: spawner.Use{Stored: 7, Store: 9}}, nil
+	return engine.Plan{Backend: "local", Room: engine.Room{Most: 8, Free: 3, Estimate: -1}, Typical: -1, Use: engine.Use{Stored: 7, Store: 9}}, nil
 }
 
-func (f *fakeEngine) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error) {
-	use := spawner.Use{Stored: 7, Store: 9, GPUHours: 1.5, Window: time.Hour}
-	return spawner.Usage{Use: use, Inputs: 2, Kept: []spawner.Kept{{ID: "j-of-" + string(c.User), Bytes: 5, Files: 1, Expires: time.Unix(9, 0)}}}, nil
+func (f *fakeEngine) Usage(_ context.Context, c spawner.Caller) (engine.Usage, error) {
+	use := engine.Use{Stored: 7, Store: 9, GPUHours: 1.5, Window: time.Hour}
+	return engine.Usage{Use: use, Inputs: 2, Kept: []engine.Kept{{ID: "j-of-" + string(c.User), Bytes: 5, Files: 1, Expires: time.Unix(9, 0)}}}, nil
 }
 
 func (f *fakeEngine) Expires(w spawner.Workload) time.Time {
@@ -257,35 +259,35 @@ func (f *fakeEngine) Keep(_ context.Context, c spawner.Caller, id spawner.ID, d 
 	return w, nil
 }
 
-func (f *fakeEngine) Queue(w spawner.Workload) spawner.Queue {
+func (f *fakeEngine) Queue(w spawner.Workload) engine.Queue {
 	if w.Phase == spawner.Pending {
-		return spawner.Queue{Place: 2, Estimate: 12 * time.Minute}
+		return engine.Queue{Place: 2, Estimate: 12 * time.Minute}
 	}
-	return spawner.Queue{}
+	return engine.Queue{}
 }
 
-func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
+func (f *fakeEngine) Prospect(w spawner.Workload) engine.Prospect {
 	if w.Phase == spawner.Running && w.Kind != spawner.Job {
-		return spawner.Prospect{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
+		return engine.Prospect{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
 	}
-	return spawner.Prospect{}
+	return engine.Prospect{}
 }
 
-func (f *fakeEngine) Alerts(spawner.Workload) []spawner.Alert { return f.alerts }
+func (f *fakeEngine) Alerts(spawner.Workload) []engine.Alert { return f.alerts }
 
 func (f *fakeEngine) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request {
 	r.Group = string(user) + " of " + hub
 	return r
 }
 
-func (f *fakeEngine) Room(_ string, r spawner.Resources, _ gpu.Request) spawner.Room {
+func (f *fakeEngine) Room(_ string, r spawner.Resources, _ gpu.Request) engine.Room {
 	switch {
 	case f.room != nil:
 		return *f.room
 	case r.CPUs > 2:
-		return spawner.Room{Most: 2, Free: 0, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute}
+		return engine.Room{Most: 2, Free: 0, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute}
 	}
-	return spawner.Room{Most: 8, Free: 3, Estimate: -1}
+	return engine.Room{Most: 8, Free: 3, Estimate: -1}
 }
 
 func (f *fakeEngine) Census(hub string, per func(spawner.Workload) string) map[string]int {
@@ -407,11 +409,11 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	api, _ := url.Parse("http://127.0.0.1:1/hub/api")
 	cfg := Config{
 		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify, Admins: []string{"root"}}},
-		Catalogue: spawner.Catalogue{
-			Images:   []spawner.ImageChoice{{Name: "notebook", Title: "Python", Ref: "slipway/notebook:1"}},
-			Profiles: []spawner.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},
+		Catalogue: catalog.Catalogue{
+			Images:   []catalog.ImageChoice{{Name: "notebook", Title: "Python", Ref: "slipway/notebook:1"}},
+			Profiles: []catalog.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},
 		},
-		Jobs:         spawner.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
+		Jobs:         catalog.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
 		Environments: &fakeEnvironments{owner: "alice"}, Shipper: fakeShipper{&fakeEnvironments{owner: "alice"}}, Exporter: fakeShipper{&fakeEnvironments{owner: "alice"}},
 		Storage: fakeStorage{}, KernelMenu: fakeMenu{}, Quota: fakeQuota, KnownQuota: knownQuota, DataDoctor: newFakeDoctor(),
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {

@@ -7,6 +7,7 @@ import (
 
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // Flavor is a profile as the Outpost protocol has it.
@@ -33,7 +34,7 @@ func (s *Server) Flavors(hub string) map[string]Flavor {
 	return s.flavors(hub, s.cfg.Catalogue.Profiles)
 }
 
-func (s *Server) flavors(hub string, profiles []spawner.Profile) map[string]Flavor {
+func (s *Server) flavors(hub string, profiles []catalog.Profile) map[string]Flavor {
 	rooms := s.rooms(hub, "", profiles)
 	census := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Profile })
 	out := map[string]Flavor{}

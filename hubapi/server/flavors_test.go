@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 func TestFlavors(t *testing.T) {
@@ -26,11 +28,11 @@ func TestFlavors(t *testing.T) {
 		{-1, "", `"max":-1`, `"max":-1`},
 	} {
 		fake := newFake(mine, hers, over)
-		fake.room = &spawner.Room{Most: 4, Free: tc.free, Lacks: tc.lacks}
+		fake.room = &engine.Room{Most: 4, Free: tc.free, Lacks: tc.lacks}
 		h := withOutpost(t, fake, func(cfg *Config) {
 			first := cfg.Catalogue.Profiles[0]
 			first.Name, first.Title, first.Description, first.Default, first.Life.MaxAge = "gpu", "A GPU", "Much", false, 36*time.Hour
-			cfg.Catalogue.Profiles = append([]spawner.Profile{first}, cfg.Catalogue.Profiles...)
+			cfg.Catalogue.Profiles = append([]catalog.Profile{first}, cfg.Catalogue.Profiles...)
 		})
 		want := `{"gpu":{"display_name":"A GPU","description":"Much","weight":20,` + tc.fresh +
 			`,"maxPerUser":-1,"runtime":{"hours":36},"resources":{"cpus":1,"memory":"2G"},"current":0},` +

@@ -15,6 +15,8 @@ import (
 	"slipway/internal/memsize"
 	"slipway/internal/webui"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // roomTime is how long a spawn form may ask for the counts anew.
@@ -47,7 +49,7 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 // offers returns what is open to a hub's user.
-func (s *Server) offers(hub string, user spawner.User) spawner.Catalogue {
+func (s *Server) offers(hub string, user spawner.User) catalog.Catalogue {
 	if s.cfg.Offers == nil {
 		return s.cfg.Catalogue
 	}
@@ -55,8 +57,8 @@ func (s *Server) offers(hub string, user spawner.User) spawner.Catalogue {
 }
 
 // rooms says of each of some profiles what there is for its usual size, for a user of a hub.
-func (s *Server) rooms(hub string, user spawner.User, profiles []spawner.Profile) map[string]spawner.Room {
-	rooms := map[string]spawner.Room{}
+func (s *Server) rooms(hub string, user spawner.User, profiles []catalog.Profile) map[string]engine.Room {
+	rooms := map[string]engine.Room{}
 	for _, p := range profiles {
 		rooms[p.Name] = s.cfg.Engine.Room(p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
 	}
@@ -143,7 +145,7 @@ func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
 }
 
 // isolationOf says what keeps the slice of a profile's sessions apart from its neighbours, at the least.
-func isolationOf(p spawner.Profile) string {
+func isolationOf(p catalog.Profile) string {
 	if p.GPU.None() {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 func TestJobIsTriedAgain(t *testing.T) {
@@ -95,7 +96,7 @@ func TestJobIsSubmittedAnew(t *testing.T) {
 func TestJobMovesWithinTheLimits(t *testing.T) {
 	old := point(3, spawner.Stopped, &spawner.Outcome{Failed: true})
 	old.Backend, old.Spec.Resources = "pool", spawner.Resources{CPUs: 32, Memory: 1 << 30}
-	h := start(t, newFake(old), func(c *Config) { c.Jobs.Most = map[string]spawner.JobMost{"pool": {CPUs: 32}} })
+	h := start(t, newFake(old), func(c *Config) { c.Jobs.Most = map[string]catalog.JobMost{"pool": {CPUs: 32}} })
 	c := h.client(t, "alice-token")
 	if _, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{Backend: "local"}); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "cpus") {
 		t.Error(err)

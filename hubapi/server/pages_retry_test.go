@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // What was not enough is suggested twice, within what a job may have; what is asked for beyond that is refused.
@@ -53,7 +54,7 @@ func TestRetryForm(t *testing.T) {
 		w.Outcome = &spawner.Outcome{Failed: true, ExitCode: 1, Cause: tc.cause, Reason: "ValueError: no"}
 		engine.work["j-3"] = w
 		h := startPages(t, engine, func(c *Config) {
-			c.Jobs = spawner.JobPolicy{MaxCPUs: 4, MaxMemory: 8 * gib, MaxTime: 4 * time.Hour, DefaultTime: time.Minute, DefaultMemory: gib, DefaultCPUs: 1}
+			c.Jobs = catalog.JobPolicy{MaxCPUs: 4, MaxMemory: 8 * gib, MaxTime: 4 * time.Hour, DefaultTime: time.Minute, DefaultMemory: gib, DefaultCPUs: 1}
 		})
 		p := h.visitor(t, "alice")
 		for _, path := range []string{"jobs/j-3/retry", "scans/scan-1/retry"} {

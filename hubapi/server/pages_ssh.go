@@ -12,7 +12,7 @@ import (
 	"slipway/internal/sshauth"
 	"slipway/internal/sshclientconfig"
 	"slipway/internal/webui"
-	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // sshPages are the pages of keys and of logins by ssh. A code is only ever typed: an address with one in it would have people confirm
@@ -86,7 +86,7 @@ func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
 	for _, target := range p.sshTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
-		if i := slices.IndexFunc(profiles, func(each spawner.Profile) bool { return each.Name == target }); i >= 0 {
+		if i := slices.IndexFunc(profiles, func(each catalog.Profile) bool { return each.Name == target }); i >= 0 {
 			place.Title, place.Detail = cmp.Or(profiles[i].Title, profiles[i].Name), profiles[i].Description
 		}
 		places = append(places, place)

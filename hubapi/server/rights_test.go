@@ -10,16 +10,17 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // withRights offers a profile beside the others that is open to carla alone, by its group.
 func withRights(cfg *Config) {
 	closed := cfg.Catalogue.Profiles[0]
 	closed.Name, closed.Default, closed.Groups = "closed", false, []string{"higgs"}
-	cfg.Catalogue.Profiles = append([]spawner.Profile{closed}, cfg.Catalogue.Profiles...)
+	cfg.Catalogue.Profiles = append([]catalog.Profile{closed}, cfg.Catalogue.Profiles...)
 	all := cfg.Catalogue
-	cfg.Offers = func(hub string, user spawner.User) spawner.Catalogue {
-		return all.Only(func(p spawner.Profile) (bool, error) { return p.Groups == nil || hub == "main" && user == "carla", nil })
+	cfg.Offers = func(hub string, user spawner.User) catalog.Catalogue {
+		return all.Only(func(p catalog.Profile) (bool, error) { return p.Groups == nil || hub == "main" && user == "carla", nil })
 	}
 }
 

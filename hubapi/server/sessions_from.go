@@ -9,6 +9,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // takeEnvironment takes the option out that names an environment to start from, and puts the image in on which that one stands: a
@@ -54,7 +55,7 @@ func (s *Server) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionR
 }
 
 // standOn chooses the image of the catalogue that the engine knows as base.
-func standOn(offers spawner.Catalogue, base, what string, options map[string]any) error {
+func standOn(offers catalog.Catalogue, base, what string, options map[string]any) error {
 	_, spec, err := offers.Resolve(map[string]any{"profile": options["profile"]})
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func standOn(offers spawner.Catalogue, base, what string, options map[string]any
 }
 
 // startsOn says where an environment over base can be started.
-func startsOn(offers spawner.Catalogue, base string) string {
+func startsOn(offers catalog.Catalogue, base string) string {
 	var names []string
 	for _, p := range offers.Profiles {
 		if slices.ContainsFunc(p.Images, func(name string) bool { i, ok := offers.Image(name); return ok && i.Ref == base }) {

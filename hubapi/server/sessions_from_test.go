@@ -8,14 +8,15 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // twoImages has a second image, which another profile alone offers.
 func twoImages(c *Config) {
-	c.Catalogue.Images = append(c.Catalogue.Images, spawner.ImageChoice{Name: "root", Ref: "slipway/root:1"}, spawner.ImageChoice{Name: "again", Ref: "slipway/notebook:1"})
+	c.Catalogue.Images = append(c.Catalogue.Images, catalog.ImageChoice{Name: "root", Ref: "slipway/root:1"}, catalog.ImageChoice{Name: "again", Ref: "slipway/notebook:1"})
 	c.Catalogue.Profiles = append(c.Catalogue.Profiles,
-		spawner.Profile{Name: "heavy", Kind: spawner.Lab, Images: []string{"root"}, CPUs: 1, Memory: 1 << 30},
-		spawner.Profile{Name: "both", Kind: spawner.Lab, Images: []string{"root", "again"}, CPUs: 1, Memory: 1 << 30})
+		catalog.Profile{Name: "heavy", Kind: spawner.Lab, Images: []string{"root"}, CPUs: 1, Memory: 1 << 30},
+		catalog.Profile{Name: "both", Kind: spawner.Lab, Images: []string{"root", "again"}, CPUs: 1, Memory: 1 << 30})
 }
 
 func TestStartFromAnEnvironment(t *testing.T) {

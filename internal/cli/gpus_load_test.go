@@ -18,6 +18,7 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/store"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -40,7 +41,7 @@ func (blind) List(context.Context) (map[spawner.ID]spawner.Existence, error) {
 }
 
 // loaded is an engine and a fleet under that load.
-func loaded(t testing.TB) (*spawner.Manager, *fleet.Fleet) {
+func loaded(t testing.TB) (*engine.Manager, *fleet.Fleet) {
 	t.Helper()
 	dir, quiet := t.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	must := func(err error) {
@@ -55,7 +56,7 @@ func loaded(t testing.TB) (*spawner.Manager, *fleet.Fleet) {
 	t.Cleanup(func() { _ = records.Close() })
 	driver, err := fakegpu.New(fakegpu.Config{Models: slices.Repeat([]string{"H200/mig"}, loadGPUs)})
 	must(err)
-	var manager *spawner.Manager
+	var manager *engine.Manager
 	gpus, err := fleet.New(t.Context(), fleet.Config{
 		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
 		Held: func() []gpu.Lease {
@@ -68,12 +69,12 @@ func loaded(t testing.TB) (*spawner.Manager, *fleet.Fleet) {
 	must(err)
 	fill(t, records, gpus)
 	crew := spawnertest.NewCrew()
-	manager, err = spawner.New(t.Context(), spawner.Config{
+	manager, err = engine.New(t.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{blind{spawnertest.New(spawnertest.Config{Name: "docker"})}}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
 		Sessions: "docker", Jobs: "docker", Sealer: secret.NewBox(), GPUs: gpus, Interval: 50 * time.Millisecond,
 		Account: func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
 		// The worst that can be: each session is asked about, and none lends.
-		Lend: spawner.Lend{On: true, After: time.Nanosecond, Recall: time.Minute, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, false }},
+		Lend: engine.Lend{On: true, After: time.Nanosecond, Recall: time.Minute, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, false }},
 	})
 	must(err)
 	return manager, gpus

@@ -16,6 +16,7 @@ import (
 	"slipway/internal/store"
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -35,7 +36,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	defer records.Close()
 	driver, err := fakegpu.New(fakegpu.Config{Models: []string{"H200/mig", "A30/mig"}})
 	must(err)
-	var manager *spawner.Manager
+	var manager *engine.Manager
 	gpus, err := fleet.New(t.Context(), fleet.Config{
 		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "A30", Mode: gpu.MIG, Drain: true}, {Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
 		Held: func() []gpu.Lease {
@@ -50,7 +51,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	backend := func(name string) spawner.Backend {
 		return spawnertest.New(spawnertest.Config{Name: name, Started: crew.ComeUp, Ended: crew.GoDown})
 	}
-	manager, err = spawner.New(t.Context(), spawner.Config{
+	manager, err = engine.New(t.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), GPUs: gpus,
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
@@ -69,11 +70,11 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
 	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
 	session := func(user spawner.User, r gpu.Request) spawner.Workload {
-		w, err := manager.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
+		w, err := manager.StartSession(ctx, hub, engine.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
 		must(err)
 		return w
 	}
-	_, err = manager.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
+	_, err = manager.SubmitJob(ctx, mallory, engine.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
 	must(err)
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {

@@ -32,6 +32,7 @@ import (
 	"slipway/kernels/kernelspecs"
 	"slipway/spawner"
 	"slipway/spawner/docker"
+	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
 	"slipway/spawner/local"
 )
@@ -106,7 +107,7 @@ type service struct {
 	lean       string // the program that is started for each job, and to look at homes
 	homeMounts *homeMounts
 	links      *tunnel.Links
-	engine     *spawner.Manager
+	engine     *engine.Manager
 	box        *secret.Box
 	freezer    *freezer
 	places     places
@@ -272,7 +273,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.lines = gateway.NewLines()
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
 	s.freezer.life = ctx
-	c := spawner.Config{
+	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
@@ -284,7 +285,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.judgeJobs(&c)
 	s.leaseGPUs(&c)
 	var err error
-	s.engine, err = spawner.New(ctx, c)
+	s.engine, err = engine.New(ctx, c)
 	s.freezer.engine = s.engine
 	return err
 }

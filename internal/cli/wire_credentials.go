@@ -16,6 +16,7 @@ import (
 	"slipway/internal/oidc"
 	"slipway/internal/secret"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // credentialParts keep users' tokens and proxies, and bring them to workloads. Both are nil where the site has none.
@@ -139,7 +140,7 @@ func (s *service) userOf(id string) string {
 }
 
 // agents are what the engine speaks to: where users have credentials, those are there before their programs start.
-func (s *service) agents() spawner.Agents {
+func (s *service) agents() engine.Agents {
 	if s.held.distributor == nil {
 		return agents{s.links}
 	}
@@ -152,7 +153,7 @@ type provided struct {
 }
 
 // Agent returns the client of a workload's agent.
-func (p provided) Agent(id spawner.ID) spawner.Agent {
+func (p provided) Agent(id spawner.ID) engine.Agent {
 	return providing{p.client(id), p.distributor, string(id)}
 }
 

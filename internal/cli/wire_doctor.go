@@ -15,6 +15,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/oidc"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // dataDoctor is server.DataDoctor: it says what sessions and jobs are to look at, and remembers what sessions found.
@@ -234,7 +235,7 @@ func (d *dataDoctor) Again(ctx context.Context, id spawner.ID) error {
 }
 
 // looking has the apps of sessions be launched with the program that looks at their data, where there is something to look at.
-func (s *service) looking(to spawner.Agents) spawner.Agents {
+func (s *service) looking(to engine.Agents) engine.Agents {
 	d := s.cfg.Data
 	if len(d.CVMFS.Repositories) == 0 && len(d.Storage) == 0 && len(s.cfg.Credentials.Issuers) == 0 && s.cfg.Credentials.X509.Trust == "" {
 		return to
@@ -242,17 +243,17 @@ func (s *service) looking(to spawner.Agents) spawner.Agents {
 	return lookers{to}
 }
 
-type lookers struct{ spawner.Agents }
+type lookers struct{ engine.Agents }
 
 // Agent returns the client of a workload's agent.
-func (l lookers) Agent(id spawner.ID) spawner.Agent {
+func (l lookers) Agent(id spawner.ID) engine.Agent {
 	if id.OfJob() {
 		return l.Agents.Agent(id)
 	}
 	return looker{l.Agents.Agent(id)}
 }
 
-type looker struct{ spawner.Agent }
+type looker struct{ engine.Agent }
 
 // Launch starts the app.
 func (l looker) Launch(ctx context.Context, app control.App) error {

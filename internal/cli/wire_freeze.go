@@ -12,11 +12,12 @@ import (
 	"slipway/images"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // freezer joins the engine, which knows sessions, with the library, which knows trees. It is the one place where the two meet.
 type freezer struct {
-	engine  *spawner.Manager
+	engine  *engine.Manager
 	library *images.Library
 	// capture returns a session's file tree, and what removes it again where it had to be copied.
 	capture func(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error)

@@ -29,6 +29,7 @@ import (
 	"slipway/internal/gpu/placement"
 	"slipway/internal/gpu/publish"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // gpuParts are the service's GPUs. As spawner.GPUs they are the fleet, which is made after the engine: it asks the engine who holds what.
@@ -42,7 +43,7 @@ type gpuParts struct {
 const selfTestTime = 30 * time.Second
 
 // leaseGPUs puts what the engine needs of GPUs into its configuration.
-func (s *service) leaseGPUs(c *spawner.Config) {
+func (s *service) leaseGPUs(c *engine.Config) {
 	g := s.cfg.GPU
 	if g.Driver == driverNone {
 		return
@@ -51,7 +52,7 @@ func (s *service) leaseGPUs(c *spawner.Config) {
 	if g.SelfTest {
 		c.SelfTest = selfTestTime
 	}
-	c.Lend = spawner.Lend{On: g.Lend.On, After: time.Duration(g.Lend.After), Recall: time.Duration(g.Lend.Recall), Idle: s.idleSlice}
+	c.Lend = engine.Lend{On: g.Lend.On, After: time.Duration(g.Lend.After), Recall: time.Duration(g.Lend.Recall), Idle: s.idleSlice}
 }
 
 // The words of gpu.driver.

@@ -23,6 +23,8 @@ import (
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // homeMounts finds the directories of users' workloads, and knows how full they are.
@@ -125,20 +127,20 @@ func (s *service) areaOf(i int, hub string, user spawner.User, a spawner.Account
 }
 
 // house is the engine's Config.House.
-func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string)) (spawner.HomeMounts, error) {
+func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string)) (engine.HomeMounts, error) {
 	if w.Remote && !s.cfg.HTCondor.HomeDirs {
-		return spawner.HomeMounts{}, nil
+		return engine.HomeMounts{}, nil
 	}
 	home, err := s.homeMounts.homes.Find(ctx, s.homeOf(w.Hub, w.Owner, a))
 	if err != nil {
-		return spawner.HomeMounts{}, fmt.Errorf("find the home: %w", err)
+		return engine.HomeMounts{}, fmt.Errorf("find the home: %w", err)
 	}
-	out := spawner.HomeMounts{HomeDir: home.Path, Follows: home.Propagates}
+	out := engine.HomeMounts{HomeDir: home.Path, Follows: home.Propagates}
 	rows := []hubapi.Quota{quotaOf(homeName, a.Home, home, nil)}
 	if !w.Remote {
 		more, err := s.houseAreas(ctx, w, a, &out, tell)
 		if err != nil {
-			return spawner.HomeMounts{}, err
+			return engine.HomeMounts{}, err
 		}
 		rows = append(rows, more...)
 	}
@@ -152,7 +154,7 @@ func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Accou
 }
 
 // houseAreas adds the areas that are there, all looked at at once, and tells of the others.
-func (s *service) houseAreas(ctx context.Context, w spawner.Workload, a spawner.Account, out *spawner.HomeMounts, tell func(string)) ([]hubapi.Quota, error) {
+func (s *service) houseAreas(ctx context.Context, w spawner.Workload, a spawner.Account, out *engine.HomeMounts, tell func(string)) ([]hubapi.Quota, error) {
 	var rows []hubapi.Quota
 	var failed []error
 	for i, found := range s.lookAtAreas(ctx, w.Hub, w.Owner, a, true) {
@@ -192,7 +194,7 @@ func (s *service) lookAtAreas(ctx context.Context, hub string, user spawner.User
 	var work sync.WaitGroup
 	for i, area := range s.cfg.Data.Areas {
 		if len(area.Users)+len(area.Groups) > 0 {
-			if is, err := s.member(hub, user, spawner.Profile{Users: area.Users, Groups: area.Groups}); err != nil {
+			if is, err := s.member(hub, user, catalog.Profile{Users: area.Users, Groups: area.Groups}); err != nil {
 				out[i] = &sight{err: err}
 				continue
 			} else if !is {
@@ -258,11 +260,11 @@ func (s *service) rescueHint(w spawner.Workload) string {
 }
 
 // rescueProfile returns one that is open to the owner of a session.
-func (s *service) rescueProfile(w spawner.Workload) (spawner.Profile, bool) {
+func (s *service) rescueProfile(w spawner.Workload) (catalog.Profile, bool) {
 	all := s.engine.Offers(w.Hub, w.Owner).Profiles
-	i := slices.IndexFunc(all, func(p spawner.Profile) bool { return p.Rescue })
+	i := slices.IndexFunc(all, func(p catalog.Profile) bool { return p.Rescue })
 	if i < 0 {
-		return spawner.Profile{}, false
+		return catalog.Profile{}, false
 	}
 	return all[i], true
 }

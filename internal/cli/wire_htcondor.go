@@ -11,6 +11,7 @@ import (
 	"slipway/images"
 	"slipway/internal/config"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
 )
 
@@ -48,14 +49,14 @@ func (s *service) backends() []spawner.Backend {
 }
 
 // capacity says what workloads may lease of each backend.
-func (s *service) capacity() map[string]spawner.Capacity {
-	out := map[string]spawner.Capacity{
+func (s *service) capacity() map[string]engine.Capacity {
+	out := map[string]engine.Capacity{
 		s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
 		s.local.Name():  {Count: s.cfg.Local.AtOnce},
-		spawner.Host:    {CPUs: s.cfg.Host.CPUs, Memory: int64(s.cfg.Host.Memory)},
+		engine.Host:     {CPUs: s.cfg.Host.CPUs, Memory: int64(s.cfg.Host.Memory)},
 	}
 	if s.htcondor != nil {
-		out[s.htcondor.Name()] = spawner.Capacity{PerUser: s.cfg.HTCondor.JobsPerUser}
+		out[s.htcondor.Name()] = engine.Capacity{PerUser: s.cfg.HTCondor.JobsPerUser}
 	}
 	return out
 }

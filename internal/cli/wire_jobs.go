@@ -10,6 +10,7 @@ import (
 	"slipway/images/sif"
 	"slipway/internal/config"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // jobsWeight is what all jobs of this host weigh on its processors, in percent of what other groups of processes do, where sessions go first.
@@ -17,7 +18,7 @@ import (
 const jobsWeight = 50
 
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
-func (s *service) judgeJobs(c *spawner.Config) {
+func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
 	c.Kernels, c.Busy = s.cfg.Kernels.PerUser, busyAbove(s.cfg.Kernels.WarmLoad)
 	c.Yield, c.HalfLife, c.KeepJobs, c.Pause = j.Yield, time.Duration(j.HalfLife), time.Duration(j.Keep), time.Duration(j.RetryPause)
@@ -28,7 +29,7 @@ func (s *service) judgeJobs(c *spawner.Config) {
 
 // allowance says what the jobs of a hub's user may have: the first entry of jobs.limits that she is among. sure is false where that may be hers
 // by her Hub's groups, which are not known just now.
-func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance, sure bool) {
+func (s *service) allowance(hub string, user spawner.User) (a engine.Allowance, sure bool) {
 	principal := s.principal(hub, user)
 	groups, all := s.groupsAt(hub, user)
 	for _, l := range s.cfg.Jobs.Limits {
@@ -41,11 +42,11 @@ func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance,
 			return allowanceOf(l), false
 		}
 	}
-	return spawner.Allowance{}, true
+	return engine.Allowance{}, true
 }
 
-func allowanceOf(l config.JobLimit) spawner.Allowance {
-	return spawner.Allowance{
+func allowanceOf(l config.JobLimit) engine.Allowance {
+	return engine.Allowance{
 		Running: l.Running, Waiting: l.Waiting, Storage: int64(l.Storage), GPUHours: l.GPUHours, Window: time.Duration(l.Window),
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/xrd/mount"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // storageRunDir holds the credentials of mounts. It is no disk.
@@ -97,7 +98,7 @@ func (m storageMounts) session(w spawner.Workload) mount.Session {
 }
 
 // engineStorage returns the engine what mounts storage; nil: nothing does.
-func (s *service) engineStorage() spawner.Storage {
+func (s *service) engineStorage() engine.Storage {
 	if s.storage.mounter == nil {
 		return nil
 	}

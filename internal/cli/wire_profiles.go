@@ -10,16 +10,17 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // catalogueOf makes the catalogue of profiles that the configuration describes.
-func catalogueOf(c config.Config) spawner.Catalogue {
-	var cat spawner.Catalogue
+func catalogueOf(c config.Config) catalog.Catalogue {
+	var cat catalog.Catalogue
 	for _, i := range c.Images {
-		cat.Images = append(cat.Images, spawner.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
+		cat.Images = append(cat.Images, catalog.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
 	}
 	for _, p := range c.Profiles {
-		cat.Profiles = append(cat.Profiles, spawner.Profile{
+		cat.Profiles = append(cat.Profiles, catalog.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
 			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Disk: int64(p.Disk), Default: p.Default, Ready: "api", GPU: sliceOf(p),
 			Users: p.Users, Groups: p.Groups, Rescue: p.Rescue,
@@ -36,7 +37,7 @@ func catalogueOf(c config.Config) spawner.Catalogue {
 var errGroups = errors.New("the Hub cannot be asked for your groups just now")
 
 // member says whether a hub's user is one of those whom a profile names; an error: the Hub alone knows, and has not said for some time.
-func (s *service) member(hub string, user spawner.User, p spawner.Profile) (bool, error) {
+func (s *service) member(hub string, user spawner.User, p catalog.Profile) (bool, error) {
 	if slices.Contains(p.Users, s.principal(hub, user)) {
 		return true, nil
 	}
@@ -67,11 +68,11 @@ func backendOf(p config.Profile) string {
 	return p.Backend
 }
 
-func jobPolicyOf(cfg config.Config) spawner.JobPolicy {
+func jobPolicyOf(cfg config.Config) catalog.JobPolicy {
 	c, far := cfg.Jobs, cfg.HTCondor
-	return spawner.JobPolicy{
+	return catalog.JobPolicy{
 		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory), MaxMemory: int64(c.MaxMemory),
 		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime), GPUs: c.GPUs,
-		Backend: c.Backend, Most: map[string]spawner.JobMost{config.BackendHTCondor: {CPUs: far.MaxCPUs, Memory: int64(far.MaxMemory)}},
+		Backend: c.Backend, Most: map[string]catalog.JobMost{config.BackendHTCondor: {CPUs: far.MaxCPUs, Memory: int64(far.MaxMemory)}},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/hubsync"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // TestJobLimitsOfThePool: the pool's own limits count there, and this host's where it has none.
@@ -38,7 +39,7 @@ func TestWhoAProfileIsFor(t *testing.T) {
 			{cfg: config.Hub{Name: "down"}, groups: hubsync.NewMembership(time.Minute)}, // which has said nothing yet
 		},
 	}
-	p := spawner.Profile{Users: []string{"alice", "@desy/dora"}, Groups: []string{"few", "cern:higgs"}}
+	p := catalog.Profile{Users: []string{"alice", "@desy/dora"}, Groups: []string{"few", "cern:higgs"}}
 	for who, want := range map[[2]string]bool{
 		{"cern", "alice"}: true, {"cern", "bob"}: true, {"cern", "carla"}: true, {"desy", "dora"}: true,
 		{"desy", "alice"}: false, {"desy", "bob"}: false, {"desy", "carla"}: false, {"cern", "dora"}: false, {"gone", "alice"}: false, {"cern", "eve"}: false,

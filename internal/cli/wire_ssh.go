@@ -15,6 +15,7 @@ import (
 	"slipway/internal/sshgate"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // makeGate makes the ssh gateway. There is none where the site has no ssh.
@@ -28,7 +29,7 @@ func (s *service) makeGate(context.Context) error {
 		Audit: func(ctx context.Context, c spawner.Caller, action, what string, err error, which ...any) {
 			s.server.Audit(ctx, c, "ssh", action, what, err, which...)
 		},
-		Offers: func(o sshgate.Owner) spawner.Catalogue { return s.engine.Offers(o.Hub, spawner.User(o.User)) },
+		Offers: func(o sshgate.Owner) catalog.Catalogue { return s.engine.Offers(o.Hub, spawner.User(o.User)) },
 		Dial:   agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
 		Known: s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
 		Proxies: config.Prefixes(c.Proxies), Deny: config.Prefixes(c.Deny), AtOnce: c.AtOnce, Logger: s.log,

@@ -10,6 +10,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // agents lets the engine speak to agents over the tunnel.
@@ -29,7 +30,7 @@ func (a agents) Expect(id spawner.ID) error {
 func (a agents) Close(id spawner.ID) { a.links.Close(string(id)) }
 
 // Agent returns the client of a workload's agent.
-func (a agents) Agent(id spawner.ID) spawner.Agent { return a.client(id) }
+func (a agents) Agent(id spawner.ID) engine.Agent { return a.client(id) }
 
 func (a agents) client(id spawner.ID) *control.Client {
 	return &control.Client{Dial: func(ctx context.Context) (net.Conn, error) {

@@ -16,6 +16,7 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // down is the error of a Hub that does not answer.
@@ -139,8 +140,8 @@ func (f *fakeHub) all() []posted {
 type fakeEngine struct {
 	mu      sync.Mutex // guards what follows
 	work    spawner.Workload
-	active  []spawner.ActiveSession
-	rosters []spawner.Roster
+	active  []engine.ActiveSession
+	rosters []engine.Roster
 	events  chan spawner.Event // nil: the launch is not known
 	open    int                // readers of events
 }
@@ -173,17 +174,17 @@ func (e *fakeEngine) Events(ctx context.Context, c spawner.Caller, _ spawner.ID,
 	}, nil
 }
 
-func (e *fakeEngine) LastActive(string) []spawner.ActiveSession {
+func (e *fakeEngine) LastActive(string) []engine.ActiveSession {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]spawner.ActiveSession(nil), e.active...)
+	return append([]engine.ActiveSession(nil), e.active...)
 }
 
-func (e *fakeEngine) ReconcileHub(_ context.Context, r spawner.Roster) (spawner.HubReconcileReport, error) {
+func (e *fakeEngine) ReconcileHub(_ context.Context, r engine.Roster) (engine.HubReconcileReport, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.rosters = append(e.rosters, r)
-	return spawner.HubReconcileReport{Strangers: 1}, nil
+	return engine.HubReconcileReport{Strangers: 1}, nil
 }
 
 func (e *fakeEngine) reconciled() int {
@@ -201,7 +202,7 @@ func (e *fakeEngine) acts(user, name string, at time.Time) {
 			return
 		}
 	}
-	e.active = append(e.active, spawner.ActiveSession{User: spawner.User(user), Name: name, Active: at})
+	e.active = append(e.active, engine.ActiveSession{User: spawner.User(user), Name: name, Active: at})
 }
 
 // notes is a log that can be read while it is written.

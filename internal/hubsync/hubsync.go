@@ -17,6 +17,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/secret"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // Hub is what is said to a Hub. hub.Client says it.
@@ -28,12 +29,12 @@ type Hub interface {
 	PostFlavors(ctx context.Context, address string, flavors any) error
 }
 
-// Engine is what is asked of the engine. spawner.Manager answers it.
+// Engine is what is asked of the engine. engine.Manager answers it.
 type Engine interface {
 	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
-	LastActive(hub string) []spawner.ActiveSession
-	ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.HubReconcileReport, error)
+	LastActive(hub string) []engine.ActiveSession
+	ReconcileHub(ctx context.Context, r engine.Roster) (engine.HubReconcileReport, error)
 }
 
 // Config says what is kept in agreement with one Hub.

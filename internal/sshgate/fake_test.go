@@ -27,6 +27,7 @@ import (
 	"slipway/internal/sshtunnel"
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // hall is a gate with all that is around it.
@@ -43,8 +44,8 @@ type hall struct {
 }
 
 // offers are the profiles of everybody, beside one that is nobody's.
-var offers = spawner.Catalogue{Profiles: []spawner.Profile{{Name: "small", Default: true}, {Name: "gpu10"}, {Name: "closed", Groups: []string{"cms"}}, {Name: "unsure", Groups: []string{"main:cms"}}}}.
-	Only(func(p spawner.Profile) (bool, error) {
+var offers = catalog.Catalogue{Profiles: []catalog.Profile{{Name: "small", Default: true}, {Name: "gpu10"}, {Name: "closed", Groups: []string{"cms"}}, {Name: "unsure", Groups: []string{"main:cms"}}}}.
+	Only(func(p catalog.Profile) (bool, error) {
 		if p.Name == "unsure" {
 			return false, errors.New("the Hub does not say")
 		}
@@ -59,7 +60,7 @@ func open(t *testing.T, change func(*Config, *hall)) *hall {
 	dial, cut := h.agent.listen(t)
 	h.linkCut = cut
 	cfg := Config{
-		Gatekeeper: h.keeper, Engine: h.engine, Offers: func(Owner) spawner.Catalogue { return offers },
+		Gatekeeper: h.keeper, Engine: h.engine, Offers: func(Owner) catalog.Catalogue { return offers },
 		Start: h.engine.start, Stop: h.engine.stop,
 		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) { return dial(ctx) },
 		Groups: func(Owner) []string {

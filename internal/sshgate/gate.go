@@ -24,6 +24,7 @@ import (
 	"slipway/internal/loglimit"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // Owner is a user of a hub, and Pass what somebody has proved.
@@ -59,7 +60,7 @@ type Network struct {
 	From   []netip.Prefix
 }
 
-// Engine is what the gateway needs of spawner.Manager.
+// Engine is what the gateway needs of engine.Manager.
 type Engine interface {
 	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
 	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
@@ -72,7 +73,7 @@ type Config struct {
 	Gatekeeper Gatekeeper
 	Engine     Engine
 	// Offers returns what a user may choose from.
-	Offers func(o Owner) spawner.Catalogue
+	Offers func(o Owner) catalog.Catalogue
 	// Start and Stop are server.Server's StartFor and StopFor.
 	Start func(ctx context.Context, c spawner.Caller, r hubapi.ServerRequest, tell func(hubapi.Progress)) (s hubapi.Session, asked bool, err error)
 	Stop  func(ctx context.Context, c spawner.Caller, name string) error

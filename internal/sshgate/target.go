@@ -9,6 +9,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // place is where a login gets to: a session that is active, or a server that is to be started.
@@ -28,7 +29,7 @@ func (p place) server() string {
 
 // choose finds where a target leads, among all sessions of its user and the profiles. A session that was stopped is started with what it
 // had, unless it never ran. Names of servers go before those of profiles: they are her own.
-func choose(target string, all []spawner.Workload, offers spawner.Catalogue) (place, error) {
+func choose(target string, all []spawner.Workload, offers catalog.Catalogue) (place, error) {
 	var active, stopped []spawner.Workload
 	for _, w := range all {
 		switch {

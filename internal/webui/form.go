@@ -15,15 +15,17 @@ import (
 	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // Form is what a spawn form is made of.
 type Form struct {
-	Catalogue spawner.Catalogue
-	Rooms     map[string]spawner.Room // by profile. One that is not in it shows no count
-	Active    map[string]int          // sessions that there are now, by image
-	Chosen    map[string]any          // the options of the last start, as the Hub has kept them
-	Kept      []spawner.Workload      // stopped sessions of this server's name: their changes come back
+	Catalogue catalog.Catalogue
+	Rooms     map[string]engine.Room // by profile. One that is not in it shows no count
+	Active    map[string]int         // sessions that there are now, by image
+	Chosen    map[string]any         // the options of the last start, as the Hub has kept them
+	Kept      []spawner.Workload     // stopped sessions of this server's name: their changes come back
 	// Environments are what the user may start from, the newest first. Chosen names one of them by its digest.
 	Environments []hubapi.Environment
 	Refresh      string        // where scripts ask for RoomCounts; empty: they do not
@@ -77,7 +79,7 @@ type form struct {
 
 // card is one profile.
 type card struct {
-	spawner.Profile
+	catalog.Profile
 	Chosen      bool
 	ImageTitles []string
 	Limits      string
@@ -109,7 +111,7 @@ type kept struct {
 	Since time.Time
 }
 
-func (f Form) card(p spawner.Profile, chosen bool) card {
+func (f Form) card(p catalog.Profile, chosen bool) card {
 	c := card{Profile: p, Limits: limits(p), Pool: poolWords(p.Backend), Chosen: chosen}
 	if c.Title == "" {
 		c.Title = p.Name
@@ -135,7 +137,7 @@ func (f Form) card(p spawner.Profile, chosen bool) card {
 }
 
 // ImageCount says an image's title, and how many sessions of it there are.
-func ImageCount(i spawner.ImageChoice, active int) string {
+func ImageCount(i catalog.ImageChoice, active int) string {
 	if active == 0 {
 		return title(i)
 	}
@@ -172,7 +174,7 @@ type choice struct {
 // recall takes from the last choice what is still offered, and says what is not. It never fails: what makes no sense is as if it
 // had not been chosen. Where it is not known whether the profile is open to her, none is chosen for her. Whether changes are discarded is
 // not remembered.
-func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
+func recall(c catalog.Catalogue, options map[string]any) (choice, []string) {
 	var out choice
 	var lost []string
 	if p, ok := c.Default(); ok {
@@ -208,7 +210,7 @@ func recall(c spawner.Catalogue, options map[string]any) (choice, []string) {
 }
 
 // offered reports whether the catalogue takes a value with a profile.
-func offered(c spawner.Catalogue, profile, field string, value any) bool {
+func offered(c catalog.Catalogue, profile, field string, value any) bool {
 	_, _, err := c.Resolve(map[string]any{"profile": profile, field: value})
 	return err == nil
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
-	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
-func catalogue() spawner.Catalogue {
-	return spawner.Catalogue{
-		Images: []spawner.ImageChoice{{Name: "notebook", Title: "Python <3>", Ref: "x"}, {Name: "root", Ref: "y"}},
-		Profiles: []spawner.Profile{
+func catalogue() catalog.Catalogue {
+	return catalog.Catalogue{
+		Images: []catalog.ImageChoice{{Name: "notebook", Title: "Python <3>", Ref: "x"}, {Name: "root", Ref: "y"}},
+		Profiles: []catalog.Profile{
 			{Name: "small", Title: "Small", Description: `<script>alert("x")</script>`, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 6 << 30, Default: true},
 			{Name: `big" onclick="x`, Images: []string{"root", "notebook"}, CPUs: 4, Memory: 4 << 30},
 		},
@@ -100,7 +101,7 @@ func TestFormIsAccessible(t *testing.T) {
 
 // TestFormChoosesNothingUnknown: where it is not known whether a profile is open to her, no other stands for it.
 func TestFormChoosesNothingUnknown(t *testing.T) {
-	c := catalogue().Only(func(p spawner.Profile) (bool, error) {
+	c := catalogue().Only(func(p catalog.Profile) (bool, error) {
 		if p.Name == "small" {
 			return false, errors.New("the Hub does not say")
 		}
@@ -155,7 +156,7 @@ func formOf(t *testing.T, f Form) *html.Node {
 func TestFormSaysWhatIsFree(t *testing.T) {
 	c := catalogue()
 	c.Profiles[1].Name = "big"
-	doc := formOf(t, Form{Catalogue: c, Active: map[string]int{"root": 2}, Refresh: "/services/slipway/room?key=x&y=1", Rooms: map[string]spawner.Room{
+	doc := formOf(t, Form{Catalogue: c, Active: map[string]int{"root": 2}, Refresh: "/services/slipway/room?key=x&y=1", Rooms: map[string]engine.Room{
 		"small": {Most: 8, Free: 3, Estimate: -1},
 		"big":   {Most: 2, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute},
 	}})
@@ -250,13 +251,13 @@ func TestFormRemembers(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, tc := range []struct {
-		room spawner.Room
+		room engine.Room
 		want string
 	}{
-		{spawner.Room{Most: -1, Free: -1}, "free"},
-		{spawner.Room{Most: 4, Free: 1}, "1 free now"},
-		{spawner.Room{Most: 4, Lacks: "others wait in line", Waiting: 3, Estimate: -1}, "none free now: others wait in line; you would be number 4 in line"},
-		{spawner.Room{Lacks: "64 CPUs asked, 8 of 8 free"}, "does not fit here: 64 CPUs asked, 8 of 8 free"},
+		{engine.Room{Most: -1, Free: -1}, "free"},
+		{engine.Room{Most: 4, Free: 1}, "1 free now"},
+		{engine.Room{Most: 4, Lacks: "others wait in line", Waiting: 3, Estimate: -1}, "none free now: others wait in line; you would be number 4 in line"},
+		{engine.Room{Lacks: "64 CPUs asked, 8 of 8 free"}, "does not fit here: 64 CPUs asked, 8 of 8 free"},
 	} {
 		if got := RoomWords(tc.room); got != tc.want {
 			t.Errorf("%+v: %q", tc.room, got)

@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 func aJob(change func(*Item)) row {
@@ -60,7 +61,7 @@ func TestCancelledIsSpeltOneWay(t *testing.T) {
 	at := time.Unix(1, 0)
 	job := spawner.Workload{ID: "j-1", Kind: spawner.Job, Backend: "local", Scan: "scan-1", Phase: spawner.Stopped, Up: at, Outcome: &spawner.Outcome{Canceled: true, At: at.Add(400 * time.Millisecond)}}
 	scan := hubapi.Scan{ID: "scan-1", Name: "lr", Points: 2, States: map[hubapi.State]int{"canceled": 1, "failed": 1}, Failure: "it"}
-	err := ScanPage(rec, Visit{Prefix: "/p/"}, spawner.Catalogue{}, ScanView{Scan: scan, Points: []Point{{Item: Item{Workload: job}}}, Leaf: 1, Leaves: 1, From: 1, Most: 1})
+	err := ScanPage(rec, Visit{Prefix: "/p/"}, catalog.Catalogue{}, ScanView{Scan: scan, Points: []Point{{Item: Item{Workload: job}}}, Leaf: 1, Leaves: 1, From: 1, Most: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestJobPage(t *testing.T) {
 		i.Progress, i.Spec.Out = &hubapi.JobProgress{Done: 1, Of: 4, Text: "<i>"}, []string{"*.png"}
 	})
 	w := httptest.NewRecorder()
-	if err := Single(w, r.Visit, spawner.Catalogue{}, Details{Item: r.Item}); err != nil {
+	if err := Single(w, r.Visit, catalog.Catalogue{}, Details{Item: r.Item}); err != nil {
 		t.Fatal(err)
 	}
 	page := w.Body.String()

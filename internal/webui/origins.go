@@ -9,7 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/disksize"
-	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // originsShown bounds the list of environments in the spawn form.
@@ -71,7 +71,7 @@ func (f Form) origins(chosen choice) (all origins) {
 
 // offers reports whether a profile has an image.
 func (f Form) offers(image string) bool {
-	return slices.ContainsFunc(f.Catalogue.Profiles, func(p spawner.Profile) bool { return slices.Contains(p.Images, image) })
+	return slices.ContainsFunc(f.Catalogue.Profiles, func(p catalog.Profile) bool { return slices.Contains(p.Images, image) })
 }
 
 // standsOn returns the names of the images that the engine knows as base and that a profile offers.

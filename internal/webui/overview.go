@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
-	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // JobsShown bounds the tables of jobs and of scans on the overview.
@@ -27,7 +27,7 @@ type overview struct {
 }
 
 // Overview answers with the visitor's sessions, kernels, scans and jobs.
-func Overview(w http.ResponseWriter, v Visit, c spawner.Catalogue, o OverviewView) error {
+func Overview(w http.ResponseWriter, v Visit, c catalog.Catalogue, o OverviewView) error {
 	body, back := overview{OverviewView: o}, "list"
 	if o.All {
 		back = "all"

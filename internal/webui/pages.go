@@ -12,6 +12,8 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // Visit is who looks at a page, and where it lies.
@@ -33,15 +35,15 @@ type Visit struct {
 // Item is a workload with what the engine says of it.
 type Item struct {
 	spawner.Workload
-	Queue    spawner.Queue
+	Queue    engine.Queue
 	Detail   string // what it waits for, here or in a batch system's queue; empty: it does not wait
-	Prospect spawner.Prospect
-	Alerts   []spawner.Alert // what its owner is to know of its limits
-	Use      gpu.Use         // of its slice of a GPU
-	Lent     bool            // its slice is lent to a job meanwhile
-	Quotas   []hubapi.Quota  // how full her directories are that it has
-	SSH      string          // what the visitor types to reach it; empty: she does not by ssh
-	Mine     bool            // it is the visitor's own
+	Prospect engine.Prospect
+	Alerts   []engine.Alert // what its owner is to know of its limits
+	Use      gpu.Use        // of its slice of a GPU
+	Lent     bool           // its slice is lent to a job meanwhile
+	Quotas   []hubapi.Quota // how full her directories are that it has
+	SSH      string         // what the visitor types to reach it; empty: she does not by ssh
+	Mine     bool           // it is the visitor's own
 	Progress *hubapi.JobProgress
 	Expires  time.Time // when a job is removed by itself; zero: it has not ended, or never
 	// Files are what a job has left that has ended, and Log is how many bytes of output.
@@ -56,7 +58,7 @@ const keepFor = 4 * time.Hour
 type row struct {
 	Item
 	Visit     Visit
-	Catalogue spawner.Catalogue
+	Catalogue catalog.Catalogue
 	Back      string // what the forms send for the page to come back to: "", "list" or "all"
 }
 
@@ -239,7 +241,7 @@ func (r row) Line() string {
 	case r.Dormant():
 		return "gave its slot back: start it again to resume"
 	case r.heldThere():
-		return "at " + strings.TrimPrefix(r.Detail, spawner.HeldAt)
+		return "at " + strings.TrimPrefix(r.Detail, engine.HeldAt)
 	case r.Queue.Place == 0:
 		return r.Detail
 	}
@@ -325,7 +327,7 @@ func (s single) Last() int64 {
 }
 
 // Single answers with the page of one session or job.
-func Single(w http.ResponseWriter, v Visit, c spawner.Catalogue, d Details) error {
+func Single(w http.ResponseWriter, v Visit, c catalog.Catalogue, d Details) error {
 	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters, Data: d.Data}
 	f := frame{Title: s.Called() + " " + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() || s.Looking() {
@@ -335,7 +337,7 @@ func Single(w http.ResponseWriter, v Visit, c spawner.Catalogue, d Details) erro
 }
 
 // Discard asks whether a workload is really to be discarded.
-func Discard(w http.ResponseWriter, v Visit, c spawner.Catalogue, i Item) error {
+func Discard(w http.ResponseWriter, v Visit, c catalog.Catalogue, i Item) error {
 	r := row{Item: i, Visit: v, Catalogue: c}
 	return write(w, http.StatusOK, "discard.html", frame{Title: "Discard " + r.Title() + "?", Visit: v, Body: r})
 }

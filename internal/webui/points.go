@@ -11,6 +11,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // Point is a job of a scan with what sets it apart from the others.
@@ -43,7 +44,7 @@ type scanBody struct {
 const columnsMost = 4
 
 // ScanPage answers with the page of a scan.
-func ScanPage(w http.ResponseWriter, v Visit, c spawner.Catalogue, s ScanView) error {
+func ScanPage(w http.ResponseWriter, v Visit, c catalog.Catalogue, s ScanView) error {
 	b := scanBody{scanRow: scanRow{Scan: s.Scan, Visit: v}, View: s}
 	b.Names = parameterNames(s.Points)
 	if len(b.Names) > columnsMost {

@@ -11,6 +11,8 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // withSlice is a session that holds a slice.
@@ -117,12 +119,12 @@ func TestTheWayToTheGPUs(t *testing.T) {
 func TestFormTellsOfSlices(t *testing.T) {
 	c := catalogue()
 	c.Profiles = append(c.Profiles,
-		spawner.Profile{Name: "cut", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}},
-		spawner.Profile{Name: "share", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.MPS, Percent: 25, Memory: 20 * gib}},
-		spawner.Profile{Name: "turns", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.Shared}},
-		spawner.Profile{Name: "whole", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.Whole}},
+		catalog.Profile{Name: "cut", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}},
+		catalog.Profile{Name: "share", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.MPS, Percent: 25, Memory: 20 * gib}},
+		catalog.Profile{Name: "turns", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.Shared}},
+		catalog.Profile{Name: "whole", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.Whole}},
 	)
-	rooms := map[string]spawner.Room{
+	rooms := map[string]engine.Room{
 		"cut": {Most: 7, Free: 1, Estimate: -1}, "share": {Most: 7, Lacks: "mps:25%/20G asked, 0 of 7 free", Estimate: 12 * time.Minute}, "turns": {Most: -1, Free: -1},
 	}
 	doc := formOf(t, Form{Catalogue: c, GPUs: inventory(), Rooms: rooms})

@@ -7,11 +7,12 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/memsize"
-	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // limits says in words what a profile gives.
-func limits(p spawner.Profile) string {
+func limits(p catalog.Profile) string {
 	cpus, memory := number(p.CPUs)+" CPU", memsize.Words(p.Memory)+" of memory"
 	if p.MostCPUs() > p.CPUs {
 		cpus += " (at most " + number(p.MostCPUs()) + ")"
@@ -41,7 +42,7 @@ func backendWords(backend string) string {
 }
 
 // RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
-func RoomOf(p spawner.Profile, r spawner.Room) string {
+func RoomOf(p catalog.Profile, r engine.Room) string {
 	if poolWords(p.Backend) != "" && !r.Full() {
 		return "starts when a slot is free for it"
 	}
@@ -49,7 +50,7 @@ func RoomOf(p spawner.Profile, r spawner.Room) string {
 }
 
 // RoomWords says how many sessions of a profile can start now, or what a user who chooses it has to wait for.
-func RoomWords(r spawner.Room) string {
+func RoomWords(r engine.Room) string {
 	switch {
 	case r.Most == 0:
 		return "does not fit here" + behind(": ", r.Lacks)
@@ -131,7 +132,7 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 func machine(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // title returns an image's name for people.
-func title(i spawner.ImageChoice) string {
+func title(i catalog.ImageChoice) string {
 	if i.Title == "" {
 		return i.Name
 	}
@@ -139,7 +140,7 @@ func title(i spawner.ImageChoice) string {
 }
 
 // ImageTitle returns the title of the image that an engine knows by ref; ref itself when the catalogue has it no more.
-func ImageTitle(c spawner.Catalogue, ref string) string {
+func ImageTitle(c catalog.Catalogue, ref string) string {
 	for _, i := range c.Images {
 		if i.Ref == ref {
 			return title(i)
@@ -149,7 +150,7 @@ func ImageTitle(c spawner.Catalogue, ref string) string {
 }
 
 // profileTitle returns the title of a profile; its name when the catalogue has it no more.
-func profileTitle(c spawner.Catalogue, name string) string {
+func profileTitle(c catalog.Catalogue, name string) string {
 	for _, p := range c.Profiles {
 		if p.Name == name && p.Title != "" {
 			return p.Title

@@ -22,6 +22,8 @@ import (
 	"slipway/internal/memsize"
 	"slipway/kernels"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 const (
@@ -37,11 +39,11 @@ const (
 
 // Engine is what the menu asks spawner.Manager.
 type Engine interface {
-	Offers(hub string, user spawner.User) spawner.Catalogue
+	Offers(hub string, user spawner.User) catalog.Catalogue
 	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
-	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
+	Room(backend string, r spawner.Resources, g gpu.Request) engine.Room
 	Kernels(c spawner.Caller) []spawner.Workload
-	StandbysOf() map[string]spawner.Standbys
+	StandbysOf() map[string]engine.Standbys
 }
 
 // Environment is one in which a kernel can run here.
@@ -55,7 +57,7 @@ type Environment struct {
 type Config struct {
 	Kernels   config.Kernels
 	Stacks    []config.Stack
-	Site      spawner.Catalogue // with what is not for everybody
+	Site      catalog.Catalogue // with what is not for everybody
 	Engine    Engine
 	Switches  *Switches
 	Principal func(hub string, user spawner.User) string
@@ -65,14 +67,14 @@ type Config struct {
 	// Stack returns a stack as a session of a profile of hers has it, if it is for her.
 	Stack func(s config.Stack, w spawner.Workload) (control.Stack, bool)
 	// Words says how soon a session of a profile starts, as the spawn form has it.
-	Words  func(p spawner.Profile, r spawner.Room) string
+	Words  func(p catalog.Profile, r engine.Room) string
 	Logger *slog.Logger
 }
 
 // Catalog says which kernels a user may start. It is asked every some seconds by each browser that is open.
 type Catalog struct {
 	Config
-	rooms *briefly[roomKey, spawner.Room]
+	rooms *briefly[roomKey, engine.Room]
 	own   *briefly[string, []Environment] // by principals, and by what they mean by a reference
 	logos *briefly[string, []kernels.Logo]
 }
@@ -80,7 +82,7 @@ type Catalog struct {
 // New makes the menu of a site.
 func New(cfg Config) *Catalog {
 	return &Catalog{
-		Config: cfg, rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked), own: newBriefly[string, []Environment](ownEvery, mostAsked),
+		Config: cfg, rooms: newBriefly[roomKey, engine.Room](roomEvery, mostAsked), own: newBriefly[string, []Environment](ownEvery, mostAsked),
 		logos: newBriefly[string, []kernels.Logo](logoEvery, mostAsked),
 	}
 }
@@ -102,7 +104,7 @@ type offer struct {
 // guest is whoever asks, with what is hers.
 type guest struct {
 	spawner.Caller
-	offers   spawner.Catalogue
+	offers   catalog.Catalogue
 	switched map[string]hubapi.KernelSwitch // by kernelspecs
 	full     string                         // why she may have no kernel more; empty: she may
 }
@@ -222,8 +224,8 @@ func choices(usual gpu.Request, more []string) []string {
 	return list
 }
 
-func (m *Catalog) profile(name string) (p spawner.Profile) {
-	if i := slices.IndexFunc(m.Site.Profiles, func(p spawner.Profile) bool { return p.Name == name }); i >= 0 {
+func (m *Catalog) profile(name string) (p catalog.Profile) {
+	if i := slices.IndexFunc(m.Site.Profiles, func(p catalog.Profile) bool { return p.Name == name }); i >= 0 {
 		p = m.Site.Profiles[i]
 	}
 	return p
@@ -273,7 +275,7 @@ func notOffered(entry, gpu string, all []string) error {
 }
 
 // sliceOn reads a slice that sessions of a profile are to have in place of their own. What cannot be read is no GPU.
-func sliceOn(p spawner.Profile, word string) gpu.Request {
+func sliceOn(p catalog.Profile, word string) gpu.Request {
 	r, err := gpu.ParseRequest(word)
 	if err != nil {
 		return gpu.Request{Mode: gpu.Mode(word)} // which is none of the choices

@@ -19,28 +19,30 @@ import (
 	"slipway/internal/webui"
 	"slipway/kernels"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // menuEngine is an engine that has room as a test says.
 type menuEngine struct {
-	site    spawner.Catalogue
-	room    spawner.Room
+	site    catalog.Catalogue
+	room    engine.Room
 	looked  int
 	kernels []spawner.Workload
-	open    func(spawner.Profile) (bool, error)
+	open    func(catalog.Profile) (bool, error)
 }
 
-func (e *menuEngine) Offers(string, spawner.User) spawner.Catalogue { return e.site.Only(e.open) }
+func (e *menuEngine) Offers(string, spawner.User) catalog.Catalogue { return e.site.Only(e.open) }
 func (e *menuEngine) InGroup(r gpu.Request, _ string, _ spawner.User) gpu.Request {
 	return r
 }
-func (e *menuEngine) Room(string, spawner.Resources, gpu.Request) spawner.Room {
+func (e *menuEngine) Room(string, spawner.Resources, gpu.Request) engine.Room {
 	e.looked++
 	return e.room
 }
 func (e *menuEngine) Kernels(spawner.Caller) []spawner.Workload { return e.kernels }
-func (e *menuEngine) StandbysOf() map[string]spawner.Standbys {
-	return map[string]spawner.Standbys{"own": {Ready: 1, Lacking: 2, Why: "no room"}}
+func (e *menuEngine) StandbysOf() map[string]engine.Standbys {
+	return map[string]engine.Standbys{"own": {Ready: 1, Lacking: 2, Why: "no room"}}
 }
 
 var alice = spawner.Caller{Hub: "main", User: "alice"}
@@ -62,13 +64,13 @@ kernels:
 %s`
 
 // siteOf returns the profiles and images of the test's site.
-func siteOf(cfg config.Config) (c spawner.Catalogue) {
+func siteOf(cfg config.Config) (c catalog.Catalogue) {
 	for _, i := range cfg.Images {
-		c.Images = append(c.Images, spawner.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
+		c.Images = append(c.Images, catalog.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
 	}
 	for _, p := range cfg.Profiles {
 		slice, _ := gpu.ParseRequest(p.GPU)
-		one := spawner.Profile{
+		one := catalog.Profile{
 			Name: p.Name, Title: p.Title, Kind: spawner.Kind(p.Kind), Images: p.Images, CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory),
 			MaxMemory: int64(p.MaxMemory), Default: p.Default, GPU: slice,
 		}
@@ -97,7 +99,7 @@ func newMenu(t testing.TB, specs string) (*Catalog, *menuEngine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &menuEngine{site: siteOf(cfg), room: spawner.Room{Most: 4, Free: 3}, open: func(spawner.Profile) (bool, error) { return true, nil }}
+	e := &menuEngine{site: siteOf(cfg), room: engine.Room{Most: 4, Free: 3}, open: func(catalog.Profile) (bool, error) { return true, nil }}
 	return New(Config{
 		Kernels: cfg.Kernels, Stacks: cfg.Data.Stacks, Site: siteOf(cfg), Engine: e, Switches: switches, Logger: log, Words: webui.RoomOf,
 		Principal: func(hub string, user spawner.User) string { return hub + "/" + string(user) },
@@ -206,25 +208,25 @@ func TestSiteEnvironmentIsForThoseWhoMayUseIt(t *testing.T) {
 func TestAvailability(t *testing.T) {
 	m, e := newMenu(t, "    - {name: gpu, profile: gpu, display_name: '{available}'}\n")
 	running := spawner.Workload{Phase: spawner.Running}
-	unknown := func(spawner.Profile) (bool, error) { return false, errors.New("the Hub cannot be asked") }
+	unknown := func(catalog.Profile) (bool, error) { return false, errors.New("the Hub cannot be asked") }
 	for _, tc := range []struct {
-		room    spawner.Room
+		room    engine.Room
 		kernels []spawner.Workload
-		open    func(spawner.Profile) (bool, error)
+		open    func(catalog.Profile) (bool, error)
 		state   string
 		name    string
 		words   string
 	}{
-		{spawner.Room{Most: 4, Free: 3}, nil, nil, hubapi.RoomFree, "free now", "3 free now"},
-		{spawner.Room{Most: 4, Lacks: "no slice is free", Estimate: 11 * time.Minute}, nil, nil, hubapi.RoomWaits, "waits ~15 min", "none free now: no slice is free; you would be number 1 in line, about 11 min"},
-		{spawner.Room{Most: 4, Lacks: "no slice is free", Estimate: -1}, nil, nil, hubapi.RoomWaits, "waits", "none free now"},
-		{spawner.Room{Lacks: "there is none"}, nil, nil, hubapi.RoomRefused, "not for you now", "does not fit here: there is none"},
-		{spawner.Room{Most: 4, Free: 3}, []spawner.Workload{running, running, {Phase: spawner.Stopped}}, nil, hubapi.RoomLimit, "at your limit", "you have 2 kernels, and may have 2 at once: shut one down first"},
-		{spawner.Room{Most: 4, Free: 3}, nil, unknown, hubapi.RoomRefused, "not for you now", "whether profile gpu is open to you is not known"},
+		{engine.Room{Most: 4, Free: 3}, nil, nil, hubapi.RoomFree, "free now", "3 free now"},
+		{engine.Room{Most: 4, Lacks: "no slice is free", Estimate: 11 * time.Minute}, nil, nil, hubapi.RoomWaits, "waits ~15 min", "none free now: no slice is free; you would be number 1 in line, about 11 min"},
+		{engine.Room{Most: 4, Lacks: "no slice is free", Estimate: -1}, nil, nil, hubapi.RoomWaits, "waits", "none free now"},
+		{engine.Room{Lacks: "there is none"}, nil, nil, hubapi.RoomRefused, "not for you now", "does not fit here: there is none"},
+		{engine.Room{Most: 4, Free: 3}, []spawner.Workload{running, running, {Phase: spawner.Stopped}}, nil, hubapi.RoomLimit, "at your limit", "you have 2 kernels, and may have 2 at once: shut one down first"},
+		{engine.Room{Most: 4, Free: 3}, nil, unknown, hubapi.RoomRefused, "not for you now", "whether profile gpu is open to you is not known"},
 	} {
-		m.rooms = newBriefly[roomKey, spawner.Room](roomEvery, mostAsked)
+		m.rooms = newBriefly[roomKey, engine.Room](roomEvery, mostAsked)
 		e.room, e.kernels = tc.room, tc.kernels
-		e.open = func(spawner.Profile) (bool, error) { return true, nil }
+		e.open = func(catalog.Profile) (bool, error) { return true, nil }
 		if tc.open != nil {
 			e.open = tc.open
 		}
@@ -237,7 +239,7 @@ func TestAvailability(t *testing.T) {
 			t.Errorf("%s: %+v, shown as %s, %v", tc.state, got, list[0].DisplayName, list[0].Refused)
 		}
 	}
-	e.open = func(spawner.Profile) (bool, error) { return false, nil }
+	e.open = func(catalog.Profile) (bool, error) { return false, nil }
 	if list := m.Specs(alice); len(list) != 0 {
 		t.Errorf("a profile that is not open shows %v", names(list))
 	}
@@ -305,7 +307,7 @@ func TestSwitch(t *testing.T) {
 	e.kernels = []spawner.Workload{{ID: "s-1", Name: "python"}}
 	inside := alice
 	inside.Workload = "s-1"
-	e.room = spawner.Room{Most: 4, Lacks: "no room", Estimate: -1}
+	e.room = engine.Room{Most: 4, Lacks: "no room", Estimate: -1}
 	if k, err = m.SwitchKernel(t.Context(), inside, hubapi.Self, hubapi.KernelSwitch{Memory: "3G", CPUs: "2"}); err != nil || k.Name != "python" || k.Memory != "3G" || k.CPUs != 2 {
 		t.Errorf("from inside: %+v, %v", k, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/store"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // switchBucket is where the store keeps what users have switched, by their principals.
@@ -80,7 +81,7 @@ func (m *Catalog) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return nil, err
 	}
-	list, standbys := []hubapi.KernelSpec{}, map[string]spawner.Standbys{}
+	list, standbys := []hubapi.KernelSpec{}, map[string]engine.Standbys{}
 	if c.Admin {
 		standbys = m.Engine.StandbysOf()
 	}

@@ -12,6 +12,8 @@ import (
 	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 )
 
 // mostKernelName is how long a kernelspec's name may be.
@@ -30,7 +32,7 @@ func nameOfOwn(entry string, e Environment) string {
 }
 
 // available says how soon a kernel would start, in the words of the spawn form.
-func (m *Catalog) available(g guest, p spawner.Profile, spec spawner.Spec, refused error) hubapi.KernelRoom {
+func (m *Catalog) available(g guest, p catalog.Profile, spec spawner.Spec, refused error) hubapi.KernelRoom {
 	switch {
 	case refused != nil:
 		return hubapi.KernelRoom{State: hubapi.RoomRefused, Words: refused.Error(), Wait: -1}
@@ -38,7 +40,7 @@ func (m *Catalog) available(g guest, p spawner.Profile, spec spawner.Spec, refus
 		return hubapi.KernelRoom{State: hubapi.RoomLimit, Words: g.full, Wait: -1}
 	}
 	key := roomKey{p.Backend, spec.Resources, m.Engine.InGroup(spec.GPU, g.Hub, g.User)}
-	room := m.rooms.get(key, func() spawner.Room { return m.Engine.Room(key.backend, key.r, key.g) })
+	room := m.rooms.get(key, func() engine.Room { return m.Engine.Room(key.backend, key.r, key.g) })
 	out := hubapi.KernelRoom{State: hubapi.RoomFree, Words: m.Words(p, room)}
 	switch {
 	case room.Most == 0:
@@ -84,7 +86,7 @@ func roughly(d time.Duration) string {
 }
 
 // words returns what stands for each of config.KernelWords.
-func (m *Catalog) words(p spawner.Profile, v variant, spec spawner.Spec, o offer) map[string]string {
+func (m *Catalog) words(p catalog.Profile, v variant, spec spawner.Spec, o offer) map[string]string {
 	image := spec.Image
 	for _, i := range m.Site.Images {
 		if i.Ref == spec.Image {

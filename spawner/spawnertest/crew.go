@@ -12,6 +12,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // Crew plays the agents of all workloads of a Fake: ComeUp and GoDown are its Config.Started and Config.Ended. It outlives a
@@ -27,7 +28,7 @@ type Crew struct {
 	leave   func(id spawner.ID, code int) // ends the workload of an agent that ends on another host
 }
 
-var _ spawner.Agents = (*Crew)(nil)
+var _ engine.Agents = (*Crew)(nil)
 
 // NewCrew makes a Crew whose apps are ready as soon as they are launched.
 func NewCrew() *Crew {
@@ -157,7 +158,7 @@ func (c *Crew) Close(id spawner.ID) {
 }
 
 // Agent returns the service's side of an agent. Its methods fail when there is none.
-func (c *Crew) Agent(id spawner.ID) spawner.Agent {
+func (c *Crew) Agent(id spawner.ID) engine.Agent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reaches(id) {

@@ -3,4 +3,4 @@
 # line of figures; fails when a part ever has two owners, or anything is left. Usage: run.sh [PAIRS], 10000 unless told.
 set -eu
 cd "$(dirname "$0")/../../.."
-SLIPWAY_LEDGER_PAIRS="${1:-10000}" exec go test ./spawner -count=1 -v -run '^TestLedgerUnderFire$' -timeout 30m
+SLIPWAY_LEDGER_PAIRS="${1:-10000}" exec go test ./spawner/engine -count=1 -v -run '^TestLedgerUnderFire$' -timeout 30m

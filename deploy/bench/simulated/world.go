@@ -11,11 +11,13 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/store"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
 // newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
-func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (*spawner.Manager, error) {
+func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (*engine.Manager, error) {
 	crew := spawnertest.NewCrew()
 	if s.boot > 0 {
 		crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(s.boot, h.Ready) })
@@ -23,9 +25,9 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 	backend := spawnertest.New(spawnertest.Config{
 		Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown, StartTime: s.start, StopTime: s.stop,
 	})
-	engine, err := spawner.New(ctx, spawner.Config{
+	engine, err := engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{backend}, Agents: thin{crew}, Sealer: secret.NewBox(), Sessions: "docker",
-		Dir: filepath.Join(s.dir, "workloads"), Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
+		Dir: filepath.Join(s.dir, "workloads"), Capacity: map[string]engine.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
 		Account: func(ctx context.Context, _ string, user spawner.User) (spawner.Account, error) {
 			a, err := accounts.Account(ctx, identity.Site, string(user))
 			return spawner.Account{UID: a.UID, GID: a.GID, Login: a.Login, HomeDir: a.HomeDir, Home: a.Home}, err
@@ -38,10 +40,10 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 	return engine, nil
 }
 
-func catalogue() spawner.Catalogue {
-	return spawner.Catalogue{
-		Images: []spawner.ImageChoice{{Name: "none", Title: "Nothing: this service is simulated", Ref: "simulated"}},
-		Profiles: []spawner.Profile{{
+func catalogue() catalog.Catalogue {
+	return catalog.Catalogue{
+		Images: []catalog.ImageChoice{{Name: "none", Title: "Nothing: this service is simulated", Ref: "simulated"}},
+		Profiles: []catalog.Profile{{
 			Name: "simulated", Title: "Simulated", Description: "Nothing runs in it", Kind: spawner.Lab, Images: []string{"none"},
 			CPUs: 1, Memory: 1 << 30, Default: true,
 		}},
@@ -52,9 +54,9 @@ func catalogue() spawner.Catalogue {
 type thin struct{ *spawnertest.Crew }
 
 // Agent returns an agent.
-func (t thin) Agent(id spawner.ID) spawner.Agent { return thinAgent{t.Crew.Agent(id)} }
+func (t thin) Agent(id spawner.ID) engine.Agent { return thinAgent{t.Crew.Agent(id)} }
 
-type thinAgent struct{ spawner.Agent }
+type thinAgent struct{ engine.Agent }
 
 // Launch launches an app.
 func (a thinAgent) Launch(ctx context.Context, app control.App) error {

@@ -27,6 +27,7 @@ import (
 	"slipway/internal/tunnel"
 	"slipway/kernels"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -40,7 +41,7 @@ type service struct {
 	url    string
 	links  *tunnel.Links
 	lines  *kernels.Lines
-	engine *spawner.Manager
+	engine *engine.Manager
 	store  *store.Store
 	cancel context.CancelFunc
 	work   *errgroup.Group
@@ -58,10 +59,10 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	}
 	s := &service{links: tunnel.New(tunnel.Config{Logger: log}), lines: kernels.NewLines(), store: records, sockets: map[string]string{}}
 	crew := spawnertest.NewCrew()
-	if s.engine, err = spawner.New(ctx, spawner.Config{
+	if s.engine, err = engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})},
 		Agents: linked{crew, s}, Sealer: secret.NewBox(), Sessions: "docker", Dir: filepath.Join(dir, "w"), Logger: log,
-		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
+		Capacity: map[string]engine.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
 		Account: func(context.Context, string, spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home")}, nil
 		},

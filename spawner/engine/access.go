@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Get returns a workload that the caller may see.
+func (m *Manager) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	return e.Workload, nil
+}
+
+// entryLocked finds a workload. One that is not the caller's is not found, like one that does not exist.
+func (m *Manager) entryLocked(c spawner.Caller, id spawner.ID) (*entry, error) {
+	e := m.work[id]
+	if e == nil || !c.May(e.Workload) {
+		return nil, m.unknownLocked(c, id)
+	}
+	return e, nil
+}
+
+// List returns the workloads that the caller may see, oldest first.
+func (m *Manager) List(_ context.Context, c spawner.Caller) ([]spawner.Workload, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []spawner.Workload
+	for e := range m.visibleLocked(c) {
+		if c.May(e.Workload) && (e.Standby == "" || c.Admin || c.System) { // its owner has not asked for it
+			list = append(list, e.Workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b spawner.Workload) int { return a.Created.Compare(b.Created) })
+	return list, nil
+}
+
+// WithoutAny does what must not be done while a workload is there that of is true of. Until it is done, none is added.
+func (m *Manager) WithoutAny(of func(spawner.Workload) bool, do func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.work {
+		if of(e.Workload) {
+			return errs.New(errs.Conflict, "%s is there", e.ID)
+		}
+	}
+	return do()
+}
+
+// visibleLocked narrows the workloads down to those among which c may see some.
+func (m *Manager) visibleLocked(c spawner.Caller) iter.Seq[*entry] {
+	if c.User == "" || c.Admin || c.System {
+		return maps.Values(m.work)
+	}
+	return maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}])
+}
+
+// Stop ends a workload: a session keeps its changes, a job is cancelled, a kernel is removed. It returns at once; Await waits. Stopping
+// what is stopped is success.
+func (m *Manager) Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	return m.wish(ctx, c, id, spawner.WantStopped)
+}
+
+// StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
+func (m *Manager) StopLaunch(ctx context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
+	return m.together(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launch{c.Hub, name}] }, c, spawner.WantStopped))
+}
+
+// Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
+// returns at once.
+func (m *Manager) Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error {
+	_, err := m.wish(ctx, c, id, spawner.WantGone)
+	return err
+}
+
+// wish records what the owner wants. What is to be gone stays so.
+func (m *Manager) wish(ctx context.Context, c spawner.Caller, id spawner.ID, want spawner.Want) (spawner.Workload, error) {
+	return m.together(ctx, m.wishFor(func() spawner.ID { return id }, c, want))
+}
+
+// vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk, and nobody
+// holds the lock meanwhile.
+func (m *Manager) vouch(ctx context.Context, w spawner.Workload, err error) (spawner.Workload, error) {
+	if err != nil {
+		return w, err
+	}
+	return w, m.cfg.Store.Sync(context.WithoutCancel(ctx))
+}
+
+// wishFor is what an owner wants of the workload that find finds under the lock.
+func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner.Want) *ballot {
+	decide := func(map[spawner.Principal]int) (*entry, func(*entry), error) {
+		e, err := m.entryLocked(c, find())
+		want := want
+		if e != nil && e.Kind == spawner.Kernel { // there is nothing to come back to
+			want = spawner.WantGone
+		}
+		if err != nil || e.Want == want || e.Want == spawner.WantGone {
+			return e, nil, err
+		}
+		return e, func(e *entry) { e.Want = want }, nil
+	}
+	return &ballot{decide: decide, after: func(e *entry) {
+		if e.abort != nil {
+			e.abort()
+		}
+	}}
+}
+
+// Await returns the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten
+// meanwhile is NotFound.
+func (m *Manager) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error) {
+	for {
+		w, changed, err := m.peek(c, id)
+		if err != nil || done(w) {
+			return w, err
+		}
+		select {
+		case <-ctx.Done():
+			return w, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (m *Manager) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-chan struct{}, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return spawner.Workload{}, nil, err
+	}
+	return e.Workload, e.changed, nil
+}
+
+// Route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.
+func (m *Manager) Route(hub, path string) (spawner.ID, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.index.route(hub, path)
+}
+
+// Launched finds the session whose current launch a hub has named so.
+func (m *Manager) Launched(_ context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, err := m.entryLocked(c, m.index.launches[launch{c.Hub, name}])
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	return e.Workload, nil
+}

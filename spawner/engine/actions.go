@@ -1,0 +1,394 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/memsize"
+	"slipway/spawner"
+	"slipway/spawner/lifecycle"
+)
+
+// act carries out one action. An error means that it is to be repeated.
+func (m *Manager) act(ctx context.Context, e entry, a lifecycle.Action, o spawner.Observation) error {
+	if restsOnRecord(a, e.Kind) {
+		if err := m.cfg.Store.Sync(ctx); err != nil {
+			return err
+		}
+	}
+	switch a {
+	case lifecycle.Lease:
+		return m.lease(ctx, e)
+	case lifecycle.Start:
+		return m.abortable(ctx, e, m.start)
+	case lifecycle.Prewarm:
+		return m.prepare(ctx, e)
+	case lifecycle.LaunchApp:
+		return m.abortable(ctx, e, m.hand)
+	case lifecycle.Adopt:
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = spawner.Booting })
+		return err
+	case lifecycle.MarkRunning:
+		return m.welcome(ctx, e)
+	case lifecycle.Collect:
+		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.collect(ctx, e, o) })
+	case lifecycle.Fail:
+		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
+	case lifecycle.Expire:
+		return m.end(ctx, e, m.expired(e))
+	case lifecycle.Terminate:
+		return m.end(ctx, e, canceled(e))
+	case lifecycle.Kill:
+		if o.Existence == spawner.Unknown {
+			return m.killUnseen(ctx, e)
+		}
+		return m.kill(ctx, e)
+	case lifecycle.ReplaceSlice:
+		return m.leaveSlice(ctx, e, e.status.Fault, true)
+	case lifecycle.Preempt:
+		return m.recall(ctx, e)
+	case lifecycle.HandleEviction:
+		return m.handleEviction(ctx, e, o)
+	case lifecycle.Checkpoint:
+		return m.abortable(ctx, e, m.save)
+	case lifecycle.Requeue:
+		return m.requeue(ctx, e)
+	case lifecycle.RetryJob:
+		return m.retryJob(ctx, e)
+	case lifecycle.EndBackoff:
+		return m.endBackoff(ctx, e)
+	case lifecycle.Resume:
+		return m.resume(ctx, e)
+	case lifecycle.Release:
+		return m.release(ctx, e, o)
+	case lifecycle.Cleanup:
+		return m.cleanup(ctx, e)
+	case lifecycle.ClearDependency:
+		return m.clearDependency(ctx, e)
+	case lifecycle.Retire:
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase, e.secrets, e.Sealed = spawner.Removing, nil, nil })
+		return err
+	case lifecycle.Delete:
+		return m.forget(ctx, e)
+	default:
+		return nil
+	}
+}
+
+// restsOnRecord reports whether something would be wrong if the host crashed during an action and took the newest changes of the
+// record with it: a container without a lease, an app started twice, a job whose outcome nobody knows and nobody can ask for.
+func restsOnRecord(a lifecycle.Action, k spawner.Kind) bool {
+	switch a {
+	case lifecycle.Start, lifecycle.LaunchApp, lifecycle.Cleanup, lifecycle.Requeue, lifecycle.RetryJob, lifecycle.Delete:
+		return true
+	case lifecycle.Kill:
+		return k == spawner.Job
+	default:
+		return false
+	}
+}
+
+// backendPatience is how long a backend may take to answer, beside the grace of the workload's own processes.
+const backendPatience = time.Minute
+
+// lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed waits for retryAfter.
+const lookAgain = 2 * time.Millisecond
+
+func (m *Manager) kill(ctx context.Context, e entry) error {
+	if r, ok := m.backend(e.Backend).(spawner.Remote); ok && e.Withdrawing() {
+		return m.withdraw(ctx, e, r)
+	}
+	if m.partsByItself(ctx, e) {
+		return nil
+	}
+	grace := m.grace(e)
+	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
+	defer cancel()
+	if err := m.part(ctx, e); err != nil {
+		return err
+	}
+	if err := m.backend(e.Backend).Stop(ctx, e.ID, grace); err != nil {
+		return err
+	}
+	m.queue.addAfter(e.ID, lookAgain)
+	return nil
+}
+
+// killUnseen has ended what is not seen. That its backend cannot be asked for that either is told by who looks.
+func (m *Manager) killUnseen(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	if now := m.work[e.ID]; now != nil {
+		now.blindly = time.Now()
+	}
+	m.mu.Unlock()
+	err := m.kill(ctx, e)
+	if errs.Is(err, errs.Unavailable) {
+		m.log.Debug("cannot end a workload that is not seen", "id", e.ID, "err", err)
+		return nil
+	}
+	return err
+}
+
+// grace returns how long a workload has between being told to end and being killed. A slice that is called back is to be back by its
+// deadline, however often the service was killed meanwhile.
+//
+// Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.
+func (m *Manager) grace(e entry) time.Duration {
+	if e.Kind == spawner.Job && !e.Remote && appOf(e) == control.Exited {
+		return 0
+	}
+	if !e.Moving || e.Lender == "" || m.cfg.Lend.Recall == 0 {
+		return m.cfg.Limits.Grace
+	}
+	return max(m.cfg.Lend.Recall-time.Since(m.phaseOwn(e)), time.Second)
+}
+
+func (m *Manager) cleanup(ctx context.Context, e entry) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
+	defer cancel()
+	if err := m.backend(e.Backend).Remove(ctx, e.ID); err != nil {
+		return err
+	}
+	m.queue.addAfter(e.ID, lookAgain)
+	return nil
+}
+
+// abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look then
+// decides anew.
+func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Context, entry) error) error {
+	own, abort := context.WithCancel(ctx)
+	defer abort()
+	if !m.setAbort(e, abort) {
+		return nil
+	}
+	defer m.setAbort(e, nil)
+	err := do(own, e)
+	if own.Err() != nil {
+		m.queue.add(e.ID)
+		return ctx.Err()
+	}
+	return err
+}
+
+// setAbort notes how to end what is being done. It reports false when the record has changed since e was read.
+func (m *Manager) setAbort(e entry, abort context.CancelFunc) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Launch != e.Launch || (abort != nil && now.Rev != e.Rev) {
+		return false
+	}
+	now.abort = abort
+	return true
+}
+
+// lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
+func (m *Manager) lease(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
+		return m.endLocked(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
+	}
+	if err := m.checkGPU(now.LocalGPU()); err != nil {
+		return m.endLocked(ctx, now, outcomeOf(err))
+	}
+	q, g := m.turnLocked(now)
+	if out, spent := m.spentLocked(now, q); spent {
+		return m.endLocked(ctx, now, out)
+	}
+	if why := q.String(); why != "" {
+		if m.headLocked(lineOf(now.Workload)) == now {
+			m.giveWayLocked(ctx, now)
+		}
+		if now.journal.latest().Message != why {
+			m.noteLocked(now, spawner.Event{Percent: 5, Message: why})
+		}
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.slice, g.lender })
+	if err == nil {
+		m.backoffs.send(clientOf(now.Workload), now.ID)
+		m.noteLocked(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
+	}
+	return err
+}
+
+// leased says in words what a workload holds now, or asks for.
+func (m *Manager) leased(w spawner.Workload) string {
+	words := fmt.Sprintf("%s and %s of memory", formatCPUs(w.Spec.Resources.CPUs), memsize.Words(w.Spec.Resources.Memory))
+	if w.Remote {
+		return "It is its turn: it asks " + m.at(w.Backend) + " for " + words
+	}
+	words = "Leased " + words
+	if w.Slice != nil {
+		words += ", and " + w.Slice.String()
+	}
+	if w.Lender != "" {
+		words += ", borrowed while its owner is away: it may be called back"
+	}
+	return words
+}
+
+// end notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
+func (m *Manager) end(ctx context.Context, e entry, o spawner.Outcome) error {
+	if e.Kind == spawner.Job && e.Slice != nil && m.cfg.SliceUse != nil {
+		o.GPU = m.cfg.SliceUse(e.Workload)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	return m.endLocked(ctx, now, o)
+}
+
+func (m *Manager) endLocked(ctx context.Context, e *entry, o spawner.Outcome) error {
+	m.failedLocked(e, o)
+	m.countFailedLocked(e, o)
+	return m.changeLocked(ctx, e, func(e *entry) { e.finish(o) })
+}
+
+// finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
+func (e *entry) finish(o spawner.Outcome) {
+	if o.At = time.Now(); e.Kind == spawner.Job {
+		o = e.account(o)
+	}
+	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != spawner.Pending { // who only waited held nothing
+		e.Phase = spawner.Stopping
+	}
+	if e.Want == spawner.WantRunning && !willRetry(e.Workload) {
+		e.Want = spawner.WantStopped
+		giveUp(e.Outcome, e.Workload)
+	}
+}
+
+// account fills in what is known of a job's end beside what o has.
+func (e *entry) account(o spawner.Outcome) spawner.Outcome {
+	if o.Wall == 0 && !e.Up.IsZero() {
+		o.Wall = max(0, o.At.Sub(e.Up).Seconds()) // a clock may have been set back
+	}
+	if o.Progress == nil {
+		o.Progress = e.progress
+	}
+	if o = diagnose(o, e.Workload); o.Failed && o.Cause == "" {
+		if o.Cause = spawner.CauseStart; e.Phase == spawner.Running || e.Phase == spawner.Stopping {
+			o.Cause = spawner.CauseLost
+		}
+	}
+	return o
+}
+
+// release gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
+// what its first process printed does.
+func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) error {
+	m.cfg.Agents.Close(e.ID)
+	if m.cfg.Storage != nil {
+		m.cfg.Storage.Close(e.ID)
+	}
+	if err := m.clearRun(e); err != nil {
+		return err
+	}
+	lost := e.lostAll()
+	changed, err := m.vacate(ctx, e, func(e *entry) {
+		e.Phase, e.started, e.status, e.secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
+		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
+		if e.Outcome == nil {
+			out := canceled(*e)
+			if out.At = time.Now(); e.Kind == spawner.Job {
+				out = e.account(out)
+			}
+			e.Outcome = &out
+		}
+		if lost {
+			out := withoutLost(*e.Outcome, notBack)
+			e.Outcome = &out
+		}
+		if e.Outcome.Failed && e.Outcome.Tail == "" {
+			told := *e.Outcome
+			told.Tail = o.Tail
+			e.Outcome = &told
+		}
+	})
+	if changed && err == nil && e.Kind == spawner.Job {
+		m.weigh(e.ID, e.Principal())
+	}
+	if changed && err == nil {
+		m.bidFarewell(e.ID)
+	}
+	return err
+}
+
+// bidFarewell tells a workload's end to who follows its events.
+func (m *Manager) bidFarewell(id spawner.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil && e.Phase == spawner.Stopped {
+		m.noteLocked(e, farewell(*e))
+	}
+}
+
+// clearRun removes what only a running workload needs.
+func (m *Manager) clearRun(e entry) error {
+	for _, name := range []string{"link", "run"} { // a job's inputs stay: it may be tried again
+		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
+			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
+		}
+	}
+	return nil
+}
+
+// forget drops a workload of which nothing is left.
+func (m *Manager) forget(ctx context.Context, e entry) error {
+	if m.needed(&e.Workload) { // they were told, and are quick
+		m.queue.addAfter(e.ID, 5*lookAgain)
+		return nil
+	}
+	m.cfg.Agents.Close(e.ID)
+	if m.cfg.Storage != nil {
+		if err := m.cfg.Storage.Forget(e.ID); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(m.dir(e.ID)); err != nil {
+		return fmt.Errorf("remove the directory of %s: %w", e.ID, err)
+	}
+	if err := m.deleteRecord(ctx, e); err != nil {
+		return fmt.Errorf("forget %s: %w", e.ID, err)
+	}
+	m.clearBundle(e.Bundle)
+	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
+	return nil
+}
+
+// deleteRecord drops the record of a workload.
+func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
+		return err
+	}
+	if now := m.work[e.ID]; now != nil {
+		m.ledger.remove(now.Workload)
+		m.index.drop(now.Workload)
+		m.waits.drop(&now.Workload)
+		delete(m.work, e.ID)
+		m.announceLocked(now)
+		m.slices.remove(now.ID)
+		m.diskUsage.drop(now.ID)
+		if !m.usedLocked(now.Bundle) {
+			m.dropBundle(now.Bundle)
+		}
+		m.wakeHeadsLocked()
+	}
+	return nil
+}

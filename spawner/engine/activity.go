@@ -1,0 +1,303 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+const (
+	lookEvery = time.Minute     // how often a session's agent is asked what goes on
+	lentLook  = 5 * time.Second // the same, while its slice is lent
+	freshLook = 3 * time.Minute // for how long its answer counts
+	saveEvery = 5 * time.Minute // how much of what is known of activity a killed service may lose
+	askTime   = 10 * time.Second
+)
+
+// takePulse asks a session's agent from time to time what goes on in it. The first question comes at a random moment, so that
+// the sessions of a restarted service are not asked all at once.
+func (m *Manager) takePulse(ctx context.Context, id spawner.ID) {
+	for pause(ctx, rand.N(lookEvery)); ctx.Err() == nil; pause(ctx, m.lookAfter(id)) {
+		m.feelPulse(ctx, id)
+	}
+}
+
+// feelPulse is apart from the pauses: a goroutine that only waits is not to have a workload on its stack.
+func (m *Manager) feelPulse(ctx context.Context, id spawner.ID) {
+	if e, ok := m.snapshot(id); !ok || e.Phase != spawner.Running {
+		return
+	}
+	asked := time.Now()
+	a, err := m.askActivity(ctx, id)
+	if err != nil {
+		m.log.Debug("a session's agent does not tell what goes on", "id", id, "err", err)
+		m.miss(id, asked)
+		return
+	}
+	m.feel(ctx, id, a)
+	m.trackOrphan(ctx, id, a.Left)
+}
+
+// lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it back as soon
+// as she works again.
+func (m *Manager) lookAfter(id spawner.ID) time.Duration {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.slices.borrower(id) != "" {
+		return lentLook
+	}
+	return lookEvery
+}
+
+func (m *Manager) askActivity(ctx context.Context, id spawner.ID) (control.Activity, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	return m.cfg.Agents.Agent(id).Activity(ctx)
+}
+
+// miss notes that an agent has not answered what it was asked.
+func (m *Manager) miss(id spawner.ID, asked time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil && e.pulse.mute.IsZero() {
+		e.pulse.mute = asked
+	}
+}
+
+// feel notes what an agent tells. A Jupyter Server that could not be asked leaves it unknown whether somebody works in it.
+func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || e.Phase != spawner.Running {
+		return
+	}
+	now := time.Now()
+	e.pulse.mute = time.Time{}
+	m.noteDroppedLocked(e, a.Dropped)
+	m.noteDeathsLocked(e, a.Deaths)
+	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life, now))
+	if a.Asked || e.Kind != spawner.Lab && e.Kind != spawner.Kernel {
+		e.pulse.looked, e.pulse.cpu = now, a.CPU
+	}
+	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
+		m.queue.add(id)
+	}
+}
+
+// noteDroppedLocked counts what a kernel's agent could not keep since it was last asked. What it tells first is of the time of another service, if
+// there is something, and an agent that begins anew counts from 0 again.
+func (m *Manager) noteDroppedLocked(e *entry, dropped int64) {
+	if more := dropped - e.pulse.lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.looked.IsZero() {
+		m.kernelsDropped[e.EntryName()] += more
+	}
+	e.pulse.lost = dropped
+}
+
+// noteDeathsLocked counts the processes of a kernel that ended since its agent was last asked, in the same way.
+func (m *Manager) noteDeathsLocked(e *entry, now control.Deaths) {
+	then := e.pulse.deaths
+	e.pulse.deaths = now
+	if e.Kind != spawner.Kernel || e.pulse.looked.IsZero() {
+		return
+	}
+	for cause, more := range map[spawner.Cause]int{spawner.CauseMemory: now.Memory - then.Memory, spawner.CauseSignal: now.Signal - then.Signal, spawner.CauseExit: now.Exit - then.Exit} {
+		if more > 0 {
+			m.kernelRestarts.add(e.EntryName(), cause, more)
+		}
+	}
+}
+
+// actedLocked notes that something went on in a session.
+func (m *Manager) actedLocked(ctx context.Context, e *entry, at time.Time) {
+	if !at.After(e.Active) {
+		return
+	}
+	e.Active = at
+	m.callBackLocked(ctx, e)
+	if at.Sub(e.pulse.saved) >= saveEvery {
+		m.saveActivityLocked(ctx, e, at)
+	}
+}
+
+// saveActivityLocked saves what memory has already: who is in a session is there also when the disk is full.
+func (m *Manager) saveActivityLocked(ctx context.Context, e *entry, now time.Time) {
+	e.pulse.saved = now
+	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
+		m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
+	}
+}
+
+// Visit notes that somebody has sent a request to a session; acted says that it was to change something, as saving a file does.
+// That a page is open and asks for news is no activity. Of a kernel that is not up yet it is noted that somebody asks for it.
+func (m *Manager) Visit(id spawner.ID, acted bool) {
+	now := time.Now()
+	if !m.isNews(id, acted, now) {
+		return // as nearly every visit is: it must not wait until others have saved
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	switch {
+	case e == nil:
+		return
+	case e.Phase != spawner.Running:
+		e.pulse.asked = now
+		return
+	}
+	first := e.Visited.IsZero()
+	if first {
+		e.Visited, e.pulse.saved = now, now
+	}
+	if acted {
+		m.actedLocked(context.Background(), e, now)
+	}
+	if first {
+		m.saveActivityLocked(context.Background(), e, now)
+	}
+}
+
+// visitGrain is how exactly it is known when somebody last did something in a session.
+const visitGrain = 10 * time.Second
+
+// isNews reports whether a visit says more of a session than is known.
+func (m *Manager) isNews(id spawner.ID, acted bool, now time.Time) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.work[id]
+	if e == nil || e.Phase != spawner.Running {
+		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.pulse.asked) > visitGrain
+	}
+	return e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain
+}
+
+// Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on in it. Its
+// maximal age stays.
+func (m *Manager) Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
+	m.mu.Lock()
+	w, err := m.keepLocked(ctx, c, id, d)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+func (m *Manager) keepLocked(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	most := e.Spec.Life.MaxKeep
+	switch {
+	case e.Kind == spawner.Job:
+		return spawner.Workload{}, errs.New(errs.Invalid, "%s is a job: it runs until it is done", id)
+	case e.Phase != spawner.Running || e.Want != spawner.WantRunning:
+		return spawner.Workload{}, errs.New(errs.Conflict, "session %s is %s", id, e.Phase).With("start it first")
+	case most == 0:
+		return spawner.Workload{}, errs.New(errs.Forbidden, "sessions of profile %s cannot be kept while they idle", e.Spec.Profile)
+	case d <= 0 || d > most:
+		return spawner.Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
+	}
+	err = m.changeLocked(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.warned = time.Now().Add(d), time.Time{} })
+	return e.Workload, err
+}
+
+// Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does not run.
+func (m *Manager) Prospect(w spawner.Workload) Prospect {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.work[w.ID]
+	if e == nil || e.Phase != spawner.Running {
+		return Prospect{}
+	}
+	return e.prospect(time.Now())
+}
+
+// warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has come.
+func (m *Manager) warn(ctx context.Context, e entry) {
+	if e.Phase != spawner.Running {
+		return
+	}
+	now := time.Now()
+	p := e.prospect(now)
+	if p.At.IsZero() {
+		return
+	}
+	tell := p.At.Add(-p.Warning)
+	switch {
+	case now.Before(tell):
+		m.markWarned(e.ID, time.Time{}, time.Time{})
+		m.queue.addAfter(e.ID, tell.Sub(now)+time.Millisecond)
+		return
+	case p.Known && !e.unopened() && !e.pulse.toldOf(p):
+		m.markWarned(e.ID, now, latest(p.At, now.Add(p.leastWarning())))
+		m.notify(ctx, e, p)
+	}
+	if p.Known {
+		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, p.leastWarning()-now.Sub(e.pulse.warned))+time.Millisecond)
+	}
+}
+
+func (m *Manager) markWarned(id spawner.ID, at, stop time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		e.pulse.warned, e.pulse.stop = at, stop
+	}
+}
+
+// notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
+func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
+	left := max(time.Until(p.At), p.leastWarning())
+	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", words(left), p.Why, p.advice(e.Kind))
+	if e.Kind == spawner.Kernel { // its agent says who tells it
+		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", words(left), p.Why, p.advice(e.Kind))
+	}
+	m.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if err := m.cfg.Agents.Agent(e.ID).Notify(ctx, text); err != nil {
+		m.log.Debug("a session cannot be told of its stop", "id", e.ID, "err", err)
+	}
+}
+
+// keepFor proposes how long to keep a session.
+func (p Prospect) keepFor() string {
+	return fmt.Sprintf("%gh", min(p.MaxKeep, 4*time.Hour).Hours())
+}
+
+// expired is the outcome of a session whose time was up.
+func (m *Manager) expired(e entry) spawner.Outcome {
+	if a := e.overrun(); a != nil {
+		return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + a.Message, Remedy: a.Remedy}
+	}
+	p := e.prospect(time.Now())
+	remedy := "start it again: its changes are kept"
+	if e.Kind == spawner.Kernel {
+		remedy = another
+	}
+	return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: remedy}
+}
+
+// ActiveSession is when something last went on in a running session.
+type ActiveSession struct {
+	User   spawner.User
+	Name   string
+	Active time.Time
+}
+
+// LastActive returns the running sessions of a hub in which something went on or that somebody has opened.
+func (m *Manager) LastActive(hub string) []ActiveSession {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []ActiveSession
+	for _, e := range m.work {
+		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() && !at.IsZero() {
+			list = append(list, ActiveSession{User: e.Owner, Name: e.Name, Active: at})
+		}
+	}
+	return list
+}

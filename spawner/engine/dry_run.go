@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Plan is what a job, or each point of a scan, would meet if it were submitted now.
+type Plan struct {
+	Backend string // where it would go
+	Room
+	Typical time.Duration // that the caller's jobs of its name have run of late, in the middle; negative: there are none
+	Use     Use
+}
+
+// Use is what a user's jobs keep and have used, and what they may. Zero where it is not limited.
+type Use struct {
+	Stored, Store     int64 // bytes
+	GPUHours, GPUMost float64
+	Window            time.Duration // over which GPUHours counts
+}
+
+// Usage is Use with what it is made of.
+type Usage struct {
+	Use
+	Inputs int64  // bytes of Stored that no job needs any more
+	Kept   []Kept // the largest first
+}
+
+// Kept is what one job, or all points of a scan, keep.
+type Kept struct {
+	ID      string // of the scan, where it is one
+	Name    string
+	Bytes   int64
+	Files   int
+	Expires time.Time // when the last of it is removed; zero: it goes on, or never
+}
+
+// Plan says what would become of a job, and refuses what SubmitJob would refuse as it is asked for, whatever environment it is to run in.
+// It does nothing else: it is asked before a session is frozen for a job that could never run.
+func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req JobRequest) (Plan, error) {
+	r, err := m.admissible(ctx, c, submission{JobRequest: req})
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := errors.Join(m.checkJob(ctx, c, r), m.checkPoints(r, r.Points)); err != nil {
+		return Plan{}, err
+	}
+	w := m.jobOf(c, r, "")
+	if err := m.judge(ctx, w); err != nil {
+		return Plan{}, err
+	}
+	m.learn(w.Principal())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.affordLocked(w.Principal(), m.demand(r, max(1, len(r.Points)))); err != nil {
+		return Plan{}, err
+	}
+	return Plan{Backend: w.Backend, Room: m.roomForLocked(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.Principal())}, nil
+}
+
+// mostTypical is how many of the jobs that ended last are looked at for how long they run.
+const mostTypical = 50
+
+// typicalLocked returns how long the jobs of the owner and the name of w have run that were done last, in the middle; negative: there are
+// none.
+func (m *Manager) typicalLocked(w spawner.Workload) time.Duration {
+	var last []*entry // the latest first
+	for _, e := range m.index.owned[w.Principal()] {
+		if e.Kind == spawner.Job && e.Name == w.Name && e.Phase == spawner.Stopped && e.Outcome != nil && !e.Outcome.Failed && !e.Outcome.Canceled {
+			at, _ := slices.BinarySearchFunc(last, e, func(a, b *entry) int { return b.Outcome.At.Compare(a.Outcome.At) })
+			last = slices.Insert(last, at, e)
+			last = last[:min(len(last), mostTypical)]
+		}
+	}
+	var took []time.Duration
+	for _, e := range last {
+		took = append(took, e.ran())
+	}
+	slices.Sort(took)
+	if len(took) == 0 {
+		return -1
+	}
+	return took[len(took)/2]
+}
+
+// ran returns how long a job that has ended was running.
+func (e *entry) ran() time.Duration {
+	return cmp.Or(time.Duration(e.Outcome.Wall*float64(time.Second)), max(e.Outcome.At.Sub(e.Up), 0))
+}
+
+// useLocked returns what a user's jobs keep and have used.
+func (m *Manager) useLocked(o spawner.Principal) Use {
+	a := m.allowances[o]
+	return Use{
+		Stored: m.diskUsage.of(o).bytes, Store: a.Storage, GPUHours: m.hours.within(o, m.windowLocked(o), time.Now()), GPUMost: a.GPUHours,
+		Window: m.windowLocked(o),
+	}
+}
+
+// mostKept is of how many jobs and scans Usage tells.
+const mostKept = 200
+
+// Usage returns what the caller's jobs keep, and what she has used.
+func (m *Manager) Usage(_ context.Context, c spawner.Caller) (Usage, error) {
+	if c.User == "" {
+		return Usage{}, errs.New(errs.Forbidden, "only users have jobs")
+	}
+	o := spawner.Principal{Hub: c.Hub, User: c.User}
+	m.learn(o)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	u := Usage{Use: m.useLocked(o), Inputs: m.diskUsage.of(o).spare, Kept: []Kept{}}
+	for id, jobs := range m.keepersLocked(o) {
+		if g := m.keptLocked(jobs); g.bytes > 0 {
+			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
+		}
+	}
+	slices.SortFunc(u.Kept, func(a, b Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })
+	u.Kept = u.Kept[:min(len(u.Kept), mostKept)]
+	return u, nil
+}
+
+// keepersLocked returns a user's jobs, those of a scan together.
+func (m *Manager) keepersLocked(o spawner.Principal) map[string][]spawner.ID {
+	all := map[string][]spawner.ID{}
+	for id, e := range m.index.owned[o] {
+		if e.Kind == spawner.Job {
+			name := cmp.Or(e.Scan, string(id))
+			all[name] = append(all[name], id)
+		}
+	}
+	return all
+}
+
+// expireLocked returns when the last of some jobs is removed; zero: one goes on, or never is.
+func (m *Manager) expireLocked(jobs []spawner.ID) (last time.Time) {
+	for _, id := range jobs {
+		at := m.expiresLocked(&m.work[id].Workload)
+		if at.IsZero() {
+			return at
+		}
+		last = latest(last, at)
+	}
+	return last
+}

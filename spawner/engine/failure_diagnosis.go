@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"slipway/internal/memsize"
+	"slipway/spawner"
+)
+
+// sign is how one trouble of a payload shows in what it prints.
+type sign struct {
+	cause spawner.Cause
+	forms []string // any of them stands in a line
+	names bool     // the word behind the form names what is missing
+}
+
+// signs are what programs say when something runs out: their words are no interface, and what none of these matches is left as it is.
+func signs() []sign {
+	return []sign{
+		{spawner.CauseGPUMemory, []string{
+			"CUDA out of memory", "OutOfMemoryError: CUDA", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "cudaErrorMemoryAllocation",
+			"CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED: Out of memory", "OOM when allocating tensor", "CUBLAS_STATUS_ALLOC_FAILED",
+			"cupy.cuda.memory.OutOfMemoryError",
+		}, false},
+		{spawner.CauseModule, []string{"ModuleNotFoundError: No module named ", "ImportError: No module named "}, true},
+		{spawner.CauseDisk, []string{"No space left on device", "Disk quota exceeded"}, false},
+		{spawner.CauseMemory, []string{"MemoryError", "Cannot allocate memory", "std::bad_alloc", "iB for an array with shape"}, false},
+	}
+}
+
+// diagnosisLines is how near to the end of a payload's output stands what ended it.
+const diagnosisLines = 25
+
+// spot finds the last trouble that a payload's output tells of, and what it names.
+func spot(tail string) (c spawner.Cause, name string) {
+	for _, line := range slices.Backward(endWords(strings.Split(tail, "\n"))) {
+		for _, s := range signs() {
+			for _, form := range s.forms {
+				_, rest, found := strings.Cut(line, form)
+				if found && s.names {
+					return s.cause, missing(rest)
+				}
+				if found {
+					return s.cause, ""
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// missing reads a module's name as Python writes it: 'uproot', or 'a.b'; 'a' is not a package.
+func missing(text string) string {
+	text = strings.TrimSpace(text)
+	if quote := strings.IndexAny(text, `'"`); quote == 0 {
+		text = text[1:]
+		text = text[:max(0, strings.IndexAny(text, `'"`))]
+	}
+	name, _, _ := strings.Cut(strings.Fields(text + " .")[0], ".")
+	return name
+}
+
+// diagnose says in a word why a job has failed, as whose outcome o is: by what its backend tells, its exit code and the last lines of what
+// it has printed. Where that says what would help, it is the remedy. It has no clock and does no I/O.
+func diagnose(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
+	if !o.Failed || o.Cause != "" && o.Cause != spawner.CauseExit {
+		return o
+	}
+	if told := toldBy(o.Reason); told != "" {
+		o.Cause = told
+	} else if found, name := spot(o.Tail); found != "" && o.ExitCode != 0 {
+		o.Cause = found
+		o.Reason = strings.TrimSuffix(trouble(found, name)+" ("+cmp.Or(exceptionIn(o.Tail), o.Reason)+")", " ()")
+		o.Remedy = remedyOf(found, name)
+	} else if o.Cause == spawner.CauseExit && o.Signal > 0 {
+		o.Cause = spawner.CauseSignal
+	} else if exception := exceptionIn(o.Tail); o.Cause == spawner.CauseExit && o.ExitCode != 0 && exception != "" {
+		o.Reason = exception
+	}
+	if o.Cause == spawner.CauseMemory {
+		o.Remedy = moreMemory(o.MaxRSS, w.Spec.Resources.Memory)
+	}
+	if o.Cause == spawner.CauseGPUMemory && w.Slice != nil {
+		o.Remedy = "it has " + w.Slice.String() + ": " + o.Remedy
+	}
+	return o
+}
+
+// toldBy reads a backend's words for why it has ended what ran; see Observation.Reason.
+func toldBy(reason string) spawner.Cause {
+	for _, told := range []struct {
+		begins string
+		cause  spawner.Cause
+	}{
+		{"out of memory", spawner.CauseMemory}, {"time limit", spawner.CauseTime}, {"out of disk", spawner.CauseDisk}, {"the machine's disk is full", spawner.CauseDisk},
+		{"its container could not be made", spawner.CauseStart}, {"it ended unseen", spawner.CauseLost},
+	} {
+		if strings.HasPrefix(reason, told.begins) {
+			return told.cause
+		}
+	}
+	return ""
+}
+
+// trouble says in words what a payload has run into.
+func trouble(c spawner.Cause, name string) string {
+	switch c {
+	case spawner.CauseModule:
+		return "its environment has no module " + name
+	case spawner.CauseGPUMemory:
+		return "the memory of its slice of a GPU was not enough"
+	case spawner.CauseDisk:
+		return "a disk was full, or your quota of it"
+	default:
+		return "it has got no more memory"
+	}
+}
+
+func remedyOf(c spawner.Cause, name string) string {
+	switch c {
+	case spawner.CauseModule:
+		return "install " + name + " in your session, and submit again with what the session is frozen to then"
+	case spawner.CauseGPUMemory:
+		return "ask for a larger slice of a GPU (--gpu), or have it work on less at a time"
+	default:
+		return "free some space where it writes, or have it write elsewhere; `slipway jobs du` shows what your jobs keep"
+	}
+}
+
+// moreMemory says how much to ask for where limit was not enough: half as much again, in whole GiB.
+func moreMemory(peak, limit int64) string {
+	const gib = 1 << 30
+	least := max(peak, limit)
+	if least <= 0 {
+		return "ask for more memory: --mem"
+	}
+	ask := (least + least/2 + gib - 1) / gib
+	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", memsize.Words(least), ask)
+}
+
+// signalOf returns the signal of an exit code as shells have it; 0: none.
+func signalOf(code int) int {
+	if n := code - 128; n > 0 && n <= int(syscall.SIGSYS) {
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"slipway/spawner"
+)
+
+// ballot is a change of one workload that somebody asks for. Those of many who ask at once are saved together: each is decided as if it had
+// come alone, and what it costs is shared.
+type ballot struct {
+	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands. revived counts the jobs of
+	// each that those who are saved together with it, and came before, make active: the index does not have them yet.
+	decide func(revived map[spawner.Principal]int) (e *entry, edit func(*entry), err error)
+	after  func(e *entry) // is done under the lock when the change is saved
+	w      spawner.Workload
+	err    error
+	done   chan struct{}
+}
+
+// ballots are those that wait for the lock.
+type ballots struct {
+	mu   sync.Mutex
+	wait []*ballot
+}
+
+// mostTogether is how many changes are saved together: others have their turn after so many.
+const mostTogether = 500
+
+// together has a change decided and saved, with those that others ask for meanwhile.
+func (m *Manager) together(ctx context.Context, b *ballot) (spawner.Workload, error) {
+	b.done = make(chan struct{})
+	m.ballots.mu.Lock()
+	m.ballots.wait = append(m.ballots.wait, b)
+	first := len(m.ballots.wait) == 1
+	m.ballots.mu.Unlock()
+	if first { // and does it for all who come before the lock is free
+		m.mu.Lock()
+		for _, b := range m.countLocked(ctx) {
+			close(b.done)
+		}
+		m.mu.Unlock()
+	}
+	<-b.done
+	return m.vouch(ctx, b.w, b.err)
+}
+
+// countLocked decides all that wait, and gives them.
+func (m *Manager) countLocked(ctx context.Context) []*ballot {
+	m.ballots.mu.Lock()
+	all := m.ballots.wait
+	m.ballots.wait = nil
+	m.ballots.mu.Unlock()
+	for rest := all; len(rest) > 0; {
+		rest = rest[m.countSomeLocked(ctx, rest):]
+	}
+	return all
+}
+
+// countSomeLocked decides the first of some, and says how many: none of them rests on what is not saved yet of another.
+func (m *Manager) countSomeLocked(ctx context.Context, some []*ballot) (n int) {
+	changes, of := []change{}, []*ballot{}
+	touched, revived := map[*entry]bool{}, map[spawner.Principal]int{}
+	for _, b := range some[:min(len(some), mostTogether)] {
+		e, edit, err := b.decide(revived)
+		if e != nil && touched[e] {
+			break
+		}
+		n++
+		if b.err = err; e != nil {
+			b.w = e.Workload
+		}
+		if err != nil || edit == nil {
+			continue
+		}
+		c := e.change(edit)
+		changes, of, touched[e] = append(changes, c), append(of, b), true
+		if c.w.Kind == spawner.Job && c.w.Phase.Active() && !e.Phase.Active() {
+			revived[c.w.Principal()]++
+		}
+	}
+	err := m.saveLocked(ctx, changes)
+	for i, b := range of {
+		if b.err = err; err == nil {
+			b.w = changes[i].e.Workload
+			b.after(changes[i].e)
+		}
+	}
+	return n
+}
+
+// change is one that is decided and not made yet.
+type change struct {
+	e    *entry
+	edit func(*entry)
+	w    spawner.Workload // as it will be
+}
+
+// saveLocked saves changes of different workloads, all or none, and makes them in memory when that is done.
+func (m *Manager) saveLocked(ctx context.Context, changes []change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // a change that was begun is saved also when its caller has gone
+	err := m.mu.save(func() error {
+		if len(changes) == 1 {
+			return m.cfg.Store.Put(ctx, bucket, string(changes[0].e.ID), changes[0].w)
+		}
+		records := make(map[string]any, len(changes))
+		for _, c := range changes {
+			records[string(c.e.ID)] = c.w
+		}
+		return m.cfg.Store.PutAll(ctx, bucket, records)
+	})
+	if err != nil && len(changes) == 1 {
+		return fmt.Errorf("save %s: %w", changes[0].e.ID, err)
+	} else if err != nil {
+		return fmt.Errorf("save %d changes: %w", len(changes), err)
+	}
+	for _, c := range changes {
+		m.makeLocked(c)
+	}
+	return nil
+}

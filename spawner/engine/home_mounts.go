@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"slipway/spawner"
+)
+
+// HomeMounts is what of this host's directories the workloads of a user have. All paths are without links, and such that she could not have
+// put another in the place of one.
+type HomeMounts struct {
+	HomeDir string // in place of the account's; empty: that
+	Follows bool   // what is mounted in the home later is to be seen inside
+	Areas   []spawner.Area
+}
+
+// house gives a launch its directories. What cannot be had is told, or is the error of the start.
+func (m *Manager) house(ctx context.Context, l *spawner.Launch) error {
+	if m.cfg.House == nil {
+		return nil
+	}
+	h, err := m.cfg.House(ctx, l.Workload, l.Account, func(message string) { m.relay(l.ID, message, 0) })
+	if err != nil {
+		return err
+	}
+	if h.HomeDir != "" {
+		l.Account.HomeDir = h.HomeDir
+	}
+	l.HomeFollows, l.Areas = h.Follows, h.Areas
+	if len(h.Areas) > 0 {
+		l.Spec.Env = maps.Clone(l.Spec.Env)
+	}
+	for _, a := range h.Areas {
+		if l.Spec.Env == nil {
+			l.Spec.Env = map[string]string{}
+		}
+		l.Spec.Env[spawner.AreaEnv+strings.ToUpper(a.Name)] = a.Target
+	}
+	return nil
+}
+
+// ailment adds to why a session failed what is known of its home: it may be full.
+func (m *Manager) ailment(e entry, o spawner.Outcome) spawner.Outcome {
+	if e.Kind == spawner.Job || m.cfg.Ailment == nil || !o.Failed || o.Canceled {
+		return o
+	}
+	why, remedy := m.cfg.Ailment(e.Workload)
+	if why != "" {
+		o.Reason, o.Remedy = o.Reason+"; "+why, remedy
+	}
+	return o
+}

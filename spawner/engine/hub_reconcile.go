@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Server is one server that a Hub knows: it runs, or its start or stop is under way.
+type Server struct {
+	User spawner.User
+	Name string // empty for the default server
+}
+
+// Roster is what a Hub says that its servers are.
+type Roster struct {
+	Hub     string
+	Asked   time.Time     // when the question was put
+	Age     time.Duration // younger sessions are not judged: the Hub may not have noted them yet
+	Stop    bool          // stop strangers; otherwise they are only counted
+	Servers []Server
+}
+
+// HubReconcileReport is what came of ReconcileHub.
+type HubReconcileReport struct {
+	Strangers int          // active sessions that the Hub did not know, twice in a row
+	Stopped   []spawner.ID // of these
+}
+
+// What a Hub is not believed: that of many sessions most are not its own. Then it has rather lost its database.
+const (
+	manyStrangers  = 10
+	mostOfSessions = 0.5
+)
+
+// ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks twice in a row is a
+// stranger: its Hub died while it started, or gave it up without saying so, and nobody can reach it. It is stopped if r says so,
+// and keeps its changes.
+func (m *Manager) ReconcileHub(ctx context.Context, r Roster) (HubReconcileReport, error) {
+	known := make(map[Server]bool, len(r.Servers))
+	for _, s := range r.Servers {
+		known[s] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	active, strange, again := 0, map[launch]bool{}, []*entry{}
+	for _, e := range m.work {
+		if e.Hub != r.Hub || !e.Kind.HubServer() || !e.Phase.Active() || e.Phase == spawner.Stopping {
+			continue
+		}
+		active++
+		if known[Server{e.Owner, e.Name}] || e.Started.After(r.Asked.Add(-r.Age)) {
+			continue
+		}
+		l := launch{e.Hub, e.Launch}
+		strange[l] = true
+		if m.strangers[r.Hub][l] {
+			again = append(again, e)
+		}
+	}
+	m.strangers[r.Hub], m.strange[r.Hub] = strange, len(again)
+	report := HubReconcileReport{Strangers: len(again)}
+	if !r.Stop || len(again) == 0 {
+		return report, nil
+	}
+	if len(again) >= manyStrangers && float64(len(again)) > mostOfSessions*float64(active) {
+		return report, errs.New(errs.Conflict, "hub %s does not know %d of its %d sessions: none is stopped", r.Hub, len(again), active).
+			With("it may have lost its database; stop them with `slipway sessions stop` if that is true")
+	}
+	for _, e := range again {
+		if err := m.dismissLocked(ctx, e); err != nil {
+			return report, err
+		}
+		report.Stopped = append(report.Stopped, e.ID)
+	}
+	return report, nil
+}
+
+// dismissLocked stops a session that its Hub does not know.
+func (m *Manager) dismissLocked(ctx context.Context, e *entry) error {
+	m.log.Warn("stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase)
+	if e.abort != nil {
+		e.abort()
+	}
+	return m.endLocked(ctx, e, spawner.Outcome{Canceled: true, Reason: "its Hub did not know it any more", Remedy: "start it again: its changes are kept"})
+}

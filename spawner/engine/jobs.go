@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+	"slipway/internal/memsize"
+	"slipway/spawner"
+)
+
+// JobRequest asks for one job.
+type JobRequest struct {
+	Name        string
+	Environment string // digest, name or tag
+	Argv        []string
+	Env         map[string]string // public variables
+	Files       map[string][]byte // the input files, by name without directories
+	Resources   spawner.Resources
+	TimeLimit   time.Duration
+	GPU         gpu.Request
+	Preemptible bool              // it may borrow an idle session's slice, and is put back in line when its owner returns
+	Backend     string            // empty: the site's default
+	RequestID   string            // repeating a request with the same one gives the same job. Empty: every request is a new one
+	Session     spawner.ID        // from which it is submitted, if any
+	Blobs       map[string]string // more input files, by name: digests of what the caller has put into her store
+	Retries     int               // see Spec
+	After       []string          // jobs and scans of the caller's that must be done before it starts
+	Priority    int               // see Spec
+	Out         []string          // see Spec
+	Points      []Point           // of Plan alone: for a scan of these
+}
+
+// submission is a request for jobs, with what has been found of it here.
+type submission struct {
+	JobRequest
+	links  map[string]string // input files that are here already: where, by name
+	bundle spawner.ID        // in which links lie, if it is to be that of the new jobs too
+}
+
+// SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
+func (m *Manager) SubmitJob(ctx context.Context, c spawner.Caller, req JobRequest) (spawner.Workload, error) {
+	r, err := m.admissible(ctx, c, submission{JobRequest: req})
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 {
+		return jobs[0], nil
+	}
+	digest, err := m.acceptable(ctx, c, r, 1)
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	r.After = m.undone(r.After)
+	jobs, err := m.submit(ctx, c, []spawner.Workload{m.jobOf(c, r, digest)}, r)
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	return jobs[0], nil
+}
+
+// admissible refuses what c may not ask for at all, and fills in what r leaves open.
+func (m *Manager) admissible(ctx context.Context, c spawner.Caller, r submission) (submission, error) {
+	if !c.MaySubmit() {
+		return r, errs.New(errs.Forbidden, "jobs are submitted by users, from outside or from a session")
+	}
+	r.GPU = m.InGroup(r.GPU, c.Hub, c.User)
+	var err error
+	if r.Backend = cmp.Or(r.Backend, m.cfg.Jobs); r.Backend == spawner.AnyBackend {
+		r.Backend, err = m.choose(ctx, c, r)
+	}
+	if err := errors.Join(err, spawner.CheckLaunch("request_id", r.RequestID), m.remembers()); err != nil {
+		return r, err
+	}
+	r.links, err = m.findBlobs(c, r)
+	return r, err
+}
+
+// acceptable refuses what can never run, and so many jobs where their owner may not have them, and gives the digest of the environment.
+func (m *Manager) acceptable(ctx context.Context, c spawner.Caller, r submission, jobs int) (digest string, err error) {
+	if err := m.checkJob(ctx, c, r); err != nil {
+		return "", err
+	}
+	if err := m.afford(spawner.Principal{Hub: c.Hub, User: c.User}, m.demand(r, jobs)); err != nil {
+		return "", err
+	}
+	return m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
+}
+
+func (m *Manager) jobOf(c spawner.Caller, r submission, digest string) spawner.Workload {
+	now := time.Now()
+	names := []string{}
+	for name := range r.Files {
+		names = append(names, name)
+	}
+	for name := range r.links {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	launch := r.RequestID
+	w := spawner.Workload{
+		ID: newID(spawner.Job), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Remote: m.remote(r.Backend),
+		Want: spawner.WantRunning, Phase: spawner.Pending, Created: now, Since: now, Started: now, After: r.After,
+		Spec: spawner.Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible, Retries: r.Retries, Priority: r.Priority, Out: r.Out},
+	}
+	if launch == "" {
+		launch = string(w.ID)
+	}
+	w.Launch = launch
+	return w
+}
+
+// jobBackends returns the backends that jobs may name.
+func (m *Manager) jobBackends() []string {
+	var names []string
+	for name := range m.backends {
+		if name != m.cfg.Sessions || m.remote(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (m *Manager) checkJob(ctx context.Context, c spawner.Caller, r submission) error {
+	b := m.backends[r.Backend]
+	switch {
+	case b == nil || r.Backend == m.cfg.Sessions && !m.remote(r.Backend):
+		return errs.Bad("backend", r.Backend, "leave it out, or name one of "+strings.Join(append(m.jobBackends(), spawner.AnyBackend), ", "))
+	case len(r.Argv) == 0 || r.Argv[0] == "":
+		return errs.Bad("argv", fmt.Sprint(r.Argv), "the program to run and its arguments")
+	case m.cfg.Environment == nil:
+		return errs.New(errs.Missing, "this service keeps no environments")
+	}
+	if why := m.ledger.neverFits(r.Backend, r.Resources); why != "" {
+		return errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
+	}
+	if err := m.checkGPU(r.GPU); err != nil && !m.remote(r.Backend) { // there it is for judge to say
+		return err
+	}
+	if err := b.Check(ctx); err != nil {
+		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
+	}
+	names := []error{spawner.CheckName("name", r.Name), checkSizes(r), checkOut(r.Out)}
+	if r.Priority < -MostPriority || r.Priority > MostPriority {
+		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf("priority: %d is not from -%d to %d", r.Priority, MostPriority, MostPriority)}
+		names = append(names, far.With("it is among your own jobs: those of a higher one go first"))
+	}
+	if r.Retries < 0 {
+		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", MostRetries)))
+	}
+	if r.Retries > MostRetries {
+		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(MostRetries), "a job"))
+	}
+	for name := range r.Files {
+		names = append(names, checkFileName(name))
+	}
+	if err := errors.Join(append(names, m.checkAfter(c, r.After))...); err != nil {
+		return err
+	}
+	_, err := m.cfg.Account(ctx, c.Hub, c.User)
+	return err
+}
+
+// What one job may bring along: its command and variables travel in one message to the agent, and every file is one more.
+const (
+	commandLimit = 1 << 20 // bytes
+	inputLimit   = 1000    // files
+)
+
+func checkSizes(r submission) error {
+	bytes := sizeOf(r.Argv, r.Env)
+	for k := range r.Env {
+		if gpu.Reserved(k) {
+			return errs.Bad("env", k, "leave it out: which GPU is seen follows from the slice that was asked for")
+		}
+	}
+	switch {
+	case bytes > commandLimit:
+		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+memsize.Words(commandLimit)+": put more into a file")
+	case len(r.Files)+len(r.links) > inputLimit:
+		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)+len(r.links)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
+	default:
+		return nil
+	}
+}
+
+func checkFileName(name string) error {
+	if name == "" || name != filepath.Base(name) || name[0] == '.' {
+		return errs.Bad("files", name, "names without directories and without a leading dot")
+	}
+	return spawner.CheckName("files", name)
+}
+
+// repeated finds what an earlier, equal request made: a job, or the jobs of a scan.
+func (m *Manager) repeated(c spawner.Caller, request string) []spawner.Workload {
+	if request == "" {
+		return nil
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.repeatedLocked(c, request)
+}
+
+func (m *Manager) repeatedLocked(c spawner.Caller, request string) []spawner.Workload {
+	mine := m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}]
+	for _, e := range mine {
+		switch {
+		case e.Kind != spawner.Job || e.Launch != request:
+		case e.Scan == "":
+			return []spawner.Workload{e.Workload}
+		default:
+			return scanIn(mine, e.Scan)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"strings"
+
+	"slipway/spawner"
+)
+
+// another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which come back.
+const another = "start another, and run what you need again"
+
+// noOther is what a user can do whose kernel does not come up.
+const noOther = "choose another kernel, or tell your administrator"
+
+const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
+
+// countFailedLocked counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed, and the next one may be.
+func (m *Manager) countFailedLocked(e *entry, o spawner.Outcome) {
+	if e.Kind != spawner.Kernel || !o.Failed || e.Outcome != nil {
+		return
+	}
+	ended := spawner.CauseStart
+	if e.Phase == spawner.Running {
+		ended = spawner.CauseExit
+	}
+	m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, toldBy(o.Reason), ended), 1)
+}
+
+// ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come back.
+func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
+	switch {
+	case toldBy(o.Reason) == spawner.CauseMemory:
+		o.Remedy = "choose a kernel with more memory, or work on less at a time"
+		return o
+	case !ran:
+		return unbegun(o)
+	default:
+		o.Remedy = another
+		return o
+	}
+}
+
+// unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of one that is gone. It has
+// no clock and does no I/O.
+func unbegun(o spawner.Outcome) spawner.Outcome {
+	lines := endWords(strings.Split(o.Tail, "\n"))
+	switch {
+	case o.ExitCode == notThere:
+		o.Remedy = "choose another kernel, or have your administrator look at this one: its program must be in its image"
+	case lacksIPython(lines):
+		o.Cause, o.Reason = spawner.CauseModule, "its environment has no ipykernel, by which Jupyter runs Python"
+		o.Remedy = "choose another kernel, or have ipykernel installed in this one's image or environment: python3 -m pip install ipykernel"
+	case o.Remedy == "" || o.Remedy == afresh:
+		o.Remedy = noOther
+	}
+	if n := len(lines); n > 0 && o.Cause != spawner.CauseModule && !strings.Contains(o.Reason, lines[n-1]) {
+		o.Reason += "; it said last: " + strings.ToValidUTF8(lines[n-1][:min(len(lines[n-1]), lastWords)], "")
+	}
+	return o
+}
+
+// lacksIPython reports whether Python has said that there is no ipykernel.
+func lacksIPython(lines []string) bool {
+	for _, line := range lines {
+		if _, name, found := strings.Cut(line, "No module named "); found && strings.HasPrefix(strings.Trim(name, `'"`), "ipykernel") {
+			return true
+		}
+	}
+	return false
+}
+
+// causes counts kernels by entry, and why they ended.
+type causes map[string]map[spawner.Cause]int
+
+func (c causes) add(entry string, why spawner.Cause, n int) {
+	if c[entry] == nil {
+		c[entry] = map[spawner.Cause]int{}
+	}
+	c[entry][why] += n
+}
+
+func (c causes) clone() causes {
+	all := causes{}
+	for entry, of := range c {
+		all[entry] = maps.Clone(of)
+	}
+	return all
+}

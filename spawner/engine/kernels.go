@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// KernelRequest asks for one kernel: a session that its user starts by herself, beside the servers that her Hub knows.
+type KernelRequest struct {
+	Name    string       // the user's word for it, such as its kernelspec's; many may have the same
+	Spec    spawner.Spec // Argv has {connection_file} where the agent puts its own
+	Backend string       // where it is to run. Empty: Config.Sessions
+	Launch  string       // names this start; repeating the request with the same one is harmless
+	ID      string       // as Workload.Kernel
+	Entry   string       // as which it is counted among all: what the site calls it, without words of users'. Empty: Name
+	Warm    int          // how many of its entry may stand by to be next kernels, of all users together; see warm_kernel.go
+}
+
+// kernelMemory is for how long it is known of a kernel that ended by itself why it did.
+const kernelMemory = 10 * time.Minute
+
+// StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps nothing when it ends:
+// stopping it is removing it. One that is started from a session ends with that.
+func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r KernelRequest) (spawner.Workload, error) {
+	if err := c.MayHaveKernels(); err != nil {
+		return spawner.Workload{}, err
+	}
+	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	account, err := m.cfg.Account(ctx, c.Hub, c.User)
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	w, err := m.enterKernel(ctx, c, s, account, r.Warm)
+	return m.vouch(ctx, w, err)
+}
+
+// enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands by becomes it.
+func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	active, ending := 0, 0
+	for _, e := range m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}] {
+		switch {
+		case e.Kind != spawner.Kernel || e.Standby != "":
+		case e.Launch == r.Launch && e.Want == spawner.WantGone:
+			return spawner.Workload{}, errs.New(errs.Conflict, "this kernel is still ending").With("try again in a moment")
+		case e.Launch == r.Launch:
+			return e.Workload, nil
+		case e.Phase.Active() && e.Want == spawner.WantRunning:
+			active++
+		case e.Phase.Active():
+			ending++
+		}
+	}
+	if err := m.tooManyKernels(active, ending); err != nil {
+		return spawner.Workload{}, err
+	}
+	m.usePoolLocked(c.Hub, r, warm)
+	if w, claimed, err := m.claimLocked(ctx, c.Hub, r, account); claimed {
+		return w, err
+	}
+	return m.enterLocked(ctx, c.Hub, r, nil)
+}
+
+// tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut one down starts the next at
+// once: what they still hold nobody has until they are seen gone. But where more of them are ending than she may have she waits, or who starts
+// and shuts down without end would have any number.
+func (m *Manager) tooManyKernels(active, ending int) error {
+	most := m.cfg.Kernels
+	switch {
+	case most > 0 && active >= most:
+		return errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
+	case most > 0 && ending > most:
+		return errs.New(errs.OverQuota, "%d of your kernels are still ending", ending).With("try again in a moment")
+	}
+	return nil
+}
+
+// Kernels returns the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is among them for a while.
+func (m *Manager) Kernels(c spawner.Caller) []spawner.Workload {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []spawner.Workload
+	for _, e := range m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}] {
+		if e.Kind == spawner.Kernel && e.Standby == "" && e.Want != spawner.WantGone && c.May(e.Workload) {
+			list = append(list, e.Workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b spawner.Workload) int { return a.Created.Compare(b.Created) })
+	return list
+}

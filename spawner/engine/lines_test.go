@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"slipway/spawner"
+)
+
+// crowded is a Manager with many jobs of users who have as many on a Remote as they may.
+func crowded(users, each int) *Manager {
+	m := &Manager{
+		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
+		backoffs: backoffs{}, books: newBooks(0), diskUsage: newDiskUsage(), releases: map[line]releases{},
+	}
+	m.ledger.remote["pool"] = true
+	for n := range users * each {
+		w := spawner.Workload{ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
+			Want: spawner.WantRunning, Phase: spawner.Pending, Turn: int64(n)}
+		if n < users {
+			w.Phase = spawner.Running
+		}
+		m.admitLocked(w)
+	}
+	return m
+}
+
+// processorTime returns what f costs, however busy the machine is.
+func processorTime(t *testing.T, f func()) time.Duration {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	used := func() time.Duration {
+		const thread = 1 // RUSAGE_THREAD, which package syscall does not name
+		var u syscall.Rusage
+		if err := syscall.Getrusage(thread, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	f()
+	return used() - before
+}
+
+// TestManyAtTheirLimit: what a look at one costs does not grow with how many wait.
+func TestManyAtTheirLimit(t *testing.T) {
+	m := crowded(2, 10_000)
+	took := processorTime(t, func() {
+		for n := range 19_998 {
+			if q := m.Queue(m.work[spawner.ID(fmt.Sprint("j-", 2+n))].Workload); q.Place != 1+n || q.Lacks == "" {
+				t.Fatalf("%+v", q)
+			}
+			if e := m.headLocked(line{backend: "pool", jobs: true}); e == nil || e.Turn != 2 {
+				t.Fatalf("the head is %+v", e)
+			}
+		}
+	})
+	if took > 3*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// TestSessionsGoFirst: a session at a Remote does not wait for the jobs that wait there, and they do for it.
+func TestSessionsGoFirst(t *testing.T) {
+	m := crowded(1, 1000)
+	m.ledger.capacity["pool"] = Capacity{Count: 1}
+	session := m.admitLocked(spawner.Workload{ID: "s-1", Kind: spawner.Lab, Hub: "hub", Owner: "user0", Backend: "pool", Remote: true, Want: spawner.WantRunning, Phase: spawner.Pending, Turn: 5000})
+	job := m.work["j-1"]
+	if q := m.queueLocked(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {
+		t.Errorf("%+v", q)
+	}
+	m.ledger.remove(m.work["j-0"].Workload)
+	if q := m.queueLocked(session); q.Place != 0 {
+		t.Errorf("there is room, and it waits: %+v", q)
+	}
+	if q := m.queueLocked(job); q.Place != 1 || q.Lacks != "a session goes first" {
+		t.Errorf("a job goes before it: %+v", q)
+	}
+}

@@ -1,0 +1,582 @@
+// Package engine keeps workloads (sessions, jobs and kernels) in the state that their owners want. It is the one owner of their records.
+//
+// Promises: a workload is saved before anything is done for it; its resources are leased before it starts and given back only
+// when it was seen gone; what a killed service left is found again by the workload's ID and adopted; a stopped session keeps
+// its changes. Who may see or change a workload is decided here, in the Manager's methods, and nowhere else.
+//
+// What is to be done next for a workload lifecycle.Next decides; the Manager alone carries it out. The package must not import a backend, and
+// knows nothing of images beyond their names, nor of HTTP.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+	"slipway/spawner/catalog"
+)
+
+// Store keeps records over restarts of the service. internal/store has it.
+type Store interface {
+	// Put and Delete are quick, in order, and outlive the service; a crash of the host they outlive once Sync has returned.
+	Put(ctx context.Context, bucket, key string, value any) error
+	Delete(ctx context.Context, bucket, key string) error
+	All(ctx context.Context, bucket string) iter.Seq2[Record, error]
+	// PutAll is many Puts, of which all are done or none.
+	PutAll(ctx context.Context, bucket string, values map[string]any) error
+	// Sync makes all that was written before it safe. Any number may wait for it at once.
+	Sync(ctx context.Context) error
+}
+
+// Record is one key and its JSON value.
+type Record = struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// Agent is one workload's agent, as control.Client speaks to it.
+type Agent interface {
+	Watch(ctx context.Context, each func(control.Status) error) error
+	Launch(ctx context.Context, app control.App) error
+	Put(ctx context.Context, name string, size int64, r io.Reader) error
+	Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error)
+	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
+	Activity(ctx context.Context) (control.Activity, error)
+	Notify(ctx context.Context, text string) error
+	// Changes returns what a session on another host has changed until now.
+	Changes(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
+	// End ends the app, and the agent after it. It returns when the app has ended.
+	End(ctx context.Context) error
+}
+
+// Sealer makes secrets fit to lie in the store, and opens them again after a restart; purpose must be the same both times.
+// secret.Box is one.
+type Sealer interface {
+	Seal(plain []byte, purpose string) []byte
+	Open(sealed []byte, purpose string) ([]byte, error)
+}
+
+// Agents are the links to the agents of workloads. internal/tunnel has them; their owner calls Manager.LinkChanged.
+type Agents interface {
+	// Open listens at socket for the agent of id, which runs as uid. Opening twice is harmless.
+	Open(id spawner.ID, socket string, uid int) error
+	// Expect lets in the agent of id when it dials from another host, in place of Open. Expecting twice is harmless.
+	Expect(id spawner.ID) error
+	// Close ends the link and removes the socket.
+	Close(id spawner.ID)
+	// Agent returns the agent of id. Its methods fail while the link is down.
+	Agent(id spawner.ID) Agent
+}
+
+// Storage shows workloads of this host their users' storage as directories.
+type Storage interface {
+	// Open returns the directory that a workload is to see as /storage, and mounts into it what its user has. The start of a session does not
+	// wait for that, that of a job for a while: nobody is there to try again. What is amiss it tells. Opening twice is harmless.
+	Open(w spawner.Workload, tell func(message string)) (dir string, err error)
+	// Close unmounts what a workload had that was seen gone. Closing twice is harmless.
+	Close(id spawner.ID)
+	// Forget removes the directory too.
+	Forget(id spawner.ID) error
+}
+
+// Limits are how long a phase may last before the workload is given up.
+type Limits struct {
+	Agent      time.Duration // from the backend's start to the agent's first word. Zero: 60 s
+	BootRemote time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
+	Boot       time.Duration // from there to the first answer. Zero: 3 min
+	Grace      time.Duration // between asking a workload to end and killing it. Zero: 10 s
+	Pack       time.Duration // what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
+}
+
+// Config is what a Manager needs. All fields without a stated default are required.
+type Config struct {
+	Store Store
+	// Full says that the store's disk is full: then nothing new is taken, and what little room is left is for the records of what there is
+	// already. Nil: it never is.
+	Full     func() error
+	Backends []spawner.Backend
+	Agents   Agents
+	Sealer   Sealer
+	// Account returns the account of a hub's user, making it at the first time.
+	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
+	// Catalogue is what the site offers: by it StartSession knows which profiles are not everybody's.
+	Catalogue catalog.Catalogue
+	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's; an error says why that is not
+	// known just now. Nil: nobody is.
+	Member func(hub string, user spawner.User, p catalog.Profile) (bool, error)
+	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its digest. Nil: there
+	// are none.
+	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
+	// Image returns the image file of an environment for a job that was accepted with it, once its bytes are known to be what the
+	// digest says.
+	Image func(ctx context.Context, digest string) (path string, err error)
+	// Thaw returns what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
+	Thaw func(ctx context.Context, digest string) (spawner.Thaw, error)
+	// Stacks returns the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It does not wait. Nil: there are none.
+	Stacks func(w spawner.Workload) []control.Stack
+	// Gateway says that there are kernels on slices, which sessions are to offer beside their own.
+	Gateway bool
+	// Uplink returns what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
+	// Launch. Required where a backend is a Remote.
+	Uplink func(ctx context.Context, w spawner.Workload) (*control.Uplink, error)
+	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an image alone. It may
+	// take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
+	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
+	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset streams it. Repeating it
+	// gives the same one. Nil: a Remote runs no sessions.
+	Keep func(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error)
+	// AnnounceStart tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
+	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
+	AnnounceStart func(ctx context.Context, w spawner.Workload, secrets control.Env)
+	// Env is what every program finds in its environment unless its start names it otherwise.
+	Env  map[string]string
+	GPUs GPUs // nil: this host has none
+	// Storage shows workloads of this host their users' storage. Nil: they see none.
+	Storage Storage
+	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one. What it cannot have
+	// otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
+	House func(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(message string)) (HomeMounts, error)
+	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing. Nil: it is not known.
+	Ailment func(w spawner.Workload) (why, remedy string)
+	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
+	SliceUse func(w spawner.Workload) *spawner.SliceUse
+	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
+	Group func(hub string, user spawner.User) string
+	// Busy says that the host has enough to do: no standbys are made then. Nil: it never has.
+	Busy     func() bool
+	Lend     Lend                // of idle slices of GPUs to jobs
+	SelfTest time.Duration       // how long a test of a slice may take before the app starts. Zero: none is made
+	Dir      string              // the workloads' own directories
+	AgentDir string              // holds the agent's program
+	Capacity map[string]Capacity // by backend, and of Host; what is not in it is not limited
+	Sessions string              // the backend of sessions
+	Jobs     string              // the backend of jobs whose submitter names none
+	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is for whoever makes the
+	// request to know. Nil: it always may.
+	Admits func(backend string, r spawner.Resources) bool
+	// Yield has no new job of this host given what a session waits for, whoever has asked first.
+	Yield    bool
+	Kernels  int           // most kernels that a user may have at once. Zero: not limited
+	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
+	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one three times as long, up to
+	// five minutes. Zero: not at all.
+	Pause time.Duration
+	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs. Zero: 24 h.
+	HalfLife time.Duration
+	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now. It asks the Manager
+	// nothing. Nil: nobody is limited.
+	Allowance func(hub string, user spawner.User) (Allowance, bool)
+	Limits    Limits
+	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
+	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
+	Room          func(dir string) (int64, error)
+	Interval      time.Duration // between two looks at every active workload. Zero: 15 s
+	Workers       int           // workloads worked on at once. Zero: 64
+	RemoteWorkers int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
+	Logger        *slog.Logger
+}
+
+// Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has returned;
+// Run makes things happen.
+type Manager struct {
+	cfg       Config
+	backends  map[string]spawner.Backend
+	queue     *queue
+	onRemote  *queue // of those of Remotes, which take their turn here after their turn in queue
+	log       *slog.Logger
+	links     chan linkChange // to Run
+	diskUsage *diskUsage      // has a lock of its own
+	born      time.Time
+	clock     clockNote // what was known of it when the service began
+
+	announcements sync.WaitGroup
+	ballots       ballots // has a lock of its own
+
+	mu              lock // guards all below, and the entries
+	work            map[spawner.ID]*entry
+	index           index
+	ledger          ledger
+	waits           waitBook
+	held            map[spawner.ID]int // bundles that submissions have that are under way
+	graves          graveyard          // of jobs that were removed because their time was over
+	slices          sliceBook
+	gpuSuspects     gpuSuspects // of parts of GPUs
+	backoffs        backoffs
+	releases        map[line]releases
+	fairshareOrders fairshareOrders            // of the jobs' lines
+	strangers       map[string]map[launch]bool // that the last comparison with its list found, by hub
+	strange         map[string]int             // how many of them were strangers before, by hub
+	turn            int64                      // the last that was given
+	asks            map[seat]*ask              // starts that are being asked for
+	ready           bool                       // the first look at everything is done
+	blank           bool                       // there was no record at all when the service started
+	believed        map[string]bool            // backends that hold nothing of which records were lost; see forgetful
+	lost            int                        // workloads that run though there is no record at all; see forgetful
+	startTook       []time.Duration
+	kernelTook      []time.Duration
+	orphans         int
+	// Of kernels, by entries: how many failed, by causes, and how much of what they said was not kept.
+	kernelsFailed  causes
+	kernelsDropped map[string]int64
+	kernelRestarts causes // that began anew in their places
+	pools          pools
+	books
+}
+
+// entry is one workload with what is known of it while the service runs.
+type entry struct {
+	spawner.Workload
+	secrets    control.Env         // until its app has them; nil then, and when their seal cannot be opened
+	announced  string              // the launch that Config.AnnounceStart tells of
+	prepared   bool                // the agent of a standby knows what it is to become
+	started    bool                // the backend's Start succeeded for this launch
+	startedAt  time.Time           // when it did; of a Remote, since when it is seen to run there
+	fetched    fetched             // how much of its image a Remote has
+	seen       spawner.Observation // by the last look at what a Remote has of it
+	blindly    time.Time           // when a Remote was last asked to end it though it was not seen
+	quit       time.Time           // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
+	parting    string              // the run whose agent, on another host, has said that it ends
+	collecting time.Time           // since when what its app left is being fetched; zero: it is not
+	hindrance  string              // what keeps what a job has left from being kept here, in words; empty: nothing
+	keeping    attempts            // at keeping what came back of a run; zero: there was none
+	status     control.Status      // the agent's last word; zero while the link is down
+	pulse      pulse               // what is known of what goes on in it
+	alerts     alerts              // what its owner is to know of its limits
+	progress   *control.Progress   // what its payload has last said of how far it is; nil: nothing
+	journal    journal
+	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
+	changed    chan struct{}      // closed and replaced at every change
+	copying    chan struct{}      // holds one token while a job's log is being copied here
+}
+
+const (
+	bucket     = "workloads"
+	linkSocket = "service.sock" // in the link directory; the base of control.LinkSocket
+)
+
+// New makes a Manager over the records in the store.
+func New(ctx context.Context, cfg Config) (*Manager, error) {
+	cfg.fill()
+	m := &Manager{
+		cfg: cfg, backends: map[string]spawner.Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
+		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[spawner.ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, gpuSuspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), diskUsage: newDiskUsage(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
+	}
+	for _, b := range cfg.Backends {
+		m.backends[b.Name()] = b
+		_, remote := b.(spawner.Remote)
+		if m.ledger.remote[b.Name()] = remote; remote && cfg.Uplink == nil {
+			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
+		}
+	}
+	for _, name := range []string{cfg.Sessions, cfg.Jobs} {
+		if name != "" && m.backends[name] == nil {
+			return nil, fmt.Errorf("no backend is called %q", name)
+		}
+	}
+	m.removePartial()
+	return m, m.load(ctx)
+}
+
+func (c *Config) fill() {
+	orElse := func(d *time.Duration, otherwise time.Duration) {
+		if *d == 0 {
+			*d = otherwise
+		}
+	}
+	orElse(&c.Limits.Agent, time.Minute)
+	orElse(&c.Limits.BootRemote, 20*time.Minute)
+	orElse(&c.Limits.Boot, 3*time.Minute)
+	orElse(&c.Limits.Pack, 15*time.Minute)
+	orElse(&c.Limits.Grace, 10*time.Second)
+	orElse(&c.Interval, 15*time.Second)
+	if c.Output == 0 {
+		c.Output = 20 << 30
+	}
+	if c.Room == nil {
+		c.Room = roomIn
+	}
+	if c.Workers == 0 {
+		c.Workers = 64
+	}
+	if c.RemoteWorkers == 0 {
+		c.RemoteWorkers = 1024
+	}
+}
+
+// load reads the records, and with them the leases.
+func (m *Manager) load(ctx context.Context) error {
+	if err := m.readTallies(ctx); err != nil {
+		return err
+	}
+	ended, newest := map[line][]time.Time{}, time.Time{}
+	for r, err := range m.cfg.Store.All(ctx, bucket) {
+		if err != nil {
+			return fmt.Errorf("read the workloads: %w", err)
+		}
+		var w spawner.Workload
+		if err := json.Unmarshal(r.Value, &w); err != nil {
+			return fmt.Errorf("read workload %s: %w", r.Key, err)
+		}
+		m.recallLocked(m.admitLocked(w))
+		newest = latest(newest, w.Since)
+		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
+			ended[lineOf(w)] = append(ended[lineOf(w)], w.Outcome.At)
+		}
+	}
+	if err := m.readGraves(ctx); err != nil {
+		return err
+	}
+	if err := m.readClock(ctx, newest); err != nil {
+		return err
+	}
+	m.blank = len(m.work) == 0
+	for l, times := range ended {
+		slices.SortFunc(times, time.Time.Compare)
+		for _, at := range times {
+			m.releases[l] = m.releases[l].add(at)
+		}
+	}
+	m.relearn()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for o := range m.hours.of {
+		m.recountLocked(o, time.Now())
+	}
+	return m.disputeLocked(ctx)
+}
+
+func newEntry(w spawner.Workload) *entry {
+	return &entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
+}
+
+// admitLocked takes a workload into memory.
+func (m *Manager) admitLocked(w spawner.Workload) *entry {
+	e := newEntry(w)
+	e.secrets = m.unseal(w)
+	m.work[w.ID] = e
+	m.turn = max(m.turn, w.Turn)
+	m.bookLocked(spawner.Workload{}, e)
+	return e
+}
+
+// bookLocked makes ledger and index agree with a workload, which was before until now.
+func (m *Manager) bookLocked(before spawner.Workload, e *entry) {
+	m.index.put(before, e)
+	m.tellWaitingLocked(m.waits.put(&before, &e.Workload))
+	holds, now := e.Phase.Active() && e.Phase != spawner.Pending, time.Now()
+	if e.Kind == spawner.Job && e.Phase.Active() {
+		m.shares.meet(e.Workload, now)
+	}
+	if holds {
+		m.ledger.enter(e.Workload)
+		m.slices.enter(e.Workload)
+	} else {
+		m.payLocked(e.ID, now)
+		m.ledger.remove(e.Workload)
+		m.slices.remove(e.ID)
+	}
+	if holds && e.Kind == spawner.Job {
+		m.shares.hold(e.Workload, m.ledger.part(e.Workload), now)
+	} else if m.shares.drop(e.ID, now) {
+		m.unsaved[e.Principal()] = true
+	}
+}
+
+// Run looks after all workloads until ctx ends. It returns when everything it started has ended; sessions and jobs run on.
+func (m *Manager) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for range m.cfg.Workers {
+		g.Go(func() error { m.labour(ctx); return nil })
+	}
+	if m.hasRemote() {
+		for range m.cfg.RemoteWorkers {
+			g.Go(func() error { m.workRemote(ctx); return nil })
+		}
+	}
+	g.Go(func() error { m.followLinks(ctx); return nil })
+	g.Go(func() error { m.resync(ctx); return nil })
+	g.Go(func() error { m.saveUsage(ctx); return nil })
+	g.Go(func() error { m.measureDisk(ctx); return nil })
+	g.Go(func() error { m.keepPools(ctx); return nil })
+	err := g.Wait()
+	m.announcements.Wait()
+	m.queue.stop()
+	return err
+}
+
+// labour works on one workload after the other. It hands on those of Remotes, whose calls take long: nobody else is to wait for them.
+func (m *Manager) labour(ctx context.Context) {
+	for {
+		id, ok := m.queue.get(ctx)
+		if !ok {
+			return
+		}
+		if e, _ := m.snapshot(id); e.Remote && m.hasRemote() {
+			m.onRemote.add(id)
+		} else {
+			m.reconcile(ctx, id)
+		}
+		m.queue.done(id)
+	}
+}
+
+// workRemote works on one workload of a Remote after the other.
+func (m *Manager) workRemote(ctx context.Context) {
+	for {
+		id, ok := m.onRemote.get(ctx)
+		if !ok {
+			return
+		}
+		m.reconcile(ctx, id)
+		m.onRemote.done(id)
+	}
+}
+
+// hasRemote reports whether workloads run on other hosts.
+func (m *Manager) hasRemote() bool {
+	for _, b := range m.backends {
+		if _, remote := b.(spawner.Remote); remote {
+			return true
+		}
+	}
+	return false
+}
+
+// Wake asks for a look at a workload now; backends that hear of changes call it.
+func (m *Manager) Wake(id spawner.ID) { m.queue.add(id) }
+
+// Ready tells why the Manager cannot answer for its workloads yet; nil when it can.
+func (m *Manager) Ready() error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	switch {
+	case !m.ready:
+		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
+	case m.lost > 0:
+		return errs.New(errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of", m.lost).
+			With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
+	default:
+		return nil
+	}
+}
+
+// newID makes an ID of a kind.
+func newID(k spawner.Kind) spawner.ID {
+	prefix := spawner.ID("s-")
+	if k == spawner.Job {
+		prefix = "j-"
+	}
+	return prefix + spawner.ID(strings.ToLower(rand.Text()[:16]))
+}
+
+func (m *Manager) dir(id spawner.ID) string { return filepath.Join(m.cfg.Dir, string(id)) }
+
+// change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or not of
+// revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when it cannot
+// be saved.
+func (m *Manager) change(ctx context.Context, id spawner.ID, rev int64, edit func(*entry)) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || e.Rev != rev {
+		return false, nil
+	}
+	return true, m.changeLocked(ctx, e, edit)
+}
+
+// changeLocked saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
+func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry)) error {
+	return m.saveLocked(ctx, []change{e.change(edit)})
+}
+
+// change returns a change of e that is decided.
+func (e *entry) change(edit func(*entry)) change {
+	next := *e
+	edit(&next)
+	next.Rev++
+	if next.Phase != e.Phase {
+		next.Since = time.Now()
+	}
+	return change{e, edit, next.Workload}
+}
+
+// makeLocked makes a change that was saved. What else is known of the workload may have changed with others that were saved with it.
+func (m *Manager) makeLocked(c change) {
+	e, next, before := c.e, *c.e, c.e.Workload
+	c.edit(&next)
+	next.Workload = c.w
+	if m.work[e.ID] == nil {
+		before = spawner.Workload{}
+	}
+	if e.Phase != next.Phase {
+		m.log.Info("workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
+	}
+	*e = next
+	m.enteredLocked(before, e)
+}
+
+// enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if it is new.
+func (m *Manager) enteredLocked(before spawner.Workload, e *entry) {
+	m.work[e.ID] = e
+	m.bookLocked(before, e)
+	m.announceLocked(e)
+	m.queue.add(e.ID)
+	freed := before.Phase.Active() && before.Phase != spawner.Pending && !e.Phase.Active()
+	if freed {
+		m.releases[lineOf(before)] = m.releases[lineOf(before)].add(time.Now())
+	}
+	if e.Phase != spawner.Leased && e.Phase != spawner.Starting {
+		m.backoffs.left(clientOf(e.Workload), e.ID, freed, time.Now())
+	}
+	if left := before.InQueue() && !e.InQueue(); left || freed || before.Slice != nil && e.Slice == nil {
+		m.wakeHeadsLocked()
+	}
+}
+
+// announceLocked lets all that wait on a workload look again.
+func (m *Manager) announceLocked(e *entry) {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// wakeHeadsLocked has a look at whoever is next in a line: room of one kind may be what another line waits for.
+func (m *Manager) wakeHeadsLocked() {
+	for l := range m.index.lines {
+		if e := m.headLocked(l); e != nil {
+			m.queue.add(e.ID)
+		}
+	}
+}
+
+// noteLocked writes an event into a workload's journal.
+func (m *Manager) noteLocked(e *entry, ev spawner.Event) {
+	ev.Launch = e.Launch
+	if ev.Time.IsZero() {
+		ev.Time = time.Now()
+	}
+	e.journal.note(ev)
+	m.announceLocked(e)
+}
+
+func (m *Manager) note(id spawner.ID, ev spawner.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		m.noteLocked(e, ev)
+	}
+}

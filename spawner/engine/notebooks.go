@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Bind notes that a notebook is one of a kernel of the caller's: another one, or what is known of it now.
+func (m *Manager) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+	if err := n.Check(); err != nil {
+		return spawner.Workload{}, err
+	}
+	m.mu.Lock()
+	w, err := m.bindLocked(ctx, c, id, n)
+	m.mu.Unlock()
+	return m.vouch(ctx, w, err)
+}
+
+func (m *Manager) bindLocked(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+	e, err := m.entryLocked(c, id)
+	switch {
+	case err != nil:
+		return spawner.Workload{}, err
+	case e.Kind != spawner.Kernel:
+		return spawner.Workload{}, errs.New(errs.Invalid, "%s is no kernel", id)
+	case e.Want == spawner.WantGone || !e.Phase.Active():
+		return spawner.Workload{}, errs.New(errs.Conflict, "the kernel has ended").With("start another")
+	}
+	list, err := withNotebook(e.Notebooks, n)
+	if err != nil || slices.Equal(list, e.Notebooks) {
+		return e.Workload, err
+	}
+	err = m.changeLocked(ctx, e, func(e *entry) { e.Notebooks = list })
+	return e.Workload, err
+}
+
+// withNotebook returns a copy of a kernel's notebooks with one more, or with what is known of it now.
+func withNotebook(list []spawner.Notebook, n spawner.Notebook) ([]spawner.Notebook, error) {
+	list = slices.Clone(list)
+	if i := slices.IndexFunc(list, func(o spawner.Notebook) bool { return o.ID == n.ID }); i >= 0 {
+		list[i] = n
+		return list, nil
+	}
+	if len(list) == spawner.MostNotebooks {
+		return nil, errs.New(errs.OverQuota, "%d notebooks have this kernel, and no more can", len(list)).With("start another kernel")
+	}
+	return append(list, n), nil
+}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"slipway/spawner"
+)
+
+// tidyKernels ends the kernels whose sessions have ended: a kernel that was started from a session is there for it alone, and holds a slice.
+// It ends those as well that wait for a slice which nobody wants any more.
+func (m *Manager) tidyKernels(ctx context.Context) {
+	for _, id := range m.orphanKernels() {
+		m.endKernel(ctx, id, "a kernel ends with the session that started it")
+	}
+	for _, id := range m.forsakenKernels(time.Now()) {
+		m.endKernel(ctx, id, "a kernel that waits ends because nobody asks for it any more")
+	}
+}
+
+func (m *Manager) endKernel(ctx context.Context, id spawner.ID, why string) {
+	m.log.Info(why, "id", id)
+	if err := m.Remove(ctx, spawner.Caller{System: true}, id); err != nil {
+		m.log.Warn("cannot end a kernel that nobody wants any more", "id", id, "err", err)
+	}
+}
+
+func (m *Manager) orphanKernels() (ids []spawner.ID) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for id, e := range m.work {
+		if e.Kind != spawner.Kernel || e.Session == "" || e.Want == spawner.WantGone {
+			continue
+		}
+		if s := m.work[e.Session]; s == nil || !s.Phase.Active() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// forsakenKernels returns the tied kernels that are not up yet and for which nobody has asked for as long as they may be left. While the service
+// is away nobody can ask: that time does not count.
+func (m *Manager) forsakenKernels(now time.Time) (ids []spawner.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, e := range m.work {
+		if e.Kind != spawner.Kernel || e.Spec.Life.Away == 0 || e.Phase == spawner.Running || e.Want != spawner.WantRunning {
+			continue
+		}
+		if e.pulse.asked.IsZero() {
+			e.pulse.asked = now
+		}
+		if now.Sub(e.pulse.asked) >= e.Spec.Life.Away {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// trackOrphan ends a kernel for which nobody has come for as long as it may be left. How long that is, is what this run of the service has
+// seen: while the service is away nobody can come.
+func (m *Manager) trackOrphan(ctx context.Context, id spawner.ID, left bool) {
+	if m.orphaned(ctx, id, left, time.Now()) {
+		m.endKernel(ctx, id, "a kernel ends because no client has come, or come back")
+	}
+}
+
+func (m *Manager) orphaned(ctx context.Context, id spawner.ID, left bool, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil {
+		return false
+	}
+	patience := e.Spec.Life.Away
+	if e.Visited.IsZero() && patience == 0 {
+		patience = e.Spec.Life.FirstClient
+	}
+	switch {
+	case patience == 0 || e.Standby != "":
+		return false
+	case !left && e.Visited.IsZero():
+		e.Visited = now
+		m.saveActivityLocked(ctx, e, now)
+		return false
+	case !left:
+		e.pulse.left = time.Time{}
+		return false
+	case e.pulse.left.IsZero():
+		e.pulse.left = now
+	}
+	return now.Sub(e.pulse.left) >= patience
+}

@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// source is where what an app has printed and left is fetched.
+type source interface {
+	Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error)
+	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
+}
+
+// staged are a source that does not grow.
+type staged struct{ spawner.StagedOutput }
+
+func (r staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, error) {
+	return r.StagedOutput.Log(ctx, from)
+}
+
+// source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
+func (m *Manager) source(ctx context.Context, e entry, o spawner.Observation) (source, control.Status, error) {
+	if !cameBack(e, o) {
+		return m.cfg.Agents.Agent(e.ID), e.status, nil
+	}
+	r, err := m.stagedOutput(ctx, e)
+	if err != nil {
+		return nil, control.Status{}, err
+	}
+	return staged{r}, r.Status(), nil
+}
+
+// cameBack reports whether what e has left is to be had from its backend, where it stays until it is removed.
+func cameBack(e entry, o spawner.Observation) bool { return e.Remote && o.Existence == spawner.Exited }
+
+func (m *Manager) stagedOutput(ctx context.Context, e entry) (spawner.StagedOutput, error) {
+	backend, ok := m.backend(e.Backend).(spawner.Remote)
+	if !ok {
+		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, backendPatience)
+	defer cancel()
+	return backend.StagedOutput(ctx, e.ID)
+}
+
+// tailOf returns the last lines of what an app has printed.
+func (m *Manager) tailOf(ctx context.Context, e entry, from source) (string, error) {
+	if e.Kind == spawner.Job {
+		return m.tail(ctx, e.Workload, tailLines) // of the copy here
+	}
+	r, err := from.Log(ctx, max(0, e.status.LogSize-tailBytes), false)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, 2*tailBytes))
+	return lastLines(b, tailLines), err
+}
+
+// keepPatience is for how long keeping a session's changes is repeated that does not work, counted from the first try: they may have
+// taken long to come back.
+const keepPatience = 10 * time.Minute
+
+// save brings here what came back of a run on another host: a session's changes, as an environment from which it starts the next time,
+// and the output of a job that was ended. Nothing is removed there before it is here.
+func (m *Manager) save(ctx context.Context, e entry) error {
+	since, due := m.dueToKeep(e.ID)
+	if !due {
+		return nil
+	}
+	r, err := m.stagedOutput(ctx, e)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return m.noteLost(ctx, e, notBack)
+	case err != nil:
+		return err
+	case e.Kind == spawner.Job:
+		if err := m.saveJob(ctx, e, r); err != nil {
+			m.hinder(e, err)
+			return nil
+		}
+		return m.noteSaved(ctx, e, "", "")
+	default:
+		return m.saveChanges(ctx, e, r, since)
+	}
+}
+
+// saveChanges keeps what a session has changed, which is tried since a time.
+func (m *Manager) saveChanges(ctx context.Context, e entry, r spawner.StagedOutput, since time.Time) error {
+	changes, err := r.Changes(ctx)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return m.noteLost(ctx, e, notBack)
+	case errs.Is(err, errs.Invalid):
+		return m.noteLost(ctx, e, "what was changed in it since it started is lost: "+brief(err))
+	case err != nil:
+		return err
+	}
+	defer changes.Close()
+	m.relay(e.ID, "Keeping your changes", 0)
+	digest, err := m.cfg.Keep(ctx, withEnvironment(e.Workload), changes)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return m.noteSaved(ctx, e, digest, "")
+	case hopeless(err) || errs.Is(err, errs.OverQuota) || time.Since(since) >= keepPatience:
+		return m.noteUnkept(ctx, e, err)
+	default:
+		m.relay(e.ID, "Your changes cannot be kept yet; trying again", 0)
+		return err
+	}
+}
+
+// saveJob brings a job's output here, unless that is done, or it begins anew.
+func (m *Manager) saveJob(ctx context.Context, e entry, r spawner.StagedOutput) error {
+	if !e.collecting.IsZero() && e.hindrance == "" || e.Moving && e.Want == spawner.WantRunning {
+		return nil
+	}
+	e.status = r.Status()
+	lost, err := m.collectJob(ctx, e, staged{r})
+	if len(lost) > 0 {
+		m.log.Warn("not all output of a job that was ended could be kept", "id", e.ID, "lost", lost)
+	}
+	return err
+}
+
+// hinder notes that what a job has left cannot be kept here now, tells its owner and the administrator, and sees to the next try: it
+// stays where it is until it can be, or until the job is removed. The time meanwhile is not that of its agent.
+func (m *Manager) hinder(e entry, why error) {
+	m.queue.addAfter(e.ID, m.cfg.Interval)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return
+	}
+	text := "your files cannot be copied now: they"
+	if full(why) {
+		text = "the service's disk is full: your files"
+	}
+	if full(why) && !now.collecting.IsZero() {
+		now.collecting = time.Now()
+	}
+	text += " wait on " + e.Backend + " and are kept; nothing is lost"
+	if now.hindrance != text {
+		m.log.Warn("the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", why)
+		now.hindrance = text
+		m.noteLocked(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
+	}
+}
+
+// relieve notes that nothing keeps what a job has left from being kept any more.
+func (m *Manager) relieve(id spawner.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.work[id]; e != nil {
+		e.hindrance = ""
+	}
+}
+
+// attempts are those at keeping what came back of a run.
+type attempts struct{ since, next time.Time }
+
+// mostPause is the longest pause between two of them. Each is as long as all before took together.
+const mostPause = time.Minute
+
+// dueToKeep returns since when it is tried to keep what came back of a workload, and reports whether it is to be tried now; otherwise it
+// sees to the next time.
+func (m *Manager) dueToKeep(id spawner.ID) (since time.Time, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, now := m.work[id], time.Now()
+	if e == nil {
+		return now, false
+	}
+	k := &e.keeping
+	if now.Before(k.next) {
+		m.queue.addAfter(id, k.next.Sub(now))
+		return k.since, false
+	}
+	if k.since.IsZero() {
+		k.since = now
+	}
+	k.next = now.Add(min(max(now.Sub(k.since), retryAfter), mostPause))
+	return k.since, true
+}
+
+const notBack = "what was changed in it since it started has not come back"
+
+// lostAll reports whether a session had run, and was seen to have gone without a trace.
+func (e *entry) lostAll() bool {
+	ran := e.Remote && e.Kind.HubServer() && e.Phase == spawner.Stopping && !e.Up.IsZero() && e.Evictions == 0 // of one that was evicted it was told then
+	return ran && !e.Saved && e.Unkept == "" && e.Want != spawner.WantGone
+}
+
+// noteLost notes that what a session had changed is not to be had, and tells its user.
+func (m *Manager) noteLost(ctx context.Context, e entry, lost string) error {
+	if e.Kind == spawner.Job || e.Up.IsZero() {
+		return m.noteSaved(ctx, e, "", "")
+	}
+	if e.Outcome == nil { // it begins anew
+		m.relay(e.ID, "What"+strings.TrimPrefix(lost, "what"), 0)
+	}
+	return m.noteSaved(ctx, e, "", lost)
+}
+
+// noteSaved notes that what a run has left is here: a session's changes in the environment digest, or nothing, with what was lost.
+func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) error {
+	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
+		e.hindrance = ""
+		if lost != "" && e.Outcome != nil {
+			out := withoutLost(*e.Outcome, lost)
+			e.Outcome = &out
+		}
+	})
+	return err
+}
+
+// withoutLost tells that something of a session is lost with its end.
+func withoutLost(o spawner.Outcome, lost string) spawner.Outcome {
+	o.Reason += "; " + lost
+	if !o.Failed {
+		o.Failed, o.Remedy = true, "start it again: it goes on from what it had kept before"
+	}
+	return o
+}
+
+// noteUnkept has a session end whose changes cannot be kept now. They stay where they are until it is started again.
+func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
+	m.log.Warn("the changes of a session cannot be kept", "id", e.ID, "owner", e.Owner, "err", why)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	out := outcomeOf(fmt.Errorf("what was changed in it could not be kept: %w", why))
+	if e.Outcome != nil && e.Phase == spawner.Stopping {
+		out.Reason = e.Outcome.Reason + "; " + out.Reason
+	}
+	if out.Remedy != "" {
+		out.Remedy += ", then start it again: "
+	}
+	out.Remedy += "nothing is lost yet, and the next start tries again; “Start fresh” discards all that you have changed"
+	return m.changeLocked(ctx, now, func(e *entry) {
+		e.Unkept, e.keeping = why.Error(), attempts{}
+		e.finish(out)
+	})
+}

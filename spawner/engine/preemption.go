@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/gpu"
+	"slipway/spawner"
+)
+
+// Lend is the policy of lending idle slices of sessions to jobs.
+type Lend struct {
+	On     bool
+	After  time.Duration // for how long nothing went on in the session, and on its slice
+	Recall time.Duration // between telling a job to end and killing it
+	// Idle is called under the engine's lock and must not call the engine. It says since when nothing has run on the slice of a
+	// workload, and that a job would find its memory free. False: it is not so, or nobody can say.
+	Idle func(holder string, s gpu.Slice) (since time.Time, idle bool)
+}
+
+// lenderLocked finds an idle session whose slice would do for a job that may be put back in line.
+func (m *Manager) lenderLocked(job *entry) (spawner.ID, gpu.Slice) {
+	if !m.cfg.Lend.On || m.cfg.Lend.Idle == nil || job.Kind != spawner.Job || !job.Spec.Preemptible {
+		return "", gpu.Slice{}
+	}
+	for id, s := range m.slices {
+		if e := m.work[id]; e != nil && s.Satisfies(job.Spec.GPU) && !job.FoundBad(s.Slice) && m.lendsLocked(e) {
+			return id, s.Slice
+		}
+	}
+	return "", gpu.Slice{}
+}
+
+// lendsLocked reports whether a session's slice can be lent now: it runs, its agent was heard and says that nobody has worked in it of late, its slice idles and nobody
+// else has borrowed it. Only a slice of its own hardware is lent: on any other a job would disturb third ones.
+func (m *Manager) lendsLocked(e *entry) bool {
+	if e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning || e.Slice.Tier != gpu.Hardware || m.slices.borrower(e.ID) != "" {
+		return false
+	}
+	now := time.Now()
+	if quiet := now.Sub(latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After || now.Sub(e.pulse.looked) > freshLook {
+		return false
+	}
+	since, idle := m.cfg.Lend.Idle(string(e.ID), *e.Slice)
+	return idle && now.Sub(since) >= m.cfg.Lend.After
+}
+
+// callBackLocked has the slice of a session come back to it: its user is there again. The job that borrowed it goes back in line.
+func (m *Manager) callBackLocked(ctx context.Context, session *entry) {
+	if session.Slice == nil {
+		return
+	}
+	job := m.work[m.slices.borrower(session.ID)]
+	if job == nil || job.Phase == spawner.Stopping || appOf(*job) == control.Exited {
+		return
+	}
+	m.log.Info("recalling a lent slice", "session", session.ID, "job", job.ID)
+	m.noteLocked(session, spawner.Event{Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back"})
+	if err := m.recallSliceLocked(ctx, job); err != nil {
+		m.log.Warn("cannot recall a lent slice; will be repeated", "session", session.ID, "job", job.ID, "err", err)
+		m.queue.addAfter(job.ID, retryAfter)
+	}
+}
+
+func (m *Manager) recallSliceLocked(ctx context.Context, job *entry) error {
+	why := fmt.Sprintf("The owner of its slice of the GPU is back: it has %s to end, and goes back in line", m.cfg.Lend.Recall)
+	return m.moveLocked(ctx, job, why, nil)
+}
+
+// recall repeats what callBackLocked could not save.
+func (m *Manager) recall(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	return m.recallSliceLocked(ctx, now)
+}
+
+// recalled reports whether something has gone on in the session whose slice a job has, since it has it.
+func (m *Manager) recalled(job entry) bool {
+	if job.Lender == "" {
+		return false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	s, holds := m.slices[job.ID]
+	session := m.work[job.Lender]
+	return holds && session != nil && m.slices.lent(s) && session.Active.After(s.since)
+}

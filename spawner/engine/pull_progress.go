@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"slipway/internal/disksize"
+	"slipway/spawner"
+)
+
+// What is told of a download: no more than so often, and in steps of so many percent, for a journal holds so much.
+const (
+	fetchPause = time.Second
+	fetchStep  = 2
+	fetchWords = "Downloading the "
+)
+
+// fetched is how much of its image a run has, in percent.
+type fetched struct {
+	run     string
+	percent int
+}
+
+// Fetching tells the owner of a workload that starts on another host how much of its image has come there: so many bytes of size. run is
+// which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and what is said too often is not told. As long
+// as more and more of it comes, the start is not given up because its agent does not.
+func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
+	if size <= 0 {
+		return
+	}
+	percent := int(min(max(sent, 0), size) * 100 / size)
+	if sent < size {
+		percent -= percent % fetchStep
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
+		return
+	}
+	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, disksize.Words(size))
+	last := e.journal.latest()
+	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
+	if last.Message == text || soon && sent < size {
+		return
+	}
+	if e.fetched.run != run || e.fetched.percent < percent {
+		e.fetched = fetched{run, percent}
+		if !e.startedAt.IsZero() {
+			e.startedAt = time.Now()
+		}
+	}
+	m.noteLocked(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+}
+
+// vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was frozen.
+func vehicle(w spawner.Workload) string {
+	if w.Kept == "" && w.Spec.Environment == "" {
+		return "image"
+	}
+	return "environment"
+}
+
+// furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon as anything of it
+// does, and its agent is heard when that is over.
+func (e *entry) furnishes() bool {
+	return e.Phase == spawner.Starting || e.Kind == spawner.Job && e.Phase == spawner.Running && e.status.State == ""
+}
+
+// HowFar says in a line what has happened last to a workload of the caller's; empty: nothing that is known.
+func (m *Manager) HowFar(c spawner.Caller, id spawner.ID) string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, err := m.entryLocked(c, id)
+	if err != nil {
+		return ""
+	}
+	return e.journal.latest().Message
+}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+	"slipway/spawner/lifecycle"
+)
+
+// retryAfter is how long the Manager waits before it repeats what did not work.
+const retryAfter = 2 * time.Second
+
+// reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step a call is
+// enough.
+func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
+	e, ok := m.snapshot(id)
+	if !ok {
+		return
+	}
+	m.announceStart(ctx, e)
+	o := m.observe(ctx, e.Workload)
+	if ctx.Err() != nil {
+		return
+	}
+	if e, ok = m.sight(ctx, e, o); !ok {
+		return
+	}
+	action := lifecycle.Next(m.situate(e, o))
+	if err := m.act(ctx, e, action, o); err != nil {
+		m.log.Warn("step did not work, will be repeated", "id", id, "action", action, "err", err)
+		m.queue.addAfter(id, retryAfter)
+	} else if action == lifecycle.Wait {
+		m.listen(ctx, e)
+		if o.Existence != spawner.Unknown { // then observe has seen to the next look, and no time that is up makes it sooner
+			m.remind(e)
+			m.warn(ctx, e)
+		}
+	}
+}
+
+// snapshot copies an entry, so that it can be thought about without the lock.
+func (m *Manager) snapshot(id spawner.ID) (entry, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.work[id]
+	if e == nil {
+		return entry{}, false
+	}
+	return *e, true
+}
+
+// observe asks the backend. A workload that waits for room, and holds nothing, needs no look.
+func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Observation {
+	if w.Phase == spawner.Pending {
+		return spawner.Observation{Existence: spawner.Absent}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	o, err := m.backend(w.Backend).Observe(ctx, w.ID)
+	if err != nil {
+		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // resync warns, once for all
+		again := retryAfter
+		if w.Settled() { // nobody waits for it, and there may be thousands
+			again = max(again, m.cfg.Interval)
+		}
+		m.queue.addAfter(w.ID, again)
+		m.relay(w.ID, "The backend "+m.at(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0)
+		return spawner.Observation{Existence: spawner.Unknown}
+	}
+	return o
+}
+
+func (m *Manager) situate(e entry, o spawner.Observation) lifecycle.Situation {
+	s := lifecycle.Situation{
+		Job: e.Kind == spawner.Job, Fleeting: e.Kind == spawner.Kernel, Standby: e.Standby != "", Prepared: e.prepared, Want: e.Want, Phase: e.Phase, Seen: o.Existence, Evicted: o.Evicted,
+		Remote: e.Remote, Held: e.Held, Rests: e.Rests, Saved: e.Saved, Unkept: e.Unkept != "", Leaves: !e.quit.IsZero(),
+		App:   appOf(e),
+		Armed: e.Kind == spawner.Job || e.secrets != nil, Started: e.started,
+		Fault: e.status.Fault != "" && m.selfTest(e) != nil, Moving: e.Moving, Retry: willRetry(e.Workload), Withdrawing: e.Withdrawing(), Recalled: m.recalled(e),
+	}
+	p := m.prerequisites(&e.Workload)
+	s.After.Open, s.After.Met, s.After.Lost = p.open, p.met, p.lost
+	limit, ok := m.limit(e)
+	s.Overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
+	s.Unseen = o.Existence == spawner.Unknown && m.unseen(e)
+	s.Expired = e.Phase == spawner.Running && e.due(time.Now())
+	return s
+}
+
+// unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two tries.
+const unseenPatience = time.Minute
+
+// unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a session has changed
+// could be lost by that: it is looked for until its backend tells what has become of it.
+func (m *Manager) unseen(e entry) bool {
+	given := e.Want == spawner.WantGone || e.Kind == spawner.Job && e.Want == spawner.WantStopped
+	return e.Remote && e.Phase == spawner.Stopping && given && min(m.inPhase(e), time.Since(e.blindly)) >= unseenPatience
+}
+
+// phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's
+// Start takes what it takes.
+func (m *Manager) phaseBegan(e entry) time.Time {
+	switch {
+	case !e.quit.IsZero():
+		return e.quit
+	case e.Phase == spawner.Starting && e.started && !e.startedAt.IsZero():
+		return e.startedAt
+	case e.Since.Before(m.born):
+		return m.born
+	default:
+		return m.phaseOwn(e)
+	}
+}
+
+// phaseOwn returns when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that was set back.
+func (m *Manager) phaseOwn(e entry) time.Time {
+	if e.Since.After(time.Now()) {
+		return m.born
+	}
+	return e.Since
+}
+
+// inPhase returns for how long this run of the service has seen to a workload's phase.
+func (m *Manager) inPhase(e entry) time.Duration { return time.Since(latest(m.phaseOwn(e), m.born)) }
+
+// listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again
+// when that did not work. It is harmless when the door is open.
+func (m *Manager) listen(ctx context.Context, e entry) {
+	if e.status.State != "" || (e.Phase != spawner.Starting && e.Phase != spawner.Booting && e.Phase != spawner.Running) {
+		return
+	}
+	account, err := m.account(ctx, e)
+	if err == nil {
+		err = m.admitAgent(e, account)
+	}
+	if err != nil {
+		m.log.Error("cannot listen for an agent", "id", e.ID, "err", err)
+		m.queue.addAfter(e.ID, retryAfter)
+	}
+}
+
+// admitAgent opens the door for a workload's agent.
+func (m *Manager) admitAgent(e entry, account spawner.Account) error {
+	if e.Remote {
+		return m.cfg.Agents.Expect(e.ID)
+	}
+	return m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
+}
+
+// socket is where the service listens for the agent of a workload.
+func (m *Manager) socket(id spawner.ID) string { return filepath.Join(m.dir(id), "link", linkSocket) }
+
+// appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
+func appOf(e entry) control.State {
+	if e.status.State != control.Idle && e.status.Launch != e.Run() {
+		return ""
+	}
+	return e.status.State
+}
+
+// limit returns how long the phase may last; false when for ever. On another host none counts before something runs there, and a job needs
+// none but for the way back of what it has left.
+func (m *Manager) limit(e entry) (time.Duration, bool) {
+	switch {
+	case e.Rests && e.Phase == spawner.Pending:
+		return m.pauseBefore(e.Attempt), true
+	case e.Remote && (e.Kind == spawner.Job || !e.quit.IsZero()):
+		return returnPatience, !e.quit.IsZero()
+	case e.Phase == spawner.Booting && e.Remote && e.status.State == "": // the way to it is down, for a while
+		return m.cfg.Limits.BootRemote, true
+	case e.Phase == spawner.Booting:
+		return m.cfg.Limits.Boot, true
+	case e.Phase == spawner.Starting && e.Remote:
+		return m.cfg.Limits.BootRemote, !e.startedAt.IsZero()
+	case e.Phase == spawner.Starting:
+		return m.cfg.Limits.Agent, true
+	case e.Phase == spawner.Stopped:
+		return kernelMemory, e.Kind == spawner.Kernel
+	default:
+		return 0, false
+	}
+}
+
+// remind asks for another look when the phase's time is up. Who waits all the same waits for something else.
+func (m *Manager) remind(e entry) {
+	limit, ok := m.limit(e)
+	if !ok {
+		return
+	}
+	left := time.Until(m.phaseBegan(e).Add(limit))
+	if left < 0 {
+		left = m.cfg.Interval
+	}
+	m.queue.addAfter(e.ID, left+time.Millisecond)
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
+const returnPatience = 10 * time.Minute
+
+// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace. Where it has what nobody
+// else has, it is longer; see askFor.
+const askPatience = 2 * time.Minute
+
+// mostEvictions is how often a start may lose its place before it fails.
+const mostEvictions = 10
+
+// remote reports whether a backend runs its workloads on other hosts.
+func (m *Manager) remote(backend string) bool {
+	_, ok := m.backends[backend].(spawner.Remote)
+	return ok
+}
+
+// judge has a Remote refuse what could never start there. What it cannot tell now waits, and is told then.
+func (m *Manager) judge(ctx context.Context, w spawner.Workload) error {
+	r, ok := m.backends[w.Backend].(spawner.Remote)
+	if !ok {
+		return nil
+	}
+	err := r.Judge(ctx, w)
+	if errs.Is(err, errs.Unavailable) {
+		m.log.Warn("a backend cannot judge a workload now", "backend", w.Backend, "err", err)
+		return nil
+	}
+	return err
+}
+
+// sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that changed the record.
+func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (entry, bool) {
+	late := e.Kind == spawner.Job && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited // it came and went between two looks
+	moved := o.Host != "" && o.Host != e.Host && (o.Existence == spawner.Up || late)
+	if !e.Remote || o.Existence == spawner.Unknown || e.Phase == spawner.Pending || o == e.seen && !moved {
+		return e, true
+	}
+	if moved {
+		verb := "Runs on "
+		if late {
+			verb = "It ran on "
+		}
+		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
+		if err == nil && saved {
+			m.relay(e.ID, verb+o.Host, 80)
+		}
+		if err == nil {
+			return e, false
+		}
+		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err) // it is known as long as the service runs
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return e, false
+	}
+	now.seen = o
+	if now.Phase == spawner.Starting && o.Existence.Alive() {
+		m.takenLocked(now) // whoever asked for it, and whatever was heard of that
+	}
+	if o.Existence == spawner.Up && now.startedAt.IsZero() {
+		now.startedAt = time.Now()
+	}
+	m.tellSeenLocked(now)
+	return *now, true
+}
+
+// tellSeenLocked tells the owner of a workload how it stands in the queue of a batch system.
+func (m *Manager) tellSeenLocked(e *entry) {
+	if !e.seen.Existence.Alive() || e.seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
+		return
+	}
+	if text := m.elsewhere(e); e.journal.latest().Message != text {
+		m.noteLocked(e, spawner.Event{Percent: 25, Message: text})
+	}
+}
+
+// findBase saves from which environment a session is to start on another host: the one that holds its changes, the one that it was asked
+// for with, or the one that is its image.
+func (m *Manager) findBase(ctx context.Context, e entry) error {
+	from := cmp.Or(e.Kept, e.Spec.Environment)
+	if from == "" {
+		var err error
+		from, err = m.cfg.Base(ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent/5) })
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errs.Is(err, errs.Unavailable):
+			m.relay(e.ID, "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator", 0)
+			return err
+		case err != nil:
+			return m.end(ctx, e, outcomeOf(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
+		}
+	}
+	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.From = from })
+	return err
+}
+
+// withEnvironment returns a workload as those on other hosts have it: with the environment that it runs in.
+func withEnvironment(w spawner.Workload) spawner.Workload {
+	w.Spec.Environment = cmp.Or(w.From, w.Spec.Environment)
+	return w
+}
+
+// remoteLaunch gathers what a Remote needs.
+func (m *Manager) remoteLaunch(ctx context.Context, e entry, l spawner.Launch) (spawner.Launch, error) {
+	l.Workload = withEnvironment(e.Workload)
+	var err error
+	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
+		return spawner.Launch{}, err
+	}
+	if l.Uplink, err = m.cfg.Uplink(ctx, l.Workload); err != nil {
+		return spawner.Launch{}, err
+	}
+	if e.Kind == spawner.Job {
+		app := m.app(e, l.Account)
+		l.App = &app
+	}
+	if err := makeDirs(l); err != nil {
+		return spawner.Launch{}, err
+	}
+	return l, m.admitAgent(e, l.Account)
+}
+
+// handleEviction has a workload that lost its place go back in line, unless that happens again and again.
+func (m *Manager) handleEviction(ctx context.Context, e entry, o spawner.Observation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	host := cmp.Or(o.Host, m.hostOf(e))
+	if now.Evictions >= mostEvictions {
+		return m.endLocked(ctx, now, spawner.Outcome{
+			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
+			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
+		})
+	}
+	return m.moveLocked(ctx, now, evictedFrom(host, o, e), func(e *entry) { e.Evictions++ })
+}
+
+func evictedFrom(host string, o spawner.Observation, e entry) string {
+	text := "It was evicted from " + host
+	if o.Reason != "" {
+		text += " (" + o.Reason + ")"
+	}
+	switch e.Kind {
+	case spawner.Job:
+		return text + ": it begins anew"
+	case spawner.Kernel:
+		return text + ": it begins anew; what it had in memory is lost"
+	}
+	return text + ": it begins anew; what ran in it is lost, and what was changed outside your home if it does not come back"
+}
+
+// partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
+// false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
+func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
+	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved || e.Moving && e.Kind == spawner.Job || e.seen.Existence != spawner.Up {
+		return false
+	}
+	if e.seen.Returning { // for as long as the batch system brings it
+		m.queue.addAfter(e.ID, m.cfg.Interval)
+		return true
+	}
+	waits := m.inPhase(e) < m.askFor(e)
+	if !e.Asked.IsZero() {
+		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
+	}
+	if waits && m.needsAgentCheckpoint(e) && m.checkpointViaAgent(ctx, e) {
+		m.queue.add(e.ID)
+		return true
+	}
+	if waits {
+		m.askToEnd(ctx, e)
+		m.queue.addAfter(e.ID, time.Second)
+	}
+	return waits
+}
+
+// askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its answer is lost, and
+// what it leaves is waited for, also when the service is started again meanwhile. One that is not connected finds the door open.
+func (m *Manager) askToEnd(ctx context.Context, e entry) {
+	if e.status.State == "" {
+		if err := m.cfg.Agents.Expect(e.ID); err != nil {
+			m.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
+		}
+		return
+	}
+	if e.parting == e.Run() {
+		return
+	}
+	if e.Asked.IsZero() {
+		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Asked = time.Now() })
+		if err != nil {
+			m.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
+		}
+		if err != nil || !saved {
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+agentPatience)
+	defer cancel()
+	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
+		m.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.work[e.ID]; now != nil {
+		now.parting = e.Run()
+	}
+}
+
+// askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link that is down for
+// a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a job's only its output is lost: its
+// link has the time to come up again that the job would have to end, as after a restart of the service.
+func (m *Manager) askFor(e entry) time.Duration {
+	patience := m.cfg.Limits.Grace + askPatience
+	switch {
+	case e.Kind != spawner.Job && !e.Up.IsZero():
+		return max(patience, m.cfg.Limits.BootRemote)
+	case e.Kind == spawner.Job && e.status.State == "":
+		return m.cfg.Limits.Grace
+	default:
+		return patience
+	}
+}
+
+// wayBack is how long what a workload leaves may take from its end to this host.
+func (m *Manager) wayBack(e entry) time.Duration {
+	if e.Kind == spawner.Job {
+		return m.cfg.Limits.Grace + askPatience
+	}
+	return m.cfg.Limits.Grace + m.cfg.Limits.Pack
+}

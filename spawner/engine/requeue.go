@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+)
+
+// mostBad is how many parts of GPUs a start may find bad before it fails: then it is rather the workload that is at fault.
+const mostBad = 3
+
+// leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's own test
+// found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has it from the driver, and
+// has seen to it that nobody gets the place.
+func (m *Manager) leaveSlice(ctx context.Context, e entry, why string, tested bool) error {
+	condemn, err := m.leave(ctx, e, why, tested)
+	if condemn && err == nil {
+		m.cfg.GPUs.Condemn(*e.Slice, why)
+	}
+	return err
+}
+
+func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (condemn bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev || now.Slice == nil {
+		return false, nil
+	}
+	// What was borrowed may be bad only because its owner is on it too. It is not borrowed again, and nothing else follows.
+	bad := spawner.BadPart{Slice: *now.Slice, Why: why, Shun: tested && now.Lender == ""}
+	if len(now.Bad) >= mostBad {
+		err = m.endLocked(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
+	} else {
+		err = m.moveLocked(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *entry) {
+			e.Bad = append(slices.Clone(e.Bad), bad)
+		})
+	}
+	return err == nil && bad.Shun && m.gpuSuspects.add(bad.Slice, spawner.Principal{Hub: now.Hub, User: now.Owner}, time.Now()), err
+}
+
+// unusable is the outcome of a start that found nothing but bad parts.
+func unusable(bad []spawner.BadPart) spawner.Outcome {
+	last, count := bad[len(bad)-1], "a part of a GPU"
+	if len(bad) > 1 {
+		count = fmt.Sprintf("%d parts of GPUs in a row", len(bad))
+	}
+	return spawner.Outcome{
+		Failed: true, ExitCode: 1, Reason: fmt.Sprintf("%s could not be used; the last, %s: %s", count, last.Slice, last.Why),
+		Remedy: "if your image is not to blame, tell your administrator: `slipway gpus` shows what is quarantined and why",
+	}
+}
+
+// moveLocked ends what runs of a workload and has it go back in line, where it stands before those of its line who asked later, or of jobs those of its owner who did. also is what else
+// changes of it; nil: nothing.
+func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
+	return m.returnLocked(ctx, e, message, func(e *entry) {
+		if e.Moves++; also != nil {
+			also(e)
+		}
+	})
+}
+
+// returnLocked is moveLocked of what may be the same run afterwards.
+func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
+	err := m.changeLocked(ctx, e, func(e *entry) {
+		e.Phase, e.Moving = spawner.Stopping, true
+		also(e)
+	})
+	if err != nil {
+		return err
+	}
+	if e.abort != nil {
+		e.abort()
+	}
+	e.journal.reopen()
+	m.noteLocked(e, spawner.Event{Percent: 5, Message: message})
+	return nil
+}
+
+// requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job begins anew, so
+// what it had printed and left is dropped.
+func (m *Manager) requeue(ctx context.Context, e entry) error {
+	if err := m.clearTry(e); err != nil {
+		return err
+	}
+	_, err := m.vacate(ctx, e, func(e *entry) {
+		e.toLine()
+		if e.Withdrawn {
+			e.Withdrawn, e.Moves = false, e.Moves+1
+		}
+	})
+	return err
+}
+
+// clearTry drops what a run that was seen gone had here, but for what the next one needs.
+func (m *Manager) clearTry(e entry) error {
+	m.cfg.Agents.Close(e.ID)
+	for _, name := range []string{"link", "run", "files", filepath.Base(m.logFile(e.ID))} {
+		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
+			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
+		}
+	}
+	return nil
+}
+
+// toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell is told.
+func (e *entry) toLine() {
+	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = spawner.Pending, nil, "", false, false, control.Status{}
+	e.collecting, e.Host, e.progress = time.Time{}, "", nil
+	if e.Kind == spawner.Job {
+		e.Up = time.Time{}
+	}
+}
+
+// vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.
+func (m *Manager) vacate(ctx context.Context, e entry, edit func(*entry)) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return false, nil
+	}
+	err := m.changeLocked(ctx, now, edit)
+	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.ownedLocked(e) {
+		m.cfg.GPUs.Release(e.SliceHolder(), *e.Slice)
+	}
+	return true, err
+}
+
+// ownedLocked reports whether the place that a workload has left is still held by another: by who lent it, or by who borrowed it.
+func (m *Manager) ownedLocked(e entry) bool {
+	for id, s := range m.slices {
+		if id != e.ID && s.Same(*e.Slice) && (id == e.Lender || s.lender == e.ID) {
+			return true
+		}
+	}
+	return false
+}

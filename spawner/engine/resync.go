@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"slipway/spawner"
+)
+
+// resync looks at everything from time to time: first of all at what an earlier run of the service left.
+func (m *Manager) resync(ctx context.Context) {
+	strangers, keeper := map[spawner.ID]bool{}, &retention{}
+	for {
+		m.turnShares()
+		found := m.survey(ctx)
+		for _, id := range m.toLookAt(found) {
+			m.queue.add(id)
+		}
+		if !m.forgetful(found) {
+			strangers = m.reap(ctx, found, strangers)
+			m.tidy(ctx, keeper)
+			m.tidyKernels(ctx)
+			m.fillPools()
+		}
+		m.mu.Lock()
+		m.ready = true
+		m.mu.Unlock()
+		if pause(ctx, m.cfg.Interval); ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// survey asks each backend once for all that it holds. One that does not answer is not in the result.
+func (m *Manager) survey(ctx context.Context) map[string]map[spawner.ID]spawner.Existence {
+	found := map[string]map[spawner.ID]spawner.Existence{}
+	for name, b := range m.backends {
+		list, err := m.list(ctx, b)
+		if err != nil {
+			m.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
+			continue
+		}
+		found[name] = list
+	}
+	return found
+}
+
+// toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way, and those
+// that the survey does not show as their phase has them.
+func (m *Manager) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []spawner.ID {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var ids []spawner.ID
+	for id, e := range m.work {
+		list, answered := found[e.Backend]
+		if !m.ready || !e.Settled() || answered && !looksSettled(e.Workload, list[id]) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// looksSettled reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
+func looksSettled(w spawner.Workload, seen spawner.Existence) bool {
+	if w.Phase == spawner.Running {
+		return seen == spawner.Up
+	}
+	return !seen.Alive()
+}
+
+// forgetful reports whether the service has lost its records: it started without any, and things run of which it knows nothing. It
+// stops none of them, for they are users' work, and starts nothing, for their resources are taken; an administrator has to look.
+// A backend is believed to hold nothing of that kind when it has said so once.
+func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.blank {
+		return false
+	}
+	m.lost = 0
+	for name, list := range found {
+		strays := m.straysLocked(list)
+		m.believed[name] = m.believed[name] || strays == 0
+		if !m.believed[name] {
+			m.lost += strays
+		}
+	}
+	if m.lost > 0 {
+		m.log.Error("there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running", m.lost)
+	}
+	return m.lost > 0
+}
+
+// straysLocked counts what runs without a record.
+func (m *Manager) straysLocked(list map[spawner.ID]spawner.Existence) int {
+	n := 0
+	for id, seen := range list {
+		if seen.Alive() && m.work[id] == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// remembers refuses new work while the service has lost its records, and where it could not keep those of more.
+func (m *Manager) remembers() error {
+	m.mu.RLock()
+	lost := m.lost
+	m.mu.RUnlock()
+	switch {
+	case lost != 0:
+		return m.Ready()
+	case m.cfg.Full != nil:
+		return m.cfg.Full()
+	default:
+		return nil
+	}
+}
+
+// mostReaped is how many workloads without a record one resync ends.
+const mostReaped = 100
+
+// reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a stranger).
+// Every workload is recorded before anything is started for it, so a stranger means that records were lost: what it runs holds
+// resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept, for they may be somebody's
+// work, and the administrator is told. One resync ends few: where many records were lost, there is time to see it.
+func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spawner.Existence, before map[spawner.ID]bool) map[spawner.ID]bool {
+	now := map[spawner.ID]bool{}
+	reaped := 0
+	for name, list := range found {
+		for id := range list {
+			if m.knows(id) {
+				continue
+			}
+			now[id] = true
+			if before[id] && reaped < mostReaped && m.reapOne(ctx, m.backend(name), id) {
+				reaped++
+			}
+		}
+	}
+	if reaped == mostReaped {
+		m.log.Warn("there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found", len(now))
+	}
+	m.reapDirs(before, now)
+	m.mu.Lock()
+	m.orphans = len(now)
+	m.mu.Unlock()
+	return now
+}
+
+// knows reports whether there is a record of id.
+func (m *Manager) knows(id spawner.ID) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.work[id] != nil
+}
+
+// list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked at.
+func (m *Manager) list(ctx context.Context, b spawner.Backend) (map[spawner.ID]spawner.Existence, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return b.List(ctx)
+}
+
+// reapOne reports whether there was anything to end or to remove.
+func (m *Manager) reapOne(ctx context.Context, b spawner.Backend, id spawner.ID) bool {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
+	defer cancel()
+	o, err := b.Observe(ctx, id)
+	runs, remove := o.Existence.Alive(), id.OfJob() || o.Existence == spawner.Created
+	if err == nil && runs {
+		m.log.Warn("stopping what runs without a record", "backend", b.Name(), "id", id)
+		err = b.Stop(ctx, id, m.cfg.Limits.Grace)
+	}
+	if err == nil && remove {
+		m.log.Warn("removing what was left without a record", "backend", b.Name(), "id", id)
+		err = b.Remove(ctx, id)
+	}
+	if err != nil {
+		m.log.Warn("cannot reap", "backend", b.Name(), "id", id, "err", err)
+	}
+	return runs || remove
+}
+
+// reapDirs removes directories of workloads that neither the records nor a backend know, at the second look.
+func (m *Manager) reapDirs(before, now map[spawner.ID]bool) {
+	entries, err := os.ReadDir(m.cfg.Dir)
+	if err != nil {
+		return // made at the first start
+	}
+	for _, e := range entries {
+		id := spawner.ID(e.Name())
+		if m.knows(id) || now[id] {
+			continue
+		}
+		now[id] = true
+		info, err := e.Info()
+		if err == nil && before[id] && time.Since(info.ModTime()) > time.Minute {
+			m.log.Warn("removing a directory without a record", "id", id)
+			err = os.RemoveAll(m.dir(id))
+		}
+		if err != nil {
+			m.log.Warn("cannot reap a directory", "id", id, "err", err)
+		}
+	}
+}

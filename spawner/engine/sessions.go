@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// SessionRequest asks for one start of a session.
+type SessionRequest struct {
+	User    spawner.User
+	Name    string // the Hub's server name; empty for the default server
+	Kind    spawner.Kind
+	Spec    spawner.Spec
+	Backend string      // where it is to run. Empty: Config.Sessions
+	Launch  string      // names this start; repeating the request with the same one is harmless
+	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
+	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
+	Kernel  string      // of kernels: as Workload.Kernel
+	Entry   string      // of kernels: as Workload.Entry
+	From    spawner.ID  // as Workload.Session
+}
+
+// StartSession starts a session and returns at once; Await and Events tell how it goes on.
+//
+// A session stays the same one over its stops and starts: when this user's session of that name, image and environment was stopped
+// before, it is started again with its changes. One that is still active from an earlier launch is stopped first: the Hub has given it up,
+// and its credentials with it.
+func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r SessionRequest) (spawner.Workload, error) {
+	if !c.MayStart() {
+		return spawner.Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
+	}
+	if !r.Kind.HubServer() {
+		return spawner.Workload{}, errs.Bad("kind", r.Kind, "a kind of server, such as lab")
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	r, err := m.examined(ctx, c.Hub, r)
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	var mine *ask
+	defer func() { m.unask(mine) }()
+	for {
+		w, before, err := m.tryStart(ctx, c.Hub, r, &mine)
+		if err != nil || before == nil {
+			return m.vouch(ctx, w, err)
+		}
+		_, err = m.Await(ctx, c, before.ID, func(w spawner.Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
+		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
+			return spawner.Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
+		}
+	}
+}
+
+// examined returns a request with its backend and the digest of its environment, once nothing is known that stands against it: what is wrong is
+// said where the start is asked for.
+func (m *Manager) examined(ctx context.Context, hub string, r SessionRequest) (SessionRequest, error) {
+	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
+	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
+		return r, err
+	}
+	digest, err := m.startsFrom(ctx, hub, r)
+	if err != nil {
+		return r, err
+	}
+	r.Spec.Environment = digest
+	if _, err := m.cfg.Account(ctx, hub, r.User); err != nil {
+		return r, err
+	}
+	return r, m.judge(ctx, m.sessionOf(hub, r))
+}
+
+// startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was started from
+// it before may go on with it, whatever has become of the environment's names since: its changes lie over it.
+func (m *Manager) startsFrom(ctx context.Context, hub string, r SessionRequest) (digest string, err error) {
+	ref := r.Spec.Environment
+	if ref == "" {
+		return "", nil
+	}
+	digest, err = m.cfg.Environment(ctx, hub, r.User, ref)
+	if !errs.Is(err, errs.NotFound) {
+		return digest, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Spec.Environment == ref }) != nil {
+		return ref, nil
+	}
+	return "", err
+}
+
+// stopPatience is how long a request waits for the end of an earlier start.
+const stopPatience = 90 * time.Second
+
+func (m *Manager) checkSession(r SessionRequest) error {
+	if r.User == "" {
+		return errs.Bad("user", "", "the name of a Hub user")
+	}
+	err := errors.Join(spawner.CheckName("user", string(r.User)), spawner.CheckName("server_name", r.Name), spawner.CheckLaunch("launch", r.Launch))
+	switch {
+	case err != nil:
+		return err
+	case r.Launch == "":
+		return errs.Bad("launch", "", "a name for this start, such as a UUID")
+	case m.backends[r.Backend] == nil || r.Backend != m.cfg.Sessions && !m.remote(r.Backend):
+		return errs.Bad("backend", r.Backend, "a backend that runs sessions; the administrator names it in the profile")
+	case m.remote(r.Backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && r.Spec.Environment == ""):
+		return errs.New(errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend)
+	case len(r.Spec.Argv) == 0:
+		return errs.Bad("argv", "[]", "the program to run")
+	case r.Spec.Environment != "" && (m.cfg.Thaw == nil || m.cfg.Environment == nil):
+		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
+	}
+	if why := m.ledger.neverFits(r.Backend, r.Spec.Resources); why != "" {
+		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
+	}
+	if m.remote(r.Backend) {
+		return nil // what it asks of GPUs is for judge to say
+	}
+	return m.checkGPU(r.Spec.GPU)
+}
+
+// seat is a server of a hub, of which one session at most is active.
+type seat struct {
+	hub  string
+	user spawner.User
+	name string
+}
+
+// ask is a start of a server that is being asked for, by one request or by repetitions of it.
+type ask struct {
+	seat
+	launch   string
+	requests int
+}
+
+// askLocked notes that a start is asked for, and reports whether a later one has taken its place: of several starts that wait for a
+// session to end, the last is the one that the Hub wants.
+func (m *Manager) askLocked(hub string, r SessionRequest, mine **ask) (overtaken bool) {
+	s := seat{hub, r.User, r.Name}
+	if *mine == nil {
+		if m.asks[s] == nil || m.asks[s].launch != r.Launch {
+			m.asks[s] = &ask{seat: s, launch: r.Launch}
+		}
+		*mine = m.asks[s]
+		(*mine).requests++
+	}
+	return m.asks[s] != *mine
+}
+
+// unask ends what askLocked has begun; nil is nothing.
+func (m *Manager) unask(mine *ask) {
+	if mine == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mine.requests--; mine.requests == 0 && m.asks[mine.seat] == mine {
+		delete(m.asks, mine.seat)
+	}
+}
+
+// tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
+func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.prefixFreeLocked(hub, r); err != nil {
+		return spawner.Workload{}, nil, err
+	}
+	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Phase.Active() })
+	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
+		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == spawner.Stopped && e.Want != spawner.WantGone && foundationOf(e.Spec) == foundationOf(r.Spec)
+	})
+	switch {
+	case active != nil && active.Launch == r.Launch:
+		return active.Workload, nil, nil
+	case active == nil && kept != nil && kept.Launch == r.Launch:
+		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
+	case m.askLocked(hub, r, mine):
+		return spawner.Workload{}, nil, errs.New(errs.Conflict, "a later start of this server has taken the place of this one")
+	case active != nil:
+		return m.makeWayLocked(ctx, active)
+	}
+	if kept != nil && r.Fresh {
+		if err := m.changeLocked(ctx, kept, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
+			return spawner.Workload{}, nil, err
+		}
+		kept = nil
+	}
+	w, err = m.enterLocked(ctx, hub, r, kept)
+	return w, nil, err
+}
+
+// foundation is what a session's changes lie over. Over another one they would be another tree.
+type foundation struct{ image, environment string }
+
+func foundationOf(s spawner.Spec) foundation { return foundation{s.Image, s.Environment} }
+
+// makeWayLocked asks the session of an earlier launch to stop.
+func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w spawner.Workload, before *spawner.Workload, err error) {
+	if e.Want == spawner.WantRunning {
+		if err = m.changeLocked(ctx, e, func(e *entry) { e.Want = spawner.WantStopped }); e.abort != nil {
+			e.abort()
+		}
+	}
+	copied := e.Workload
+	return spawner.Workload{}, &copied, err
+}
+
+// prefixFreeLocked refuses a path that is another active session's.
+func (m *Manager) prefixFreeLocked(hub string, r SessionRequest) error {
+	if e := m.work[m.index.routes[route{hub, r.Spec.Prefix}]]; e != nil && (e.Owner != r.User || e.Name != r.Name) {
+		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("stop that one first")
+	}
+	return nil
+}
+
+// enterLocked saves a new start: of the kept session, or of a new one when kept is nil.
+func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest, kept *entry) (spawner.Workload, error) {
+	now := time.Now()
+	e := kept
+	if e == nil {
+		e = newEntry(m.sessionOf(hub, r))
+	}
+	m.turn++
+	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
+	err := m.changeLocked(ctx, e, func(e *entry) {
+		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, m.turn
+		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
+		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, pulse{}, 0, nil, 0
+		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
+		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	})
+	if err != nil {
+		return spawner.Workload{}, err
+	}
+	m.askedLocked(e)
+	message := "Asked for a session"
+	if r.Kind == spawner.Kernel {
+		message = "Asked for a kernel"
+	}
+	if kept != nil && kept.Ran {
+		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
+	}
+	m.noteLocked(e, spawner.Event{Percent: 0, Message: message})
+	return e.Workload, nil
+}
+
+// sessionOf returns a new session, as nobody has started it yet.
+func (m *Manager) sessionOf(hub string, r SessionRequest) spawner.Workload {
+	now := time.Now()
+	return spawner.Workload{
+		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Entry: r.Entry, Backend: r.Backend, Remote: m.remote(r.Backend), Spec: r.Spec,
+		Created: now, Since: now,
+	}
+}
+
+// SessionsOf returns the sessions of one server name of one user, whatever their image, newest first.
+func (m *Manager) SessionsOf(_ context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var list []spawner.Workload
+	for e := range maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: user}]) {
+		if e.Kind.HubServer() && e.Name == name && c.May(e.Workload) {
+			list = append(list, e.Workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b spawner.Workload) int { return b.Created.Compare(a.Created) })
+	return list, nil
+}

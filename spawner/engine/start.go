@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/internal/gpu"
+	"slipway/spawner"
+)
+
+// start saves that the start has begun, then has the backend do it.
+func (m *Manager) start(ctx context.Context, e entry) error {
+	if e.Phase == spawner.Leased {
+		account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
+		if err != nil {
+			return m.noAccount(ctx, e, err)
+		}
+		if e.Unkept != "" {
+			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.at(e.Backend)+": it starts from what it had kept before", 0)
+		}
+		_, err = m.change(ctx, e.ID, e.Rev, func(e *entry) {
+			e.Phase, e.From, e.Saved, e.Unkept, e.Asked, e.Account = spawner.Starting, "", false, "", time.Time{}, account
+			e.seen, e.startedAt, e.quit, e.keeping = spawner.Observation{}, time.Time{}, time.Time{}, attempts{}
+		})
+		return err
+	}
+	if e.Remote && e.Kind != spawner.Job && e.From == "" {
+		return m.findBase(ctx, e)
+	}
+	m.relay(e.ID, m.opening(e), 0)
+	l, err := m.launch(ctx, e)
+	ready := err == nil
+	if ready {
+		err = m.backend(e.Backend).Start(ctx, l)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errNotYet):
+		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
+		return err
+	case e.Remote && errs.Is(err, errs.Unavailable):
+		why := "What it needs is not at hand now (" + brief(err) + ")"
+		if ready {
+			why = m.at(e.Backend) + " takes nothing now"
+		}
+		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
+		return err
+	case e.Kind == spawner.Job && !ready && errs.Is(err, errs.Unavailable):
+		return m.postpone(ctx, e, "What it needs is not at hand now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
+	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
+		return m.backOff(ctx, e, err)
+	case errors.Is(err, gpu.ErrBadPlace):
+		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
+	}
+	if err != nil {
+		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+	}
+	m.noteStarted(e)
+	m.queue.add(e.ID)
+	return nil
+}
+
+// noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a job waits for.
+func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case e.Kind == spawner.Job && errs.Is(err, errs.Unavailable):
+		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
+	}
+	return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+}
+
+// account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
+func (m *Manager) account(ctx context.Context, e entry) (spawner.Account, error) {
+	if e.Account.UID != 0 {
+		return e.Account, nil
+	}
+	return m.cfg.Account(ctx, e.Hub, e.Owner)
+}
+
+// noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be seen.
+func (m *Manager) noteStarted(e entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Launch != e.Launch || now.Moves != e.Moves {
+		return
+	}
+	if m.takenLocked(now); !now.Remote {
+		now.startedAt = time.Now()
+		m.noteLocked(now, spawner.Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+	}
+}
+
+// vessel names what a workload runs in.
+func vessel(e entry) string {
+	switch {
+	case e.Remote:
+		return "batch job"
+	case e.Kind == spawner.Job:
+		return "job's container"
+	default:
+		return "container"
+	}
+}
+
+// opening says that the backend is asked to start a workload.
+func (m *Manager) opening(e entry) string {
+	if e.Remote {
+		return "Submitting it to " + m.at(e.Backend)
+	}
+	return "Starting the " + vessel(e)
+}
+
+// launch makes the directories and gathers what the backend needs.
+func (m *Manager) launch(ctx context.Context, e entry) (spawner.Launch, error) {
+	account, err := m.account(ctx, e)
+	if err != nil {
+		return spawner.Launch{}, err
+	}
+	l := spawner.Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), InputDir: m.inputs(e.Workload), AgentDir: m.cfg.AgentDir}
+	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
+	if err := m.house(ctx, &l); err != nil {
+		return spawner.Launch{}, err
+	}
+	if e.Remote {
+		if e.Kind != spawner.Job && m.cfg.Storage != nil {
+			m.relay(e.ID, "Storage is no directory on "+m.at(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
+		}
+		return m.remoteLaunch(ctx, e, l)
+	}
+	if e.Kind == spawner.Job {
+		if l.SIF, err = m.cfg.Image(ctx, e.Spec.Environment); err != nil {
+			return spawner.Launch{}, err
+		}
+	}
+	if e.Kind != spawner.Job && e.Spec.Environment != "" && m.cfg.Thaw != nil {
+		l.Thaw = func(ctx context.Context) (spawner.Thaw, error) { return m.cfg.Thaw(ctx, e.Spec.Environment) }
+	}
+	if err := makeDirs(l); err != nil {
+		return spawner.Launch{}, err
+	}
+	if m.cfg.Storage != nil {
+		if l.Storage, err = m.cfg.Storage.Open(e.Workload, func(message string) { m.relay(e.ID, message, 0) }); err != nil {
+			return spawner.Launch{}, err
+		}
+	}
+	if e.Slice != nil {
+		if l.GPU, err = m.realise(ctx, e); err != nil {
+			return spawner.Launch{}, err
+		}
+	}
+	return l, m.admitAgent(e, account)
+}
+
+// relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said last is not
+// said again.
+func (m *Manager) relay(id spawner.ID, message string, percent int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.work[id]
+	if e == nil || strings.EqualFold(e.journal.latest().Message, message) {
+		return
+	}
+	m.noteLocked(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
+}
+
+// makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.
+func makeDirs(l spawner.Launch) error {
+	run := filepath.Join(l.Dir, "run")
+	for _, dir := range []string{filepath.Join(l.Dir, "link"), run} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return fmt.Errorf("make the workload's directory: %w", err)
+		}
+	}
+	if err := os.Chmod(run, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(run, l.Account.UID, l.Account.GID)
+}
+
+// hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
+func (m *Manager) hand(ctx context.Context, e entry) error {
+	account, err := m.account(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := m.confine(ctx, e); errs.Is(err, errs.Missing) {
+		return m.end(ctx, e, outcomeOf(err))
+	} else if err != nil {
+		return fmt.Errorf("hold it to its share of the GPU: %w", err)
+	}
+	app := m.app(e, account)
+	if e.Kind == spawner.Job {
+		err = m.sendInputs(ctx, e)
+	}
+	if err == nil {
+		err = m.launchApp(ctx, e.ID, app)
+	}
+	if errs.Is(err, errs.Invalid) {
+		return m.end(ctx, e, outcomeOf(err))
+	}
+	if err != nil {
+		return fmt.Errorf("give the agent its app: %w", err)
+	}
+	if e.Phase == spawner.Booting { // a repetition: the agent's word of the first time was still on its way
+		return nil
+	}
+	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = spawner.Booting })
+	if changed && err == nil && e.Kind != spawner.Job {
+		m.note(e.ID, spawner.Event{Percent: 60, Message: "Starting " + title(e.Kind)})
+	}
+	return err
+}
+
+// app is what a workload's agent is to run.
+func (m *Manager) app(e entry, account spawner.Account) control.App {
+	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
+	maps.Copy(app.Env, m.cfg.Env)
+	maps.Copy(app.Env, e.Spec.Env)
+	maps.Copy(app.Env, e.secrets)
+	if e.Kind.HubServer() {
+		app.HTTP, app.Ready, app.Jupyter = true, e.Spec.Ready, e.Kind == spawner.Lab
+	}
+	if e.Kind != spawner.Job {
+		app.Dir, app.Rescue = account.Home, e.Spec.Rescue
+	}
+	if (e.Kind == spawner.Lab || e.Kind == spawner.Kernel) && m.cfg.Stacks != nil {
+		app.Stacks = m.cfg.Stacks(e.Workload)
+	}
+	app.Slices = m.cfg.Gateway && (e.Kind == spawner.Lab || e.Kind == spawner.Code)
+	if e.Kind == spawner.Kernel {
+		app.Kernel = e.kernelApp()
+	}
+	if e.Kind == spawner.Code { // what the Hub would run is a Jupyter server
+		app.Code, app.Argv = true, []string{codeServer, account.Home}
+	}
+	return app
+}
+
+// codeServer is the program that a session of kind Code runs. It opens the folder that it is given.
+const codeServer = "code-server"
+
+// agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
+const agentPatience = 15 * time.Second
+
+func (m *Manager) launchApp(ctx context.Context, id spawner.ID, app control.App) error {
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	return m.cfg.Agents.Agent(id).Launch(ctx, app)
+}
+
+// title names a kind to its user.
+func title(k spawner.Kind) string {
+	switch k {
+	case spawner.Lab:
+		return "JupyterLab"
+	case spawner.Code:
+		return "VS Code"
+	case spawner.Job:
+		return "the job"
+	case spawner.Kernel:
+		return "the kernel"
+	default:
+		return string(k)
+	}
+}
+
+// mostStarts bounds what is kept of starts for a collector of metrics that does not come.
+const mostStarts = 10_000
+
+// welcome marks a session as answering, a job as running.
+func (m *Manager) welcome(ctx context.Context, e entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	err := m.changeLocked(ctx, now, func(e *entry) {
+		if e.Phase, e.Up, e.Ran, e.Bad = spawner.Running, time.Now(), true, nil; !e.Remote { // there it may have to begin anew
+			e.secrets, e.Sealed = nil, nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	m.trustLocked(now)
+	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
+	note := &m.startTook
+	if e.Kind == spawner.Kernel {
+		note = &m.kernelTook
+		m.fillPools()
+	}
+	if len(*note) < mostStarts {
+		*note = append(*note, took)
+	}
+	if e.Kind == spawner.Job {
+		m.noteLocked(now, spawner.Event{Percent: 50, Message: "The job runs"})
+	} else {
+		m.noteLocked(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
+	}
+	return nil
+}

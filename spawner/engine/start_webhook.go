@@ -1,0 +1,22 @@
+package engine
+
+import "context"
+
+// announceStart has somebody tell what happens in a start, if that was asked for, once a launch. A start has come to its end once the session
+// was up, also where its secrets are needed longer.
+func (m *Manager) announceStart(ctx context.Context, e entry) {
+	if m.cfg.AnnounceStart == nil || e.Spec.EventsURL == "" || e.secrets == nil || !e.Up.IsZero() || e.announced == e.Launch {
+		return
+	}
+	m.mu.Lock()
+	now := m.work[e.ID]
+	mine := now != nil && now.Launch == e.Launch && now.announced != e.Launch
+	if mine {
+		now.announced = e.Launch
+	}
+	m.mu.Unlock()
+	if mine {
+		w, secrets := e.Workload, e.secrets // e itself would be on the heap then, at each look at any workload
+		m.announcements.Go(func() { m.cfg.AnnounceStart(ctx, w, secrets) })
+	}
+}

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+)
+
+// A standby is a kernel that its owner has not asked for yet: leased and started like any other, its agent up and its interpreter loaded, but
+// for its app. Her next kernel of the same kernelspec is made of it by one change of its record, so it answers at once.
+//
+// It is its owner's from the beginning, with her account, home, groups and storage, and never changes hands: what a container is cannot be
+// changed once it runs, and one that could become anybody's would have to begin with more rights than any workload has. So the first kernel
+// of a user starts as ever, and those after it are warm.
+//
+// It holds a lease as every workload does, and nobody waits for it: it is made of what is free and nobody else is to have next, and ends as soon
+// as it keeps somebody from starting. So what it holds counts as free for whoever asks. It counts towards no limit of its owner's.
+
+// claimable reports whether a standby can become a kernel now: its agent is there, and waits.
+func (e *entry) claimable() bool {
+	return e.IsStandby() && e.Phase == spawner.Starting && e.status.State == control.Idle
+}
+
+// alike reports whether kernels of two specs are started in the same way, up to what their clients say.
+func alike(a, b spawner.Spec) bool {
+	a.Life, b.Life = spawner.Life{}, spawner.Life{}
+	for _, s := range []*spawner.Spec{&a, &b} {
+		s.Env = withoutClients(s.Env)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// withoutClients leaves out the variables that are a kernel's client's: their names begin all alike.
+func withoutClients(env map[string]string) map[string]string {
+	own := map[string]string{}
+	for name, value := range env {
+		if !strings.HasPrefix(name, "KERNEL_") {
+			own[name] = value
+		}
+	}
+	return own
+}
+
+// claimLocked makes the kernel that is asked for of one of its owner's standbys; false: none would do.
+func (m *Manager) claimLocked(ctx context.Context, hub string, r SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
+	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
+	for _, e := range m.index.owned[spawner.Principal{Hub: hub, User: r.User}] {
+		if e.Standby != r.Name || !e.IsStandby() {
+			continue
+		}
+		if e.Backend != r.Backend || !alike(e.Spec, r.Spec) || !reflect.DeepEqual(e.Account, account) {
+			if e.Phase == spawner.Starting { // its account is known then
+				m.standDownLocked(ctx, e, "it is not what is asked for any more")
+			}
+			continue
+		}
+		if !e.claimable() {
+			continue
+		}
+		now := time.Now()
+		m.turn++
+		err := m.changeLocked(ctx, e, func(e *entry) {
+			e.Spec, e.Launch, e.Kernel, e.Session, e.Standby = r.Spec, r.Launch, r.Kernel, r.From, ""
+			e.Created, e.Started, e.Since, e.Turn = now, now, now, m.turn
+			e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
+			e.started = false // should it have died unseen, it is started anew
+		})
+		if err == nil {
+			m.noteLocked(e, spawner.Event{Percent: 50, Message: "A kernel stood ready"})
+		}
+		return e.Workload, true, err
+	}
+	return spawner.Workload{}, false, nil
+}
+
+// standDownLocked ends a standby.
+func (m *Manager) standDownLocked(ctx context.Context, e *entry, why string) {
+	m.log.Info("a standby ends", "id", e.ID, "owner", e.Owner, "kernel", e.Standby, "why", why)
+	if err := m.changeLocked(ctx, e, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
+		m.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
+	} else if e.abort != nil {
+		e.abort()
+	}
+}
+
+// standbysLocked returns those of which is true, the oldest first.
+func (m *Manager) standbysLocked(is func(e *entry) bool) (list []*entry) {
+	for id := range m.index.standbys {
+		if e := m.work[id]; e != nil && e.IsStandby() && is(e) {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return a.Created.Compare(b.Created) })
+	return list
+}
+
+// giveWayLocked ends standbys for somebody who waits and is next.
+func (m *Manager) giveWayLocked(ctx context.Context, waits *entry) {
+	for _, e := range m.inTheWayLocked(waits) {
+		m.standDownLocked(ctx, e, "somebody waits for what it holds")
+	}
+}
+
+// inTheWayLocked returns the standbys without which somebody who waits would have room: no more than it takes, the oldest first; none where all of
+// them would not be enough, or those that are ending are.
+func (m *Manager) inTheWayLocked(waits *entry) []*entry {
+	if waits.Remote || len(m.index.standbys) == 0 {
+		return nil
+	}
+	all := m.standbysLocked(func(*entry) bool { return true })
+	fits := func(some []*entry) bool {
+		return m.fitsWithoutLocked(waits, m.standbysHoldLocked(func(e *entry) bool { return !e.IsStandby() || slices.Contains(some, e) }))
+	}
+	if !fits(all) {
+		return nil
+	}
+	for n := len(all) - 1; n >= 0; n-- { // each stays that can, the newest first
+		if rest := slices.Delete(slices.Clone(all), n, n+1); fits(rest) {
+			all = rest
+		}
+	}
+	return all
+}
+
+// fitsWithoutLocked reports whether there would be room for e if some workloads held nothing.
+func (m *Manager) fitsWithoutLocked(e *entry, some []spawner.Workload) bool {
+	if m.ledger.plus(-1, some).lacks(e.Backend, e.Spec.Resources) != "" {
+		return false
+	}
+	if e.LocalGPU().None() {
+		return true
+	}
+	if m.cfg.GPUs == nil {
+		return false
+	}
+	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.heldBeside(some), shunned(e.Workload)))
+	return lacks == ""
+}
+
+// standbysHoldLocked returns those of the standbys that hold something, also while they end, of which is true.
+func (m *Manager) standbysHoldLocked(is func(e *entry) bool) (list []spawner.Workload) {
+	for id := range m.index.standbys {
+		if e := m.work[id]; e != nil && e.Phase.Active() && e.Phase != spawner.Pending && is(e) {
+			list = append(list, e.Workload)
+		}
+	}
+	return list
+}
+
+// prepare has the agent of a standby do what can be done of a kernel's start beforehand.
+func (m *Manager) prepare(ctx context.Context, e entry) error {
+	account, err := m.account(ctx, e)
+	if err != nil {
+		return err
+	}
+	app := m.app(e, account)
+	app.Standby = true
+	if err := m.launchApp(ctx, e.ID, app); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
+		now.prepared = true
+		if p := m.pools.of[poolOf(&now.Workload)]; p != nil {
+			p.failures, p.notUntil, p.lacks = 0, time.Time{}, ""
+		}
+	}
+	return nil
+}

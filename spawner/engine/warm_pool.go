@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// Pools are what keeps standbys: who has started a kernel of an entry that may have some is to have one stand by, as far as there is room. How many
+// there are of an entry is of all users together, and of all kernelspecs that it stands for.
+
+const (
+	standbyLife  = 30 * time.Minute // of a standby that nobody takes: software and policy change, and its owner may have gone home
+	standbyTurn  = 5 * time.Minute  // after which it may give its place to that of another user
+	standbyPause = time.Second      // between two that are made
+	leastBackoff = time.Minute      // after one that failed; twice as long after each further one
+	mostBackoff  = time.Hour
+)
+
+// pool is what a user started last of a kernelspec.
+type pool struct {
+	request  SessionRequest // without what her client said
+	most     int            // standbys of its entry at once
+	used     time.Time
+	failures int // in a row
+	notUntil time.Time
+	lacks    string // why she has none, as far as it was tried; empty: it was not, or she has
+}
+
+type poolKey struct {
+	spawner.Principal
+	name string // of the kernelspec
+}
+
+// pools are known while the service runs: who comes back after a restart of it is learned anew with her next kernel.
+type pools struct {
+	of   map[poolKey]*pool
+	busy bool          // this host has too much to do to make any
+	fill chan struct{} // holds one token when it is to be seen whether standbys are lacking
+}
+
+func newPools() pools { return pools{of: map[poolKey]*pool{}, fill: make(chan struct{}, 1)} }
+
+func poolOf(w *spawner.Workload) poolKey { return poolKey{w.Principal(), w.Standby} }
+
+// entryName is that of the kernels for which it is.
+func (p *pool) entryName() string { return cmp.Or(p.request.Entry, p.request.Name) }
+
+// usePoolLocked notes that a user has asked for a kernel of a kernelspec that may have standbys.
+func (m *Manager) usePoolLocked(hub string, r SessionRequest, most int) {
+	key := poolKey{spawner.Principal{Hub: hub, User: r.User}, r.Name}
+	if most <= 0 || m.remote(r.Backend) {
+		delete(m.pools.of, key)
+		return
+	}
+	r.Spec.Env = withoutClients(r.Spec.Env)
+	r.Launch, r.Kernel, r.From, r.Secrets, r.Spec.Life.Away, r.Spec.Life.FirstClient = "", "", "", nil, 0, 0
+	p := m.pools.of[key]
+	if p == nil || !alike(p.request.Spec, r.Spec) {
+		p = &pool{}
+		m.pools.of[key] = p
+	}
+	p.request, p.most, p.used = r, most, time.Now()
+}
+
+// failedLocked notes that a standby could not be started, and sees to it that the next one is not tried at once.
+func (m *Manager) failedLocked(e *entry, o spawner.Outcome) {
+	p := m.pools.of[poolOf(&e.Workload)]
+	if e.Standby == "" || !o.Failed || p == nil {
+		return
+	}
+	wait := min(leastBackoff<<min(p.failures, 10), mostBackoff)
+	p.failures, p.notUntil, p.lacks = p.failures+1, time.Now().Add(wait), "the last one did not start: "+o.Reason
+	m.log.Warn("a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures", p.failures, "again_in", wait)
+}
+
+// fillPools asks for a look at what is lacking. It does not wait.
+func (m *Manager) fillPools() {
+	select {
+	case m.pools.fill <- struct{}{}:
+	default:
+	}
+}
+
+// keepPools makes standbys, one after the other, when a kernel was started and from time to time.
+func (m *Manager) keepPools(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.pools.fill:
+		}
+		m.weedPools(ctx)
+		for tried := map[poolKey]bool{}; m.fillOne(ctx, tried); {
+			pause(ctx, standbyPause)
+		}
+	}
+}
+
+// weedPools ends the standbys that are too old or not their owners' to have any more, and forgets who has started no kernel for as long.
+func (m *Manager) weedPools(ctx context.Context) {
+	m.mu.Lock()
+	list := m.standbysLocked(func(*entry) bool { return true })
+	all := make([]spawner.Workload, 0, len(list))
+	for _, e := range list {
+		all = append(all, e.Workload)
+	}
+	maps.DeleteFunc(m.pools.of, func(_ poolKey, p *pool) bool { return time.Since(p.used) >= standbyLife })
+	m.mu.Unlock()
+	for _, w := range all {
+		why := m.whyNoStandby(ctx, w)
+		if why == "" {
+			continue
+		}
+		m.mu.Lock()
+		if e := m.work[w.ID]; e != nil && e.IsStandby() {
+			m.standDownLocked(ctx, e, why)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// whyNoStandby says why a standby is to end; empty: it may stay. That it is not known just now whose it may be is no reason: it is asked again
+// before it is taken.
+func (m *Manager) whyNoStandby(ctx context.Context, w spawner.Workload) string {
+	if time.Since(w.Created) >= standbyLife {
+		return "nobody has taken it"
+	}
+	if p := w.Spec.Profile; p != "" {
+		if err := m.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
+			return "its owner may not have its profile any more: " + brief(err)
+		}
+	}
+	account, err := m.cfg.Account(ctx, w.Hub, w.Owner)
+	switch {
+	case ctx.Err() != nil, errs.Is(err, errs.Unavailable):
+		return ""
+	case err != nil:
+		return "its owner has no account any more: " + brief(err)
+	case w.Phase == spawner.Starting && !reflect.DeepEqual(w.Account, account):
+		return "its owner's account has changed"
+	}
+	return ""
+}
+
+// fillOne makes one standby of those that are lacking and were not tried yet, and reports whether it has.
+func (m *Manager) fillOne(ctx context.Context, tried map[poolKey]bool) bool {
+	for ctx.Err() == nil && !m.hasMuchToDo() {
+		key, r, lacking := m.lacking(ctx, tried)
+		if !lacking {
+			return false
+		}
+		tried[key] = true
+		err := m.makeStandby(ctx, key, r)
+		if ctx.Err() == nil {
+			m.noteLacking(key, err)
+		}
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Manager) hasMuchToDo() bool {
+	busy := m.cfg.Busy != nil && m.cfg.Busy()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pools.busy = busy
+	return busy
+}
+
+// lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one last. One of her kernels that
+// is still starting goes first.
+func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r SessionRequest, lacking bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	lastFirst := func(a, b poolKey) int { return m.pools.of[b].used.Compare(m.pools.of[a].used) }
+	for _, key := range slices.SortedFunc(maps.Keys(m.pools.of), lastFirst) {
+		p := m.pools.of[key]
+		if tried[key] || now.Before(p.notUntil) || m.comingLocked(key) {
+			continue
+		}
+		ofEntry := func(e *entry) bool { return e.EntryName() == p.entryName() }
+		all := m.standbysLocked(ofEntry)
+		switch {
+		case slices.ContainsFunc(all, func(e *entry) bool { return poolOf(&e.Workload) == key }):
+		case max(len(all), len(m.standbysHoldLocked(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
+			return key, p.request, true
+		default:
+			p.lacks = "as many as there may be of it stand by for others"
+			if e := p.replaces(all, key.Principal, now); e != nil {
+				m.standDownLocked(ctx, e, "another is to have its place")
+			}
+		}
+	}
+	return poolKey{}, SessionRequest{}, false
+}
+
+// replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet. Of her own the last word counts at once.
+func (p *pool) replaces(all []*entry, of spawner.Principal, now time.Time) *entry {
+	for _, e := range all {
+		if e.Created.Before(p.used) && (e.Principal() == of || now.Sub(e.Created) >= standbyTurn) {
+			return e
+		}
+	}
+	return nil
+}
+
+// comingLocked reports whether a kernel of a user's is not up yet.
+func (m *Manager) comingLocked(key poolKey) bool {
+	for _, e := range m.index.owned[key.Principal] {
+		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running && e.Phase != spawner.Stopping {
+			return true
+		}
+	}
+	return false
+}
+
+// makeStandby makes one, if there is room for it that nobody waits for.
+func (m *Manager) makeStandby(ctx context.Context, key poolKey, r SessionRequest) error {
+	m.mu.Lock()
+	_, _, err := m.vacantLocked(key, r)
+	m.mu.Unlock()
+	if err != nil {
+		return err // nobody was asked for that
+	}
+	r.Launch = "standby-" + strings.ToLower(rand.Text())
+	if r, err = m.examined(ctx, key.Hub, r); err != nil {
+		return err
+	}
+	return m.enterStandby(ctx, key, r)
+}
+
+// enterStandby saves a new standby and leases what it needs. It is saved before it holds anything, as all workloads are: where a lease was saved
+// and not confirmed, its record is known, and goes.
+func (m *Manager) enterStandby(ctx context.Context, key poolKey, r SessionRequest) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, g, err := m.vacantLocked(key, r)
+	if err != nil {
+		return err
+	}
+	m.turn++
+	err = m.changeLocked(ctx, e, func(e *entry) {
+		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), m.turn
+		e.secrets, e.Sealed = control.Env{}, m.seal(e.ID, r.Launch, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice = spawner.Leased, g.slice })
+}
+
+// vacantLocked returns a new standby and what it may have now; the error says why there is nothing for it.
+func (m *Manager) vacantLocked(key poolKey, r SessionRequest) (*entry, grant, error) {
+	if m.pools.of[key] == nil {
+		return nil, grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
+	}
+	r.Spec.GPU = m.InGroup(r.Spec.GPU, key.Hub, r.User)
+	e := newEntry(m.sessionOf(key.Hub, r))
+	g, lacks := m.roomLocked(e)
+	if lacks != "" || g.lender != "" {
+		return nil, grant{}, errs.New(errs.NoCapacity, "there is no room: %s", lacks)
+	}
+	if who := m.awaitedByLocked(e, g); who != nil {
+		return nil, grant{}, errs.New(errs.NoCapacity, "%s waits for what it would hold", who.ID)
+	}
+	return e, g, nil
+}
+
+// awaitedByLocked returns who is next in a line of this host and could do with what e would hold; nil: nobody. Who waits for something else alone is
+// kept from nothing.
+func (m *Manager) awaitedByLocked(e *entry, g grant) *entry {
+	after := m.ledger.plus(1, []spawner.Workload{e.Workload})
+	for l := range m.index.lines {
+		first := m.headLocked(l)
+		if m.ledger.remote[l.backend] || first == nil || m.stuckLocked(first.LocalGPU()) || m.barredLocked(clientOf(first.Workload), l) {
+			continue
+		}
+		noRoom := m.ledger.together(e.Backend, first.Backend) && after.lacks(first.Backend, first.Spec.Resources) != ""
+		if noRoom || g.slice != nil && !first.LocalGPU().None() && g.wouldDo(first.Spec.GPU) {
+			return first
+		}
+	}
+	return nil
+}

@@ -20,7 +20,6 @@ import (
 	"slipway/kernels"
 	"slipway/kernels/wire"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // world is an engine with kernels, and their agents.
@@ -28,7 +27,7 @@ type world struct {
 	mu      sync.Mutex
 	work    []spawner.Workload
 	changed chan struct{} // closed and replaced at each change
-	asked   []engine.KernelRequest
+	asked   []spawner.KernelRequest
 	slow    bool // a kernel that is asked for waits for its slice
 	full    bool // kernels take no notebooks
 	deeds   []kernels.Deed
@@ -41,7 +40,7 @@ func newWorld() *world {
 	return &world{changed: make(chan struct{}), agents: map[spawner.ID]*agent{}}
 }
 
-func (f *world) StartKernel(_ context.Context, c spawner.Caller, r engine.KernelRequest) (spawner.Workload, error) {
+func (f *world) StartKernel(_ context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i := slices.IndexFunc(f.work, func(w spawner.Workload) bool { return w.Launch == r.Launch && w.Owner == c.User }); i >= 0 {

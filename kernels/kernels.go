@@ -25,12 +25,11 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
-// Engine is what the gateway needs of spawner.Manager, which has the contract of each method.
+// Engine is what the gateway needs of engine.Manager, which has the contract of each method.
 type Engine interface {
-	StartKernel(ctx context.Context, c spawner.Caller, r engine.KernelRequest) (spawner.Workload, error)
+	StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error)
 	Kernels(c spawner.Caller) []spawner.Workload
 	Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error)
 	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error

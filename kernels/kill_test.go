@@ -20,7 +20,6 @@ import (
 	"slipway/internal/testenv"
 	"slipway/kernels"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 const killedDir = "SLIPWAY_TEST_KILLED_DIR" // tells the process that is to be killed where its sockets are
@@ -47,7 +46,7 @@ func TestServiceToKill(t *testing.T) {
 			return d.DialContext(ctx, "unix", filepath.Join(dir, "agent"))
 		}
 	})
-	if _, err := s.StartKernel(t.Context(), hers, engine.KernelRequest{ID: chosen, Launch: "one"}); err != nil {
+	if _, err := s.StartKernel(t.Context(), hers, spawner.KernelRequest{ID: chosen, Launch: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	select {}

@@ -15,7 +15,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 const (
@@ -115,7 +114,7 @@ func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (k sp
 		return k, false, err
 	}
 	_, none := g.byID(c, id)
-	k, err = g.Engine.StartKernel(ctx, c, engine.KernelRequest{
+	k, err = g.Engine.StartKernel(ctx, c, spawner.KernelRequest{
 		Name: s.Name, Spec: q.session(s, given), Backend: s.Backend, ID: id, Launch: launchOf(id), Entry: s.Entry, Warm: s.Warm,
 	})
 	return k, none != nil, err

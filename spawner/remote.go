@@ -58,3 +58,6 @@ type Clause struct {
 	Excludes int    // slots that fail it, whatever the others say
 	Alone    int    // slots that fail nothing else
 }
+
+// HeldAt is how Manager.Detail begins for a workload that a batch system holds, also one that has begun.
+const HeldAt = "Held at "

@@ -18,7 +18,6 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 func TestWhoIsCalling(t *testing.T) {
@@ -362,9 +361,9 @@ func TestJobRoutes(t *testing.T) {
 	if err != nil || got.ID != "j-new" || got.State != hubapi.JobPending {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := engine.JobRequest{Environment: "mine", Argv: []string{"python"}, Files: map[string][]byte{"a.py": []byte("x\x00")}, Env: map[string]string{"A": "b"},
+	want := spawner.JobRequest{Environment: "mine", Argv: []string{"python"}, Files: map[string][]byte{"a.py": []byte("x\x00")}, Env: map[string]string{"A": "b"},
 		Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}, TimeLimit: 90 * time.Minute, RequestID: "r1"}
-	if diff := cmp.Diff(want, h.engine.jobs[0], cmpopts.IgnoreUnexported(engine.JobRequest{})); diff != "" {
+	if diff := cmp.Diff(want, h.engine.jobs[0], cmpopts.IgnoreUnexported(spawner.JobRequest{})); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := c.Submit(t.Context(), hubapi.JobRequest{Memory: "9G"}); !errs.Is(err, errs.Invalid) {

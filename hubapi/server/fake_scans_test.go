@@ -10,11 +10,10 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // SubmitScan enters a job for each point.
-func (f *fakeEngine) SubmitScan(ctx context.Context, c spawner.Caller, r engine.JobRequest, points []engine.Point) ([]spawner.Workload, error) {
+func (f *fakeEngine) SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error) {
 	if c.Spawner {
 		return nil, errs.New(errs.Forbidden, "only users")
 	}
@@ -70,7 +69,7 @@ func (f *fakeEngine) foreign(c spawner.Caller, id spawner.ID) error {
 	return err
 }
 
-func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r engine.Retry) (spawner.Workload, error) {
+func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
 	if err := f.foreign(c, id); err != nil {
 		return spawner.Workload{}, err
 	}
@@ -86,7 +85,7 @@ func (f *fakeEngine) Retry(_ context.Context, c spawner.Caller, id spawner.ID, r
 	})
 }
 
-func (f *fakeEngine) Resubmit(_ context.Context, c spawner.Caller, ids []spawner.ID, r engine.Resubmission) (list []spawner.Workload, err error) {
+func (f *fakeEngine) Resubmit(_ context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) (list []spawner.Workload, err error) {
 	for i, id := range ids {
 		if err := f.foreign(c, id); err != nil {
 			return nil, err

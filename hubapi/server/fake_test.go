@@ -35,15 +35,15 @@ type fakeEngine struct {
 	mu       sync.Mutex
 	work     map[spawner.ID]spawner.Workload
 	changed  chan struct{}
-	started  []engine.SessionRequest
-	jobs     []engine.JobRequest
-	points   []engine.Point
+	started  []spawner.SessionRequest
+	jobs     []spawner.JobRequest
+	points   []spawner.Point
 	acted    []string // what was asked of Hold, Release, Requeue and Why, with the ids
 	callers  []spawner.Caller
 	log      string
 	logs     func(from int64, follow bool) io.ReadCloser // instead of log
 	steps    []spawner.Event
-	alerts   []engine.Alert
+	alerts   []spawner.Alert
 	notReady error
 	starting func(ctx context.Context) error // before a session is entered
 	stopping spawner.Phase                   // what Stop leads to; empty: Stopped
@@ -51,7 +51,7 @@ type fakeEngine struct {
 	blobs    []string
 	stored   map[string]string // what Blob gives
 	progress map[spawner.ID]*control.Progress
-	room     *engine.Room // instead of what Room says by itself
+	room     *spawner.Room // instead of what Room says by itself
 }
 
 var _ Engine = (*fakeEngine)(nil)
@@ -105,7 +105,7 @@ func (f *fakeEngine) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-
 	return w, f.changed, nil
 }
 
-func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r engine.SessionRequest) (spawner.Workload, error) {
+func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
 	if !c.Spawner {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only a spawner")
 	}
@@ -126,7 +126,7 @@ func (f *fakeEngine) StartSession(ctx context.Context, c spawner.Caller, r engin
 	return w, nil
 }
 
-func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r engine.JobRequest) (spawner.Workload, error) {
+func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error) {
 	if c.Spawner {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only users")
 	}
@@ -138,16 +138,16 @@ func (f *fakeEngine) SubmitJob(_ context.Context, c spawner.Caller, r engine.Job
 	return w, nil
 }
 
-func (f *fakeEngine) Plan(_ context.Context, _ spawner.Caller, r engine.JobRequest) (engine.Plan, error) {
+func (f *fakeEngine) Plan(_ context.Context, _ spawner.Caller, r spawner.JobRequest) (spawner.Plan, error) {
 	if r.Backend == "slurm" {
-		return engine.Plan{}, errs.Bad("backend", r.Backend, "leave it out, or name one of local")
+		return spawner.Plan{}, errs.Bad("backend", r.Backend, "leave it out, or name one of local")
 	}
-	return engine.Plan{Backend: "local", Room: engine.Room{Most: 8, Free: 3, Estimate: -1}, Typical: -1, Use: engine.Use{Stored: 7, Store: 9}}, nil
+	return spawner.Plan{Backend: "local", Room: spawner.Room{Most: 8, Free: 3, Estimate: -1}, Typical: -1, Use: spawner.Use{Stored: 7, Store: 9}}, nil
 }
 
-func (f *fakeEngine) Usage(_ context.Context, c spawner.Caller) (engine.Usage, error) {
-	use := engine.Use{Stored: 7, Store: 9, GPUHours: 1.5, Window: time.Hour}
-	return engine.Usage{Use: use, Inputs: 2, Kept: []engine.Kept{{ID: "j-of-" + string(c.User), Bytes: 5, Files: 1, Expires: time.Unix(9, 0)}}}, nil
+func (f *fakeEngine) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error) {
+	use := spawner.Use{Stored: 7, Store: 9, GPUHours: 1.5, Window: time.Hour}
+	return spawner.Usage{Use: use, Inputs: 2, Kept: []spawner.Kept{{ID: "j-of-" + string(c.User), Bytes: 5, Files: 1, Expires: time.Unix(9, 0)}}}, nil
 }
 
 func (f *fakeEngine) Expires(w spawner.Workload) time.Time {
@@ -259,35 +259,35 @@ func (f *fakeEngine) Keep(_ context.Context, c spawner.Caller, id spawner.ID, d 
 	return w, nil
 }
 
-func (f *fakeEngine) Queue(w spawner.Workload) engine.Queue {
+func (f *fakeEngine) Queue(w spawner.Workload) spawner.Queue {
 	if w.Phase == spawner.Pending {
-		return engine.Queue{Place: 2, Estimate: 12 * time.Minute}
+		return spawner.Queue{Place: 2, Estimate: 12 * time.Minute}
 	}
-	return engine.Queue{}
+	return spawner.Queue{}
 }
 
-func (f *fakeEngine) Prospect(w spawner.Workload) engine.Prospect {
+func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
 	if w.Phase == spawner.Running && w.Kind != spawner.Job {
-		return engine.Prospect{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
+		return spawner.Prospect{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
 	}
-	return engine.Prospect{}
+	return spawner.Prospect{}
 }
 
-func (f *fakeEngine) Alerts(spawner.Workload) []engine.Alert { return f.alerts }
+func (f *fakeEngine) Alerts(spawner.Workload) []spawner.Alert { return f.alerts }
 
 func (f *fakeEngine) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request {
 	r.Group = string(user) + " of " + hub
 	return r
 }
 
-func (f *fakeEngine) Room(_ string, r spawner.Resources, _ gpu.Request) engine.Room {
+func (f *fakeEngine) Room(_ string, r spawner.Resources, _ gpu.Request) spawner.Room {
 	switch {
 	case f.room != nil:
 		return *f.room
 	case r.CPUs > 2:
-		return engine.Room{Most: 2, Free: 0, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute}
+		return spawner.Room{Most: 2, Free: 0, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute}
 	}
-	return engine.Room{Most: 8, Free: 3, Estimate: -1}
+	return spawner.Room{Most: 8, Free: 3, Estimate: -1}
 }
 
 func (f *fakeEngine) Census(hub string, per func(spawner.Workload) string) map[string]int {

@@ -7,7 +7,6 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 func TestFlavors(t *testing.T) {
@@ -28,7 +27,7 @@ func TestFlavors(t *testing.T) {
 		{-1, "", `"max":-1`, `"max":-1`},
 	} {
 		fake := newFake(mine, hers, over)
-		fake.room = &engine.Room{Most: 4, Free: tc.free, Lacks: tc.lacks}
+		fake.room = &spawner.Room{Most: 4, Free: tc.free, Lacks: tc.lacks}
 		h := withOutpost(t, fake, func(cfg *Config) {
 			first := cfg.Catalogue.Profiles[0]
 			first.Name, first.Title, first.Description, first.Default, first.Life.MaxAge = "gpu", "A GPU", "Much", false, 36*time.Hour

@@ -16,7 +16,6 @@ import (
 	"slipway/internal/webui"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // roomTime is how long a spawn form may ask for the counts anew.
@@ -57,8 +56,8 @@ func (s *Server) offers(hub string, user spawner.User) catalog.Catalogue {
 }
 
 // rooms says of each of some profiles what there is for its usual size, for a user of a hub.
-func (s *Server) rooms(hub string, user spawner.User, profiles []catalog.Profile) map[string]engine.Room {
-	rooms := map[string]engine.Room{}
+func (s *Server) rooms(hub string, user spawner.User, profiles []catalog.Profile) map[string]spawner.Room {
+	rooms := map[string]spawner.Room{}
 	for _, p := range profiles {
 		rooms[p.Name] = s.cfg.Engine.Room(p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
 	}

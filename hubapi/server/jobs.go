@@ -11,7 +11,6 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // submit answers with a Job or, of a request with points, with a Jobs as submitted gives it.
@@ -36,13 +35,13 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 }
 
 // jobRequest makes the engine's request of the API's.
-func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (engine.JobRequest, error) {
+func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
 	res, limit, err := s.cfg.Jobs.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
 	if err != nil {
-		return engine.JobRequest{}, err
+		return spawner.JobRequest{}, err
 	}
 	slice, err := s.cfg.Jobs.GPU(req.GPU)
-	return engine.JobRequest{
+	return spawner.JobRequest{
 		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
 		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: callerOf(r.Context()).Workload,
 		Blobs: req.Blobs, Retries: req.Retries, After: req.After, Priority: req.Priority, Out: req.Out,

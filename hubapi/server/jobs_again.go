@@ -10,7 +10,6 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // retryJob tries a job again. One that is done only where that is said.
@@ -49,7 +48,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 		if err != nil {
 			return w, err
 		}
-		retry := engine.Retry{Of: endings(req.States), RequestID: req.RequestID}
+		retry := spawner.Retry{Of: endings(req.States), RequestID: req.RequestID}
 		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.CPUs, req.Memory, req.TimeLimit); err != nil {
 			return w, err
 		}

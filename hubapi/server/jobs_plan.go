@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 // checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made first, which takes a
@@ -47,6 +47,6 @@ func (s *Server) jobsUsage(r *http.Request, _ none) (hubapi.JobsUsage, error) {
 	return out, nil
 }
 
-func wireKept(k engine.Kept) hubapi.KeptFiles {
+func wireKept(k spawner.Kept) hubapi.KeptFiles {
 	return hubapi.KeptFiles{ID: k.ID, Name: k.Name, Bytes: k.Bytes, Files: k.Files, Expires: moment(k.Expires)}
 }

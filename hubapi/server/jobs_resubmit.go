@@ -5,7 +5,6 @@ import (
 
 	"slipway/hubapi"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
@@ -35,7 +34,7 @@ func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (huba
 // resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has it.
 func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
 	c, first := callerOf(r.Context()), old[0]
-	again := engine.Resubmission{
+	again := spawner.Resubmission{
 		Name: req.Name, Environment: req.Environment, Backend: req.Backend, Retries: req.Retries, Priority: req.Priority, After: req.After,
 		Scan: scan, RequestID: req.RequestID, Session: c.Workload,
 	}

@@ -13,7 +13,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/kernels"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // withKernels is a server with the real gateway, whose engine has one kernel of alice's.
@@ -50,7 +49,7 @@ func (e *oneKernel) Kernels(c spawner.Caller) []spawner.Workload {
 	return []spawner.Workload{e.k}
 }
 
-func (e *oneKernel) StartKernel(context.Context, spawner.Caller, engine.KernelRequest) (spawner.Workload, error) {
+func (e *oneKernel) StartKernel(context.Context, spawner.Caller, spawner.KernelRequest) (spawner.Workload, error) {
 	return spawner.Workload{}, errs.New(errs.OverQuota, "you have 1 kernel")
 }
 
@@ -127,7 +126,7 @@ func (e *another) fresh() spawner.Workload {
 	return k
 }
 
-func (e *another) StartKernel(context.Context, spawner.Caller, engine.KernelRequest) (spawner.Workload, error) {
+func (e *another) StartKernel(context.Context, spawner.Caller, spawner.KernelRequest) (spawner.Workload, error) {
 	return e.fresh(), nil
 }
 

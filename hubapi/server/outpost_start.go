@@ -18,7 +18,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // The Hub's client gives a request up after 20 s: the answer must be there before.
@@ -75,7 +74,7 @@ func accepted(r *http.Request) int {
 
 // launchClaimed starts a session when no other request for the same start is in progress, and takes the start back when a stop has
 // overtaken it.
-func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, k claim, req engine.SessionRequest) error {
+func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, k claim, req spawner.SessionRequest) error {
 	waiting, cancel := context.WithTimeout(ctx, outpostPatience)
 	defer cancel()
 	turn, release, err := s.claims.take(waiting, k)
@@ -101,7 +100,7 @@ func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, k claim, r
 }
 
 // launch starts a session whose id has not been used. A start that is in progress gives the same answer again.
-func (s *Server) launch(ctx context.Context, c spawner.Caller, req engine.SessionRequest) (spawner.Workload, error) {
+func (s *Server) launch(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
 	used := func(why string) error {
 		return errs.New(errs.Conflict, "start id %s %s", req.Launch, why).With("each start needs an id of its own")
 	}
@@ -123,7 +122,7 @@ func (s *Server) launch(ctx context.Context, c spawner.Caller, req engine.Sessio
 
 // startNew starts a session. That an earlier one does not end in time is told as a failure, of which the Hub shows the text: of an
 // unavailable service it does not.
-func (s *Server) startNew(ctx context.Context, c spawner.Caller, req engine.SessionRequest) (spawner.Workload, error) {
+func (s *Server) startNew(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
 	w, err := s.cfg.Engine.StartSession(ctx, c, req)
 	if errs.Is(err, errs.Unavailable) {
 		return w, errs.New(errs.Conflict, "%w", err)
@@ -132,7 +131,7 @@ func (s *Server) startNew(ctx context.Context, c spawner.Caller, req engine.Sess
 }
 
 // sameStart reports whether a request asks for what was started.
-func sameStart(w spawner.Workload, req engine.SessionRequest) bool {
+func sameStart(w spawner.Workload, req spawner.SessionRequest) bool {
 	a, b := w.Spec, req.Spec
 	return w.Kind == req.Kind && a.Profile == b.Profile && a.Image == b.Image && a.Resources == b.Resources && a.Prefix == b.Prefix &&
 		a.EventsURL == b.EventsURL && slices.Equal(a.Argv, b.Argv)
@@ -182,7 +181,7 @@ var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDA
 const userIDVariable = "JUPYTERHUB_USER_ID"
 
 // outpostRequest makes the engine's request of a start's body.
-func outpostRequest(h Hub, catalogue catalog.Catalogue, b outpostBody) (req engine.SessionRequest, err error) {
+func outpostRequest(h Hub, catalogue catalog.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
 	user, prefix := b.Env["JUPYTERHUB_USER"], b.Env["JUPYTERHUB_SERVICE_PREFIX"]
 	b.UserOptions.StartID = cmp.Or(b.UserOptions.StartID, noStartID)
 	switch {
@@ -219,7 +218,7 @@ func outpostRequest(h Hub, catalogue catalog.Catalogue, b outpostBody) (req engi
 		spec.Env[userIDVariable] = id
 	}
 	spec.Argv, spec.Prefix, spec.Ready = []string{outpostCommand}, decoded, prefix+spec.Ready
-	return engine.SessionRequest{
+	return spawner.SessionRequest{
 		User: spawner.User(user), Name: b.Name, Kind: kind, Spec: spec, Backend: catalogue.Backend(spec.Profile), Launch: b.UserOptions.StartID,
 		Fresh: fresh, Secrets: env,
 	}, nil

@@ -23,7 +23,6 @@ import (
 	"slipway/internal/secret"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 func TestOutpostStartAsksTheEngine(t *testing.T) {
@@ -33,7 +32,7 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 		big.Name, big.Default = "big", false
 		cfg.Catalogue.Profiles = append(cfg.Catalogue.Profiles, big)
 	})
-	usual := engine.SessionRequest{
+	usual := spawner.SessionRequest{
 		User: "alice", Kind: spawner.Lab, Launch: startID,
 		Spec: spawner.Spec{Profile: "small", Image: "slipway/notebook:1", Argv: []string{"jupyterhub-singleuser"}, Prefix: "/user/alice/", Ready: "/user/alice/api",
 			Env:       map[string]string{userIDVariable: "1"},
@@ -43,13 +42,13 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 			"JUPYTERHUB_USER_ID": "1", "JUPYTERHUB_EVENTS_URL": "http://hub:8081/hub/api/users/progress/events/alice",
 		},
 	}
-	but := func(change func(*engine.SessionRequest)) engine.SessionRequest {
+	but := func(change func(*spawner.SessionRequest)) spawner.SessionRequest {
 		r := usual
 		change(&r)
 		return r
 	}
-	profile := func(name string) engine.SessionRequest {
-		return but(func(r *engine.SessionRequest) { r.Spec.Profile = name })
+	profile := func(name string) spawner.SessionRequest {
+		return but(func(r *spawner.SessionRequest) { r.Spec.Profile = name })
 	}
 	all := func(changes ...func(map[string]any)) func(map[string]any) {
 		return func(b map[string]any) {
@@ -61,7 +60,7 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(map[string]any)
-		want   engine.SessionRequest
+		want   spawner.SessionRequest
 	}{
 		{"the published client", nil, usual},
 		{"no flavor", set("user_options.flavor", nil), usual},
@@ -72,20 +71,20 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 		{"a profile", all(set("user_options.flavor", ""), set("user_options.profile", []string{"big"})), profile("big")},
 		{"a flavor before a profile of the site", set("user_options.profile", "JupyterLab/4"), usual},
 		{"more of it", all(set("user_options.cpus", "2"), set("user_options.memory", []string{"4G"}), set("user_options.fresh", "yes"), set("user_options.image", "notebook")),
-			but(func(r *engine.SessionRequest) {
+			but(func(r *spawner.SessionRequest) {
 				r.Spec.Resources.CPUs, r.Spec.Resources.Memory, r.Fresh = 2, 4<<30, true
 			})},
 		{"null", all(set("certs", json.RawMessage("null")), set("user_options.memory", json.RawMessage("null"))), usual},
 		{"fields to come", all(set("authentication", map[string]any{"groups": []string{"a"}}), set("new", 1), set("misc.new", 1)), usual},
 		{"an empty command", all(set("misc.cmd", []string{}), set("misc.args", "")), usual},
-		{"the long way to an id", set("user_options.start_id", "A-"+strings.Repeat("z", 62)), but(func(r *engine.SessionRequest) { r.Launch = "A-" + strings.Repeat("z", 62) })},
+		{"the long way to an id", set("user_options.start_id", "A-"+strings.Repeat("z", 62)), but(func(r *spawner.SessionRequest) { r.Launch = "A-" + strings.Repeat("z", 62) })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake.started, fake.work = nil, map[spawner.ID]spawner.Workload{}
 			if status, got := h.ask(t, "POST", "/services", "", started(tc.change)); status != 200 {
 				t.Fatalf("%d %s", status, got)
 			}
-			if diff := cmp.Diff([]engine.SessionRequest{tc.want}, fake.started); diff != "" {
+			if diff := cmp.Diff([]spawner.SessionRequest{tc.want}, fake.started); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -495,7 +494,7 @@ func FuzzOutpostBody(f *testing.F) {
 	s := outpostServer(newFake())
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b, err := parseOutpostBody(raw)
-		var req engine.SessionRequest
+		var req spawner.SessionRequest
 		if err == nil {
 			req, err = outpostRequest(s.hub("main"), s.cfg.Catalogue, b)
 		}

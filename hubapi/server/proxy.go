@@ -16,7 +16,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/webui"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // proxyBuffer is what a copy moves at once: with the usual 32 KiB a large download costs a quarter more.
@@ -153,16 +152,16 @@ func (s *Server) isLateProbe(r *http.Request) bool {
 
 // serversAt returns the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for any path, so
 // it must not take a look at all sessions to say whose it is.
-func (h Hub) serversAt(prefix string) []engine.Server {
+func (h Hub) serversAt(prefix string) []spawner.Server {
 	base, err := url.PathUnescape(h.base())
 	rest, in := strings.CutPrefix(prefix, base+"user/")
 	rest, ends := strings.CutSuffix(rest, "/")
 	if err != nil || !in || !ends || rest == "" {
 		return nil
 	}
-	servers := []engine.Server{{User: spawner.User(rest)}}
+	servers := []spawner.Server{{User: spawner.User(rest)}}
 	if i := strings.LastIndexByte(rest, '/'); i > 0 {
-		servers = append(servers, engine.Server{User: spawner.User(rest[:i]), Name: rest[i+1:]})
+		servers = append(servers, spawner.Server{User: spawner.User(rest[:i]), Name: rest[i+1:]})
 	}
 	return servers
 }

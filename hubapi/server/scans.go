@@ -15,7 +15,6 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // parametersEnv tells a point of a scan its parameters, as one JSON object. The server knows them by it too.
@@ -26,7 +25,7 @@ const pointsLimit = 8 << 20
 
 // enginePoints makes the engine's form of a scan's points.
 // pointsOf gives the points of a request, also those that the caller has put into her store; nil of one that is no scan.
-func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]engine.Point, error) {
+func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point, error) {
 	switch {
 	case req.PointsBlob == "" && req.Points == nil:
 		return nil, nil
@@ -58,12 +57,12 @@ func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]engine.Poin
 	return enginePoints(req)
 }
 
-func enginePoints(req hubapi.JobRequest) ([]engine.Point, error) {
+func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
 	if n := len(req.Points); n == 0 || n > hubapi.PointLimit {
 		return nil, errs.Bad("points", fmt.Sprintf("%d points", n), fmt.Sprintf("from 1 to %d; more are several scans", hubapi.PointLimit))
 	}
 	size := 0
-	points := make([]engine.Point, len(req.Points))
+	points := make([]spawner.Point, len(req.Points))
 	for i, p := range req.Points {
 		if err := checkPoint(fmt.Sprintf("points[%d]", i), p, req.Env); err != nil {
 			return nil, err
@@ -78,7 +77,7 @@ func enginePoints(req hubapi.JobRequest) ([]engine.Point, error) {
 			return nil, errs.Bad("points", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file")
 		}
 		env[parametersEnv] = string(all)
-		points[i] = engine.Point{Env: env, Argv: p.Argv}
+		points[i] = spawner.Point{Env: env, Argv: p.Argv}
 	}
 	return points, nil
 }
@@ -167,7 +166,7 @@ func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
 		return hubapi.Explanation{}, err
 	}
 	waits := func(w spawner.Workload) bool {
-		return jobState(&w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), engine.HeldAt)
+		return jobState(&w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
 	}
 	if i := slices.IndexFunc(points, waits); i >= 0 {
 		return s.why(r, points[i])

@@ -12,7 +12,6 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // point is a job of alice's scan, in a phase.
@@ -56,7 +55,7 @@ func TestScanIsSubmitted(t *testing.T) {
 	if err != nil || list.Scans[0].ID != "scan-new" || list.Scans[0].Points != 3 || len(jobs) != 3 || jobs[1].Scan != "scan-new" || jobs[1].Point != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	want := []engine.Point{
+	want := []spawner.Point{
 		{Env: map[string]string{"k": "1", "mode": `a "b"`, "SLIPWAY_PARAMETERS": `{"k":"1","mode":"a \"b\""}`}},
 		{Env: map[string]string{"k": "2", "SLIPWAY_PARAMETERS": `{"k":"2"}`}, Argv: []string{"other"}},
 		{Env: map[string]string{"SLIPWAY_PARAMETERS": "{}"}},
@@ -86,8 +85,8 @@ func TestManyPointsAreNotTold(t *testing.T) {
 }
 
 func TestScanIsRefused(t *testing.T) {
-	if hubapi.PointLimit != engine.MostPoints {
-		t.Errorf("the API takes %d points, the engine %d", hubapi.PointLimit, engine.MostPoints)
+	if hubapi.PointLimit != spawner.MostPoints {
+		t.Errorf("the API takes %d points, the engine %d", hubapi.PointLimit, spawner.MostPoints)
 	}
 	h := start(t, newFake(), nil)
 	with := func(name, value string) []hubapi.Point {

@@ -34,22 +34,21 @@ import (
 	"slipway/internal/sshauth"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // Engine is what the server needs of engine.Manager, which has the contract of each method.
 type Engine interface {
-	StartSession(ctx context.Context, c spawner.Caller, r engine.SessionRequest) (spawner.Workload, error)
-	SubmitJob(ctx context.Context, c spawner.Caller, r engine.JobRequest) (spawner.Workload, error)
-	SubmitScan(ctx context.Context, c spawner.Caller, r engine.JobRequest, points []engine.Point) ([]spawner.Workload, error)
-	Plan(ctx context.Context, c spawner.Caller, r engine.JobRequest) (engine.Plan, error)
-	Usage(ctx context.Context, c spawner.Caller) (engine.Usage, error)
+	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
+	SubmitJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error)
+	SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error)
+	Plan(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Plan, error)
+	Usage(ctx context.Context, c spawner.Caller) (spawner.Usage, error)
 	Expires(w spawner.Workload) time.Time
 	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
-	Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r engine.Retry) (spawner.Workload, error)
-	Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r engine.Resubmission) ([]spawner.Workload, error)
+	Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error)
+	Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error)
 	PutBlob(ctx context.Context, c spawner.Caller, digest string, r io.Reader) error
 	Blob(ctx context.Context, c spawner.Caller, digest string) (io.ReadCloser, error)
 	HasBlob(ctx context.Context, c spawner.Caller, digest string) bool
@@ -65,10 +64,10 @@ type Engine interface {
 	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
 	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
 	Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error)
-	Queue(w spawner.Workload) engine.Queue
-	Prospect(w spawner.Workload) engine.Prospect
-	Alerts(w spawner.Workload) []engine.Alert
-	Room(backend string, r spawner.Resources, g gpu.Request) engine.Room
+	Queue(w spawner.Workload) spawner.Queue
+	Prospect(w spawner.Workload) spawner.Prospect
+	Alerts(w spawner.Workload) []spawner.Alert
+	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
 	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
 	Census(hub string, per func(spawner.Workload) string) map[string]int
 	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)

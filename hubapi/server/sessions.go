@@ -16,7 +16,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 const (
@@ -72,7 +71,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 		return hubapi.Session{}, err
 	}
 	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
-	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), engine.SessionRequest{
+	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
 		Secrets: s.hub(callerOf(r.Context()).Hub).sessionEnv(req.Env),
 	})

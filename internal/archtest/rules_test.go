@@ -126,18 +126,23 @@ func rules() map[string]rule {
 		"kernels/kernelspecs": {
 			own: []string{
 				"hubapi", "internal/agent/control", "internal/agent/stack", "internal/config", "internal/errs", "internal/gpu", "internal/memsize",
-				"internal/store", "kernels", "spawner",
+				"internal/store", "kernels", "spawner", "spawner/catalog",
 			},
 			tests: []string{"internal/webui"},
 		},
 
 		// The engine, and one package a backend.
-		"spawner": {
-			own:     []string{"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret"},
+		"spawner":           {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}},
+		"spawner/lifecycle": {own: []string{"spawner", "internal/agent/control"}},
+		"spawner/catalog":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}},
+		"spawner/engine": {
+			own: []string{
+				"spawner", "spawner/catalog", "spawner/lifecycle", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret",
+			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},
-		"spawner/spawnertest": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
+		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/quota", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
@@ -217,22 +222,23 @@ func rules() map[string]rule {
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
+				"hubapi", "hubapi/hub", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
 				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
-				"spawner/spawnertest", "internal/hubtest", "internal/testenv", "internal/tunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh",
+				"spawner/engine", "spawner/spawnertest", "internal/hubtest", "internal/testenv", "internal/tunnel", "github.com/coder/websocket",
+				"golang.org/x/crypto/ssh",
 				"golang.org/x/net/html",
 			},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
-			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner"},
+			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
-		"internal/webui":   {own: []string{"hubapi", "spawner", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+		"internal/webui":   {own: []string{"hubapi", "spawner", "spawner/catalog", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
 		"internal/bench":       {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
@@ -243,7 +249,7 @@ func rules() map[string]rule {
 		"deploy/bench/kernels/idle": {
 			own: []string{
 				"hubapi/hub", "hubapi/server", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
-				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/spawnertest",
+				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/spawnertest",
 			},
 			outside: []string{"github.com/coder/websocket", "golang.org/x/sync"},
 		},
@@ -256,7 +262,7 @@ func rules() map[string]rule {
 		"deploy/bench/simulated": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
-				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/spawnertest",
+				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/spawnertest",
 			},
 			outside: []string{"golang.org/x/sync"},
 		},
@@ -283,7 +289,7 @@ func rules() map[string]rule {
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
 				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/oidc", "internal/memsize", "internal/metrics", "internal/mounts", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
+				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/engine", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{
@@ -305,14 +311,19 @@ func rules() map[string]rule {
 func never() []struct{ from, to, why string } {
 	return []struct{ from, to, why string }{
 		{"spawner", "images", "the engine knows environments by name alone; internal/cli joins them"},
+		{"spawner/engine", "images", "the engine knows environments by name alone; internal/cli joins them"},
 		{"images", "spawner", "environments know nothing of sessions; internal/cli joins them"},
-		{"spawner", "hubapi", "the engine knows nothing of HTTP"},
-		{"spawner", "spawner/docker", "the engine knows no backend"},
-		{"spawner", "spawner/local", "the engine knows no backend"},
+		{"spawner/engine", "hubapi", "the engine knows nothing of HTTP"},
+		{"spawner/engine", "spawner/docker", "the engine knows no backend"},
+		{"spawner/engine", "spawner/local", "the engine knows no backend"},
+		{"spawner/engine", "spawner/htcondor", "the engine knows no backend"},
+		{"spawner/docker", "spawner/engine", "a backend knows the engine's words alone"},
+		{"spawner/local", "spawner/engine", "a backend knows the engine's words alone"},
+		{"spawner/htcondor", "spawner/engine", "a backend knows the engine's words alone"},
 		{"spawner/docker", "spawner/local", "backends do not know each other"},
 		{"spawner/local", "spawner/docker", "backends do not know each other"},
-		{"spawner/docker", "hubapi", "a backend knows the engine alone"},
-		{"spawner/local", "hubapi", "a backend knows the engine alone"},
+		{"spawner/docker", "hubapi", "a backend knows the engine's words alone"},
+		{"spawner/local", "hubapi", "a backend knows the engine's words alone"},
 		{"hubapi", "spawner", "a program that speaks the API must not carry the engine"},
 		{"internal/agent", "spawner", "the agent is small, and knows one app"},
 		{"internal/agent", "internal/store", "the agent keeps no records"},

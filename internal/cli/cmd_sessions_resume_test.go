@@ -7,7 +7,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestLastOf(t *testing.T) {
@@ -47,7 +47,7 @@ func TestImageName(t *testing.T) {
 
 // TestHeldAt holds the word on the wire to the engine's.
 func TestHeldAt(t *testing.T) {
-	if hubapi.HeldAt != engine.HeldAt {
-		t.Errorf("%q on the wire, %q in the engine", hubapi.HeldAt, engine.HeldAt)
+	if hubapi.HeldAt != spawner.HeldAt {
+		t.Errorf("%q on the wire, %q in the engine", hubapi.HeldAt, spawner.HeldAt)
 	}
 }

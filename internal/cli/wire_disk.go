@@ -12,7 +12,6 @@ import (
 	"slipway/internal/disksize"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 const (
@@ -25,8 +24,8 @@ const (
 type diskWatch struct {
 	sessions func() []spawner.Workload // that run
 	written  func(ctx context.Context, id spawner.ID) (int64, error)
-	alert    func(ctx context.Context, id spawner.ID, a engine.Alert)
-	end      func(ctx context.Context, id spawner.ID, a engine.Alert)
+	alert    func(ctx context.Context, id spawner.ID, a spawner.Alert)
+	end      func(ctx context.Context, id spawner.ID, a spawner.Alert)
 	log      *slog.Logger
 	known    map[spawner.ID]*diskLooks
 }
@@ -110,13 +109,13 @@ func judgeDisk(n, first, limit int64) (stop bool, percent int) {
 }
 
 // diskAlert says how much a session has written, and what to do.
-func diskAlert(n, limit int64, ended bool) engine.Alert {
+func diskAlert(n, limit int64, ended bool) spawner.Alert {
 	full := "nearly full"
 	if n >= limit {
 		full = "full"
 	}
-	a := engine.Alert{
-		Cause:   engine.AlertDisk,
+	a := spawner.Alert{
+		Cause:   spawner.AlertDisk,
 		Message: fmt.Sprintf("The disk of this session is "+full+": what was written beside the home takes %s of at most %s", disksize.Words(n), disksize.Words(limit)),
 		Remedy:  "Remove what you do not need (`du -xh --max-depth=2 /tmp /opt /var | sort -h`), or write to your home or a shared area. Beyond the limit the session is stopped",
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 func TestJudgeDisk(t *testing.T) {
@@ -61,8 +60,8 @@ func TestDiskWatch(t *testing.T) {
 				time.Sleep(cost) // of the bubble
 				return size, nil
 			},
-			alert: func(_ context.Context, _ spawner.ID, a engine.Alert) { told = append(told, a.Message) },
-			end:   func(_ context.Context, _ spawner.ID, a engine.Alert) { told = append(told, "ended: "+a.Message) },
+			alert: func(_ context.Context, _ spawner.ID, a spawner.Alert) { told = append(told, a.Message) },
+			end:   func(_ context.Context, _ spawner.ID, a spawner.Alert) { told = append(told, "ended: "+a.Message) },
 			log:   slog.New(slog.DiscardHandler),
 		}
 		ctx, cancel := context.WithCancel(t.Context())

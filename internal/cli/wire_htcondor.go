@@ -11,7 +11,6 @@ import (
 	"slipway/images"
 	"slipway/internal/config"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
 )
 
@@ -49,14 +48,14 @@ func (s *service) backends() []spawner.Backend {
 }
 
 // capacity says what workloads may lease of each backend.
-func (s *service) capacity() map[string]engine.Capacity {
-	out := map[string]engine.Capacity{
+func (s *service) capacity() map[string]spawner.Capacity {
+	out := map[string]spawner.Capacity{
 		s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
 		s.local.Name():  {Count: s.cfg.Local.AtOnce},
-		engine.Host:     {CPUs: s.cfg.Host.CPUs, Memory: int64(s.cfg.Host.Memory)},
+		spawner.Host:    {CPUs: s.cfg.Host.CPUs, Memory: int64(s.cfg.Host.Memory)},
 	}
 	if s.htcondor != nil {
-		out[s.htcondor.Name()] = engine.Capacity{PerUser: s.cfg.HTCondor.JobsPerUser}
+		out[s.htcondor.Name()] = spawner.Capacity{PerUser: s.cfg.HTCondor.JobsPerUser}
 	}
 	return out
 }

@@ -29,7 +29,7 @@ func (s *service) judgeJobs(c *engine.Config) {
 
 // allowance says what the jobs of a hub's user may have: the first entry of jobs.limits that she is among. sure is false where that may be hers
 // by her Hub's groups, which are not known just now.
-func (s *service) allowance(hub string, user spawner.User) (a engine.Allowance, sure bool) {
+func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance, sure bool) {
 	principal := s.principal(hub, user)
 	groups, all := s.groupsAt(hub, user)
 	for _, l := range s.cfg.Jobs.Limits {
@@ -42,11 +42,11 @@ func (s *service) allowance(hub string, user spawner.User) (a engine.Allowance, 
 			return allowanceOf(l), false
 		}
 	}
-	return engine.Allowance{}, true
+	return spawner.Allowance{}, true
 }
 
-func allowanceOf(l config.JobLimit) engine.Allowance {
-	return engine.Allowance{
+func allowanceOf(l config.JobLimit) spawner.Allowance {
+	return spawner.Allowance{
 		Running: l.Running, Waiting: l.Waiting, Storage: int64(l.Storage), GPUHours: l.GPUHours, Window: time.Duration(l.Window),
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 const (
@@ -34,14 +33,14 @@ func (s *Syncer) postActivity(ctx context.Context) {
 }
 
 // stamps are the times that the Hub has been told of.
-type stamps map[engine.Server]time.Time
+type stamps map[spawner.Server]time.Time
 
 // news returns by user what the Hub has not been told, and forgets sessions that do not run. A stamp is never later than now: a
 // clock that was set back must not make a session look busy.
-func (t stamps) news(sessions []engine.ActiveSession, now time.Time) map[spawner.User]map[string]time.Time {
-	fresh, runs := map[spawner.User]map[string]time.Time{}, map[engine.Server]bool{}
+func (t stamps) news(sessions []spawner.ActiveSession, now time.Time) map[spawner.User]map[string]time.Time {
+	fresh, runs := map[spawner.User]map[string]time.Time{}, map[spawner.Server]bool{}
 	for _, a := range sessions {
-		at, server := a.Active, engine.Server{User: a.User, Name: a.Name}
+		at, server := a.Active, spawner.Server{User: a.User, Name: a.Name}
 		if at.After(now) {
 			at = now
 		}
@@ -53,7 +52,7 @@ func (t stamps) news(sessions []engine.ActiveSession, now time.Time) map[spawner
 		}
 		fresh[a.User][a.Name] = at
 	}
-	maps.DeleteFunc(t, func(s engine.Server, _ time.Time) bool { return !runs[s] })
+	maps.DeleteFunc(t, func(s spawner.Server, _ time.Time) bool { return !runs[s] })
 	return fresh
 }
 
@@ -103,7 +102,7 @@ func (s *Syncer) postUser(ctx context.Context, told stamps, user spawner.User, s
 		return err
 	}
 	for name, at := range servers {
-		told[engine.Server{User: user, Name: name}] = at
+		told[spawner.Server{User: user, Name: name}] = at
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/testenv"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // down is the error of a Hub that does not answer.
@@ -140,8 +139,8 @@ func (f *fakeHub) all() []posted {
 type fakeEngine struct {
 	mu      sync.Mutex // guards what follows
 	work    spawner.Workload
-	active  []engine.ActiveSession
-	rosters []engine.Roster
+	active  []spawner.ActiveSession
+	rosters []spawner.Roster
 	events  chan spawner.Event // nil: the launch is not known
 	open    int                // readers of events
 }
@@ -174,17 +173,17 @@ func (e *fakeEngine) Events(ctx context.Context, c spawner.Caller, _ spawner.ID,
 	}, nil
 }
 
-func (e *fakeEngine) LastActive(string) []engine.ActiveSession {
+func (e *fakeEngine) LastActive(string) []spawner.ActiveSession {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]engine.ActiveSession(nil), e.active...)
+	return append([]spawner.ActiveSession(nil), e.active...)
 }
 
-func (e *fakeEngine) ReconcileHub(_ context.Context, r engine.Roster) (engine.HubReconcileReport, error) {
+func (e *fakeEngine) ReconcileHub(_ context.Context, r spawner.Roster) (spawner.HubReconcileReport, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.rosters = append(e.rosters, r)
-	return engine.HubReconcileReport{Strangers: 1}, nil
+	return spawner.HubReconcileReport{Strangers: 1}, nil
 }
 
 func (e *fakeEngine) reconciled() int {
@@ -202,7 +201,7 @@ func (e *fakeEngine) acts(user, name string, at time.Time) {
 			return
 		}
 	}
-	e.active = append(e.active, engine.ActiveSession{User: spawner.User(user), Name: name, Active: at})
+	e.active = append(e.active, spawner.ActiveSession{User: spawner.User(user), Name: name, Active: at})
 }
 
 // notes is a log that can be read while it is written.

@@ -17,7 +17,6 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/secret"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // Hub is what is said to a Hub. hub.Client says it.
@@ -33,8 +32,8 @@ type Hub interface {
 type Engine interface {
 	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
-	LastActive(hub string) []engine.ActiveSession
-	ReconcileHub(ctx context.Context, r engine.Roster) (engine.HubReconcileReport, error)
+	LastActive(hub string) []spawner.ActiveSession
+	ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.HubReconcileReport, error)
 }
 
 // Config says what is kept in agreement with one Hub.

@@ -8,7 +8,6 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/clock"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // reconcileTime bounds one reading of the Hub's list.
@@ -30,7 +29,7 @@ func (s *Syncer) reconcileOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := s.cfg.Engine.ReconcileHub(ctx, engine.Roster{
+	report, err := s.cfg.Engine.ReconcileHub(ctx, spawner.Roster{
 		Hub: s.cfg.Name, Asked: asked, Age: s.cfg.Age, Stop: s.cfg.Stop, Servers: serversOf(users),
 	})
 	if report.Strangers > 0 {
@@ -40,14 +39,14 @@ func (s *Syncer) reconcileOnce(ctx context.Context) error {
 }
 
 // serversOf returns the servers that the Hub has a use for.
-func serversOf(users []hub.User) []engine.Server {
-	var servers []engine.Server
+func serversOf(users []hub.User) []spawner.Server {
+	var servers []spawner.Server
 	for _, u := range users {
 		for name, s := range u.Servers {
 			if s.Stopped && !s.Ready && s.Pending == "" {
 				continue
 			}
-			servers = append(servers, engine.Server{User: spawner.User(u.Name), Name: name})
+			servers = append(servers, spawner.Server{User: spawner.User(u.Name), Name: name})
 		}
 	}
 	return servers

@@ -13,7 +13,7 @@ import (
 
 	"slipway/hubapi/hub"
 	"slipway/internal/errs"
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 // perUser returns the newest stamp by user and server, and fails on one of the future.
@@ -179,8 +179,8 @@ func TestReconcile(t *testing.T) {
 			t.Fatalf("%d comparisons\n%s", n, log.String())
 		}
 		r := e.rosters[0]
-		slices.SortFunc(r.Servers, func(a, b engine.Server) int { return cmpNames(a, b) })
-		want := []engine.Server{{User: "has@", Name: ""}, {User: "has@", Name: "x"}, {User: "has@", Name: "z"}}
+		slices.SortFunc(r.Servers, func(a, b spawner.Server) int { return cmpNames(a, b) })
+		want := []spawner.Server{{User: "has@", Name: ""}, {User: "has@", Name: "x"}, {User: "has@", Name: "z"}}
 		if d := cmp.Diff(want, r.Servers); d != "" || r.Hub != "main" || !r.Stop || r.Age != 30*time.Minute {
 			t.Errorf("%+v %s", r, d)
 		}
@@ -190,7 +190,7 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-func cmpNames(a, b engine.Server) int {
+func cmpNames(a, b spawner.Server) int {
 	if a.Name < b.Name {
 		return -1
 	}

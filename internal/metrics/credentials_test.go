@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestCredentials(t *testing.T) {
-	m := New(Config{Stats: func() engine.Stats { return engine.Stats{} }, Credentials: func() Credentials {
+	m := New(Config{Stats: func() spawner.Stats { return spawner.Stats{} }, Credentials: func() Credentials {
 		return Credentials{Refreshes: map[[2]string]int{{"wlcg", "ok"}: 3}, Held: map[string]int{"wlcg": 2, "x509": 1}, Trouble: map[string]int{"x509": 1}}
 	}})
 	w := httptest.NewRecorder()

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestCVMFS(t *testing.T) {
 	got := scrape(New(Config{
-		Stats: func() engine.Stats { return engine.Stats{} },
+		Stats: func() spawner.Stats { return spawner.Stats{} },
 		CVMFS: func() CVMFS {
 			return CVMFS{Repositories: []Repository{{"atlas.cern.ch", true, 0.25}, {"dead.cern.ch", false, 5}}, Stuck: 1}
 		},

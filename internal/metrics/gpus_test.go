@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/gpu"
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 var update = flag.Bool("update", false, "write the golden file anew")
@@ -50,7 +50,7 @@ func fleet() gpu.Inventory {
 
 func TestGPUs(t *testing.T) {
 	inv := fleet()
-	m := New(Config{Stats: func() engine.Stats { return engine.Stats{} }, GPUs: func() gpu.Inventory { return inv }})
+	m := New(Config{Stats: func() spawner.Stats { return spawner.Stats{} }, GPUs: func() gpu.Inventory { return inv }})
 	var lines []string
 	for line := range strings.Lines(scrape(m)) {
 		if strings.Contains(line, "slipway_gpu_") {

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestHomes(t *testing.T) {
 	got := scrape(New(Config{
-		Stats: func() engine.Stats { return engine.Stats{} },
+		Stats: func() spawner.Stats { return spawner.Stats{} },
 		Homes: func() Homes {
 			return Homes{Over: map[[2]string]int{{"home", "80"}: 3}, Trouble: map[string]int{"scratch": 1}}
 		},

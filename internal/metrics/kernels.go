@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 // kernels are the engine's numbers of kernels. The label spec is an entry of the site's kernels.specs: kernelspecs that are made of users' environments
@@ -33,7 +33,7 @@ func (k kernels) describe(ch chan<- *prometheus.Desc) {
 	k.start.Describe(ch)
 }
 
-func (k kernels) collect(ch chan<- prometheus.Metric, s engine.Stats) {
+func (k kernels) collect(ch chan<- prometheus.Metric, s spawner.Stats) {
 	tell := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestLibrary(t *testing.T) {
 	got := scrape(New(Config{
-		Stats:   func() engine.Stats { return engine.Stats{} },
+		Stats:   func() spawner.Stats { return spawner.Stats{} },
 		Library: func() Library { return Library{Environments: 2, Bases: 1, Bytes: 4096, Waiting: 3, WaitingBytes: 8192} },
 	}))
 	for _, want := range []string{

@@ -13,12 +13,11 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // Config is where the numbers come from.
 type Config struct {
-	Stats func() engine.Stats
+	Stats func() spawner.Stats
 	Links func() int           // agents that are connected. Nil: not shown
 	GPUs  func() gpu.Inventory // with readings and uses. Nil: not shown
 	// Stores and Exports are the places of environments beside the library; both, or neither.
@@ -125,7 +124,7 @@ func (m *Metrics) Freeze(code string, ok bool, took time.Duration) {
 
 // workloads collects the Manager's numbers when they are asked for.
 type workloads struct {
-	stats     func() engine.Stats
+	stats     func() spawner.Stats
 	workloads *prometheus.Desc
 	capacity  *prometheus.Desc
 	use       *prometheus.Desc
@@ -139,7 +138,7 @@ type workloads struct {
 	start prometheus.Histogram
 }
 
-func newWorkloads(stats func() engine.Stats) *workloads {
+func newWorkloads(stats func() spawner.Stats) *workloads {
 	return &workloads{
 		stats:     stats,
 		workloads: prometheus.NewDesc("slipway_workloads", "Sessions and jobs by kind and phase.", []string{"kind", "phase"}, nil),
@@ -211,7 +210,7 @@ func (e *workloads) Collect(ch chan<- prometheus.Metric) {
 	e.kernels.collect(ch, s)
 }
 
-func each(c engine.Capacity, do func(resource string, v float64)) {
+func each(c spawner.Capacity, do func(resource string, v float64)) {
 	do("cpus", c.CPUs)
 	do("memory_bytes", float64(c.Memory))
 	do("workloads", float64(c.Count))

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 func scrape(m *Metrics) string {
@@ -18,14 +17,14 @@ func scrape(m *Metrics) string {
 
 func TestMetrics(t *testing.T) {
 	took := []time.Duration{300 * time.Millisecond, 3 * time.Second}
-	m := New(Config{Kernels: func() Kernels { return Kernels{Sockets: 4, Heard: 5, Told: 6, HeardBytes: 7, ToldBytes: 8} }, Links: func() int { return 3 }, Stats: func() engine.Stats {
-		s := engine.Stats{
+	m := New(Config{Kernels: func() Kernels { return Kernels{Sockets: 4, Heard: 5, Told: 6, HeardBytes: 7, ToldBytes: 8} }, Links: func() int { return 3 }, Stats: func() spawner.Stats {
+		s := spawner.Stats{
 			Workloads: map[spawner.Kind]map[spawner.Phase]int{spawner.Lab: {spawner.Running: 2}},
-			Capacity:  map[string]engine.Capacity{"docker": {CPUs: 8, Memory: 1024}}, Use: map[string]engine.Capacity{"docker": {CPUs: 1.5, Count: 2}},
+			Capacity:  map[string]spawner.Capacity{"docker": {CPUs: 8, Memory: 1024}}, Use: map[string]spawner.Capacity{"docker": {CPUs: 1.5, Count: 2}},
 			Kernels:       map[string]map[spawner.Phase]int{"python-gpu": {spawner.Pending: 2, spawner.Running: 1}},
 			KernelsFailed: map[string]map[spawner.Cause]int{"python-gpu": {spawner.CauseStart: 3}}, KernelsDropped: map[string]int64{"python-gpu": 9},
 			KernelRestarts: map[string]map[spawner.Cause]int{"python-gpu": {spawner.CauseMemory: 6}},
-			Standbys:       map[string]engine.Standbys{"python-gpu": {Ready: 1, Lacking: 2}},
+			Standbys:       map[string]spawner.Standbys{"python-gpu": {Ready: 1, Lacking: 2}},
 			KernelTook:     took, StartTook: took, Orphans: 1, Refused: map[string]int{"storage": 2},
 			Jobs: map[string]map[spawner.Phase]int{"local": {spawner.Pending: 7, spawner.Running: 1, spawner.Stopping: 1}},
 		}

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestSSH(t *testing.T) {
 	got := scrape(New(Config{
-		Stats: func() engine.Stats { return engine.Stats{} },
+		Stats: func() spawner.Stats { return spawner.Stats{} },
 		SSH: func() SSH {
 			return SSH{Open: 2, Unproved: 3, Read: 10, Written: 20, Logins: map[string]int{"ok": 4, "refused": 5}, Channels: map[string]int{"session": 6}}
 		},

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 func TestPlaces(t *testing.T) {
 	got := scrape(New(Config{
-		Stats: func() engine.Stats { return engine.Stats{} },
+		Stats: func() spawner.Stats { return spawner.Stats{} },
 		Stores: func() []Store {
 			return []Store{{Name: "vault", Up: true, Stored: 3, Waiting: 1, Bytes: 1000, Damaged: 2}, {Name: "bucket"}}
 		},

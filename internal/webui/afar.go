@@ -4,12 +4,11 @@ import (
 	"strings"
 
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // heldThere reports whether a batch system holds it: also one that has begun to run.
 func (r row) heldThere() bool {
-	return r.Phase.Active() && r.Want == spawner.WantRunning && strings.HasPrefix(r.Detail, engine.HeldAt)
+	return r.Phase.Active() && r.Want == spawner.WantRunning && strings.HasPrefix(r.Detail, spawner.HeldAt)
 }
 
 // waits reports whether it has not begun, and is meant to.

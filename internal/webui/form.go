@@ -16,16 +16,15 @@ import (
 	"slipway/internal/memsize"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // Form is what a spawn form is made of.
 type Form struct {
 	Catalogue catalog.Catalogue
-	Rooms     map[string]engine.Room // by profile. One that is not in it shows no count
-	Active    map[string]int         // sessions that there are now, by image
-	Chosen    map[string]any         // the options of the last start, as the Hub has kept them
-	Kept      []spawner.Workload     // stopped sessions of this server's name: their changes come back
+	Rooms     map[string]spawner.Room // by profile. One that is not in it shows no count
+	Active    map[string]int          // sessions that there are now, by image
+	Chosen    map[string]any          // the options of the last start, as the Hub has kept them
+	Kept      []spawner.Workload      // stopped sessions of this server's name: their changes come back
 	// Environments are what the user may start from, the newest first. Chosen names one of them by its digest.
 	Environments []hubapi.Environment
 	Refresh      string        // where scripts ask for RoomCounts; empty: they do not

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 func catalogue() catalog.Catalogue {
@@ -156,7 +156,7 @@ func formOf(t *testing.T, f Form) *html.Node {
 func TestFormSaysWhatIsFree(t *testing.T) {
 	c := catalogue()
 	c.Profiles[1].Name = "big"
-	doc := formOf(t, Form{Catalogue: c, Active: map[string]int{"root": 2}, Refresh: "/services/slipway/room?key=x&y=1", Rooms: map[string]engine.Room{
+	doc := formOf(t, Form{Catalogue: c, Active: map[string]int{"root": 2}, Refresh: "/services/slipway/room?key=x&y=1", Rooms: map[string]spawner.Room{
 		"small": {Most: 8, Free: 3, Estimate: -1},
 		"big":   {Most: 2, Lacks: "4 CPUs asked, 1 of 8 free", Waiting: 1, Estimate: 12 * time.Minute},
 	}})
@@ -251,13 +251,13 @@ func TestFormRemembers(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, tc := range []struct {
-		room engine.Room
+		room spawner.Room
 		want string
 	}{
-		{engine.Room{Most: -1, Free: -1}, "free"},
-		{engine.Room{Most: 4, Free: 1}, "1 free now"},
-		{engine.Room{Most: 4, Lacks: "others wait in line", Waiting: 3, Estimate: -1}, "none free now: others wait in line; you would be number 4 in line"},
-		{engine.Room{Lacks: "64 CPUs asked, 8 of 8 free"}, "does not fit here: 64 CPUs asked, 8 of 8 free"},
+		{spawner.Room{Most: -1, Free: -1}, "free"},
+		{spawner.Room{Most: 4, Free: 1}, "1 free now"},
+		{spawner.Room{Most: 4, Lacks: "others wait in line", Waiting: 3, Estimate: -1}, "none free now: others wait in line; you would be number 4 in line"},
+		{spawner.Room{Lacks: "64 CPUs asked, 8 of 8 free"}, "does not fit here: 64 CPUs asked, 8 of 8 free"},
 	} {
 		if got := RoomWords(tc.room); got != tc.want {
 			t.Errorf("%+v: %q", tc.room, got)

@@ -13,7 +13,6 @@ import (
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // Visit is who looks at a page, and where it lies.
@@ -35,15 +34,15 @@ type Visit struct {
 // Item is a workload with what the engine says of it.
 type Item struct {
 	spawner.Workload
-	Queue    engine.Queue
+	Queue    spawner.Queue
 	Detail   string // what it waits for, here or in a batch system's queue; empty: it does not wait
-	Prospect engine.Prospect
-	Alerts   []engine.Alert // what its owner is to know of its limits
-	Use      gpu.Use        // of its slice of a GPU
-	Lent     bool           // its slice is lent to a job meanwhile
-	Quotas   []hubapi.Quota // how full her directories are that it has
-	SSH      string         // what the visitor types to reach it; empty: she does not by ssh
-	Mine     bool           // it is the visitor's own
+	Prospect spawner.Prospect
+	Alerts   []spawner.Alert // what its owner is to know of its limits
+	Use      gpu.Use         // of its slice of a GPU
+	Lent     bool            // its slice is lent to a job meanwhile
+	Quotas   []hubapi.Quota  // how full her directories are that it has
+	SSH      string          // what the visitor types to reach it; empty: she does not by ssh
+	Mine     bool            // it is the visitor's own
 	Progress *hubapi.JobProgress
 	Expires  time.Time // when a job is removed by itself; zero: it has not ended, or never
 	// Files are what a job has left that has ended, and Log is how many bytes of output.
@@ -241,7 +240,7 @@ func (r row) Line() string {
 	case r.Dormant():
 		return "gave its slot back: start it again to resume"
 	case r.heldThere():
-		return "at " + strings.TrimPrefix(r.Detail, engine.HeldAt)
+		return "at " + strings.TrimPrefix(r.Detail, spawner.HeldAt)
 	case r.Queue.Place == 0:
 		return r.Detail
 	}

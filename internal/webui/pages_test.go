@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/html"
 
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // someVisit is somebody who looks at a page.
@@ -41,7 +40,7 @@ func session(phase spawner.Phase) spawner.Workload {
 
 // TestButtons holds what is offered for a workload to its state.
 func TestButtons(t *testing.T) {
-	keep := engine.Prospect{At: time.Now().Add(time.Hour), Why: "idle", CanKeep: true, MaxKeep: 2 * time.Hour}
+	keep := spawner.Prospect{At: time.Now().Add(time.Hour), Why: "idle", CanKeep: true, MaxKeep: 2 * time.Hour}
 	job := session(spawner.Running)
 	job.ID, job.Kind = "j-1", spawner.Job
 	ended := session(spawner.Stopped)
@@ -67,7 +66,7 @@ func TestButtons(t *testing.T) {
 	}{
 		"running":        {Item{Workload: session(spawner.Running), Prospect: keep}, "running", []string{"Open x/y", "Keep x/y for 2 h", "Stop x/y", "Discard x/y ..."}},
 		"no keeping":     {Item{Workload: session(spawner.Running)}, "running", []string{"Open x/y", "Stop x/y", "Discard x/y ..."}},
-		"waiting":        {Item{Workload: session(spawner.Pending), Queue: engine.Queue{Place: 2, Estimate: -1}}, "waiting", []string{"Cancel start x/y"}},
+		"waiting":        {Item{Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 2, Estimate: -1}}, "waiting", []string{"Cancel start x/y"}},
 		"booting":        {Item{Workload: session(spawner.Booting)}, "starting", []string{"Cancel start x/y"}},
 		"stopping":       {Item{Workload: session(spawner.Stopping)}, "stopping", nil},
 		"to be ended":    {Item{Workload: ending}, "stopping", nil},
@@ -113,10 +112,10 @@ func TestStateInWords(t *testing.T) {
 	kept := session(spawner.Running)
 	kept.KeepUntil = time.Now().Add(time.Hour)
 	for want, item := range map[string]Item{
-		"waiting next in line: 2 CPUs asked, 1 of 4 free": {Workload: session(spawner.Pending), Queue: engine.Queue{Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1}},
-		"waiting number 3 in line":                        {Workload: session(spawner.Pending), Queue: engine.Queue{Place: 3, Estimate: -1}},
-		"you keep it until then":                          {Workload: kept, Prospect: engine.Prospect{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
-		"idle for 50 min of at most 1 h":                  {Workload: kept, Prospect: engine.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
+		"waiting next in line: 2 CPUs asked, 1 of 4 free": {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1}},
+		"waiting number 3 in line":                        {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 3, Estimate: -1}},
+		"you keep it until then":                          {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
+		"idle for 50 min of at most 1 h":                  {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
 	} {
 		w := httptest.NewRecorder()
 		if err := Overview(w, someVisit(), catalogue(), viewOf(item)); err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"slipway/hubapi"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // far is a session or job of a pool.
@@ -75,9 +74,9 @@ func TestPageDoesNotContradictItself(t *testing.T) {
 func TestFormNamesThePool(t *testing.T) {
 	c := catalogue()
 	c.Profiles[0].Backend = "htcondor"
-	none := engine.Room{Most: -1, Free: -1, Estimate: -1}
+	none := spawner.Room{Most: -1, Free: -1, Estimate: -1}
 	var page strings.Builder
-	if err := SpawnForm(&page, Form{Catalogue: c, Rooms: map[string]engine.Room{c.Profiles[0].Name: none}}); err != nil {
+	if err := SpawnForm(&page, Form{Catalogue: c, Rooms: map[string]spawner.Room{c.Profiles[0].Name: none}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Runs in the HTCondor pool.", "starts when a slot is free for it", "on a worker of the pool alone"} {
@@ -85,7 +84,7 @@ func TestFormNamesThePool(t *testing.T) {
 			t.Errorf("%q is there %d times", want, strings.Count(page.String(), want))
 		}
 	}
-	full := engine.Room{Most: -1, Free: -1, Lacks: "you have 5 of at most 5 there", Waiting: 2, Estimate: -1}
+	full := spawner.Room{Most: -1, Free: -1, Lacks: "you have 5 of at most 5 there", Waiting: 2, Estimate: -1}
 	if got := RoomOf(c.Profiles[0], full); !strings.Contains(got, "you have 5") {
 		t.Error(got)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
-	"slipway/spawner/engine"
+	"slipway/spawner"
 )
 
 // scanRow is a scan as the pages show it.
@@ -80,7 +80,7 @@ func (s scanRow) CanCancel() bool { return !s.Ended() }
 func (s scanRow) CanHold() bool { return s.States[hubapi.JobPending] > s.Held }
 
 // CanRelease reports whether points of it are held, by their owner or by the batch system.
-func (s scanRow) CanRelease() bool { return s.Held > 0 || strings.HasPrefix(s.Waiting, engine.HeldAt) }
+func (s scanRow) CanRelease() bool { return s.Held > 0 || strings.HasPrefix(s.Waiting, spawner.HeldAt) }
 
 // CanRequeue reports whether points of it run.
 func (s scanRow) CanRequeue() bool { return s.States[hubapi.JobRunning] > 0 }

@@ -12,7 +12,6 @@ import (
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // withSlice is a session that holds a slice.
@@ -124,7 +123,7 @@ func TestFormTellsOfSlices(t *testing.T) {
 		catalog.Profile{Name: "turns", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.Shared}},
 		catalog.Profile{Name: "whole", Images: []string{"root"}, CPUs: 1, Memory: gib, GPU: gpu.Request{Mode: gpu.Whole}},
 	)
-	rooms := map[string]engine.Room{
+	rooms := map[string]spawner.Room{
 		"cut": {Most: 7, Free: 1, Estimate: -1}, "share": {Most: 7, Lacks: "mps:25%/20G asked, 0 of 7 free", Estimate: 12 * time.Minute}, "turns": {Most: -1, Free: -1},
 	}
 	doc := formOf(t, Form{Catalogue: c, GPUs: inventory(), Rooms: rooms})

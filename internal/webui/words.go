@@ -7,8 +7,8 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/memsize"
+	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // limits says in words what a profile gives.
@@ -42,7 +42,7 @@ func backendWords(backend string) string {
 }
 
 // RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
-func RoomOf(p catalog.Profile, r engine.Room) string {
+func RoomOf(p catalog.Profile, r spawner.Room) string {
 	if poolWords(p.Backend) != "" && !r.Full() {
 		return "starts when a slot is free for it"
 	}
@@ -50,7 +50,7 @@ func RoomOf(p catalog.Profile, r engine.Room) string {
 }
 
 // RoomWords says how many sessions of a profile can start now, or what a user who chooses it has to wait for.
-func RoomWords(r engine.Room) string {
+func RoomWords(r spawner.Room) string {
 	switch {
 	case r.Most == 0:
 		return "does not fit here" + behind(": ", r.Lacks)

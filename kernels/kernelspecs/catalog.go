@@ -23,7 +23,6 @@ import (
 	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 const (
@@ -37,13 +36,13 @@ const (
 	slipwayKey     = "slipway"       // what is this service's own in the metadata of a kernelspec
 )
 
-// Engine is what the menu asks spawner.Manager.
+// Engine is what the menu asks engine.Manager.
 type Engine interface {
 	Offers(hub string, user spawner.User) catalog.Catalogue
 	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
-	Room(backend string, r spawner.Resources, g gpu.Request) engine.Room
+	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
 	Kernels(c spawner.Caller) []spawner.Workload
-	StandbysOf() map[string]engine.Standbys
+	StandbysOf() map[string]spawner.Standbys
 }
 
 // Environment is one in which a kernel can run here.
@@ -67,14 +66,14 @@ type Config struct {
 	// Stack returns a stack as a session of a profile of hers has it, if it is for her.
 	Stack func(s config.Stack, w spawner.Workload) (control.Stack, bool)
 	// Words says how soon a session of a profile starts, as the spawn form has it.
-	Words  func(p catalog.Profile, r engine.Room) string
+	Words  func(p catalog.Profile, r spawner.Room) string
 	Logger *slog.Logger
 }
 
 // Catalog says which kernels a user may start. It is asked every some seconds by each browser that is open.
 type Catalog struct {
 	Config
-	rooms *briefly[roomKey, engine.Room]
+	rooms *briefly[roomKey, spawner.Room]
 	own   *briefly[string, []Environment] // by principals, and by what they mean by a reference
 	logos *briefly[string, []kernels.Logo]
 }
@@ -82,7 +81,7 @@ type Catalog struct {
 // New makes the menu of a site.
 func New(cfg Config) *Catalog {
 	return &Catalog{
-		Config: cfg, rooms: newBriefly[roomKey, engine.Room](roomEvery, mostAsked), own: newBriefly[string, []Environment](ownEvery, mostAsked),
+		Config: cfg, rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked), own: newBriefly[string, []Environment](ownEvery, mostAsked),
 		logos: newBriefly[string, []kernels.Logo](logoEvery, mostAsked),
 	}
 }

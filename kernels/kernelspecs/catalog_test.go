@@ -20,13 +20,12 @@ import (
 	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // menuEngine is an engine that has room as a test says.
 type menuEngine struct {
 	site    catalog.Catalogue
-	room    engine.Room
+	room    spawner.Room
 	looked  int
 	kernels []spawner.Workload
 	open    func(catalog.Profile) (bool, error)
@@ -36,13 +35,13 @@ func (e *menuEngine) Offers(string, spawner.User) catalog.Catalogue { return e.s
 func (e *menuEngine) InGroup(r gpu.Request, _ string, _ spawner.User) gpu.Request {
 	return r
 }
-func (e *menuEngine) Room(string, spawner.Resources, gpu.Request) engine.Room {
+func (e *menuEngine) Room(string, spawner.Resources, gpu.Request) spawner.Room {
 	e.looked++
 	return e.room
 }
 func (e *menuEngine) Kernels(spawner.Caller) []spawner.Workload { return e.kernels }
-func (e *menuEngine) StandbysOf() map[string]engine.Standbys {
-	return map[string]engine.Standbys{"own": {Ready: 1, Lacking: 2, Why: "no room"}}
+func (e *menuEngine) StandbysOf() map[string]spawner.Standbys {
+	return map[string]spawner.Standbys{"own": {Ready: 1, Lacking: 2, Why: "no room"}}
 }
 
 var alice = spawner.Caller{Hub: "main", User: "alice"}
@@ -99,7 +98,7 @@ func newMenu(t testing.TB, specs string) (*Catalog, *menuEngine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &menuEngine{site: siteOf(cfg), room: engine.Room{Most: 4, Free: 3}, open: func(catalog.Profile) (bool, error) { return true, nil }}
+	e := &menuEngine{site: siteOf(cfg), room: spawner.Room{Most: 4, Free: 3}, open: func(catalog.Profile) (bool, error) { return true, nil }}
 	return New(Config{
 		Kernels: cfg.Kernels, Stacks: cfg.Data.Stacks, Site: siteOf(cfg), Engine: e, Switches: switches, Logger: log, Words: webui.RoomOf,
 		Principal: func(hub string, user spawner.User) string { return hub + "/" + string(user) },
@@ -210,21 +209,21 @@ func TestAvailability(t *testing.T) {
 	running := spawner.Workload{Phase: spawner.Running}
 	unknown := func(catalog.Profile) (bool, error) { return false, errors.New("the Hub cannot be asked") }
 	for _, tc := range []struct {
-		room    engine.Room
+		room    spawner.Room
 		kernels []spawner.Workload
 		open    func(catalog.Profile) (bool, error)
 		state   string
 		name    string
 		words   string
 	}{
-		{engine.Room{Most: 4, Free: 3}, nil, nil, hubapi.RoomFree, "free now", "3 free now"},
-		{engine.Room{Most: 4, Lacks: "no slice is free", Estimate: 11 * time.Minute}, nil, nil, hubapi.RoomWaits, "waits ~15 min", "none free now: no slice is free; you would be number 1 in line, about 11 min"},
-		{engine.Room{Most: 4, Lacks: "no slice is free", Estimate: -1}, nil, nil, hubapi.RoomWaits, "waits", "none free now"},
-		{engine.Room{Lacks: "there is none"}, nil, nil, hubapi.RoomRefused, "not for you now", "does not fit here: there is none"},
-		{engine.Room{Most: 4, Free: 3}, []spawner.Workload{running, running, {Phase: spawner.Stopped}}, nil, hubapi.RoomLimit, "at your limit", "you have 2 kernels, and may have 2 at once: shut one down first"},
-		{engine.Room{Most: 4, Free: 3}, nil, unknown, hubapi.RoomRefused, "not for you now", "whether profile gpu is open to you is not known"},
+		{spawner.Room{Most: 4, Free: 3}, nil, nil, hubapi.RoomFree, "free now", "3 free now"},
+		{spawner.Room{Most: 4, Lacks: "no slice is free", Estimate: 11 * time.Minute}, nil, nil, hubapi.RoomWaits, "waits ~15 min", "none free now: no slice is free; you would be number 1 in line, about 11 min"},
+		{spawner.Room{Most: 4, Lacks: "no slice is free", Estimate: -1}, nil, nil, hubapi.RoomWaits, "waits", "none free now"},
+		{spawner.Room{Lacks: "there is none"}, nil, nil, hubapi.RoomRefused, "not for you now", "does not fit here: there is none"},
+		{spawner.Room{Most: 4, Free: 3}, []spawner.Workload{running, running, {Phase: spawner.Stopped}}, nil, hubapi.RoomLimit, "at your limit", "you have 2 kernels, and may have 2 at once: shut one down first"},
+		{spawner.Room{Most: 4, Free: 3}, nil, unknown, hubapi.RoomRefused, "not for you now", "whether profile gpu is open to you is not known"},
 	} {
-		m.rooms = newBriefly[roomKey, engine.Room](roomEvery, mostAsked)
+		m.rooms = newBriefly[roomKey, spawner.Room](roomEvery, mostAsked)
 		e.room, e.kernels = tc.room, tc.kernels
 		e.open = func(catalog.Profile) (bool, error) { return true, nil }
 		if tc.open != nil {
@@ -307,7 +306,7 @@ func TestSwitch(t *testing.T) {
 	e.kernels = []spawner.Workload{{ID: "s-1", Name: "python"}}
 	inside := alice
 	inside.Workload = "s-1"
-	e.room = engine.Room{Most: 4, Lacks: "no room", Estimate: -1}
+	e.room = spawner.Room{Most: 4, Lacks: "no room", Estimate: -1}
 	if k, err = m.SwitchKernel(t.Context(), inside, hubapi.Self, hubapi.KernelSwitch{Memory: "3G", CPUs: "2"}); err != nil || k.Name != "python" || k.Memory != "3G" || k.CPUs != 2 {
 		t.Errorf("from inside: %+v, %v", k, err)
 	}

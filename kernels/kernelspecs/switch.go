@@ -15,7 +15,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/store"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // switchBucket is where the store keeps what users have switched, by their principals.
@@ -81,7 +80,7 @@ func (m *Catalog) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return nil, err
 	}
-	list, standbys := []hubapi.KernelSpec{}, map[string]engine.Standbys{}
+	list, standbys := []hubapi.KernelSpec{}, map[string]spawner.Standbys{}
 	if c.Admin {
 		standbys = m.Engine.StandbysOf()
 	}

@@ -13,7 +13,6 @@ import (
 	"slipway/internal/memsize"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 // mostKernelName is how long a kernelspec's name may be.
@@ -40,7 +39,7 @@ func (m *Catalog) available(g guest, p catalog.Profile, spec spawner.Spec, refus
 		return hubapi.KernelRoom{State: hubapi.RoomLimit, Words: g.full, Wait: -1}
 	}
 	key := roomKey{p.Backend, spec.Resources, m.Engine.InGroup(spec.GPU, g.Hub, g.User)}
-	room := m.rooms.get(key, func() engine.Room { return m.Engine.Room(key.backend, key.r, key.g) })
+	room := m.rooms.get(key, func() spawner.Room { return m.Engine.Room(key.backend, key.r, key.g) })
 	out := hubapi.KernelRoom{State: hubapi.RoomFree, Words: m.Words(p, room)}
 	switch {
 	case room.Most == 0:

@@ -206,12 +206,12 @@ func (m *Manager) keepLocked(ctx context.Context, c spawner.Caller, id spawner.I
 }
 
 // Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does not run.
-func (m *Manager) Prospect(w spawner.Workload) Prospect {
+func (m *Manager) Prospect(w spawner.Workload) spawner.Prospect {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e := m.work[w.ID]
 	if e == nil || e.Phase != spawner.Running {
-		return Prospect{}
+		return spawner.Prospect{}
 	}
 	return e.prospect(time.Now())
 }
@@ -233,11 +233,11 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 		m.queue.addAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
 	case p.Known && !e.unopened() && !e.pulse.toldOf(p):
-		m.markWarned(e.ID, now, latest(p.At, now.Add(p.leastWarning())))
+		m.markWarned(e.ID, now, latest(p.At, now.Add(leastWarning(p))))
 		m.notify(ctx, e, p)
 	}
 	if p.Known {
-		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, p.leastWarning()-now.Sub(e.pulse.warned))+time.Millisecond)
+		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, leastWarning(p)-now.Sub(e.pulse.warned))+time.Millisecond)
 	}
 }
 
@@ -250,11 +250,11 @@ func (m *Manager) markWarned(id spawner.ID, at, stop time.Time) {
 }
 
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
-func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
-	left := max(time.Until(p.At), p.leastWarning())
-	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", words(left), p.Why, p.advice(e.Kind))
+func (m *Manager) notify(ctx context.Context, e entry, p spawner.Prospect) {
+	left := max(time.Until(p.At), leastWarning(p))
+	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", words(left), p.Why, adviceFor(p, e.Kind))
 	if e.Kind == spawner.Kernel { // its agent says who tells it
-		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", words(left), p.Why, p.advice(e.Kind))
+		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", words(left), p.Why, adviceFor(p, e.Kind))
 	}
 	m.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -265,7 +265,7 @@ func (m *Manager) notify(ctx context.Context, e entry, p Prospect) {
 }
 
 // keepFor proposes how long to keep a session.
-func (p Prospect) keepFor() string {
+func keepFor(p spawner.Prospect) string {
 	return fmt.Sprintf("%gh", min(p.MaxKeep, 4*time.Hour).Hours())
 }
 
@@ -282,21 +282,14 @@ func (m *Manager) expired(e entry) spawner.Outcome {
 	return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: remedy}
 }
 
-// ActiveSession is when something last went on in a running session.
-type ActiveSession struct {
-	User   spawner.User
-	Name   string
-	Active time.Time
-}
-
 // LastActive returns the running sessions of a hub in which something went on or that somebody has opened.
-func (m *Manager) LastActive(hub string) []ActiveSession {
+func (m *Manager) LastActive(hub string) []spawner.ActiveSession {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	var list []ActiveSession
+	var list []spawner.ActiveSession
 	for _, e := range m.work {
 		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() && !at.IsZero() {
-			list = append(list, ActiveSession{User: e.Owner, Name: e.Name, Active: at})
+			list = append(list, spawner.ActiveSession{User: e.Owner, Name: e.Name, Active: at})
 		}
 	}
 	return list

@@ -2,11 +2,11 @@ package engine
 
 import "slipway/spawner"
 
-// advice says to who is warned of a stop what becomes of her work, and what she can do.
-func (p Prospect) advice(k spawner.Kind) string {
+// adviceFor says to who is warned of a stop what becomes of her work, and what she can do.
+func adviceFor(p spawner.Prospect, k spawner.Kind) string {
 	keep := ""
 	if p.CanKeep {
-		keep = " To keep it: slipway keep " + p.keepFor()
+		keep = " To keep it: slipway keep " + keepFor(p)
 	}
 	switch {
 	case k != spawner.Kernel:

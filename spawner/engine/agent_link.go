@@ -92,7 +92,7 @@ func (m *Manager) hear(ctx context.Context, id spawner.ID, s control.Status) {
 	}
 }
 
-func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status) (alert Alert, news bool) {
+func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status) (alert spawner.Alert, news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {

@@ -12,29 +12,12 @@ import (
 	"slipway/spawner/catalog"
 )
 
-// Alert is what the owner of a running session is to know of one of its limits.
-type Alert struct {
-	Cause   AlertCause
-	Message string // with the figure
-	Remedy  string // what to choose
-	At      time.Time
-}
-
-// AlertCause says in a word which limit it is. A session has one alert of each.
-type AlertCause string
-
-// The causes.
-const (
-	AlertMemory AlertCause = "memory"
-	AlertDisk   AlertCause = "disk"
-)
-
 // alerts are those of the present launch.
 type alerts struct {
 	launch string
-	kills  int64  // processes that were killed for want of memory, as far as they were told
-	over   *Alert // for which it is to end; nil: it may go on
-	list   []Alert
+	kills  int64          // processes that were killed for want of memory, as far as they were told
+	over   *spawner.Alert // for which it is to end; nil: it may go on
+	list   []spawner.Alert
 }
 
 // of returns those of a launch, empty ones when it is another.
@@ -46,12 +29,12 @@ func (a *alerts) of(launch string) *alerts {
 }
 
 // put has an alert take the place of the one with its cause.
-func (a *alerts) put(one Alert) {
-	a.list = append(slices.DeleteFunc(slices.Clone(a.list), func(o Alert) bool { return o.Cause == one.Cause }), one)
+func (a *alerts) put(one spawner.Alert) {
+	a.list = append(slices.DeleteFunc(slices.Clone(a.list), func(o spawner.Alert) bool { return o.Cause == one.Cause }), one)
 }
 
 // Alerts returns what the owner of a session is to know of its limits, the newest last.
-func (m *Manager) Alerts(w spawner.Workload) []Alert {
+func (m *Manager) Alerts(w spawner.Workload) []spawner.Alert {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e := m.work[w.ID]
@@ -62,7 +45,7 @@ func (m *Manager) Alerts(w spawner.Workload) []Alert {
 }
 
 // Alert notes one of a session that runs, and tells everybody in it.
-func (m *Manager) Alert(ctx context.Context, id spawner.ID, a Alert) {
+func (m *Manager) Alert(ctx context.Context, id spawner.ID, a spawner.Alert) {
 	m.mu.Lock()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running {
@@ -75,7 +58,7 @@ func (m *Manager) Alert(ctx context.Context, id spawner.ID, a Alert) {
 }
 
 // Overrun ends a session that has gone beyond a limit. Its changes are kept.
-func (m *Manager) Overrun(ctx context.Context, id spawner.ID, a Alert) {
+func (m *Manager) Overrun(ctx context.Context, id spawner.ID, a spawner.Alert) {
 	m.mu.Lock()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running || e.overrun() != nil {
@@ -90,14 +73,14 @@ func (m *Manager) Overrun(ctx context.Context, id spawner.ID, a Alert) {
 }
 
 // overrun returns why a session is to end that has gone beyond a limit; nil: it has not.
-func (e *entry) overrun() *Alert {
+func (e *entry) overrun() *spawner.Alert {
 	if e.alerts.launch != e.Launch {
 		return nil
 	}
 	return e.alerts.over
 }
 
-func (m *Manager) alertLocked(e *entry, a Alert) {
+func (m *Manager) alertLocked(e *entry, a spawner.Alert) {
 	a.At = time.Now()
 	e.alerts.of(e.Launch).put(a)
 	m.noteLocked(e, spawner.Event{Percent: -1, Message: a.Message + ". " + a.Remedy})
@@ -105,7 +88,7 @@ func (m *Manager) alertLocked(e *entry, a Alert) {
 }
 
 // tellAlert shows it on the session's terminals. JupyterLab asks for it by itself.
-func (m *Manager) tellAlert(ctx context.Context, id spawner.ID, a Alert) {
+func (m *Manager) tellAlert(ctx context.Context, id spawner.ID, a spawner.Alert) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	if err := m.cfg.Agents.Agent(id).Notify(ctx, a.Message+". "+a.Remedy); err != nil {
@@ -115,18 +98,18 @@ func (m *Manager) tellAlert(ctx context.Context, id spawner.ID, a Alert) {
 
 // hearMemoryLocked notes what was killed in a session for want of memory, and gives what to tell; false when there is nothing new. After
 // a restart of the service an agent says again what it has said.
-func (m *Manager) hearMemoryLocked(e *entry, s control.Status) (Alert, bool) {
+func (m *Manager) hearMemoryLocked(e *entry, s control.Status) (spawner.Alert, bool) {
 	o := s.OutOfMemory
 	if o == nil || e.Kind == spawner.Job || e.Kind == spawner.Kernel || s.Launch != e.Run() {
-		return Alert{}, false
+		return spawner.Alert{}, false
 	}
 	known := e.alerts.of(e.Launch)
 	if o.Kills <= known.kills {
-		return Alert{}, false
+		return spawner.Alert{}, false
 	}
 	killed := o.Kills - known.kills
 	known.kills = o.Kills
-	a := Alert{Cause: AlertMemory, Message: outOfMemory(killed, *o), Remedy: m.moreMemory(e.Spec, o.Limit)}
+	a := spawner.Alert{Cause: spawner.AlertMemory, Message: outOfMemory(killed, *o), Remedy: m.moreMemory(e.Spec, o.Limit)}
 	m.alertLocked(e, a)
 	return a, true
 }

@@ -8,7 +8,6 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // TestOutOfMemoryIsTold: the owner of a session of which something was killed for want of memory is told once, in its events, in its
@@ -26,7 +25,7 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 		hand.Starve(control.OutOfMemory{Kills: 1, Limit: 1 << 30, Peak: 1 << 30}) // said again
 		synctest.Wait()
 		const want = "Out of memory: a program of this session was killed. It had 1 GiB of its 1 GiB in use"
-		if got := s.Alerts(w); len(got) != 1 || got[0].Cause != engine.AlertMemory || got[0].Message != want || got[0].Remedy == "" || got[0].At.IsZero() {
+		if got := s.Alerts(w); len(got) != 1 || got[0].Cause != spawner.AlertMemory || got[0].Message != want || got[0].Remedy == "" || got[0].At.IsZero() {
 			t.Errorf("alerts: %+v", got)
 		}
 		if n := hand.Notices(); len(n) != 1 || !strings.HasPrefix(n[0], want) {
@@ -37,8 +36,8 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 		if got := s.Alerts(w); len(got) != 1 || !strings.Contains(got[0].Message, "2 programs") {
 			t.Errorf("two more: %+v", got)
 		}
-		s.Manager.Alert(t.Context(), w.ID, engine.Alert{Cause: engine.AlertDisk, Message: "full", Remedy: "remove"})
-		if got := s.Alerts(w); len(got) != 2 || got[1].Cause != engine.AlertDisk {
+		s.Manager.Alert(t.Context(), w.ID, spawner.Alert{Cause: spawner.AlertDisk, Message: "full", Remedy: "remove"})
+		if got := s.Alerts(w); len(got) != 2 || got[1].Cause != spawner.AlertDisk {
 			t.Errorf("and the disk: %+v", got)
 		}
 		if _, err := s.Stop(t.Context(), alice, w.ID); err != nil {
@@ -70,7 +69,7 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 func TestOverrunEndsASession(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{})
-		s.Overrun(t.Context(), w.ID, engine.Alert{Cause: engine.AlertDisk, Message: "It had written too much", Remedy: "remove some"})
+		s.Overrun(t.Context(), w.ID, spawner.Alert{Cause: spawner.AlertDisk, Message: "It had written too much", Remedy: "remove some"})
 		w = s.reach(w.ID, spawner.Stopped)
 		if o := w.Outcome; o == nil || !o.Expired || o.Failed || o.Reason != "stopped by Slipway: It had written too much" || o.Remedy != "remove some" {
 			t.Errorf("outcome %+v", o)

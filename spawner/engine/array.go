@@ -15,12 +15,6 @@ import (
 	"slipway/spawner"
 )
 
-// PointEnv tells a job that is a point of a scan its number in it, from 0.
-const PointEnv = "SLIPWAY_POINT"
-
-// MostPoints is how many points a scan has at most.
-const MostPoints = 10_000
-
 // What all points of a scan may bring along together: each is a record with its command and variables, and where jobs run on other hosts
 // each carries the files there.
 const (
@@ -29,17 +23,11 @@ const (
 	scanCarryLimit   = 64 << 30 // bytes, times points
 )
 
-// Point is what one job of a scan has of its own.
-type Point struct {
-	Env  map[string]string // beside the scan's, and before it
-	Argv []string          // in place of the scan's. Empty: the scan's
-}
-
 // SubmitScan saves one job for each point, all or none, and returns at once. The jobs share their input files. Of a request that is
 // repeated it gives the jobs of the first time.
-func (m *Manager) SubmitScan(ctx context.Context, c spawner.Caller, req JobRequest, points []Point) ([]spawner.Workload, error) {
-	if n := len(points); n == 0 || n > MostPoints {
-		return nil, errs.Bad("points", n, fmt.Sprintf("from 1 to %d points", MostPoints))
+func (m *Manager) SubmitScan(ctx context.Context, c spawner.Caller, req spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error) {
+	if n := len(points); n == 0 || n > spawner.MostPoints {
+		return nil, errs.Bad("points", n, fmt.Sprintf("from 1 to %d points", spawner.MostPoints))
 	}
 	r, err := m.admissible(ctx, c, submission{JobRequest: req})
 	if err != nil {
@@ -60,7 +48,7 @@ func (m *Manager) SubmitScan(ctx context.Context, c spawner.Caller, req JobReque
 }
 
 // checkPoints refuses points that are too much, each or together.
-func (m *Manager) checkPoints(r submission, points []Point) error {
+func (m *Manager) checkPoints(r submission, points []spawner.Point) error {
 	if err := checkScan(r, points, m.remote(r.Backend)); err != nil {
 		return err
 	}
@@ -73,7 +61,7 @@ func (m *Manager) checkPoints(r submission, points []Point) error {
 }
 
 // checkScan refuses a scan whose points are too much together, though each of them would do.
-func checkScan(r submission, points []Point, remote bool) error {
+func checkScan(r submission, points []spawner.Point, remote bool) error {
 	argv, each := sizeOf(r.Argv, nil), sizeOf(nil, r.Env)+sizeOf(r.Out, nil)+sizeOf(r.After, nil)
 	command, input := 0, 0
 	for _, p := range points {
@@ -116,7 +104,7 @@ func sizeOf(argv []string, env map[string]string) int {
 }
 
 // at returns the request for one point.
-func (r submission) at(p Point) submission {
+func (r submission) at(p spawner.Point) submission {
 	env := maps.Clone(r.Env)
 	if env == nil {
 		env = map[string]string{}
@@ -129,7 +117,7 @@ func (r submission) at(p Point) submission {
 	return r
 }
 
-func (m *Manager) scanOf(c spawner.Caller, r submission, digest string, points []Point) []spawner.Workload {
+func (m *Manager) scanOf(c spawner.Caller, r submission, digest string, points []spawner.Point) []spawner.Workload {
 	scan := "scan-" + strings.TrimPrefix(string(newID(spawner.Job)), "j-")
 	jobs := make([]spawner.Workload, len(points))
 	for n, p := range points {
@@ -138,7 +126,7 @@ func (m *Manager) scanOf(c spawner.Caller, r submission, digest string, points [
 		if n > 0 {
 			w.Created = jobs[0].Created
 		}
-		w.Spec.Env[PointEnv] = strconv.Itoa(n)
+		w.Spec.Env[spawner.PointEnv] = strconv.Itoa(n)
 		if r.RequestID != "" && n > 0 { // the first bears the request's own name, by which a repetition finds it
 			w.Launch = fmt.Sprintf("%s.p%d", r.RequestID, n)
 		}

@@ -27,13 +27,13 @@ const atOnce = 500
 func BenchmarkLargeScan(b *testing.B) {
 	for b.Loop() {
 		m := jobService(b)
-		r := engine.JobRequest{Environment: "ana", Argv: []string{"x"}, Files: map[string][]byte{}}
+		r := spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Files: map[string][]byte{}}
 		for i := range 5 {
 			r.Files[fmt.Sprint("in", i)] = make([]byte, 4<<10)
 		}
 		begun := time.Now()
 		told := func(what string) { b.ReportMetric(time.Since(begun).Seconds(), what); begun = time.Now() }
-		scan, err := m.SubmitScan(b.Context(), alice, r, points(engine.MostPoints))
+		scan, err := m.SubmitScan(b.Context(), alice, r, points(spawner.MostPoints))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func BenchmarkLargeScan(b *testing.B) {
 		each(b, scan, func(id spawner.ID) error { _, err := m.Stop(b.Context(), alice, id); return err })
 		told("cancel-s")
 		settled(ended)
-		each(b, scan, func(id spawner.ID) error { _, err := m.Retry(b.Context(), alice, id, engine.Retry{}); return err })
+		each(b, scan, func(id spawner.ID) error { _, err := m.Retry(b.Context(), alice, id, spawner.Retry{}); return err })
 		told("retry-s")
 		each(b, scan, func(id spawner.ID) error { _, err := m.Stop(b.Context(), alice, id); return err })
 		settled(ended)
@@ -85,7 +85,7 @@ func jobService(b *testing.B) *engine.Manager {
 	crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 	m, err := engine.New(b.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "local", Started: crew.ComeUp, Ended: crew.GoDown})},
-		Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet, Jobs: "local", Capacity: map[string]engine.Capacity{"local": {Count: 1}},
+		Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet, Jobs: "local", Capacity: map[string]spawner.Capacity{"local": {Count: 1}},
 		Sealer: secret.NewBox(),
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil

@@ -13,13 +13,12 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
-func points(n int) []engine.Point {
-	all := make([]engine.Point, n)
+func points(n int) []spawner.Point {
+	all := make([]spawner.Point, n)
 	for i := range all {
-		all[i] = engine.Point{Env: map[string]string{"K": fmt.Sprint(i * i)}}
+		all[i] = spawner.Point{Env: map[string]string{"K": fmt.Sprint(i * i)}}
 	}
 	return all
 }
@@ -46,7 +45,7 @@ func TestScan(t *testing.T) {
 			s.reach(j.ID, spawner.Running)
 			l, _ := s.pool.Launched(j.ID)
 			in, err := os.ReadFile(filepath.Join(l.InputDir, "in"))
-			if env := l.App.Env; env["K"] != fmt.Sprint(n*n) || env["L"] != "all" || env[engine.PointEnv] != fmt.Sprint(n) || string(in) != "shared" {
+			if env := l.App.Env; env["K"] != fmt.Sprint(n*n) || env["L"] != "all" || env[spawner.PointEnv] != fmt.Sprint(n) || string(in) != "shared" {
 				t.Errorf("point %d has %v=%v, input %q, %v", n, "K", env["K"], in, err)
 			}
 			if want := map[bool]string{true: "y", false: "x"}[n == 4]; l.App.Argv[0] != want {
@@ -69,7 +68,7 @@ func TestScanIsAllOrNothing(t *testing.T) {
 		r := poolJob()
 		r.Files = map[string][]byte{"in": []byte("shared")}
 		for _, tt := range []struct {
-			points []engine.Point
+			points []spawner.Point
 			kind   errs.Kind
 			text   string
 		}{
@@ -117,22 +116,22 @@ func TestScanTooLargeTogether(t *testing.T) {
 			t.Errorf("50 MiB for 100 points: %v", err)
 		}
 		for name, tt := range map[string]struct {
-			edit   func(*engine.JobRequest)
-			points []engine.Point
+			edit   func(*spawner.JobRequest)
+			points []spawner.Point
 			want   []string // empty: it is accepted
 		}{
-			"command":          {func(r *engine.JobRequest) { r.Argv = []string{"x", half} }, points(130), []string{"argv", "65 MiB with env, for 130 points", "64 MiB"}},
-			"variables":        {func(r *engine.JobRequest) { r.Env = map[string]string{"L": half} }, points(130), []string{"argv", "64 MiB", "file"}},
-			"command of each":  {func(*engine.JobRequest) {}, own, []string{"argv", "64 MiB"}},
-			"files":            {func(r *engine.JobRequest) { r.Files = files(101, 1) }, points(1000), []string{"files", "101 files for each of 1000", "100000"}},
-			"files to carry":   {func(r *engine.JobRequest) { r.Files = files(1, 7<<20) }, points(10_000), []string{"files", "7 MiB for each of 10000", "64 GiB"}},
-			"an ordinary one":  {func(r *engine.JobRequest) { r.Argv, r.Files = []string{"x", half}, files(3, 1<<20) }, points(20), nil},
-			"nothing to carry": {func(r *engine.JobRequest) { r.Files, r.Backend = files(1, 33<<20), "local" }, points(2000), nil},
-			"patterns":         {func(r *engine.JobRequest) { r.Out = slices.Repeat([]string{strings.Repeat("x", 60)}, 90) }, points(2), []string{"out", "5490 bytes", "4 KiB"}},
-			"patterns of all": {func(r *engine.JobRequest) {
+			"command":          {func(r *spawner.JobRequest) { r.Argv = []string{"x", half} }, points(130), []string{"argv", "65 MiB with env, for 130 points", "64 MiB"}},
+			"variables":        {func(r *spawner.JobRequest) { r.Env = map[string]string{"L": half} }, points(130), []string{"argv", "64 MiB", "file"}},
+			"command of each":  {func(*spawner.JobRequest) {}, own, []string{"argv", "64 MiB"}},
+			"files":            {func(r *spawner.JobRequest) { r.Files = files(101, 1) }, points(1000), []string{"files", "101 files for each of 1000", "100000"}},
+			"files to carry":   {func(r *spawner.JobRequest) { r.Files = files(1, 7<<20) }, points(10_000), []string{"files", "7 MiB for each of 10000", "64 GiB"}},
+			"an ordinary one":  {func(r *spawner.JobRequest) { r.Argv, r.Files = []string{"x", half}, files(3, 1<<20) }, points(20), nil},
+			"nothing to carry": {func(r *spawner.JobRequest) { r.Files, r.Backend = files(1, 33<<20), "local" }, points(2000), nil},
+			"patterns":         {func(r *spawner.JobRequest) { r.Out = slices.Repeat([]string{strings.Repeat("x", 60)}, 90) }, points(2), []string{"out", "5490 bytes", "4 KiB"}},
+			"patterns of all": {func(r *spawner.JobRequest) {
 				r.Out, r.Argv = slices.Repeat([]string{strings.Repeat("x", 60)}, 60), []string{"x", strings.Repeat("y", 4000)}
 			}, points(10_000), []string{"argv", "64 MiB"}},
-			"command of a few": {func(r *engine.JobRequest) { r.Argv = []string{"x", half} }, points(2), nil},
+			"command of a few": {func(r *spawner.JobRequest) { r.Argv = []string{"x", half} }, points(2), nil},
 		} {
 			r := poolJob()
 			tt.edit(&r)
@@ -175,7 +174,7 @@ func TestLargeScanIsSubmittedAnew(t *testing.T) {
 		for i, w := range scan {
 			ids[i] = w.ID
 		}
-		if again, err := s.Resubmit(t.Context(), alice, ids, engine.Resubmission{Scan: true}); err != nil || len(again) != 100 {
+		if again, err := s.Resubmit(t.Context(), alice, ids, spawner.Resubmission{Scan: true}); err != nil || len(again) != 100 {
 			t.Errorf("%d jobs, %v", len(again), err)
 		}
 	})(t)
@@ -222,7 +221,7 @@ func TestLargeScan(t *testing.T) {
 func TestOneUserDoesNotTakeAll(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.kill()
-		s.config.Capacity["pool"] = engine.Capacity{PerUser: 3}
+		s.config.Capacity["pool"] = spawner.Capacity{PerUser: 3}
 		s.start()
 		jobs, err := s.SubmitScan(t.Context(), alice, poolJob(), points(20))
 		if err != nil {

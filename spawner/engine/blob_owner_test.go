@@ -14,11 +14,10 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // stored returns how many bytes alice's jobs keep.
-func (s *service) stored() engine.Usage {
+func (s *service) stored() spawner.Usage {
 	s.t.Helper()
 	u, err := s.Usage(s.t.Context(), alice)
 	if err != nil {
@@ -34,8 +33,8 @@ func (s *service) put(text string) error {
 // allow restarts the service with a most for what a user's jobs keep.
 func (s *service) allow(storage int64) {
 	s.kill()
-	s.config.Allowance = func(string, spawner.User) (engine.Allowance, bool) {
-		return engine.Allowance{Storage: storage}, true
+	s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
+		return spawner.Allowance{Storage: storage}, true
 	}
 	s.start()
 }

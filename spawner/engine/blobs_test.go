@@ -14,7 +14,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -152,7 +151,7 @@ func TestResubmit(t *testing.T) {
 			s.reach(j.ID, spawner.Stopped)
 		}
 		name := "second"
-		again := engine.Resubmission{Name: &name, Resources: &spawner.Resources{CPUs: 1, Memory: 3 << 30}, RequestID: "anew"}
+		again := spawner.Resubmission{Name: &name, Resources: &spawner.Resources{CPUs: 1, Memory: 3 << 30}, RequestID: "anew"}
 		jobs, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[1].ID, scan[3].ID}, again)
 		if err != nil || len(jobs) != 2 {
 			t.Fatalf("%d, %v", len(jobs), err)
@@ -165,15 +164,15 @@ func TestResubmit(t *testing.T) {
 			w := s.reach(jobs[i].ID, spawner.Stopped)
 			in, err := os.ReadFile(filepath.Join(filepath.Dir(s.config.Dir), "inputs", string(w.Bundle), "in"))
 			if w.Origin != old.ID || w.Scan == old.Scan || w.Scan == "" || w.Point != i || w.Name != "second" || w.Spec.Resources.Memory != 3<<30 || w.Spec.Retries != 1 || string(in) != "input" ||
-				w.Spec.Env["K"] != old.Spec.Env["K"] || w.Spec.Env[engine.PointEnv] != old.Spec.Env[engine.PointEnv] {
+				w.Spec.Env["K"] != old.Spec.Env["K"] || w.Spec.Env[spawner.PointEnv] != old.Spec.Env[spawner.PointEnv] {
 				t.Errorf("%+v, input %q, %v", w, in, err)
 			}
 		}
-		one, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[0].ID}, engine.Resubmission{Backend: "local", After: []string{jobs[0].Scan}})
+		one, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[0].ID}, spawner.Resubmission{Backend: "local", After: []string{jobs[0].Scan}})
 		if err != nil || one[0].Scan != "" || one[0].Backend != "local" || one[0].Origin != scan[0].ID || s.reach(one[0].ID, spawner.Stopped).Outcome.Failed {
 			t.Errorf("%+v, %v", one, err)
 		}
-		alone, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[0].ID}, engine.Resubmission{Scan: true})
+		alone, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[0].ID}, spawner.Resubmission{Scan: true})
 		if err != nil || len(alone) != 1 || alone[0].Scan == "" || alone[0].Scan == scan[0].Scan || alone[0].Origin != scan[0].ID {
 			t.Errorf("a scan of one point: %+v, %v", alone, err)
 		}
@@ -188,7 +187,7 @@ func TestResubmit(t *testing.T) {
 			"of another":    {bob, []spawner.ID{scan[0].ID}, errs.NotFound},
 			"by an admin":   {admin, []spawner.ID{scan[0].ID}, errs.Forbidden},
 		} {
-			if _, err := s.Resubmit(t.Context(), tt.c, tt.ids, engine.Resubmission{}); !errs.Is(err, tt.kind) {
+			if _, err := s.Resubmit(t.Context(), tt.c, tt.ids, spawner.Resubmission{}); !errs.Is(err, tt.kind) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -11,32 +11,21 @@ import (
 	"slipway/spawner"
 )
 
-// Host is in Config.Capacity what all workloads of this host may lease together, whichever its backends.
-const Host = "host"
-
-// Capacity is what workloads may lease of one backend in all. A field of zero is not limited.
-type Capacity struct {
-	CPUs    float64
-	Memory  int64 // bytes
-	Count   int   // workloads at once
-	PerUser int   // jobs at once, of one user: they keep nobody from her sessions
-}
-
 // ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose saved phase
 // is beyond Pending and not yet Stopped, so saving the phase is saving the lease, and the book is read back from the records.
 // It is not safe for concurrent use: the Manager's lock guards it.
 type ledger struct {
-	capacity map[string]Capacity
+	capacity map[string]spawner.Capacity
 	held     map[string]map[spawner.ID]spawner.Resources // by backend
-	sum      map[string]Capacity                         // of held
+	sum      map[string]spawner.Capacity                 // of held
 	of       map[string]map[spawner.Principal]int        // how many jobs of held are whose
 	jobs     map[spawner.Principal]int                   // the same of all backends
 	remote   map[string]bool                             // the backends whose workloads are not of this host
 }
 
-func newLedger(capacity map[string]Capacity) ledger {
+func newLedger(capacity map[string]spawner.Capacity) ledger {
 	return ledger{
-		capacity: capacity, held: map[string]map[spawner.ID]spawner.Resources{}, sum: map[string]Capacity{}, of: map[string]map[spawner.Principal]int{}, jobs: map[spawner.Principal]int{},
+		capacity: capacity, held: map[string]map[spawner.ID]spawner.Resources{}, sum: map[string]spawner.Capacity{}, of: map[string]map[spawner.Principal]int{}, jobs: map[spawner.Principal]int{},
 		remote: map[string]bool{},
 	}
 }
@@ -49,7 +38,7 @@ func (l ledger) enter(w spawner.Workload) {
 	}
 	l.held[w.Backend][w.ID] = w.Spec.Resources
 	for _, of := range l.counts(w.Backend) {
-		l.sum[of] = l.sum[of].with(w.Spec.Resources, 1)
+		l.sum[of] = plus(l.sum[of], w.Spec.Resources, 1)
 	}
 	if w.Kind == spawner.Job {
 		l.of[w.Backend][w.Principal()]++
@@ -62,7 +51,7 @@ func (l ledger) counts(backend string) []string {
 	if l.remote[backend] {
 		return []string{backend}
 	}
-	return []string{backend, Host}
+	return []string{backend, spawner.Host}
 }
 
 // remove notes that w holds nothing any more.
@@ -74,7 +63,7 @@ func (l ledger) remove(w spawner.Workload) {
 	}
 	delete(l.held[backend], w.ID)
 	for _, of := range l.counts(backend) {
-		if l.sum[of] = l.sum[of].with(r, -1); l.sum[of].Count == 0 {
+		if l.sum[of] = plus(l.sum[of], r, -1); l.sum[of].Count == 0 {
 			delete(l.sum, of) // and with it what sums of decimal fractions have gone astray
 		}
 	}
@@ -90,9 +79,9 @@ func (l ledger) remove(w spawner.Workload) {
 	}
 }
 
-// with returns c with n times r added.
-func (c Capacity) with(r spawner.Resources, n int) Capacity {
-	return Capacity{CPUs: c.CPUs + float64(n)*r.CPUs, Memory: c.Memory + int64(n)*r.Memory, Count: c.Count + n}
+// plus returns c with n times r added.
+func plus(c spawner.Capacity, r spawner.Resources, n int) spawner.Capacity {
+	return spawner.Capacity{CPUs: c.CPUs + float64(n)*r.CPUs, Memory: c.Memory + int64(n)*r.Memory, Count: c.Count + n}
 }
 
 // plus returns the ledger as it would be if some held n times more than they do: it is for looking alone.
@@ -103,14 +92,14 @@ func (l ledger) plus(n int, some []spawner.Workload) ledger {
 	l.sum = maps.Clone(l.sum)
 	for _, w := range some {
 		for _, of := range l.counts(w.Backend) {
-			l.sum[of] = l.sum[of].with(w.Spec.Resources, n)
+			l.sum[of] = plus(l.sum[of], w.Spec.Resources, n)
 		}
 	}
 	return l
 }
 
 // use sums what is held of backend.
-func (l ledger) use(backend string) Capacity { return l.sum[backend] }
+func (l ledger) use(backend string) spawner.Capacity { return l.sum[backend] }
 
 // lacks says in words what is missing for r on backend now; empty when it fits.
 func (l ledger) lacks(backend string, r spawner.Resources) string {
@@ -122,7 +111,7 @@ func (l ledger) lacksHere(backend string, r spawner.Resources) string {
 	if l.remote[backend] {
 		return ""
 	}
-	return ofHost(shortage(l.capacity[Host], l.use(Host), r))
+	return ofHost(shortage(l.capacity[spawner.Host], l.use(spawner.Host), r))
 }
 
 func ofHost(shortage string) string {
@@ -134,14 +123,14 @@ func ofHost(shortage string) string {
 
 // together reports whether workloads of two backends take of one limited capacity.
 func (l ledger) together(a, b string) bool {
-	return a == b || !l.remote[a] && !l.remote[b] && l.capacity[Host] != Capacity{}
+	return a == b || !l.remote[a] && !l.remote[b] && l.capacity[spawner.Host] != spawner.Capacity{}
 }
 
 // room counts how many of r fit on backend when it is empty, and now; -1 when nothing limits it.
 func (l ledger) room(backend string, r spawner.Resources) (most, free int) {
 	most, free = -1, -1
 	for _, of := range l.counts(backend) {
-		most, free = least(most, fits(l.capacity[of], Capacity{}, r)), least(free, fits(l.capacity[of], l.use(of), r))
+		most, free = least(most, fits(l.capacity[of], spawner.Capacity{}, r)), least(free, fits(l.capacity[of], l.use(of), r))
 	}
 	return most, free
 }
@@ -170,14 +159,14 @@ func (l ledger) lacksOwn(c client) string {
 
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.
 func (l ledger) neverFits(backend string, r spawner.Resources) string {
-	never := shortage(l.capacity[backend], Capacity{}, r)
+	never := shortage(l.capacity[backend], spawner.Capacity{}, r)
 	if l.remote[backend] {
 		return never
 	}
-	return cmp.Or(never, ofHost(shortage(l.capacity[Host], Capacity{}, r)))
+	return cmp.Or(never, ofHost(shortage(l.capacity[spawner.Host], spawner.Capacity{}, r)))
 }
 
-func shortage(have, used Capacity, r spawner.Resources) string {
+func shortage(have, used spawner.Capacity, r spawner.Resources) string {
 	var lacks []string
 	// A millionth of a CPU is the rounding of decimal fractions, not a shortage.
 	if have.CPUs > 0 && used.CPUs+r.CPUs > have.CPUs+1e-6 {
@@ -194,7 +183,7 @@ func shortage(have, used Capacity, r spawner.Resources) string {
 }
 
 // fits counts how many times r fits into what is left; -1 when nothing limits it.
-func fits(have, used Capacity, r spawner.Resources) int {
+func fits(have, used spawner.Capacity, r spawner.Resources) int {
 	most := math.MaxInt
 	if have.CPUs > 0 && r.CPUs > 0 {
 		most = min(most, int((have.CPUs-used.CPUs+1e-6)/r.CPUs))

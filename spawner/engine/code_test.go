@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
-func codeRequest(launch string) engine.SessionRequest {
+func codeRequest(launch string) spawner.SessionRequest {
 	r := request("alice", "", launch)
 	r.Kind = spawner.Code
 	return r

@@ -5,7 +5,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 )
 
 // takeStandby has a kernel of a user's on one part of the GPU, the next one stand by on the other, taken, and both shut down, and another one that
@@ -42,7 +41,7 @@ func (s *fated) leave(id spawner.ID) {
 }
 
 // kernel asks for a kernel until it runs.
-func (s *fated) kernel(r engine.KernelRequest) (w spawner.Workload) {
+func (s *fated) kernel(r spawner.KernelRequest) (w spawner.Workload) {
 	s.t.Helper()
 	s.try(func() (err error) { w, err = s.StartKernel(s.t.Context(), alice, r); return err })
 	w = s.wait(w.ID, spawner.Running, spawner.Stopped)

@@ -128,7 +128,7 @@ func newFated(t *testing.T, f *fuse) *fated {
 	if !testing.Verbose() {
 		s.config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	s.config.Capacity = map[string]engine.Capacity{"docker": {CPUs: 8, Memory: 64 << 30, Count: 8}, "local": {CPUs: 8, Memory: 64 << 30, Count: 8}}
+	s.config.Capacity = map[string]spawner.Capacity{"docker": {CPUs: 8, Memory: 64 << 30, Count: 8}, "local": {CPUs: 8, Memory: 64 << 30, Count: 8}}
 	s.records = &watched{t: t, lying: f.lie, capacity: s.config.Capacity, work: map[spawner.ID]spawner.Workload{}}
 	s.records.ran = func() map[spawner.ID]spawner.Workload { return running(s.sessions, s.jobs) }
 	s.records.seen = func(w spawner.Workload) spawner.Existence {
@@ -190,7 +190,7 @@ func (s *fated) wait(id spawner.ID, phases ...spawner.Phase) (w spawner.Workload
 	return w
 }
 
-func (s *fated) ask(r engine.SessionRequest) (w spawner.Workload) {
+func (s *fated) ask(r spawner.SessionRequest) (w spawner.Workload) {
 	s.try(func() (err error) { w, err = s.StartSession(s.t.Context(), hub, r); return err })
 	return w
 }

@@ -14,7 +14,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -205,10 +204,10 @@ func TestLastActive(t *testing.T) {
 func TestReconcileHub(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		known, lost := s.run("alice", spawner.Life{}), s.run("bob", spawner.Life{})
-		reconcile := func(stop bool, age time.Duration) engine.HubReconcileReport {
+		reconcile := func(stop bool, age time.Duration) spawner.HubReconcileReport {
 			t.Helper()
-			r, err := s.ReconcileHub(t.Context(), engine.Roster{
-				Hub: "main", Asked: time.Now(), Age: age, Stop: stop, Servers: []engine.Server{{User: "alice"}, {User: "bob", Name: "other"}},
+			r, err := s.ReconcileHub(t.Context(), spawner.Roster{
+				Hub: "main", Asked: time.Now(), Age: age, Stop: stop, Servers: []spawner.Server{{User: "alice"}, {User: "bob", Name: "other"}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -248,7 +247,7 @@ func TestHubThatHasLostItsDatabaseStopsNobody(t *testing.T) {
 			s.run(fmt.Sprintf("user%d", i), spawner.Life{})
 		}
 		time.Sleep(2 * time.Hour)
-		empty := engine.Roster{Hub: "main", Asked: time.Now(), Age: time.Hour, Stop: true}
+		empty := spawner.Roster{Hub: "main", Asked: time.Now(), Age: time.Hour, Stop: true}
 		_, first := s.ReconcileHub(t.Context(), empty)
 		r, second := s.ReconcileHub(t.Context(), empty)
 		if first != nil || !errs.Is(second, errs.Conflict) || r.Strangers != 12 || len(r.Stopped) > 0 {

@@ -11,7 +11,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -116,13 +115,13 @@ func TestAfterInVain(t *testing.T) {
 				s.retryWithoutTarget(scan[0].ID)
 				return
 			}
-			if _, err := s.SubmitJob(t.Context(), alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}, After: []string{scan[0].Scan}}); !errs.Is(err, errs.Conflict) {
+			if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, After: []string{scan[0].Scan}}); !errs.Is(err, errs.Conflict) {
 				t.Errorf("after what is lost: %v", err)
 			}
 			// All are tried again, each after what it waits for.
 			s.crew.Boot(runsFor(time.Minute, 0))
 			for _, id := range []spawner.ID{scan[1].ID, second.ID, third.ID} {
-				if _, err := s.Retry(t.Context(), alice, id, engine.Retry{}); err != nil {
+				if _, err := s.Retry(t.Context(), alice, id, spawner.Retry{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -147,7 +146,7 @@ func (s *distant) retryWithoutTarget(target spawner.ID) {
 	if o := s.reach(third.ID, spawner.Stopped).Outcome; !strings.Contains(o.Remedy, "slipway jobs resubmit") {
 		s.t.Errorf("%+v", o)
 	}
-	_, err := s.Retry(s.t.Context(), alice, third.ID, engine.Retry{})
+	_, err := s.Retry(s.t.Context(), alice, third.ID, spawner.Retry{})
 	if told, _ := errors.AsType[*errs.Error](err); !errs.Is(err, errs.Conflict) || !strings.Contains(told.Remedy, "slipway jobs resubmit") {
 		s.t.Errorf("tried again: %v", err)
 	}

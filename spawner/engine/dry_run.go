@@ -11,58 +11,27 @@ import (
 	"slipway/spawner"
 )
 
-// Plan is what a job, or each point of a scan, would meet if it were submitted now.
-type Plan struct {
-	Backend string // where it would go
-	Room
-	Typical time.Duration // that the caller's jobs of its name have run of late, in the middle; negative: there are none
-	Use     Use
-}
-
-// Use is what a user's jobs keep and have used, and what they may. Zero where it is not limited.
-type Use struct {
-	Stored, Store     int64 // bytes
-	GPUHours, GPUMost float64
-	Window            time.Duration // over which GPUHours counts
-}
-
-// Usage is Use with what it is made of.
-type Usage struct {
-	Use
-	Inputs int64  // bytes of Stored that no job needs any more
-	Kept   []Kept // the largest first
-}
-
-// Kept is what one job, or all points of a scan, keep.
-type Kept struct {
-	ID      string // of the scan, where it is one
-	Name    string
-	Bytes   int64
-	Files   int
-	Expires time.Time // when the last of it is removed; zero: it goes on, or never
-}
-
 // Plan says what would become of a job, and refuses what SubmitJob would refuse as it is asked for, whatever environment it is to run in.
 // It does nothing else: it is asked before a session is frozen for a job that could never run.
-func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req JobRequest) (Plan, error) {
+func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req spawner.JobRequest) (spawner.Plan, error) {
 	r, err := m.admissible(ctx, c, submission{JobRequest: req})
 	if err != nil {
-		return Plan{}, err
+		return spawner.Plan{}, err
 	}
 	if err := errors.Join(m.checkJob(ctx, c, r), m.checkPoints(r, r.Points)); err != nil {
-		return Plan{}, err
+		return spawner.Plan{}, err
 	}
 	w := m.jobOf(c, r, "")
 	if err := m.judge(ctx, w); err != nil {
-		return Plan{}, err
+		return spawner.Plan{}, err
 	}
 	m.learn(w.Principal())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.affordLocked(w.Principal(), m.demand(r, max(1, len(r.Points)))); err != nil {
-		return Plan{}, err
+		return spawner.Plan{}, err
 	}
-	return Plan{Backend: w.Backend, Room: m.roomForLocked(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.Principal())}, nil
+	return spawner.Plan{Backend: w.Backend, Room: m.roomForLocked(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.Principal())}, nil
 }
 
 // mostTypical is how many of the jobs that ended last are looked at for how long they run.
@@ -96,9 +65,9 @@ func (e *entry) ran() time.Duration {
 }
 
 // useLocked returns what a user's jobs keep and have used.
-func (m *Manager) useLocked(o spawner.Principal) Use {
+func (m *Manager) useLocked(o spawner.Principal) spawner.Use {
 	a := m.allowances[o]
-	return Use{
+	return spawner.Use{
 		Stored: m.diskUsage.of(o).bytes, Store: a.Storage, GPUHours: m.hours.within(o, m.windowLocked(o), time.Now()), GPUMost: a.GPUHours,
 		Window: m.windowLocked(o),
 	}
@@ -108,21 +77,21 @@ func (m *Manager) useLocked(o spawner.Principal) Use {
 const mostKept = 200
 
 // Usage returns what the caller's jobs keep, and what she has used.
-func (m *Manager) Usage(_ context.Context, c spawner.Caller) (Usage, error) {
+func (m *Manager) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error) {
 	if c.User == "" {
-		return Usage{}, errs.New(errs.Forbidden, "only users have jobs")
+		return spawner.Usage{}, errs.New(errs.Forbidden, "only users have jobs")
 	}
 	o := spawner.Principal{Hub: c.Hub, User: c.User}
 	m.learn(o)
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	u := Usage{Use: m.useLocked(o), Inputs: m.diskUsage.of(o).spare, Kept: []Kept{}}
+	u := spawner.Usage{Use: m.useLocked(o), Inputs: m.diskUsage.of(o).spare, Kept: []spawner.Kept{}}
 	for id, jobs := range m.keepersLocked(o) {
 		if g := m.keptLocked(jobs); g.bytes > 0 {
-			u.Kept = append(u.Kept, Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
+			u.Kept = append(u.Kept, spawner.Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
 		}
 	}
-	slices.SortFunc(u.Kept, func(a, b Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(u.Kept, func(a, b spawner.Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })
 	u.Kept = u.Kept[:min(len(u.Kept), mostKept)]
 	return u, nil
 }

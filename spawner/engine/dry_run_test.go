@@ -8,22 +8,21 @@ import (
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 )
 
 func TestJobIsCheckedWithoutItsEnvironment(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		for name, tc := range map[string]struct {
 			by   spawner.Caller
-			edit func(*engine.JobRequest)
+			edit func(*spawner.JobRequest)
 			kind errs.Kind // Internal: it is taken
 		}{
-			"a plain one":            {alice, func(*engine.JobRequest) {}, errs.Internal},
-			"an unknown backend":     {alice, func(r *engine.JobRequest) { r.Backend = "slurm" }, errs.Invalid},
-			"no program":             {alice, func(r *engine.JobRequest) { r.Argv = nil }, errs.Invalid},
-			"a job that asks for it": {spawner.Caller{User: "alice", Hub: "main", Workload: "j-1"}, func(*engine.JobRequest) {}, errs.Forbidden},
+			"a plain one":            {alice, func(*spawner.JobRequest) {}, errs.Internal},
+			"an unknown backend":     {alice, func(r *spawner.JobRequest) { r.Backend = "slurm" }, errs.Invalid},
+			"no program":             {alice, func(r *spawner.JobRequest) { r.Argv = nil }, errs.Invalid},
+			"a job that asks for it": {spawner.Caller{User: "alice", Hub: "main", Workload: "j-1"}, func(*spawner.JobRequest) {}, errs.Forbidden},
 		} {
-			r := engine.JobRequest{Argv: []string{"x"}}
+			r := spawner.JobRequest{Argv: []string{"x"}}
 			tc.edit(&r)
 			if _, err := s.Plan(t.Context(), tc.by, r); tc.kind == errs.Internal && err != nil || tc.kind != errs.Internal && !errs.Is(err, tc.kind) {
 				t.Errorf("%s: %v", name, err)
@@ -38,7 +37,7 @@ func TestJobIsCheckedWithoutItsEnvironment(t *testing.T) {
 func TestPlanTellsWhatAJobWouldMeet(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(0))
-		r := engine.JobRequest{Name: "fit", Environment: "ana", Argv: []string{"x"}}
+		r := spawner.JobRequest{Name: "fit", Environment: "ana", Argv: []string{"x"}}
 		plan, err := s.Plan(t.Context(), alice, r)
 		if err != nil || plan.Backend != "local" || plan.Free != 1 || plan.Most != 1 || plan.Lacks != "" || plan.Waiting != 0 || plan.Typical >= 0 {
 			t.Errorf("%+v, %v", plan, err)

@@ -102,14 +102,11 @@ func (m *Manager) Detail(w spawner.Workload) string {
 	}
 }
 
-// HeldAt is how Detail begins for a workload that a batch system holds, also one that has begun.
-const HeldAt = "Held at "
-
 // elsewhere says how a batch system has a workload in its queue.
 func (m *Manager) elsewhere(e *entry) string {
 	verb, why := "Queued at ", e.seen.Detail
 	if e.seen.Existence == spawner.Held {
-		verb, why = HeldAt, e.seen.Reason
+		verb, why = spawner.HeldAt, e.seen.Reason
 	}
 	if why == "" {
 		return verb + m.at(e.Backend)

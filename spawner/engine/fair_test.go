@@ -11,7 +11,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -21,7 +20,7 @@ var carol = spawner.Caller{User: "carol", Hub: "main"}
 func serves(t *testing.T, atOnce int, each time.Duration) *service {
 	s := newService(t)
 	s.kill()
-	s.config.Capacity["local"] = engine.Capacity{Count: atOnce}
+	s.config.Capacity["local"] = spawner.Capacity{Count: atOnce}
 	s.crew.Boot(func(h *spawnertest.Hand) {
 		h.Ready()
 		if h.App().Ready == "" { // a job
@@ -120,7 +119,7 @@ func TestLargeIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serves(t, 8, time.Minute)
 		s.kill()
-		s.config.Capacity[engine.Host] = engine.Capacity{CPUs: 4}
+		s.config.Capacity[spawner.Host] = spawner.Capacity{CPUs: 4}
 		s.start()
 		small, large := simpleJob(), simpleJob()
 		small.Resources.CPUs, large.Resources.CPUs = 1, 4
@@ -151,7 +150,7 @@ func TestSessionsGoBeforeJobsOfTheHost(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := serves(t, 8, time.Minute)
 			s.kill()
-			s.config.Capacity["docker"], s.config.Capacity[engine.Host], s.config.Yield = engine.Capacity{}, engine.Capacity{CPUs: 2}, yield
+			s.config.Capacity["docker"], s.config.Capacity[spawner.Host], s.config.Yield = spawner.Capacity{}, spawner.Capacity{CPUs: 2}, yield
 			s.start()
 			small := simpleJob()
 			small.Resources.CPUs = 1
@@ -182,14 +181,14 @@ func TestLimitsHoldOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serves(t, 8, time.Hour)
 		s.kill()
-		s.config.Allowance = func(_ string, u spawner.User) (engine.Allowance, bool) {
+		s.config.Allowance = func(_ string, u spawner.User) (spawner.Allowance, bool) {
 			if u == "bob" {
-				return engine.Allowance{}, true
+				return spawner.Allowance{}, true
 			}
-			return engine.Allowance{Running: 2, Waiting: 5, Storage: 1000}, true
+			return spawner.Allowance{Running: 2, Waiting: 5, Storage: 1000}, true
 		}
 		s.start()
-		refused := func(c spawner.Caller, r engine.JobRequest, n int, words ...string) {
+		refused := func(c spawner.Caller, r spawner.JobRequest, n int, words ...string) {
 			t.Helper()
 			_, err := s.SubmitScan(t.Context(), c, r, points(n))
 			if !errs.Is(err, errs.OverQuota) {
@@ -264,8 +263,8 @@ func TestGPUHoursAreCounted(t *testing.T) {
 		s, _ := newGPUService(t, 3)
 		s.kill()
 		s.config.SelfTest = 0
-		s.config.Allowance = func(string, spawner.User) (engine.Allowance, bool) {
-			return engine.Allowance{GPUHours: 1, Window: 24 * time.Hour}, true
+		s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
+			return spawner.Allowance{GPUHours: 1, Window: 24 * time.Hour}, true
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 		s.start()

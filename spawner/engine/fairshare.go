@@ -129,22 +129,22 @@ func (s *share) compare(o *share, a, b spawner.Principal) int {
 func (s *share) worth() float64 { return s.use + s.held*shareAhead.Seconds() }
 
 // What a backend without a limit is taken to have, by which shares of it are compared.
-var nominal = Capacity{CPUs: 64, Memory: 256 << 30}
+var nominal = spawner.Capacity{CPUs: 64, Memory: 256 << 30}
 
 // part returns the largest part of what its backend has that a workload takes.
 func (l ledger) part(w spawner.Workload) float64 {
-	most := l.capacity[w.Backend].share(w.Spec.Resources)
+	most := capacityShare(l.capacity[w.Backend], w.Spec.Resources)
 	if !w.Remote {
-		most = max(most, l.capacity[Host].share(w.Spec.Resources), w.LocalGPU().Part())
+		most = max(most, capacityShare(l.capacity[spawner.Host], w.Spec.Resources), w.LocalGPU().Part())
 	}
 	if most == 0 {
-		most = nominal.share(w.Spec.Resources)
+		most = capacityShare(nominal, w.Spec.Resources)
 	}
 	return most
 }
 
-// share returns the largest part of c that r takes; 0 where c does not limit it.
-func (c Capacity) share(r spawner.Resources) float64 {
+// capacityShare returns the largest part of c that r takes; 0 where c does not limit it.
+func capacityShare(c spawner.Capacity, r spawner.Resources) float64 {
 	most := 0.0
 	if c.CPUs > 0 {
 		most = max(most, r.CPUs/c.CPUs)

@@ -74,7 +74,7 @@ func TestWhoHasHadLeastGoesFirst(t *testing.T) {
 }
 
 func TestPartOfABackend(t *testing.T) {
-	l := newLedger(map[string]Capacity{"local": {Count: 4}, Host: {CPUs: 16, Memory: 64 << 30}, "docker": {}, "big": {CPUs: 100}})
+	l := newLedger(map[string]spawner.Capacity{"local": {Count: 4}, spawner.Host: {CPUs: 16, Memory: 64 << 30}, "docker": {}, "big": {CPUs: 100}})
 	l.remote["pool"], l.remote["big"] = true, true
 	for name, tc := range map[string]struct {
 		w    spawner.Workload
@@ -174,7 +174,7 @@ func TestPlacesOfAllUsers(t *testing.T) {
 // line10k has one user who holds a place and has many jobs waiting, and others with ten each.
 func line10k(users, many int) *Manager {
 	m := crowded(0, 0)
-	m.ledger.capacity = map[string]Capacity{"local": {Count: 1}}
+	m.ledger.capacity = map[string]spawner.Capacity{"local": {Count: 1}}
 	n := 0
 	add := func(user int, phase spawner.Phase) {
 		n++

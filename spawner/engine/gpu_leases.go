@@ -132,7 +132,7 @@ func (m *Manager) roomLocked(e *entry) (g grant, lacks string) {
 }
 
 // roomOnGPUsLocked narrows room down to what there is of GPUs beside what is held.
-func (m *Manager) roomOnGPUsLocked(room *Room, g gpu.Request, held []gpu.Slice) {
+func (m *Manager) roomOnGPUsLocked(room *spawner.Room, g gpu.Request, held []gpu.Slice) {
 	if m.cfg.GPUs == nil {
 		room.Most, room.Free, room.Lacks = 0, 0, "this host has no GPU"
 		return

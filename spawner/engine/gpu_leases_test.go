@@ -23,7 +23,7 @@ func newGPUService(t *testing.T, parts int) (*service, *spawnertest.GPUs) {
 	s, g := newService(t), spawnertest.NewGPUs(parts)
 	s.kill()
 	s.config.GPUs, s.config.SelfTest = g, 10*time.Second
-	s.config.Capacity = map[string]engine.Capacity{"local": {Count: 4}}
+	s.config.Capacity = map[string]spawner.Capacity{"local": {Count: 4}}
 	g.Hold(func() []gpu.Lease { return s.Leases() })
 	s.start()
 	t.Cleanup(func() {
@@ -38,7 +38,7 @@ func newGPUService(t *testing.T, parts int) (*service, *spawnertest.GPUs) {
 func (s *service) idles(id spawner.ID) { s.crew.Hand(id).Act(control.Activity{Asked: true, Quiet: -1}) }
 
 // onGPU asks for a part of it.
-func onGPU(user, launch string) engine.SessionRequest {
+func onGPU(user, launch string) spawner.SessionRequest {
 	r := request(user, "", launch)
 	r.Spec.GPU = part()
 	return r
@@ -172,7 +172,7 @@ func lending(t *testing.T) (s *service, g *spawnertest.GPUs, session spawner.Wor
 	return s, g, session
 }
 
-func gpuJob(preemptible bool) engine.JobRequest {
+func gpuJob(preemptible bool) spawner.JobRequest {
 	r := simpleJob()
 	r.GPU, r.Preemptible = part(), preemptible
 	return r

@@ -101,7 +101,7 @@ func (m *Manager) partLacksLocked(e *entry) bool {
 
 // spentLocked reports whether the next in line waits though what it wants is free, only for having found that bad. It must not keep
 // the line waiting, and its word does not take the part away from others: so it fails.
-func (m *Manager) spentLocked(e *entry, q Queue) (spawner.Outcome, bool) {
+func (m *Manager) spentLocked(e *entry, q spawner.Queue) (spawner.Outcome, bool) {
 	if q.Place == 0 || len(shunned(e.Workload)) == 0 || m.cfg.GPUs == nil || m.headLocked(lineOf(e.Workload)) != e || !m.partLacksLocked(e) {
 		return spawner.Outcome{}, false
 	}

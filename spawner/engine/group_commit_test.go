@@ -6,7 +6,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -58,7 +57,7 @@ func TestChangesTogether(t *testing.T) {
 		turns := map[int64]bool{}
 		if n := atOnce(func(w spawner.Workload) error {
 			for range 2 { // the same request twice tries nothing twice
-				if _, err := s.Retry(t.Context(), alice, w.ID, engine.Retry{RequestID: "again"}); err != nil {
+				if _, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{RequestID: "again"}); err != nil {
 					return err
 				}
 			}
@@ -88,7 +87,7 @@ func TestLimitsHoldTogether(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		const most, all = 20, 200
 		s.kill()
-		s.config.Allowance = func(string, spawner.User) (engine.Allowance, bool) { return engine.Allowance{Waiting: most}, true }
+		s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) { return spawner.Allowance{Waiting: most}, true }
 		s.start()
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(1) })
 		var jobs []spawner.Workload
@@ -101,7 +100,7 @@ func TestLimitsHoldTogether(t *testing.T) {
 		var asked sync.WaitGroup
 		for _, w := range jobs {
 			asked.Go(func() {
-				_, err := s.Retry(t.Context(), alice, w.ID, engine.Retry{})
+				_, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{})
 				if err != nil && !errs.Is(err, errs.OverQuota) {
 					t.Error(err)
 				}

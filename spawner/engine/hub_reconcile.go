@@ -2,32 +2,10 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
-
-// Server is one server that a Hub knows: it runs, or its start or stop is under way.
-type Server struct {
-	User spawner.User
-	Name string // empty for the default server
-}
-
-// Roster is what a Hub says that its servers are.
-type Roster struct {
-	Hub     string
-	Asked   time.Time     // when the question was put
-	Age     time.Duration // younger sessions are not judged: the Hub may not have noted them yet
-	Stop    bool          // stop strangers; otherwise they are only counted
-	Servers []Server
-}
-
-// HubReconcileReport is what came of ReconcileHub.
-type HubReconcileReport struct {
-	Strangers int          // active sessions that the Hub did not know, twice in a row
-	Stopped   []spawner.ID // of these
-}
 
 // What a Hub is not believed: that of many sessions most are not its own. Then it has rather lost its database.
 const (
@@ -38,8 +16,8 @@ const (
 // ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks twice in a row is a
 // stranger: its Hub died while it started, or gave it up without saying so, and nobody can reach it. It is stopped if r says so,
 // and keeps its changes.
-func (m *Manager) ReconcileHub(ctx context.Context, r Roster) (HubReconcileReport, error) {
-	known := make(map[Server]bool, len(r.Servers))
+func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.HubReconcileReport, error) {
+	known := make(map[spawner.Server]bool, len(r.Servers))
 	for _, s := range r.Servers {
 		known[s] = true
 	}
@@ -51,7 +29,7 @@ func (m *Manager) ReconcileHub(ctx context.Context, r Roster) (HubReconcileRepor
 			continue
 		}
 		active++
-		if known[Server{e.Owner, e.Name}] || e.Started.After(r.Asked.Add(-r.Age)) {
+		if known[spawner.Server{User: e.Owner, Name: e.Name}] || e.Started.After(r.Asked.Add(-r.Age)) {
 			continue
 		}
 		l := launch{e.Hub, e.Launch}
@@ -61,7 +39,7 @@ func (m *Manager) ReconcileHub(ctx context.Context, r Roster) (HubReconcileRepor
 		}
 	}
 	m.strangers[r.Hub], m.strange[r.Hub] = strange, len(again)
-	report := HubReconcileReport{Strangers: len(again)}
+	report := spawner.HubReconcileReport{Strangers: len(again)}
 	if !r.Stop || len(again) == 0 {
 		return report, nil
 	}

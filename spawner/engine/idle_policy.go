@@ -8,24 +8,13 @@ import (
 	"slipway/spawner"
 )
 
-// Prospect is when and why a running session will be stopped if nothing goes on in it. The zero Prospect: never.
-type Prospect struct {
-	At      time.Time
-	Why     string // such as "idle for 50 min of at most 1 h"
-	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle
-	Idle    bool   // something that goes on in it puts it off
-	CanKeep bool   // its user may put it off
-	MaxKeep time.Duration
-	Warning time.Duration // how long before then its user is told
-}
-
 // prospect judges a running session at now, by its record and by when its agent last told what goes on in it. It has no clock.
-func prospect(w spawner.Workload, looked, now time.Time) Prospect {
+func prospect(w spawner.Workload, looked, now time.Time) spawner.Prospect {
 	l, idleSince := w.Spec.Life, latest(w.Up, w.Visited, w.Active)
-	var p Prospect
+	var p spawner.Prospect
 	earlier := func(at time.Time, limit time.Duration, why string, known, canKeep bool) {
 		if p.At.IsZero() || at.Before(p.At) {
-			p = Prospect{At: at, Why: why, Known: known, Idle: canKeep, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
+			p = spawner.Prospect{At: at, Why: why, Known: known, Idle: canKeep, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
 			p.Warning = min(l.Warning, limit/2) // else one with a short limit would be told all the time
 		}
 	}
@@ -55,7 +44,9 @@ func prospect(w spawner.Workload, looked, now time.Time) Prospect {
 }
 
 // prospect judges a running session by what is known of it at now.
-func (e *entry) prospect(now time.Time) Prospect { return prospect(e.Workload, e.pulse.looked, now) }
+func (e *entry) prospect(now time.Time) spawner.Prospect {
+	return prospect(e.Workload, e.pulse.looked, now)
+}
 
 func latest(first time.Time, others ...time.Time) time.Time {
 	for _, t := range others {
@@ -124,12 +115,12 @@ func (e *entry) due(now time.Time) bool {
 	case e.unopened() || p.Warning == 0:
 		return true
 	default:
-		return e.pulse.toldOf(p) && now.Sub(e.pulse.warned) >= p.leastWarning()
+		return e.pulse.toldOf(p) && now.Sub(e.pulse.warned) >= leastWarning(p)
 	}
 }
 
 // toldOf reports whether a session's user was told of a stop, and not only of an earlier one that did not come.
-func (p pulse) toldOf(stop Prospect) bool {
+func (p pulse) toldOf(stop spawner.Prospect) bool {
 	return !p.warned.IsZero() && stop.At.Before(p.stop.Add(sameStop))
 }
 
@@ -142,4 +133,4 @@ func (e *entry) unopened() bool {
 }
 
 // leastWarning is how long before its stop a session is told in any case, also when the service was away when it was to be told.
-func (p Prospect) leastWarning() time.Duration { return min(p.Warning, 2*time.Minute) }
+func leastWarning(p spawner.Prospect) time.Duration { return min(p.Warning, 2*time.Minute) }

@@ -11,7 +11,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -42,7 +41,7 @@ func TestInputsLieOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		anew, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[1].ID, scan[2].ID}, engine.Resubmission{})
+		anew, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[1].ID, scan[2].ID}, spawner.Resubmission{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +61,7 @@ func TestInputsLieOnce(t *testing.T) {
 				t.Errorf("with %d left: %v", len(all)-i, got)
 			}
 			if i == len(all)-1 {
-				if _, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{Of: anyEnd}); err != nil {
+				if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: anyEnd}); err != nil {
 					t.Error(err)
 				}
 				if w := s.reach(j.ID, spawner.Stopped); w.Outcome.Failed {
@@ -102,11 +101,11 @@ func TestInputsOfBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.start()
-		if _, err := s.Retry(t.Context(), alice, w.ID, engine.Retry{Of: anyEnd}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{Of: anyEnd}); err != nil {
 			t.Fatal(err)
 		}
 		s.reach(w.ID, spawner.Stopped)
-		anew, err := s.Resubmit(t.Context(), alice, []spawner.ID{w.ID}, engine.Resubmission{})
+		anew, err := s.Resubmit(t.Context(), alice, []spawner.ID{w.ID}, spawner.Resubmission{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +147,7 @@ func TestInputsWithoutJob(t *testing.T) {
 		}
 		s.gone(w.ID)
 		synctest.Wait()
-		if _, err := s.Resubmit(t.Context(), alice, []spawner.ID{w.ID}, engine.Resubmission{}); !errs.Is(err, errs.NotFound) {
+		if _, err := s.Resubmit(t.Context(), alice, []spawner.ID{w.ID}, spawner.Resubmission{}); !errs.Is(err, errs.NotFound) {
 			t.Error(err)
 		}
 		r.Files["a/b"] = nil

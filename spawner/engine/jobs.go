@@ -16,37 +16,15 @@ import (
 	"slipway/spawner"
 )
 
-// JobRequest asks for one job.
-type JobRequest struct {
-	Name        string
-	Environment string // digest, name or tag
-	Argv        []string
-	Env         map[string]string // public variables
-	Files       map[string][]byte // the input files, by name without directories
-	Resources   spawner.Resources
-	TimeLimit   time.Duration
-	GPU         gpu.Request
-	Preemptible bool              // it may borrow an idle session's slice, and is put back in line when its owner returns
-	Backend     string            // empty: the site's default
-	RequestID   string            // repeating a request with the same one gives the same job. Empty: every request is a new one
-	Session     spawner.ID        // from which it is submitted, if any
-	Blobs       map[string]string // more input files, by name: digests of what the caller has put into her store
-	Retries     int               // see Spec
-	After       []string          // jobs and scans of the caller's that must be done before it starts
-	Priority    int               // see Spec
-	Out         []string          // see Spec
-	Points      []Point           // of Plan alone: for a scan of these
-}
-
 // submission is a request for jobs, with what has been found of it here.
 type submission struct {
-	JobRequest
+	spawner.JobRequest
 	links  map[string]string // input files that are here already: where, by name
 	bundle spawner.ID        // in which links lie, if it is to be that of the new jobs too
 }
 
 // SubmitJob saves a job and returns at once; Await and Events tell how it goes on.
-func (m *Manager) SubmitJob(ctx context.Context, c spawner.Caller, req JobRequest) (spawner.Workload, error) {
+func (m *Manager) SubmitJob(ctx context.Context, c spawner.Caller, req spawner.JobRequest) (spawner.Workload, error) {
 	r, err := m.admissible(ctx, c, submission{JobRequest: req})
 	if err != nil {
 		return spawner.Workload{}, err
@@ -149,15 +127,15 @@ func (m *Manager) checkJob(ctx context.Context, c spawner.Caller, r submission) 
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
 	}
 	names := []error{spawner.CheckName("name", r.Name), checkSizes(r), checkOut(r.Out)}
-	if r.Priority < -MostPriority || r.Priority > MostPriority {
-		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf("priority: %d is not from -%d to %d", r.Priority, MostPriority, MostPriority)}
+	if r.Priority < -spawner.MostPriority || r.Priority > spawner.MostPriority {
+		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf("priority: %d is not from -%d to %d", r.Priority, spawner.MostPriority, spawner.MostPriority)}
 		names = append(names, far.With("it is among your own jobs: those of a higher one go first"))
 	}
 	if r.Retries < 0 {
-		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", MostRetries)))
+		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", spawner.MostRetries)))
 	}
-	if r.Retries > MostRetries {
-		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(MostRetries), "a job"))
+	if r.Retries > spawner.MostRetries {
+		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(spawner.MostRetries), "a job"))
 	}
 	for name := range r.Files {
 		names = append(names, checkFileName(name))

@@ -9,27 +9,16 @@ import (
 	"slipway/spawner"
 )
 
-// KernelRequest asks for one kernel: a session that its user starts by herself, beside the servers that her Hub knows.
-type KernelRequest struct {
-	Name    string       // the user's word for it, such as its kernelspec's; many may have the same
-	Spec    spawner.Spec // Argv has {connection_file} where the agent puts its own
-	Backend string       // where it is to run. Empty: Config.Sessions
-	Launch  string       // names this start; repeating the request with the same one is harmless
-	ID      string       // as Workload.Kernel
-	Entry   string       // as which it is counted among all: what the site calls it, without words of users'. Empty: Name
-	Warm    int          // how many of its entry may stand by to be next kernels, of all users together; see warm_kernel.go
-}
-
 // kernelMemory is for how long it is known of a kernel that ended by itself why it did.
 const kernelMemory = 10 * time.Minute
 
 // StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps nothing when it ends:
 // stopping it is removing it. One that is started from a session ends with that.
-func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r KernelRequest) (spawner.Workload, error) {
+func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return spawner.Workload{}, err
 	}
-	s, err := m.examined(ctx, c.Hub, SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
+	s, err := m.examined(ctx, c.Hub, spawner.SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
 	if err != nil {
 		return spawner.Workload{}, err
 	}
@@ -42,7 +31,7 @@ func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r KernelReq
 }
 
 // enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands by becomes it.
-func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
+func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	active, ending := 0, 0

@@ -11,12 +11,11 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
-func kernelRequest(launch string) engine.KernelRequest {
-	return engine.KernelRequest{Name: "python", Launch: launch, Spec: spawner.Spec{
+func kernelRequest(launch string) spawner.KernelRequest {
+	return spawner.KernelRequest{Name: "python", Launch: launch, Spec: spawner.Spec{
 		Image: "notebook", Argv: []string{"python", "-m", "ipykernel_launcher", "-f", "{connection_file}"}, Interrupt: "signal",
 		Resources: spawner.Resources{CPUs: 0.5, Memory: 1 << 30},
 	}}
@@ -164,12 +163,12 @@ func TestKernelIsNoServer(t *testing.T) {
 		s.Visit(kernel.ID, true)
 		time.Sleep(time.Hour)
 		for range 3 {
-			servers := []engine.Server{{User: "alice", Name: "python"}}
-			if _, err := s.ReconcileHub(t.Context(), engine.Roster{Hub: "main", Asked: time.Now(), Stop: true, Servers: servers[:1]}); err != nil {
+			servers := []spawner.Server{{User: "alice", Name: "python"}}
+			if _, err := s.ReconcileHub(t.Context(), spawner.Roster{Hub: "main", Asked: time.Now(), Stop: true, Servers: servers[:1]}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if active := s.LastActive("main"); slices.ContainsFunc(active, func(a engine.ActiveSession) bool { return !a.Active.IsZero() }) {
+		if active := s.LastActive("main"); slices.ContainsFunc(active, func(a spawner.ActiveSession) bool { return !a.Active.IsZero() }) {
 			t.Errorf("the Hub is told of %+v", active)
 		}
 	})(t)
@@ -181,7 +180,7 @@ func TestKernelIsNoStranger(t *testing.T) {
 		s.reach(w.ID, spawner.Running)
 		time.Sleep(time.Hour)
 		for range 3 {
-			if _, err := s.ReconcileHub(t.Context(), engine.Roster{Hub: "main", Asked: time.Now(), Stop: true}); err != nil {
+			if _, err := s.ReconcileHub(t.Context(), spawner.Roster{Hub: "main", Asked: time.Now(), Stop: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

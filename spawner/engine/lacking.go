@@ -1,21 +1,16 @@
 package engine
 
-// Standbys is how those of an entry of the site's kernelspecs are.
-type Standbys struct {
-	Ready   int    // that can be taken
-	Lacking int    // kernels of users' that none stands by for, though one may
-	Why     string // why not, of one of those
-}
+import "slipway/spawner"
 
 // StandbysOf says how all are, by entries; those of which nobody has started a kernel of late are not among them.
-func (m *Manager) StandbysOf() map[string]Standbys {
+func (m *Manager) StandbysOf() map[string]spawner.Standbys {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.standbysOfLocked()
 }
 
-func (m *Manager) standbysOfLocked() map[string]Standbys {
-	all := map[string]Standbys{}
+func (m *Manager) standbysOfLocked() map[string]spawner.Standbys {
+	all := map[string]spawner.Standbys{}
 	has := map[poolKey]bool{}
 	for _, e := range m.standbysLocked(func(*entry) bool { return true }) {
 		s := all[e.EntryName()]

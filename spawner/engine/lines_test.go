@@ -13,7 +13,7 @@ import (
 // crowded is a Manager with many jobs of users who have as many on a Remote as they may.
 func crowded(users, each int) *Manager {
 	m := &Manager{
-		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(map[string]Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
+		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(map[string]spawner.Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
 		backoffs: backoffs{}, books: newBooks(0), diskUsage: newDiskUsage(), releases: map[line]releases{},
 	}
 	m.ledger.remote["pool"] = true
@@ -67,7 +67,7 @@ func TestManyAtTheirLimit(t *testing.T) {
 // TestSessionsGoFirst: a session at a Remote does not wait for the jobs that wait there, and they do for it.
 func TestSessionsGoFirst(t *testing.T) {
 	m := crowded(1, 1000)
-	m.ledger.capacity["pool"] = Capacity{Count: 1}
+	m.ledger.capacity["pool"] = spawner.Capacity{Count: 1}
 	session := m.admitLocked(spawner.Workload{ID: "s-1", Kind: spawner.Lab, Hub: "hub", Owner: "user0", Backend: "pool", Remote: true, Want: spawner.WantRunning, Phase: spawner.Pending, Turn: 5000})
 	job := m.work["j-1"]
 	if q := m.queueLocked(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {

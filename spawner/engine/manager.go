@@ -158,13 +158,13 @@ type Config struct {
 	Group func(hub string, user spawner.User) string
 	// Busy says that the host has enough to do: no standbys are made then. Nil: it never has.
 	Busy     func() bool
-	Lend     Lend                // of idle slices of GPUs to jobs
-	SelfTest time.Duration       // how long a test of a slice may take before the app starts. Zero: none is made
-	Dir      string              // the workloads' own directories
-	AgentDir string              // holds the agent's program
-	Capacity map[string]Capacity // by backend, and of Host; what is not in it is not limited
-	Sessions string              // the backend of sessions
-	Jobs     string              // the backend of jobs whose submitter names none
+	Lend     Lend                        // of idle slices of GPUs to jobs
+	SelfTest time.Duration               // how long a test of a slice may take before the app starts. Zero: none is made
+	Dir      string                      // the workloads' own directories
+	AgentDir string                      // holds the agent's program
+	Capacity map[string]spawner.Capacity // by backend, and of Host; what is not in it is not limited
+	Sessions string                      // the backend of sessions
+	Jobs     string                      // the backend of jobs whose submitter names none
 	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is for whoever makes the
 	// request to know. Nil: it always may.
 	Admits func(backend string, r spawner.Resources) bool
@@ -179,7 +179,7 @@ type Config struct {
 	HalfLife time.Duration
 	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now. It asks the Manager
 	// nothing. Nil: nobody is limited.
-	Allowance func(hub string, user spawner.User) (Allowance, bool)
+	Allowance func(hub string, user spawner.User) (spawner.Allowance, bool)
 	Limits    Limits
 	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
 	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.

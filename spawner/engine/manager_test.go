@@ -66,7 +66,7 @@ func newService(t *testing.T) *service {
 		Thaw: func(_ context.Context, digest string) (spawner.Thaw, error) {
 			return spawner.Thaw{Digest: digest}, nil
 		},
-		Capacity: map[string]engine.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
+		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
 		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), Pause: time.Second,
 		Workers: 16, RemoteWorkers: 64, // thousands would cost each start of a service more than all that it does in a test
 	}
@@ -101,8 +101,8 @@ func (s *service) away(d time.Duration) {
 	s.start()
 }
 
-func request(user, name, launch string) engine.SessionRequest {
-	return engine.SessionRequest{
+func request(user, name, launch string) spawner.SessionRequest {
+	return spawner.SessionRequest{
 		User: spawner.User(user), Name: name, Kind: spawner.Lab, Launch: launch,
 		Secrets: control.Env{"JUPYTERHUB_API_TOKEN": "hunter2-" + launch},
 		Spec: spawner.Spec{
@@ -112,7 +112,7 @@ func request(user, name, launch string) engine.SessionRequest {
 	}
 }
 
-func (s *service) startSession(r engine.SessionRequest) spawner.Workload {
+func (s *service) startSession(r spawner.SessionRequest) spawner.Workload {
 	s.t.Helper()
 	w, err := s.StartSession(s.t.Context(), hub, r)
 	if err != nil {
@@ -583,7 +583,7 @@ func TestStrangers(t *testing.T) {
 func TestEachReachesOnlyWhatIsHers(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.startSession(request("alice", "", "one"))
-		j := s.submit(alice, engine.JobRequest{Name: "x", Environment: "ana", Argv: []string{"true"}})
+		j := s.submit(alice, spawner.JobRequest{Name: "x", Environment: "ana", Argv: []string{"true"}})
 		s.reach(w.ID, spawner.Running)
 		strangers := map[string]spawner.Caller{
 			"bob": bob, "Alice": {User: "Alice", Hub: "main"}, "alice of another hub": {User: "alice", Hub: "other"}, "nobody": {},
@@ -606,7 +606,7 @@ func TestEachReachesOnlyWhatIsHers(t *testing.T) {
 		if _, err := s.StartSession(t.Context(), alice, request("alice", "", "two")); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("a user starts sessions past the Hub: %v", err)
 		}
-		if _, err := s.SubmitJob(t.Context(), spawner.Caller{User: "alice", Hub: "main", Workload: j.ID}, engine.JobRequest{}); !errs.Is(err, errs.Forbidden) {
+		if _, err := s.SubmitJob(t.Context(), spawner.Caller{User: "alice", Hub: "main", Workload: j.ID}, spawner.JobRequest{}); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("a job submits jobs: %v", err)
 		}
 		if now, _ := s.Get(t.Context(), alice, w.ID); now.Want != spawner.WantRunning {
@@ -636,16 +636,16 @@ func TestBadSessionRequests(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		tests := []struct {
 			name string
-			edit func(*engine.SessionRequest)
+			edit func(*spawner.SessionRequest)
 			want string
 		}{
-			{"no user", func(r *engine.SessionRequest) { r.User = "" }, "user"},
-			{"a newline in the name", func(r *engine.SessionRequest) { r.Name = "a\nb" }, "server_name"},
-			{"a user of 300 bytes", func(r *engine.SessionRequest) { r.User = spawner.User(strings.Repeat("x", 300)) }, "at most 255 bytes"},
-			{"broken UTF-8", func(r *engine.SessionRequest) { r.User = "\xff" }, "UTF-8"},
-			{"no launch", func(r *engine.SessionRequest) { r.Launch = "" }, "launch"},
-			{"no program", func(r *engine.SessionRequest) { r.Spec.Argv = nil }, "argv"},
-			{"more than there is", func(r *engine.SessionRequest) { r.Spec.Resources.CPUs = 64 }, "64 CPUs asked, 2 of 2 free"},
+			{"no user", func(r *spawner.SessionRequest) { r.User = "" }, "user"},
+			{"a newline in the name", func(r *spawner.SessionRequest) { r.Name = "a\nb" }, "server_name"},
+			{"a user of 300 bytes", func(r *spawner.SessionRequest) { r.User = spawner.User(strings.Repeat("x", 300)) }, "at most 255 bytes"},
+			{"broken UTF-8", func(r *spawner.SessionRequest) { r.User = "\xff" }, "UTF-8"},
+			{"no launch", func(r *spawner.SessionRequest) { r.Launch = "" }, "launch"},
+			{"no program", func(r *spawner.SessionRequest) { r.Spec.Argv = nil }, "argv"},
+			{"more than there is", func(r *spawner.SessionRequest) { r.Spec.Resources.CPUs = 64 }, "64 CPUs asked, 2 of 2 free"},
 		}
 		for _, tt := range tests {
 			r := request("alice", "", "one")
@@ -663,7 +663,7 @@ func TestBadSessionRequests(t *testing.T) {
 	})(t)
 }
 
-func (s *service) submit(c spawner.Caller, r engine.JobRequest) spawner.Workload {
+func (s *service) submit(c spawner.Caller, r spawner.JobRequest) spawner.Workload {
 	s.t.Helper()
 	w, err := s.SubmitJob(s.t.Context(), c, r)
 	if err != nil {
@@ -688,7 +688,7 @@ func payload(code int) func(*spawnertest.Hand) {
 func TestJob(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(3))
-		w := s.submit(alice, engine.JobRequest{Name: "first", Environment: "ana", Argv: []string{"python", "cell.py"}, Files: map[string][]byte{"cell.py": []byte("1")}})
+		w := s.submit(alice, spawner.JobRequest{Name: "first", Environment: "ana", Argv: []string{"python", "cell.py"}, Files: map[string][]byte{"cell.py": []byte("1")}})
 		if w.Spec.Environment != "sha256:1234" {
 			t.Errorf("the job names its environment %s, want the digest", w.Spec.Environment)
 		}
@@ -730,13 +730,13 @@ func TestJobKilledAtEveryMoment(t *testing.T) {
 	for tenth := range 16 {
 		t.Run(fmt.Sprint(tenth), inBubble(func(t *testing.T, s *service) {
 			s.crew.Boot(payload(0))
-			w := s.submit(alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
+			w := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
 			time.Sleep(time.Duration(tenth) * 100 * time.Millisecond)
 			if tenth == 15 {
 				time.Sleep(50 * time.Second)
 			}
 			s.restart()
-			again := s.submit(alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
+			again := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
 			w = s.reach(w.ID, spawner.Stopped)
 			log, _ := os.ReadFile(filepath.Join(s.config.Dir, string(w.ID), "log"))
 			if again.ID != w.ID || w.Outcome.Failed || string(log) != "hello\ndone\n" || s.jobs.Count(spawnertest.Start, w.ID) > 2 {
@@ -749,9 +749,9 @@ func TestJobKilledAtEveryMoment(t *testing.T) {
 func TestJobsWaitForAPlaceAndCanBeCancelled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(0))
-		first := s.submit(alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}})
+		first := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})
 		time.Sleep(time.Millisecond)
-		second := s.submit(bob, engine.JobRequest{Environment: "ana", Argv: []string{"x"}})
+		second := s.submit(bob, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})
 		s.reach(first.ID, spawner.Running)
 		if got := s.Queue(second).String(); got != "Waiting for room, next in line: 1 of 1 places taken" {
 			t.Errorf("Queue = %q", got)
@@ -767,18 +767,18 @@ func TestJobsWaitForAPlaceAndCanBeCancelled(t *testing.T) {
 
 func TestBadJobs(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		good := engine.JobRequest{Environment: "ana", Argv: []string{"x"}}
+		good := spawner.JobRequest{Environment: "ana", Argv: []string{"x"}}
 		tests := []struct {
 			name string
-			edit func(*engine.JobRequest)
+			edit func(*spawner.JobRequest)
 			want string
 		}{
-			{"unknown environment", func(r *engine.JobRequest) { r.Environment = "nope" }, `no environment "nope"`},
-			{"unknown backend", func(r *engine.JobRequest) { r.Backend = "slurm" }, `backend: "slurm" is not valid`},
-			{"no program", func(r *engine.JobRequest) { r.Argv = nil }, "argv"},
-			{"a file elsewhere", func(r *engine.JobRequest) { r.Files = map[string][]byte{"../x": nil} }, "files"},
-			{"a hidden file", func(r *engine.JobRequest) { r.Files = map[string][]byte{".x": nil} }, "files"},
-			{"a control character", func(r *engine.JobRequest) { r.Name = "a\x00" }, "name"},
+			{"unknown environment", func(r *spawner.JobRequest) { r.Environment = "nope" }, `no environment "nope"`},
+			{"unknown backend", func(r *spawner.JobRequest) { r.Backend = "slurm" }, `backend: "slurm" is not valid`},
+			{"no program", func(r *spawner.JobRequest) { r.Argv = nil }, "argv"},
+			{"a file elsewhere", func(r *spawner.JobRequest) { r.Files = map[string][]byte{"../x": nil} }, "files"},
+			{"a hidden file", func(r *spawner.JobRequest) { r.Files = map[string][]byte{".x": nil} }, "files"},
+			{"a control character", func(r *spawner.JobRequest) { r.Name = "a\x00" }, "name"},
 		}
 		for _, tt := range tests {
 			r := good
@@ -817,7 +817,7 @@ func TestRoute(t *testing.T) {
 				t.Errorf("Route(%q) = %q, want %q", path, got, want)
 			}
 		}
-		if _, err := s.StartSession(t.Context(), hub, func() engine.SessionRequest {
+		if _, err := s.StartSession(t.Context(), hub, func() spawner.SessionRequest {
 			r := request("mallory", "", "one")
 			r.Spec.Prefix = "/user/alice/"
 			return r

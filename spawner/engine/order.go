@@ -9,19 +9,19 @@ import (
 )
 
 // queueLocked says why e may not lease now; the zero Queue when it may.
-func (m *Manager) queueLocked(e *entry) Queue {
+func (m *Manager) queueLocked(e *entry) spawner.Queue {
 	q, _ := m.turnLocked(e)
 	return q
 }
 
 // turnLocked says why e may not lease now, or what it may have.
-func (m *Manager) turnLocked(e *entry) (Queue, grant) {
+func (m *Manager) turnLocked(e *entry) (spawner.Queue, grant) {
 	if !e.InQueue() {
-		return Queue{}, grant{}
+		return spawner.Queue{}, grant{}
 	}
 	l := lineOf(e.Workload)
 	ahead := m.aheadLocked(&e.Workload)
-	q := Queue{Place: ahead + 1, Estimate: m.estimateLocked(l, ahead+1)}
+	q := spawner.Queue{Place: ahead + 1, Estimate: m.estimateLocked(l, ahead+1)}
 	if q.Lacks = m.whyBarredLocked(clientOf(e.Workload), l); q.Lacks != "" {
 		return q, grant{}
 	}
@@ -33,7 +33,7 @@ func (m *Manager) turnLocked(e *entry) (Queue, grant) {
 		q.Lacks = m.yieldsLocked(e.Workload, g)
 	}
 	if q.Lacks == "" {
-		return Queue{}, g
+		return spawner.Queue{}, g
 	}
 	return q, grant{}
 }

@@ -6,7 +6,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -24,7 +23,7 @@ func TestOut(t *testing.T) {
 			})
 			run := func(out ...string) (spawner.Workload, string) {
 				t.Helper()
-				w := s.submit(alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Out: out})
+				w := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Out: out})
 				w = s.reach(w.ID, spawner.Stopped)
 				files, err := s.Files(t.Context(), alice, w.ID)
 				if err != nil {
@@ -48,7 +47,7 @@ func TestOut(t *testing.T) {
 				t.Errorf("%+v", w.Outcome)
 			}
 			for _, bad := range []string{"", "a/b", "[", "..", strings.Repeat("x", 1000)} {
-				if _, err := s.SubmitJob(t.Context(), alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Out: []string{bad}}); !errs.Is(err, errs.Invalid) {
+				if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Out: []string{bad}}); !errs.Is(err, errs.Invalid) {
 					t.Errorf("%.20q: %v", bad, err)
 				}
 			}

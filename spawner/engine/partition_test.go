@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -92,7 +91,7 @@ func TestPartitionBeyondTheLease(t *testing.T) {
 	for _, job := range []bool{false, true} {
 		inPool(func(t *testing.T, s *distant) {
 			s.kill()
-			s.config.Capacity["pool"] = engine.Capacity{Count: 1}
+			s.config.Capacity["pool"] = spawner.Capacity{Count: 1}
 			s.start()
 			defer s.alone()()
 			var w spawner.Workload

@@ -16,7 +16,6 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -236,7 +235,7 @@ func TestRecallHasADeadline(t *testing.T) {
 func TestNoLineStarves(t *testing.T) {
 	inGPUBubble(2, func(t *testing.T, s *service, g *spawnertest.GPUs) {
 		s.kill()
-		s.config.Capacity = map[string]engine.Capacity{"docker": {CPUs: 4}, "local": {Count: 4}}
+		s.config.Capacity = map[string]spawner.Capacity{"docker": {CPUs: 4}, "local": {Count: 4}}
 		s.start()
 		var small []spawner.Workload
 		for n := range 3 {

@@ -2,79 +2,26 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"time"
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
-// Queue is where a workload stands in line for room. The zero Queue is of one that does not wait.
-type Queue struct {
-	// Place is from 1. Of a job it is counted as if the users took turns from now on, each with as many places: who has had less of late
-	// has more of them than that, and her jobs come earlier.
-	Place    int
-	Lacks    string        // what is missing for it, where it is next
-	Estimate time.Duration // until its turn; negative: nobody knows
-}
-
-// String says it in words; empty when it does not wait.
-func (q Queue) String() string {
-	switch {
-	case q.Place == 0:
-		return ""
-	case q.Place == 1:
-		return "Waiting for room, next in line: " + q.Lacks + about(q.Estimate)
-	case q.Lacks != "":
-		return fmt.Sprintf("Waiting for room, number %d in line: %s", q.Place, q.Lacks) + about(q.Estimate)
-	default:
-		return fmt.Sprintf("Waiting for room: number %d in line", q.Place) + about(q.Estimate)
-	}
-}
-
-// about says an estimate as roughly as it is known, so that it does not change with every look.
-func about(d time.Duration) string {
-	switch minutes := int(math.Ceil(d.Minutes())); {
-	case d < 0:
-		return ""
-	case minutes <= 1:
-		return "; about a minute, as things go"
-	case minutes < 15:
-		return fmt.Sprintf("; about %d min, as things go", minutes)
-	case minutes < 90:
-		return fmt.Sprintf("; about %d min, as things go", (minutes+4)/5*5)
-	default:
-		return fmt.Sprintf("; about %d h, as things go", int(math.Round(d.Hours())))
-	}
-}
-
 // Queue says why and how long a workload waits for room.
-func (m *Manager) Queue(w spawner.Workload) Queue {
+func (m *Manager) Queue(w spawner.Workload) spawner.Queue {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e := m.work[w.ID]
 	if e == nil || !e.InQueue() {
-		return Queue{}
+		return spawner.Queue{}
 	}
 	return m.queueLocked(e)
 }
 
-// Room is what a backend has for workloads of one size.
-type Room struct {
-	Most     int           // at once when it is empty; -1: not limited, or it is a Remote's own matter
-	Free     int           // at once now; -1: not limited
-	Lacks    string        // why not one more starts now; empty: one does
-	Waiting  int           // that stand in line before a new one
-	Estimate time.Duration // until a new one's turn, if it cannot start now; negative: nobody knows
-}
-
-// Full reports whether one more would not start now.
-func (r Room) Full() bool { return r.Lacks != "" || r.Waiting > 0 || r.Most == 0 }
-
 // Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now on a backend; empty:
 // Config.Sessions. How long a Remote lets it wait there is not known.
-func (m *Manager) Room(backend string, r spawner.Resources, g gpu.Request) Room {
+func (m *Manager) Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	backend = cmp.Or(backend, m.cfg.Sessions)
@@ -82,12 +29,12 @@ func (m *Manager) Room(backend string, r spawner.Resources, g gpu.Request) Room 
 }
 
 // roomForLocked says so of a workload that has not been asked for yet.
-func (m *Manager) roomForLocked(w spawner.Workload) Room {
+func (m *Manager) roomForLocked(w spawner.Workload) spawner.Room {
 	w.Turn = m.turn + 1
 	l, g := lineOf(w), w.LocalGPU()
 	standbys := m.standbysHoldLocked(func(*entry) bool { return true }) // they give way to whoever asks
 	book := m.ledger.plus(-1, standbys)
-	room := Room{Waiting: len(m.index.lines[l]), Lacks: book.lacks(l.backend, w.Spec.Resources), Estimate: -1}
+	room := spawner.Room{Waiting: len(m.index.lines[l]), Lacks: book.lacks(l.backend, w.Spec.Resources), Estimate: -1}
 	room.Most, room.Free = book.room(l.backend, w.Spec.Resources)
 	if !g.None() {
 		m.roomOnGPUsLocked(&room, g, m.slices.heldBeside(standbys))

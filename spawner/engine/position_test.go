@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"slipway/spawner"
 )
 
 func TestEstimate(t *testing.T) {
@@ -40,7 +42,7 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestQueueInWords(t *testing.T) {
-	for want, q := range map[string]Queue{
+	for want, q := range map[string]spawner.Queue{
 		"": {},
 		"Waiting for room, next in line: 2 CPUs asked, 1 of 4 free":               {Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1},
 		"Waiting for room: number 3 in line; about a minute, as things go":        {Place: 3, Estimate: 20 * time.Second},

@@ -8,30 +8,18 @@ import (
 	"slipway/spawner"
 )
 
-// Allowance is what one user's jobs may have. A field of zero is not limited.
-type Allowance struct {
-	Running  int           // jobs at once that run, or that a batch system has
-	Waiting  int           // jobs at once that wait or run
-	Storage  int64         // bytes of files that her jobs keep
-	GPUHours float64       // of GPUs of this host, of her sessions and jobs, within Window
-	Window   time.Duration // required with GPUHours
-}
-
-// MostPriority is the highest priority that a job may have among its owner's; the lowest is as far below zero.
-const MostPriority = 100
-
 // books are what is known of users: what their jobs may have, and what they have had. The Manager's lock guards them.
 type books struct {
 	shares     shares
 	hours      hours
-	allowances map[spawner.Principal]Allowance // of those who have jobs
-	unsaved    map[spawner.Principal]bool      // of whom something has been counted that is not saved
-	refused    map[string]int                  // how many jobs were, by reason
+	allowances map[spawner.Principal]spawner.Allowance // of those who have jobs
+	unsaved    map[spawner.Principal]bool              // of whom something has been counted that is not saved
+	refused    map[string]int                          // how many jobs were, by reason
 }
 
 func newBooks(half time.Duration) books {
 	return books{
-		shares: newShares(half), hours: newHours(), allowances: map[spawner.Principal]Allowance{}, unsaved: map[spawner.Principal]bool{}, refused: map[string]int{refusedWaiting: 0, refusedStorage: 0, refusedGPUHours: 0},
+		shares: newShares(half), hours: newHours(), allowances: map[spawner.Principal]spawner.Allowance{}, unsaved: map[spawner.Principal]bool{}, refused: map[string]int{refusedWaiting: 0, refusedStorage: 0, refusedGPUHours: 0},
 	}
 }
 

@@ -54,7 +54,7 @@ func TestWhoLeavesTheLineHeldNothing(t *testing.T) {
 		for i, how := range []func(spawner.ID) error{
 			func(id spawner.ID) error { _, err := s.Stop(t.Context(), hub, id); return err },
 			func(spawner.ID) error {
-				r := engine.Roster{Hub: "main", Asked: time.Now().Add(time.Hour), Stop: true, Servers: []engine.Server{{User: "alice"}, {User: "bob"}}}
+				r := spawner.Roster{Hub: "main", Asked: time.Now().Add(time.Hour), Stop: true, Servers: []spawner.Server{{User: "alice"}, {User: "bob"}}}
 				_, err := s.ReconcileHub(t.Context(), r)
 				_, again := s.ReconcileHub(t.Context(), r)
 				return errors.Join(err, again)

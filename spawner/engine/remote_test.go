@@ -14,7 +14,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -69,14 +68,14 @@ func inPool(f func(*testing.T, *distant)) func(*testing.T) {
 }
 
 // poolRequest asks for a session on another host.
-func poolRequest(user, launch string) engine.SessionRequest {
+func poolRequest(user, launch string) spawner.SessionRequest {
 	r := request(user, "", launch)
 	r.Backend = "pool"
 	return r
 }
 
-func poolJob() engine.JobRequest {
-	return engine.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: "pool"}
+func poolJob() spawner.JobRequest {
+	return spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: "pool"}
 }
 
 func (s *distant) stop(id spawner.ID) spawner.Workload {
@@ -605,7 +604,7 @@ func TestRefusedBeforehand(t *testing.T) {
 		if _, err := s.SubmitJob(t.Context(), alice, poolJob()); !errs.Is(err, errs.OverQuota) {
 			t.Errorf("job: %v", err)
 		}
-		if _, err := s.SubmitScan(t.Context(), alice, poolJob(), make([]engine.Point, 3)); !errs.Is(err, errs.OverQuota) {
+		if _, err := s.SubmitScan(t.Context(), alice, poolJob(), make([]spawner.Point, 3)); !errs.Is(err, errs.OverQuota) {
 			t.Errorf("scan: %v", err)
 		}
 		if all, _ := s.List(t.Context(), admin); len(all) > 0 {

@@ -5,32 +5,14 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
-	"time"
 
 	"slipway/internal/errs"
-	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
-// Resubmission asks for a new job, or scan, with what an earlier one was submitted with but for what is named here.
-type Resubmission struct {
-	Name        *string
-	Environment string // empty: as before; so are the next where they are nil or empty
-	Resources   *spawner.Resources
-	TimeLimit   *time.Duration
-	GPU         *gpu.Request
-	Backend     string
-	Retries     *int
-	Priority    *int
-	After       []string   // what the new one is to start after: what the earlier one has waited for does not count
-	Scan        bool       // as a scan also where it is one point
-	RequestID   string     // as in JobRequest
-	Session     spawner.ID // from which it is submitted, if any
-}
-
 // Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own. What each of them had of
 // its own, and the input files, are as before.
-func (m *Manager) Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r Resubmission) ([]spawner.Workload, error) {
+func (m *Manager) Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error) {
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 && c.MaySubmit() {
 		return jobs, nil
 	}
@@ -42,10 +24,10 @@ func (m *Manager) Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.
 	if err != nil {
 		return nil, err
 	}
-	points := make([]Point, len(olds))
+	points := make([]spawner.Point, len(olds))
 	for i, w := range olds {
-		points[i] = Point{Env: maps.Clone(w.Spec.Env), Argv: w.Spec.Argv}
-		delete(points[i].Env, PointEnv) // scanOf says it
+		points[i] = spawner.Point{Env: maps.Clone(w.Spec.Env), Argv: w.Spec.Argv}
+		delete(points[i].Env, spawner.PointEnv) // scanOf says it
 	}
 	each := req
 	each.Env = nil // each point has it with its own
@@ -69,7 +51,7 @@ func (m *Manager) Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.
 
 // origins returns the jobs that are to be submitted anew.
 func (m *Manager) origins(ctx context.Context, c spawner.Caller, ids []spawner.ID) ([]spawner.Workload, error) {
-	if n := len(ids); n == 0 || n > MostPoints {
+	if n := len(ids); n == 0 || n > spawner.MostPoints {
 		return nil, errs.Bad("jobs", n, "one job, or points of one scan")
 	}
 	olds := make([]spawner.Workload, len(ids))
@@ -91,8 +73,8 @@ func (m *Manager) origins(ctx context.Context, c spawner.Caller, ids []spawner.I
 }
 
 // requestOf returns the request for a job as w is, but for what r changes.
-func (m *Manager) requestOf(w spawner.Workload, r Resubmission) submission {
-	req := submission{JobRequest: JobRequest{
+func (m *Manager) requestOf(w spawner.Workload, r spawner.Resubmission) submission {
+	req := submission{JobRequest: spawner.JobRequest{
 		Name: *cmp.Or(r.Name, &w.Name), Environment: cmp.Or(r.Environment, w.Spec.Environment), Argv: w.Spec.Argv, Env: w.Spec.Env,
 		Resources: *cmp.Or(r.Resources, &w.Spec.Resources), TimeLimit: *cmp.Or(r.TimeLimit, &w.Spec.TimeLimit), GPU: *cmp.Or(r.GPU, &w.Spec.GPU),
 		Preemptible: w.Spec.Preemptible, Backend: cmp.Or(r.Backend, w.Backend), RequestID: r.RequestID, Session: r.Session,

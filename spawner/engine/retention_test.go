@@ -8,7 +8,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -66,7 +65,7 @@ func TestScansExpireWhole(t *testing.T) {
 			t.Errorf("the first goes at %s, the last ended at %s", at, second.Outcome.At)
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
-		if _, err := s.Retry(t.Context(), alice, first.ID, engine.Retry{}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, first.ID, spawner.Retry{}); err != nil {
 			t.Fatal(err)
 		}
 		s.reach(first.ID, spawner.Running)

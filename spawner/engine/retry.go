@@ -13,19 +13,8 @@ import (
 	"slipway/spawner"
 )
 
-// MostRetries is how often a job may be tried again by itself.
-const MostRetries = 100
-
 // mostAttempts is how many ends of earlier tries, and requests for them, a job's record keeps.
 const mostAttempts = 10
-
-// Retry asks that a job which has ended be tried again, in its place.
-type Retry struct {
-	Resources *spawner.Resources // nil: as before
-	TimeLimit *time.Duration     // nil: as before
-	Of        []spawner.Ending   // it is not if it has ended otherwise. Empty: if it has failed or was cancelled
-	RequestID string             // repeating a request with the same one tries nothing twice. Empty: every request is a new one
-}
 
 // willRetry reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, what waited in
 // vain for another, and what would fail in the same way again, is not.
@@ -158,7 +147,7 @@ func tryWords(w spawner.Workload) string {
 }
 
 // Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has left is dropped.
-func (m *Manager) Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r Retry) (spawner.Workload, error) {
+func (m *Manager) Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
 	w, err := m.retryable(ctx, c, id, r)
 	if err != nil || retriedBy(w, r.RequestID) {
 		return w, err
@@ -167,7 +156,7 @@ func (m *Manager) Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r 
 }
 
 // retryable refuses a try that could not be: what may take long is asked before the lock is held.
-func (m *Manager) retryable(ctx context.Context, c spawner.Caller, id spawner.ID, r Retry) (spawner.Workload, error) {
+func (m *Manager) retryable(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
 	w, err := m.Get(ctx, c, id)
 	if err = errors.Join(err, spawner.CheckLaunch("request_id", r.RequestID)); err != nil {
 		return w, err
@@ -187,7 +176,7 @@ func (m *Manager) retryable(ctx context.Context, c spawner.Caller, id spawner.ID
 	if err := errors.Join(m.keepsInputs(w), m.checkThere(w)); err != nil {
 		return w, err
 	}
-	next := r.on(w)
+	next := changedBy(r, w)
 	if b := m.backends[w.Backend]; b == nil {
 		return w, errs.New(errs.Conflict, "job %s ran on %s, which this service has no more", id, w.Backend).With("submit it anew, to another")
 	}
@@ -209,7 +198,7 @@ func retriedBy(w spawner.Workload, request string) bool {
 }
 
 // mayTry refuses to try again what has not ended, and what has ended otherwise than is meant.
-func mayTry(w spawner.Workload, r Retry) error {
+func mayTry(w spawner.Workload, r spawner.Retry) error {
 	switch {
 	case w.Kind != spawner.Job:
 		return errs.New(errs.Invalid, "%s is a session: it is not tried again as jobs are", w.ID).With("start it again")
@@ -222,14 +211,14 @@ func mayTry(w spawner.Workload, r Retry) error {
 	case len(r.Of) == 0 && w.Ending() == spawner.Done:
 		return errs.New(errs.Conflict, "job %s is done", w.ID).With("submit it anew (`slipway jobs resubmit`); or have it run once more with `slipway jobs retry --all`")
 	case len(r.Of) > 0 && !slices.Contains(r.Of, w.Ending()):
-		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.Ending(), r.of()).With("name the state " + string(w.Ending()) + " to have it run once more, or submit it anew")
+		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.Ending(), endingWords(r)).With("name the state " + string(w.Ending()) + " to have it run once more, or submit it anew")
 	default:
 		return nil
 	}
 }
 
-// of says in words for which ends r is meant.
-func (r Retry) of() string {
+// endingWords says in words for which ends r is meant.
+func endingWords(r spawner.Retry) string {
 	words := make([]string, len(r.Of))
 	for i, end := range r.Of {
 		words[i] = string(end)
@@ -237,8 +226,8 @@ func (r Retry) of() string {
 	return strings.Join(words, " or ")
 }
 
-// on returns w with what r changes of it.
-func (r Retry) on(w spawner.Workload) spawner.Workload {
+// changedBy returns w with what r changes of it.
+func changedBy(r spawner.Retry, w spawner.Workload) spawner.Workload {
 	if r.Resources != nil {
 		w.Spec.Resources = *r.Resources
 	}
@@ -249,7 +238,7 @@ func (r Retry) on(w spawner.Workload) spawner.Workload {
 }
 
 // retrial is a try that was found to be possible, which is seen again under the lock.
-func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r Retry) *ballot {
+func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *ballot {
 	decide := func(revived map[spawner.Principal]int) (*entry, func(*entry), error) {
 		e, err := m.entryLocked(c, id)
 		if err != nil || retriedBy(e.Workload, r.RequestID) {
@@ -265,7 +254,7 @@ func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r Retry) *ballot {
 		m.turn++
 		turn := m.turn
 		return e, func(e *entry) {
-			e.Spec = r.on(e.Workload).Spec
+			e.Spec = changedBy(r, e.Workload).Spec
 			e.nextTry()
 			e.Want, e.Turn = spawner.WantRunning, turn
 			e.Moving = true // what the last try has left here goes first

@@ -12,7 +12,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
@@ -59,7 +58,7 @@ func TestTriesAgain(t *testing.T) {
 	life := func(t *testing.T, s *distant, backend string) {
 		play := &tries{fails: 2}
 		s.crew.Boot(play.boot)
-		r := engine.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Retries: 2, Files: map[string][]byte{"in": []byte("input")}}
+		r := spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Retries: 2, Files: map[string][]byte{"in": []byte("input")}}
 		j := s.submit(alice, r)
 		log, err := s.Log(t.Context(), alice, j.ID, 0, true)
 		if err != nil {
@@ -101,7 +100,7 @@ func TestTriesAreCounted(t *testing.T) {
 			t.Errorf("attempt %d: %+v", w.Attempt, w.Outcome)
 		}
 		play.once(t, w)
-		if _, err := s.SubmitJob(t.Context(), alice, engine.JobRequest{Environment: "ana", Argv: []string{"x"}, Retries: 101}); !errs.Is(err, errs.Invalid) {
+		if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Retries: 101}); !errs.Is(err, errs.Invalid) {
 			t.Error(err)
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
@@ -127,7 +126,7 @@ func TestRetry(t *testing.T) {
 		if !j.Outcome.Failed {
 			t.Fatalf("%+v", j.Outcome)
 		}
-		again := engine.Retry{Resources: &spawner.Resources{CPUs: 2, Memory: 2 << 30}, RequestID: "again"}
+		again := spawner.Retry{Resources: &spawner.Resources{CPUs: 2, Memory: 2 << 30}, RequestID: "again"}
 		for range 2 {
 			if _, err := s.Retry(t.Context(), alice, j.ID, again); err != nil {
 				t.Fatal(err)
@@ -157,22 +156,22 @@ func TestRetry(t *testing.T) {
 		}
 		for name, tt := range map[string]struct {
 			c    spawner.Caller
-			r    engine.Retry
+			r    spawner.Retry
 			kind errs.Kind
 		}{
-			"a done one":   {alice, engine.Retry{}, errs.Conflict},
-			"of another":   {bob, engine.Retry{Of: anyEnd}, errs.NotFound},
-			"by an admin":  {admin, engine.Retry{Of: anyEnd, RequestID: "again"}, errs.Forbidden}, // whom a request of alice's gives nothing either
-			"by a hub":     {hub, engine.Retry{Of: anyEnd}, errs.NotFound},
-			"a long id":    {alice, engine.Retry{RequestID: strings.Repeat("x", 1000), Of: anyEnd}, errs.Invalid},
-			"far too much": {alice, engine.Retry{Of: anyEnd, Resources: &spawner.Resources{CPUs: 99, Memory: 1}}, 0},
+			"a done one":   {alice, spawner.Retry{}, errs.Conflict},
+			"of another":   {bob, spawner.Retry{Of: anyEnd}, errs.NotFound},
+			"by an admin":  {admin, spawner.Retry{Of: anyEnd, RequestID: "again"}, errs.Forbidden}, // whom a request of alice's gives nothing either
+			"by a hub":     {hub, spawner.Retry{Of: anyEnd}, errs.NotFound},
+			"a long id":    {alice, spawner.Retry{RequestID: strings.Repeat("x", 1000), Of: anyEnd}, errs.Invalid},
+			"far too much": {alice, spawner.Retry{Of: anyEnd, Resources: &spawner.Resources{CPUs: 99, Memory: 1}}, 0},
 		} {
 			if _, err := s.Retry(t.Context(), tt.c, j.ID, tt.r); tt.kind != 0 && !errs.Is(err, tt.kind) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		w = s.reach(j.ID, spawner.Stopped)
-		if _, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{Of: anyEnd}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: anyEnd}); err != nil {
 			t.Error(err)
 		}
 		if w = s.reach(j.ID, spawner.Stopped); w.Attempt < 2 {
@@ -189,7 +188,7 @@ func TestStepsAreRecalled(t *testing.T) {
 		j := s.submit(alice, simpleJob())
 		s.reach(j.ID, spawner.Stopped)
 		time.Sleep(time.Hour)
-		if _, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{}); err != nil {
 			t.Fatal(err)
 		}
 		w := s.reach(j.ID, spawner.Stopped)
@@ -230,11 +229,11 @@ func TestRetryOfAnotherEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.reach(j.ID, spawner.Stopped)
-		_, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{Of: []spawner.Ending{spawner.Failed, spawner.Done}})
+		_, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: []spawner.Ending{spawner.Failed, spawner.Done}})
 		if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "is canceled, not failed or done") {
 			t.Errorf("a cancelled one: %v", err)
 		}
-		if w, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{Of: []spawner.Ending{spawner.Canceled}}); err != nil || w.Attempt != 1 {
+		if w, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: []spawner.Ending{spawner.Canceled}}); err != nil || w.Attempt != 1 {
 			t.Errorf("%+v, %v", w, err)
 		}
 	})(t)
@@ -248,7 +247,7 @@ func TestRetryIsCancelled(t *testing.T) {
 		j := s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped)
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 		s.reach(s.submit(bob, simpleJob()).ID, spawner.Running) // takes the only place
-		if _, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -270,7 +269,7 @@ func TestRetryIsCancelled(t *testing.T) {
 // TestCrashInTries kills the service at each step of a job that is tried again, by itself and by its owner: no try is lost, and none is
 // made twice.
 func TestCrashInTries(t *testing.T) {
-	own := func(s *fated, r engine.JobRequest) {
+	own := func(s *fated, r spawner.JobRequest) {
 		play := &tries{fails: 2}
 		s.crew.Boot(play.boot)
 		r.Retries, r.RequestID = 1, "once"
@@ -281,7 +280,7 @@ func TestCrashInTries(t *testing.T) {
 			s.t.Errorf("attempt %d: %+v", j.Attempt, j.Outcome)
 		}
 		s.try(func() error {
-			_, err := s.Retry(s.t.Context(), alice, j.ID, engine.Retry{RequestID: "again"})
+			_, err := s.Retry(s.t.Context(), alice, j.ID, spawner.Retry{RequestID: "again"})
 			return err
 		})
 		w := s.wait(j.ID, spawner.Stopped)
@@ -348,7 +347,7 @@ func TestPausesBetweenTries(t *testing.T) {
 		if w := s.reach(j.ID, spawner.Stopped); !w.Outcome.Canceled || w.Attempt != 1 {
 			t.Errorf("cancelled while it waits: %+v", w)
 		}
-		if _, err := s.Retry(t.Context(), alice, j.ID, engine.Retry{}); err != nil {
+		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{}); err != nil {
 			t.Fatal(err)
 		}
 		asked := time.Now()
@@ -373,7 +372,7 @@ func TestNotTriedAgain(t *testing.T) {
 			t.Errorf("attempt %d: %+v", w.Attempt, w.Outcome)
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })
-		if w, err := s.Retry(t.Context(), alice, w.ID, engine.Retry{}); err != nil || w.Attempt != 1 {
+		if w, err := s.Retry(t.Context(), alice, w.ID, spawner.Retry{}); err != nil || w.Attempt != 1 {
 			t.Errorf("by hand: %+v, %v", w, err)
 		}
 		s.reach(w.ID, spawner.Stopped)

@@ -9,32 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
-
-// SessionRequest asks for one start of a session.
-type SessionRequest struct {
-	User    spawner.User
-	Name    string // the Hub's server name; empty for the default server
-	Kind    spawner.Kind
-	Spec    spawner.Spec
-	Backend string      // where it is to run. Empty: Config.Sessions
-	Launch  string      // names this start; repeating the request with the same one is harmless
-	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
-	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
-	Kernel  string      // of kernels: as Workload.Kernel
-	Entry   string      // of kernels: as Workload.Entry
-	From    spawner.ID  // as Workload.Session
-}
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
 //
 // A session stays the same one over its stops and starts: when this user's session of that name, image and environment was stopped
 // before, it is started again with its changes. One that is still active from an earlier launch is stopped first: the Hub has given it up,
 // and its credentials with it.
-func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r SessionRequest) (spawner.Workload, error) {
+func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
 	if !c.MayStart() {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
 	}
@@ -63,7 +47,7 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r SessionR
 
 // examined returns a request with its backend and the digest of its environment, once nothing is known that stands against it: what is wrong is
 // said where the start is asked for.
-func (m *Manager) examined(ctx context.Context, hub string, r SessionRequest) (SessionRequest, error) {
+func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
 	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
 		return r, err
@@ -81,7 +65,7 @@ func (m *Manager) examined(ctx context.Context, hub string, r SessionRequest) (S
 
 // startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was started from
 // it before may go on with it, whatever has become of the environment's names since: its changes lie over it.
-func (m *Manager) startsFrom(ctx context.Context, hub string, r SessionRequest) (digest string, err error) {
+func (m *Manager) startsFrom(ctx context.Context, hub string, r spawner.SessionRequest) (digest string, err error) {
 	ref := r.Spec.Environment
 	if ref == "" {
 		return "", nil
@@ -101,7 +85,7 @@ func (m *Manager) startsFrom(ctx context.Context, hub string, r SessionRequest) 
 // stopPatience is how long a request waits for the end of an earlier start.
 const stopPatience = 90 * time.Second
 
-func (m *Manager) checkSession(r SessionRequest) error {
+func (m *Manager) checkSession(r spawner.SessionRequest) error {
 	if r.User == "" {
 		return errs.Bad("user", "", "the name of a Hub user")
 	}
@@ -145,7 +129,7 @@ type ask struct {
 
 // askLocked notes that a start is asked for, and reports whether a later one has taken its place: of several starts that wait for a
 // session to end, the last is the one that the Hub wants.
-func (m *Manager) askLocked(hub string, r SessionRequest, mine **ask) (overtaken bool) {
+func (m *Manager) askLocked(hub string, r spawner.SessionRequest, mine **ask) (overtaken bool) {
 	s := seat{hub, r.User, r.Name}
 	if *mine == nil {
 		if m.asks[s] == nil || m.asks[s].launch != r.Launch {
@@ -170,7 +154,7 @@ func (m *Manager) unask(mine *ask) {
 }
 
 // tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
-func (m *Manager) tryStart(ctx context.Context, hub string, r SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
+func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.prefixFreeLocked(hub, r); err != nil {
@@ -217,7 +201,7 @@ func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w spawner.Worklo
 }
 
 // prefixFreeLocked refuses a path that is another active session's.
-func (m *Manager) prefixFreeLocked(hub string, r SessionRequest) error {
+func (m *Manager) prefixFreeLocked(hub string, r spawner.SessionRequest) error {
 	if e := m.work[m.index.routes[route{hub, r.Spec.Prefix}]]; e != nil && (e.Owner != r.User || e.Name != r.Name) {
 		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("stop that one first")
 	}
@@ -225,7 +209,7 @@ func (m *Manager) prefixFreeLocked(hub string, r SessionRequest) error {
 }
 
 // enterLocked saves a new start: of the kept session, or of a new one when kept is nil.
-func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest, kept *entry) (spawner.Workload, error) {
+func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.SessionRequest, kept *entry) (spawner.Workload, error) {
 	now := time.Now()
 	e := kept
 	if e == nil {
@@ -256,7 +240,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r SessionRequest,
 }
 
 // sessionOf returns a new session, as nobody has started it yet.
-func (m *Manager) sessionOf(hub string, r SessionRequest) spawner.Workload {
+func (m *Manager) sessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
 	now := time.Now()
 	return spawner.Workload{
 		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Entry: r.Entry, Backend: r.Backend, Remote: m.remote(r.Backend), Spec: r.Spec,

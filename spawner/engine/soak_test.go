@@ -73,7 +73,7 @@ func of[T any](d *dice, several ...T) T { return several[d.n(len(several))] }
 // watched is a store that looks whether what is saved may be.
 type watched struct {
 	t        *testing.T
-	capacity map[string]engine.Capacity
+	capacity map[string]spawner.Capacity
 	seen     func(spawner.Workload) spawner.Existence
 	ran      func() map[spawner.ID]spawner.Workload // what runs, as it was launched
 	mu       sync.Mutex
@@ -207,7 +207,7 @@ func server(w spawner.Workload) bool { return w.Kind != spawner.Job && w.Kind !=
 func (s *watched) add(w spawner.Workload) {
 	oneOwner(s.t, s.work, "the records")
 	oneOwner(s.t, s.ran(), "what runs")
-	var use engine.Capacity
+	var use spawner.Capacity
 	for _, other := range s.work {
 		if other.ID != w.ID && server(other) && server(w) && other.Phase.Active() && w.Phase.Active() &&
 			other.Hub == w.Hub && other.Owner == w.Owner && other.Name == w.Name {
@@ -223,7 +223,7 @@ func (s *watched) add(w spawner.Workload) {
 }
 
 // sum adds what w leases.
-func sum(use engine.Capacity, w spawner.Workload) engine.Capacity {
+func sum(use spawner.Capacity, w spawner.Workload) spawner.Capacity {
 	if w.Phase.Active() && w.Phase != spawner.Pending {
 		use.CPUs += w.Spec.Resources.CPUs
 		use.Memory += w.Spec.Resources.Memory
@@ -280,7 +280,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	d.keep = func() error {
 		return of[error](s.dice, nil, nil, nil, nil, errs.New(errs.Unavailable, "the library is busy"), errs.New(errs.OverQuota, "no more"))
 	}
-	s.config.Capacity = map[string]engine.Capacity{
+	s.config.Capacity = map[string]spawner.Capacity{
 		"docker": {CPUs: 3, Memory: 8 << 30, Count: 2}, "local": {CPUs: 8, Memory: 8 << 30, Count: 2},
 	}
 	s.records = &watched{t: t, capacity: s.config.Capacity, work: map[spawner.ID]spawner.Workload{}}
@@ -454,7 +454,7 @@ func (s *soak) submitOne() {
 // retryOne has a job tried again.
 func (s *soak) retryOne() {
 	if w, ok := s.some(); ok && w.Kind == spawner.Job {
-		_, err := s.Retry(s.alive, spawner.Caller{User: w.Owner, Hub: w.Hub}, w.ID, engine.Retry{Of: anyEnd})
+		_, err := s.Retry(s.alive, spawner.Caller{User: w.Owner, Hub: w.Hub}, w.ID, spawner.Retry{Of: anyEnd})
 		s.mayFail("retry", err)
 	}
 }
@@ -649,10 +649,10 @@ func (s *soak) flap() {
 
 // reconcileHub is of a Hub that has forgotten some servers.
 func (s *soak) reconcileHub() {
-	r := engine.Roster{Hub: "main", Asked: time.Now(), Age: time.Minute, Stop: true}
+	r := spawner.Roster{Hub: "main", Asked: time.Now(), Age: time.Minute, Stop: true}
 	for _, w := range s.all() {
 		if s.dice.n(4) > 0 {
-			r.Servers = append(r.Servers, engine.Server{User: w.Owner, Name: w.Name})
+			r.Servers = append(r.Servers, spawner.Server{User: w.Owner, Name: w.Name})
 		}
 	}
 	_, err := s.ReconcileHub(s.alive, r)
@@ -677,7 +677,7 @@ func (s *soak) revive() {
 
 // checkBooks looks whether ledger and index agree with the workloads, and whether all that runs has a record.
 func (s *soak) checkBooks() {
-	use, known := map[string]engine.Capacity{"docker": {}, "local": {}, "pool": {}}, map[spawner.ID]bool{}
+	use, known := map[string]spawner.Capacity{"docker": {}, "local": {}, "pool": {}}, map[spawner.ID]bool{}
 	for _, w := range s.all() {
 		use[w.Backend] = sum(use[w.Backend], w)
 		known[w.ID] = true

@@ -2,39 +2,15 @@ package engine
 
 import (
 	"maps"
-	"time"
 
 	"slipway/spawner"
 )
 
-// Stats is the Manager's state in numbers.
-type Stats struct {
-	Workloads map[spawner.Kind]map[spawner.Phase]int
-	Capacity  map[string]Capacity              // by backend
-	Use       map[string]Capacity              // what is leased of it
-	StartTook []time.Duration                  // from request to first answer, of the starts since the last call of Stats
-	Orphans   int                              // what backends hold without a record
-	Jobs      map[string]map[spawner.Phase]int // active ones, by backend
-	Refused   map[string]int                   // jobs that were since the service started for what their owners may have, by reason
-	Strangers map[string]int                   // active sessions that the last comparisons found their hubs not to know, by hub
-
-	Kernels       map[string]map[spawner.Phase]int // those that stand by under StandsBy; by Entry
-	KernelTook    []time.Duration                  // as StartTook, of kernels, which are not among those
-	KernelsFailed map[string]map[spawner.Cause]int // since the service started, by Entry; CauseStart: before they first answered
-	// KernelsDropped counts, by Entry, what kernels said and their agents could not keep for clients that were away, since the service started.
-	KernelsDropped map[string]int64
-	KernelRestarts map[string]map[spawner.Cause]int // that ended and began anew where they were, since the service started, by Entry
-	Standbys       map[string]Standbys              // as StandbysOf
-}
-
-// StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.
-const StandsBy spawner.Phase = "standby"
-
 // Stats returns the Manager's state in numbers. The durations are given once.
-func (m *Manager) Stats() Stats {
+func (m *Manager) Stats() spawner.Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Workloads: map[spawner.Kind]map[spawner.Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
+	s := spawner.Stats{Workloads: map[spawner.Kind]map[spawner.Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]spawner.Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
 	s.Kernels, s.KernelTook, s.Standbys = map[string]map[spawner.Phase]int{}, m.kernelTook, m.standbysOfLocked()
 	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = m.kernelsFailed.clone(), m.kernelRestarts.clone(), maps.Clone(m.kernelsDropped)
 	m.startTook, m.kernelTook = nil, nil
@@ -53,7 +29,7 @@ func (m *Manager) Stats() Stats {
 			}
 			phase := e.Phase
 			if e.IsStandby() {
-				phase = StandsBy
+				phase = spawner.StandsBy
 			}
 			s.Kernels[e.EntryName()][phase]++
 		}
@@ -67,8 +43,8 @@ func (m *Manager) Stats() Stats {
 	for name := range m.backends {
 		s.Use[name] = m.ledger.use(name)
 	}
-	if m.cfg.Capacity[Host] != (Capacity{}) {
-		s.Use[Host] = m.ledger.use(Host)
+	if m.cfg.Capacity[spawner.Host] != (spawner.Capacity{}) {
+		s.Use[spawner.Host] = m.ledger.use(spawner.Host)
 	}
 	return s
 }

@@ -80,8 +80,8 @@ func mute(ctx context.Context, _ engine.Agent, _ control.App) error {
 	return ctx.Err()
 }
 
-func simpleJob() engine.JobRequest {
-	return engine.JobRequest{Environment: "ana", Argv: []string{"x"}}
+func simpleJob() spawner.JobRequest {
+	return spawner.JobRequest{Environment: "ana", Argv: []string{"x"}}
 }
 
 func TestEventsAfterARestartStillComeToTheirEnd(t *testing.T) {
@@ -239,7 +239,7 @@ func TestOneRequestMakesOneJob(t *testing.T) {
 func TestJobThatCannotFitAnyMoreBlocksNobody(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.Capacity["local"] = engine.Capacity{Count: 1, Memory: 4 << 30}
+		s.config.Capacity["local"] = spawner.Capacity{Count: 1, Memory: 4 << 30}
 		s.start()
 		one := s.submit(alice, simpleJob())
 		s.reach(one.ID, spawner.Running)
@@ -248,7 +248,7 @@ func TestJobThatCannotFitAnyMoreBlocksNobody(t *testing.T) {
 		large.Resources.Memory = 4 << 30
 		head := s.submit(alice, large)
 		s.kill() // the service reads the map that is changed here
-		s.config.Capacity["local"] = engine.Capacity{Count: 1, Memory: 2 << 30}
+		s.config.Capacity["local"] = spawner.Capacity{Count: 1, Memory: 2 << 30}
 		s.start()
 		small := s.submit(bob, simpleJob())
 		if _, err := s.Stop(t.Context(), alice, one.ID); err != nil {

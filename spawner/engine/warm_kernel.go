@@ -47,7 +47,7 @@ func withoutClients(env map[string]string) map[string]string {
 }
 
 // claimLocked makes the kernel that is asked for of one of its owner's standbys; false: none would do.
-func (m *Manager) claimLocked(ctx context.Context, hub string, r SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
+func (m *Manager) claimLocked(ctx context.Context, hub string, r spawner.SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
 	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
 	for _, e := range m.index.owned[spawner.Principal{Hub: hub, User: r.User}] {
 		if e.Standby != r.Name || !e.IsStandby() {

@@ -10,11 +10,10 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
-func warmRequest(launch string) engine.KernelRequest {
+func warmRequest(launch string) spawner.KernelRequest {
 	r := kernelRequest(launch)
 	r.Warm, r.ID = 1, "id-"+launch
 	r.Spec.Env = map[string]string{"SITE": "x", "KERNEL_LAUNCH": launch}
@@ -62,7 +61,7 @@ func TestNextKernelStandsBy(t *testing.T) {
 		if app := s.crew.Hand(list[0].ID).App(); !app.Standby || app.Env["SITE"] != "x" {
 			t.Errorf("its agent was told %+v", app)
 		}
-		if why, n := s.Detail(list[0]), s.Stats().Kernels["python"]; why != "stands by to be alice's next kernel" || n[engine.StandsBy] != 1 || n[spawner.Starting] != 0 {
+		if why, n := s.Detail(list[0]), s.Stats().Kernels["python"]; why != "stands by to be alice's next kernel" || n[spawner.StandsBy] != 1 || n[spawner.Starting] != 0 {
 			t.Errorf("administrators are told %q, in numbers %v", why, n)
 		}
 		if mine := s.Kernels(alice); len(mine) != 1 {

@@ -28,8 +28,8 @@ const (
 
 // pool is what a user started last of a kernelspec.
 type pool struct {
-	request  SessionRequest // without what her client said
-	most     int            // standbys of its entry at once
+	request  spawner.SessionRequest // without what her client said
+	most     int                    // standbys of its entry at once
 	used     time.Time
 	failures int // in a row
 	notUntil time.Time
@@ -56,7 +56,7 @@ func poolOf(w *spawner.Workload) poolKey { return poolKey{w.Principal(), w.Stand
 func (p *pool) entryName() string { return cmp.Or(p.request.Entry, p.request.Name) }
 
 // usePoolLocked notes that a user has asked for a kernel of a kernelspec that may have standbys.
-func (m *Manager) usePoolLocked(hub string, r SessionRequest, most int) {
+func (m *Manager) usePoolLocked(hub string, r spawner.SessionRequest, most int) {
 	key := poolKey{spawner.Principal{Hub: hub, User: r.User}, r.Name}
 	if most <= 0 || m.remote(r.Backend) {
 		delete(m.pools.of, key)
@@ -181,7 +181,7 @@ func (m *Manager) hasMuchToDo() bool {
 
 // lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one last. One of her kernels that
 // is still starting goes first.
-func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r SessionRequest, lacking bool) {
+func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r spawner.SessionRequest, lacking bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -204,7 +204,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 			}
 		}
 	}
-	return poolKey{}, SessionRequest{}, false
+	return poolKey{}, spawner.SessionRequest{}, false
 }
 
 // replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet. Of her own the last word counts at once.
@@ -228,7 +228,7 @@ func (m *Manager) comingLocked(key poolKey) bool {
 }
 
 // makeStandby makes one, if there is room for it that nobody waits for.
-func (m *Manager) makeStandby(ctx context.Context, key poolKey, r SessionRequest) error {
+func (m *Manager) makeStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
 	m.mu.Lock()
 	_, _, err := m.vacantLocked(key, r)
 	m.mu.Unlock()
@@ -244,7 +244,7 @@ func (m *Manager) makeStandby(ctx context.Context, key poolKey, r SessionRequest
 
 // enterStandby saves a new standby and leases what it needs. It is saved before it holds anything, as all workloads are: where a lease was saved
 // and not confirmed, its record is known, and goes.
-func (m *Manager) enterStandby(ctx context.Context, key poolKey, r SessionRequest) error {
+func (m *Manager) enterStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, g, err := m.vacantLocked(key, r)
@@ -263,7 +263,7 @@ func (m *Manager) enterStandby(ctx context.Context, key poolKey, r SessionReques
 }
 
 // vacantLocked returns a new standby and what it may have now; the error says why there is nothing for it.
-func (m *Manager) vacantLocked(key poolKey, r SessionRequest) (*entry, grant, error) {
+func (m *Manager) vacantLocked(key poolKey, r spawner.SessionRequest) (*entry, grant, error) {
 	if m.pools.of[key] == nil {
 		return nil, grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
 	}

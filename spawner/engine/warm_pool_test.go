@@ -7,19 +7,18 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
 )
 
 // own is one of the kernelspecs that an entry of the site's stands for.
-func own(launch, name string) engine.KernelRequest {
+func own(launch, name string) spawner.KernelRequest {
 	r := warmRequest(launch)
 	r.Name, r.Entry = name, "own"
 	return r
 }
 
 // kernel starts one that may have a standby, and waits until it runs.
-func (s *service) kernel(c spawner.Caller, r engine.KernelRequest) spawner.Workload {
+func (s *service) kernel(c spawner.Caller, r spawner.KernelRequest) spawner.Workload {
 	s.t.Helper()
 	w, err := s.StartKernel(s.t.Context(), c, r)
 	if err != nil {
@@ -28,7 +27,7 @@ func (s *service) kernel(c spawner.Caller, r engine.KernelRequest) spawner.Workl
 	return s.reach(w.ID, spawner.Running)
 }
 
-func onPart(r engine.KernelRequest) engine.KernelRequest {
+func onPart(r spawner.KernelRequest) spawner.KernelRequest {
 	r.Spec.GPU = part()
 	return r
 }
@@ -54,7 +53,7 @@ func TestStandbysOfAnEntry(t *testing.T) {
 		if list := s.standbys(); len(list) != 1 || list[0].Owner != "bob" {
 			t.Errorf("after a while %+v", list)
 		}
-		if n := s.Stats(); len(n.Kernels) != 1 || n.Kernels["own"][spawner.Running] != 3 || n.Kernels["own"][engine.StandsBy] != 1 {
+		if n := s.Stats(); len(n.Kernels) != 1 || n.Kernels["own"][spawner.Running] != 3 || n.Kernels["own"][spawner.StandsBy] != 1 {
 			t.Errorf("in numbers: %v", n.Kernels)
 		}
 	})(t)
@@ -65,7 +64,7 @@ func TestFewStandbysGiveWay(t *testing.T) {
 	inGPUBubble(4, func(t *testing.T, s *service, _ *spawnertest.GPUs) {
 		s.kernel(bob, own("bobs", "own.bobs.v1")) // on no GPU
 		s.settles()
-		gpu := func(launch string) engine.KernelRequest {
+		gpu := func(launch string) spawner.KernelRequest {
 			r := onPart(warmRequest(launch))
 			r.Warm = 2
 			return r

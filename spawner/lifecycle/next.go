@@ -1,3 +1,8 @@
+// Package lifecycle is the state machine of a workload: from what its owner wants, how far it has come and what is seen of it, to what is to be
+// done next.
+//
+// Promises: Next is a pure function, and is walked over every situation that there can be. Unknown is not an answer, so nothing is concluded from
+// it; resources are given back only by Release, which needs the workload to be seen not running. The package has no clock and does no I/O.
 package lifecycle
 
 import (

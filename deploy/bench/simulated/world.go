@@ -27,7 +27,7 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 	})
 	engine, err := engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{backend}, Agents: thin{crew}, Sealer: secret.NewBox(), Sessions: "docker",
-		Dir: filepath.Join(s.dir, "workloads"), Capacity: map[string]engine.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
+		Dir: filepath.Join(s.dir, "workloads"), Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
 		Account: func(ctx context.Context, _ string, user spawner.User) (spawner.Account, error) {
 			a, err := accounts.Account(ctx, identity.Site, string(user))
 			return spawner.Account{UID: a.UID, GID: a.GID, Login: a.Login, HomeDir: a.HomeDir, Home: a.Home}, err

@@ -62,7 +62,7 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	if s.engine, err = engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})},
 		Agents: linked{crew, s}, Sealer: secret.NewBox(), Sessions: "docker", Dir: filepath.Join(dir, "w"), Logger: log,
-		Capacity: map[string]engine.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
+		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
 		Account: func(context.Context, string, spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home")}, nil
 		},

@@ -1,0 +1,14 @@
+package spawner
+
+import "time"
+
+// Prospect is when and why a running session will be stopped if nothing goes on in it. The zero Prospect: never.
+type Prospect struct {
+	At      time.Time
+	Why     string // such as "idle for 50 min of at most 1 h"
+	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle
+	Idle    bool   // something that goes on in it puts it off
+	CanKeep bool   // its user may put it off
+	MaxKeep time.Duration
+	Warning time.Duration // how long before then its user is told
+}

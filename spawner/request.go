@@ -1,0 +1,98 @@
+package spawner
+
+import (
+	"time"
+
+	"slipway/internal/agent/control"
+	"slipway/internal/gpu"
+)
+
+// PointEnv tells a job that is a point of a scan its number in it, from 0.
+const PointEnv = "SLIPWAY_POINT"
+
+// MostPoints is how many points a scan has at most.
+const MostPoints = 10_000
+
+// Point is what one job of a scan has of its own.
+type Point struct {
+	Env  map[string]string // beside the scan's, and before it
+	Argv []string          // in place of the scan's. Empty: the scan's
+}
+
+// JobRequest asks for one job.
+type JobRequest struct {
+	Name        string
+	Environment string // digest, name or tag
+	Argv        []string
+	Env         map[string]string // public variables
+	Files       map[string][]byte // the input files, by name without directories
+	Resources   Resources
+	TimeLimit   time.Duration
+	GPU         gpu.Request
+	Preemptible bool              // it may borrow an idle session's slice, and is put back in line when its owner returns
+	Backend     string            // empty: the site's default
+	RequestID   string            // repeating a request with the same one gives the same job. Empty: every request is a new one
+	Session     ID                // from which it is submitted, if any
+	Blobs       map[string]string // more input files, by name: digests of what the caller has put into her store
+	Retries     int               // see Spec
+	After       []string          // jobs and scans of the caller's that must be done before it starts
+	Priority    int               // see Spec
+	Out         []string          // see Spec
+	Points      []Point           // of Plan alone: for a scan of these
+}
+
+// KernelRequest asks for one kernel: a session that its user starts by herself, beside the servers that her Hub knows.
+type KernelRequest struct {
+	Name    string // the user's word for it, such as its kernelspec's; many may have the same
+	Spec    Spec   // Argv has {connection_file} where the agent puts its own
+	Backend string // where it is to run. Empty: Config.Sessions
+	Launch  string // names this start; repeating the request with the same one is harmless
+	ID      string // as Workload.Kernel
+	Entry   string // as which it is counted among all: what the site calls it, without words of users'. Empty: Name
+	Warm    int    // how many of its entry may stand by to be next kernels, of all users together; see warm_kernel.go
+}
+
+// MostPriority is the highest priority that a job may have among its owner's; the lowest is as far below zero.
+const MostPriority = 100
+
+// Resubmission asks for a new job, or scan, with what an earlier one was submitted with but for what is named here.
+type Resubmission struct {
+	Name        *string
+	Environment string // empty: as before; so are the next where they are nil or empty
+	Resources   *Resources
+	TimeLimit   *time.Duration
+	GPU         *gpu.Request
+	Backend     string
+	Retries     *int
+	Priority    *int
+	After       []string // what the new one is to start after: what the earlier one has waited for does not count
+	Scan        bool     // as a scan also where it is one point
+	RequestID   string   // as in JobRequest
+	Session     ID       // from which it is submitted, if any
+}
+
+// MostRetries is how often a job may be tried again by itself.
+const MostRetries = 100
+
+// Retry asks that a job which has ended be tried again, in its place.
+type Retry struct {
+	Resources *Resources     // nil: as before
+	TimeLimit *time.Duration // nil: as before
+	Of        []Ending       // it is not if it has ended otherwise. Empty: if it has failed or was cancelled
+	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
+}
+
+// SessionRequest asks for one start of a session.
+type SessionRequest struct {
+	User    User
+	Name    string // the Hub's server name; empty for the default server
+	Kind    Kind
+	Spec    Spec
+	Backend string      // where it is to run. Empty: Config.Sessions
+	Launch  string      // names this start; repeating the request with the same one is harmless
+	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
+	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
+	Kernel  string      // of kernels: as Workload.Kernel
+	Entry   string      // of kernels: as Workload.Entry
+	From    ID          // as Workload.Session
+}

@@ -12,6 +12,7 @@ import (
 	"slipway/internal/memsize"
 	"slipway/spawner"
 	"slipway/spawner/lifecycle"
+	"slipway/spawner/sched"
 )
 
 // act carries out one action. An error means that it is to be repeated.
@@ -195,18 +196,18 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	if why := m.ledger.neverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
+	if why := m.sched.NeverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
 		return m.endLocked(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
-	if err := m.checkGPU(now.LocalGPU()); err != nil {
+	if err := m.sched.CheckGPU(now.LocalGPU()); err != nil {
 		return m.endLocked(ctx, now, outcomeOf(err))
 	}
-	q, g := m.turnLocked(now)
-	if out, spent := m.spentLocked(now, q); spent {
-		return m.endLocked(ctx, now, out)
+	q, g := m.sched.Turn(&now.Workload)
+	if m.sched.Spent(&now.Workload, q) {
+		return m.endLocked(ctx, now, unusable(now.Bad))
 	}
 	if why := q.String(); why != "" {
-		if m.headLocked(lineOf(now.Workload)) == now {
+		if m.sched.IsHead(&now.Workload) {
 			m.giveWayLocked(ctx, now)
 		}
 		if now.journal.latest().Message != why {
@@ -214,9 +215,9 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 		}
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.slice, g.lender })
+	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.Slice, g.Lender })
 	if err == nil {
-		m.backoffs.send(clientOf(now.Workload), now.ID)
+		m.sched.Sent(now.Workload)
 		m.noteLocked(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
 	}
 	return err
@@ -224,7 +225,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 
 // leased says in words what a workload holds now, or asks for.
 func (m *Manager) leased(w spawner.Workload) string {
-	words := fmt.Sprintf("%s and %s of memory", formatCPUs(w.Spec.Resources.CPUs), memsize.Words(w.Spec.Resources.Memory))
+	words := fmt.Sprintf("%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), memsize.Words(w.Spec.Resources.Memory))
 	if w.Remote {
 		return "It is its turn: it asks " + m.at(w.Backend) + " for " + words
 	}
@@ -378,12 +379,11 @@ func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
 		return err
 	}
 	if now := m.work[e.ID]; now != nil {
-		m.ledger.remove(now.Workload)
+		m.sched.Drop(now.Workload)
 		m.index.drop(now.Workload)
 		m.waits.drop(&now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
-		m.slices.remove(now.ID)
 		m.diskUsage.drop(now.ID)
 		if !m.usedLocked(now.Bundle) {
 			m.dropBundle(now.Bundle)

@@ -48,7 +48,7 @@ func (m *Manager) feelPulse(ctx context.Context, id spawner.ID) {
 func (m *Manager) lookAfter(id spawner.ID) time.Duration {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.slices.borrower(id) != "" {
+	if m.sched.Borrower(id) != "" {
 		return lentLook
 	}
 	return lookEvery

@@ -160,8 +160,7 @@ func (m *Manager) enterJobs(ctx context.Context, c spawner.Caller, jobs []spawne
 	}
 	records := make(map[string]any, len(jobs))
 	for i := range jobs {
-		m.turn++
-		jobs[i].Turn, jobs[i].Rev = m.turn, 1
+		jobs[i].Turn, jobs[i].Rev = m.sched.NextTurn(), 1
 		records[string(jobs[i].ID)] = &jobs[i] // a copy of each would be as much memory again
 	}
 	err := m.mu.save(func() error { return m.cfg.Store.PutAll(context.WithoutCancel(ctx), bucket, records) })
@@ -174,7 +173,7 @@ func (m *Manager) enterJobs(ctx context.Context, c spawner.Caller, jobs []spawne
 	for _, w := range jobs {
 		e := newEntry(w)
 		m.enteredLocked(spawner.Workload{}, e)
-		m.askedLocked(e)
+		m.sched.Asked(&e.Workload)
 		m.noteLocked(e, spawner.Event{Percent: 0, Message: m.welcomeLocked(e)})
 	}
 	return jobs, nil

@@ -38,14 +38,14 @@ func (m *Manager) startsNow(ctx context.Context, c spawner.Caller, r submission)
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.roomForLocked(m.jobOf(c, r, "")).Lacks == ""
+	return m.sched.Room(m.jobOf(c, r, "")).Lacks == ""
 }
 
 // takes reports whether a backend could run a job, as far as can be told.
 func (m *Manager) takes(ctx context.Context, c spawner.Caller, r submission) bool {
 	b := m.backends[r.Backend]
 	switch {
-	case m.ledger.neverFits(r.Backend, r.Resources) != "", !m.remote(r.Backend) && m.checkGPU(r.GPU) != nil, b.Check(ctx) != nil:
+	case m.sched.NeverFits(r.Backend, r.Resources) != "", !m.remote(r.Backend) && m.sched.CheckGPU(r.GPU) != nil, b.Check(ctx) != nil:
 		return false
 	default:
 		return m.judge(ctx, m.jobOf(c, r, "")) == nil

@@ -31,7 +31,7 @@ func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req spawner.JobReq
 	if _, err := m.affordLocked(w.Principal(), m.demand(r, max(1, len(r.Points)))); err != nil {
 		return spawner.Plan{}, err
 	}
-	return spawner.Plan{Backend: w.Backend, Room: m.roomForLocked(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.Principal())}, nil
+	return spawner.Plan{Backend: w.Backend, Room: m.sched.Room(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.Principal())}, nil
 }
 
 // mostTypical is how many of the jobs that ended last are looked at for how long they run.
@@ -66,10 +66,10 @@ func (e *entry) ran() time.Duration {
 
 // useLocked returns what a user's jobs keep and have used.
 func (m *Manager) useLocked(o spawner.Principal) spawner.Use {
-	a := m.allowances[o]
+	a := m.sched.Allowance(o)
+	hours, window := m.sched.GPUHours(o, time.Now())
 	return spawner.Use{
-		Stored: m.diskUsage.of(o).bytes, Store: a.Storage, GPUHours: m.hours.within(o, m.windowLocked(o), time.Now()), GPUMost: a.GPUHours,
-		Window: m.windowLocked(o),
+		Stored: m.diskUsage.of(o).bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours, Window: window,
 	}
 }
 

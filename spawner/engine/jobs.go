@@ -117,10 +117,10 @@ func (m *Manager) checkJob(ctx context.Context, c spawner.Caller, r submission) 
 	case m.cfg.Environment == nil:
 		return errs.New(errs.Missing, "this service keeps no environments")
 	}
-	if why := m.ledger.neverFits(r.Backend, r.Resources); why != "" {
+	if why := m.sched.NeverFits(r.Backend, r.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
 	}
-	if err := m.checkGPU(r.GPU); err != nil && !m.remote(r.Backend) { // there it is for judge to say
+	if err := m.sched.CheckGPU(r.GPU); err != nil && !m.remote(r.Backend) { // there it is for judge to say
 		return err
 	}
 	if err := b.Check(ctx); err != nil {

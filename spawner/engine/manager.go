@@ -17,7 +17,6 @@ import (
 	"iter"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +27,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
+	"slipway/spawner/sched"
 )
 
 // Store keeps records over restarts of the service. internal/store has it.
@@ -206,35 +206,29 @@ type Manager struct {
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
 
-	mu              lock // guards all below, and the entries
-	work            map[spawner.ID]*entry
-	index           index
-	ledger          ledger
-	waits           waitBook
-	held            map[spawner.ID]int // bundles that submissions have that are under way
-	graves          graveyard          // of jobs that were removed because their time was over
-	slices          sliceBook
-	gpuSuspects     gpuSuspects // of parts of GPUs
-	backoffs        backoffs
-	releases        map[line]releases
-	fairshareOrders fairshareOrders            // of the jobs' lines
-	strangers       map[string]map[launch]bool // that the last comparison with its list found, by hub
-	strange         map[string]int             // how many of them were strangers before, by hub
-	turn            int64                      // the last that was given
-	asks            map[seat]*ask              // starts that are being asked for
-	ready           bool                       // the first look at everything is done
-	blank           bool                       // there was no record at all when the service started
-	believed        map[string]bool            // backends that hold nothing of which records were lost; see forgetful
-	lost            int                        // workloads that run though there is no record at all; see forgetful
-	startTook       []time.Duration
-	kernelTook      []time.Duration
-	orphans         int
+	mu         lock // guards all below, and the entries
+	work       map[spawner.ID]*entry
+	index      index
+	waits      waitBook
+	sched      *sched.Scheduler
+	refused    map[string]int             // how many jobs were, by reason
+	held       map[spawner.ID]int         // bundles that submissions have that are under way
+	graves     graveyard                  // of jobs that were removed because their time was over
+	strangers  map[string]map[launch]bool // that the last comparison with its list found, by hub
+	strange    map[string]int             // how many of them were strangers before, by hub
+	asks       map[seat]*ask              // starts that are being asked for
+	ready      bool                       // the first look at everything is done
+	blank      bool                       // there was no record at all when the service started
+	believed   map[string]bool            // backends that hold nothing of which records were lost; see forgetful
+	lost       int                        // workloads that run though there is no record at all; see forgetful
+	startTook  []time.Duration
+	kernelTook []time.Duration
+	orphans    int
 	// Of kernels, by entries: how many failed, by causes, and how much of what they said was not kept.
 	kernelsFailed  causes
 	kernelsDropped map[string]int64
 	kernelRestarts causes // that began anew in their places
 	pools          pools
-	books
 }
 
 // entry is one workload with what is known of it while the service runs.
@@ -273,13 +267,14 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[spawner.ID]int{}, ledger: newLedger(cfg.Capacity), slices: sliceBook{}, gpuSuspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, books: newBooks(cfg.HalfLife), diskUsage: newDiskUsage(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
+		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[spawner.ID]int{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, diskUsage: newDiskUsage(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
+	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
 		_, remote := b.(spawner.Remote)
-		if m.ledger.remote[b.Name()] = remote; remote && cfg.Uplink == nil {
+		if isRemote[b.Name()] = remote; remote && cfg.Uplink == nil {
 			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
 		}
 	}
@@ -288,8 +283,20 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 			return nil, fmt.Errorf("no backend is called %q", name)
 		}
 	}
+	m.sched = sched.New(m.schedConfig(isRemote))
 	m.removePartial()
 	return m, m.load(ctx)
+}
+
+func (m *Manager) schedConfig(isRemote map[string]bool) sched.Config {
+	c := sched.Config{Capacity: m.cfg.Capacity, Remote: isRemote, SessionsFirst: m.cfg.Yield, HalfLife: m.cfg.HalfLife}
+	if m.cfg.GPUs != nil { // an interface that holds nil is not nil
+		c.GPUs = m.cfg.GPUs
+	}
+	if m.cfg.Lend.On && m.cfg.Lend.Idle != nil {
+		c.Lends = m.lendsLocked
+	}
+	return c
 }
 
 func (c *Config) fill() {
@@ -323,7 +330,7 @@ func (m *Manager) load(ctx context.Context) error {
 	if err := m.readTallies(ctx); err != nil {
 		return err
 	}
-	ended, newest := map[line][]time.Time{}, time.Time{}
+	ended, newest := []spawner.Workload{}, time.Time{}
 	for r, err := range m.cfg.Store.All(ctx, bucket) {
 		if err != nil {
 			return fmt.Errorf("read the workloads: %w", err)
@@ -335,7 +342,7 @@ func (m *Manager) load(ctx context.Context) error {
 		m.recallLocked(m.admitLocked(w))
 		newest = latest(newest, w.Since)
 		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
-			ended[lineOf(w)] = append(ended[lineOf(w)], w.Outcome.At)
+			ended = append(ended, w)
 		}
 	}
 	if err := m.readGraves(ctx); err != nil {
@@ -345,18 +352,11 @@ func (m *Manager) load(ctx context.Context) error {
 		return err
 	}
 	m.blank = len(m.work) == 0
-	for l, times := range ended {
-		slices.SortFunc(times, time.Time.Compare)
-		for _, at := range times {
-			m.releases[l] = m.releases[l].add(at)
-		}
-	}
+	m.sched.LearnReleases(ended)
 	m.relearn()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for o := range m.hours.of {
-		m.recountLocked(o, time.Now())
-	}
+	m.sched.Recount(time.Now())
 	return m.disputeLocked(ctx)
 }
 
@@ -369,32 +369,16 @@ func (m *Manager) admitLocked(w spawner.Workload) *entry {
 	e := newEntry(w)
 	e.secrets = m.unseal(w)
 	m.work[w.ID] = e
-	m.turn = max(m.turn, w.Turn)
 	m.bookLocked(spawner.Workload{}, e)
 	return e
 }
 
-// bookLocked makes ledger and index agree with a workload, which was before until now.
-func (m *Manager) bookLocked(before spawner.Workload, e *entry) {
+// bookLocked makes the index and the scheduler agree with a workload, which was before until now. It reports whether somebody who waits may go
+// now.
+func (m *Manager) bookLocked(before spawner.Workload, e *entry) (wake bool) {
 	m.index.put(before, e)
 	m.tellWaitingLocked(m.waits.put(&before, &e.Workload))
-	holds, now := e.Phase.Active() && e.Phase != spawner.Pending, time.Now()
-	if e.Kind == spawner.Job && e.Phase.Active() {
-		m.shares.meet(e.Workload, now)
-	}
-	if holds {
-		m.ledger.enter(e.Workload)
-		m.slices.enter(e.Workload)
-	} else {
-		m.payLocked(e.ID, now)
-		m.ledger.remove(e.Workload)
-		m.slices.remove(e.ID)
-	}
-	if holds && e.Kind == spawner.Job {
-		m.shares.hold(e.Workload, m.ledger.part(e.Workload), now)
-	} else if m.shares.drop(e.ID, now) {
-		m.unsaved[e.Principal()] = true
-	}
+	return m.sched.Put(before, &e.Workload, time.Now())
 }
 
 // Run looks after all workloads until ctx ends. It returns when everything it started has ended; sessions and jobs run on.
@@ -533,17 +517,9 @@ func (m *Manager) makeLocked(c change) {
 // enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if it is new.
 func (m *Manager) enteredLocked(before spawner.Workload, e *entry) {
 	m.work[e.ID] = e
-	m.bookLocked(before, e)
+	wake := m.bookLocked(before, e)
 	m.announceLocked(e)
-	m.queue.add(e.ID)
-	freed := before.Phase.Active() && before.Phase != spawner.Pending && !e.Phase.Active()
-	if freed {
-		m.releases[lineOf(before)] = m.releases[lineOf(before)].add(time.Now())
-	}
-	if e.Phase != spawner.Leased && e.Phase != spawner.Starting {
-		m.backoffs.left(clientOf(e.Workload), e.ID, freed, time.Now())
-	}
-	if left := before.InQueue() && !e.InQueue(); left || freed || before.Slice != nil && e.Slice == nil {
+	if m.queue.add(e.ID); wake {
 		m.wakeHeadsLocked()
 	}
 }
@@ -556,10 +532,8 @@ func (m *Manager) announceLocked(e *entry) {
 
 // wakeHeadsLocked has a look at whoever is next in a line: room of one kind may be what another line waits for.
 func (m *Manager) wakeHeadsLocked() {
-	for l := range m.index.lines {
-		if e := m.headLocked(l); e != nil {
-			m.queue.add(e.ID)
-		}
+	for _, id := range m.sched.Heads() {
+		m.queue.add(id)
 	}
 }
 

@@ -20,39 +20,12 @@ type Lend struct {
 	Idle func(holder string, s gpu.Slice) (since time.Time, idle bool)
 }
 
-// lenderLocked finds an idle session whose slice would do for a job that may be put back in line.
-func (m *Manager) lenderLocked(job *entry) (spawner.ID, gpu.Slice) {
-	if !m.cfg.Lend.On || m.cfg.Lend.Idle == nil || job.Kind != spawner.Job || !job.Spec.Preemptible {
-		return "", gpu.Slice{}
-	}
-	for id, s := range m.slices {
-		if e := m.work[id]; e != nil && s.Satisfies(job.Spec.GPU) && !job.FoundBad(s.Slice) && m.lendsLocked(e) {
-			return id, s.Slice
-		}
-	}
-	return "", gpu.Slice{}
-}
-
-// lendsLocked reports whether a session's slice can be lent now: it runs, its agent was heard and says that nobody has worked in it of late, its slice idles and nobody
-// else has borrowed it. Only a slice of its own hardware is lent: on any other a job would disturb third ones.
-func (m *Manager) lendsLocked(e *entry) bool {
-	if e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning || e.Slice.Tier != gpu.Hardware || m.slices.borrower(e.ID) != "" {
-		return false
-	}
-	now := time.Now()
-	if quiet := now.Sub(latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After || now.Sub(e.pulse.looked) > freshLook {
-		return false
-	}
-	since, idle := m.cfg.Lend.Idle(string(e.ID), *e.Slice)
-	return idle && now.Sub(since) >= m.cfg.Lend.After
-}
-
 // callBackLocked has the slice of a session come back to it: its user is there again. The job that borrowed it goes back in line.
 func (m *Manager) callBackLocked(ctx context.Context, session *entry) {
 	if session.Slice == nil {
 		return
 	}
-	job := m.work[m.slices.borrower(session.ID)]
+	job := m.work[m.sched.Borrower(session.ID)]
 	if job == nil || job.Phase == spawner.Stopping || appOf(*job) == control.Exited {
 		return
 	}
@@ -80,6 +53,21 @@ func (m *Manager) recall(ctx context.Context, e entry) error {
 	return m.recallSliceLocked(ctx, now)
 }
 
+// lendsLocked reports whether a session's slice can be lent now: it runs, its agent was heard and says that nobody has worked in it of late, and
+// its slice idles. Only a slice of its own hardware is lent: on any other a job would disturb third ones.
+func (m *Manager) lendsLocked(id spawner.ID) bool {
+	e := m.work[id]
+	if e == nil || e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning || e.Slice.Tier != gpu.Hardware {
+		return false
+	}
+	now := time.Now()
+	if quiet := now.Sub(latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After || now.Sub(e.pulse.looked) > freshLook {
+		return false
+	}
+	since, idle := m.cfg.Lend.Idle(string(e.ID), *e.Slice)
+	return idle && now.Sub(since) >= m.cfg.Lend.After
+}
+
 // recalled reports whether something has gone on in the session whose slice a job has, since it has it.
 func (m *Manager) recalled(job entry) bool {
 	if job.Lender == "" {
@@ -87,7 +75,7 @@ func (m *Manager) recalled(job entry) bool {
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	s, holds := m.slices[job.ID]
+	since, borrowed := m.sched.BorrowedSince(job.ID)
 	session := m.work[job.Lender]
-	return holds && session != nil && m.slices.lent(s) && session.Active.After(s.since)
+	return borrowed && session != nil && session.Active.After(since)
 }

@@ -6,6 +6,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/sched"
 )
 
 // roomStep is how many bytes are written before the room on the disk is looked at again, which others fill at the same time.
@@ -24,7 +25,7 @@ type meter struct {
 func (m *Manager) meter(o spawner.Principal, to io.Writer) *meter {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return &meter{m: m, of: o, to: to, most: m.allowances[o].Storage}
+	return &meter{m: m, of: o, to: to, most: m.sched.Allowance(o).Storage}
 }
 
 // Write takes what is written before it is.
@@ -54,7 +55,7 @@ func (m *Manager) reserve(o spawner.Principal, bytes, most int64) error {
 		return nil
 	}
 	m.mu.Lock()
-	m.refused[refusedStorage]++
+	m.refused[sched.RefusedStorage]++
 	m.mu.Unlock()
 	return overStorage(have, bytes, most)
 }
@@ -66,7 +67,7 @@ func (m *Manager) reserveInputs(o spawner.Principal, r submission) (release func
 		return func() {}, nil
 	}
 	m.mu.RLock()
-	most := m.allowances[o].Storage
+	most := m.sched.Allowance(o).Storage
 	m.mu.RUnlock()
 	if err := m.reserve(o, bytes, most); err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (
 			e.Bad = append(slices.Clone(e.Bad), bad)
 		})
 	}
-	return err == nil && bad.Shun && m.gpuSuspects.add(bad.Slice, spawner.Principal{Hub: now.Hub, User: now.Owner}, time.Now()), err
+	return err == nil && bad.Shun && m.sched.Suspect(bad.Slice, now.Principal(), time.Now()), err
 }
 
 // unusable is the outcome of a start that found nothing but bad parts.
@@ -128,18 +128,8 @@ func (m *Manager) vacate(ctx context.Context, e entry, edit func(*entry)) (bool,
 		return false, nil
 	}
 	err := m.changeLocked(ctx, now, edit)
-	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.ownedLocked(e) {
+	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.sched.StillHeld(e.Workload) {
 		m.cfg.GPUs.Release(e.SliceHolder(), *e.Slice)
 	}
 	return true, err
-}
-
-// ownedLocked reports whether the place that a workload has left is still held by another: by who lent it, or by who borrowed it.
-func (m *Manager) ownedLocked(e entry) bool {
-	for id, s := range m.slices {
-		if id != e.ID && s.Same(*e.Slice) && (id == e.Lender || s.lender == e.ID) {
-			return true
-		}
-	}
-	return false
 }

@@ -180,7 +180,7 @@ func (m *Manager) retryable(ctx context.Context, c spawner.Caller, id spawner.ID
 	if b := m.backends[w.Backend]; b == nil {
 		return w, errs.New(errs.Conflict, "job %s ran on %s, which this service has no more", id, w.Backend).With("submit it anew, to another")
 	}
-	if why := m.ledger.neverFits(next.Backend, next.Spec.Resources); why != "" {
+	if why := m.sched.NeverFits(next.Backend, next.Spec.Resources); why != "" {
 		return w, errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
 	}
 	if err := m.afford(w.Principal(), demand{jobs: 1, gpu: !w.LocalGPU().None()}); err != nil {
@@ -251,8 +251,7 @@ func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *bal
 			m.refused[why]++
 			return e, nil, err
 		}
-		m.turn++
-		turn := m.turn
+		turn := m.sched.NextTurn()
 		return e, func(e *entry) {
 			e.Spec = changedBy(r, e.Workload).Spec
 			e.nextTry()
@@ -266,7 +265,7 @@ func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *bal
 	}
 	return &ballot{decide: decide, after: func(e *entry) {
 		e.journal.reopen()
-		m.askedLocked(e)
+		m.sched.Asked(&e.Workload)
 		m.noteLocked(e, spawner.Event{Percent: 0, Message: tryWords(e.Workload)})
 	}}
 }

@@ -104,13 +104,13 @@ func (m *Manager) checkSession(r spawner.SessionRequest) error {
 	case r.Spec.Environment != "" && (m.cfg.Thaw == nil || m.cfg.Environment == nil):
 		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
 	}
-	if why := m.ledger.neverFits(r.Backend, r.Spec.Resources); why != "" {
+	if why := m.sched.NeverFits(r.Backend, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
 	}
 	if m.remote(r.Backend) {
 		return nil // what it asks of GPUs is for judge to say
 	}
-	return m.checkGPU(r.Spec.GPU)
+	return m.sched.CheckGPU(r.Spec.GPU)
 }
 
 // seat is a server of a hub, of which one session at most is active.
@@ -215,10 +215,10 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.Session
 	if e == nil {
 		e = newEntry(m.sessionOf(hub, r))
 	}
-	m.turn++
+	turn := m.sched.NextTurn()
 	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
 	err := m.changeLocked(ctx, e, func(e *entry) {
-		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, m.turn
+		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
 		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, pulse{}, 0, nil, 0
 		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
@@ -227,7 +227,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.Session
 	if err != nil {
 		return spawner.Workload{}, err
 	}
-	m.askedLocked(e)
+	m.sched.Asked(&e.Workload)
 	message := "Asked for a session"
 	if r.Kind == spawner.Kernel {
 		message = "Asked for a kernel"

@@ -295,7 +295,9 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
-	m.trustLocked(now)
+	if now.Slice != nil {
+		m.sched.Trust(*now.Slice)
+	}
 	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
 	note := &m.startTook
 	if e.Kind == spawner.Kernel {

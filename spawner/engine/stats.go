@@ -41,10 +41,10 @@ func (m *Manager) Stats() spawner.Stats {
 		}
 	}
 	for name := range m.backends {
-		s.Use[name] = m.ledger.use(name)
+		s.Use[name] = m.sched.Use(name)
 	}
 	if m.cfg.Capacity[spawner.Host] != (spawner.Capacity{}) {
-		s.Use[spawner.Host] = m.ledger.use(spawner.Host)
+		s.Use[spawner.Host] = m.sched.Use(spawner.Host)
 	}
 	return s
 }

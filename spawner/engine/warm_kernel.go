@@ -63,10 +63,10 @@ func (m *Manager) claimLocked(ctx context.Context, hub string, r spawner.Session
 			continue
 		}
 		now := time.Now()
-		m.turn++
+		turn := m.sched.NextTurn()
 		err := m.changeLocked(ctx, e, func(e *entry) {
 			e.Spec, e.Launch, e.Kernel, e.Session, e.Standby = r.Spec, r.Launch, r.Kernel, r.From, ""
-			e.Created, e.Started, e.Since, e.Turn = now, now, now, m.turn
+			e.Created, e.Started, e.Since, e.Turn = now, now, now, turn
 			e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
 			e.started = false // should it have died unseen, it is started anew
 		})
@@ -101,55 +101,9 @@ func (m *Manager) standbysLocked(is func(e *entry) bool) (list []*entry) {
 
 // giveWayLocked ends standbys for somebody who waits and is next.
 func (m *Manager) giveWayLocked(ctx context.Context, waits *entry) {
-	for _, e := range m.inTheWayLocked(waits) {
-		m.standDownLocked(ctx, e, "somebody waits for what it holds")
+	for _, w := range m.sched.InTheWay(&waits.Workload) {
+		m.standDownLocked(ctx, m.work[w.ID], "somebody waits for what it holds")
 	}
-}
-
-// inTheWayLocked returns the standbys without which somebody who waits would have room: no more than it takes, the oldest first; none where all of
-// them would not be enough, or those that are ending are.
-func (m *Manager) inTheWayLocked(waits *entry) []*entry {
-	if waits.Remote || len(m.index.standbys) == 0 {
-		return nil
-	}
-	all := m.standbysLocked(func(*entry) bool { return true })
-	fits := func(some []*entry) bool {
-		return m.fitsWithoutLocked(waits, m.standbysHoldLocked(func(e *entry) bool { return !e.IsStandby() || slices.Contains(some, e) }))
-	}
-	if !fits(all) {
-		return nil
-	}
-	for n := len(all) - 1; n >= 0; n-- { // each stays that can, the newest first
-		if rest := slices.Delete(slices.Clone(all), n, n+1); fits(rest) {
-			all = rest
-		}
-	}
-	return all
-}
-
-// fitsWithoutLocked reports whether there would be room for e if some workloads held nothing.
-func (m *Manager) fitsWithoutLocked(e *entry, some []spawner.Workload) bool {
-	if m.ledger.plus(-1, some).lacks(e.Backend, e.Spec.Resources) != "" {
-		return false
-	}
-	if e.LocalGPU().None() {
-		return true
-	}
-	if m.cfg.GPUs == nil {
-		return false
-	}
-	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.heldBeside(some), shunned(e.Workload)))
-	return lacks == ""
-}
-
-// standbysHoldLocked returns those of the standbys that hold something, also while they end, of which is true.
-func (m *Manager) standbysHoldLocked(is func(e *entry) bool) (list []spawner.Workload) {
-	for id := range m.index.standbys {
-		if e := m.work[id]; e != nil && e.Phase.Active() && e.Phase != spawner.Pending && is(e) {
-			list = append(list, e.Workload)
-		}
-	}
-	return list
 }
 
 // prepare has the agent of a standby do what can be done of a kernel's start beforehand.

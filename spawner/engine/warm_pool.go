@@ -13,6 +13,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/sched"
 )
 
 // Pools are what keeps standbys: who has started a kernel of an entry that may have some is to have one stand by, as far as there is room. How many
@@ -191,11 +192,11 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 		if tried[key] || now.Before(p.notUntil) || m.comingLocked(key) {
 			continue
 		}
-		ofEntry := func(e *entry) bool { return e.EntryName() == p.entryName() }
-		all := m.standbysLocked(ofEntry)
+		ofEntry := func(w *spawner.Workload) bool { return w.EntryName() == p.entryName() }
+		all := m.standbysLocked(func(e *entry) bool { return ofEntry(&e.Workload) })
 		switch {
 		case slices.ContainsFunc(all, func(e *entry) bool { return poolOf(&e.Workload) == key }):
-		case max(len(all), len(m.standbysHoldLocked(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
+		case max(len(all), len(m.sched.StandbysHolding(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
 			return key, p.request, true
 		default:
 			p.lacks = "as many as there may be of it stand by for others"
@@ -251,47 +252,30 @@ func (m *Manager) enterStandby(ctx context.Context, key poolKey, r spawner.Sessi
 	if err != nil {
 		return err
 	}
-	m.turn++
+	turn := m.sched.NextTurn()
 	err = m.changeLocked(ctx, e, func(e *entry) {
-		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), m.turn
+		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), turn
 		e.secrets, e.Sealed = control.Env{}, m.seal(e.ID, r.Launch, nil)
 	})
 	if err != nil {
 		return err
 	}
-	return m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice = spawner.Leased, g.slice })
+	return m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
 }
 
 // vacantLocked returns a new standby and what it may have now; the error says why there is nothing for it.
-func (m *Manager) vacantLocked(key poolKey, r spawner.SessionRequest) (*entry, grant, error) {
+func (m *Manager) vacantLocked(key poolKey, r spawner.SessionRequest) (*entry, sched.Grant, error) {
 	if m.pools.of[key] == nil {
-		return nil, grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
+		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
 	}
 	r.Spec.GPU = m.InGroup(r.Spec.GPU, key.Hub, r.User)
 	e := newEntry(m.sessionOf(key.Hub, r))
-	g, lacks := m.roomLocked(e)
-	if lacks != "" || g.lender != "" {
-		return nil, grant{}, errs.New(errs.NoCapacity, "there is no room: %s", lacks)
+	g, lacks := m.sched.Vacancy(&e.Workload)
+	if lacks != "" || g.Lender != "" {
+		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "there is no room: %s", lacks)
 	}
-	if who := m.awaitedByLocked(e, g); who != nil {
-		return nil, grant{}, errs.New(errs.NoCapacity, "%s waits for what it would hold", who.ID)
+	if who := m.sched.AwaitedBy(&e.Workload, g); who != nil {
+		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "%s waits for what it would hold", who.ID)
 	}
 	return e, g, nil
-}
-
-// awaitedByLocked returns who is next in a line of this host and could do with what e would hold; nil: nobody. Who waits for something else alone is
-// kept from nothing.
-func (m *Manager) awaitedByLocked(e *entry, g grant) *entry {
-	after := m.ledger.plus(1, []spawner.Workload{e.Workload})
-	for l := range m.index.lines {
-		first := m.headLocked(l)
-		if m.ledger.remote[l.backend] || first == nil || m.stuckLocked(first.LocalGPU()) || m.barredLocked(clientOf(first.Workload), l) {
-			continue
-		}
-		noRoom := m.ledger.together(e.Backend, first.Backend) && after.lacks(first.Backend, first.Spec.Resources) != ""
-		if noRoom || g.slice != nil && !first.LocalGPU().None() && g.wouldDo(first.Spec.GPU) {
-			return first
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package engine
+package sched
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 const gib = int64(1) << 30
 
 func TestLedger(t *testing.T) {
-	l := newLedger(map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 4 * gib}, "local": {Count: 1}})
+	l := newLedger(map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 4 * gib}, "local": {Count: 1}}, map[string]bool{})
 	small := spawner.Resources{CPUs: 1, Memory: gib}
 	a, b := spawner.Workload{ID: "a", Backend: "docker", Spec: spawner.Spec{Resources: small}}, spawner.Workload{ID: "b", Backend: "docker", Spec: spawner.Spec{Resources: small}}
 	l.enter(a)
@@ -39,7 +39,7 @@ func TestLedger(t *testing.T) {
 }
 
 func TestLedgerOfOneUser(t *testing.T) {
-	l := newLedger(map[string]spawner.Capacity{"pool": {PerUser: 2}})
+	l := newLedger(map[string]spawner.Capacity{"pool": {PerUser: 2}}, map[string]bool{})
 	alice, bob := spawner.Principal{Hub: "hub", User: "alice"}, spawner.Principal{Hub: "hub", User: "bob"}
 	lacks := func(backend string, o spawner.Principal, jobs bool) string {
 		return l.lacksOwn(client{backend, o, jobs})

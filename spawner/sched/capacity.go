@@ -1,4 +1,4 @@
-package engine
+package sched
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 
 // ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose saved phase
 // is beyond Pending and not yet Stopped, so saving the phase is saving the lease, and the book is read back from the records.
-// It is not safe for concurrent use: the Manager's lock guards it.
 type ledger struct {
 	capacity map[string]spawner.Capacity
 	held     map[string]map[spawner.ID]spawner.Resources // by backend
@@ -23,10 +22,10 @@ type ledger struct {
 	remote   map[string]bool                             // the backends whose workloads are not of this host
 }
 
-func newLedger(capacity map[string]spawner.Capacity) ledger {
+func newLedger(capacity map[string]spawner.Capacity, remote map[string]bool) ledger {
 	return ledger{
 		capacity: capacity, held: map[string]map[spawner.ID]spawner.Resources{}, sum: map[string]spawner.Capacity{}, of: map[string]map[spawner.Principal]int{}, jobs: map[spawner.Principal]int{},
-		remote: map[string]bool{},
+		remote: remote,
 	}
 }
 
@@ -170,7 +169,7 @@ func shortage(have, used spawner.Capacity, r spawner.Resources) string {
 	var lacks []string
 	// A millionth of a CPU is the rounding of decimal fractions, not a shortage.
 	if have.CPUs > 0 && used.CPUs+r.CPUs > have.CPUs+1e-6 {
-		lacks = append(lacks, fmt.Sprintf("%s asked, %g of %g free", formatCPUs(r.CPUs), max(0, have.CPUs-used.CPUs), have.CPUs))
+		lacks = append(lacks, fmt.Sprintf("%s asked, %g of %g free", FormatCPUs(r.CPUs), max(0, have.CPUs-used.CPUs), have.CPUs))
 	}
 	if have.Memory > 0 && used.Memory+r.Memory > have.Memory {
 		lacks = append(lacks, fmt.Sprintf("%s of memory asked, %s of %s free",
@@ -200,9 +199,15 @@ func fits(have, used spawner.Capacity, r spawner.Resources) int {
 	return max(most, 0)
 }
 
-func formatCPUs(n float64) string {
+// FormatCPUs returns a number of processors as people read it: "1 CPU", "2.5 CPUs".
+func FormatCPUs(n float64) string {
 	if n == 1 {
 		return "1 CPU"
 	}
 	return fmt.Sprintf("%g CPUs", n)
+}
+
+// NeverFits says in words why r can never be had of a backend; empty when it can. It may be called without the lock.
+func (s *Scheduler) NeverFits(backend string, r spawner.Resources) string {
+	return s.ledger.neverFits(backend, r)
 }

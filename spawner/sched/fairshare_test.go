@@ -1,4 +1,4 @@
-package engine
+package sched
 
 import (
 	"fmt"
@@ -74,7 +74,7 @@ func TestWhoHasHadLeastGoesFirst(t *testing.T) {
 }
 
 func TestPartOfABackend(t *testing.T) {
-	l := newLedger(map[string]spawner.Capacity{"local": {Count: 4}, spawner.Host: {CPUs: 16, Memory: 64 << 30}, "docker": {}, "big": {CPUs: 100}})
+	l := newLedger(map[string]spawner.Capacity{"local": {Count: 4}, spawner.Host: {CPUs: 16, Memory: 64 << 30}, "docker": {}, "big": {CPUs: 100}}, map[string]bool{})
 	l.remote["pool"], l.remote["big"] = true, true
 	for name, tc := range map[string]struct {
 		w    spawner.Workload
@@ -98,7 +98,7 @@ func TestHeadOfManyIsFoundAtOnce(t *testing.T) {
 	const looks = 2000
 	took := processorTime(t, func() {
 		for range looks {
-			if e := m.headLocked(line{backend: "local", jobs: true}); e == nil || e.Owner != "user1" {
+			if e := m.head(line{backend: "local", jobs: true}); e == nil || e.Owner != "user1" {
 				t.Fatalf("%+v", e)
 			}
 		}
@@ -112,9 +112,9 @@ func TestHeadOfManyIsFoundAtOnce(t *testing.T) {
 func TestShortUseIsSaved(t *testing.T) {
 	m := crowded(1, 1)
 	e := m.work["j-0"]
-	before := e.Workload
+	before := *e
 	e.Phase = spawner.Stopped
-	if m.bookLocked(before, e); !m.unsaved[e.Principal()] {
+	if m.Put(before, e, time.Now()); !m.unsaved[e.Principal()] {
 		t.Error("it is not to be saved")
 	}
 }
@@ -125,8 +125,8 @@ func TestStandingIsRemembered(t *testing.T) {
 	l, rnd := line{backend: "local", jobs: true}, rand.New(rand.NewPCG(1, 2))
 	naive := func(w *spawner.Workload) (ahead int) {
 		c := clientOf(*w)
-		own := m.index.shares[l][c].before(ticketOf(*w))
-		for other, b := range m.index.shares[l] {
+		own := m.lines.byClient[l][c].before(ticketOf(*w))
+		for other, b := range m.lines.byClient[l] {
 			n := own
 			if other != c && m.shares.compare(other, c) < 0 {
 				n++
@@ -139,19 +139,19 @@ func TestStandingIsRemembered(t *testing.T) {
 	}
 	for n := range 500 {
 		e := m.work[spawner.ID(fmt.Sprint("j-", 2+rnd.IntN(len(m.work)-2)))]
-		before := e.Workload
+		before := *e
 		e.Phase = []spawner.Phase{spawner.Pending, spawner.Running, spawner.Stopped}[rnd.IntN(3)]
-		if m.bookLocked(before, e); n%10 == 0 {
+		if m.Put(before, e, time.Now()); n%10 == 0 {
 			m.shares.tick(time.Now())
 		}
-		asks := m.work[spawner.ID(fmt.Sprint("j-", 1+rnd.IntN(len(m.work)-1)))].Workload
-		for _, w := range []spawner.Workload{asks, {ID: "j-new", Kind: spawner.Job, Hub: "hub", Owner: "zoe", Backend: "local", Turn: 1 << 40}} {
-			if got, want := m.aheadLocked(&w), naive(&w); got != want {
+		asks := m.work[spawner.ID(fmt.Sprint("j-", 1+rnd.IntN(len(m.work)-1)))]
+		for _, w := range []spawner.Workload{*asks, {ID: "j-new", Kind: spawner.Job, Hub: "hub", Owner: "zoe", Backend: "local", Turn: 1 << 40}} {
+			if got, want := m.ahead(&w), naive(&w); got != want {
 				t.Fatalf("after change %d %d go before %s of %s, want %d", n, got, w.ID, w.Owner, want)
 			}
 		}
-		for c, b := range m.index.shares[l] {
-			if head := m.headLocked(l); head == nil || c != clientOf(head.Workload) && b.size() > 0 && m.shares.compare(c, clientOf(head.Workload)) < 0 {
+		for c, b := range m.lines.byClient[l] {
+			if head := m.head(l); head == nil || c != clientOf(*head) && b.size() > 0 && m.shares.compare(c, clientOf(*head)) < 0 {
 				t.Fatalf("after change %d %+v goes before the head %+v", n, c, head)
 			}
 		}
@@ -163,7 +163,7 @@ func TestPlacesOfAllUsers(t *testing.T) {
 	m := line10k(1000, 10)
 	took := processorTime(t, func() {
 		for _, e := range m.work {
-			m.Queue(e.Workload)
+			m.Queue(e)
 		}
 	})
 	if took > 20*time.Second {
@@ -172,13 +172,13 @@ func TestPlacesOfAllUsers(t *testing.T) {
 }
 
 // line10k has one user who holds a place and has many jobs waiting, and others with ten each.
-func line10k(users, many int) *Manager {
+func line10k(users, many int) *Scheduler {
 	m := crowded(0, 0)
-	m.ledger.capacity = map[string]spawner.Capacity{"local": {Count: 1}}
+	m.ledger.capacity["local"] = spawner.Capacity{Count: 1}
 	n := 0
 	add := func(user int, phase spawner.Phase) {
 		n++
-		m.admitLocked(spawner.Workload{ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", user)), Backend: "local",
+		m.enter(spawner.Workload{ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", user)), Backend: "local",
 			Want: spawner.WantRunning, Phase: phase, Turn: int64(n)})
 	}
 	add(0, spawner.Running)
@@ -199,12 +199,12 @@ func BenchmarkTurn(b *testing.B) {
 	e := m.work["j-5000"]
 	b.Run("queue", func(b *testing.B) {
 		for b.Loop() {
-			m.queueLocked(e)
+			m.Queue(e)
 		}
 	})
 	b.Run("head", func(b *testing.B) {
 		for b.Loop() {
-			m.headLocked(line{backend: "local", jobs: true})
+			m.head(line{backend: "local", jobs: true})
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package sched
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ const (
 )
 
 // hours are the GPU hours that users have had, by the hours of the clock in which they had them. Each slice counts as the part of a GPU that
-// it is, for who holds it: what is borrowed counts for the lender. The Manager's lock guards them.
+// it is, for who holds it: what is borrowed counts for the lender.
 type hours struct {
 	of  map[spawner.Principal]map[int64]float64
 	sum map[spawner.Principal]float64 // of each one's window
@@ -97,53 +97,51 @@ func (h *hours) below(o spawner.Principal, window time.Duration, most float64, n
 	return now
 }
 
-// payLocked counts a slice that its holder has until now. What a standby holds nobody has asked for.
-func (m *Manager) payLocked(id spawner.ID, now time.Time) {
-	s, holds := m.slices[id]
-	e := m.work[id]
-	if !holds || e == nil || e.Standby != "" || m.slices.lent(s) {
+// pay counts a slice that its holder has until now. What a standby holds nobody has asked for.
+func (s *Scheduler) pay(id spawner.ID, now time.Time) {
+	held, holds := s.slices[id]
+	w := s.work[id]
+	if !holds || w == nil || w.Standby != "" || s.slices.lent(held) {
 		return
 	}
-	if d := m.hours.since(s.since, now); d > 0 {
-		m.hours.add(e.Principal(), now, s.Part()*d.Hours())
-		m.unsaved[e.Principal()] = true
+	if d := s.hours.since(held.since, now); d > 0 {
+		s.hours.add(w.Principal(), now, held.Part()*d.Hours())
+		s.unsaved[w.Principal()] = true
 	}
 }
 
-// payAllLocked counts all slices that are held until now.
-func (m *Manager) payAllLocked(now time.Time) {
-	for id := range m.slices {
-		m.payLocked(id, now)
+// payAll counts all slices that are held until now.
+func (s *Scheduler) payAll(now time.Time) {
+	for id := range s.slices {
+		s.pay(id, now)
 	}
-	m.hours.count(now, now.Sub(m.hours.at))
-	for o := range m.hours.of {
-		m.recountLocked(o, now)
-	}
+	s.hours.count(now, now.Sub(s.hours.at))
+	s.Recount(now)
 }
 
-// recountLocked sums what a user has had within her window.
-func (m *Manager) recountLocked(o spawner.Principal, now time.Time) {
-	m.hours.sum[o] = m.hours.within(o, m.windowLocked(o), now)
+// recount sums what a user has had within her window.
+func (s *Scheduler) recount(o spawner.Principal, now time.Time) {
+	s.hours.sum[o] = s.hours.within(o, s.window(o), now)
 }
 
-func (m *Manager) windowLocked(o spawner.Principal) time.Duration {
-	if w := m.allowances[o].Window; w > 0 {
+func (s *Scheduler) window(o spawner.Principal) time.Duration {
+	if w := s.allowances[o].Window; w > 0 {
 		return w
 	}
 	return defaultWindow
 }
 
-// overspentLocked reports whether a user's jobs of a line have to wait until she has had fewer GPU hours.
-func (m *Manager) overspentLocked(c client, l line) bool {
-	most := m.allowances[c.of].GPUHours
-	return most > 0 && c.jobs && l.mode != "" && m.hours.sum[c.of] >= most
+// overspent reports whether a user's jobs of a line have to wait until she has had fewer GPU hours.
+func (s *Scheduler) overspent(c client, l line) bool {
+	most := s.allowances[c.of].GPUHours
+	return most > 0 && c.jobs && l.mode != "" && s.hours.sum[c.of] >= most
 }
 
-// whySpentLocked says so in words.
-func (m *Manager) whySpentLocked(o spawner.Principal) string {
-	a, now := m.allowances[o], time.Now()
+// whySpent says so in words.
+func (s *Scheduler) whySpent(o spawner.Principal) string {
+	a, now := s.allowances[o], time.Now()
 	return fmt.Sprintf("you have used %s of the %s GPU hours that you may in %s; some are free again from %s",
-		formatHours(m.hours.sum[o]), formatHours(a.GPUHours), formatWindow(a.Window), m.hours.below(o, a.Window, a.GPUHours, now).UTC().Format("Jan 2, 15:04 UTC"))
+		formatHours(s.hours.sum[o]), formatHours(a.GPUHours), formatWindow(a.Window), s.hours.below(o, a.Window, a.GPUHours, now).UTC().Format("Jan 2, 15:04 UTC"))
 }
 
 // formatHours returns a number of hours as people read it: "0.25", "12.5", "300".

@@ -1,4 +1,4 @@
-package engine
+package sched
 
 import (
 	"fmt"
@@ -10,22 +10,26 @@ import (
 	"slipway/spawner"
 )
 
-// crowded is a Manager with many jobs of users who have as many on a Remote as they may.
-func crowded(users, each int) *Manager {
-	m := &Manager{
-		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), ledger: newLedger(map[string]spawner.Capacity{"pool": {PerUser: 1}}), slices: sliceBook{},
-		backoffs: backoffs{}, books: newBooks(0), diskUsage: newDiskUsage(), releases: map[line]releases{},
-	}
-	m.ledger.remote["pool"] = true
+// crowded is a Scheduler with many jobs of users who have as many on a Remote as they may.
+func crowded(users, each int) *Scheduler {
+	s := New(Config{Capacity: map[string]spawner.Capacity{"pool": {PerUser: 1}}, Remote: map[string]bool{"pool": true, "local": false}})
 	for n := range users * each {
-		w := spawner.Workload{ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
-			Want: spawner.WantRunning, Phase: spawner.Pending, Turn: int64(n)}
+		w := spawner.Workload{
+			ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
+			Want: spawner.WantRunning, Phase: spawner.Pending, Turn: int64(n),
+		}
 		if n < users {
 			w.Phase = spawner.Running
 		}
-		m.admitLocked(w)
+		s.enter(w)
 	}
-	return m
+	return s
+}
+
+// enter takes in a new record.
+func (s *Scheduler) enter(w spawner.Workload) *spawner.Workload {
+	s.Put(spawner.Workload{}, &w, time.Now())
+	return &w
 }
 
 // processorTime returns what f costs, however busy the machine is.
@@ -51,10 +55,10 @@ func TestManyAtTheirLimit(t *testing.T) {
 	m := crowded(2, 10_000)
 	took := processorTime(t, func() {
 		for n := range 19_998 {
-			if q := m.Queue(m.work[spawner.ID(fmt.Sprint("j-", 2+n))].Workload); q.Place != 1+n || q.Lacks == "" {
+			if q := m.Queue(m.work[spawner.ID(fmt.Sprint("j-", 2+n))]); q.Place != 1+n || q.Lacks == "" {
 				t.Fatalf("%+v", q)
 			}
-			if e := m.headLocked(line{backend: "pool", jobs: true}); e == nil || e.Turn != 2 {
+			if e := m.head(line{backend: "pool", jobs: true}); e == nil || e.Turn != 2 {
 				t.Fatalf("the head is %+v", e)
 			}
 		}
@@ -68,16 +72,16 @@ func TestManyAtTheirLimit(t *testing.T) {
 func TestSessionsGoFirst(t *testing.T) {
 	m := crowded(1, 1000)
 	m.ledger.capacity["pool"] = spawner.Capacity{Count: 1}
-	session := m.admitLocked(spawner.Workload{ID: "s-1", Kind: spawner.Lab, Hub: "hub", Owner: "user0", Backend: "pool", Remote: true, Want: spawner.WantRunning, Phase: spawner.Pending, Turn: 5000})
+	session := m.enter(spawner.Workload{ID: "s-1", Kind: spawner.Lab, Hub: "hub", Owner: "user0", Backend: "pool", Remote: true, Want: spawner.WantRunning, Phase: spawner.Pending, Turn: 5000})
 	job := m.work["j-1"]
-	if q := m.queueLocked(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {
+	if q := m.Queue(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {
 		t.Errorf("%+v", q)
 	}
-	m.ledger.remove(m.work["j-0"].Workload)
-	if q := m.queueLocked(session); q.Place != 0 {
+	m.ledger.remove(*m.work["j-0"])
+	if q := m.Queue(session); q.Place != 0 {
 		t.Errorf("there is room, and it waits: %+v", q)
 	}
-	if q := m.queueLocked(job); q.Place != 1 || q.Lacks != "a session goes first" {
+	if q := m.Queue(job); q.Place != 1 || q.Lacks != "a session goes first" {
 		t.Errorf("a job goes before it: %+v", q)
 	}
 }

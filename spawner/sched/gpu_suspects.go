@@ -1,7 +1,6 @@
-package engine
+package sched
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"time"
@@ -21,7 +20,7 @@ func placeOf(s gpu.Slice) place { return place{s.GPU, s.Mode, s.Placement} }
 
 // gpuSuspects are the parts of GPUs that one user's workload found bad. A user can make any test fail in her own container, so her word
 // alone takes nothing away from others: a part in doubt is given last, and it is condemned when a workload of somebody else finds it
-// bad too. One that passes ends the doubt. They are lost with the service, which costs a repetition. The Manager's lock guards them.
+// bad too. One that passes ends the doubt. They are lost with the service, which costs a repetition.
 type gpuSuspects map[place]gpuSuspect
 
 type gpuSuspect struct {
@@ -64,12 +63,13 @@ func out(s gpu.Slice) gpu.Slice {
 	return s
 }
 
-// trustLocked ends the doubts of a part on which a workload has just come up.
-func (m *Manager) trustLocked(e *entry) {
-	if e.Slice != nil {
-		delete(m.gpuSuspects, placeOf(*e.Slice))
-	}
+// Suspect notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to be condemned.
+func (s *Scheduler) Suspect(part gpu.Slice, by spawner.Principal, now time.Time) (condemn bool) {
+	return s.suspects.add(part, by, now)
 }
+
+// Trust ends the doubts of a part on which a workload has just come up.
+func (s *Scheduler) Trust(part gpu.Slice) { delete(s.suspects, placeOf(part)) }
 
 // shunned returns the parts that a start is not to have again, as if they were held.
 func shunned(w spawner.Workload) []gpu.Slice {
@@ -82,55 +82,31 @@ func shunned(w spawner.Workload) []gpu.Slice {
 	return all
 }
 
-// placeLocked finds a part for e: none that it shuns, and one in doubt only where there is no other.
-func (m *Manager) placeLocked(e *entry) (gpu.Slice, string) {
-	held := slices.Concat(m.slices.held(), shunned(e.Workload))
-	if doubted := m.gpuSuspects.list(time.Now()); len(doubted) > 0 {
-		if s, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(held, doubted)); lacks == "" {
-			return s, ""
+// place finds a part for w: none that it shuns, and one in doubt only where there is no other.
+func (s *Scheduler) place(w *spawner.Workload) (gpu.Slice, string) {
+	held := slices.Concat(s.slices.held(), shunned(*w))
+	if doubted := s.suspects.list(time.Now()); len(doubted) > 0 {
+		if part, lacks := s.cfg.GPUs.Place(w.Spec.GPU, slices.Concat(held, doubted)); lacks == "" {
+			return part, ""
 		}
 	}
-	return m.cfg.GPUs.Place(e.Spec.GPU, held)
+	return s.cfg.GPUs.Place(w.Spec.GPU, held)
 }
 
-// partLacksLocked reports whether there is no part of a GPU for e now.
-func (m *Manager) partLacksLocked(e *entry) bool {
-	_, lacks := m.cfg.GPUs.Place(e.Spec.GPU, slices.Concat(m.slices.held(), shunned(e.Workload)))
+// partLacks reports whether there is no part of a GPU for e now.
+func (s *Scheduler) partLacks(w *spawner.Workload) bool {
+	_, lacks := s.cfg.GPUs.Place(w.Spec.GPU, slices.Concat(s.slices.held(), shunned(*w)))
 	return lacks != ""
 }
 
-// spentLocked reports whether the next in line waits though what it wants is free, only for having found that bad. It must not keep
-// the line waiting, and its word does not take the part away from others: so it fails.
-func (m *Manager) spentLocked(e *entry, q spawner.Queue) (spawner.Outcome, bool) {
-	if q.Place == 0 || len(shunned(e.Workload)) == 0 || m.cfg.GPUs == nil || m.headLocked(lineOf(e.Workload)) != e || !m.partLacksLocked(e) {
-		return spawner.Outcome{}, false
+// Spent reports whether w, of which Turn says q, is next and waits though what it wants is free, only for having found that bad. It must not
+// keep the line waiting, and its word does not take the part away from others: so it is to fail.
+func (s *Scheduler) Spent(w *spawner.Workload, q spawner.Queue) bool {
+	if q.Place == 0 || len(shunned(*w)) == 0 || s.cfg.GPUs == nil || s.head(lineOf(*w)) != w || !s.partLacks(w) {
+		return false
 	}
-	if _, lacks := m.cfg.GPUs.Place(e.Spec.GPU, m.slices.held()); lacks != "" {
-		return spawner.Outcome{}, false
-	}
-	return unusable(e.Bad), true
-}
-
-// disputeLocked ends leases that were saved though the store said they were not, as one may that fails in the middle: somebody else
-// has got the place meanwhile. Nothing was done for a workload that is only Leased, so it goes back in line; the youngest first.
-func (m *Manager) disputeLocked(ctx context.Context) error {
-	var leased []*entry
-	for _, e := range m.work {
-		if e.Phase == spawner.Leased && e.Slice != nil {
-			leased = append(leased, e)
-		}
-	}
-	slices.SortFunc(leased, func(a, b *entry) int { return byAge(ticketOf(b.Workload), ticketOf(a.Workload)) })
-	for _, e := range leased {
-		if !m.slices.disputed(e.ID) {
-			continue
-		}
-		m.log.Warn("a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice)
-		if err := m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, lacks := s.cfg.GPUs.Place(w.Spec.GPU, s.slices.held())
+	return lacks == ""
 }
 
 // disputed reports whether somebody else has the place of id too, and neither lends it to the other; or has borrowed it too.

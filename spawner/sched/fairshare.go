@@ -1,4 +1,4 @@
-package engine
+package sched
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ const (
 
 // shares are what users have had of a backend of late: the integral over time of the largest part of it that their jobs held, which
 // halves in each half-life. Of those who wait, whoever has had least goes first. It changes only when jobs begin and end and at a tick,
-// so that between two of these the order is the same for all who look. The Manager's lock guards them.
+// so that between two of these the order is the same for all who look.
 type shares struct {
 	half time.Duration
 	of   map[client]*share

@@ -1,0 +1,67 @@
+package sched
+
+import (
+	"cmp"
+	"time"
+
+	"slipway/spawner"
+)
+
+// Room says whether a workload that has not been asked for yet could start now, and how many of its kind. Reads only.
+func (s *Scheduler) Room(w spawner.Workload) spawner.Room {
+	w.Turn = s.turn + 1
+	l, g := lineOf(w), w.LocalGPU()
+	standbys := s.StandbysHolding(func(*spawner.Workload) bool { return true }) // they give way to whoever asks
+	book := s.ledger.plus(-1, standbys)
+	room := spawner.Room{Waiting: len(s.lines.byAge[l]), Lacks: book.lacks(l.backend, w.Spec.Resources), Estimate: -1}
+	room.Most, room.Free = book.room(l.backend, w.Spec.Resources)
+	if !g.None() {
+		s.roomOnGPUs(&room, g, s.slices.heldBeside(standbys))
+	}
+	if w.Kind == spawner.Job {
+		room.Lacks = cmp.Or(s.whyBarred(clientOf(w), l), room.Lacks)
+	}
+	if first := s.head(l); room.Lacks == "" && first != nil && !s.before(candidateOf(&w), candidateOf(first)) {
+		room.Lacks = "others wait in line"
+	}
+	if room.Lacks == "" {
+		room.Lacks = s.yields(w, Grant{})
+	}
+	if room.Lacks != "" {
+		room.Estimate = s.estimate(l, s.ahead(&w)+1)
+	}
+	return room
+}
+
+// What is looked at to estimate a wait: the releases of the last hours.
+const (
+	releaseSpan  = 6 * time.Hour
+	releaseCount = 20
+	fewReleases  = 3
+)
+
+// releases are the times at which a backend's resources were given back, oldest first.
+type releases []time.Time
+
+func (r releases) add(at time.Time) releases {
+	r = append(r, at)
+	if len(r) > releaseCount {
+		r = r[len(r)-releaseCount:]
+	}
+	return r
+}
+
+// estimate returns how long the one at place waits if room comes free as often as of late; negative when too little is known.
+func (r releases) estimate(place int, now time.Time) time.Duration {
+	for len(r) > 0 && now.Sub(r[0]) > releaseSpan {
+		r = r[1:]
+	}
+	if len(r) < fewReleases {
+		return -1
+	}
+	return time.Duration(place) * now.Sub(r[0]) / time.Duration(len(r))
+}
+
+func (s *Scheduler) estimate(l line, place int) time.Duration {
+	return s.releases[l].estimate(place, time.Now())
+}

@@ -32,6 +32,7 @@ type client struct {
 	id       spawner.ID // of the kernel
 	whose    spawner.Caller
 	place    place
+	accepted time.Time  // when its connection was made
 	hello    wire.Hello // by which the kernel's agent knows it again
 	guest    *guest
 	repeats  bool   // it sends once more what may not have come, by itself
@@ -58,6 +59,19 @@ type client struct {
 
 	warnedOfChannel bool // somebody was told of what it says wrongly
 	toldOfBinary    bool // it was told that it gets none
+}
+
+type acceptedKey struct{}
+
+// Accepted keeps in a connection's context when it was made. It is for http.Server.ConnContext, which asks in the order in which connections
+// are made. Without it none is taken for later than another.
+func Accepted(ctx context.Context) context.Context {
+	return context.WithValue(ctx, acceptedKey{}, time.Now())
+}
+
+func acceptedAt(r *http.Request) time.Time {
+	at, _ := r.Context().Value(acceptedKey{}).(time.Time)
+	return at
 }
 
 // channels is a client's websocket to one kernel. It is held while the kernel starts, and lasts for longer than its request.
@@ -109,7 +123,7 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, caller spawner.
 func (g *gateway) client(r *http.Request, ws *websocket.Conn, id spawner.ID, caller spawner.Caller, name string) *client {
 	c := &client{
 		gateway: g, ws: ws, codec: wire.Legacy{}, id: id, whose: caller, place: place{person{caller.Hub, caller.User}, id, name},
-		hello: greeting(r, name), ended: make(chan struct{}),
+		accepted: acceptedAt(r), hello: greeting(r, name), ended: make(chan struct{}),
 	}
 	c.hello.Takes, c.hello.Asks, c.repeats = true, true, c.hello.Once
 	if !c.repeats {
@@ -132,7 +146,10 @@ func (c *client) serve(service context.Context) {
 	ctx, gone := context.WithCancel(service)
 	defer gone()
 	c.gone = gone
-	before := c.places.arrive(c)
+	before, late := c.places.arrive(c)
+	if late { // whoever it was is here
+		return
+	}
 	end := c.attend(ctx)
 	c.inherit(ctx, before)
 	c.part(service, ctx, c.relay(ctx))

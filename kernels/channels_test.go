@@ -224,6 +224,29 @@ func TestGiantFrame(t *testing.T) {
 	}
 }
 
+// TestForsakenWebsocket: a Jupyter Server leaves the websocket open that its page has closed at once to open another. Served after the other one,
+// it does not take its place.
+func TestForsakenWebsocket(t *testing.T) {
+	s := newSite(t, nil)
+	id := s.start()
+	forsaken, err := net.Dial("tcp", s.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer forsaken.Close()
+	fmt.Fprintf(forsaken, "GET /kernels/api/kernels/%s/channels?session_id=one HTTP/1.1\r\nHost: x\r\n", id) // its connection is made
+	b := s.open(id, "one")
+	b.say(ask("first"))
+	b.hears("first")
+	fmt.Fprint(forsaken, "Authorization: token alice\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+	_ = forsaken.SetReadDeadline(time.Now().Add(long))
+	if _, err := io.ReadAll(forsaken); err != nil {
+		t.Errorf("it is not closed: %v", err)
+	}
+	b.say(ask("second"))
+	b.hears("second")
+}
+
 func TestHundredReconnects(t *testing.T) {
 	s := newSite(t, nil)
 	id := s.start()

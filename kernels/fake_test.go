@@ -415,7 +415,9 @@ func newSiteOn(t *testing.T, l net.Listener, client *http.Client, edit func(*ker
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cfg.Lines.Run(ctx) }()
 	t.Cleanup(func() { end(); <-ended })
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.StripPrefix("/kernels", kernels.New(cfg))}}
+	s := &httptest.Server{Listener: l, Config: &http.Server{
+		Handler: http.StripPrefix("/kernels", kernels.New(cfg)), ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return kernels.Accepted(ctx) },
+	}}
 	s.Start()
 	t.Cleanup(s.Close)
 	return &site{t, f, s.URL + "/kernels", client, end}

@@ -136,10 +136,15 @@ func (s *site) pause() {
 	}
 }
 
+// address is where the service listens.
+func (s *site) address() string {
+	return strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/kernels")
+}
+
 // plain opens a websocket by hand.
 func (s *site) plain(id string) net.Conn {
 	s.Helper()
-	c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/kernels"))
+	c, err := net.Dial("tcp", s.address())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -22,6 +22,9 @@ type place struct {
 
 // places are the clients that are here. Of two with one name at one kernel the earlier one has lost its connection, and does not know yet: it
 // is ended. What it has said that was not taken is the other's to send, as if it had not lost it.
+//
+// Which is the earlier one their connections tell, not their requests: a Jupyter Server whose page has closed its websocket at once, to open
+// another, leaves the first one open, and on a busy machine that may be served after the second.
 type places struct {
 	mu     sync.Mutex
 	here   map[place]*client
@@ -48,17 +51,20 @@ type before struct {
 	parcel *parcel
 }
 
-// arrive takes a place.
-func (p *places) arrive(c *client) (b before) {
+// arrive takes a place. late says that one has it already whose connection was made after c's.
+func (p *places) arrive(c *client) (b before, late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b = before{p.here[c.place], p.left[c.place]}
+	if b.client != nil && c.accepted.Before(b.client.accepted) {
+		return before{}, true
+	}
 	p.here[c.place] = c
 	delete(p.left, c.place)
 	if b.client != nil { // whichever of them the kernel's agent hears of first
 		c.hello.Came = max(c.hello.Came, b.client.hello.Came+1)
 	}
-	return b
+	return b, false
 }
 
 // depart leaves a place. It reports whether nobody has taken it.

@@ -32,6 +32,7 @@ import (
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
+	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
@@ -311,8 +312,9 @@ func (l errorLog) Write(line []byte) (int, error) {
 
 type workloadKey struct{}
 
-// ConnContext keeps the workload's id of a connection that came through an agent, for http.Server.ConnContext.
+// ConnContext keeps when a connection was made, and the workload's id of one that came through an agent, for http.Server.ConnContext.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	ctx = kernels.Accepted(ctx)
 	if w, ok := c.(interface{ WorkloadID() string }); ok {
 		return context.WithValue(ctx, workloadKey{}, spawner.ID(w.WorkloadID()))
 	}

@@ -137,7 +137,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.process = exec.Command(s.program, append([]string{"serve", "--config", filepath.Join(s.dir, "slipway.yaml")}, s.flags...)...)
+	s.process = exec.Command(s.program, append([]string{"serve", "--verbose", "--config", filepath.Join(s.dir, "slipway.yaml")}, s.flags...)...)
 	s.process.Stdout, s.process.Stderr = log, log
 	s.log = log
 	if err := s.process.Start(); err != nil {

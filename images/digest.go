@@ -53,7 +53,7 @@ func (h *hasher) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// copySection copies bytes [from, to) of r, and can be cancelled.
+// copySection copies bytes [from, to) of r, and can be canceled.
 func copySection(ctx context.Context, w io.Writer, r io.ReaderAt, from, to int64) error {
 	buf := make([]byte, 1<<20)
 	for from < to {

@@ -199,7 +199,7 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 	}
 }
 
-func TestCancelledBeforeItBegins(t *testing.T) {
+func TestCanceledBeforeItBegins(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	noLeftovers(t, l)
 }
 
-func TestCancelledWhileTheBaseIsConverted(t *testing.T) {
+func TestCanceledWhileTheBaseIsConverted(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -224,7 +224,7 @@ func TestCancelledWhileTheBaseIsConverted(t *testing.T) {
 	}
 	noLeftovers(t, l)
 	if bases, _ := os.ReadDir(l.path("bases")); len(bases) != 0 {
-		t.Errorf("%d files of a cancelled conversion", len(bases))
+		t.Errorf("%d files of a canceled conversion", len(bases))
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if must(t, err); strings.Contains(string(mounts), l.dir) {
@@ -232,7 +232,7 @@ func TestCancelledWhileTheBaseIsConverted(t *testing.T) {
 	}
 }
 
-func TestCancelledWhilePaused(t *testing.T) {
+func TestCanceledWhilePaused(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -163,7 +163,7 @@ func TestCompareTellsChanges(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Compare(ctx, e, f.source(), nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	src := f.source()
 	src.Upper = filepath.Join(f.dir, "nowhere")

@@ -16,7 +16,7 @@ type flights[T any] struct {
 
 type flight[T any] struct {
 	meter   meter
-	waiters int // 0: cancelled, on its way out
+	waiters int // 0: canceled, on its way out
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when result and err are set
 	result  T
@@ -24,7 +24,7 @@ type flight[T any] struct {
 }
 
 // do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work is
-// cancelled when the last of its callers has gone; that last one waits until it has cleaned up.
+// canceled when the last of its callers has gone; that last one waits until it has cleaned up.
 func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -62,7 +62,7 @@ func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), 
 	}
 }
 
-// join finds or starts the flight of key. A cancelled one is waited for: two must never work on one source.
+// join finds or starts the flight of key. A canceled one is waited for: two must never work on one source.
 func (g *flights[T]) join(ctx context.Context, key string, work func(context.Context, *meter) (T, error)) (*flight[T], error) {
 	for {
 		g.mu.Lock()
@@ -105,7 +105,7 @@ func (g *flights[T]) start(ctx context.Context, key string, work func(context.Co
 	return f
 }
 
-// leave says whether the caller was the last; the work is cancelled then.
+// leave says whether the caller was the last; the work is canceled then.
 func (g *flights[T]) leave(f *flight[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -78,7 +78,7 @@ const MostRetries = 100
 type Retry struct {
 	Resources *Resources     // nil: as before
 	TimeLimit *time.Duration // nil: as before
-	Of        []Ending       // it is not if it has ended otherwise. Empty: if it has failed or was cancelled
+	Of        []Ending       // it is not if it has ended otherwise. Empty: if it has failed or was canceled
 	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
 }
 

@@ -53,7 +53,7 @@ export async function keep(page, hub) {
   await shootBoth(page, "session", "#state .running");
 }
 
-// A second server takes what is free, so that a third has to wait; it is cancelled from its own page.
+// A second server takes what is free, so that a third has to wait; it is canceled from its own page.
 export async function waitInLine(page, hub, user) {
   await start(page, `${hub}/hub/spawn/${user}/second`);
   await page.waitForURL(/\/second\/lab/);
@@ -68,12 +68,12 @@ export async function waitInLine(page, hub, user) {
   await shoot(own, "waiting-session");
   await own.click('button:has-text("Cancel start")');
   await state(own, "stopped");
-  await own.waitForSelector('#outcome:has-text("its start was cancelled")');
+  await own.waitForSelector('#outcome:has-text("its start was canceled")');
   await own.close();
-  const why = page.locator("#progress-message", { hasText: "this start was cancelled" });
+  const why = page.locator("#progress-message", { hasText: "this start was canceled" });
   await why.waitFor();
   say(`  the Hub: ${(await why.innerText()).replace(/\n/g, ": ")}`);
-  await shoot(page, "cancelled");
+  await shoot(page, "canceled");
 }
 
 async function start(page, url, says = /free now/) {

@@ -54,7 +54,7 @@ func deedWords() map[string]string {
 		// Pages of other names than the API's routes.
 		"POST /pages/logout":                    "a visit of the pages is ended",
 		"POST /pages/sessions/{id}/discard":     "a session is removed, with its changes",
-		"POST /pages/jobs/{id}/stop":            "a job is cancelled",
+		"POST /pages/jobs/{id}/stop":            "a job is canceled",
 		"POST /pages/jobs/{id}/keep":            "a job is kept",
 		"POST /pages/jobs/{id}/discard":         "a job is removed",
 		"POST /pages/scans/{id}/discard":        "the ended points of a scan are removed",
@@ -70,7 +70,7 @@ func deedWords() map[string]string {
 		"DELETE /scans/{id}":                    "the ended points of a scan are removed",
 	}
 	for of, called := range map[string]string{"/jobs/{id}": "a job", "/scans/{id}": "a scan"} {
-		words["POST "+of+"/cancel"], words["POST "+of+"/hold"] = called+" is cancelled", called+" is held"
+		words["POST "+of+"/cancel"], words["POST "+of+"/hold"] = called+" is canceled", called+" is held"
 		words["POST "+of+"/retry"], words["POST "+of+"/resubmit"] = called+" is tried again", called+" is submitted anew"
 		words["POST "+of+"/release"], words["POST "+of+"/requeue"] = called+" is released", called+" goes back in line"
 	}

@@ -11,7 +11,7 @@ import (
 func TestHeldIsNotRunning(t *testing.T) {
 	for want, w := range map[hubapi.State]spawner.Workload{
 		hubapi.JobPending: {Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true, Moving: true, Withdrawn: true},
-		hubapi.JobRunning: {Phase: spawner.Stopping, Want: spawner.WantStopped, Held: true, Moving: true, Withdrawn: true}, // cancelled meanwhile
+		hubapi.JobRunning: {Phase: spawner.Stopping, Want: spawner.WantStopped, Held: true, Moving: true, Withdrawn: true}, // canceled meanwhile
 	} {
 		if got := jobState(&w); got != want {
 			t.Errorf("%+v is %s, want %s", w, got, want)

@@ -44,7 +44,7 @@ func (r *readiness) lacks(ctx context.Context) []string {
 }
 
 func (r *readiness) run(ctx context.Context) []string {
-	// An asker who goes away must not leave his cancelled checks to the others.
+	// An asker who goes away must not leave his canceled checks to the others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
 	var missing []string

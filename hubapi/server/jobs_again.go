@@ -22,7 +22,7 @@ func (s *Server) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job,
 }
 
 // retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that was
-// cancelled was ended on purpose.
+// canceled was ended on purpose.
 func (s *Server) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
 	again, meant, err := s.again(req)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestJobIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What was cancelled was ended on purpose.
+// What was canceled was ended on purpose.
 func TestScanRetriesWhatFailed(t *testing.T) {
 	h := start(t, newFake(point(0, spawner.Stopped, &spawner.Outcome{Failed: true}), point(1, spawner.Stopped, &spawner.Outcome{Canceled: true})), nil)
 	again, err := h.client(t, "alice-token").RetryScan(t.Context(), "scan-1", hubapi.RetryRequest{})

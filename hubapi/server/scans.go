@@ -283,7 +283,7 @@ func (s *Server) releaseHeld(ctx context.Context, c spawner.Caller, id spawner.I
 	return w, err
 }
 
-// removeEnded removes a job that has ended or was cancelled. It returns at once: that it goes is certain.
+// removeEnded removes a job that has ended or was canceled. It returns at once: that it goes is certain.
 func (s *Server) removeEnded(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	w, err := s.cfg.Engine.Get(ctx, c, id)
 	if err == nil {
@@ -295,7 +295,7 @@ func (s *Server) removeEnded(ctx context.Context, c spawner.Caller, id spawner.I
 	return w, s.cfg.Engine.Remove(ctx, c, id)
 }
 
-// hasEnded also says so of a job that was cancelled and is about to end.
+// hasEnded also says so of a job that was canceled and is about to end.
 func hasEnded(w spawner.Workload) error {
 	if w.Phase.Active() && w.Want != spawner.WantStopped {
 		return errs.New(errs.Conflict, "job %s has not ended", w.ID).With("cancel it first")

@@ -266,7 +266,7 @@ func TestScanRefusesWhole(t *testing.T) {
 	}
 }
 
-// Who has cancelled need not wait for the ends.
+// Who has canceled need not wait for the ends.
 func TestCanceledScanIsRemovedAtOnce(t *testing.T) {
 	engine := newFake(point(0, spawner.Running, nil), point(1, spawner.Pending, nil))
 	engine.stopping = spawner.Stopping

@@ -173,10 +173,10 @@ func TestDirKeepsNothingHalf(t *testing.T) {
 	if err := d.Put(ctx, blob.Digest([]byte("x")), from); !errs.Is(err, errs.Invalid) {
 		t.Errorf("a changed file: %v", err)
 	}
-	cancelled, cancel := context.WithCancel(ctx)
+	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := d.Put(cancelled, blob.Digest(nil), blob.Bytes(noise(3, 10))); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+	if err := d.Put(canceled, blob.Digest(nil), blob.Bytes(noise(3, 10))); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
 	}
 	if err := Verify(ctx, d, blob.Digest(data)); err != nil {
 		t.Error(err)

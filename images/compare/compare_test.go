@@ -307,7 +307,7 @@ func TestOnlyTheFirstDifferencesAreTold(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceled(t *testing.T) {
 	f := newFixture(t, plenty)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")

@@ -283,8 +283,8 @@ func TestResumeThatFailsIsTold(t *testing.T) {
 	}
 }
 
-// TestCancelledAnywhere cancels at each stage; the source runs again, by a context that is not cancelled.
-func TestCancelledAnywhere(t *testing.T) {
+// TestCanceledAnywhere cancels at each stage; the source runs again, by a context that is not canceled.
+func TestCanceledAnywhere(t *testing.T) {
 	for _, at := range []Stage{"before", Reading, "reading more", "pause", Paused, Tables} {
 		t.Run(string(at), func(t *testing.T) {
 			f := newFixture(t, nastyBase)

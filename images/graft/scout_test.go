@@ -72,7 +72,7 @@ func TestScoutsTellTheSameHoweverMany(t *testing.T) {
 	}
 }
 
-// TestScoutsCloseWhatTheyOpen ends one in the middle, and one that is cancelled.
+// TestScoutsCloseWhatTheyOpen ends one in the middle, and one that is canceled.
 func TestScoutsCloseWhatTheyOpen(t *testing.T) {
 	root := scoutedTree(t)
 	st, err := tree.StatFile(root)

@@ -132,7 +132,7 @@ func TestCopyBaseFaults(t *testing.T) {
 	cancel(stop)
 	for _, offset := range []int64{PartitionOffset, 1} {
 		if _, err := CopyBase(ctx, target(t, t.TempDir()), offset, base, 2*Block, nil); !errors.Is(err, stop) {
-			t.Errorf("cancelled: %v", err)
+			t.Errorf("canceled: %v", err)
 		}
 	}
 	readOnly := baseFile(t, t.TempDir(), nil)

@@ -382,7 +382,7 @@ func TestSigningStops(t *testing.T) {
 	stop := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	if err := Sign(ctx, f, k.Sign, func(int64) { cancel(stop) }); !errors.Is(err, stop) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	if err := Sign(t.Context(), f, func(string, []byte) ([]byte, error) { return nil, stop }, nil); !errors.Is(err, stop) {
 		t.Errorf("without a key: %v", err)

@@ -146,7 +146,7 @@ func TestAPullThatWasKilledGoesOn(t *testing.T) {
 		}
 	})
 	if err == nil {
-		t.Fatal("it was not cancelled")
+		t.Fatal("it was not canceled")
 	}
 	part := filepath.Join(dir, strings.TrimPrefix(blob.Digest(p.tail), "sha256:")+partial)
 	have := len(read(t, part))
@@ -158,7 +158,7 @@ func TestAPullThatWasKilledGoesOn(t *testing.T) {
 	if err != nil || !bytes.Equal(read(t, got.Files[blob.Digest(p.tail)]), p.tail) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	// What was on its way when the first was cancelled counts as well.
+	// What was on its way when the first was canceled counts as well.
 	if n := f.passed(); n > int64(size-have)+1<<20 {
 		t.Errorf("%d bytes came, %d were missing", n, size-have)
 	}

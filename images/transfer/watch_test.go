@@ -90,7 +90,7 @@ func TestBackoff(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		if err := c.persist(ctx, func() error { return cut("try", io.ErrUnexpectedEOF) }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("cancelled: %v", err)
+			t.Errorf("canceled: %v", err)
 		}
 	})
 	for failed, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 5: 8 * time.Second, 8: longestWait, 1000: longestWait} {

@@ -11,11 +11,14 @@ import (
 // retired are words that were this project's alone, and the field's words that stand in their place.
 func retired() map[string]string {
 	return map[string]string{
-		"afar": "remote", "courier": "distributor", "depot": "blob store", "herald": "start webhook", "muster": "reconcile",
+		"afar": "remote", "cancelled": "canceled", "courier": "distributor", "depot": "blob store", "herald": "start webhook", "muster": "reconcile",
 		"outlet": "publisher", "patrol": "resync", "rebuff": "backoff", "rouse": "end of backoff", "shelf": "repository, records",
 		"shelves": "repositories", "tidings": "notices",
 	}
 }
+
+// pythons are names of Python's own.
+var pythons = regexp.MustCompile(`\.cancelled\(\)|CancelledError`)
 
 // wordFaults finds retired words: alone, with an ending, and as a part of a name.
 func wordFaults(texts map[string]string) (faults []string) {
@@ -30,6 +33,7 @@ func wordFaults(texts map[string]string) (faults []string) {
 			continue
 		}
 		for i, line := range strings.Split(texts[name], "\n") {
+			line = pythons.ReplaceAllString(line, "")
 			m := strings.ToLower(pattern.FindString(line))
 			at := slices.IndexFunc(words, func(w string) bool { return m != "" && strings.HasSuffix(m, w) })
 			if at >= 0 {

@@ -22,7 +22,7 @@ type jobChange struct {
 // jobChanges are all of them but the removal, after which there is no job to tell of.
 func jobChanges() []jobChange {
 	return []jobChange{{
-		"cancel ID", "Cancel a job, or all of a scan", "", "being cancelled", "all its points have ended", (*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
+		"cancel ID", "Cancel a job, or all of a scan", "", "being canceled", "all its points have ended", (*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
 	}, {
 		"hold ID", "Have a job, or all of a scan, not start until released",
 		"Have a job that waits, or those of a scan that do, not start until `slipway jobs release`. One that runs cannot be held:\n" +

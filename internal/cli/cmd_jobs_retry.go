@@ -15,9 +15,9 @@ func jobRetryCommand(env Env, asJSON *bool) *cobra.Command {
 	var failed, canceled, all bool
 	var mem, cpus, time string
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Try a job again that has failed or was cancelled, or the points of a scan that failed", Args: exactly(1, "the ID of a job or scan"),
-		Long: "Try a job again that has failed or was cancelled, or the points of a scan that failed (with --canceled those that were\n" +
-			"cancelled, too with --failed): the same jobs, in their places, with the same inputs. What the try before has left is\n" +
+		Use: "retry ID", Short: "Try a job again that has failed or was canceled, or the points of a scan that failed", Args: exactly(1, "the ID of a job or scan"),
+		Long: "Try a job again that has failed or was canceled, or the points of a scan that failed (with --canceled those that were\n" +
+			"canceled, too with --failed): the same jobs, in their places, with the same inputs. What the try before has left is\n" +
 			"dropped. `slipway jobs resubmit` makes new ones instead.",
 		Example: "  slipway jobs retry scan-lo6t2sx73rrnja3r --failed --mem 8G",
 		RunE: inFlags(func(c *cobra.Command, args []string) error {
@@ -34,8 +34,8 @@ func jobRetryCommand(env Env, asJSON *bool) *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&failed, "failed", false, "what has failed")
-	c.Flags().BoolVar(&canceled, "canceled", false, "what was cancelled; of a scan only where this says so")
-	c.Flags().BoolVar(&all, "all", false, "what has failed, was cancelled or is done")
+	c.Flags().BoolVar(&canceled, "canceled", false, "what was canceled; of a scan only where this says so")
+	c.Flags().BoolVar(&all, "all", false, "what has failed, was canceled or is done")
 	c.Flags().StringVar(&mem, "mem", "", "memory, such as 8G (default: as before)")
 	c.Flags().StringVar(&cpus, "cpus", "", "CPUs (default: as before)")
 	c.Flags().StringVar(&time, "time", "", "time limit, such as 90m (default: as before)")

@@ -60,7 +60,7 @@ func (s *farSite) faults() {
 	s.withoutQueue(id)
 }
 
-// withoutQueue kills the daemon that has HTCondor's queue while a job is submitted and another cancelled. Who submits a moment later is
+// withoutQueue kills the daemon that has HTCondor's queue while a job is submitted and another canceled. Who submits a moment later is
 // told if it is not there yet.
 func (s *farSite) withoutQueue(session string) {
 	pid, told, submitted := s.answers("alice"), lastEvent(s.toldSince("sessions", session, "0")), s.submissions(session)
@@ -82,7 +82,7 @@ func (s *farSite) withoutQueue(session string) {
 		s.t.Errorf("it was submitted %d times", n)
 	}
 	if job := s.ended("alice", endless); job["state"] != "canceled" {
-		s.t.Errorf("what was cancelled is %v: %v", job["state"], job["outcome"])
+		s.t.Errorf("what was canceled is %v: %v", job["state"], job["outcome"])
 	}
 	s.running(session)
 	// HTCondor takes its jobs up again, or gives them up: then that is told.

@@ -92,7 +92,7 @@ func (s *farSite) orders() {
 		})
 		s.changeJob(id, "cancel")
 		if job := s.ended("alice", id); job["state"] != "canceled" {
-			s.t.Errorf("a cancelled job is %v: %v", job["state"], job["outcome"])
+			s.t.Errorf("a canceled job is %v: %v", job["state"], job["outcome"])
 		}
 		if events := s.toldSince("jobs", id, "0"); !strings.Contains(events, words) {
 			s.t.Errorf("there is no %q in %s", words, events)

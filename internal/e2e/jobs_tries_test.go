@@ -34,7 +34,7 @@ func TestJobsTriedAndAwaited(t *testing.T) {
 	t.Run("by itself, until it works", c.triedByItself)
 	t.Run("by its owner, and the service is killed", c.triedByItsOwner)
 	t.Run("a chain", c.chain)
-	t.Run("cancelled", c.cancelled)
+	t.Run("canceled", c.canceled)
 	t.Run("a watcher who comes back", c.watched)
 	t.Run("removed when its time is over", c.removedInTime)
 	t.Run("another user's job", c.fair)
@@ -97,8 +97,8 @@ func (c counted) chain(t *testing.T) {
 	}
 }
 
-// cancelled: what ignores signals, and what it has left in the background, ends too.
-func (c counted) cancelled(t *testing.T) {
+// canceled: what ignores signals, and what it has left in the background, ends too.
+func (c counted) canceled(t *testing.T) {
 	c.reportTo(t)
 	id := c.again(t, "stubborn", "trap '' TERM; setsid sleep 86399 & sleep 86399", nil)
 	sleepers := func() string {

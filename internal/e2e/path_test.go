@@ -207,7 +207,7 @@ func TestJobs(t *testing.T) {
 	s.eventually("it runs", func() bool { return s.phase("alice", "jobs", endless) == "running" })
 	s.call("alice", http.MethodPost, "/api/v1/jobs/"+endless+"/cancel", nil)
 	if job := s.ended("alice", endless); job["state"] != "canceled" {
-		t.Errorf("a cancelled job is %v", job["state"])
+		t.Errorf("a canceled job is %v", job["state"])
 	}
 	if text := fmt.Sprint(s.ended("alice", late)["outcome"]); !strings.Contains(text, "time limit") {
 		t.Errorf("a job that outlives its limit: %s", text)

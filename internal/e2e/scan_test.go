@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scan submits scans from a user's session, in an environment of hers: one is followed to its end, in which one point fails; one is held, released and cancelled.
+// scan submits scans from a user's session, in an environment of hers: one is followed to its end, in which one point fails; one is held, released and canceled.
 func (s *site) scan(user, environment string) {
 	s.t.Helper()
 	s.in(user, `printf 'echo at $k of $SLIPWAY_PARAMETERS as $SLIPWAY_POINT; test $k != 2\n' > /tmp/p.sh`)
@@ -45,8 +45,8 @@ func (s *site) heldScan(user, environment string) {
 	s.eventually("it is told why points wait", func() bool { // at first it may be one that is just starting
 		return strings.Contains(s.in(user, "slipway jobs why "+id), "it waits on local: ")
 	})
-	if out := s.in(user, "slipway jobs cancel "+id); !strings.Contains(out, "12 points being cancelled") {
-		s.t.Errorf("cancelled: %s", out)
+	if out := s.in(user, "slipway jobs cancel "+id); !strings.Contains(out, "12 points being canceled") {
+		s.t.Errorf("canceled: %s", out)
 	}
 	s.eventually("all points have ended", func() bool { return strings.Contains(s.in(user, "slipway jobs"), "12 canceled") })
 }

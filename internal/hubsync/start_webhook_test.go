@@ -131,8 +131,8 @@ func TestTheEndOfAStart(t *testing.T) {
 				HTML: "<details><summary>no image &lt;x&gt;</summary>ask &amp; wait<pre>one\n&lt;two&gt;[0m</pre></details>"},
 		},
 		{
-			"stopped by another", spawner.Stopped, "l1", &spawner.Outcome{Canceled: true, Reason: "its start was cancelled"}, false,
-			hub.Event{Percent: 100, Failed: true, Message: "its start was cancelled", HTML: "<details><summary>its start was cancelled</summary></details>"},
+			"stopped by another", spawner.Stopped, "l1", &spawner.Outcome{Canceled: true, Reason: "its start was canceled"}, false,
+			hub.Event{Percent: 100, Failed: true, Message: "its start was canceled", HTML: "<details><summary>its start was canceled</summary></details>"},
 		},
 		{
 			"no outcome", spawner.Stopped, "l1", nil, false,

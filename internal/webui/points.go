@@ -88,7 +88,7 @@ func (b scanBody) picks() []pick {
 	all := []pick{{"pick-all", "all " + grouped(b.Points), b.Page(), b.View.State == ""}}
 	for _, state := range hubapi.Order() {
 		if n := b.States[state]; n > 0 || b.View.State == string(state) {
-			all = append(all, pick{"pick-" + string(state), grouped(n) + " " + spelt(stateOfPoints(string(state))), b.leaf(string(state), 1), b.View.State == string(state)})
+			all = append(all, pick{"pick-" + string(state), grouped(n) + " " + stateOfPoints(string(state)), b.leaf(string(state), 1), b.View.State == string(state)})
 		}
 	}
 	if len(all) < 3 && b.View.State == "" {
@@ -127,7 +127,7 @@ func (b scanBody) leaf(state string, leaf int) string {
 // Shown says which of the points are shown.
 func (b scanBody) Shown() string {
 	if b.View.Most == 0 {
-		return "No points are " + spelt(stateOfPoints(b.View.State)) + " now."
+		return "No points are " + stateOfPoints(b.View.State) + " now."
 	}
 	return fmt.Sprintf("%s to %s of %s", grouped(b.View.From), grouped(b.View.From+len(b.Rows)-1), grouped(b.View.Most))
 }

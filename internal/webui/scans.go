@@ -43,7 +43,7 @@ func (s scanRow) Counts() string {
 	var words []string
 	for _, state := range hubapi.Order() {
 		if n := s.States[state]; n > 0 {
-			words = append(words, grouped(n)+" "+spelt(stateOfPoints(string(state)))+s.heldOf(state))
+			words = append(words, grouped(n)+" "+stateOfPoints(string(state))+s.heldOf(state))
 		}
 	}
 	return strings.Join(words, ", ")

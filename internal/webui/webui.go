@@ -31,7 +31,7 @@ func fragment(name string, w io.Writer, data any) error {
 
 func load(name string, paths ...string) (*template.Template, error) {
 	return template.New(name).Funcs(template.FuncMap{
-		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": memsize.Words, "prose": prose, "size": disksize.Words, "span": span, "spelt": spelt,
+		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": memsize.Words, "prose": prose, "size": disksize.Words, "span": span,
 	}).ParseFS(files, paths...)
 }
 

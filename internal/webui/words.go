@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/hubapi"
 	"slipway/internal/memsize"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
@@ -104,14 +103,6 @@ func took(d time.Duration) string {
 	default:
 		return span(d)
 	}
-}
-
-// spelt writes a state as people read it; its name in the API, and of its look, is American.
-func spelt(state string) string {
-	if state == string(hubapi.JobCanceled) {
-		return "cancelled"
-	}
-	return state
 }
 
 // grouped writes a number with commas between thousands.

@@ -235,7 +235,7 @@ func TestFetchRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.download(t).into(ctx, target(t, nil)); err == nil {
-		t.Error("cancelled: no error")
+		t.Error("canceled: no error")
 	}
 }
 

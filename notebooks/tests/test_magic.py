@@ -612,7 +612,7 @@ def test_cancel(notebook: Notebook) -> None:
     assert slipway.job(job.id).id == job.id
     with pytest.raises(TimeoutError, match="it runs on"):
         job.wait(0.1)
-    with pytest.raises(GridError, match="was cancelled"):
+    with pytest.raises(GridError, match="was canceled"):
         job.cancel().result()
     assert job.cancel().state == "canceled"
 

@@ -157,7 +157,7 @@ def test_a_scan_is_changed(client: Client, service: FakeService) -> None:
         time.sleep(0.01)
     assert scan.cancel().changed == 2
     assert scan.wait(30).states == {"canceled": 2}
-    with pytest.raises(GridError, match="was cancelled"):
+    with pytest.raises(GridError, match="was canceled"):
         scan.check()
 
 

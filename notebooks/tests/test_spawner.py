@@ -331,19 +331,19 @@ async def test_a_missing_token_says_who_must_act(tmp_path: Path, service: FakeSe
 # --- starts that are given up
 
 
-async def test_a_start_cancelled_in_the_service_is_no_failure_of_the_site(hub: Hub, service: FakeService) -> None:
+async def test_a_start_canceled_in_the_service_is_no_failure_of_the_site(hub: Hub, service: FakeService) -> None:
     service.auto_start = False
     await start(hub, {})
     await until(lambda: "s-1" in service.sessions)
     outcome = {"exit_code": 143, "reason": "stopped by its owner", "canceled": True}
     service.sessions["s-1"].update(phase="stopped", outcome=outcome)
     await until(lambda: hub.spawner().pending is None)
-    assert "this start was cancelled" in (await progress(hub))[-1]["message"]
+    assert "this start was canceled" in (await progress(hub))[-1]["message"]
     if jupyterhub.version_info >= (6,):  # the older one counts everything, and stops itself only where it is told to
         assert hub.app.tornado_application.settings["failure_count"] == 0
     page = await hub.browser()
     answer = await page.get("/hub/spawn-pending/alice")
-    assert (answer.status_code, "this start was cancelled" in answer.text) == (409, True)
+    assert (answer.status_code, "this start was canceled" in answer.text) == (409, True)
     await page.aclose()
     assert not hub.spawner().active
 

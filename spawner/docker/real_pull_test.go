@@ -121,12 +121,12 @@ func breakOff(t *testing.T, w world, s *shop, tiny []byte) {
 	done := make(chan error)
 	go func() { done <- w.Start(ctx, l) }()
 	until(t, "some of it is here", func() bool { got := heard.megabytes(); return len(got) > 0 && got[len(got)-1] >= 3 })
-	cancelled := time.Now()
+	canceled := time.Now()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Start = %v, want canceled", err)
 	}
-	if took := time.Since(cancelled); took > 2*time.Second {
+	if took := time.Since(canceled); took > 2*time.Second {
 		t.Errorf("it took %v to end", took)
 	}
 	until(t, "the registry sends no more", func() bool { return s.busy() == 0 })

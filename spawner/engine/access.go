@@ -64,7 +64,7 @@ func (m *Manager) visibleLocked(c spawner.Caller) iter.Seq[*entry] {
 	return maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}])
 }
 
-// Stop ends a workload: a session keeps its changes, a job is cancelled, a kernel is removed. It returns at once; Await waits. Stopping
+// Stop ends a workload: a session keeps its changes, a job is canceled, a kernel is removed. It returns at once; Await waits. Stopping
 // what is stopped is success.
 func (m *Manager) Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	return m.wish(ctx, c, id, spawner.WantStopped)

@@ -311,7 +311,7 @@ func (m *Manager) endOfLocked(id spawner.ID) string {
 	case e == nil || e.Want == spawner.WantGone:
 		return "was removed before it was done"
 	case e.Outcome == nil || e.Outcome.Canceled:
-		return "was cancelled"
+		return "was canceled"
 	default:
 		reason, _, _ := strings.Cut(e.Outcome.Reason, ": it was to start after ") // of a chain the first link says enough
 		return "has failed: " + reason

@@ -77,7 +77,7 @@ func TestAfter(t *testing.T) {
 	})(t)
 }
 
-// TestAfterInVain: what waits for what fails, is cancelled or removed ends and says so, as does what waits for that.
+// TestAfterInVain: what waits for what fails, is canceled or removed ends and says so, as does what waits for that.
 func TestAfterInVain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(*distant, spawner.Workload)
@@ -88,8 +88,8 @@ func TestAfterInVain(t *testing.T) {
 			synctest.Wait()
 			s.crew.Hand(w.ID).Exit(3)
 		}, "has failed: the job ended with exit code 3"},
-		"cancelled": {func(s *distant, w spawner.Workload) { _, _ = s.Stop(s.t.Context(), alice, w.ID) }, "was cancelled"},
-		"removed":   {func(s *distant, w spawner.Workload) { _ = s.Remove(s.t.Context(), alice, w.ID) }, "was removed before it was done"},
+		"canceled": {func(s *distant, w spawner.Workload) { _, _ = s.Stop(s.t.Context(), alice, w.ID) }, "was canceled"},
+		"removed":  {func(s *distant, w spawner.Workload) { _ = s.Remove(s.t.Context(), alice, w.ID) }, "was removed before it was done"},
 	} {
 		t.Run(name, inPool(func(t *testing.T, s *distant) {
 			scan, err := s.SubmitScan(t.Context(), alice, poolJob(), points(2))

@@ -50,7 +50,7 @@ func (m *Manager) explain(w spawner.Workload) spawner.Explanation {
 func ended(o *spawner.Outcome) spawner.Explanation {
 	switch {
 	case o == nil || o.Canceled:
-		return spawner.Explanation{Summary: "it does not wait: it was cancelled"}
+		return spawner.Explanation{Summary: "it does not wait: it was canceled"}
 	case o.Failed:
 		return spawner.Explanation{Summary: "it does not wait: it has failed: " + o.Reason, Remedy: o.Remedy}
 	default:

@@ -14,8 +14,8 @@ func TestWhyOfWhatHasEnded(t *testing.T) {
 		outcome *spawner.Outcome
 		want    spawner.Explanation
 	}{
-		"done":      {&spawner.Outcome{}, spawner.Explanation{Summary: "it does not wait: it is done"}},
-		"cancelled": {&spawner.Outcome{Canceled: true, Failed: true, Reason: "stopped by its owner"}, spawner.Explanation{Summary: "it does not wait: it was cancelled"}},
+		"done":     {&spawner.Outcome{}, spawner.Explanation{Summary: "it does not wait: it is done"}},
+		"canceled": {&spawner.Outcome{Canceled: true, Failed: true, Reason: "stopped by its owner"}, spawner.Explanation{Summary: "it does not wait: it was canceled"}},
 		"failed": {
 			&spawner.Outcome{Failed: true, Reason: "out of memory", Remedy: "ask for more memory: --mem"},
 			spawner.Explanation{Summary: "it does not wait: it has failed: out of memory", Remedy: "ask for more memory: --mem"},

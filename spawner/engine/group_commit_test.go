@@ -47,7 +47,7 @@ func TestChangesTogether(t *testing.T) {
 			}
 			return stop(w)
 		}); n > 0 {
-			t.Errorf("%d were not cancelled", n)
+			t.Errorf("%d were not canceled", n)
 		}
 		for _, w := range scan {
 			if w = s.reach(w.ID, spawner.Stopped); !w.Outcome.Canceled {

@@ -156,7 +156,7 @@ func TestHoldWhileItIsSubmitted(t *testing.T) {
 	})(t)
 }
 
-// TestHeldJobIsNoObstacle: others in line go first, and it can be cancelled and removed.
+// TestHeldJobIsNoObstacle: others in line go first, and it can be canceled and removed.
 func TestHeldJobIsNoObstacle(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		first, held, third := s.submit(alice, simpleJob()), s.submit(alice, simpleJob()), s.submit(bob, simpleJob())
@@ -200,8 +200,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// TestRequeuedAndCancelled: of what is cancelled while it waits for its next run, neither the wait nor the run before counts.
-func TestRequeuedAndCancelled(t *testing.T) {
+// TestRequeuedAndCanceled: of what is canceled while it waits for its next run, neither the wait nor the run before counts.
+func TestRequeuedAndCanceled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(func(h *spawnertest.Hand) {
 			h.Ready()

@@ -369,7 +369,7 @@ func TestCancelWhilePendingAndWhileStarting(t *testing.T) {
 		s.Stop(t.Context(), hub, starting.ID)
 		s.reach(starting.ID, spawner.Stopped)
 		if use := s.Stats().Use["docker"]; use.Count != 0 {
-			t.Errorf("cancelled, and %d leases are held", use.Count)
+			t.Errorf("canceled, and %d leases are held", use.Count)
 		}
 	})(t)
 }
@@ -746,7 +746,7 @@ func TestJobKilledAtEveryMoment(t *testing.T) {
 	}
 }
 
-func TestJobsWaitForAPlaceAndCanBeCancelled(t *testing.T) {
+func TestJobsWaitForAPlaceAndCanBeCanceled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(0))
 		first := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})

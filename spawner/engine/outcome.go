@@ -45,7 +45,7 @@ func canceled(e entry) spawner.Outcome {
 	case e.Kind == spawner.Job:
 		o.Cause = spawner.CauseCanceled
 	case e.Phase != spawner.Running:
-		o.Reason = "its start was cancelled"
+		o.Reason = "its start was canceled"
 	}
 	return o
 }

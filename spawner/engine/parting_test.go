@@ -197,9 +197,9 @@ func (s *distant) endsWithin(id spawner.ID, most time.Duration) spawner.Workload
 	return w
 }
 
-// TestRemoteCancelled: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
+// TestRemoteCanceled: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
 // was down; one without a link is not waited for long.
-func TestRemoteCancelled(t *testing.T) {
+func TestRemoteCanceled(t *testing.T) {
 	tests := map[string]struct {
 		down time.Duration // for how long its link is after the restart
 		kept bool

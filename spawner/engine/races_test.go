@@ -45,7 +45,7 @@ func TestSilentBackendIsNotAskedWithoutPause(t *testing.T) {
 	})(t)
 }
 
-// TestWhoLeavesTheLineHeldNothing: a start that is cancelled while it waits takes nobody's place, and is no place come free.
+// TestWhoLeavesTheLineHeldNothing: a start that is canceled while it waits takes nobody's place, and is no place come free.
 func TestWhoLeavesTheLineHeldNothing(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.run("alice", spawner.Life{})
@@ -119,7 +119,7 @@ func TestNewestStartWins(t *testing.T) {
 	}
 }
 
-func TestCancelledStartIsNotMadeLater(t *testing.T) {
+func TestCanceledStartIsNotMadeLater(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{})
 		hold := make(chan struct{})
@@ -130,7 +130,7 @@ func TestCancelledStartIsNotMadeLater(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-done; !errs.Is(err, errs.Unavailable) {
-			t.Errorf("cancelled: %v", err)
+			t.Errorf("canceled: %v", err)
 		}
 		close(hold)
 		time.Sleep(time.Minute)

@@ -138,7 +138,7 @@ func tryWords(w spawner.Workload) string {
 	}
 	switch last := w.Attempts[len(w.Attempts)-1]; {
 	case last.Canceled:
-		return text + ": the one before was cancelled"
+		return text + ": the one before was canceled"
 	case last.Failed:
 		return text + ": the one before failed: " + last.Reason
 	default:

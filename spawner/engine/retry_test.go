@@ -88,7 +88,7 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// TestTriesAreCounted: after the last one it has failed; one that was cancelled meanwhile is not tried again.
+// TestTriesAreCounted: after the last one it has failed; one that was canceled meanwhile is not tried again.
 func TestTriesAreCounted(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		play := &tries{fails: 100}
@@ -115,7 +115,7 @@ func TestTriesAreCounted(t *testing.T) {
 	})(t)
 }
 
-// TestRetry: its owner has a job tried again that has failed, or was cancelled, once a request; one that is done only if she means it.
+// TestRetry: its owner has a job tried again that has failed, or was canceled, once a request; one that is done only if she means it.
 func TestRetry(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		play := &tries{fails: 1}
@@ -231,7 +231,7 @@ func TestRetryOfAnotherEnd(t *testing.T) {
 		s.reach(j.ID, spawner.Stopped)
 		_, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: []spawner.Ending{spawner.Failed, spawner.Done}})
 		if !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "is canceled, not failed or done") {
-			t.Errorf("a cancelled one: %v", err)
+			t.Errorf("a canceled one: %v", err)
 		}
 		if w, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{Of: []spawner.Ending{spawner.Canceled}}); err != nil || w.Attempt != 1 {
 			t.Errorf("%+v, %v", w, err)
@@ -239,8 +239,8 @@ func TestRetryOfAnotherEnd(t *testing.T) {
 	})(t)
 }
 
-// TestRetryIsCancelled: one that waits for its next try ends as any that waits.
-func TestRetryIsCancelled(t *testing.T) {
+// TestRetryIsCanceled: one that waits for its next try ends as any that waits.
+func TestRetryIsCanceled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		play := &tries{fails: 1}
 		s.crew.Boot(play.boot)
@@ -345,7 +345,7 @@ func TestPausesBetweenTries(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w := s.reach(j.ID, spawner.Stopped); !w.Outcome.Canceled || w.Attempt != 1 {
-			t.Errorf("cancelled while it waits: %+v", w)
+			t.Errorf("canceled while it waits: %+v", w)
 		}
 		if _, err := s.Retry(t.Context(), alice, j.ID, spawner.Retry{}); err != nil {
 			t.Fatal(err)

@@ -346,7 +346,7 @@ func TestNext(t *testing.T) {
 		{"a held job waits", Situation{Job: true, Want: spawner.WantRunning, Phase: spawner.Pending, Seen: spawner.Absent, Armed: true, Held: true}, Wait},
 		{"a job that has failed is tried again", Situation{Job: true, Want: spawner.WantRunning, Phase: spawner.Stopping, Seen: spawner.Absent, Retry: true}, RetryJob},
 		{"what its try has left goes first", with(remote, func(s *Situation) { s.Job, s.Phase, s.Seen, s.Retry = true, spawner.Stopping, spawner.Exited, true }), Cleanup},
-		{"its owner has cancelled it meanwhile", Situation{Job: true, Want: spawner.WantStopped, Phase: spawner.Stopping, Seen: spawner.Absent, Retry: true}, Release},
+		{"its owner has canceled it meanwhile", Situation{Job: true, Want: spawner.WantStopped, Phase: spawner.Stopping, Seen: spawner.Absent, Retry: true}, Release},
 		{"a new try finds nothing of the one before here", Situation{Job: true, Want: spawner.WantRunning, Phase: spawner.Pending, Seen: spawner.Absent, Armed: true, Moving: true}, Requeue},
 		{"nor with its backend", Situation{Job: true, Want: spawner.WantRunning, Phase: spawner.Leased, Seen: spawner.Exited, Armed: true}, Cleanup},
 		{"a job is to start after another", with(pendingJob, func(s *Situation) { s.After.Open = true }), Wait},

@@ -71,7 +71,7 @@ func TestTrialIsBounded(t *testing.T) {
 		cancel()
 	}()
 	if _, err := b.Try(ctx, w.trial("/bin/busybox", "sleep", "1000")); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	w.gone(t)
 	if _, err := b.Try(t.Context(), local.Trial{Image: w.image}); !errs.Is(err, errs.Invalid) {

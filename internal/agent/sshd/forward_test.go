@@ -125,7 +125,7 @@ func TestListened(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			t.Error("a listener that was cancelled takes connections")
+			t.Error("a listener that was canceled takes connections")
 		}
 	}
 }

@@ -55,7 +55,7 @@ class ResultError(SlipwayError):
 def ending(state: str, outcome: Outcome, report: dict[str, Any]) -> str:
     """Say how a job has ended that is not done."""
     if state == "canceled" or outcome.canceled:
-        return "was cancelled"
+        return "was canceled"
     code = "" if outcome.exit_code is None else f" with exit code {outcome.exit_code}"
     who = report.get("who") or "the cell"
     if report.get("kind") == "error":

@@ -127,7 +127,7 @@ class JobHandle:
         return self
 
     def cancel(self) -> JobHandle:
-        """Cancel the job; cancelling one that has ended changes nothing."""
+        """Cancel the job; canceling one that has ended changes nothing."""
         if self.state not in ENDED:
             self._record = self.client.cancel_job(self.id)
         return self
@@ -150,7 +150,7 @@ class JobHandle:
     def retry(
         self, *, failed: bool = True, canceled: bool = True, done: bool = False, **changes: Unpack[RetryWords]
     ) -> JobHandle:
-        """Try the job again, which has failed or was cancelled, or is done where that is said; it stays the same job.
+        """Try the job again, which has failed or was canceled, or is done where that is said; it stays the same job.
 
         ``mem``, ``time`` and ``cpus`` may be other than before. What the earlier try has left is dropped.
         """
@@ -208,7 +208,7 @@ class JobHandle:
             raise ResultError(f"job {self.id}: the file of its result is gone", remedy="submit the cell again")
 
     def check(self) -> None:
-        """Raise GridError when the job has failed or was cancelled."""
+        """Raise GridError when the job has failed or was canceled."""
         self._look_again()
         if self.state not in ENDED or self.state == "done":
             return

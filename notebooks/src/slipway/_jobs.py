@@ -119,7 +119,7 @@ class JobCalls:
         memory: str | int | None = None,
         time_limit: str | None = None,
     ) -> Job:
-        """Try an ended job again: the same job, with a new attempt; by itself only one that failed or was cancelled."""
+        """Try an ended job again: the same job, with a new attempt; by itself only one that failed or was canceled."""
         body = retry_request(states, cpus, memory, time_limit)
         return Job.from_json(self._http.json("POST", f"/jobs/{part(id)}/retry", body=body))
 

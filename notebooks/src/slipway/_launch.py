@@ -129,7 +129,7 @@ class Launch:
 def _end(outcome: Outcome) -> StartError:
     # None of these is a 5xx, see start_error.
     if outcome.canceled:
-        return StartError(409, "this start was cancelled", "what the session had kept is still kept; start it again")
+        return StartError(409, "this start was canceled", "what the session had kept is still kept; start it again")
     reason = outcome.reason or f"the server ended with exit code {outcome.exit_code}"
     return StartError(424, reason, outcome.remedy, outcome.tail)
 

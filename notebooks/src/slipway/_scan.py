@@ -196,7 +196,7 @@ class ScanHandle:
         return Results(values, (job.arguments for job in points))
 
     def check(self) -> None:
-        """Raise GridError when points have failed or were cancelled: that of the first such, with its traceback."""
+        """Raise GridError when points have failed or were canceled: that of the first such, with its traceback."""
         self._look_again()
         record = self.record
         bad = record.points - record.states.get("done", 0)

@@ -9,7 +9,7 @@ What JupyterHub 5 and 6 ask for and is easy to get wrong:
 - the reason of a failed start reaches the user only as a StartError (see there);
 - state is stored after ``start`` has returned, so a server whose start a Hub's death has cut off is
   looked up by user and server name;
-- a start may be cancelled without a ``stop`` after it, see Launch.give_up;
+- a start may be canceled without a ``stop`` after it, see Launch.give_up;
 - an exception out of ``stop`` makes the Hub forget the server, so stopping is retried in here;
 - ``poll`` must not raise: at a Hub's start that would count as dead.
 """

@@ -136,9 +136,13 @@ func rules() map[string]rule {
 		"spawner/lifecycle": {own: []string{"spawner", "internal/agent/control"}},
 		"spawner/catalog":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}},
 		"spawner/sched":     {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}},
+		"spawner/jobfiles": {
+			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/memsize"},
+		},
 		"spawner/engine": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/lifecycle", "spawner/sched", "internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret",
+				"spawner", "spawner/catalog", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
+				"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -296,7 +294,7 @@ func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) e
 	if m.cfg.Storage != nil {
 		m.cfg.Storage.Close(e.ID)
 	}
-	if err := m.clearRun(e); err != nil {
+	if err := m.files.ClearRun(e.ID); err != nil {
 		return err
 	}
 	lost := e.lostAll()
@@ -321,7 +319,7 @@ func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) e
 		}
 	})
 	if changed && err == nil && e.Kind == spawner.Job {
-		m.weigh(e.ID, e.Principal())
+		m.files.Measure(e.ID, e.Principal())
 	}
 	if changed && err == nil {
 		m.bidFarewell(e.ID)
@@ -338,16 +336,6 @@ func (m *Manager) bidFarewell(id spawner.ID) {
 	}
 }
 
-// clearRun removes what only a running workload needs.
-func (m *Manager) clearRun(e entry) error {
-	for _, name := range []string{"link", "run"} { // a job's inputs stay: it may be tried again
-		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
-			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
-		}
-	}
-	return nil
-}
-
 // forget drops a workload of which nothing is left.
 func (m *Manager) forget(ctx context.Context, e entry) error {
 	if m.needed(&e.Workload) { // they were told, and are quick
@@ -360,13 +348,13 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(m.dir(e.ID)); err != nil {
-		return fmt.Errorf("remove the directory of %s: %w", e.ID, err)
+	if err := m.files.Remove(e.ID); err != nil {
+		return err
 	}
 	if err := m.deleteRecord(ctx, e); err != nil {
 		return fmt.Errorf("forget %s: %w", e.ID, err)
 	}
-	m.clearBundle(e.Bundle)
+	m.files.ClearBundle(e.Bundle)
 	m.log.Info("workload forgotten", "id", e.ID, "owner", e.Owner)
 	return nil
 }
@@ -384,9 +372,9 @@ func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
 		m.waits.drop(&now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
-		m.diskUsage.drop(now.ID)
-		if !m.usedLocked(now.Bundle) {
-			m.dropBundle(now.Bundle)
+		m.files.Uncount(now.ID)
+		if !m.neededLocked(now.Bundle) {
+			m.files.UncountBundle(now.Bundle)
 		}
 		m.wakeHeadsLocked()
 	}

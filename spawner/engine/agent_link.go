@@ -3,12 +3,9 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +13,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 )
 
 // linkChange says that the link to a workload's agent has come up or gone down.
@@ -122,11 +120,8 @@ func (m *Manager) followLog(ctx context.Context, id spawner.ID) {
 	}
 }
 
-func (m *Manager) logFile(id spawner.ID) string { return filepath.Join(m.dir(id), "log") }
-
-// pullLog appends the agent's log to the copy here. The copy's size is the offset to go on from, so nothing is lost; one writer
-// at a time, so nothing is doubled. Of an agent that tells without end no more is kept than a sound one has.
-func (m *Manager) pullLog(ctx context.Context, id spawner.ID, from source, follow bool) error {
+// pullLog appends the agent's log to the copy here, one writer at a time.
+func (m *Manager) pullLog(ctx context.Context, id spawner.ID, from jobfiles.Source, follow bool) error {
 	e, ok := m.snapshot(id)
 	if !ok {
 		return nil
@@ -137,45 +132,19 @@ func (m *Manager) pullLog(ctx context.Context, id spawner.ID, from source, follo
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	f, err := os.OpenFile(m.logFile(id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	at, err := f.Seek(0, io.SeekEnd)
-	if err != nil || at >= control.LogLimit {
-		return err
-	}
-	r, err := from.Log(ctx, at, follow)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	_, err = io.Copy(announcer{f, m, id}, io.LimitReader(r, control.LogLimit-at))
-	return err
-}
-
-// announcer lets readers of a job's log know that there is more.
-type announcer struct {
-	w  io.Writer
-	m  *Manager
-	id spawner.ID
-}
-
-func (a announcer) Write(p []byte) (int, error) {
-	n, err := a.w.Write(p)
-	a.m.mu.Lock()
-	defer a.m.mu.Unlock()
-	if e := a.m.work[a.id]; e != nil {
-		a.m.announceLocked(e)
-	}
-	return n, err
+	return m.files.CopyLog(ctx, id, from, follow, func() { // readers of the log look again
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if e := m.work[id]; e != nil {
+			m.announceLocked(e)
+		}
+	})
 }
 
 // sendInputs gives the agent a job's input files.
 func (m *Manager) sendInputs(ctx context.Context, e entry) error {
 	for _, name := range e.Spec.Inputs {
-		if err := m.sendInput(ctx, e.ID, filepath.Join(m.inputs(e.Workload), name)); err != nil {
+		if err := m.sendInput(ctx, e.ID, filepath.Join(m.files.InputDir(e.Workload), name)); err != nil {
 			return fmt.Errorf("send input file %s: %w", name, err)
 		}
 	}
@@ -231,7 +200,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o spawner.Observation) e
 	if e.Kind == spawner.Job {
 		lost, err := m.collectJob(ctx, e, from)
 		switch {
-		case err != nil && (e.Remote || full(err) && e.Want == spawner.WantRunning):
+		case err != nil && (e.Remote || jobfiles.Full(err) && e.Want == spawner.WantRunning):
 			m.hinder(e, err)
 			return nil
 		case err != nil && time.Now().Before(deadline):
@@ -239,7 +208,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o spawner.Observation) e
 		case err != nil:
 			lost = append(lost, err.Error())
 		}
-		_, missing := wanted(e.Spec.Out, e.status.Files)
+		_, missing := jobfiles.Wanted(e.Spec.Out, e.status.Files)
 		addMissing(&out, missing)
 		addLost(&out, lost)
 	}
@@ -316,32 +285,16 @@ func ranFor(s control.Status) float64 {
 }
 
 // collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth a repetition.
-func (m *Manager) collectJob(ctx context.Context, e entry, from source) (lost []string, err error) {
-	if err := m.pullLog(ctx, e.ID, from, false); hopeless(err) && !full(err) {
+func (m *Manager) collectJob(ctx context.Context, e entry, from jobfiles.Source) (lost []string, err error) {
+	if err := m.pullLog(ctx, e.ID, from, false); jobfiles.Permanent(err) && !jobfiles.Full(err) {
 		lost = append(lost, fmt.Sprintf("the end of the log: %v", err))
 	} else if err != nil {
 		return nil, fmt.Errorf("fetch the log of %s: %w", e.ID, err)
 	}
-	left := m.cfg.Output
-	files, _ := wanted(e.Spec.Out, e.status.Files)
-	for _, f := range files {
-		size, err := m.fetch(ctx, e.ID, from, f.Name, left)
-		if hopeless(err) && !full(err) {
-			lost = append(lost, fmt.Sprintf("file %s: %v", f.Name, err))
-		} else if err != nil {
-			return nil, fmt.Errorf("fetch file %s of %s: %w", f.Name, e.ID, err)
-		}
-		left -= size
+	files, _ := jobfiles.Wanted(e.Spec.Out, e.status.Files)
+	more, err := m.files.Fetch(ctx, e.ID, from, files)
+	if err != nil {
+		return nil, err
 	}
-	return lost, nil
-}
-
-// hopeless reports whether an error will be the same at every repetition.
-func hopeless(err error) bool {
-	switch errs.KindOf(err) {
-	case errs.Invalid, errs.NotFound, errs.Conflict, errs.Forbidden, errs.NoSpace:
-		return err != nil
-	default:
-		return errors.Is(err, errTooLarge) || errors.Is(err, syscall.ENOSPC)
-	}
+	return append(lost, more...), nil
 }

@@ -69,7 +69,7 @@ func (m *Manager) useLocked(o spawner.Principal) spawner.Use {
 	a := m.sched.Allowance(o)
 	hours, window := m.sched.GPUHours(o, time.Now())
 	return spawner.Use{
-		Stored: m.diskUsage.of(o).bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours, Window: window,
+		Stored: m.files.Usage(o).Bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours, Window: window,
 	}
 }
 
@@ -85,10 +85,10 @@ func (m *Manager) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, err
 	m.learn(o)
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	u := spawner.Usage{Use: m.useLocked(o), Inputs: m.diskUsage.of(o).spare, Kept: []spawner.Kept{}}
+	u := spawner.Usage{Use: m.useLocked(o), Inputs: m.files.Usage(o).Unused, Kept: []spawner.Kept{}}
 	for id, jobs := range m.keepersLocked(o) {
-		if g := m.keptLocked(jobs); g.bytes > 0 {
-			u.Kept = append(u.Kept, spawner.Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: g.bytes, Files: g.files, Expires: m.expireLocked(jobs)})
+		if kept := m.keptLocked(jobs); kept.Bytes > 0 {
+			u.Kept = append(u.Kept, spawner.Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: kept.Bytes, Files: kept.Files, Expires: m.expireLocked(jobs)})
 		}
 	}
 	slices.SortFunc(u.Kept, func(a, b spawner.Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"slipway/internal/gpu"
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 )
 
 // submission is a request for jobs, with what has been found of it here.
@@ -126,7 +126,7 @@ func (m *Manager) checkJob(ctx context.Context, c spawner.Caller, r submission) 
 	if err := b.Check(ctx); err != nil {
 		return fmt.Errorf("backend %s cannot run jobs: %w", r.Backend, err)
 	}
-	names := []error{spawner.CheckName("name", r.Name), checkSizes(r), checkOut(r.Out)}
+	names := []error{spawner.CheckName("name", r.Name), checkSizes(r), jobfiles.CheckPatterns(r.Out)}
 	if r.Priority < -spawner.MostPriority || r.Priority > spawner.MostPriority {
 		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf("priority: %d is not from -%d to %d", r.Priority, spawner.MostPriority, spawner.MostPriority)}
 		names = append(names, far.With("it is among your own jobs: those of a higher one go first"))
@@ -138,7 +138,7 @@ func (m *Manager) checkJob(ctx context.Context, c spawner.Caller, r submission) 
 		names = append(names, errs.Over("retries", fmt.Sprint(r.Retries), fmt.Sprint(spawner.MostRetries), "a job"))
 	}
 	for name := range r.Files {
-		names = append(names, checkFileName(name))
+		names = append(names, jobfiles.CheckInputName(name))
 	}
 	if err := errors.Join(append(names, m.checkAfter(c, r.After))...); err != nil {
 		return err
@@ -168,13 +168,6 @@ func checkSizes(r submission) error {
 	default:
 		return nil
 	}
-}
-
-func checkFileName(name string) error {
-	if name == "" || name != filepath.Base(name) || name[0] == '.' {
-		return errs.Bad("files", name, "names without directories and without a leading dot")
-	}
-	return spawner.CheckName("files", name)
 }
 
 // repeated finds what an earlier, equal request made: a job, or the jobs of a scan.

@@ -16,7 +16,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
+	"slipway/spawner/jobfiles"
 	"slipway/spawner/sched"
 )
 
@@ -193,15 +193,15 @@ type Config struct {
 // Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has returned;
 // Run makes things happen.
 type Manager struct {
-	cfg       Config
-	backends  map[string]spawner.Backend
-	queue     *queue
-	onRemote  *queue // of those of Remotes, which take their turn here after their turn in queue
-	log       *slog.Logger
-	links     chan linkChange // to Run
-	diskUsage *diskUsage      // has a lock of its own
-	born      time.Time
-	clock     clockNote // what was known of it when the service began
+	cfg      Config
+	backends map[string]spawner.Backend
+	queue    *queue
+	onRemote *queue // of those of Remotes, which take their turn here after their turn in queue
+	log      *slog.Logger
+	links    chan linkChange // to Run
+	files    *jobfiles.Store
+	born     time.Time
+	clock    clockNote // what was known of it when the service began
 
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
@@ -268,7 +268,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[spawner.ID]int{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, diskUsage: newDiskUsage(), pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
 	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
@@ -284,7 +284,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		}
 	}
 	m.sched = sched.New(m.schedConfig(isRemote))
-	m.removePartial()
+	m.files = m.newFiles()
 	return m, m.load(ctx)
 }
 
@@ -311,12 +311,6 @@ func (c *Config) fill() {
 	orElse(&c.Limits.Pack, 15*time.Minute)
 	orElse(&c.Limits.Grace, 10*time.Second)
 	orElse(&c.Interval, 15*time.Second)
-	if c.Output == 0 {
-		c.Output = 20 << 30
-	}
-	if c.Room == nil {
-		c.Room = roomIn
-	}
 	if c.Workers == 0 {
 		c.Workers = 64
 	}
@@ -395,7 +389,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	g.Go(func() error { m.followLinks(ctx); return nil })
 	g.Go(func() error { m.resync(ctx); return nil })
 	g.Go(func() error { m.saveUsage(ctx); return nil })
-	g.Go(func() error { m.measureDisk(ctx); return nil })
+	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
 	g.Go(func() error { m.keepPools(ctx); return nil })
 	err := g.Wait()
 	m.announcements.Wait()
@@ -467,8 +461,6 @@ func newID(k spawner.Kind) spawner.ID {
 	}
 	return prefix + spawner.ID(strings.ToLower(rand.Text()[:16]))
 }
-
-func (m *Manager) dir(id spawner.ID) string { return filepath.Join(m.cfg.Dir, string(id)) }
 
 // change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or not of
 // revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when it cannot

@@ -20,6 +20,16 @@ func outcomeOf(err error) spawner.Outcome {
 	return o
 }
 
+// addMissing notes that a job which ended well has not left all that it was to leave.
+func addMissing(o *spawner.Outcome, patterns []string) {
+	if len(patterns) == 0 || o.Failed {
+		return
+	}
+	o.Failed, o.ExitCode, o.Cause = true, max(o.ExitCode, 1), spawner.CauseOutput
+	o.Reason = "its payload ended with 0 and has not left " + strings.Join(patterns, ", ")
+	o.Remedy = "have it write these files into the directory in which it starts, or name others with --out"
+}
+
 // addLost notes what of a job's output could not be fetched.
 func addLost(o *spawner.Outcome, lost []string) {
 	if len(lost) == 0 {

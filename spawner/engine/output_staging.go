@@ -11,13 +11,8 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 )
-
-// source is where what an app has printed and left is fetched.
-type source interface {
-	Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error)
-	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
-}
 
 // staged are a source that does not grow.
 type staged struct{ spawner.StagedOutput }
@@ -27,7 +22,7 @@ func (r staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, err
 }
 
 // source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
-func (m *Manager) source(ctx context.Context, e entry, o spawner.Observation) (source, control.Status, error) {
+func (m *Manager) source(ctx context.Context, e entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
 	if !cameBack(e, o) {
 		return m.cfg.Agents.Agent(e.ID), e.status, nil
 	}
@@ -52,17 +47,16 @@ func (m *Manager) stagedOutput(ctx context.Context, e entry) (spawner.StagedOutp
 }
 
 // tailOf returns the last lines of what an app has printed.
-func (m *Manager) tailOf(ctx context.Context, e entry, from source) (string, error) {
+func (m *Manager) tailOf(ctx context.Context, e entry, from jobfiles.Source) (string, error) {
 	if e.Kind == spawner.Job {
 		return m.tail(ctx, e.Workload, tailLines) // of the copy here
 	}
-	r, err := from.Log(ctx, max(0, e.status.LogSize-tailBytes), false)
+	r, err := from.Log(ctx, max(0, e.status.LogSize-jobfiles.TailBytes), false)
 	if err != nil {
 		return "", err
 	}
 	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, 2*tailBytes))
-	return lastLines(b, tailLines), err
+	return jobfiles.Tail(r, tailLines)
 }
 
 // keepPatience is for how long keeping a session's changes is repeated that does not work, counted from the first try: they may have
@@ -112,7 +106,7 @@ func (m *Manager) saveChanges(ctx context.Context, e entry, r spawner.StagedOutp
 		return ctx.Err()
 	case err == nil:
 		return m.noteSaved(ctx, e, digest, "")
-	case hopeless(err) || errs.Is(err, errs.OverQuota) || time.Since(since) >= keepPatience:
+	case jobfiles.Permanent(err) || errs.Is(err, errs.OverQuota) || time.Since(since) >= keepPatience:
 		return m.noteUnkept(ctx, e, err)
 	default:
 		m.relay(e.ID, "Your changes cannot be kept yet; trying again", 0)
@@ -144,10 +138,10 @@ func (m *Manager) hinder(e entry, why error) {
 		return
 	}
 	text := "your files cannot be copied now: they"
-	if full(why) {
+	if jobfiles.Full(why) {
 		text = "the service's disk is full: your files"
 	}
-	if full(why) && !now.collecting.IsZero() {
+	if jobfiles.Full(why) && !now.collecting.IsZero() {
 		now.collecting = time.Now()
 	}
 	text += " wait on " + e.Backend + " and are kept; nothing is lost"

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 	"slipway/spawner/sched"
 )
 
@@ -46,9 +47,9 @@ func (m *Manager) affordLocked(o spawner.Principal, d demand) (string, error) {
 	if why, err := m.sched.Afford(o, d.jobs, d.gpu); err != nil {
 		return why, err
 	}
-	most, have := m.sched.Allowance(o).Storage, m.diskUsage.of(o).bytes
+	most, have := m.sched.Allowance(o).Storage, m.files.Usage(o).Bytes
 	if most > 0 && have+d.bytes > most {
-		return sched.RefusedStorage, overStorage(have, d.bytes, most)
+		return sched.RefusedStorage, jobfiles.OverQuota(have, d.bytes, most)
 	}
 	return "", nil
 }

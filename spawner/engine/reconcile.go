@@ -151,7 +151,9 @@ func (m *Manager) admitAgent(e entry, account spawner.Account) error {
 }
 
 // socket is where the service listens for the agent of a workload.
-func (m *Manager) socket(id spawner.ID) string { return filepath.Join(m.dir(id), "link", linkSocket) }
+func (m *Manager) socket(id spawner.ID) string {
+	return filepath.Join(m.files.Dir(id), "link", linkSocket)
+}
 
 // appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
 func appOf(e entry) control.State {

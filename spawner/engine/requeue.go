@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -87,7 +85,8 @@ func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, al
 // requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job begins anew, so
 // what it had printed and left is dropped.
 func (m *Manager) requeue(ctx context.Context, e entry) error {
-	if err := m.clearTry(e); err != nil {
+	m.cfg.Agents.Close(e.ID)
+	if err := m.files.ClearTry(e.ID); err != nil {
 		return err
 	}
 	_, err := m.vacate(ctx, e, func(e *entry) {
@@ -97,17 +96,6 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 		}
 	})
 	return err
-}
-
-// clearTry drops what a run that was seen gone had here, but for what the next one needs.
-func (m *Manager) clearTry(e entry) error {
-	m.cfg.Agents.Close(e.ID)
-	for _, name := range []string{"link", "run", "files", filepath.Base(m.logFile(e.ID))} {
-		if err := os.RemoveAll(filepath.Join(m.dir(e.ID), name)); err != nil {
-			return fmt.Errorf("clear the directory of %s: %w", e.ID, err)
-		}
-	}
-	return nil
 }
 
 // toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell is told.

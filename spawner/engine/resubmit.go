@@ -69,7 +69,7 @@ func (m *Manager) origins(ctx context.Context, c spawner.Caller, ids []spawner.I
 		}
 		olds[i] = w
 	}
-	return olds, m.keepsInputs(olds[0])
+	return olds, m.files.CheckInputs(olds[0])
 }
 
 // requestOf returns the request for a job as w is, but for what r changes.
@@ -81,7 +81,7 @@ func (m *Manager) requestOf(w spawner.Workload, r spawner.Resubmission) submissi
 		Retries: *cmp.Or(r.Retries, &w.Spec.Retries), Priority: *cmp.Or(r.Priority, &w.Spec.Priority), After: r.After, Out: w.Spec.Out,
 	}, links: map[string]string{}, bundle: w.Bundle}
 	for _, name := range w.Spec.Inputs {
-		req.links[name] = filepath.Join(m.inputs(w), name)
+		req.links[name] = filepath.Join(m.files.InputDir(w), name)
 	}
 	return req
 }
@@ -91,7 +91,8 @@ func (m *Manager) submit(ctx context.Context, c spawner.Caller, jobs []spawner.W
 	if err := m.judge(ctx, jobs[0]); err != nil {
 		return nil, err
 	}
-	release, err := m.reserveInputs(jobs[0].Principal(), r)
+	o := jobs[0].Principal()
+	release, err := m.files.Reserve(o, m.demand(r, len(jobs)).bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +109,10 @@ func (m *Manager) submit(ctx context.Context, c spawner.Caller, jobs []spawner.W
 		return nil, err
 	}
 	if b != "" {
-		m.weighBundle(b, jobs[0].Principal())
+		m.files.MeasureBundle(b, o)
 	}
 	for _, digest := range r.Blobs {
-		m.weighBlob(jobs[0].Principal(), m.blob(jobs[0].Principal(), digest))
+		m.files.MeasureBlob(o, digest)
 	}
 	return jobs, m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }

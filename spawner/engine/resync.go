@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"slipway/spawner"
@@ -142,7 +141,7 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spaw
 	if reaped == mostReaped {
 		m.log.Warn("there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found", len(now))
 	}
-	m.reapDirs(before, now)
+	m.files.ReapDirs(before, now)
 	m.mu.Lock()
 	m.orphans = len(now)
 	m.mu.Unlock()
@@ -181,27 +180,4 @@ func (m *Manager) reapOne(ctx context.Context, b spawner.Backend, id spawner.ID)
 		m.log.Warn("cannot reap", "backend", b.Name(), "id", id, "err", err)
 	}
 	return runs || remove
-}
-
-// reapDirs removes directories of workloads that neither the records nor a backend know, at the second look.
-func (m *Manager) reapDirs(before, now map[spawner.ID]bool) {
-	entries, err := os.ReadDir(m.cfg.Dir)
-	if err != nil {
-		return // made at the first start
-	}
-	for _, e := range entries {
-		id := spawner.ID(e.Name())
-		if m.knows(id) || now[id] {
-			continue
-		}
-		now[id] = true
-		info, err := e.Info()
-		if err == nil && before[id] && time.Since(info.ModTime()) > time.Minute {
-			m.log.Warn("removing a directory without a record", "id", id)
-			err = os.RemoveAll(m.dir(id))
-		}
-		if err != nil {
-			m.log.Warn("cannot reap a directory", "id", id, "err", err)
-		}
-	}
 }

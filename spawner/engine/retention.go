@@ -8,6 +8,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 )
 
 // graves is the store's bucket of what is remembered of jobs that were removed because their time was over.
@@ -61,9 +62,8 @@ func (y graveyard) forget(id spawner.ID, now time.Time) {
 // retention removes what has had its time. It belongs to resync alone.
 type retention struct {
 	clock timekeeper
-	noted time.Duration                // when the service had been up so long, what is known of the clock was last saved; 0: never
-	idle  map[spawner.ID]time.Duration // bundles without a job, and since when
-	tidy  time.Duration                // when the service had been up so long, what is not looked at each time was last
+	noted time.Duration // when the service had been up so long, what is known of the clock was last saved; 0: never
+	tidy  time.Duration // when the service had been up so long, what is not looked at each time was last
 	// tidied: it was, since the service began: one that is started anew each hour clears away as well.
 	tidied bool
 }
@@ -76,16 +76,12 @@ func (m *Manager) tidy(ctx context.Context, k *retention) {
 	if believed {
 		m.expireJobs(ctx, now)
 	}
-	k.idle = m.expireBundles(k.idle, up)
-	for o := range m.diskUsage.recounts() {
-		m.weighBlobs(o)
-	}
+	m.files.ExpireBundles(up)
 	if k.tidied && up-k.tidy < tidyEvery {
 		return
 	}
 	k.tidied, k.tidy = true, up
-	m.expireBlobs(now)
-	m.weighAllBlobs()
+	m.files.ExpireBlobs(now)
 	if believed {
 		m.forgetGraves(ctx, now)
 	}
@@ -128,16 +124,8 @@ func (m *Manager) Expires(w spawner.Workload) time.Time {
 }
 
 func (m *Manager) expiresLocked(w *spawner.Workload) time.Time {
-	if w.Kind != spawner.Job || w.Phase != spawner.Stopped || w.Outcome == nil || m.cfg.KeepJobs == 0 {
-		return time.Time{}
-	}
-	last := w.Outcome.At
-	if s := m.index.stays[w.Scan]; s.active > 0 {
-		return time.Time{}
-	} else if s.ended.After(last) {
-		last = s.ended
-	}
-	return last.Add(m.cfg.KeepJobs)
+	s := m.index.stays[w.Scan]
+	return jobfiles.Expires(w, s.active > 0, s.ended, m.cfg.KeepJobs)
 }
 
 // expire removes a job, and has it remembered.

@@ -55,7 +55,8 @@ func (m *Manager) pauseBefore(tries int) time.Duration {
 
 // retryJob has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after a while.
 func (m *Manager) retryJob(ctx context.Context, e entry) error {
-	if err := m.clearTry(e); err != nil {
+	m.cfg.Agents.Close(e.ID)
+	if err := m.files.ClearTry(e.ID); err != nil {
 		return err
 	}
 	changed, err := m.vacate(ctx, e, func(e *entry) {
@@ -173,7 +174,7 @@ func (m *Manager) retryable(ctx context.Context, c spawner.Caller, id spawner.ID
 	if err := mayTry(w, r); err != nil {
 		return w, err
 	}
-	if err := errors.Join(m.keepsInputs(w), m.checkThere(w)); err != nil {
+	if err := errors.Join(m.files.CheckInputs(w), m.checkThere(w)); err != nil {
 		return w, err
 	}
 	next := changedBy(r, w)

@@ -128,7 +128,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (spawner.Launch, error) {
 	if err != nil {
 		return spawner.Launch{}, err
 	}
-	l := spawner.Launch{Workload: e.Workload, Account: account, Dir: m.dir(e.ID), InputDir: m.inputs(e.Workload), AgentDir: m.cfg.AgentDir}
+	l := spawner.Launch{Workload: e.Workload, Account: account, Dir: m.files.Dir(e.ID), InputDir: m.files.InputDir(e.Workload), AgentDir: m.cfg.AgentDir}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if err := m.house(ctx, &l); err != nil {
 		return spawner.Launch{}, err

@@ -1,13 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,9 @@ func TestBlobs(t *testing.T) {
 		digest := digestOf("data")
 		if s.HasBlob(t.Context(), alice, digest) {
 			t.Error("it is there before it was put")
+		}
+		if err := s.PutBlob(t.Context(), hub, digest, strings.NewReader("data")); !errs.Is(err, errs.Forbidden) {
+			t.Error(err)
 		}
 		for range 2 {
 			if err := s.PutBlob(t.Context(), alice, digest, strings.NewReader("data")); err != nil {
@@ -71,35 +75,6 @@ func TestBlobs(t *testing.T) {
 		}
 	})(t)
 }
-
-// TestBlobsAreWhole: what is not what it should be, breaks off or has no room leaves nothing.
-func TestBlobsAreWhole(t *testing.T) {
-	inBubble(func(t *testing.T, s *service) {
-		err := s.PutBlob(t.Context(), alice, digestOf("data"), strings.NewReader("Data"))
-		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), digestOf("data")) || !strings.Contains(err.Error(), digestOf("Data")) {
-			t.Error(err)
-		}
-		if err := s.PutBlob(t.Context(), alice, digestOf("data"), failing{}); !errors.Is(err, errBroke) {
-			t.Error(err)
-		}
-		if err := s.PutBlob(t.Context(), hub, digestOf("data"), strings.NewReader("data")); !errs.Is(err, errs.Forbidden) {
-			t.Error(err)
-		}
-		s.kill()
-		s.config.Room = func(string) (int64, error) { return 3, nil }
-		s.start()
-		if err := s.PutBlob(t.Context(), alice, digestOf("data"), strings.NewReader("data")); !errs.Is(err, errs.NoSpace) {
-			t.Error(err)
-		}
-		if left := s.kept(); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
-	})(t)
-}
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, errBroke }
 
 // TestBlobsAreSwept: what no job has goes after a day, what one has when she removes it.
 func TestBlobsAreSwept(t *testing.T) {
@@ -190,6 +165,116 @@ func TestResubmit(t *testing.T) {
 			if _, err := s.Resubmit(t.Context(), tt.c, tt.ids, spawner.Resubmission{}); !errs.Is(err, tt.kind) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})(t)
+}
+
+// stored returns how many bytes alice's jobs keep.
+func (s *service) stored() spawner.Usage {
+	s.t.Helper()
+	u, err := s.Usage(s.t.Context(), alice)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return u
+}
+
+func (s *service) put(text string) error {
+	return s.PutBlob(s.t.Context(), alice, digestOf(text), strings.NewReader(text))
+}
+
+// allow restarts the service with a most for what a user's jobs keep.
+func (s *service) allow(storage int64) {
+	s.kill()
+	s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
+		return spawner.Allowance{Storage: storage}, true
+	}
+	s.start()
+}
+
+// TestBlobsAtOnceAreWithinTheQuota: many that are put at once are no more than one user may.
+func TestBlobsAtOnceAreWithinTheQuota(t *testing.T) {
+	s := newService(t)
+	s.allow(200_000)
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() { _ = s.put(strings.Repeat(string(rune('A'+i)), 100_000)) })
+	}
+	all.Wait()
+	if n := len(s.kept()); n > 2 {
+		t.Errorf("%d files are kept", n)
+	}
+	if u := s.stored(); u.Stored != int64(len(s.kept()))*100_000 {
+		t.Errorf("%d files count %+v", len(s.kept()), u)
+	}
+}
+
+// TestBlobsCountAfterARestart: also of a user who has no jobs, and they are cleared away by services that never last an hour.
+func TestBlobsCountAfterARestart(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.allow(1000)
+		if err := s.put(strings.Repeat("x", 900)); err != nil {
+			t.Fatal(err)
+		}
+		s.HasBlob(t.Context(), alice, digestOf(strings.Repeat("x", 900))) // on this clock
+		s.restart()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := s.put(strings.Repeat("y", 200)); !errs.Is(err, errs.OverQuota) || s.stored().Stored != 900 {
+			t.Errorf("%v, and it counts %+v", err, s.stored())
+		}
+		for range 50 {
+			time.Sleep(30 * time.Minute)
+			s.restart()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if left, u := s.kept(), s.stored(); len(left) > 0 || u.Stored != 0 {
+			t.Errorf("%v are left, and %+v counts", left, u)
+		}
+	})(t)
+}
+
+// TestBlobsBearWhatRemovedJobsDid: a file that a job had too is its user's alone when that is removed.
+func TestBlobsBearWhatRemovedJobsDid(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		s.crew.Boot(payload(0))
+		if err := s.put(strings.Repeat("x", 1000)); err != nil {
+			t.Fatal(err)
+		}
+		r := simpleJob()
+		r.Blobs = map[string]string{"a": digestOf(strings.Repeat("x", 1000))}
+		w := s.reach(s.submit(alice, r).ID, spawner.Stopped)
+		if u := s.stored(); u.Inputs != 0 || u.Stored < 1000 {
+			t.Errorf("with a job: %+v", u)
+		}
+		if err := s.Remove(t.Context(), alice, w.ID); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(w.ID)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if u := s.stored(); u.Stored != 1000 || u.Inputs != 1000 {
+			t.Errorf("without: %+v", u)
+		}
+	})(t)
+}
+
+// TestBlobThatGoesMeanwhile: one that is cleared away while a job is submitted with it is to be put again.
+func TestBlobThatGoesMeanwhile(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		if err := s.put("data"); err != nil {
+			t.Fatal(err)
+		}
+		s.kill()
+		s.config.Environment = func(_ context.Context, _ string, _ spawner.User, _ string) (string, error) {
+			return "sha256:e", os.RemoveAll(filepath.Join(filepath.Dir(s.config.Dir), "blobs"))
+		}
+		s.start()
+		r := simpleJob()
+		r.Blobs = map[string]string{"a": digestOf("data")}
+		if _, err := s.SubmitJob(t.Context(), alice, r); !errs.Is(err, errs.NotFound) {
+			t.Error(err)
 		}
 	})(t)
 }

@@ -40,6 +40,9 @@ func TestBlobsAreWhole(t *testing.T) {
 	if left := s.kept(); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
+	if err := s.put("abc"); err != nil {
+		t.Errorf("what just fits: %v", err)
+	}
 }
 
 // TestBlobsAreOneUsers: a blob is found and opened by its user alone.

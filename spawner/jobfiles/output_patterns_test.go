@@ -30,14 +30,15 @@ func TestWanted(t *testing.T) {
 }
 
 func TestCheckPatterns(t *testing.T) {
-	for _, good := range [][]string{nil, {"*.root", "hist.pdf", "exact[1]"}, slices.Repeat([]string{"x"}, 100)} {
+	fits := slices.Repeat([]string{strings.Repeat("x", 63)}, 64) // 4 KiB, with one more for each
+	for _, good := range [][]string{nil, {"*.root", "hist.pdf", "exact[1]"}, slices.Repeat([]string{"x"}, 100), fits} {
 		if err := jobfiles.CheckPatterns(good); err != nil {
 			t.Errorf("%.20q: %v", good, err)
 		}
 	}
 	for _, bad := range [][]string{
 		{""}, {"a/b"}, {"["}, {"."}, {".."}, {strings.Repeat("x", 1000)}, {"a\nb"},
-		slices.Repeat([]string{"x"}, 101), slices.Repeat([]string{strings.Repeat("x", 99)}, 41),
+		slices.Repeat([]string{"x"}, 101), append(fits, "x"),
 	} {
 		if err := jobfiles.CheckPatterns(bad); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%.20q: %v", bad, err)

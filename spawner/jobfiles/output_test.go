@@ -47,10 +47,15 @@ func TestFetch(t *testing.T) {
 	s := newSite(t)
 	s.config.Output = 10
 	s.restart()
-	from := app{files: map[string]string{"a": "12345678", "b": "12345678", "c": "12"}}
-	lost, err := s.Fetch(t.Context(), "j-1", from, named("a", "gone", "b", "../c", "c"))
-	if err != nil || len(lost) != 3 || !strings.Contains(lost[1], "have at most 10 B in all") {
+	from := app{files: map[string]string{"a": "12345678", "b": "12345678", "c": "12", ".": "1", "..": "1", "../c": "1"}}
+	lost, err := s.Fetch(t.Context(), "j-1", from, named("a", "gone", "b", ".", "..", "../c", "c"))
+	if err != nil || len(lost) != 5 || !strings.Contains(lost[1], "have at most 10 B in all") {
 		t.Errorf("%q, %v", lost, err)
+	}
+	for _, l := range lost[2:] {
+		if !strings.Contains(l, "a name without directories") {
+			t.Errorf("lost: %s", l)
+		}
 	}
 	files, err := s.Files("j-1")
 	if want := []control.File{{Name: "a", Size: 8}, {Name: "c", Size: 2}}; !slices.Equal(files, want) || err != nil {
@@ -59,7 +64,11 @@ func TestFetch(t *testing.T) {
 	if lost, err := s.Fetch(t.Context(), "j-1", app{}, named("a", "c")); len(lost) > 0 || err != nil {
 		t.Errorf("once more: %q, %v", lost, err)
 	}
-	s.config.Room = func(string) (int64, error) { return 3, nil }
+	s.write("workloads/j-1/files/.new-1", "half")
+	if files, _ := s.Files("j-1"); len(files) != 2 {
+		t.Errorf("with one that is being fetched: %v", files)
+	}
+	s.config.Room = func(string) (int64, error) { return 2, nil }
 	s.restart()
 	if lost, err := s.Fetch(t.Context(), "j-2", from, named("c", "a")); len(lost) > 0 || !jobfiles.Full(err) {
 		t.Errorf("on a full disk: %q, %v", lost, err)
@@ -71,6 +80,15 @@ func TestFetch(t *testing.T) {
 	}
 	if files, err := s.Files("j-3"); len(files) > 0 || err != nil {
 		t.Errorf("canceled, and it has %v, %v", files, err)
+	}
+}
+
+// TestFilesUnreadable: a job of which the files cannot be listed is not one without files.
+func TestFilesUnreadable(t *testing.T) {
+	s := newSite(t)
+	s.write("workloads/j-1/files", "no directory")
+	if files, err := s.Files("j-1"); err == nil {
+		t.Errorf("%v", files)
 	}
 }
 

@@ -25,7 +25,7 @@ func (m *Manager) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawn
 func (m *Manager) entryLocked(c spawner.Caller, id spawner.ID) (*entry, error) {
 	e := m.work[id]
 	if e == nil || !c.May(e.Workload) {
-		return nil, m.unknownLocked(c, id)
+		return nil, m.tombstones.NoWorkload(c, id)
 	}
 	return e, nil
 }

@@ -141,10 +141,10 @@ func (m *Manager) pullLog(ctx context.Context, id spawner.ID, from jobfiles.Sour
 	})
 }
 
-// sendInputs gives the agent a job's input files.
-func (m *Manager) sendInputs(ctx context.Context, e entry) error {
-	for _, name := range e.Spec.Inputs {
-		if err := m.sendInput(ctx, e.ID, filepath.Join(m.files.InputDir(e.Workload), name)); err != nil {
+// sendInputs gives an agent a job's input files, which lie in dir.
+func sendInputs(ctx context.Context, to Agent, dir string, names []string) error {
+	for _, name := range names {
+		if err := sendInput(ctx, to, filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("send input file %s: %w", name, err)
 		}
 	}
@@ -154,7 +154,7 @@ func (m *Manager) sendInputs(ctx context.Context, e entry) error {
 // slowest is the least rate, in bytes a second, at which an agent must take or give files.
 const slowest = 1 << 20
 
-func (m *Manager) sendInput(ctx context.Context, id spawner.ID, path string) error {
+func sendInput(ctx context.Context, to Agent, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (m *Manager) sendInput(ctx context.Context, id spawner.ID, path string) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentPatience+time.Duration(info.Size()/slowest)*time.Second)
 	defer cancel()
-	err = m.cfg.Agents.Agent(id).Put(ctx, filepath.Base(path), info.Size(), f)
+	err = to.Put(ctx, filepath.Base(path), info.Size(), f)
 	if errs.Is(err, errs.Conflict) {
 		return nil // the agent has its app already: this is a repetition
 	}

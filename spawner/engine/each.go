@@ -22,7 +22,7 @@ func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each fu
 		}
 	}
 	if !found && scan != "" {
-		return m.noScanLocked(c, scan)
+		return m.tombstones.NoScan(c, scan)
 	}
 	return nil
 }

@@ -213,7 +213,7 @@ type Manager struct {
 	sched      *sched.Scheduler
 	refused    map[string]int             // how many jobs were, by reason
 	held       map[spawner.ID]int         // bundles that submissions have that are under way
-	graves     graveyard                  // of jobs that were removed because their time was over
+	tombstones jobfiles.Tombstones        // of jobs that were removed because their time was over
 	strangers  map[string]map[launch]bool // that the last comparison with its list found, by hub
 	strange    map[string]int             // how many of them were strangers before, by hub
 	asks       map[seat]*ask              // starts that are being asked for
@@ -267,7 +267,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), graves: newGraveyard(), held: map[spawner.ID]int{},
+		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
 	isRemote := map[string]bool{}
@@ -339,7 +339,7 @@ func (m *Manager) load(ctx context.Context) error {
 			ended = append(ended, w)
 		}
 	}
-	if err := m.readGraves(ctx); err != nil {
+	if err := m.readTombstones(ctx); err != nil {
 		return err
 	}
 	if err := m.readClock(ctx, newest); err != nil {

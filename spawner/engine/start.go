@@ -202,7 +202,7 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	}
 	app := m.app(e, account)
 	if e.Kind == spawner.Job {
-		err = m.sendInputs(ctx, e)
+		err = sendInputs(ctx, m.cfg.Agents.Agent(e.ID), m.files.InputDir(e.Workload), e.Spec.Inputs)
 	}
 	if err == nil {
 		err = m.launchApp(ctx, e.ID, app)

@@ -164,7 +164,8 @@ func TestPartialBlobsGoAtStart(t *testing.T) {
 	}
 }
 
-// TestBlobsExpire: a blob goes a day after it was last asked for, unless a job has it; one from the future counts from now.
+// TestBlobsExpire: a blob goes a day after it was last asked for, unless a job has it; one from the future counts from
+// now.
 func TestBlobsExpire(t *testing.T) {
 	s, begun := newSite(t), time.Now()
 	for _, text := range []string{"used", "idle", "future"} {

@@ -1,6 +1,6 @@
 // Package jobfiles keeps the files of jobs on this host's disk: what users upload for their jobs (blobs), the input
 // files of jobs that were submitted together (bundles), the jobs' logs, and the output files that come back. It counts
-// what each user keeps, and says when a job expires.
+// what each user keeps, says when a job expires, and tells its owner so afterwards.
 //
 // Promises: a file appears whole or not at all, for it is written under a temporary name, synced and renamed; a blob is
 // what its digest says; the disk is never filled to its last byte, and an upload never exceeds its user's quota; what

@@ -61,7 +61,8 @@ func (s *site) write(path, text string) string {
 	return path
 }
 
-// kept returns the paths of all files that are kept, but for the owners' of blobs, below the directory that holds that of the workloads.
+// kept returns the paths of all files that are kept, but for the owners' of blobs, below the directory that holds that
+// of the workloads.
 func (s *site) kept() (all []string) {
 	dir := filepath.Dir(s.config.Dir)
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

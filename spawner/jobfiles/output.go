@@ -24,7 +24,7 @@ type Source interface {
 }
 
 // Fetch brings a job's output files here. What can never be had is named in lost; an error is worth a repetition.
-func (s *Store) Fetch(ctx context.Context, id spawner.ID, from Source, files []control.File) (lost []string, err error) {
+func (s *Store) Fetch(ctx context.Context, id spawner.ID, from Source, files []control.File) (lost []string, _ error) {
 	left := s.cfg.Output
 	for _, f := range files {
 		size, err := s.fetch(ctx, id, from, f.Name, left)

@@ -51,21 +51,27 @@ func (s *Store) blobDir(o spawner.Principal) string {
 // blobDirs returns the directory of all users' directories of blobs.
 func (s *Store) blobDirs() string { return s.beside("blobs") }
 
-// blob returns where a user's blob of a checked digest lies.
+// blob returns where a user's blob lies.
 func (s *Store) blob(o spawner.Principal, digest string) string {
 	return filepath.Join(s.blobDir(o), strings.TrimPrefix(digest, "sha256:"))
 }
 
-// FindBlob returns where a user's blob of a checked digest lies, and reports whether it is there. It stays for a day
+// FindBlob returns where a user's blob lies, and reports whether it is there. It stays for a day
 // from now.
 func (s *Store) FindBlob(o spawner.Principal, digest string) (path string, found bool) {
+	if CheckDigest(digest) != nil {
+		return "", false
+	}
 	now := time.Now()
 	path = s.blob(o, digest)
 	return path, os.Chtimes(path, now, now) == nil
 }
 
-// OpenBlob opens a user's blob of a checked digest. The caller closes it.
+// OpenBlob opens a user's blob. The caller closes it.
 func (s *Store) OpenBlob(o spawner.Principal, digest string) (io.ReadCloser, error) {
+	if err := CheckDigest(digest); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(s.blob(o, digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errs.New(errs.NotFound, "you have put no file %s", digest).With("put it first, then submit again")
@@ -73,7 +79,7 @@ func (s *Store) OpenBlob(o spawner.Principal, digest string) (io.ReadCloser, err
 	return f, err
 }
 
-// PutBlob keeps a blob of a checked digest for a user's jobs. It is there whole, and is what its digest says, or not at
+// PutBlob keeps a blob for a user's jobs. It is there whole, and is what its digest says, or not at
 // all.
 func (s *Store) PutBlob(ctx context.Context, o spawner.Principal, digest string, r io.Reader) error {
 	if s.usage.of(o).blobs >= mostBlobs {

@@ -65,6 +65,16 @@ func TestBlobsAreOneUsers(t *testing.T) {
 	if b, err := io.ReadAll(r); string(b) != "data" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
+	s.write("secret", "text")
+	if _, found := s.FindBlob(alice, "sha256:../../secret"); found {
+		t.Error("what is no blob is found")
+	}
+	if _, err := s.OpenBlob(alice, "sha256:../../secret"); !errs.Is(err, errs.Invalid) {
+		t.Errorf("what is no blob: %v", err)
+	}
+	if err := s.PutBlob(t.Context(), alice, "sha256:../../secret", strings.NewReader("text")); !errs.Is(err, errs.Invalid) {
+		t.Errorf("what is no blob is put: %v", err)
+	}
 	if _, err := s.OpenBlob(bob, digestOf("data")); !errs.Is(err, errs.NotFound) {
 		t.Error(err)
 	}

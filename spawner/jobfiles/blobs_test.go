@@ -26,7 +26,8 @@ func (failing) Read([]byte) (int, error) { return 0, errBroke }
 func TestBlobsAreWhole(t *testing.T) {
 	s := newSite(t)
 	err := s.PutBlob(t.Context(), alice, digestOf("data"), strings.NewReader("Data"))
-	if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), digestOf("data")) || !strings.Contains(err.Error(), digestOf("Data")) {
+	if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), digestOf("data")) ||
+		!strings.Contains(err.Error(), digestOf("Data")) {
 		t.Error(err)
 	}
 	if err := s.PutBlob(t.Context(), alice, digestOf("data"), failing{}); !errors.Is(err, errBroke) {
@@ -72,7 +73,8 @@ func TestBlobsAreOneUsers(t *testing.T) {
 	if _, err := s.OpenBlob(alice, "sha256:../../secret"); !errs.Is(err, errs.Invalid) {
 		t.Errorf("what is no blob: %v", err)
 	}
-	if err := s.PutBlob(t.Context(), alice, "sha256:../../secret", strings.NewReader("text")); !errs.Is(err, errs.Invalid) {
+	err = s.PutBlob(t.Context(), alice, "sha256:../../secret", strings.NewReader("text"))
+	if !errs.Is(err, errs.Invalid) {
 		t.Errorf("what is no blob is put: %v", err)
 	}
 	if _, err := s.OpenBlob(bob, digestOf("data")); !errs.Is(err, errs.NotFound) {
@@ -225,7 +227,8 @@ func TestBlobsOnAFullDisk(t *testing.T) {
 	refused := func(step string) {
 		t.Helper()
 		err := s.put(string(random))
-		if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "disk is full") || !strings.Contains(err.Error(), "administrator") {
+		if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "disk is full") ||
+			!strings.Contains(err.Error(), "administrator") {
 			t.Errorf("%s: %v", step, err)
 		}
 		if kept := s.kept(); len(kept) > 0 {

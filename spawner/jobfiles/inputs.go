@@ -36,8 +36,9 @@ func (s *Store) InputDir(w spawner.Workload) string {
 	return s.bundle(w.Bundle)
 }
 
-// MakeBundle keeps input files in a bundle, for their jobs may have to wait, the service may restart meanwhile, and they
-// may be tried again: files by their contents, and links to files that are on this disk already. The names were checked.
+// MakeBundle keeps input files in a bundle, for their jobs may have to wait, the service may restart meanwhile, and
+// they may be tried again: files by their contents, and links to files that are on this disk already. The names were
+// checked.
 func (s *Store) MakeBundle(b spawner.ID, files map[string][]byte, links map[string]string) error {
 	dir := s.bundle(b)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

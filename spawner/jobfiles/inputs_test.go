@@ -33,7 +33,8 @@ func TestBundle(t *testing.T) {
 	s.records["j-1"] = true
 	s.MeasureBundle("j-1", alice)
 	s.MeasureBlob(alice, digestOf("from a blob"))
-	if size, u := s.SizeOfBundle("j-1"), s.Usage(alice); size.Files != 2 || size.Bytes != 5+11/2 || u.Bytes != 5+11/2+11/2 || u.Unused != 0 {
+	size, u := s.SizeOfBundle("j-1"), s.Usage(alice)
+	if size.Files != 2 || size.Bytes != 5+11/2 || u.Bytes != 5+11/2+11/2 || u.Unused != 0 {
 		t.Errorf("%+v, %+v", size, u)
 	}
 	if s.ClearBundle("j-1"); s.CheckInputs(w) != nil {

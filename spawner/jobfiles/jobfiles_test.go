@@ -91,7 +91,9 @@ func TestClear(t *testing.T) {
 		clear func(spawner.ID) error
 		left  []string
 	}{
-		{s.ClearRun, []string{"workloads/j-1/files/a", "workloads/j-1/inputs/a", "workloads/j-1/log", "workloads/j-2/log"}},
+		{s.ClearRun, []string{
+			"workloads/j-1/files/a", "workloads/j-1/inputs/a", "workloads/j-1/log", "workloads/j-2/log",
+		}},
 		{s.ClearTry, []string{"workloads/j-1/inputs/a", "workloads/j-2/log"}},
 		{s.Remove, []string{"workloads/j-2/log"}},
 	} {

@@ -29,8 +29,9 @@ func TestPartialOutputsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Measure("j-1", alice)
-	if size := s.SizeOf("j-1"); size.Files != 2 || size.Bytes != 10 || strings.Contains(strings.Join(s.kept(), " "), "123") {
-		t.Errorf("%+v, %q", size, s.kept())
+	left := strings.Join(s.kept(), " ")
+	if size := s.SizeOf("j-1"); size.Files != 2 || size.Bytes != 10 || strings.Contains(left, "123") {
+		t.Errorf("%+v, %q", size, left)
 	}
 	s.Uncount("j-1")
 	if s.Usage(alice).Bytes != 0 {
@@ -47,7 +48,8 @@ func TestMeasureAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.config.Owners = func() (jobs, bundles map[spawner.ID]spawner.Principal) {
-			return map[spawner.ID]spawner.Principal{"j-1": alice, "j-2": bob}, map[spawner.ID]spawner.Principal{"j-1": alice}
+			return map[spawner.ID]spawner.Principal{"j-1": alice, "j-2": bob},
+				map[spawner.ID]spawner.Principal{"j-1": alice}
 		}
 		s.restart()
 		s.records["j-1"], s.records["j-2"] = true, true

@@ -47,13 +47,16 @@ func TestCheckPatterns(t *testing.T) {
 }
 
 func TestCheckNames(t *testing.T) {
-	for name, good := range map[string]bool{"a": true, "a.root": true, "": false, ".a": false, "a/b": false, "..": false, "a\nb": false} {
+	for name, good := range map[string]bool{
+		"a": true, "a.root": true, "": false, ".a": false, "a/b": false, "..": false, "a\nb": false,
+	} {
 		if err := jobfiles.CheckInputName(name); (err == nil) != good || err != nil && !errs.Is(err, errs.Invalid) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for digest, good := range map[string]bool{
-		digestOf("x"): true, "": false, "sha256:../../x": false, strings.ToUpper(digestOf("x")): false, digestOf("x") + "0": false,
+		digestOf("x"): true, "": false, "sha256:../../x": false,
+		strings.ToUpper(digestOf("x")): false, digestOf("x") + "0": false,
 	} {
 		if err := jobfiles.CheckDigest(digest); (err == nil) != good || err != nil && !errs.Is(err, errs.Invalid) {
 			t.Errorf("%q: %v", digest, err)

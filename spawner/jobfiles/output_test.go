@@ -133,7 +133,8 @@ func TestCopyLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.CopyLog(t.Context(), "j-1", endless{}, false, func() {}); err != nil || s.LogSize("j-1") != control.LogLimit {
+		err := s.CopyLog(t.Context(), "j-1", endless{}, false, func() {})
+		if err != nil || s.LogSize("j-1") != control.LogLimit {
 			t.Errorf("%d, %v", s.LogSize("j-1"), err)
 		}
 	}

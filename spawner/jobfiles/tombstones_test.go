@@ -17,7 +17,8 @@ func TestTombstones(t *testing.T) {
 	end := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(ended, removed int) jobfiles.Tombstone {
 		return jobfiles.Tombstone{
-			Hub: "hub", Owner: "alice", Scan: "scan-1", Ended: end.Add(time.Duration(ended) * day), Removed: end.Add(time.Duration(removed) * day),
+			Hub: "hub", Owner: "alice", Scan: "scan-1",
+			Ended: end.Add(time.Duration(ended) * day), Removed: end.Add(time.Duration(removed) * day),
 		}
 	}
 	stones := jobfiles.NewTombstones()
@@ -30,8 +31,10 @@ func TestTombstones(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	told(stones.NoWorkload(mine, "j-1"), "job j-1 ended on 3 January 2000 and was removed on 31 January 2000, 28 days after its end")
-	told(stones.NoScan(mine, "scan-1"), "scan scan-1 ended on 3 January 2000 and was removed on 1 February 2000, 29 days after its end")
+	told(stones.NoWorkload(mine, "j-1"),
+		"job j-1 ended on 3 January 2000 and was removed on 31 January 2000, 28 days after its end")
+	told(stones.NoScan(mine, "scan-1"),
+		"scan scan-1 ended on 3 January 2000 and was removed on 1 February 2000, 29 days after its end")
 	told(stones.NoWorkload(mine, "j-3"), `there is no session or job "j-3" of yours`)
 	told(stones.NoWorkload(other, "j-1"), `there is no session or job "j-1" of yours`)
 	told(stones.NoScan(other, "scan-1"), `there is no scan "scan-1" of yours`)

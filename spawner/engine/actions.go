@@ -369,7 +369,6 @@ func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
 	if now := m.work[e.ID]; now != nil {
 		m.sched.Drop(now.Workload)
 		m.index.drop(now.Workload)
-		m.waits.drop(&now.Workload)
 		delete(m.work, e.ID)
 		m.announceLocked(now)
 		m.files.Uncount(now.ID)

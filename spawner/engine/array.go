@@ -182,7 +182,7 @@ func (m *Manager) enterJobs(ctx context.Context, c spawner.Caller, jobs []spawne
 // welcomeLocked says where a job that was just submitted stands.
 func (m *Manager) welcomeLocked(e *entry) string {
 	if e.AwaitsDependencies() {
-		words := m.awaitedLocked(&e.Workload)
+		words := m.sched.Awaited(&e.Workload)
 		return strings.ToUpper(words[:1]) + words[1:]
 	}
 	return "Queued on " + m.at(e.Backend)

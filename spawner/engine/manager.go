@@ -209,7 +209,6 @@ type Manager struct {
 	mu         lock // guards all below, and the entries
 	work       map[spawner.ID]*entry
 	index      index
-	waits      waitBook
 	sched      *sched.Scheduler
 	refused    map[string]int             // how many jobs were, by reason
 	held       map[spawner.ID]int         // bundles that submissions have that are under way
@@ -267,7 +266,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[spawner.ID]*entry{}, index: newIndex(), waits: newWaitBook(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
+		work: map[spawner.ID]*entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
 	isRemote := map[string]bool{}
@@ -371,8 +370,11 @@ func (m *Manager) admitLocked(w spawner.Workload) *entry {
 // now.
 func (m *Manager) bookLocked(before spawner.Workload, e *entry) (wake bool) {
 	m.index.put(before, e)
-	m.tellWaitingLocked(m.waits.put(&before, &e.Workload))
-	return m.sched.Put(before, &e.Workload, time.Now())
+	look, wake := m.sched.Put(before, &e.Workload, time.Now())
+	for _, id := range look {
+		m.queue.add(id)
+	}
+	return wake
 }
 
 // Run looks after all workloads until ctx ends. It returns when everything it started has ended; sessions and jobs run on.

@@ -82,7 +82,7 @@ func (m *Manager) situate(e entry, o spawner.Observation) lifecycle.Situation {
 		Fault: e.status.Fault != "" && m.selfTest(e) != nil, Moving: e.Moving, Retry: willRetry(e.Workload), Withdrawing: e.Withdrawing(), Recalled: m.recalled(e),
 	}
 	p := m.prerequisites(&e.Workload)
-	s.After.Open, s.After.Met, s.After.Lost = p.open, p.met, p.lost
+	s.After.Open, s.After.Met, s.After.Lost = p.Open, p.Met, p.Lost
 	limit, ok := m.limit(e)
 	s.Overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
 	s.Unseen = o.Existence == spawner.Unknown && m.unseen(e)

@@ -49,6 +49,7 @@ type Scheduler struct {
 	work     map[spawner.ID]*spawner.Workload
 	turn     int64 // the last that was given
 	lines    lines
+	waits    dependencies
 	orders   fairshareOrders
 	ledger   ledger
 	slices   sliceBook
@@ -67,7 +68,7 @@ type Scheduler struct {
 // New returns a Scheduler that knows of no record yet.
 func New(cfg Config) *Scheduler {
 	return &Scheduler{
-		cfg: cfg, work: map[spawner.ID]*spawner.Workload{}, lines: newLines(), ledger: newLedger(cfg.Capacity, cfg.Remote), slices: sliceBook{},
+		cfg: cfg, work: map[spawner.ID]*spawner.Workload{}, lines: newLines(), waits: newDependencies(), ledger: newLedger(cfg.Capacity, cfg.Remote), slices: sliceBook{},
 		suspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{}, shares: newShares(cfg.HalfLife), hours: newHours(),
 		allowances: map[spawner.Principal]spawner.Allowance{}, jobs: map[spawner.Principal]int{}, standbys: map[spawner.ID]bool{},
 		unsaved: map[spawner.Principal]bool{},
@@ -81,8 +82,9 @@ func (s *Scheduler) NextTurn() int64 {
 }
 
 // Put takes in a record that was saved, which was before until now; the zero before is that of a new one. The Scheduler keeps w, which its owner
-// changes before the next Put of it. It reports whether somebody who waits may go now.
-func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.Time) (wake bool) {
+// changes before the next Put of it. It returns who waited for this one to be done, and is to be
+// looked at, and whether somebody who waits for room may go now.
+func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.Time) (look []spawner.ID, wake bool) {
 	s.turn = max(s.turn, w.Turn)
 	if before.ID != "" {
 		s.take(before)
@@ -98,6 +100,7 @@ func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.T
 	if w.InQueue() {
 		s.lines.enter(*w)
 	}
+	look = s.waiters(s.waits.put(&before, w))
 	s.hold(w, now)
 	freed := holds(before) && !w.Phase.Active()
 	if freed {
@@ -106,7 +109,7 @@ func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.T
 	if w.Phase != spawner.Leased && w.Phase != spawner.Starting {
 		s.backoffs.left(clientOf(*w), w.ID, freed, now)
 	}
-	return before.InQueue() && !w.InQueue() || freed || before.Slice != nil && w.Slice == nil
+	return look, before.InQueue() && !w.InQueue() || freed || before.Slice != nil && w.Slice == nil
 }
 
 // holds reports whether a workload has resources.
@@ -146,6 +149,7 @@ func (s *Scheduler) take(w spawner.Workload) {
 // Drop forgets a record that was deleted.
 func (s *Scheduler) Drop(w spawner.Workload) {
 	s.take(w)
+	s.waits.drop(&w)
 	s.ledger.remove(w)
 	s.slices.remove(w.ID)
 	delete(s.work, w.ID)

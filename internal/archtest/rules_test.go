@@ -139,9 +139,11 @@ func rules() map[string]rule {
 		"spawner/jobfiles": {
 			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/memsize"},
 		},
+		"spawner/workqueue": {own: []string{"spawner"}},
+		"spawner/diagnosis": {own: []string{"spawner", "internal/memsize"}},
 		"spawner/engine": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
+				"spawner", "spawner/catalog", "spawner/diagnosis", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
 				"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},

@@ -9,6 +9,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/memsize"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/lifecycle"
 	"slipway/spawner/sched"
 )
@@ -114,7 +115,7 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 	if err := m.backend(e.Backend).Stop(ctx, e.ID, grace); err != nil {
 		return err
 	}
-	m.queue.addAfter(e.ID, lookAgain)
+	m.queue.AddAfter(e.ID, lookAgain)
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (m *Manager) cleanup(ctx context.Context, e entry) error {
 	if err := m.backend(e.Backend).Remove(ctx, e.ID); err != nil {
 		return err
 	}
-	m.queue.addAfter(e.ID, lookAgain)
+	m.queue.AddAfter(e.ID, lookAgain)
 	return nil
 }
 
@@ -168,7 +169,7 @@ func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Contex
 	defer m.setAbort(e, nil)
 	err := do(own, e)
 	if own.Err() != nil {
-		m.queue.add(e.ID)
+		m.queue.Add(e.ID)
 		return ctx.Err()
 	}
 	return err
@@ -279,7 +280,7 @@ func (e *entry) account(o spawner.Outcome) spawner.Outcome {
 	if o.Progress == nil {
 		o.Progress = e.progress
 	}
-	if o = diagnose(o, e.Workload); o.Failed && o.Cause == "" {
+	if o = diagnosis.Of(o, e.Workload); o.Failed && o.Cause == "" {
 		if o.Cause = spawner.CauseStart; e.Phase == spawner.Running || e.Phase == spawner.Stopping {
 			o.Cause = spawner.CauseLost
 		}
@@ -339,7 +340,7 @@ func (m *Manager) bidFarewell(id spawner.ID) {
 // forget drops a workload of which nothing is left.
 func (m *Manager) forget(ctx context.Context, e entry) error {
 	if m.needed(&e.Workload) { // they were told, and are quick
-		m.queue.addAfter(e.ID, 5*lookAgain)
+		m.queue.AddAfter(e.ID, 5*lookAgain)
 		return nil
 	}
 	m.cfg.Agents.Close(e.ID)

@@ -86,7 +86,7 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 		e.pulse.looked, e.pulse.cpu = now, a.CPU
 	}
 	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
-		m.queue.add(id)
+		m.queue.Add(id)
 	}
 }
 
@@ -230,14 +230,14 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 	switch {
 	case now.Before(tell):
 		m.markWarned(e.ID, time.Time{}, time.Time{})
-		m.queue.addAfter(e.ID, tell.Sub(now)+time.Millisecond)
+		m.queue.AddAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
 	case p.Known && !e.unopened() && !e.pulse.toldOf(p):
 		m.markWarned(e.ID, now, latest(p.At, now.Add(leastWarning(p))))
 		m.notify(ctx, e, p)
 	}
 	if p.Known {
-		m.queue.addAfter(e.ID, max(p.At.Sub(now), lookAgain, leastWarning(p)-now.Sub(e.pulse.warned))+time.Millisecond)
+		m.queue.AddAfter(e.ID, max(p.At.Sub(now), lookAgain, leastWarning(p)-now.Sub(e.pulse.warned))+time.Millisecond)
 	}
 }
 

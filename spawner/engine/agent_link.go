@@ -13,6 +13,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/jobfiles"
 )
 
@@ -103,7 +104,7 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 		}
 		alert, news = m.hearMemoryLocked(e, s)
 		m.announceLocked(e)
-		m.queue.add(id)
+		m.queue.Add(id)
 	}
 	return alert, news
 }
@@ -250,7 +251,7 @@ func (m *Manager) verdict(e entry, o spawner.Observation) spawner.Outcome {
 	out := spawner.Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: max(s.MaxRSS, o.Memory), CPU: max(s.CPU, o.CPU)}
 	if e.Kind == spawner.Job {
 		out.ExitCode = cmp.Or(s.ExitCode, o.ExitCode)
-		out.Failed, out.Signal, out.Progress, out.Wall = out.ExitCode != 0, signalOf(out.ExitCode), s.Progress, ranFor(s)
+		out.Failed, out.Signal, out.Progress, out.Wall = out.ExitCode != 0, diagnosis.SignalOf(out.ExitCode), s.Progress, ranFor(s)
 		if out.Failed {
 			out.Cause = spawner.CauseExit
 		}

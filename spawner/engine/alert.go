@@ -67,7 +67,7 @@ func (m *Manager) Overrun(ctx context.Context, id spawner.ID, a spawner.Alert) {
 	}
 	m.alertLocked(e, a)
 	e.alerts.over = &a
-	m.queue.add(id)
+	m.queue.Add(id)
 	m.mu.Unlock()
 	m.tellAlert(ctx, id, a)
 }

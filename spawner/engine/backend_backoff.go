@@ -25,7 +25,7 @@ func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
 		return nil
 	}
 	again := m.sched.Refused(e.Workload, why, time.Now())
-	m.queue.addAfter(e.ID, again)
+	m.queue.AddAfter(e.ID, again)
 	return m.moveLocked(ctx, now, why, nil)
 }
 

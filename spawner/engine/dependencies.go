@@ -30,7 +30,7 @@ func (m *Manager) clearDependency(ctx context.Context, e entry) error {
 		if len(peer.After) == 0 {
 			m.noteLocked(peer, spawner.Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
 		}
-		m.queue.add(peer.ID)
+		m.queue.Add(peer.ID)
 	}
 	return nil
 }

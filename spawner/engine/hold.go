@@ -50,7 +50,7 @@ func (m *Manager) withdraw(ctx context.Context, e entry, r spawner.Remote) error
 	} else if err != nil {
 		return err
 	}
-	m.queue.addAfter(e.ID, lookAgain)
+	m.queue.AddAfter(e.ID, lookAgain)
 	return nil
 }
 

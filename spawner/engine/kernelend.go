@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 )
 
 // another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which come back.
@@ -25,13 +26,13 @@ func (m *Manager) countFailedLocked(e *entry, o spawner.Outcome) {
 	if e.Phase == spawner.Running {
 		ended = spawner.CauseExit
 	}
-	m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, toldBy(o.Reason), ended), 1)
+	m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, diagnosis.CauseOf(o.Reason), ended), 1)
 }
 
 // ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come back.
 func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 	switch {
-	case toldBy(o.Reason) == spawner.CauseMemory:
+	case diagnosis.CauseOf(o.Reason) == spawner.CauseMemory:
 		o.Remedy = "choose a kernel with more memory, or work on less at a time"
 		return o
 	case !ran:
@@ -45,7 +46,7 @@ func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 // unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of one that is gone. It has
 // no clock and does no I/O.
 func unbegun(o spawner.Outcome) spawner.Outcome {
-	lines := endWords(strings.Split(o.Tail, "\n"))
+	lines := diagnosis.LastWords(strings.Split(o.Tail, "\n"))
 	switch {
 	case o.ExitCode == notThere:
 		o.Remedy = "choose another kernel, or have your administrator look at this one: its program must be in its image"

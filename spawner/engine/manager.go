@@ -28,6 +28,7 @@ import (
 	"slipway/spawner/catalog"
 	"slipway/spawner/jobfiles"
 	"slipway/spawner/sched"
+	"slipway/spawner/workqueue"
 )
 
 // Store keeps records over restarts of the service. internal/store has it.
@@ -195,8 +196,8 @@ type Config struct {
 type Manager struct {
 	cfg      Config
 	backends map[string]spawner.Backend
-	queue    *queue
-	onRemote *queue // of those of Remotes, which take their turn here after their turn in queue
+	queue    *workqueue.Queue
+	onRemote *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
 	log      *slog.Logger
 	links    chan linkChange // to Run
 	files    *jobfiles.Store
@@ -265,7 +266,7 @@ const (
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
-		cfg: cfg, backends: map[string]spawner.Backend{}, queue: newQueue(), onRemote: newQueue(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
+		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[spawner.ID]*entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
@@ -372,7 +373,7 @@ func (m *Manager) bookLocked(before spawner.Workload, e *entry) (wake bool) {
 	m.index.put(before, e)
 	look, wake := m.sched.Put(before, &e.Workload, time.Now())
 	for _, id := range look {
-		m.queue.add(id)
+		m.queue.Add(id)
 	}
 	return wake
 }
@@ -395,35 +396,35 @@ func (m *Manager) Run(ctx context.Context) error {
 	g.Go(func() error { m.keepPools(ctx); return nil })
 	err := g.Wait()
 	m.announcements.Wait()
-	m.queue.stop()
+	m.queue.Stop()
 	return err
 }
 
 // labour works on one workload after the other. It hands on those of Remotes, whose calls take long: nobody else is to wait for them.
 func (m *Manager) labour(ctx context.Context) {
 	for {
-		id, ok := m.queue.get(ctx)
+		id, ok := m.queue.Get(ctx)
 		if !ok {
 			return
 		}
 		if e, _ := m.snapshot(id); e.Remote && m.hasRemote() {
-			m.onRemote.add(id)
+			m.onRemote.Add(id)
 		} else {
 			m.reconcile(ctx, id)
 		}
-		m.queue.done(id)
+		m.queue.Done(id)
 	}
 }
 
 // workRemote works on one workload of a Remote after the other.
 func (m *Manager) workRemote(ctx context.Context) {
 	for {
-		id, ok := m.onRemote.get(ctx)
+		id, ok := m.onRemote.Get(ctx)
 		if !ok {
 			return
 		}
 		m.reconcile(ctx, id)
-		m.onRemote.done(id)
+		m.onRemote.Done(id)
 	}
 }
 
@@ -438,7 +439,7 @@ func (m *Manager) hasRemote() bool {
 }
 
 // Wake asks for a look at a workload now; backends that hear of changes call it.
-func (m *Manager) Wake(id spawner.ID) { m.queue.add(id) }
+func (m *Manager) Wake(id spawner.ID) { m.queue.Add(id) }
 
 // Ready tells why the Manager cannot answer for its workloads yet; nil when it can.
 func (m *Manager) Ready() error {
@@ -513,7 +514,7 @@ func (m *Manager) enteredLocked(before spawner.Workload, e *entry) {
 	m.work[e.ID] = e
 	wake := m.bookLocked(before, e)
 	m.announceLocked(e)
-	if m.queue.add(e.ID); wake {
+	if m.queue.Add(e.ID); wake {
 		m.wakeHeadsLocked()
 	}
 }
@@ -527,7 +528,7 @@ func (m *Manager) announceLocked(e *entry) {
 // wakeHeadsLocked has a look at whoever is next in a line: room of one kind may be what another line waits for.
 func (m *Manager) wakeHeadsLocked() {
 	for _, id := range m.sched.Heads() {
-		m.queue.add(id)
+		m.queue.Add(id)
 	}
 }
 

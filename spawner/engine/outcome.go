@@ -9,6 +9,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 )
 
 // outcomeOf tells an error to the workload's owner.
@@ -72,9 +73,9 @@ func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
 	case o.Existence == spawner.Held:
 		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
 	case o.Existence == spawner.Exited && o.Reason != "":
-		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, signalOf(o.ExitCode), e.exitCause()
+		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, diagnosis.SignalOf(o.ExitCode), e.exitCause()
 	case o.Existence == spawner.Exited:
-		out.Signal, out.Cause = signalOf(o.ExitCode), e.exitCause()
+		out.Signal, out.Cause = diagnosis.SignalOf(o.ExitCode), e.exitCause()
 		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", what, o.ExitCode), o.Tail
 	case !s.Armed && e.Phase != spawner.Running && (e.Phase != spawner.Booting || s.App == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"

@@ -130,7 +130,7 @@ func (m *Manager) saveJob(ctx context.Context, e entry, r spawner.StagedOutput) 
 // hinder notes that what a job has left cannot be kept here now, tells its owner and the administrator, and sees to the next try: it
 // stays where it is until it can be, or until the job is removed. The time meanwhile is not that of its agent.
 func (m *Manager) hinder(e entry, why error) {
-	m.queue.addAfter(e.ID, m.cfg.Interval)
+	m.queue.AddAfter(e.ID, m.cfg.Interval)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.work[e.ID]
@@ -178,7 +178,7 @@ func (m *Manager) dueToKeep(id spawner.ID) (since time.Time, due bool) {
 	}
 	k := &e.keeping
 	if now.Before(k.next) {
-		m.queue.addAfter(id, k.next.Sub(now))
+		m.queue.AddAfter(id, k.next.Sub(now))
 		return k.since, false
 	}
 	if k.since.IsZero() {

@@ -33,7 +33,7 @@ func (m *Manager) callBackLocked(ctx context.Context, session *entry) {
 	m.noteLocked(session, spawner.Event{Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back"})
 	if err := m.recallSliceLocked(ctx, job); err != nil {
 		m.log.Warn("cannot recall a lent slice; will be repeated", "session", session.ID, "job", job.ID, "err", err)
-		m.queue.addAfter(job.ID, retryAfter)
+		m.queue.AddAfter(job.ID, retryAfter)
 	}
 }
 

@@ -31,7 +31,7 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 	action := lifecycle.Next(m.situate(e, o))
 	if err := m.act(ctx, e, action, o); err != nil {
 		m.log.Warn("step did not work, will be repeated", "id", id, "action", action, "err", err)
-		m.queue.addAfter(id, retryAfter)
+		m.queue.AddAfter(id, retryAfter)
 	} else if action == lifecycle.Wait {
 		m.listen(ctx, e)
 		if o.Existence != spawner.Unknown { // then observe has seen to the next look, and no time that is up makes it sooner
@@ -66,7 +66,7 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 		if w.Settled() { // nobody waits for it, and there may be thousands
 			again = max(again, m.cfg.Interval)
 		}
-		m.queue.addAfter(w.ID, again)
+		m.queue.AddAfter(w.ID, again)
 		m.relay(w.ID, "The backend "+m.at(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0)
 		return spawner.Observation{Existence: spawner.Unknown}
 	}
@@ -138,7 +138,7 @@ func (m *Manager) listen(ctx context.Context, e entry) {
 	}
 	if err != nil {
 		m.log.Error("cannot listen for an agent", "id", e.ID, "err", err)
-		m.queue.addAfter(e.ID, retryAfter)
+		m.queue.AddAfter(e.ID, retryAfter)
 	}
 }
 
@@ -196,5 +196,5 @@ func (m *Manager) remind(e entry) {
 	if left < 0 {
 		left = m.cfg.Interval
 	}
-	m.queue.addAfter(e.ID, left+time.Millisecond)
+	m.queue.AddAfter(e.ID, left+time.Millisecond)
 }

@@ -174,7 +174,7 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 		return false
 	}
 	if e.seen.Returning { // for as long as the batch system brings it
-		m.queue.addAfter(e.ID, m.cfg.Interval)
+		m.queue.AddAfter(e.ID, m.cfg.Interval)
 		return true
 	}
 	waits := m.inPhase(e) < m.askFor(e)
@@ -182,12 +182,12 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
 	}
 	if waits && m.needsAgentCheckpoint(e) && m.checkpointViaAgent(ctx, e) {
-		m.queue.add(e.ID)
+		m.queue.Add(e.ID)
 		return true
 	}
 	if waits {
 		m.askToEnd(ctx, e)
-		m.queue.addAfter(e.ID, time.Second)
+		m.queue.AddAfter(e.ID, time.Second)
 	}
 	return waits
 }

@@ -14,7 +14,7 @@ func (m *Manager) resync(ctx context.Context) {
 		m.turnShares()
 		found := m.survey(ctx)
 		for _, id := range m.toLookAt(found) {
-			m.queue.add(id)
+			m.queue.Add(id)
 		}
 		if !m.forgetful(found) {
 			strangers = m.reap(ctx, found, strangers)

@@ -65,7 +65,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
 	}
 	m.noteStarted(e)
-	m.queue.add(e.ID)
+	m.queue.Add(e.ID)
 	return nil
 }
 

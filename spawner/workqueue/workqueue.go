@@ -1,4 +1,9 @@
-package engine
+// Package workqueue hands out keys of workloads to workers.
+//
+// Promises: a key is with one worker at a time; adding it meanwhile brings it back once afterwards; adding it twice while it waits merges. So
+// whatever happens to a workload is looked at, by one worker, after it happened. It is what Kubernetes' controllers call a work queue. It knows
+// nothing of what the workers do, and starts no goroutine.
+package workqueue
 
 import (
 	"context"
@@ -8,9 +13,8 @@ import (
 	"slipway/spawner"
 )
 
-// queue hands out keys to workers. A key is with one worker at a time; adding it meanwhile brings it back once afterwards; adding
-// it twice while it waits merges. So whatever happens to a workload is looked at, by one worker, after it happened.
-type queue struct {
+// Queue is a work queue. Its methods are safe for concurrent use.
+type Queue struct {
 	mu     sync.Mutex
 	ready  []spawner.ID          // guarded by mu, as all below
 	queued map[spawner.ID]bool   // stands in ready
@@ -25,21 +29,22 @@ type timer struct {
 	at time.Time
 }
 
-func newQueue() *queue {
-	return &queue{
+// New returns an empty Queue.
+func New() *Queue {
+	return &Queue{
 		queued: map[spawner.ID]bool{}, busy: map[spawner.ID]bool{}, again: map[spawner.ID]bool{}, timers: map[spawner.ID]*timer{},
 		wake: make(chan struct{}, 1),
 	}
 }
 
-// add asks for a look at id now.
-func (q *queue) add(id spawner.ID) {
+// Add asks for a look at id now.
+func (q *Queue) Add(id spawner.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.addLocked(id)
 }
 
-func (q *queue) addLocked(id spawner.ID) {
+func (q *Queue) addLocked(id spawner.ID) {
 	switch {
 	case q.busy[id]:
 		q.again[id] = true
@@ -50,15 +55,15 @@ func (q *queue) addLocked(id spawner.ID) {
 	}
 }
 
-func (q *queue) wakeLocked() {
+func (q *Queue) wakeLocked() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// addAfter asks for a look at id in d. Of several such wishes the earliest counts.
-func (q *queue) addAfter(id spawner.ID, d time.Duration) {
+// AddAfter asks for a look at id in d. Of several such wishes the earliest counts.
+func (q *Queue) AddAfter(id spawner.ID, d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := time.Now().Add(d)
@@ -73,7 +78,7 @@ func (q *queue) addAfter(id spawner.ID, d time.Duration) {
 	q.timers[id] = t
 }
 
-func (q *queue) expire(id spawner.ID, t *timer) {
+func (q *Queue) expire(id spawner.ID, t *timer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.timers[id] == t {
@@ -82,8 +87,8 @@ func (q *queue) expire(id spawner.ID, t *timer) {
 	}
 }
 
-// get waits for a key. It reports false when ctx has ended. Every key it gives must be handed to done.
-func (q *queue) get(ctx context.Context) (spawner.ID, bool) {
+// Get waits for a key. It reports false when ctx has ended. Every key it returns must be handed to Done.
+func (q *Queue) Get(ctx context.Context) (spawner.ID, bool) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -96,7 +101,7 @@ func (q *queue) get(ctx context.Context) (spawner.ID, bool) {
 	}
 }
 
-func (q *queue) take() (spawner.ID, bool) {
+func (q *Queue) take() (spawner.ID, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.ready) == 0 {
@@ -112,8 +117,8 @@ func (q *queue) take() (spawner.ID, bool) {
 	return id, true
 }
 
-// done gives a key back.
-func (q *queue) done(id spawner.ID) {
+// Done gives a key back.
+func (q *Queue) Done(id spawner.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.busy, id)
@@ -123,8 +128,8 @@ func (q *queue) done(id spawner.ID) {
 	}
 }
 
-// stop ends all timers.
-func (q *queue) stop() {
+// Stop ends all timers.
+func (q *Queue) Stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, t := range q.timers {

@@ -1,4 +1,4 @@
-package engine
+package diagnosis
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 func TestDiagnose(t *testing.T) {
 	w := spawner.Workload{Kind: spawner.Job, Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30}}}
 	exit := func(code int) spawner.Outcome {
-		return spawner.Outcome{Failed: code != 0, ExitCode: code, Signal: signalOf(code), Cause: spawner.CauseExit, Reason: "the job ended with exit code 1"}
+		return spawner.Outcome{Failed: code != 0, ExitCode: code, Signal: SignalOf(code), Cause: spawner.CauseExit, Reason: "the job ended with exit code 1"}
 	}
 	told := func(reason string) spawner.Outcome {
 		return spawner.Outcome{Failed: true, ExitCode: 1, Cause: spawner.CauseExit, Reason: reason, Remedy: "as told"}
@@ -54,7 +54,7 @@ func TestDiagnose(t *testing.T) {
 			}
 			tt.o.Tail = strings.TrimSpace(string(text))
 		}
-		got := diagnose(tt.o, w)
+		got := Of(tt.o, w)
 		if got.Cause != tt.cause || !strings.Contains(got.Reason, tt.reason) || !strings.Contains(got.Remedy, tt.remedy) {
 			t.Errorf("%s: %s: %q, %q", name, got.Cause, got.Reason, got.Remedy)
 		}
@@ -66,6 +66,6 @@ func FuzzDiagnose(f *testing.F) {
 	f.Add("ImportError: No module named \"", "out of memory")
 	f.Add("[0]: Traceback (most recent call last):\n[0]:  x\n[0]: A\nDuring handling of the above exception\nTraceback (most recent call last):\nB", "")
 	f.Fuzz(func(_ *testing.T, tail, reason string) {
-		diagnose(spawner.Outcome{Failed: true, ExitCode: 1, Cause: spawner.CauseExit, Tail: tail, Reason: reason}, spawner.Workload{})
+		Of(spawner.Outcome{Failed: true, ExitCode: 1, Cause: spawner.CauseExit, Tail: tail, Reason: reason}, spawner.Workload{})
 	})
 }

@@ -1,4 +1,8 @@
-package engine
+// Package diagnosis says why a job has failed: from what its backend tells, its exit code, and the last lines of what it has printed.
+//
+// Promises: it knows the words of Python, CUDA and the C library for what runs out, and what none of them matches it leaves as it is. It never
+// makes a failure a success. It has no clock and does no I/O.
+package diagnosis
 
 import (
 	"cmp"
@@ -37,7 +41,7 @@ const diagnosisLines = 25
 
 // spot finds the last trouble that a payload's output tells of, and what it names.
 func spot(tail string) (c spawner.Cause, name string) {
-	for _, line := range slices.Backward(endWords(strings.Split(tail, "\n"))) {
+	for _, line := range slices.Backward(LastWords(strings.Split(tail, "\n"))) {
 		for _, s := range signs() {
 			for _, form := range s.forms {
 				_, rest, found := strings.Cut(line, form)
@@ -64,13 +68,13 @@ func missing(text string) string {
 	return name
 }
 
-// diagnose says in a word why a job has failed, as whose outcome o is: by what its backend tells, its exit code and the last lines of what
-// it has printed. Where that says what would help, it is the remedy. It has no clock and does no I/O.
-func diagnose(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
+// Of returns an outcome o of w with why the job has failed, in a word: by what its backend tells, its exit code and the last lines of what
+// it has printed. Where that says what would help, it is the remedy.
+func Of(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
 	if !o.Failed || o.Cause != "" && o.Cause != spawner.CauseExit {
 		return o
 	}
-	if told := toldBy(o.Reason); told != "" {
+	if told := CauseOf(o.Reason); told != "" {
 		o.Cause = told
 	} else if found, name := spot(o.Tail); found != "" && o.ExitCode != 0 {
 		o.Cause = found
@@ -90,8 +94,8 @@ func diagnose(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
 	return o
 }
 
-// toldBy reads a backend's words for why it has ended what ran; see Observation.Reason.
-func toldBy(reason string) spawner.Cause {
+// CauseOf reads a backend's words for why it has ended what ran; see Observation.Reason.
+func CauseOf(reason string) spawner.Cause {
 	for _, told := range []struct {
 		begins string
 		cause  spawner.Cause
@@ -142,8 +146,8 @@ func moreMemory(peak, limit int64) string {
 	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", memsize.Words(least), ask)
 }
 
-// signalOf returns the signal of an exit code as shells have it; 0: none.
-func signalOf(code int) int {
+// SignalOf returns the signal of an exit code as shells have it; 0: none.
+func SignalOf(code int) int {
 	if n := code - 128; n > 0 && n <= int(syscall.SIGSYS) {
 		return n
 	}

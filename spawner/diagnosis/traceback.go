@@ -1,4 +1,4 @@
-package engine
+package diagnosis
 
 import (
 	"slices"
@@ -16,9 +16,9 @@ var links = []string{"The above exception was the direct cause of", "During hand
 // wrappers are exceptions by which one process tells of the end of another: why that was, the other has printed before.
 var wrappers = []string{"CalledProcessError", "ChildFailedError", "ProcessExitedException"}
 
-// endWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended
+// LastWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended
 // by an exception of Python only that does, with what has led to it: what an earlier line tells of was caught.
-func endWords(lines []string) []string {
+func LastWords(lines []string) []string {
 	lines = lines[:lastWord(lines)+1]
 	ends := max(0, len(lines)-diagnosisLines)
 	if len(lines) == 0 {

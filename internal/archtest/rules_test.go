@@ -139,11 +139,12 @@ func rules() map[string]rule {
 		"spawner/jobfiles": {
 			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/memsize"},
 		},
+		"spawner/culling":   {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
 		"spawner/workqueue": {own: []string{"spawner"}},
 		"spawner/diagnosis": {own: []string{"spawner", "internal/memsize"}},
 		"spawner/engine": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/diagnosis", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
 				"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},

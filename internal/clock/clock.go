@@ -1,4 +1,4 @@
-// Package clock waits.
+// Package clock waits, and compares times.
 // It promises that a wait ends with its context. It must not grow into policies of when to try again: each caller has its own.
 package clock
 
@@ -16,4 +16,14 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil
+}
+
+// Latest returns the latest of some times.
+func Latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/culling"
 )
 
 const (
-	lookEvery = time.Minute     // how often a session's agent is asked what goes on
 	lentLook  = 5 * time.Second // the same, while its slice is lent
-	freshLook = 3 * time.Minute // for how long its answer counts
 	saveEvery = 5 * time.Minute // how much of what is known of activity a killed service may lose
 	askTime   = 10 * time.Second
 )
@@ -22,7 +22,7 @@ const (
 // takePulse asks a session's agent from time to time what goes on in it. The first question comes at a random moment, so that
 // the sessions of a restarted service are not asked all at once.
 func (m *Manager) takePulse(ctx context.Context, id spawner.ID) {
-	for pause(ctx, rand.N(lookEvery)); ctx.Err() == nil; pause(ctx, m.lookAfter(id)) {
+	for clock.Sleep(ctx, rand.N(culling.LookEvery)); ctx.Err() == nil; clock.Sleep(ctx, m.lookAfter(id)) {
 		m.feelPulse(ctx, id)
 	}
 }
@@ -51,7 +51,7 @@ func (m *Manager) lookAfter(id spawner.ID) time.Duration {
 	if m.sched.Borrower(id) != "" {
 		return lentLook
 	}
-	return lookEvery
+	return culling.LookEvery
 }
 
 func (m *Manager) askActivity(ctx context.Context, id spawner.ID) (control.Activity, error) {
@@ -64,8 +64,8 @@ func (m *Manager) askActivity(ctx context.Context, id spawner.ID) (control.Activ
 func (m *Manager) miss(id spawner.ID, asked time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.work[id]; e != nil && e.pulse.mute.IsZero() {
-		e.pulse.mute = asked
+	if e := m.work[id]; e != nil && e.pulse.Mute.IsZero() {
+		e.pulse.Mute = asked
 	}
 }
 
@@ -78,12 +78,12 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 		return
 	}
 	now := time.Now()
-	e.pulse.mute = time.Time{}
+	e.pulse.Mute = time.Time{}
 	m.noteDroppedLocked(e, a.Dropped)
 	m.noteDeathsLocked(e, a.Deaths)
-	m.actedLocked(ctx, e, e.pulse.activeAt(a, e.Spec.Life, now))
+	m.actedLocked(ctx, e, e.pulse.ActiveAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != spawner.Lab && e.Kind != spawner.Kernel {
-		e.pulse.looked, e.pulse.cpu = now, a.CPU
+		e.pulse.Looked, e.pulse.CPU = now, a.CPU
 	}
 	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		m.queue.Add(id)
@@ -93,17 +93,17 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 // noteDroppedLocked counts what a kernel's agent could not keep since it was last asked. What it tells first is of the time of another service, if
 // there is something, and an agent that begins anew counts from 0 again.
 func (m *Manager) noteDroppedLocked(e *entry, dropped int64) {
-	if more := dropped - e.pulse.lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.looked.IsZero() {
+	if more := dropped - e.pulse.Lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.Looked.IsZero() {
 		m.kernelsDropped[e.EntryName()] += more
 	}
-	e.pulse.lost = dropped
+	e.pulse.Lost = dropped
 }
 
 // noteDeathsLocked counts the processes of a kernel that ended since its agent was last asked, in the same way.
 func (m *Manager) noteDeathsLocked(e *entry, now control.Deaths) {
-	then := e.pulse.deaths
-	e.pulse.deaths = now
-	if e.Kind != spawner.Kernel || e.pulse.looked.IsZero() {
+	then := e.pulse.Deaths
+	e.pulse.Deaths = now
+	if e.Kind != spawner.Kernel || e.pulse.Looked.IsZero() {
 		return
 	}
 	for cause, more := range map[spawner.Cause]int{spawner.CauseMemory: now.Memory - then.Memory, spawner.CauseSignal: now.Signal - then.Signal, spawner.CauseExit: now.Exit - then.Exit} {
@@ -120,14 +120,14 @@ func (m *Manager) actedLocked(ctx context.Context, e *entry, at time.Time) {
 	}
 	e.Active = at
 	m.callBackLocked(ctx, e)
-	if at.Sub(e.pulse.saved) >= saveEvery {
+	if at.Sub(e.pulse.Saved) >= saveEvery {
 		m.saveActivityLocked(ctx, e, at)
 	}
 }
 
 // saveActivityLocked saves what memory has already: who is in a session is there also when the disk is full.
 func (m *Manager) saveActivityLocked(ctx context.Context, e *entry, now time.Time) {
-	e.pulse.saved = now
+	e.pulse.Saved = now
 	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
 		m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
@@ -147,12 +147,12 @@ func (m *Manager) Visit(id spawner.ID, acted bool) {
 	case e == nil:
 		return
 	case e.Phase != spawner.Running:
-		e.pulse.asked = now
+		e.pulse.Asked = now
 		return
 	}
 	first := e.Visited.IsZero()
 	if first {
-		e.Visited, e.pulse.saved = now, now
+		e.Visited, e.pulse.Saved = now, now
 	}
 	if acted {
 		m.actedLocked(context.Background(), e, now)
@@ -171,7 +171,7 @@ func (m *Manager) isNews(id spawner.ID, acted bool, now time.Time) bool {
 	defer m.mu.RUnlock()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running {
-		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.pulse.asked) > visitGrain
+		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.pulse.Asked) > visitGrain
 	}
 	return e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain
 }
@@ -201,7 +201,7 @@ func (m *Manager) keepLocked(ctx context.Context, c spawner.Caller, id spawner.I
 	case d <= 0 || d > most:
 		return spawner.Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
 	}
-	err = m.changeLocked(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.warned = time.Now().Add(d), time.Time{} })
+	err = m.changeLocked(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.Warned = time.Now().Add(d), time.Time{} })
 	return e.Workload, err
 }
 
@@ -232,12 +232,12 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 		m.markWarned(e.ID, time.Time{}, time.Time{})
 		m.queue.AddAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
-	case p.Known && !e.unopened() && !e.pulse.toldOf(p):
-		m.markWarned(e.ID, now, latest(p.At, now.Add(leastWarning(p))))
+	case p.Known && !culling.Unopened(e.Workload) && !e.pulse.ToldOf(p):
+		m.markWarned(e.ID, now, clock.Latest(p.At, now.Add(culling.LeastWarning(p))))
 		m.notify(ctx, e, p)
 	}
 	if p.Known {
-		m.queue.AddAfter(e.ID, max(p.At.Sub(now), lookAgain, leastWarning(p)-now.Sub(e.pulse.warned))+time.Millisecond)
+		m.queue.AddAfter(e.ID, max(p.At.Sub(now), lookAgain, culling.LeastWarning(p)-now.Sub(e.pulse.Warned))+time.Millisecond)
 	}
 }
 
@@ -245,16 +245,16 @@ func (m *Manager) markWarned(id spawner.ID, at, stop time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil {
-		e.pulse.warned, e.pulse.stop = at, stop
+		e.pulse.Warned, e.pulse.Stop = at, stop
 	}
 }
 
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
 func (m *Manager) notify(ctx context.Context, e entry, p spawner.Prospect) {
-	left := max(time.Until(p.At), leastWarning(p))
-	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", words(left), p.Why, adviceFor(p, e.Kind))
+	left := max(time.Until(p.At), culling.LeastWarning(p))
+	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind))
 	if e.Kind == spawner.Kernel { // its agent says who tells it
-		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", words(left), p.Why, adviceFor(p, e.Kind))
+		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind))
 	}
 	m.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -262,11 +262,6 @@ func (m *Manager) notify(ctx context.Context, e entry, p spawner.Prospect) {
 	if err := m.cfg.Agents.Agent(e.ID).Notify(ctx, text); err != nil {
 		m.log.Debug("a session cannot be told of its stop", "id", e.ID, "err", err)
 	}
-}
-
-// keepFor proposes how long to keep a session.
-func keepFor(p spawner.Prospect) string {
-	return fmt.Sprintf("%gh", min(p.MaxKeep, 4*time.Hour).Hours())
 }
 
 // expired is the outcome of a session whose time was up.
@@ -288,9 +283,19 @@ func (m *Manager) LastActive(hub string) []spawner.ActiveSession {
 	defer m.mu.RUnlock()
 	var list []spawner.ActiveSession
 	for _, e := range m.work {
-		if at := latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() && !at.IsZero() {
+		if at := clock.Latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() && !at.IsZero() {
 			list = append(list, spawner.ActiveSession{User: e.Owner, Name: e.Name, Active: at})
 		}
 	}
 	return list
+}
+
+// prospect judges a running session by what is known of it at now.
+func (e *entry) prospect(now time.Time) spawner.Prospect {
+	return culling.Prospect(e.Workload, e.pulse.Looked, now)
+}
+
+// due reports whether a running session is to be stopped now.
+func (e *entry) due(now time.Time) bool {
+	return e.overrun() != nil || e.pulse.Due(e.prospect(now), e.Workload, now)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
@@ -69,19 +70,12 @@ func (m *Manager) followAgent(ctx context.Context, id spawner.ID) {
 			err := m.cfg.Agents.Agent(id).Watch(ctx, func(s control.Status) error { m.hear(ctx, id, s); return nil })
 			if ctx.Err() == nil {
 				m.log.Debug("agent's watch ended", "id", id, "err", err)
-				pause(ctx, time.Second)
+				clock.Sleep(ctx, time.Second)
 			}
 		}
 		return nil
 	})
 	_ = g.Wait() // the functions above return no error
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // hear notes an agent's word. What comes late, when the link has gone down and ctx with it, would hide what a newer link says.
@@ -95,7 +89,7 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
-		e.status, e.pulse.mute = s, time.Time{}
+		e.status, e.pulse.Mute = s, time.Time{}
 		if e.Kind == spawner.Job && s.Progress != nil && s.Launch == e.Run() {
 			e.progress = s.Progress
 		}
@@ -117,7 +111,7 @@ func (m *Manager) followLog(ctx context.Context, id spawner.ID) {
 			return // the app has exited and all is here
 		}
 		m.log.Debug("a job's log broke off", "id", id, "err", err)
-		pause(ctx, time.Second)
+		clock.Sleep(ctx, time.Second)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -115,7 +116,7 @@ func (m *Manager) expireLocked(jobs []spawner.ID) (last time.Time) {
 		if at.IsZero() {
 			return at
 		}
-		last = latest(last, at)
+		last = clock.Latest(last, at)
 	}
 	return last
 }

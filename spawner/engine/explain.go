@@ -95,8 +95,8 @@ func (m *Manager) Detail(w spawner.Workload) string {
 		return m.onItsWay(e)
 	case e.Remote && e.Kind != spawner.Job && e.Phase == spawner.Running && e.status.State == "":
 		return "it runs on " + m.hostOf(e) + ", which does not reach the service now"
-	case e.Remote && e.Phase == spawner.Running && !e.pulse.mute.IsZero():
-		return fmt.Sprintf("no word from %s for %s", m.hostOf(e), time.Since(e.pulse.mute).Round(time.Second))
+	case e.Remote && e.Phase == spawner.Running && !e.pulse.Mute.IsZero():
+		return fmt.Sprintf("no word from %s for %s", m.hostOf(e), time.Since(e.pulse.Mute).Round(time.Second))
 	default:
 		return m.Queue(w).String()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/spawner"
 )
 
@@ -39,7 +40,7 @@ func (s stay) with(w *spawner.Workload, n int) stay {
 	if w.Phase.Active() {
 		s.active += n
 	} else if w.Outcome != nil {
-		s.ended = latest(s.ended, w.Outcome.At)
+		s.ended = clock.Latest(s.ended, w.Outcome.At)
 	}
 	return s
 }

@@ -23,9 +23,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
+	"slipway/spawner/culling"
 	"slipway/spawner/jobfiles"
 	"slipway/spawner/sched"
 	"slipway/spawner/workqueue"
@@ -248,7 +250,7 @@ type entry struct {
 	hindrance  string              // what keeps what a job has left from being kept here, in words; empty: nothing
 	keeping    attempts            // at keeping what came back of a run; zero: there was none
 	status     control.Status      // the agent's last word; zero while the link is down
-	pulse      pulse               // what is known of what goes on in it
+	pulse      culling.Pulse       // what is known of what goes on in it
 	alerts     alerts              // what its owner is to know of its limits
 	progress   *control.Progress   // what its payload has last said of how far it is; nil: nothing
 	journal    journal
@@ -334,7 +336,7 @@ func (m *Manager) load(ctx context.Context) error {
 			return fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
 		m.recallLocked(m.admitLocked(w))
-		newest = latest(newest, w.Since)
+		newest = clock.Latest(newest, w.Since)
 		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
 			ended = append(ended, w)
 		}

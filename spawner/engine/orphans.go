@@ -48,10 +48,10 @@ func (m *Manager) forsakenKernels(now time.Time) (ids []spawner.ID) {
 		if e.Kind != spawner.Kernel || e.Spec.Life.Away == 0 || e.Phase == spawner.Running || e.Want != spawner.WantRunning {
 			continue
 		}
-		if e.pulse.asked.IsZero() {
-			e.pulse.asked = now
+		if e.pulse.Asked.IsZero() {
+			e.pulse.Asked = now
 		}
-		if now.Sub(e.pulse.asked) >= e.Spec.Life.Away {
+		if now.Sub(e.pulse.Asked) >= e.Spec.Life.Away {
 			ids = append(ids, id)
 		}
 	}
@@ -85,10 +85,10 @@ func (m *Manager) orphaned(ctx context.Context, id spawner.ID, left bool, now ti
 		m.saveActivityLocked(ctx, e, now)
 		return false
 	case !left:
-		e.pulse.left = time.Time{}
+		e.pulse.Left = time.Time{}
 		return false
-	case e.pulse.left.IsZero():
-		e.pulse.left = now
+	case e.pulse.Left.IsZero():
+		e.pulse.Left = now
 	}
-	return now.Sub(e.pulse.left) >= patience
+	return now.Sub(e.pulse.Left) >= patience
 }

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/culling"
 )
 
 // Lend is the policy of lending idle slices of sessions to jobs.
@@ -61,7 +63,7 @@ func (m *Manager) lendsLocked(id spawner.ID) bool {
 		return false
 	}
 	now := time.Now()
-	if quiet := now.Sub(latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After || now.Sub(e.pulse.looked) > freshLook {
+	if quiet := now.Sub(clock.Latest(e.Up, e.Visited, e.Active)); quiet < m.cfg.Lend.After || now.Sub(e.pulse.Looked) > culling.FreshLook {
 		return false
 	}
 	since, idle := m.cfg.Lend.Idle(string(e.ID), *e.Slice)

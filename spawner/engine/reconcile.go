@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/spawner"
 	"slipway/spawner/lifecycle"
 )
@@ -124,7 +125,9 @@ func (m *Manager) phaseOwn(e entry) time.Time {
 }
 
 // inPhase returns for how long this run of the service has seen to a workload's phase.
-func (m *Manager) inPhase(e entry) time.Duration { return time.Since(latest(m.phaseOwn(e), m.born)) }
+func (m *Manager) inPhase(e entry) time.Duration {
+	return time.Since(clock.Latest(m.phaseOwn(e), m.born))
+}
 
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again
 // when that did not work. It is harmless when the door is open.

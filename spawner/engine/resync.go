@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/spawner"
 )
 
@@ -25,7 +26,7 @@ func (m *Manager) resync(ctx context.Context) {
 		m.mu.Lock()
 		m.ready = true
 		m.mu.Unlock()
-		if pause(ctx, m.cfg.Interval); ctx.Err() != nil {
+		if !clock.Sleep(ctx, m.cfg.Interval) {
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/culling"
 )
 
 // mostAttempts is how many ends of earlier tries, and requests for them, a job's record keeps.
@@ -100,7 +101,7 @@ func (e *entry) nextTry() {
 	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn, e.Rests = nil, 0, 0, nil, false, false, false
 	e.Started, e.Asked, e.Saved = time.Now(), time.Time{}, false
 	e.seen, e.startedAt, e.quit, e.blindly, e.fetched = spawner.Observation{}, time.Time{}, time.Time{}, time.Time{}, fetched{}
-	e.parting, e.hindrance, e.keeping, e.pulse = "", "", attempts{}, pulse{}
+	e.parting, e.hindrance, e.keeping, e.pulse = "", "", attempts{}, culling.Pulse{}
 }
 
 // pastTries returns how the tries of a job have ended, this one last.

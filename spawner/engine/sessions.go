@@ -11,6 +11,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/culling"
 )
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
@@ -220,7 +221,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.Session
 	err := m.changeLocked(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
-		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, pulse{}, 0, nil, 0
+		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
 		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/spawner/sched"
 )
 
@@ -40,7 +41,7 @@ func (m *Manager) saveUsage(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		pause(ctx, saveUsageEvery)
+		clock.Sleep(ctx, saveUsageEvery)
 	}
 }
 

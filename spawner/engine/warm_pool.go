@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/sched"
@@ -102,7 +103,7 @@ func (m *Manager) keepPools(ctx context.Context) {
 		}
 		m.weedPools(ctx)
 		for tried := map[poolKey]bool{}; m.fillOne(ctx, tried); {
-			pause(ctx, standbyPause)
+			clock.Sleep(ctx, standbyPause)
 		}
 	}
 }

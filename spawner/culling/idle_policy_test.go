@@ -1,4 +1,4 @@
-package engine
+package culling
 
 import (
 	"strings"
@@ -41,7 +41,7 @@ func TestProspect(t *testing.T) {
 	for _, tt := range tests {
 		w := spawner.Workload{Phase: spawner.Running, Up: up, Spec: spawner.Spec{Life: life}}
 		tt.edit(&w)
-		p := prospect(w, at(tt.looked), at(tt.now))
+		p := Prospect(w, at(tt.looked), at(tt.now))
 		want := time.Time{}
 		if tt.stop >= 0 {
 			want = at(tt.stop)
@@ -54,10 +54,10 @@ func TestProspect(t *testing.T) {
 
 func TestActiveAt(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	before := pulse{looked: now.Add(-time.Minute), cpu: 100}
+	before := Pulse{Looked: now.Add(-time.Minute), CPU: 100}
 	tests := []struct {
 		name string
-		p    pulse
+		p    Pulse
 		a    control.Activity
 		busy float64
 		want time.Duration // ago; negative: nothing
@@ -68,7 +68,7 @@ func TestActiveAt(t *testing.T) {
 		{"a program from a terminal computes", before, control.Activity{Asked: true, Quiet: 3600, CPU: 130}, 0.1, 0},
 		{"JupyterLab itself uses a little", before, control.Activity{Asked: true, Quiet: 3600, CPU: 101}, 0.1, time.Hour},
 		{"the processors say nothing", before, control.Activity{Asked: true, Quiet: 3600, CPU: 160}, 0, time.Hour},
-		{"the first look knows no rate", pulse{}, control.Activity{Asked: true, Quiet: -1, CPU: 1e6}, 0.1, -1},
+		{"the first look knows no rate", Pulse{}, control.Activity{Asked: true, Quiet: -1, CPU: 1e6}, 0.1, -1},
 		{"a server that does not answer may compute", before, control.Activity{CPU: 130, Quiet: -1}, 0.1, 0},
 		{"or not", before, control.Activity{CPU: 100, Busy: 3, Quiet: -1}, 0.1, -1},
 		{"it does not, but somebody types over ssh", before, control.Activity{CPU: 100, SSH: 1, Quiet: 1}, 0.1, time.Second},
@@ -79,7 +79,7 @@ func TestActiveAt(t *testing.T) {
 		if tt.want >= 0 {
 			want = now.Add(-tt.want)
 		}
-		if got := tt.p.activeAt(tt.a, spawner.Life{BusyCPU: tt.busy}, now); !got.Equal(want) {
+		if got := tt.p.ActiveAt(tt.a, spawner.Life{BusyCPU: tt.busy}, now); !got.Equal(want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestActiveAt(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{20 * time.Minute: "20 min", time.Hour: "1 h", 110 * time.Minute: "1 h 50 min", 29 * time.Second: "less than a minute"} {
-		if got := words(d); got != want {
+		if got := Words(d); got != want {
 			t.Errorf("%v: %q", d, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -22,7 +23,7 @@ type trace struct {
 	route     string // of a request that no router matches
 	caller    string
 	forwarded bool // to a session
-	deed      deed
+	entry     *audit.Entry
 	intake    *intake
 }
 
@@ -39,7 +40,7 @@ func traceOf(ctx context.Context) *trace {
 	if t, ok := ctx.Value(traceKey{}).(*trace); ok {
 		return t
 	}
-	return &trace{}
+	return &trace{entry: &audit.Entry{}}
 }
 
 // answer remembers the status of an answer.
@@ -86,9 +87,10 @@ func (s *Server) watch(next http.Handler) http.Handler {
 		s.busy.Add(1)
 		defer s.busy.Done()
 		defer s.underway.Add(-1)
-		t := &trace{id: newRequestID()}
+		ctx, entry := audit.Begin(r.Context())
+		t := &trace{id: newRequestID(), entry: entry}
 		began := time.Now()
-		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+		r = r.WithContext(context.WithValue(ctx, traceKey{}, t))
 		t.intake = newIntake(r)
 		a := &answer{ResponseWriter: w, trace: t}
 		defer func() {
@@ -103,11 +105,11 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
 			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || ofKernels(route) || t.route != ""
-			if own && (!reads(r.Method) || a.status >= 400) && a.status != statusGone {
+			if own && (!audit.Reads(r.Method) || a.status >= 400) && a.status != audit.StatusGone {
 				level = slog.LevelInfo
 			}
-			if own && !(a.status == statusGone && t.unsent()) { // what has not come whole has done nothing
-				s.record(r, t, route, a.status)
+			if own && !(a.status == audit.StatusGone && t.unsent()) { // what has not come whole has done nothing
+				s.Audit.Record(s.logOf(t), audit.Request{Request: r, ID: t.id, Route: route, Status: a.status, Opens: ofKernels(route)})
 			}
 			s.logOf(t).Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
 				"ms", took.Milliseconds(), "caller", t.caller)
@@ -122,7 +124,7 @@ func (s *Server) watch(next http.Handler) http.Handler {
 
 // logOf returns where the lines of a request go: those of nobody known are limited, as anybody can cause them.
 func (s *Server) logOf(t *trace) *slog.Logger {
-	if t.caller == "" && t.deed.caller == (spawner.Caller{}) {
+	if t.caller == "" && t.entry.Caller == (spawner.Caller{}) {
 		return s.outside
 	}
 	return s.log

@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/loglimit"
 	"slipway/internal/secret"
@@ -67,10 +68,10 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 			}
 			lines := ask(method, tc.path, tc.body, token)
 			switch {
-			case !changes(method, route) && token == "": // who is not known has not come as far as a route
-			case !changes(method, route) && len(lines) != 0:
+			case !audit.Changes(method, route) && token == "": // who is not known has not come as far as a route
+			case !audit.Changes(method, route) && len(lines) != 0:
 				t.Errorf("%s %s changes nothing and is in the log: %s", method, route, lines)
-			case !changes(method, route):
+			case !audit.Changes(method, route):
 			case len(lines) != 1:
 				t.Errorf("%s %s as %q: %d audit lines: %s", method, route, token, len(lines), lines)
 			case result != "done" && strings.HasSuffix(lines[0], ` why=""`):
@@ -80,8 +81,8 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 				t.Errorf("%s %s as %q, want it %s: %s", method, route, token, result, lines[0])
 			}
 		}
-		if changes(method, route) && deedWords()[actionOf(method, route)] == "" {
-			t.Errorf("%s %s has no words for the log: deedWords", method, route)
+		if audit.Changes(method, route) && audit.Words()[audit.ActionOf(method, route)] == "" {
+			t.Errorf("%s %s has no words for the log: audit.Words", method, route)
 		}
 	})
 	lines := ask("POST", "/sessions/s-alice/stop?wait=no", "", "root-token")
@@ -103,8 +104,8 @@ func TestOtherDoorsAreInTheLog(t *testing.T) {
 		newCredentials("main:alice").with(cfg)
 	})
 	walkRoutes(t, h.pages.router, func(method, route string) {
-		if changes(method, route) && deedWords()[actionOf(method, route)] == "" {
-			t.Errorf("%s %s has no words for the log: deedWords", method, route)
+		if audit.Changes(method, route) && audit.Words()[audit.ActionOf(method, route)] == "" {
+			t.Errorf("%s %s has no words for the log: audit.Words", method, route)
 		}
 	})
 	p := h.visitor(t, "alice")
@@ -139,7 +140,7 @@ func TestDoorsWithoutRoutes(t *testing.T) {
 		`audit="broken off" action=start`:                                                                                     context.Canceled,
 	} {
 		before := len(h.logged.String())
-		h.Audit(t.Context(), alice, "ssh", "start", "it is done", err, "key", "x")
+		h.Audit.Write(t.Context(), alice, "ssh", "start", "it is done", err, "key", "x")
 		if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], want) {
 			t.Errorf("%s, want %s", lines, want)
 		}

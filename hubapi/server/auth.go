@@ -2,12 +2,12 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -30,35 +30,28 @@ func (s *Server) identify(find func(*http.Request) (spawner.Caller, error)) func
 				s.refuse(w, r, err)
 				return
 			}
-			t := traceOf(r.Context())
-			t.caller, t.deed.caller = callerName(c), c
+			known(r.Context(), c)
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 		})
 	}
 }
 
-func callerName(c spawner.Caller) string {
-	switch {
-	case c.Spawner:
-		return "spawner of " + c.Hub
-	case c.Workload != "":
-		return string(c.Workload)
-	default:
-		return fmt.Sprintf("%s of %s", c.User, c.Hub)
-	}
+// known notes who asks, for the log.
+func known(ctx context.Context, c spawner.Caller) {
+	traceOf(ctx).caller, audit.Of(ctx).Caller = audit.CallerName(c), c
 }
 
 // byToken knows a hub's Spawner by its own token, and a user by a token of the user's Hub.
 func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
-	door := &traceOf(r.Context()).deed.door
-	*door = doorToken
+	door := &audit.Of(r.Context()).Door
+	*door = audit.DoorToken
 	token, err := bearer(r.Header.Get("Authorization"))
 	if err != nil {
 		return spawner.Caller{}, err
 	}
 	for _, h := range s.hubsOf(r.Context()) {
 		if h.SpawnerToken.Equal(token) {
-			*door = doorSpawner
+			*door = audit.DoorSpawner
 			return spawner.Caller{Hub: h.Name, Spawner: true}, nil
 		}
 	}
@@ -74,7 +67,7 @@ func (s *Server) Identify(ctx context.Context, token string) (spawner.Caller, er
 	}
 	c, err := s.byHub(ctx, token)
 	if err == nil {
-		traceOf(ctx).caller = callerName(c)
+		traceOf(ctx).caller = audit.CallerName(c)
 	}
 	return c, err
 }
@@ -105,7 +98,7 @@ func (h Hub) caller(id hub.Identity) spawner.Caller {
 
 // byAgent knows a workload by the connection of its agent. It acts as its owner.
 func (s *Server) byAgent(r *http.Request) (spawner.Caller, error) {
-	traceOf(r.Context()).deed.door = doorSocket
+	audit.Of(r.Context()).Door = audit.DoorSocket
 	w, err := s.workload(r.Context())
 	if err != nil {
 		return spawner.Caller{}, err

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -33,7 +34,7 @@ func (s *Server) environmentCredential(w http.ResponseWriter, r *http.Request) e
 	if err != nil {
 		return err
 	}
-	s.audit(r, "a credential for an environment is given out", "environment", out.Environment, "workload", out.Workload)
+	audit.Note(r.Context(), "a credential for an environment is given out", "environment", out.Environment, "workload", out.Workload)
 	w.Header().Set("Cache-Control", "no-store")
 	writeJSON(w, http.StatusOK, out)
 	return nil

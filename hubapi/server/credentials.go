@@ -7,6 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/credentials"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -30,11 +31,11 @@ type UserCredentials interface {
 // credentialRoutes are the routes of users' tokens and proxies.
 func (s *Server) credentialRoutes(r chi.Router) {
 	r.Get("/credentials", serve(s, 200, s.listCredentials))
-	r.Put("/credentials/"+hubapi.ProxyCredential, serve(s, 200, audited(s, s.putProxy, auditProxyPut)))
-	r.Put("/credentials/{name}/refresh-token", serve(s, 200, audited(s, s.giveRefreshToken, auditTokenGiven)))
-	r.Post("/credentials/{name}/renew", serve(s, 200, audited(s, s.renewCredential, auditRenewed)))
-	r.Delete("/credentials/{name}", serve(s, 200, audited(s, s.removeCredential, auditCredentialRemoved)))
-	r.Post("/credentials/{name}/login", serve(s, 200, audited(s, s.beginCredentialLogin, auditLoginBegun)))
+	r.Put("/credentials/"+hubapi.ProxyCredential, serve(s, 200, audit.Told(s.putProxy, auditProxyPut)))
+	r.Put("/credentials/{name}/refresh-token", serve(s, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
+	r.Post("/credentials/{name}/renew", serve(s, 200, audit.Told(s.renewCredential, auditRenewed)))
+	r.Delete("/credentials/{name}", serve(s, 200, audit.Told(s.removeCredential, auditCredentialRemoved)))
+	r.Post("/credentials/{name}/login", serve(s, 200, audit.Told(s.beginCredentialLogin, auditLoginBegun)))
 	r.Get("/credential-logins/{id}", getOnly(serve(s, 200, s.awaitCredentialLogin)))
 }
 
@@ -103,7 +104,7 @@ func (s *Server) listCredentials(r *http.Request, _ none) (hubapi.Credentials, e
 	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: filled(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies()}
 	if user != "" && user != out.User {
 		out.User = user
-		s.audit(r, "credentials of another user are listed", "of", user)
+		audit.Note(r.Context(), "credentials of another user are listed", "of", user)
 	}
 	for _, e := range list {
 		out.Credentials = append(out.Credentials, wireEntry(e))

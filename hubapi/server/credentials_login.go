@@ -69,7 +69,7 @@ func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (huba
 		defer close(login.done)
 		login.entry, login.err = s.cfg.UserCredentials.Device(s.closing, principal, g.ID)
 		if login.err == nil {
-			s.Audit(s.closing, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
+			s.Audit.Write(s.closing, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
 				"credential", issuer, "subject", login.entry.Subject, "request", request)
 		}
 	})

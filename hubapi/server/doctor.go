@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -30,8 +31,8 @@ func (s *Server) doctorRoutes(r chi.Router) {
 	r.Get("/data/plan", serve(s, 200, s.dataPlan))
 	r.Get("/data/issuers/{name}", serve(s, 200, s.dataIssuer))
 	r.Get("/sessions/{id}/data-check", serve(s, 200, s.dataReport))
-	r.Put("/sessions/{id}/data-check", serve(s, 200, audited(s, s.keepDataReport, auditDataReport)))
-	r.Post("/sessions/{id}/data-check", serve(s, 202, audited(s, s.checkData, auditDataCheck)))
+	r.Put("/sessions/{id}/data-check", serve(s, 200, audit.Told(s.keepDataReport, auditDataReport)))
+	r.Post("/sessions/{id}/data-check", serve(s, 202, audit.Told(s.checkData, auditDataCheck)))
 }
 
 // dataPlan is for programs in a workload: it is about what they find there.
@@ -153,6 +154,6 @@ func (p *pages) checkDataPage(r *http.Request, v visitor) (string, error) {
 	if err := p.lookAgain(r.Context(), found); err != nil {
 		return "", err
 	}
-	p.audit(asVisitor(r, v), "a session's data is to be looked at again", "session", found.ID)
+	audit.Note(r.Context(), "a session's data is to be looked at again", "session", found.ID)
 	return backTo(r, found) + "#data", nil
 }

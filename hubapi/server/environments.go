@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -71,7 +72,7 @@ func (s *Server) environmentRoutes(r chi.Router) {
 		return e.Share
 	}
 	r.Get("/", serve(s, 200, onEnvironment(s, get)))
-	r.Delete("/", serve(s, 200, audited(s, onEnvironment(s, remove), auditRemoved)))
+	r.Delete("/", serve(s, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
 	r.Get("/details", serve(s, 200, onEnvironment(s, details)))
 	r.Get("/history", serve(s, 200, onEnvironment(s, history)))
 	r.Get("/diff", serve(s, 200, s.environmentDiff))
@@ -80,7 +81,7 @@ func (s *Server) environmentRoutes(r chi.Router) {
 	r.Post("/push", s.plain(s.pushEnvironment))
 	r.Post("/verify", serve(s, 200, onEnvironment(s, verify)))
 	r.Post("/tags", serve(s, 200, onEnvironment(s, tag)))
-	r.Post("/share", serve(s, 200, audited(s, onEnvironment(s, share), auditShared)))
+	r.Post("/share", serve(s, 200, audit.Told(onEnvironment(s, share), auditShared)))
 }
 
 func history(e Environments) func(context.Context, spawner.Caller, string, none) (hubapi.Environments, error) {
@@ -152,10 +153,26 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 		out.send(hubapi.EventError, 0, s.errorBody(r, err))
 		return nil
 	}
-	s.audit(r, "a session is frozen", "session", found.ID, "environment", env.Digest)
+	audit.Note(r.Context(), "a session is frozen", "session", found.ID, "environment", env.Digest)
 	if len(env.Secrets) > 0 {
-		s.audit(r, "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", env.Secrets)
+		audit.Note(r.Context(), "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", env.Secrets)
 	}
 	out.send(hubapi.EventDone, 0, env)
 	return nil
+}
+
+func auditShared(_ *http.Request, in hubapi.Share, out hubapi.Environment) (string, []any) {
+	return "an environment is shared", []any{"environment", out.Digest, "name", out.Name, "tag", out.Tag, "with", in.With, "group", in.Group}
+}
+
+func auditRemoved(r *http.Request, _ none, out hubapi.Removed) (string, []any) {
+	ref, _ := param(r, "ref")
+	return "an environment's name is removed", []any{"environment", out.Digest, "removed", ref, "left", out.Names}
+}
+
+func auditSwept(_ *http.Request, _ none, out hubapi.Swept) (string, []any) {
+	if out.Dry {
+		return "", nil
+	}
+	return "environments that nobody uses are removed", []any{"environments", out.Environments, "bases", out.Bases, "bytes", out.Bytes}
 }

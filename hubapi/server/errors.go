@@ -7,11 +7,9 @@ import (
 	"os"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 )
-
-// statusGone is the status in the log and in the metrics of a request whose client has gone: nobody gets an answer.
-const statusGone = 499
 
 // gone reports whether the client has gone: before it had sent all, or while it was to be answered.
 func (s *Server) gone(r *http.Request) bool {
@@ -21,9 +19,9 @@ func (s *Server) gone(r *http.Request) bool {
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if s.gone(r) {
-		traceOf(r.Context()).deed.wrong = "the client has gone"
+		audit.Of(r.Context()).Wrong = "the client has gone"
 		s.log.Debug("the client has gone", "request", traceOf(r.Context()).id, "error", err)
-		w.WriteHeader(statusGone)
+		w.WriteHeader(audit.StatusGone)
 		return
 	}
 	body := s.errorBody(r, err)
@@ -40,7 +38,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // errorBody says to the caller why a request fails, and to the log, where it would have changed something.
 func (s *Server) errorBody(r *http.Request, err error) hubapi.ErrorBody {
 	body := s.inWords(r, err)
-	traceOf(r.Context()).deed.wrong = body.Error.Message
+	audit.Of(r.Context()).Wrong = body.Error.Message
 	return body
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -44,9 +45,9 @@ func (k keeping) drain(ctx context.Context, c spawner.Caller, name, why string) 
 	if err := checkWhy(why); err != nil {
 		return "", err
 	}
-	if uuid, err = k.keeper.Drain(ctx, name, callerName(c), why); err == nil {
-		d := &traceOf(ctx).deed
-		d.what, d.which = "an administrator has taken a GPU out of use", []any{"gpu", uuid, "for", why}
+	if uuid, err = k.keeper.Drain(ctx, name, audit.CallerName(c), why); err == nil {
+		d := audit.Of(ctx)
+		d.What, d.Which = "an administrator has taken a GPU out of use", []any{"gpu", uuid, "for", why}
 	}
 	return uuid, err
 }
@@ -56,8 +57,8 @@ func (k keeping) resume(ctx context.Context, c spawner.Caller, name string) (uui
 		return "", "", err
 	}
 	if uuid, left, err = k.keeper.Resume(ctx, name); err == nil {
-		d := &traceOf(ctx).deed
-		d.what, d.which = "an administrator has put a GPU back", []any{"gpu", uuid, "left", left}
+		d := audit.Of(ctx)
+		d.What, d.Which = "an administrator has put a GPU back", []any{"gpu", uuid, "left", left}
 	}
 	return uuid, left, err
 }

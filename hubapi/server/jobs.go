@@ -204,3 +204,13 @@ func (f flusher) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+func auditSubmitted(_ *http.Request, _ hubapi.JobRequest, out any) (string, []any) {
+	switch out := out.(type) {
+	case hubapi.Job:
+		return "a job is submitted", []any{"job", out.ID, "environment", out.Environment}
+	case hubapi.Jobs:
+		return "a scan is submitted", scanFields(out.Scans[0])
+	}
+	return "a job is submitted", nil
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/kernels"
 	"slipway/spawner"
@@ -26,8 +27,7 @@ func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Ca
 	r.Mount(kernelsPath, s.cfg.Kernels(func(r *http.Request) (spawner.Caller, error) {
 		c, err := find(r)
 		if err == nil {
-			t := traceOf(r.Context())
-			t.caller, t.deed.caller = callerName(c), c
+			known(r.Context(), c)
 			err = s.awaitBody(r, c)
 		}
 		return c, err
@@ -48,19 +48,20 @@ func (s *Server) awaitBody(r *http.Request, c spawner.Caller) error {
 
 // tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks: her websocket lasts.
 func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
-	t := traceOf(ctx)
+	e := audit.Of(ctx)
 	if d.By != (spawner.Caller{}) {
-		t.caller, t.deed.caller, t.deed.door = callerName(d.By), d.By, doorTicket
-		s.Audit(ctx, d.By, doorTicket, "GET "+kernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", t.id)
+		known(ctx, d.By)
+		e.Door = audit.DoorTicket
+		s.Audit.Write(ctx, d.By, audit.DoorTicket, "GET "+kernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", traceOf(ctx).id)
 	}
 	if d.Kernel != "" {
-		t.deed.which = []any{"kernel", d.Kernel}
+		e.Which = []any{"kernel", d.Kernel}
 	}
 	if d.Ended != "" {
-		t.deed.ended = append(t.deed.ended, d.Ended)
+		e.Ended = append(e.Ended, d.Ended)
 	}
 	if d.Err != nil {
-		t.deed.wrong = errs.Brief(d.Err)
+		e.Wrong = errs.Brief(d.Err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/kernels"
@@ -90,7 +91,7 @@ func TestKernelsAreInTheLog(t *testing.T) {
 			if strings.Contains(logged, id) || strings.Contains(logged, who+"-token") && who != "" {
 				t.Errorf("%s has told a secret: %s", action, logged)
 			}
-			if !changes(method, route) {
+			if !audit.Changes(method, route) {
 				if len(lines) > 0 {
 					t.Errorf("%s changes nothing: %s", action, lines)
 				}
@@ -98,9 +99,9 @@ func TestKernelsAreInTheLog(t *testing.T) {
 			}
 			want := "audit=refused action=\"" + action
 			if who == "alice" && done[action] {
-				want = "msg=\"" + deedWords()[action] + "\" kernel=s-kernel by=\"alice of main\""
+				want = "msg=\"" + audit.Words()[action] + "\" kernel=s-kernel by=\"alice of main\""
 			}
-			if len(lines) != 1 || !strings.Contains(lines[0], want) || deedWords()[action] == "" || strings.Contains(lines[0], `why=""`) && !done[action] {
+			if len(lines) != 1 || !strings.Contains(lines[0], want) || audit.Words()[action] == "" || strings.Contains(lines[0], `why=""`) && !done[action] {
 				t.Errorf("%s as %q: %s, want %s", action, who, lines, want)
 			}
 		}

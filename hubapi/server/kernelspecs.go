@@ -7,6 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -19,7 +20,7 @@ type KernelMenu interface {
 
 func (s *Server) menuRoutes(r chi.Router) {
 	r.Get("/kernelspecs", serve(s, 200, s.listKernelSpecs))
-	r.Post("/kernelspecs/{name}/switch", serve(s, 200, audited(s, s.switchKernel, auditSwitched)))
+	r.Post("/kernelspecs/{name}/switch", serve(s, 200, audit.Told(s.switchKernel, auditSwitched)))
 }
 
 func noKernels() error {

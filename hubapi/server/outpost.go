@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/secret"
 	"slipway/spawner"
 )
@@ -127,18 +128,17 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 		writeJSON(w, http.StatusOK, map[string]string{"ping": "pong!"})
 		return
 	}
-	traceOf(r.Context()).deed.door = doorOutpost
+	audit.Of(r.Context()).Door = audit.DoorOutpost
 	c, ok := s.byBasic(r)
 	if !ok {
 		username, _, _ := r.BasicAuth()
 		s.outside.Info("Outpost credential refused", "request", traceOf(r.Context()).id, "username", shown(username), "from", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", "Basic")
-		traceOf(r.Context()).deed.wrong = "the credential is not known"
+		audit.Of(r.Context()).Wrong = "the credential is not known"
 		writeJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
 		return
 	}
-	t := traceOf(r.Context())
-	t.caller, t.deed.caller = callerName(c), c
+	known(r.Context(), c)
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet

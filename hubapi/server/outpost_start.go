@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
@@ -41,7 +42,7 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 	if err != nil {
 		return 0, nil, err
 	}
-	onBehalf(r.Context(), spawner.User(shown(body.Env["JUPYTERHUB_USER"])))
+	audit.OnBehalf(r.Context(), spawner.User(shown(body.Env["JUPYTERHUB_USER"])))
 	address, err := outpostAddress(s.hub(c.Hub), r)
 	if err != nil {
 		return 0, nil, err
@@ -51,7 +52,7 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 		return 0, nil, err
 	}
 	k := claim{c.Hub, req.Name, req.Launch}
-	s.audit(r, "a session is started", "of", req.User, "name", req.Name, "launch", req.Launch)
+	audit.Note(r.Context(), "a session is started", "of", req.User, "name", req.Name, "launch", req.Launch)
 	req.Secrets = s.hub(c.Hub).sessionEnv(req.Secrets)
 	if err := s.launchClaimed(r.Context(), c, k, req); err != nil {
 		return 0, nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 )
@@ -54,7 +55,7 @@ func badField(field, value, remedy string) error {
 // refuseOutpost answers with an error in the words of the protocol.
 func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error) {
 	if m, ok := errors.AsType[*malformed](err); ok {
-		traceOf(r.Context()).deed.wrong = oneLine(m.Error())
+		audit.Of(r.Context()).Wrong = oneLine(m.Error())
 		loc := []string{"body"}
 		if m.cause.Field != "" && m.cause.Field != "body" {
 			loc = append(loc, strings.Split(m.cause.Field, ".")...)

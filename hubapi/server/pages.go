@@ -9,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/webui"
@@ -232,7 +233,7 @@ const hubSessionCookie = "jupyterhub-session-id"
 // A script of a user's server can put cookies into the browser for any path, its owner's visit among them. So a visit counts only beside the
 // Hub's own session in which it was begun, and not while cookies name two of those.
 func (p *pages) visitor(r *http.Request) (visitor, error) {
-	traceOf(r.Context()).deed.door = doorPage
+	audit.Of(r.Context()).Door = audit.DoorPage
 	session, err := hubSession(r)
 	if err != nil {
 		return visitor{}, err
@@ -278,8 +279,8 @@ func (p *pages) visit(r *http.Request, key, session string) (visitor, error) {
 	if err != nil {
 		return visitor{}, err
 	}
-	t, c := traceOf(r.Context()), h.caller(id)
-	t.caller, t.deed.caller = callerName(c), c
+	c := h.caller(id)
+	known(r.Context(), c)
 	return visitor{visit: v, key: key, hub: h, caller: c}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 )
@@ -87,7 +88,7 @@ func (p *pages) takeProxy(r *http.Request, v visitor) error {
 	if err != nil {
 		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
 	}
-	_, err = audited(p.Server, p.putProxy, auditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
+	_, err = audit.Told(p.putProxy, auditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
 	return err
 }
 
@@ -102,7 +103,7 @@ func (p *pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wr
 }
 
 func (p *pages) renew(r *http.Request, v visitor) (string, error) {
-	_, err := audited(p.Server, p.renewCredential, auditRenewed)(asVisitor(r, v), none{})
+	_, err := audit.Told(p.renewCredential, auditRenewed)(asVisitor(r, v), none{})
 	return "credentials", err
 }
 
@@ -112,7 +113,7 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.CredentialRemoval
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
 		v = who
-		out, err = audited(p.Server, p.removeCredential, auditCredentialRemoved)(asVisitor(r, who), none{})
+		out, err = audit.Told(p.removeCredential, auditCredentialRemoved)(asVisitor(r, who), none{})
 		return "", err
 	})
 	switch {
@@ -132,7 +133,7 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
-	out, err := audited(p.Server, p.beginCredentialLogin, auditLoginBegun)(asVisitor(r, v), none{})
+	out, err := audit.Told(p.beginCredentialLogin, auditLoginBegun)(asVisitor(r, v), none{})
 	return "credentials/logins/" + out.ID, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -123,7 +124,7 @@ func (p *pages) share(r *http.Request, v visitor) (string, error) {
 		return "", err
 	}
 	what, which := auditShared(r, with, e)
-	p.audit(r.WithContext(withCaller(r.Context(), v.caller)), what, which...)
+	audit.Note(r.Context(), what, which...)
 	return environmentPath(ref), nil
 }
 
@@ -148,7 +149,7 @@ func (p *pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.audit(r.WithContext(withCaller(r.Context(), v.caller)), "an environment's name is removed", "environment", gone.Digest, "removed", ref, "left", gone.Names)
+	audit.Note(r.Context(), "an environment's name is removed", "environment", gone.Digest, "removed", ref, "left", gone.Names)
 	return "environments", nil
 }
 

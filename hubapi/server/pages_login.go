@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/webui"
@@ -199,7 +200,7 @@ func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier str
 	if err != nil {
 		return err
 	}
-	traceOf(r.Context()).caller = callerName(h.caller(id))
+	traceOf(r.Context()).caller = audit.CallerName(h.caller(id))
 	p.setCookie(w, r, visitCookie, p.visits.add(h.Name, id.Name, token), visitTime)
 	return nil
 }

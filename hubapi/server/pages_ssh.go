@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshclientconfig"
@@ -124,7 +125,7 @@ func (p *pages) addKey(r *http.Request, v visitor) error {
 	if err != nil {
 		return err
 	}
-	_, err = audited(p.Server, p.addSSHKey, auditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
+	_, err = audit.Told(p.addSSHKey, auditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
 	return err
 }
 
@@ -149,7 +150,7 @@ func (p *pages) removeKey(r *http.Request, v visitor) (string, error) {
 	if err := p.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint); err != nil {
 		return "", err
 	}
-	p.audit(r, "an ssh key is removed", "key", fingerprint)
+	audit.Note(r.Context(), "an ssh key is removed", "key", fingerprint)
 	return "ssh", nil
 }
 
@@ -165,7 +166,7 @@ func (p *pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
 	if err := p.cfg.SSH.Revoke(r.Context(), owner, serial); err != nil {
 		return "", err
 	}
-	p.audit(r, "an ssh certificate is revoked", "serial", serial)
+	audit.Note(r.Context(), "an ssh certificate is revoked", "serial", serial)
 	return "ssh", nil
 }
 
@@ -174,7 +175,7 @@ func (p *pages) endConnections(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = audited(p.Server, p.endSSH, auditEnded)(r, none{})
+	_, err = audit.Told(p.endSSH, auditEnded)(r, none{})
 	return "ssh/connections/ended", err
 }
 
@@ -255,7 +256,7 @@ func (p *pages) decideLogin(r *http.Request, v visitor) (string, error) {
 	if answer == "yes" {
 		what, to = "an ssh login is confirmed", "ssh/login/confirmed"
 	}
-	p.audit(r, what, "login", f.Login, "key", f.Fingerprint, "computer", f.Computer, "from", f.Address)
+	audit.Note(r.Context(), what, "login", f.Login, "key", f.Fingerprint, "computer", f.Computer, "from", f.Address)
 	return to, nil
 }
 

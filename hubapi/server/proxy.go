@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/hubapi/server/audit"
 	"slipway/internal/agent/control"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -206,7 +207,7 @@ func (s *Server) visited(res *http.Response) {
 // acts reports whether a request is to change something. JupyterLab's page saves its own layout every ten seconds for as long as
 // it is open, which says nothing of anybody in front of it.
 func acts(r *http.Request, prefix string) bool {
-	if reads(r.Method) {
+	if audit.Reads(r.Method) {
 		return false
 	}
 	return !strings.HasPrefix(r.URL.Path, prefix+"lab/api/workspaces/")

@@ -6,6 +6,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 )
 
@@ -75,7 +76,7 @@ func (s *Server) api(r chi.Router) {
 	s.menuRoutes(r)
 
 	r.Get("/sessions", serve(s, 200, s.listSessions))
-	r.Post("/sessions", serve(s, 202, audited(s, s.startSession, auditSession)))
+	r.Post("/sessions", serve(s, 202, audit.Told(s.startSession, auditSession)))
 	r.Delete("/sessions", serve(s, 204, s.removeSessionsOf))
 	r.Post("/servers", s.plain(s.startServer))
 	r.Get("/sessions/{id}", serve(s, 200, s.session))
@@ -93,14 +94,14 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/environment-pulls", s.plain(s.pullEnvironment))
 	r.Post("/environment-credentials", s.plain(s.environmentCredential))
 	r.Get("/environment-usage", serve(s, 200, s.environmentUsage))
-	r.Post("/environment-sweep", serve(s, 200, audited(s, s.sweepEnvironments, auditSwept)))
+	r.Post("/environment-sweep", serve(s, 200, audit.Told(s.sweepEnvironments, auditSwept)))
 
 	r.Route("/ssh", s.sshRoutes)
 	s.credentialRoutes(r)
 	s.whoRoutes(r)
 
 	r.Get("/jobs", serve(s, 200, s.listJobs))
-	r.Post("/jobs", serve(s, 202, audited(s, s.submit, auditSubmitted)))
+	r.Post("/jobs", serve(s, 202, audit.Told(s.submit, auditSubmitted)))
 	r.Post("/jobs/check", serve(s, 200, s.checkJob))
 	r.Get("/jobs/usage", serve(s, 200, s.jobsUsage))
 	r.Get("/jobs/{id}", serve(s, 200, s.job))
@@ -110,7 +111,7 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/jobs/{id}/release", serve(s, 202, s.changeJob(s.cfg.Engine.Release)))
 	r.Post("/jobs/{id}/requeue", serve(s, 202, s.changeJob(s.cfg.Engine.Requeue)))
 	r.Post("/jobs/{id}/retry", serve(s, 202, s.retryJob))
-	r.Post("/jobs/{id}/resubmit", serve(s, 202, audited(s, s.resubmitJob, auditJobAnew)))
+	r.Post("/jobs/{id}/resubmit", serve(s, 202, audit.Told(s.resubmitJob, auditJobAnew)))
 	r.Get("/jobs/{id}/why", serve(s, 200, s.whyJob))
 	r.Get("/jobs/{id}/gpu", serve(s, 200, s.jobGPU))
 	r.Get("/jobs/{id}/events", getOnly(s.plain(s.jobEvents)))
@@ -127,7 +128,7 @@ func (s *Server) api(r chi.Router) {
 	r.Post("/scans/{id}/release", serve(s, 202, s.changeScan(s.releaseHeld, active)))
 	r.Post("/scans/{id}/requeue", serve(s, 202, s.changeScan(s.cfg.Engine.Requeue, running)))
 	r.Post("/scans/{id}/retry", serve(s, 202, s.retryScan))
-	r.Post("/scans/{id}/resubmit", serve(s, 202, audited(s, s.resubmitScan, auditScanAnew)))
+	r.Post("/scans/{id}/resubmit", serve(s, 202, audit.Told(s.resubmitScan, auditScanAnew)))
 	r.Get("/scans/{id}/why", serve(s, 200, s.whyScan))
 	r.Get("/scans/{id}/events", getOnly(s.plain(s.scanEvents)))
 }

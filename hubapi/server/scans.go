@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -130,7 +131,7 @@ func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Work
 		each(w)
 	})
 	if err == nil {
-		onBehalf(r.Context(), owner)
+		audit.OnBehalf(r.Context(), owner)
 	}
 	return err
 }

@@ -26,6 +26,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
 	"slipway/internal/loglimit"
@@ -207,6 +208,7 @@ type Listeners struct {
 
 // Server is the service's HTTP.
 type Server struct {
+	Audit        *audit.Log
 	cfg          Config
 	log          *slog.Logger
 	outside      *slog.Logger // for what strangers can cause, see logOf
@@ -228,8 +230,11 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
+		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal}, cfg: cfg, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
 		holds: newHolds(), issuerLogins: newIssuerLogins(), budget: newBudget(),
+	}
+	if cfg.People != nil {
+		s.Audit.People = cfg.People
 	}
 	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())

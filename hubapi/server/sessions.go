@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -44,7 +45,7 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 	}
 	w, err := s.cfg.Engine.Get(r.Context(), c, id)
 	if err == nil {
-		onBehalf(r.Context(), w.Owner)
+		audit.OnBehalf(r.Context(), w.Owner)
 	}
 	if err == nil && (w.Kind == spawner.Job) != job {
 		return spawner.Workload{}, errs.New(errs.NotFound, "%s is of the other kind", id).With("sessions are below /sessions, jobs below /jobs")
@@ -53,7 +54,7 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 }
 
 func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
-	onBehalf(r.Context(), spawner.User(req.User))
+	audit.OnBehalf(r.Context(), spawner.User(req.User))
 	fresh, err := takeFresh(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
@@ -243,7 +244,7 @@ func (s *Server) removeSessionsOf(r *http.Request, _ none) (none, error) {
 	if q.Get("user") == "" || !q.Has("name") {
 		return none{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")
 	}
-	onBehalf(r.Context(), spawner.User(q.Get("user")))
+	audit.OnBehalf(r.Context(), spawner.User(q.Get("user")))
 	list, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
 	if err != nil {
 		return none{}, err
@@ -279,4 +280,8 @@ func asText(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+}
+
+func auditSession(_ *http.Request, in hubapi.SessionRequest, out hubapi.Session) (string, []any) {
+	return "a session is started", []any{"session", out.ID, "of", in.User, "name", in.ServerName}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
@@ -24,12 +25,12 @@ func (s *Server) openSSH(r chi.Router) {
 func (s *Server) sshRoutes(r chi.Router) {
 	r.Get("/", serve(s, 200, s.sshService))
 	r.Get("/keys", serve(s, 200, s.listSSHKeys))
-	r.Post("/keys", serve(s, 200, audited(s, s.addSSHKey, auditKeyAdded)))
-	r.Delete("/keys/{fingerprint}", serve(s, 204, audited(s, s.removeSSHKey, auditKeyRemoved)))
+	r.Post("/keys", serve(s, 200, audit.Told(s.addSSHKey, auditKeyAdded)))
+	r.Delete("/keys/{fingerprint}", serve(s, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
 	r.Get("/certificates", serve(s, 200, s.listSSHCertificates))
-	r.Post("/certificates", serve(s, 200, audited(s, s.issueSSHCertificate, auditIssued)))
-	r.Delete("/certificates/{serial}", serve(s, 204, audited(s, s.revokeSSHCertificate, auditRevoked)))
-	r.Delete("/connections", serve(s, 204, audited(s, s.endSSH, auditEnded)))
+	r.Post("/certificates", serve(s, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
+	r.Delete("/certificates/{serial}", serve(s, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)))
+	r.Delete("/connections", serve(s, 204, audit.Told(s.endSSH, auditEnded)))
 }
 
 func noSSH() error {
@@ -151,8 +152,9 @@ func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (none, error) {
 	})
 	if owner != (sshauth.Owner{}) {
 		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
-		traceOf(r.Context()).deed.door = doorSSHKey
-		s.audit(r.WithContext(withCaller(r.Context(), caller)), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.addressOf(r))
+		e := audit.Of(r.Context())
+		e.Caller, e.Door = caller, audit.DoorSSHKey
+		audit.Note(r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.addressOf(r))
 	}
 	return none{}, err
 }

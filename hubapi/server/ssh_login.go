@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
@@ -112,8 +113,9 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	c, owner := state.Certificate, state.Pass.Owner
 	caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
-	traceOf(r.Context()).deed.door = doorSSHKey
-	s.audit(r.WithContext(withCaller(r.Context(), caller)), issuedWords,
+	e := audit.Of(r.Context())
+	e.Caller, e.Door = caller, audit.DoorSSHKey
+	audit.Note(r.Context(), issuedWords,
 		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.addressOf(r))
 	wired := wireCertificate(c)
 	writeJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})

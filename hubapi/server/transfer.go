@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/spawner"
 )
 
@@ -32,7 +33,7 @@ func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	return steps(s, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
 		done, err := s.cfg.Shipper.Push(ctx, callerOf(r.Context()), ref, req, tell)
 		if err == nil {
-			s.audit(r, "an environment was pushed", "environment", done.Environment, "to", req.To)
+			audit.Note(r.Context(), "an environment was pushed", "environment", done.Environment, "to", req.To)
 		}
 		return done, err
 	})
@@ -49,7 +50,7 @@ func (s *Server) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	return steps(s, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Environment, error) {
 		env, err := s.cfg.Shipper.Pull(ctx, callerOf(r.Context()), req, tell)
 		if err == nil {
-			s.audit(r, "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned", req.Unsigned)
+			audit.Note(r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned", req.Unsigned)
 		}
 		return env, err
 	})

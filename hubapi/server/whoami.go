@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -28,7 +29,7 @@ type People interface {
 func (s *Server) whoRoutes(r chi.Router) {
 	r.Get("/whoami", serve(s, 200, s.whoami))
 	r.Get("/accounts", serve(s, 200, s.numbers))
-	r.Delete("/accounts/{principal}", serve(s, 200, audited(s, s.release, auditReleased)))
+	r.Delete("/accounts/{principal}", serve(s, 200, audit.Told(s.release, auditReleased)))
 }
 
 // whoami says who the caller is, by what, and by which rule.

@@ -228,9 +228,10 @@ func rules() map[string]rule {
 			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
 			tests: []string{"internal/hubtest"},
 		},
+		"hubapi/server/audit": {own: []string{"hubapi", "internal/errs", "spawner"}, outside: []string{"github.com/go-chi/chi"}},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
+				"hubapi", "hubapi/hub", "hubapi/server/audit", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
 				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},

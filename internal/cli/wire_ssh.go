@@ -27,7 +27,7 @@ func (s *service) makeGate(context.Context) error {
 	s.gate = sshgate.New(sshgate.Config{
 		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.engine, Start: s.server.StartFor, Stop: s.server.StopFor,
 		Audit: func(ctx context.Context, c spawner.Caller, action, what string, err error, which ...any) {
-			s.server.Audit(ctx, c, "ssh", action, what, err, which...)
+			s.server.Audit.Write(ctx, c, "ssh", action, what, err, which...)
 		},
 		Offers: func(o sshgate.Owner) catalog.Catalogue { return s.engine.Offers(o.Hub, spawner.User(o.User)) },
 		Dial:   agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },

@@ -1,7 +1,7 @@
-package server
+package audit
 
-// deedWords say what has been done by a request of each route that changes something.
-func deedWords() map[string]string {
+// Words say what has been done by a request of each route that changes something.
+func Words() map[string]string {
 	words := map[string]string{
 		"POST /sessions":                        "a session is started",
 		"DELETE /sessions":                      "all sessions of a server are removed",
@@ -33,7 +33,7 @@ func deedWords() map[string]string {
 		"POST /ssh/logouts":                     "a certificate was to be withdrawn that is none any more",
 		"POST /ssh/keys":                        "an ssh key is added",
 		"DELETE /ssh/keys/{fingerprint}":        "an ssh key is removed",
-		"POST /ssh/certificates":                issuedWords,
+		"POST /ssh/certificates":                "an ssh certificate is issued",
 		"DELETE /ssh/certificates/{serial}":     "an ssh certificate is revoked",
 		"DELETE /ssh/connections":               "all ssh connections are ended",
 		"POST /jobs":                            "a job is submitted",
@@ -49,8 +49,8 @@ func deedWords() map[string]string {
 		"PATCH /kernels/api/sessions/{id}":         "a notebook with a kernel is changed",
 		"DELETE /kernels/api/sessions/{id}":        "a notebook's kernel is shut down",
 		// The Outpost protocol.
-		"POST " + routeStarts:  "a session is started",
-		"DELETE " + routeStart: "a session is stopped",
+		"POST /services":                     "a session is started",
+		"DELETE /services/{name}/{start_id}": "a session is stopped",
 		// Pages of other names than the API's routes.
 		"POST /pages/logout":                    "a visit of the pages is ended",
 		"POST /pages/sessions/{id}/discard":     "a session is removed, with its changes",

@@ -294,7 +294,8 @@ type recorder struct {
 }
 
 func (r *recorder) Header() http.Header { return r.header }
-func (r *recorder) WriteHeader(int)     {}
+
+func (r *recorder) WriteHeader(int) {}
 
 func TestFreeze(t *testing.T) {
 	h := start(t, newFake(lab("s-1", "alice", "/user/alice/")), func(cfg *Config) {

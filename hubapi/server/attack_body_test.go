@@ -25,7 +25,9 @@ func (p pipes) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 }
-func (p pipes) Close() error   { return nil }
+
+func (p pipes) Close() error { return nil }
+
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestUnsentBodiesPinNoConnections: who announces a body and never sends it is answered, and let go, also by routes that take none.

@@ -11,6 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/loglimit"
 	"slipway/internal/secret"
@@ -176,7 +177,9 @@ func TestStartsThatFailSayWhose(t *testing.T) {
 
 // TestStrangersDoNotFillTheLog: what anybody can cause is counted from some lines on; what users do is not.
 func TestStrangersDoNotFillTheLog(t *testing.T) {
-	h := start(t, newFake(), func(c *Config) { c.Hubs[0].Outpost = []Credential{{"main", secret.New(outpostPassword)}} })
+	h := start(t, newFake(), func(c *Config) {
+		c.Hubs[0].Outpost = []hubs.Credential{{Username: "main", Password: secret.New(outpostPassword)}}
+	})
 	front := h.Public()
 	ask := func(method, path, authorization string) {
 		r := httptest.NewRequest(method, path, nil)

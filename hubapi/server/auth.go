@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 
-	"slipway/hubapi/hub"
 	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -49,7 +47,7 @@ func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
 	if err != nil {
 		return spawner.Caller{}, err
 	}
-	for _, h := range s.hubsOf(r.Context()) {
+	for _, h := range s.hubs.Of(r.Context()) {
 		if h.SpawnerToken.Equal(token) {
 			*door = audit.DoorSpawner
 			return spawner.Caller{Hub: h.Name, Spawner: true}, nil
@@ -76,10 +74,10 @@ func (s *Server) Identify(ctx context.Context, token string) (spawner.Caller, er
 // seem that the token is wrong.
 func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error) {
 	var first error
-	for _, h := range s.hubsOf(ctx) {
+	for _, h := range s.hubs.Of(ctx) {
 		id, err := h.Identify(ctx, token)
 		if err == nil {
-			return h.caller(id), nil
+			return h.Caller(id), nil
 		}
 		if first == nil || errs.Is(first, errs.Unauthorized) {
 			first = err
@@ -89,11 +87,6 @@ func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error
 		first = errs.New(errs.Unauthorized, "no hub is configured that could vouch for the token")
 	}
 	return spawner.Caller{}, first
-}
-
-// caller is the user for whom the hub vouches.
-func (h Hub) caller(id hub.Identity) spawner.Caller {
-	return spawner.Caller{User: spawner.User(id.Name), Hub: h.Name, Admin: slices.Contains(h.Admins, id.Name)}
 }
 
 // byAgent knows a workload by the connection of its agent. It acts as its owner.

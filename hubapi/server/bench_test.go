@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/tunnel"
 	"slipway/spawner"
 )
@@ -38,7 +39,7 @@ func BenchmarkProxy(b *testing.B) {
 	app := httptest.NewServer(http.HandlerFunc(bulky))
 	defer app.Close()
 	links := tunnelTo(b, app.Listener.Addr().String())
-	s := New(Config{Engine: newFake(lab("s-alice", "alice", "/user/alice/")), Logger: quiet(), Hubs: []Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}},
+	s := New(Config{Engine: newFake(lab("s-alice", "alice", "/user/alice/")), Logger: quiet(), Hubs: []hubs.Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}},
 		Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 			return links.Dial(ctx, string(id), tunnel.DoorApp)
 		}})
@@ -85,7 +86,7 @@ func aLargeScan() *manyPoints {
 // BenchmarkManyPoints shows what a user with a scan of ten thousand points waits for.
 func BenchmarkManyPoints(b *testing.B) {
 	engine := aLargeScan()
-	s := New(Config{Engine: engine, Hubs: []Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}}, Logger: quiet()})
+	s := New(Config{Engine: engine, Hubs: []hubs.Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}}, Logger: quiet()})
 	for _, path := range []string{"/jobs?points=no", "/jobs?scan=scan-1", "/jobs?scan=scan-1&state=pending&limit=100", "/scans/scan-1"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {

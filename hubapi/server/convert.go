@@ -60,7 +60,7 @@ func (s *Server) wireSession(w spawner.Workload) hubapi.Session {
 	for _, a := range s.cfg.Engine.Alerts(w) {
 		out.Alerts = append(out.Alerts, hubapi.Alert{Cause: string(a.Cause), Message: a.Message, Remedy: a.Remedy, At: a.At.UTC()})
 	}
-	if page := s.pageOf(w); page != "" {
+	if page := s.hubs.Named(w.Hub).Page(w); page != "" {
 		out.Page = &page
 	}
 	return out

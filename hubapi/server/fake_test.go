@@ -20,6 +20,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -55,6 +56,7 @@ type fakeEngine struct {
 }
 
 var _ Engine = (*fakeEngine)(nil)
+
 var _ Engine = (*engine.Manager)(nil)
 
 func newFake(list ...spawner.Workload) *fakeEngine {
@@ -408,7 +410,7 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	logged := &testenv.Buffer{}
 	api, _ := url.Parse("http://127.0.0.1:1/hub/api")
 	cfg := Config{
-		Engine: engine, Hubs: []Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify, Admins: []string{"root"}}},
+		Engine: engine, Hubs: []hubs.Hub{{Name: "main", APIURL: api, SpawnerToken: secret.New(spawnerToken), Identify: fakeIdentify, Admins: []string{"root"}}},
 		Catalogue: catalog.Catalogue{
 			Images:   []catalog.ImageChoice{{Name: "notebook", Title: "Python", Ref: "slipway/notebook:1"}},
 			Profiles: []catalog.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},

@@ -30,6 +30,7 @@ type fakeCredentials struct {
 }
 
 var _ UserCredentials = (*fakeCredentials)(nil)
+
 var _ UserCredentials = (*credentials.Manager)(nil)
 
 func newCredentials(principals ...string) *fakeCredentials {
@@ -150,4 +151,5 @@ func (f *fakeCredentials) Device(ctx context.Context, principal, grantID string)
 }
 
 func (f *fakeCredentials) Issuers() []string { return []string{"wlcg"} }
-func (f *fakeCredentials) Proxies() bool     { return true }
+
+func (f *fakeCredentials) Proxies() bool { return true }

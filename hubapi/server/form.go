@@ -77,8 +77,8 @@ func (s *Server) activeByImage(hub string) map[string]int {
 // roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
 // there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
 func (s *Server) roomAddress(hub string, user spawner.User) string {
-	h := s.hub(hub)
-	if h.OAuth == nil || h.PagesPrefix == "" {
+	h := s.hubs.Named(hub)
+	if !h.HasPages() {
 		return ""
 	}
 	until := strconv.FormatInt(time.Now().Add(roomTime).Unix(), 10)

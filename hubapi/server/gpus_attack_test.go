@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
 )
@@ -102,7 +103,7 @@ func TestAPageAsksForTheGPUsOnce(t *testing.T) {
 
 // TestAHubsWordsChooseNoGPU: what a Hub gives its servers of GPUs' variables does not reach the app, nor the test of its slice.
 func TestAHubsWordsChooseNoGPU(t *testing.T) {
-	got := Hub{}.sessionEnv(map[string]string{
+	got := hubs.Hub{}.SessionEnv(map[string]string{
 		"NVIDIA_VISIBLE_DEVICES": "all", "CUDA_VISIBLE_DEVICES": "0", "SLIPWAY_GPU_EXPECT": `{"uuids":["GPU-of-bob"]}`, "CUDA_MPS_PIPE_DIRECTORY": "/tmp", "JUPYTERHUB_USER": "alice",
 	})
 	if len(got) != 1 || got["JUPYTERHUB_USER"] != "alice" {

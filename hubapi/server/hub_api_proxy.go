@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 )
 
@@ -25,12 +26,12 @@ func (s *Server) newHubAPIProxy() http.Handler {
 	}
 	forward := &httputil.ReverseProxy{
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			h, _ := r.Context().Value(hubKey{}).(Hub)
+			h, _ := r.Context().Value(hubKey{}).(hubs.Hub)
 			return transports[h.Name].RoundTrip(r)
 		}),
 		FlushInterval: -1, BufferPool: &buffers{}, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			h, _ := p.In.Context().Value(hubKey{}).(Hub)
+			h, _ := p.In.Context().Value(hubKey{}).(hubs.Hub)
 			api := h.APIURL
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = api.Scheme, api.Host, api.Host
 			p.Out.URL.RawQuery = p.In.URL.RawQuery
@@ -61,7 +62,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // hubTransport makes the way to one Hub, whose certificate is checked as for the service's own questions.
-func hubTransport(h Hub) *http.Transport {
+func hubTransport(h hubs.Hub) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSClientConfig:     &tls.Config{RootCAs: h.CA, MinVersion: tls.VersionTLS12},
@@ -70,16 +71,16 @@ func hubTransport(h Hub) *http.Transport {
 }
 
 // hubOf returns the Hub of the workload that asks.
-func (s *Server) hubOf(r *http.Request) (Hub, error) {
+func (s *Server) hubOf(r *http.Request) (hubs.Hub, error) {
 	w, err := s.workload(r.Context())
 	if err != nil {
-		return Hub{}, err
+		return hubs.Hub{}, err
 	}
 	traceOf(r.Context()).caller = string(w.ID)
-	if h := s.hub(w.Hub); h.APIURL != nil {
+	if h := s.hubs.Named(w.Hub); h.APIURL != nil {
 		return h, nil
 	}
-	return Hub{}, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
+	return hubs.Hub{}, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
 }
 
 // allowed refuses what is not a plain request for a path below the API.

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"slipway/hubapi/server/hubs"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -125,7 +127,7 @@ func TestHubDoorChecksTheHubsCertificate(t *testing.T) {
 	bob.Hub = "other"
 	h := start(t, newFake(alice, bob), func(cfg *Config) {
 		cfg.Hubs[0].APIURL, _ = url.Parse(fakeHub.URL + "/hub/api")
-		cfg.Hubs = append(cfg.Hubs, Hub{Name: "other", APIURL: cfg.Hubs[0].APIURL})
+		cfg.Hubs = append(cfg.Hubs, hubs.Hub{Name: "other", APIURL: cfg.Hubs[0].APIURL})
 		cfg.Hubs[0].CA = x509.NewCertPool()
 		cfg.Hubs[0].CA.AddCert(fakeHub.Certificate())
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -93,7 +94,7 @@ func TestSessionPrefixIsOfItsHub(t *testing.T) {
 		{"/hub/api", "/user/%zz/", ""},
 		{"/hub/api", "", ""},
 	} {
-		got, err := Hub{APIURL: &url.URL{Path: tt.api}}.sessionPrefix(tt.prefix)
+		got, err := hubs.Hub{APIURL: &url.URL{Path: tt.api}}.SessionPrefix(tt.prefix)
 		if got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%s of a hub at %s: %q, %v", tt.prefix, tt.api, got, err)
 		}

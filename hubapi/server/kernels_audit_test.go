@@ -58,8 +58,10 @@ func (e *oneKernel) Bind(context.Context, spawner.Caller, spawner.ID, spawner.No
 	return e.k, nil
 }
 
-func (e *oneKernel) HowFar(spawner.Caller, spawner.ID) string                 { return "" }
+func (e *oneKernel) HowFar(spawner.Caller, spawner.ID) string { return "" }
+
 func (e *oneKernel) Remove(context.Context, spawner.Caller, spawner.ID) error { return nil }
+
 func (e *oneKernel) Await(context.Context, spawner.Caller, spawner.ID, func(spawner.Workload) bool) (spawner.Workload, error) {
 	return e.k, context.DeadlineExceeded
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi/server/hubs"
 	"slipway/kernels"
 	"slipway/spawner"
 )
@@ -77,4 +78,4 @@ func TestKernelsThroughTheHub(t *testing.T) {
 }
 
 // noOAuth is of a hub that logs nobody in here.
-type noOAuth struct{ OAuth }
+type noOAuth struct{ hubs.OAuth }

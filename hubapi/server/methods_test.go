@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/kernels"
@@ -21,7 +22,7 @@ import (
 func withAll(t *testing.T) *harness {
 	return startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), func(c *Config) {
 		c.SSH, c.Metrics = authority(t), metrics.New(metrics.Config{})
-		c.Hubs[0].Outpost = []Credential{{"main", secret.New(outpostPassword)}}
+		c.Hubs[0].Outpost = []hubs.Credential{{Username: "main", Password: secret.New(outpostPassword)}}
 		c.Kernels = func(find func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler {
 			return kernels.New(kernels.Config{Identify: find, Tell: tell, Specs: func(spawner.Caller) []kernels.Spec { return nil }, Logger: quiet()})
 		}

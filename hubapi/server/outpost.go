@@ -2,8 +2,6 @@ package server
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,22 +9,9 @@ import (
 	"strings"
 
 	"slipway/hubapi/server/audit"
-	"slipway/internal/secret"
+	"slipway/hubapi/server/hubs"
 	"slipway/spawner"
 )
-
-// Credential is what the OutpostSpawner of a hub presents.
-type Credential struct {
-	Username string
-	Password secret.Text
-}
-
-// is compares without telling by its time how much is right.
-func (c Credential) is(username, password string) bool {
-	want := sha256.Sum256([]byte(c.Username + ":" + c.Password.Reveal()))
-	got := sha256.Sum256([]byte(username + ":" + password))
-	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && !c.Password.Empty()
-}
 
 // noStartID is what stands for the start's id in a path that has none.
 const noStartID = "0"
@@ -160,7 +145,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 // isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the protocol:
 // then it brings no Basic credentials. Of those only the ones come here that no hub's pages answer.
 func (s *Server) isPage(r *http.Request) bool {
-	return !isBasic(r) && slices.ContainsFunc(s.hubsOf(r.Context()), func(h Hub) bool {
+	return !isBasic(r) && slices.ContainsFunc(s.hubs.Of(r.Context()), func(h hubs.Hub) bool {
 		return h.PagesPrefix != "" && strings.HasPrefix(r.URL.EscapedPath()+"/", h.PagesPrefix)
 	})
 }
@@ -177,9 +162,9 @@ func (s *Server) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
 	if !ok {
 		return c, false
 	}
-	for _, h := range s.hubsOf(r.Context()) {
+	for _, h := range s.hubs.Of(r.Context()) {
 		for _, credential := range h.Outpost {
-			if credential.is(username, password) {
+			if credential.Is(username, password) {
 				c = spawner.Caller{Hub: h.Name, Spawner: true}
 			}
 		}

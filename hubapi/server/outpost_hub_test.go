@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/hubtest"
 	"slipway/internal/secret"
 	"slipway/internal/testenv"
@@ -31,7 +32,7 @@ func outpostHub(t *testing.T, engine *fakeEngine) (*hubtest.Hub, *harness) {
 	jh := hubtest.Start(t, hubtest.Options{Major: 6, Spawner: hubtest.Outpost, ServiceURL: "http://" + front.Addr().String(), BaseURL: "/base/", Stopped: true})
 	h := start(t, engine, func(c *Config) {
 		api, _ := url.Parse(jh.APIURL)
-		c.Hubs = []Hub{{Name: "main", APIURL: api, Identify: fakeIdentify, Outpost: []Credential{{hubtest.OutpostUser, secret.New(hubtest.OutpostPassword)}}}}
+		c.Hubs = []hubs.Hub{{Name: "main", APIURL: api, Identify: fakeIdentify, Outpost: []hubs.Credential{{Username: hubtest.OutpostUser, Password: secret.New(hubtest.OutpostPassword)}}}}
 		c.Dial = func(ctx context.Context, _ spawner.ID) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", app.Addr().String())
 		}

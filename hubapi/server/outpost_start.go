@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
@@ -43,17 +44,17 @@ func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.
 		return 0, nil, err
 	}
 	audit.OnBehalf(r.Context(), spawner.User(shown(body.Env["JUPYTERHUB_USER"])))
-	address, err := outpostAddress(s.hub(c.Hub), r)
+	address, err := outpostAddress(s.hubs.Named(c.Hub), r)
 	if err != nil {
 		return 0, nil, err
 	}
-	req, err := outpostRequest(s.hub(c.Hub), s.offers(c.Hub, spawner.User(body.Env["JUPYTERHUB_USER"])), body)
+	req, err := outpostRequest(s.hubs.Named(c.Hub), s.offers(c.Hub, spawner.User(body.Env["JUPYTERHUB_USER"])), body)
 	if err != nil {
 		return 0, nil, err
 	}
 	k := claim{c.Hub, req.Name, req.Launch}
 	audit.Note(r.Context(), "a session is started", "of", req.User, "name", req.Name, "launch", req.Launch)
-	req.Secrets = s.hub(c.Hub).sessionEnv(req.Secrets)
+	req.Secrets = s.hubs.Named(c.Hub).SessionEnv(req.Secrets)
 	if err := s.launchClaimed(r.Context(), c, k, req); err != nil {
 		return 0, nil, err
 	}
@@ -182,7 +183,7 @@ var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDA
 const userIDVariable = "JUPYTERHUB_USER_ID"
 
 // outpostRequest makes the engine's request of a start's body.
-func outpostRequest(h Hub, catalogue catalog.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
+func outpostRequest(h hubs.Hub, catalogue catalog.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
 	user, prefix := b.Env["JUPYTERHUB_USER"], b.Env["JUPYTERHUB_SERVICE_PREFIX"]
 	b.UserOptions.StartID = cmp.Or(b.UserOptions.StartID, noStartID)
 	switch {
@@ -272,11 +273,11 @@ func given(v any) bool {
 }
 
 // outpostPrefix decodes the session's path and checks that all that the body says of the server agrees.
-func outpostPrefix(h Hub, b outpostBody, user, prefix string) (string, error) {
+func outpostPrefix(h hubs.Hub, b outpostBody, user, prefix string) (string, error) {
 	if name, told := b.Env["JUPYTERHUB_SERVER_NAME"]; told && name != b.Name {
 		return "", errs.Bad("env.JUPYTERHUB_SERVER_NAME", shown(name), "the same as name, which is "+strconv.Quote(shown(b.Name)))
 	}
-	decoded, err := h.sessionPrefix(prefix)
+	decoded, err := h.SessionPrefix(prefix)
 	if err != nil {
 		return "", err
 	}
@@ -324,7 +325,7 @@ func word(v any) any {
 var hosts = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?$`)
 
 // outpostAddress is where the Hub's proxy finds the session proxy: as configured, or else where the Hub has found the service.
-func outpostAddress(h Hub, r *http.Request) (string, error) {
+func outpostAddress(h hubs.Hub, r *http.Request) (string, error) {
 	if h.OutpostAddress != "" {
 		return h.OutpostAddress, nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -395,8 +396,8 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 
 // outpostServer is a server without a listener, for tests whose clock stands still.
 func outpostServer(fake *fakeEngine) *Server {
-	return New(Config{Engine: fake, Logger: quiet(), Hubs: []Hub{{
-		Name: "main", APIURL: &url.URL{Path: "/hub/api"}, Outpost: []Credential{{"main", secret.New(outpostPassword)}}}},
+	return New(Config{Engine: fake, Logger: quiet(), Hubs: []hubs.Hub{{
+		Name: "main", APIURL: &url.URL{Path: "/hub/api"}, Outpost: []hubs.Credential{{Username: "main", Password: secret.New(outpostPassword)}}}},
 		Catalogue: catalog.Catalogue{Images: []catalog.ImageChoice{{Name: "n", Ref: "r"}},
 			Profiles: []catalog.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"n"}, CPUs: 1, Memory: 1 << 30, Default: true}}}})
 }
@@ -496,7 +497,7 @@ func FuzzOutpostBody(f *testing.F) {
 		b, err := parseOutpostBody(raw)
 		var req spawner.SessionRequest
 		if err == nil {
-			req, err = outpostRequest(s.hub("main"), s.cfg.Catalogue, b)
+			req, err = outpostRequest(s.hubs.Named("main"), s.cfg.Catalogue, b)
 		}
 		if err == nil {
 			if req.User == "" || !startIDs.MatchString(req.Launch) || !strings.HasSuffix(req.Spec.Prefix, "/") || !strings.Contains(req.Spec.Prefix, string(req.User)) {

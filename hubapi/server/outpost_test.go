@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -34,9 +35,9 @@ func basic(username, password string) string {
 // withOutpost starts a server with the hubs "main" (credentials main and main2) and "other".
 func withOutpost(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	return start(t, engine, func(cfg *Config) {
-		cfg.Hubs[0].Outpost = []Credential{{"main", secret.New(outpostPassword)}, {"main2", secret.New("rotated")}, {"void", secret.Text{}}}
+		cfg.Hubs[0].Outpost = []hubs.Credential{{Username: "main", Password: secret.New(outpostPassword)}, {Username: "main2", Password: secret.New("rotated")}, {Username: "void", Password: secret.Text{}}}
 		api, _ := url.Parse("http://127.0.0.1:2/hub/api")
-		cfg.Hubs = append(cfg.Hubs, Hub{Name: "other", APIURL: api, Identify: fakeIdentify, Outpost: []Credential{{"other", secret.New("others")}}})
+		cfg.Hubs = append(cfg.Hubs, hubs.Hub{Name: "other", APIURL: api, Identify: fakeIdentify, Outpost: []hubs.Credential{{Username: "other", Password: secret.New("others")}}})
 		if change != nil {
 			change(cfg)
 		}

@@ -8,19 +8,13 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"slipway/hubapi/hub"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/webui"
 	"slipway/spawner"
 )
-
-// OAuth logs users in by their Hub: hub.OAuth has it.
-type OAuth interface {
-	Begin(ctx context.Context) (hub.Login, error)
-	Exchange(ctx context.Context, code, verifier string) (secret.Text, error)
-}
 
 // pages are what people see of the service in a browser, below each hub's prefix. A visitor is known by a cookie that names a
 // visit; a visit holds the user's token of the Hub, which is asked about it again and again: who is logged out there is out here.
@@ -96,50 +90,29 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 type pageKey struct{}
 
 // hubOfPage returns the hub whose page is asked for.
-func hubOfPage(ctx context.Context) Hub {
-	h, _ := ctx.Value(pageKey{}).(Hub)
+func hubOfPage(ctx context.Context) hubs.Hub {
+	h, _ := ctx.Value(pageKey{}).(hubs.Hub)
 	return h
 }
 
 // pagesOf returns the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
 // the prefix lacks its last slash.
-func (s *Server) pagesOf(r *http.Request) (found Hub, rest string, ok bool) {
+func (s *Server) pagesOf(r *http.Request) (found hubs.Hub, rest string, ok bool) {
 	path := r.URL.EscapedPath()
-	for _, h := range s.hubsOf(r.Context()) {
+	for _, h := range s.hubs.Of(r.Context()) {
 		below, in := strings.CutPrefix(path, strings.TrimSuffix(h.PagesPrefix, "/"))
-		if h.OAuth != nil && h.PagesPrefix != "" && in && (below == "" || below[0] == '/') {
+		if h.HasPages() && in && (below == "" || below[0] == '/') {
 			return h, below, true
 		}
 	}
-	return Hub{}, "", false
-}
-
-// pageOf returns the path of a workload's page; empty when its hub has no pages.
-func (s *Server) pageOf(w spawner.Workload) string {
-	if h := s.hub(w.Hub); h.OAuth != nil && h.PagesPrefix != "" {
-		return h.PagesPrefix + kindPath(w) + string(w.ID)
-	}
-	return ""
-}
-
-func kindPath(w spawner.Workload) string {
-	if w.Kind == spawner.Job {
-		return "jobs/"
-	}
-	return "sessions/"
-}
-
-// homeOf returns the path of the Hub's own pages: the prefix is <base>services/<name>/.
-func homeOf(h Hub) string {
-	base := h.PagesPrefix[:max(0, strings.LastIndex(h.PagesPrefix, "services/"))]
-	return base + "hub/"
+	return hubs.Hub{}, "", false
 }
 
 // visitor is who looks at a page.
 type visitor struct {
 	visit
 	key    string
-	hub    Hub
+	hub    hubs.Hub
 	caller spawner.Caller
 }
 
@@ -147,7 +120,7 @@ type visitor struct {
 func (p *pages) view(v visitor) webui.Visit {
 	return webui.Visit{
 		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil, Credentials: p.cfg.UserCredentials != nil,
-		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: homeOf(v.hub), Form: v.form, Stream: v.stream,
+		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: v.hub.Home(), Form: v.form, Stream: v.stream,
 	}
 }
 
@@ -279,7 +252,7 @@ func (p *pages) visit(r *http.Request, key, session string) (visitor, error) {
 	if err != nil {
 		return visitor{}, err
 	}
-	c := h.caller(id)
+	c := h.Caller(id)
 	known(r.Context(), c)
 	return visitor{visit: v, key: key, hub: h, caller: c}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/hubtest"
 	"slipway/internal/secret"
@@ -30,7 +31,7 @@ func behindHub(t *testing.T, major int, base string, engine *fakeEngine) (*hubte
 	prefix := base + "services/slipway/"
 	client := hub.New(hub.Config{APIURL: api, Service: "slipway", Token: secret.New(hubtest.ServiceToken)})
 	h := start(t, engine, func(c *Config) {
-		c.Hubs = []Hub{{
+		c.Hubs = []hubs.Hub{{
 			Name: "main", APIURL: api, SpawnerToken: secret.New(hubtest.SpawnerToken), Identify: client.Identify, Admins: []string{hubtest.Admin},
 			PagesPrefix: prefix, OAuth: hub.OAuth{Client: client, Public: public, Redirect: prefix + "oauth_callback"},
 		}}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -143,7 +144,7 @@ func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 	if err != nil {
 		return err
 	}
-	path := kindPath(found) + string(found.ID)
+	path := hubs.PathOf(found)
 	title := found.Name
 	if title == "" {
 		title = string(found.ID)

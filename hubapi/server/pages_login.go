@@ -200,7 +200,7 @@ func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier str
 	if err != nil {
 		return err
 	}
-	traceOf(r.Context()).caller = audit.CallerName(h.caller(id))
+	traceOf(r.Context()).caller = audit.CallerName(h.Caller(id))
 	p.setCookie(w, r, visitCookie, p.visits.add(h.Name, id.Name, token), visitTime)
 	return nil
 }
@@ -214,7 +214,7 @@ func (p *pages) logout(_ *http.Request, v visitor) (string, error) {
 func (p *pages) loggedOut(w http.ResponseWriter, r *http.Request) {
 	webui.Tell(w, r, webui.Notice{Status: http.StatusOK, Title: "Logged out", Text: "You are logged out of Slipway's pages.",
 		Next: "You may still be logged in at the Hub: log out there, too, before you leave this computer to others.",
-		Link: homeOf(hubOfPage(r.Context())) + "logout", Label: "Log out of the Hub"})
+		Link: hubOfPage(r.Context()).Home() + "logout", Label: "Log out of the Hub"})
 }
 
 // setCookie keeps a word in the browser, for the pages alone; an age below zero drops it.

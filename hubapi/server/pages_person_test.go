@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/html"
 
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
@@ -100,7 +101,7 @@ func startPages(t *testing.T, engine *fakeEngine, change func(*Config)) *harness
 	t.Helper()
 	return start(t, engine, func(c *Config) {
 		c.Hubs[0].PagesPrefix, c.Hubs[0].OAuth = prefix, &fakeOAuth{host: "hub.test"}
-		c.Hubs = append(c.Hubs, Hub{
+		c.Hubs = append(c.Hubs, hubs.Hub{
 			Name: "other", APIURL: c.Hubs[0].APIURL, PagesPrefix: "/other/services/slipway/", OAuth: &fakeOAuth{host: "other.test"},
 			Identify: func(ctx context.Context, token string) (hub.Identity, error) {
 				if !strings.HasPrefix(token, "o") {

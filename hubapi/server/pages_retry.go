@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/memsize"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -44,7 +45,7 @@ func (p *pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 	}
 	most := p.mostFor(found)
 	ask := webui.Retry{
-		Title: cmp.Or(found.Name, string(found.ID)), Path: kindPath(found) + string(found.ID),
+		Title: cmp.Or(found.Name, string(found.ID)), Path: hubs.PathOf(found),
 		Had: limitsOf(found), Suggest: wouldDo(found, most), Most: most,
 	}
 	if o := found.Outcome; o != nil {

@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshclientconfig"
@@ -61,7 +62,7 @@ func (p *pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
 }
 
 // loginCommand logs a computer in; empty where the service's own address is not known, which the Hub's is not.
-func loginCommand(h Hub) string {
+func loginCommand(h hubs.Hub) string {
 	if h.Address == "" {
 		return ""
 	}

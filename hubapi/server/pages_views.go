@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -94,7 +95,7 @@ func first(yes bool) int {
 // named returns the workload that the page's path names.
 func (p *pages) named(r *http.Request, v visitor) (spawner.Workload, error) {
 	found, err := p.cfg.Engine.Get(r.Context(), v.caller, spawner.ID(chi.URLParam(r, "id")))
-	if err == nil && !strings.HasPrefix(r.URL.Path, v.hub.PagesPrefix+kindPath(found)) {
+	if err == nil && !strings.HasPrefix(r.URL.Path, v.hub.PagesPrefix+hubs.PathOf(found)) {
 		err = errs.New(errs.NotFound, "there is no such page")
 	}
 	return found, err
@@ -249,6 +250,6 @@ func backTo(r *http.Request, w spawner.Workload) string {
 	case "all":
 		return "?all=1"
 	default:
-		return kindPath(w) + string(w.ID)
+		return hubs.PathOf(w)
 	}
 }

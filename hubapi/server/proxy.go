@@ -139,8 +139,8 @@ func (s *Server) isLateProbe(r *http.Request) bool {
 		return false
 	}
 	prefix := strings.TrimSuffix(r.URL.Path, "api")
-	for _, h := range s.hubsOf(r.Context()) {
-		for _, of := range h.serversAt(prefix) {
+	for _, h := range s.hubs.Of(r.Context()) {
+		for _, of := range h.ServersAt(prefix) {
 			found, err := s.cfg.Engine.SessionsOf(r.Context(), spawner.Caller{Hub: h.Name, System: true}, of.User, of.Name)
 			waiting := func(w spawner.Workload) bool { return w.Spec.EventsURL != "" && w.Spec.Prefix == prefix }
 			if err == nil && slices.ContainsFunc(found, waiting) {
@@ -149,22 +149,6 @@ func (s *Server) isLateProbe(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// serversAt returns the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for any path, so
-// it must not take a look at all sessions to say whose it is.
-func (h Hub) serversAt(prefix string) []spawner.Server {
-	base, err := url.PathUnescape(h.base())
-	rest, in := strings.CutPrefix(prefix, base+"user/")
-	rest, ends := strings.CutSuffix(rest, "/")
-	if err != nil || !in || !ends || rest == "" {
-		return nil
-	}
-	servers := []spawner.Server{{User: spawner.User(rest)}}
-	if i := strings.LastIndexByte(rest, '/'); i > 0 {
-		servers = append(servers, spawner.Server{User: spawner.User(rest[:i]), Name: rest[i+1:]})
-	}
-	return servers
 }
 
 // probePatience is how long the Hub's question is held: its client gives up after 20 s.
@@ -242,8 +226,8 @@ func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) tellNoSession(w http.ResponseWriter, r *http.Request) {
-	for _, h := range s.hubsOf(r.Context()) {
-		if strings.HasPrefix(r.URL.EscapedPath(), h.base()+"user/") {
+	for _, h := range s.hubs.Of(r.Context()) {
+		if strings.HasPrefix(r.URL.EscapedPath(), h.Base()+"user/") {
 			webui.NoSession(w, r, true, h.PagesPrefix)
 			return
 		}
@@ -280,4 +264,14 @@ func (s *Server) proxyFailed(w http.ResponseWriter, r *http.Request, err error) 
 		return
 	}
 	webui.Gone(w, r)
+}
+
+// route finds the session to which a path belongs.
+func (s *Server) route(ctx context.Context, path string) (spawner.ID, bool) {
+	for _, h := range s.hubs.Of(ctx) {
+		if id, ok := s.cfg.Engine.Route(h.Name, path); ok {
+			return id, true
+		}
+	}
+	return "", false
 }

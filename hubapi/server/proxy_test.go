@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -300,7 +301,7 @@ func TestProxyForgetsADroppedLink(t *testing.T) {
 
 func FuzzProxyPath(f *testing.F) {
 	engine := newFake(lab("s-alice", "alice", "/user/alice/"), lab("s-bob", "bob", "/user/bob/"))
-	s := New(Config{Engine: engine, Hubs: []Hub{{Name: "main"}}, Logger: quiet(), Dial: func(_ context.Context, id spawner.ID) (net.Conn, error) {
+	s := New(Config{Engine: engine, Hubs: []hubs.Hub{{Name: "main"}}, Logger: quiet(), Dial: func(_ context.Context, id spawner.ID) (net.Conn, error) {
 		return nil, fmt.Errorf("dialed %s", id)
 	}})
 	front := s.Public()

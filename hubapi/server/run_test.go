@@ -79,5 +79,7 @@ func TestRunTellsOfABrokenListener(t *testing.T) {
 type brokenListener struct{}
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, io.ErrUnexpectedEOF }
-func (brokenListener) Close() error              { return nil }
-func (brokenListener) Addr() net.Addr            { return &net.TCPAddr{} }
+
+func (brokenListener) Close() error { return nil }
+
+func (brokenListener) Addr() net.Addr { return &net.TCPAddr{} }

@@ -268,9 +268,12 @@ func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *h
 }
 
 // For which points of a scan a change is meant. What cannot be done to one of these is told, and done to the others.
-func anyPoint(spawner.Workload) bool  { return true }
-func active(w spawner.Workload) bool  { return w.Phase.Active() }
+func anyPoint(spawner.Workload) bool { return true }
+
+func active(w spawner.Workload) bool { return w.Phase.Active() }
+
 func notHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
+
 func running(w spawner.Workload) bool { return jobState(&w) == hubapi.JobRunning }
 
 // releaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.

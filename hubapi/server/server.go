@@ -9,7 +9,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"errors"
 	"io"
 	"iter"
@@ -18,20 +17,18 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"slipway/hubapi"
-	"slipway/hubapi/hub"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
 	"slipway/internal/loglimit"
 	"slipway/internal/metrics"
-	"slipway/internal/secret"
 	"slipway/internal/sshauth"
 	"slipway/kernels"
 	"slipway/spawner"
@@ -113,32 +110,6 @@ type GPUKeeper interface {
 	Resume(ctx context.Context, name string) (uuid, left string, err error)
 }
 
-// Hub is a JupyterHub that vouches for users.
-type Hub struct {
-	Name         string
-	APIURL       *url.URL       // of its REST API; its path is all that workloads may reach
-	CA           *x509.CertPool // what its certificate is checked against when workloads reach it. Nil: the system's
-	SpawnerToken secret.Text    // what its Spawner presents; empty: it has none
-	Admins       []string       // its users who may see and stop everybody's workloads of this hub
-	Activity     bool           // the service tells the Hub what goes on in sessions: their servers need not
-	// Identify finds the user of a Hub token: hub.Client's method.
-	Identify func(ctx context.Context, token string) (hub.Identity, error)
-	// PagesPrefix is the path below which the Hub's proxy carries the service's pages, with its Hub's base path and with slashes at
-	// both ends, such as /services/slipway/. Empty, or without OAuth: there are none.
-	PagesPrefix string
-	OAuth       OAuth // logs users in to the pages
-	// Outpost are the credentials of its OutpostSpawner, any of which stands for the hub; none: it has no such Spawner.
-	Outpost []Credential
-	// Servers starts servers for its users; nil: the service has no token there.
-	Servers Servers
-	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the service.
-	OutpostAddress string
-	// Address is where programs of its users reach the service, such as https://slipway.example.org. Empty: it is not known.
-	Address string
-	// Env is what all its sessions find in their environment, unless the Hub says something else.
-	Env map[string]string
-}
-
 // Check is a part that the service needs to be ready.
 type Check struct {
 	Name  string
@@ -152,7 +123,7 @@ type Config struct {
 	// Offers returns the part of it that is open to a hub's user, as the engine does. Nil: everything is everybody's.
 	Offers func(hub string, user spawner.User) catalog.Catalogue
 	Jobs   catalog.JobPolicy
-	Hubs   []Hub // those that share a listener have different base paths in APIURL
+	Hubs   []hubs.Hub // those that share a listener have different base paths in APIURL
 	// Dial opens a connection to the app of a running session.
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// DialCode opens one to VS Code beside it.
@@ -214,7 +185,7 @@ type Server struct {
 	outside      *slog.Logger // for what strangers can cause, see logOf
 	ready        *readiness
 	proxy        http.Handler
-	common       []Hub // those that share the common listener
+	hubs         *hubs.Set
 	pages        *pages
 	claims       *claims
 	holds        *holds
@@ -230,13 +201,12 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{
-		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal}, cfg: cfg, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
+		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
 		holds: newHolds(), issuerLogins: newIssuerLogins(), budget: newBudget(),
 	}
 	if cfg.People != nil {
 		s.Audit.People = cfg.People
 	}
-	s.common = cfg.Hubs
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.proxy = s.newProxy()
 	s.pages = s.newPages()
@@ -263,10 +233,10 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		serving.Go(func() { failed <- srv.Serve(l) })
 	}
 	start := func(l net.Listener, h http.Handler) { startIn(base, l, h) }
-	s.common = sharing(s.cfg.Hubs, l.Hubs)
+	s.hubs.Apart(l.Hubs)
 	start(l.Public, s.Public())
 	for name, own := range l.Hubs {
-		startIn(context.WithValue(base, ownHubKey{}, name), own, s.Public())
+		startIn(hubs.ByListenerOf(base, name), own, s.Public())
 	}
 	start(l.AgentAPI, s.AgentAPI())
 	start(l.AgentHub, s.AgentHub())

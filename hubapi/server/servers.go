@@ -3,23 +3,15 @@ package server
 import (
 	"context"
 	"fmt"
-	"iter"
 	"net/http"
 	"time"
 
 	"slipway/hubapi"
-	"slipway/hubapi/hub"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
-
-// Servers start what a Hub's users would start on its pages. hub.Client does, with a token of the service's own there.
-type Servers interface {
-	Server(ctx context.Context, user, server string) (hub.Server, error)
-	StartServer(ctx context.Context, user, server string, options map[string]any) (up bool, err error)
-	Progress(ctx context.Context, user, server string) iter.Seq2[hub.Progress, error]
-}
 
 // startServer asks the caller's Hub for one of her own servers, and streams what the Hub tells of the start, then the session. The
 // start goes on when the reader goes away; asking for the same again joins it.
@@ -97,7 +89,7 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 }
 
 // bringUp starts a server, or joins its start, and gives its session when it is up.
-func (s *Server) bringUp(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+func (s *Server) bringUp(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
 	if asked, err = s.start(ctx, servers, c, req, tell); err == nil {
 		session, err = s.runningSession(ctx, servers, c, req.Name)
 	}
@@ -105,11 +97,11 @@ func (s *Server) bringUp(ctx context.Context, servers Servers, c spawner.Caller,
 }
 
 // serversOf returns the Hub that starts servers for a caller: a user, with a token or out of a session.
-func (s *Server) serversOf(c spawner.Caller) (Servers, error) {
+func (s *Server) serversOf(c spawner.Caller) (hubs.Servers, error) {
 	if c.User == "" || c.Spawner || c.Workload.OfJob() {
 		return nil, errs.New(errs.Forbidden, "only a user starts sessions, with a token of the Hub or out of a session")
 	}
-	servers := s.hub(c.Hub).Servers
+	servers := s.hubs.Named(c.Hub).Servers
 	if servers == nil {
 		return nil, errs.New(errs.Missing, "the service has no token of its own at hub %s and starts nothing there", c.Hub).
 			With("start the server on the Hub's pages; an administrator sets hubs.token_file for this")
@@ -118,7 +110,7 @@ func (s *Server) serversOf(c spawner.Caller) (Servers, error) {
 }
 
 // start joins a start that is under way, or asks for one, and tells of it until the server is up.
-func (s *Server) start(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (asked bool, err error) {
+func (s *Server) start(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (asked bool, err error) {
 	being, err := s.awaitFree(ctx, servers, c, req.Name, tell)
 	switch {
 	case err != nil:
@@ -131,7 +123,7 @@ func (s *Server) start(ctx context.Context, servers Servers, c spawner.Caller, r
 
 // awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is under way, which
 // can be joined.
-func (s *Server) awaitFree(ctx context.Context, servers Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
+func (s *Server) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(errs.Unavailable, "%s is still being stopped", serverWords(name)).
 		With("it goes on by itself; try again in a moment"))
 	defer cancel()
@@ -201,7 +193,7 @@ const (
 )
 
 // startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for it a while.
-func (s *Server) startAndFollow(ctx context.Context, servers Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+func (s *Server) startAndFollow(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
 	user, asked := string(c.User), make(chan error, 1)
 	go func() {
 		_, err := servers.StartServer(ctx, user, req.Name, req.Options) // that it is up, the Hub says also of a start that failed at once
@@ -234,7 +226,7 @@ func (s *Server) startAndFollow(ctx context.Context, servers Servers, c spawner.
 const takenBack = 30 * time.Second
 
 // followStart tells what the Hub tells of a start that it has agreed to, until the server is up.
-func followStart(ctx context.Context, servers Servers, user, name string, tell func(hubapi.Progress)) error {
+func followStart(ctx context.Context, servers hubs.Servers, user, name string, tell func(hubapi.Progress)) error {
 	for deadline := time.Now().Add(takenBack); ; {
 		err := followOnce(ctx, servers, user, name, tell)
 		if !errs.Is(err, errs.Conflict) || time.Now().After(deadline) {
@@ -246,7 +238,7 @@ func followStart(ctx context.Context, servers Servers, user, name string, tell f
 	}
 }
 
-func followOnce(ctx context.Context, servers Servers, user, name string, tell func(hubapi.Progress)) error {
+func followOnce(ctx context.Context, servers hubs.Servers, user, name string, tell func(hubapi.Progress)) error {
 	for p, err := range servers.Progress(ctx, user, name) {
 		switch {
 		case err != nil:
@@ -262,7 +254,7 @@ func followOnce(ctx context.Context, servers Servers, user, name string, tell fu
 }
 
 // runningSession finds the session of a server that is up.
-func (s *Server) runningSession(ctx context.Context, servers Servers, c spawner.Caller, name string) (hubapi.Session, error) {
+func (s *Server) runningSession(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string) (hubapi.Session, error) {
 	w, known, err := s.activeSession(ctx, c, name)
 	switch {
 	case err != nil:

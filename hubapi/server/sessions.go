@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
-	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/gpu"
 	"slipway/spawner"
 )
 
@@ -67,30 +62,16 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	prefix, err := s.hub(callerOf(r.Context()).Hub).sessionPrefix(req.Prefix)
+	prefix, err := s.hubs.Named(callerOf(r.Context()).Hub).SessionPrefix(req.Prefix)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
 	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
 	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
-		Secrets: s.hub(callerOf(r.Context()).Hub).sessionEnv(req.Env),
+		Secrets: s.hubs.Named(callerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
 	return s.wireSession(w), err
-}
-
-// sessionEnv is the environment of a session that the hub asks for. Where the service tells the Hub of activity, jupyterhub-singleuser
-// must not: it knows less. What a Hub's own configuration says of GPUs is meant for its other spawners: here it would hide the slice
-// from the app, and have its self-test look for another.
-func (h Hub) sessionEnv(given map[string]string) control.Env {
-	env := control.Env{}
-	maps.Copy(env, h.Env)
-	maps.Copy(env, given)
-	maps.DeleteFunc(env, func(name, _ string) bool { return gpu.Reserved(name) })
-	if h.Activity {
-		env["JUPYTERHUB_ACTIVITY_INTERVAL"] = "0"
-	}
-	return env
 }
 
 // takeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be discarded.
@@ -105,22 +86,6 @@ func takeFresh(options map[string]any) (bool, error) {
 	default:
 		return false, errs.Bad("options.fresh", fmt.Sprintf("%.40v", value), "yes or no")
 	}
-}
-
-// sessionPrefix decodes the URL path of a session. It must be that of a server of the hub's, so that no session can take the
-// service's own paths or another hub's.
-func (h Hub) sessionPrefix(escaped string) (string, error) {
-	decoded, err := url.PathUnescape(escaped)
-	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||
-		!strings.HasPrefix(escaped, h.base()+"user/") ||
-		strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
-	for _, segment := range strings.Split(decoded, "/") {
-		bad = bad || segment == "." || segment == ".."
-	}
-	if bad {
-		return "", errs.Bad("prefix", escaped, "the path of a Hub user's server as JUPYTERHUB_SERVICE_PREFIX has it, such as "+h.base()+"user/alice/")
-	}
-	return decoded, nil
 }
 
 func (s *Server) listSessions(r *http.Request, _ none) (hubapi.Sessions, error) {

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
@@ -15,9 +16,9 @@ import (
 
 // loginPages are those of the hubs that a request may be of.
 func (s *Server) loginPages(r *http.Request) []sshauth.Page {
-	hubs := s.hubsOf(r.Context())
+	served := s.hubs.Of(r.Context())
 	return slices.DeleteFunc(s.cfg.SSH.Pages(), func(p sshauth.Page) bool {
-		return !slices.ContainsFunc(hubs, func(h Hub) bool { return h.Name == p.Hub })
+		return !slices.ContainsFunc(served, func(h hubs.Hub) bool { return h.Name == p.Hub })
 	})
 }
 

@@ -228,10 +228,11 @@ func rules() map[string]rule {
 			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
 			tests: []string{"internal/hubtest"},
 		},
+		"hubapi/server/hubs":  {own: []string{"hubapi/hub", "internal/agent/control", "internal/errs", "internal/gpu", "internal/secret", "spawner"}},
 		"hubapi/server/audit": {own: []string{"hubapi", "internal/errs", "spawner"}, outside: []string{"github.com/go-chi/chi"}},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server/audit", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
+				"hubapi", "hubapi/hub", "hubapi/server/audit", "hubapi/server/hubs", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
 				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -257,7 +258,7 @@ func rules() map[string]rule {
 		"deploy/bench/tunnel":  {own: []string{"deploy/bench/figures", "internal/agent/control", "internal/tunnel"}},
 		"deploy/bench/kernels/idle": {
 			own: []string{
-				"hubapi/hub", "hubapi/server", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
+				"hubapi/hub", "hubapi/server", "hubapi/server/hubs", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
 				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/spawnertest",
 			},
 			outside: []string{"github.com/coder/websocket", "golang.org/x/sync"},
@@ -270,7 +271,7 @@ func rules() map[string]rule {
 		},
 		"deploy/bench/simulated": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
 				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/spawnertest",
 			},
 			outside: []string{"golang.org/x/sync"},
@@ -293,7 +294,7 @@ func rules() map[string]rule {
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
 				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
 				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",

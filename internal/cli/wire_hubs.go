@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/hubsync"
@@ -19,7 +19,7 @@ import (
 type hubPart struct {
 	cfg    config.Hub
 	client *hub.Client
-	server server.Hub
+	server hubs.Hub
 	groups *hubsync.Membership // nil: the Hub is not asked for them
 }
 
@@ -57,7 +57,7 @@ func newHubPart(h config.Hub) (hubPart, error) {
 		return hubPart{}, err
 	}
 	p := hubPart{cfg: h, client: hub.New(hub.Config{APIURL: api, Service: h.Service, Token: token, CA: ca})}
-	p.server = server.Hub{
+	p.server = hubs.Hub{
 		Name: h.Name, APIURL: api, CA: ca, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
 		PagesPrefix: h.PagesPrefix(), Activity: !token.Empty(),
 	}
@@ -70,7 +70,7 @@ func newHubPart(h config.Hub) (hubPart, error) {
 		if err != nil {
 			return hubPart{}, err
 		}
-		p.server.Outpost = append(p.server.Outpost, server.Credential{Username: c.Username, Password: password})
+		p.server.Outpost = append(p.server.Outpost, hubs.Credential{Username: c.Username, Password: password})
 	}
 	if p.server.PagesPrefix != "" {
 		p.server.OAuth = hub.OAuth{Client: p.client, Redirect: p.server.PagesPrefix + "oauth_callback"}
@@ -78,8 +78,8 @@ func newHubPart(h config.Hub) (hubPart, error) {
 	return p, nil
 }
 
-func serverHubs(parts []hubPart) []server.Hub {
-	var hubs []server.Hub
+func serverHubs(parts []hubPart) []hubs.Hub {
+	var hubs []hubs.Hub
 	for _, p := range parts {
 		hubs = append(hubs, p.server)
 	}

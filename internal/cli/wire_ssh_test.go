@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/config"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
@@ -36,7 +36,7 @@ func TestKnownAt(t *testing.T) {
 	at, _ := url.Parse(h.URL + "/hub/api")
 	client := hub.New(hub.Config{APIURL: at, Service: "slipway", Token: secret.New(strings.Repeat("t", 30))})
 	s := &service{sshKeys: newAuthority(t), hubs: []hubPart{
-		{cfg: config.Hub{Name: "main"}, client: client, server: server.Hub{Activity: true}},
+		{cfg: config.Hub{Name: "main"}, client: client, server: hubs.Hub{Activity: true}},
 		{cfg: config.Hub{Name: "silent"}},
 	}}
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEXwuWTIVNeELOVsIJLRe4Zbl1BvMPLyTOaSaqLnw1Rn"

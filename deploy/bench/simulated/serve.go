@@ -19,6 +19,7 @@ import (
 
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/hubsync"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
@@ -99,7 +100,7 @@ const (
 
 // knownHub is the Hub that the service works for.
 type knownHub struct {
-	server.Hub
+	hubs.Hub
 	client *hub.Client
 }
 
@@ -119,7 +120,7 @@ func newHub(s settings) (knownHub, error) {
 		}
 	}
 	client := hub.New(hub.Config{APIURL: api, Service: "slipway", Token: own})
-	return knownHub{server.Hub{
+	return knownHub{hubs.Hub{
 		Name: "main", APIURL: api, SpawnerToken: spawnerToken, Identify: client.Identify, Activity: !own.Empty(),
 	}, client}, nil
 }
@@ -148,7 +149,7 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 		return nil, err
 	}
 	service := server.New(server.Config{
-		Engine: engine, Hubs: []server.Hub{h.Hub}, Catalogue: catalogue(), Dial: apps{s.hubVersion}.dial,
+		Engine: engine, Hubs: []hubs.Hub{h.Hub}, Catalogue: catalogue(), Dial: apps{s.hubVersion}.dial,
 		Metrics: metrics.New(metrics.Config{Stats: engine.Stats}), Logger: log,
 	})
 	m := newMeter(service.Public())

@@ -19,6 +19,7 @@ import (
 
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server"
+	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/metrics"
@@ -86,7 +87,7 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "it has no app")
 		},
-		Hubs: []server.Hub{{Name: "main", APIURL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/hub/api"}, Identify: identify}},
+		Hubs: []hubs.Hub{{Name: "main", APIURL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/hub/api"}, Identify: identify}},
 		Kernels: func(who func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler {
 			return kernels.New(kernels.Config{
 				Engine: s.engine, Specs: specs, Identify: who, Tell: tell, Logger: log, Lines: s.lines,

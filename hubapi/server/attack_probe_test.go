@@ -29,7 +29,7 @@ func TestStrangersProbeCostsNoList(t *testing.T) {
 	ended := lab("s-ended", "bob", "/user/bob/")
 	ended.Phase, ended.Spec.EventsURL = spawner.Stopped, "http://hub/events"
 	s := outpostServer(newFake(ended))
-	defer s.close()
+	defer s.Web.End()
 	engine := &lister{fakeEngine: newFake(ended)}
 	s.cfg.Engine = engine
 	for _, path := range []string{"/user/bob/api", "/user/bob/x/api", "/user/nobody/api", "/x/api", "/api", "//api", "/user/api", "/user//api"} {
@@ -48,7 +48,7 @@ func TestLateProbeOfOddNames(t *testing.T) {
 		return w
 	}
 	s := outpostServer(newFake(ended("s-1", "a/b", "", "/user/a/b/"), ended("s-2", "bob", "gpu 1", "/user/bob/gpu 1/"), ended("s-3", "a/c", "n", "/user/a/c/n/")))
-	defer s.close()
+	defer s.Web.End()
 	for path, want := range map[string]int{
 		"/user/a%2Fb/api": 503, "/user/bob/gpu%201/api": 503, "/user/a%2Fc/n/api": 503, "/user/a/api": 424, "/user/bob/api": 424, "/user/b/api": 424,
 	} {
@@ -67,7 +67,7 @@ func TestStrangersPinNoConnections(t *testing.T) {
 	booting.Phase = spawner.Booting
 	synctest.Test(t, func(t *testing.T) {
 		s := outpostServer(newFake(booting))
-		defer s.close()
+		defer s.Web.End()
 		var all sync.WaitGroup
 		var answered atomic.Int64
 		for range 1000 {

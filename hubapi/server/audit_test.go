@@ -45,15 +45,17 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 		add(t, cfg.SSH, "alice", alicesKey)
 		newCredentials("main:alice").with(cfg)
 	})
-	h.outside = h.log // strangers' lines are limited, and here are many
 	ask := func(method, path, body, token string) []string {
 		before := len(h.logged.String())
 		req := httptest.NewRequest(method, hubapi.Base+path, strings.NewReader(body))
 		if token != "" {
 			req.Header.Set("Authorization", "token "+token)
 		}
-		w := httptest.NewRecorder()
-		h.Public().ServeHTTP(w, req)
+		s := h.Server
+		if token == "" {
+			s = New(h.cfg) // strangers' lines are limited, and here are many
+		}
+		s.Public().ServeHTTP(httptest.NewRecorder(), req)
 		return auditLines(h.logged.String()[before:])
 	}
 	walkRoutes(t, h.Public().(chi.Routes), func(method, route string) {

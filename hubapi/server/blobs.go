@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"time"
 
+	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 )
 
 // putBlob takes the body as it is for an input file of jobs to come.
 func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
-	digest, err := param(r, "digest")
+	digest, err := web.Param(r, "digest")
 	if err != nil {
 		return err
 	}
@@ -23,7 +24,7 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := &unhurried{r.Body, http.NewResponseController(w)}
 	defer body.end()
-	if err := s.cfg.Engine.PutBlob(r.Context(), callerOf(r.Context()), digest, body); err != nil {
+	if err := s.cfg.Engine.PutBlob(r.Context(), web.CallerOf(r.Context()), digest, body); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -32,11 +33,11 @@ func (s *Server) putBlob(w http.ResponseWriter, r *http.Request) error {
 
 // hasBlob says by its status whether the caller has put a file.
 func (s *Server) hasBlob(w http.ResponseWriter, r *http.Request) error {
-	digest, err := param(r, "digest")
+	digest, err := web.Param(r, "digest")
 	if err != nil {
 		return err
 	}
-	if !s.cfg.Engine.HasBlob(r.Context(), callerOf(r.Context()), digest) {
+	if !s.cfg.Engine.HasBlob(r.Context(), web.CallerOf(r.Context()), digest) {
 		return errs.New(errs.NotFound, "you have put no file of this digest").With("put it")
 	}
 	w.WriteHeader(http.StatusOK)
@@ -51,7 +52,7 @@ type unhurried struct {
 
 // Read gives what comes next its time.
 func (u *unhurried) Read(b []byte) (int, error) {
-	_ = u.c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	_ = u.c.SetReadDeadline(time.Now().Add(web.BodyTime)) // not all connections have one
 	return u.Reader.Read(b)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -17,10 +18,10 @@ type Credentials func(ctx context.Context, c spawner.Caller, id spawner.ID) (hub
 // environmentCredential gives a credential. It is in no cache, and in the log without its password.
 func (s *Server) environmentCredential(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.CredentialRequest
-	if err := decode(w, r, &req); err != nil {
+	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	id := cmp.Or(spawner.ID(req.Workload), c.Workload)
 	switch {
 	case s.cfg.Credentials == nil:
@@ -36,6 +37,6 @@ func (s *Server) environmentCredential(w http.ResponseWriter, r *http.Request) e
 	}
 	audit.Note(r.Context(), "a credential for an environment is given out", "environment", out.Environment, "workload", out.Workload)
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, out)
+	web.WriteJSON(w, http.StatusOK, out)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/credentials"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -30,13 +31,13 @@ type UserCredentials interface {
 
 // credentialRoutes are the routes of users' tokens and proxies.
 func (s *Server) credentialRoutes(r chi.Router) {
-	r.Get("/credentials", serve(s, 200, s.listCredentials))
-	r.Put("/credentials/"+hubapi.ProxyCredential, serve(s, 200, audit.Told(s.putProxy, auditProxyPut)))
-	r.Put("/credentials/{name}/refresh-token", serve(s, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
-	r.Post("/credentials/{name}/renew", serve(s, 200, audit.Told(s.renewCredential, auditRenewed)))
-	r.Delete("/credentials/{name}", serve(s, 200, audit.Told(s.removeCredential, auditCredentialRemoved)))
-	r.Post("/credentials/{name}/login", serve(s, 200, audit.Told(s.beginCredentialLogin, auditLoginBegun)))
-	r.Get("/credential-logins/{id}", getOnly(serve(s, 200, s.awaitCredentialLogin)))
+	r.Get("/credentials", web.Serve(s.Web, 200, s.listCredentials))
+	r.Put("/credentials/"+hubapi.ProxyCredential, web.Serve(s.Web, 200, audit.Told(s.putProxy, auditProxyPut)))
+	r.Put("/credentials/{name}/refresh-token", web.Serve(s.Web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
+	r.Post("/credentials/{name}/renew", web.Serve(s.Web, 200, audit.Told(s.renewCredential, auditRenewed)))
+	r.Delete("/credentials/{name}", web.Serve(s.Web, 200, audit.Told(s.removeCredential, auditCredentialRemoved)))
+	r.Post("/credentials/{name}/login", web.Serve(s.Web, 200, audit.Told(s.beginCredentialLogin, auditLoginBegun)))
+	r.Get("/credential-logins/{id}", web.GetOnly(web.Serve(s.Web, 200, s.awaitCredentialLogin)))
 }
 
 // use is what somebody wants to do with credentials.
@@ -53,13 +54,13 @@ const (
 // place that decides who may. What runs in a session may be somebody else's, so a session only looks and brings; a job does neither. An
 // administrator sees and removes what others have, and nothing else: there is no way to read a secret for anybody.
 func (s *Server) principal(r *http.Request, user string, what use) (string, error) {
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	own := user == "" || user == string(c.User)
 	switch {
 	case s.cfg.UserCredentials == nil:
 		return "", errs.New(errs.Missing, "this service keeps no tokens and no proxies").With("its administrator sets credentials in its configuration")
 	case c.Spawner || c.System || c.User == "":
-		return "", errs.New(errs.Forbidden, "only a user has credentials").With(tokenRemedy)
+		return "", errs.New(errs.Forbidden, "only a user has credentials").With(web.TokenRemedy)
 	case c.Workload != "":
 		if err := s.fromWithin(r.Context(), c, own, what); err != nil {
 			return "", err
@@ -75,7 +76,7 @@ func (s *Server) principal(r *http.Request, user string, what use) (string, erro
 
 // fromWithin decides for callers in a workload.
 func (s *Server) fromWithin(ctx context.Context, c spawner.Caller, own bool, what use) error {
-	w, err := s.cfg.Engine.Get(ctx, service(), c.Workload)
+	w, err := s.cfg.Engine.Get(ctx, web.Service(), c.Workload)
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +91,7 @@ func (s *Server) fromWithin(ctx context.Context, c spawner.Caller, own bool, wha
 	return nil
 }
 
-func (s *Server) listCredentials(r *http.Request, _ none) (hubapi.Credentials, error) {
+func (s *Server) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, error) {
 	user := r.URL.Query().Get("user")
 	principal, err := s.principal(r, user, look)
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *Server) listCredentials(r *http.Request, _ none) (hubapi.Credentials, e
 	if err != nil {
 		return hubapi.Credentials{}, err
 	}
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: filled(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies()}
 	if user != "" && user != out.User {
 		out.User = user
@@ -119,7 +120,7 @@ func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Crede
 		return hubapi.Credential{}, err
 	}
 	put := s.cfg.UserCredentials.PutProxy
-	if callerOf(r.Context()).Workload != "" {
+	if web.CallerOf(r.Context()).Workload != "" {
 		put = s.cfg.UserCredentials.RenewProxy
 	}
 	e, err := put(r.Context(), principal, secret.New(in.Proxy))
@@ -132,7 +133,7 @@ func (s *Server) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest
 	})
 }
 
-func (s *Server) renewCredential(r *http.Request, _ none) (hubapi.Credential, error) {
+func (s *Server) renewCredential(r *http.Request, _ web.None) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
 		return s.cfg.UserCredentials.Renew(ctx, principal, name)
 	})
@@ -144,7 +145,7 @@ func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
-	name, err := param(r, "name")
+	name, err := web.Param(r, "name")
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
@@ -152,12 +153,12 @@ func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal
 	return wireEntry(e), err
 }
 
-func (s *Server) removeCredential(r *http.Request, _ none) (hubapi.CredentialRemoval, error) {
+func (s *Server) removeCredential(r *http.Request, _ web.None) (hubapi.CredentialRemoval, error) {
 	principal, err := s.principal(r, r.URL.Query().Get("user"), remove)
 	if err != nil {
 		return hubapi.CredentialRemoval{}, err
 	}
-	name, err := param(r, "name")
+	name, err := web.Param(r, "name")
 	if err != nil {
 		return hubapi.CredentialRemoval{}, err
 	}
@@ -169,10 +170,10 @@ func (s *Server) removal(r *http.Request, principal, name string) (hubapi.Creden
 	out := hubapi.CredentialRemoval{Name: name}
 	err := s.cfg.UserCredentials.Remove(r.Context(), principal, name)
 	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
-		said := s.inWords(r, err).Error
-		out.Note, err = sentence(said.Message), nil
+		said := s.Web.InWords(r, err).Error
+		out.Note, err = web.Sentence(said.Message), nil
 		if said.Remedy != "" {
-			out.Note += " " + sentence(said.Remedy)
+			out.Note += " " + web.Sentence(said.Remedy)
 		}
 	}
 	return out, err
@@ -201,14 +202,14 @@ func auditTokenGiven(_ *http.Request, _ hubapi.RefreshTokenRequest, out hubapi.C
 	return "a refresh token is given", []any{"credential", out.Name, "subject", out.Subject, "issuer", out.Issuer}
 }
 
-func auditRenewed(_ *http.Request, _ none, out hubapi.Credential) (string, []any) {
+func auditRenewed(_ *http.Request, _ web.None, out hubapi.Credential) (string, []any) {
 	return "a credential is renewed", []any{"credential", out.Name, "expires", out.Expires}
 }
 
-func auditCredentialRemoved(r *http.Request, _ none, out hubapi.CredentialRemoval) (string, []any) {
+func auditCredentialRemoved(r *http.Request, _ web.None, out hubapi.CredentialRemoval) (string, []any) {
 	return "a credential is removed", []any{"credential", out.Name, "of", r.URL.Query().Get("user"), "note", out.Note}
 }
 
-func auditLoginBegun(_ *http.Request, _ none, out hubapi.CredentialLogin) (string, []any) {
+func auditLoginBegun(_ *http.Request, _ web.None, out hubapi.CredentialLogin) (string, []any) {
 	return "a login at an issuer is begun", []any{"credential", out.Issuer}
 }

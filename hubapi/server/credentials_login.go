@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/credentials"
 	"slipway/internal/errs"
 )
@@ -64,24 +65,24 @@ func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (huba
 		told: hubapi.CredentialLogin{ID: g.ID, Issuer: issuer, URL: g.URL, Code: g.Code, Expires: g.Expires.UTC()},
 	}
 	s.issuerLogins.add(login)
-	caller, request := callerOf(ctx), traceOf(ctx).id
-	s.busy.Go(func() {
+	caller, request := web.CallerOf(ctx), web.TraceOf(ctx).ID
+	s.Web.Background(func(ctx context.Context) {
 		defer close(login.done)
-		login.entry, login.err = s.cfg.UserCredentials.Device(s.closing, principal, g.ID)
+		login.entry, login.err = s.cfg.UserCredentials.Device(ctx, principal, g.ID)
 		if login.err == nil {
-			s.Audit.Write(s.closing, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
+			s.Audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
 				"credential", issuer, "subject", login.entry.Subject, "request", request)
 		}
 	})
 	return login.told, nil
 }
 
-func (s *Server) beginCredentialLogin(r *http.Request, _ none) (hubapi.CredentialLogin, error) {
+func (s *Server) beginCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLogin, error) {
 	principal, err := s.principal(r, "", manage)
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
 	}
-	name, err := param(r, "name")
+	name, err := web.Param(r, "name")
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
 	}
@@ -91,12 +92,12 @@ func (s *Server) beginCredentialLogin(r *http.Request, _ none) (hubapi.Credentia
 // loginWait is how long a look at a login waits.
 const loginWait = 20 * time.Second
 
-func (s *Server) awaitCredentialLogin(r *http.Request, _ none) (hubapi.CredentialLoginState, error) {
+func (s *Server) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLoginState, error) {
 	principal, err := s.principal(r, "", manage)
 	if err != nil {
 		return hubapi.CredentialLoginState{}, err
 	}
-	id, err := param(r, "id")
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return hubapi.CredentialLoginState{}, err
 	}
@@ -110,7 +111,7 @@ func (s *Server) awaitCredentialLogin(r *http.Request, _ none) (hubapi.Credentia
 		return hubapi.CredentialLoginState{Pending: true}, nil
 	case <-r.Context().Done():
 		return hubapi.CredentialLoginState{}, r.Context().Err()
-	case <-s.closing.Done():
+	case <-s.Web.Ending():
 		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").With("begin the login once more in a moment")
 	}
 	if login.err != nil {

@@ -180,9 +180,9 @@ func TestLoginsEndWithTheServer(t *testing.T) {
 	if _, err := h.client(t, "alice-token").BeginCredentialLogin(t.Context(), "wlcg"); err != nil {
 		t.Fatal(err)
 	}
-	h.close()
+	h.Web.End()
 	ended := make(chan struct{})
-	go func() { h.busy.Wait(); close(ended) }()
+	go func() { h.Web.Wait(); close(ended) }()
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):

@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -28,16 +29,16 @@ type DataDoctor interface {
 }
 
 func (s *Server) doctorRoutes(r chi.Router) {
-	r.Get("/data/plan", serve(s, 200, s.dataPlan))
-	r.Get("/data/issuers/{name}", serve(s, 200, s.dataIssuer))
-	r.Get("/sessions/{id}/data-check", serve(s, 200, s.dataReport))
-	r.Put("/sessions/{id}/data-check", serve(s, 200, audit.Told(s.keepDataReport, auditDataReport)))
-	r.Post("/sessions/{id}/data-check", serve(s, 202, audit.Told(s.checkData, auditDataCheck)))
+	r.Get("/data/plan", web.Serve(s.Web, 200, s.dataPlan))
+	r.Get("/data/issuers/{name}", web.Serve(s.Web, 200, s.dataIssuer))
+	r.Get("/sessions/{id}/data-check", web.Serve(s.Web, 200, s.dataReport))
+	r.Put("/sessions/{id}/data-check", web.Serve(s.Web, 200, audit.Told(s.keepDataReport, auditDataReport)))
+	r.Post("/sessions/{id}/data-check", web.Serve(s.Web, 202, audit.Told(s.checkData, auditDataCheck)))
 }
 
 // dataPlan is for programs in a workload: it is about what they find there.
-func (s *Server) dataPlan(r *http.Request, _ none) (hubapi.DataPlan, error) {
-	c := callerOf(r.Context())
+func (s *Server) dataPlan(r *http.Request, _ web.None) (hubapi.DataPlan, error) {
+	c := web.CallerOf(r.Context())
 	if c.Workload == "" || s.cfg.DataDoctor == nil {
 		return hubapi.DataPlan{}, errs.New(errs.Forbidden, "data is looked at from inside a session or job").With("run `slipway doctor data` there; `slipway sessions show` tells what it found in a session")
 	}
@@ -48,18 +49,18 @@ func (s *Server) dataPlan(r *http.Request, _ none) (hubapi.DataPlan, error) {
 	return s.cfg.DataDoctor.Plan(r.Context(), w), nil
 }
 
-func (s *Server) dataIssuer(r *http.Request, _ none) (hubapi.IssuerLook, error) {
-	name, err := param(r, "name")
+func (s *Server) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, error) {
+	name, err := web.Param(r, "name")
 	if err != nil {
 		return hubapi.IssuerLook{}, err
 	}
-	if callerOf(r.Context()).User == "" || s.cfg.DataDoctor == nil {
-		return hubapi.IssuerLook{}, errs.New(errs.Forbidden, "only users look at issuers").With(tokenRemedy)
+	if web.CallerOf(r.Context()).User == "" || s.cfg.DataDoctor == nil {
+		return hubapi.IssuerLook{}, errs.New(errs.Forbidden, "only users look at issuers").With(web.TokenRemedy)
 	}
 	return s.cfg.DataDoctor.Issuer(r.Context(), name)
 }
 
-func (s *Server) dataReport(r *http.Request, _ none) (hubapi.DataReport, error) {
+func (s *Server) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
@@ -80,7 +81,7 @@ func (s *Server) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.D
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
-	if callerOf(r.Context()).Workload != w.ID || s.cfg.DataDoctor == nil {
+	if web.CallerOf(r.Context()).Workload != w.ID || s.cfg.DataDoctor == nil {
 		return hubapi.DataReport{}, errs.New(errs.Forbidden, "what was found in a session comes from inside it").With("run `slipway doctor data` there")
 	}
 	if in, err = takeReport(in); err != nil {
@@ -121,7 +122,7 @@ func lineOf(text string) string {
 	}, text)
 }
 
-func (s *Server) checkData(r *http.Request, _ none) (hubapi.DataReport, error) {
+func (s *Server) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
@@ -137,11 +138,11 @@ func (s *Server) lookAgain(ctx context.Context, w spawner.Workload) error {
 }
 
 func auditDataReport(r *http.Request, _, out hubapi.DataReport) (string, []any) {
-	return "a session's data was looked at", []any{"session", callerOf(r.Context()).Workload, "worst", out.Worst()}
+	return "a session's data was looked at", []any{"session", web.CallerOf(r.Context()).Workload, "worst", out.Worst()}
 }
 
-func auditDataCheck(r *http.Request, _ none, _ hubapi.DataReport) (string, []any) {
-	id, _ := param(r, "id")
+func auditDataCheck(r *http.Request, _ web.None, _ hubapi.DataReport) (string, []any) {
+	id, _ := web.Param(r, "id")
 	return "a session's data is to be looked at again", []any{"session", id}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
 
@@ -114,9 +115,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, job bool) error 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
-	steps, err := s.cfg.Engine.Events(ctx, callerOf(r.Context()), found.ID, r.URL.Query().Get("launch"), lastEvent(r))
+	steps, err := s.cfg.Engine.Events(ctx, web.CallerOf(r.Context()), found.ID, r.URL.Query().Get("launch"), lastEvent(r))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -27,7 +28,7 @@ type Export struct {
 
 // exportEnvironment gives the file of an environment, or a part of it where the file is there already.
 func (s *Server) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
-	ref, err := param(r, "ref")
+	ref, err := web.Param(r, "ref")
 	if err != nil {
 		return err
 	}
@@ -38,9 +39,9 @@ func (s *Server) exportEnvironment(w http.ResponseWriter, r *http.Request) error
 	case s.cfg.Exporter == nil:
 		return noEnvironments()
 	}
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
-	e, err := s.cfg.Exporter.Export(ctx, callerOf(r.Context()), ref, form)
+	e, err := s.cfg.Exporter.Export(ctx, web.CallerOf(r.Context()), ref, form)
 	if err != nil {
 		return err
 	}

@@ -436,7 +436,7 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 	h := &harness{Server: New(cfg), engine: engine, logged: logged}
 	h.front = httptest.NewServer(h.Public())
 	t.Cleanup(h.front.Close)
-	t.Cleanup(h.close)
+	t.Cleanup(h.Web.End)
 	return h
 }
 

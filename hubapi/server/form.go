@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/memsize"
 	"slipway/internal/webui"
@@ -23,7 +24,7 @@ const roomTime = 8 * time.Hour
 
 // spawnForm gives the fragment for the Hub's spawn page. It must not fail for what was chosen earlier.
 func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
-	c, q := callerOf(r.Context()), r.URL.Query()
+	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	user := spawner.User(q.Get("user"))
 	offers := s.offers(c.Hub, user)
 	form := webui.Form{Catalogue: offers, Rooms: s.rooms(c.Hub, user, offers.Profiles), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
@@ -98,7 +99,7 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 	words, user, _ := strings.Cut(string(plain), " ")
 	until, bad := strconv.ParseInt(words, 10, 64)
 	if err != nil || bad != nil || time.Now().Unix() > until {
-		p.refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
+		p.Web.Refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
 		return
 	}
 	answer := struct {
@@ -117,13 +118,13 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	writeJSON(w, http.StatusOK, answer)
+	web.WriteJSON(w, http.StatusOK, answer)
 }
 
 // profiles lists what the site offers, and what of it is free.
-func (s *Server) profiles(r *http.Request, _ none) ([]hubapi.Profile, error) {
+func (s *Server) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
 	out := []hubapi.Profile{}
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	offers := s.offers(c.Hub, c.User)
 	rooms, active := s.rooms(c.Hub, c.User, offers.Profiles), s.activeByImage(c.Hub)
 	for _, p := range offers.Profiles {

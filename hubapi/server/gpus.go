@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/webui"
@@ -22,11 +23,11 @@ func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		asText(w)
+		web.AsText(w)
 		_, err = fmt.Fprint(w, text)
 		return err
 	}
-	writeJSON(w, http.StatusOK, s.wireGPUs(r, s.inventoryFor(callerOf(r.Context()))))
+	web.WriteJSON(w, http.StatusOK, s.wireGPUs(r, s.inventoryFor(web.CallerOf(r.Context()))))
 	return nil
 }
 
@@ -113,12 +114,12 @@ func (s *Server) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	if p.Holder == "" {
 		return out
 	}
-	if w, err := s.cfg.Engine.Get(r.Context(), callerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
+	if w, err := s.cfg.Engine.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
 		out.User, out.Workload = string(w.Owner), p.Holder
 	} else {
 		out.Use.Hint = "" // it is for the holder
 	}
-	if w, err := s.cfg.Engine.Get(r.Context(), callerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
+	if w, err := s.cfg.Engine.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
 		out.Borrower = string(w.ID)
 	}
 	return out
@@ -179,12 +180,12 @@ func (s *Server) lent() map[spawner.ID]bool {
 	return all
 }
 
-func (s *Server) sessionGPU(r *http.Request, _ none) (hubapi.GPUSeries, error) {
+func (s *Server) sessionGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
 	w, err := s.find(r, false)
 	return s.series(w), err
 }
 
-func (s *Server) jobGPU(r *http.Request, _ none) (hubapi.GPUSeries, error) {
+func (s *Server) jobGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
 	w, err := s.find(r, true)
 	return s.series(w), err
 }

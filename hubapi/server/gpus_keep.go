@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -75,11 +76,11 @@ func checkWhy(why string) error {
 }
 
 func (s *Server) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUChange, error) {
-	name, err := param(r, "gpu")
+	name, err := web.Param(r, "gpu")
 	if err != nil {
 		return hubapi.GPUChange{}, err
 	}
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	uuid, err := s.keeping().drain(r.Context(), c, name, req.Why)
 	if err != nil {
 		return hubapi.GPUChange{}, err
@@ -87,12 +88,12 @@ func (s *Server) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUC
 	return hubapi.GPUChange{GPU: uuid, GPUs: s.wireGPUs(r, s.inventoryFor(c))}, nil
 }
 
-func (s *Server) resumeGPU(r *http.Request, _ none) (hubapi.GPUChange, error) {
-	name, err := param(r, "gpu")
+func (s *Server) resumeGPU(r *http.Request, _ web.None) (hubapi.GPUChange, error) {
+	name, err := web.Param(r, "gpu")
 	if err != nil {
 		return hubapi.GPUChange{}, err
 	}
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	uuid, left, err := s.keeping().resume(r.Context(), c, name)
 	if err != nil {
 		return hubapi.GPUChange{}, err

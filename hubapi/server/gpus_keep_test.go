@@ -98,7 +98,7 @@ func TestOthersKeepNoGPU(t *testing.T) {
 	if len(keeper.done) != 0 {
 		t.Errorf("done: %q", keeper.done)
 	}
-	if _, err := k.drain(t.Context(), service(), "GPU-1", ""); err != nil {
+	if _, err := k.drain(t.Context(), spawner.Caller{System: true}, "GPU-1", ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 )
@@ -36,7 +37,7 @@ func (s *Server) poolGPUs(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		asText(w)
+		web.AsText(w)
 		_, err = fmt.Fprint(w, text)
 		return err
 	default:
@@ -50,7 +51,7 @@ func (s *Server) poolGPUs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, all)
+	web.WriteJSON(w, http.StatusOK, all)
 	return nil
 }
 
@@ -103,8 +104,8 @@ func (p *pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		view.PoolGPUs, view.Known = *seen, true
 	}
 	if err != nil {
-		body := p.inWords(r, inTime(err, "the pool", poolPatience))
-		view.Problem = sentence(body.Error.Message) + behind(" ", sentence(body.Error.Remedy))
+		body := p.Web.InWords(r, inTime(err, "the pool", poolPatience))
+		view.Problem = web.Sentence(body.Error.Message) + behind(" ", web.Sentence(body.Error.Remedy))
 	}
 	return webui.PoolPage(w, p.view(v), view)
 }

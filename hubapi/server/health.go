@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"slipway/hubapi/server/web"
 )
 
 // checkAge is how long an answer of the checks holds; checkTime bounds one of them.
@@ -57,13 +59,13 @@ func (r *readiness) run(ctx context.Context) []string {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	asText(w)
+	web.AsText(w)
 	_, _ = io.WriteString(w, "ok\n")
 }
 
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	missing := s.ready.lacks(r.Context())
-	asText(w)
+	web.AsText(w)
 	if len(missing) > 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "not ready\n"+strings.Join(missing, "\n")+"\n")

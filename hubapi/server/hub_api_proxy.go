@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 )
 
@@ -38,7 +39,7 @@ func (s *Server) newHubAPIProxy() http.Handler {
 			p.Out.Header.Del("X-Real-Ip")
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			s.refuse(w, r, &errs.Error{Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err})
+			s.Web.Refuse(w, r, &errs.Error{Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err})
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +48,7 @@ func (s *Server) newHubAPIProxy() http.Handler {
 			err = allowed(r, h.APIURL)
 		}
 		if err != nil {
-			s.refuse(w, r, err)
+			s.Web.Refuse(w, r, err)
 			return
 		}
 		_ = http.NewResponseController(w).EnableFullDuplex() // as in toSession
@@ -72,11 +73,11 @@ func hubTransport(h hubs.Hub) *http.Transport {
 
 // hubOf returns the Hub of the workload that asks.
 func (s *Server) hubOf(r *http.Request) (hubs.Hub, error) {
-	w, err := s.workload(r.Context())
+	w, err := s.Web.Workload(r.Context())
 	if err != nil {
 		return hubs.Hub{}, err
 	}
-	traceOf(r.Context()).caller = string(w.ID)
+	web.TraceOf(r.Context()).Caller = string(w.ID)
 	if h := s.hubs.Named(w.Hub); h.APIURL != nil {
 		return h, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -23,7 +24,7 @@ func agentServer(t *testing.T, h http.Handler, id string) string {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
 	srv.Listener = agentListener{srv.Listener, id}
-	srv.Config.ConnContext = ConnContext
+	srv.Config.ConnContext = web.ConnContext
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv.Listener.Addr().String()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -24,14 +25,14 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 		return nil, err
 	}
 	if points == nil {
-		w, err := s.cfg.Engine.SubmitJob(r.Context(), callerOf(r.Context()), job)
-		return s.wireJob(callerOf(r.Context()), w), err
+		w, err := s.cfg.Engine.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
+		return s.wireJob(web.CallerOf(r.Context()), w), err
 	}
-	all, err := s.cfg.Engine.SubmitScan(r.Context(), callerOf(r.Context()), job, points)
+	all, err := s.cfg.Engine.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
 	if err != nil {
 		return nil, err
 	}
-	return s.submitted(callerOf(r.Context()), all), nil
+	return s.submitted(web.CallerOf(r.Context()), all), nil
 }
 
 // jobRequest makes the engine's request of the API's.
@@ -43,28 +44,28 @@ func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.Job
 	slice, err := s.cfg.Jobs.GPU(req.GPU)
 	return spawner.JobRequest{
 		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
-		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: callerOf(r.Context()).Workload,
+		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: web.CallerOf(r.Context()).Workload,
 		Blobs: req.Blobs, Retries: req.Retries, After: req.After, Priority: req.Priority, Out: req.Out,
 	}, err
 }
 
-func (s *Server) job(r *http.Request, _ none) (hubapi.Job, error) {
+func (s *Server) job(r *http.Request, _ web.None) (hubapi.Job, error) {
 	w, err := s.find(r, true)
-	return s.wireJob(callerOf(r.Context()), w), err
+	return s.wireJob(web.CallerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
-func (s *Server) changeJob(do act) func(*http.Request, none) (hubapi.Job, error) {
-	return func(r *http.Request, _ none) (hubapi.Job, error) {
+func (s *Server) changeJob(do act) func(*http.Request, web.None) (hubapi.Job, error) {
+	return func(r *http.Request, _ web.None) (hubapi.Job, error) {
 		w, err := s.find(r, true)
 		if err == nil {
-			w, err = do(r.Context(), callerOf(r.Context()), w.ID)
+			w, err = do(r.Context(), web.CallerOf(r.Context()), w.ID)
 		}
-		return s.wireJob(callerOf(r.Context()), w), err
+		return s.wireJob(web.CallerOf(r.Context()), w), err
 	}
 }
 
-func (s *Server) whyJob(r *http.Request, _ none) (hubapi.Explanation, error) {
+func (s *Server) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 	w, err := s.find(r, true)
 	if err != nil {
 		return hubapi.Explanation{}, err
@@ -72,23 +73,23 @@ func (s *Server) whyJob(r *http.Request, _ none) (hubapi.Explanation, error) {
 	return s.why(r, w)
 }
 
-func (s *Server) removeJob(r *http.Request, _ none) (none, error) {
+func (s *Server) removeJob(r *http.Request, _ web.None) (web.None, error) {
 	w, err := s.find(r, true)
 	if err == nil {
 		err = hasEnded(w)
 	}
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
-	return none{}, s.remove(r, w.ID)
+	return web.None{}, s.remove(r, w.ID)
 }
 
-func (s *Server) jobFiles(r *http.Request, _ none) (hubapi.Files, error) {
+func (s *Server) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
 	w, err := s.find(r, true)
 	if err != nil {
 		return hubapi.Files{Files: []hubapi.File{}}, err
 	}
-	files, err := s.filesOf(r.Context(), callerOf(r.Context()), w.ID)
+	files, err := s.filesOf(r.Context(), web.CallerOf(r.Context()), w.ID)
 	return hubapi.Files{Files: files}, err
 }
 
@@ -107,11 +108,11 @@ func (s *Server) jobFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name, err := param(r, "name")
+	name, err := web.Param(r, "name")
 	if err != nil {
 		return err
 	}
-	return s.sendFile(w, r, callerOf(r.Context()), job.ID, name)
+	return s.sendFile(w, r, web.CallerOf(r.Context()), job.ID, name)
 }
 
 // sendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
@@ -139,17 +140,17 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Query().Has("tail") {
 		return s.lastLines(w, r, job)
 	}
-	from, err := whole(r, "from", 0, math.MaxInt64)
+	from, err := web.WholeNumber(r, "from", 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	follow, err := whole(r, "follow", 0, 1)
+	follow, err := web.WholeNumber(r, "follow", 0, 1)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
-	log, err := s.cfg.Engine.Log(ctx, callerOf(r.Context()), job.ID, from, follow == 1)
+	log, err := s.cfg.Engine.Log(ctx, web.CallerOf(r.Context()), job.ID, from, follow == 1)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set(hubapi.LogHeader, runOf(job))
-	asText(w)
+	web.AsText(w)
 	w.WriteHeader(http.StatusOK)
 	flushed := flusher{w, http.NewResponseController(w)}
 	_ = flushed.c.Flush() // the headers tell the reader that the job exists
@@ -177,15 +178,15 @@ func (s *Server) lastLines(w http.ResponseWriter, r *http.Request, job spawner.W
 	if q.Has("from") || q.Has("follow") {
 		return errs.Bad("tail", q.Get("tail"), "tail alone, or from and follow")
 	}
-	lines, err := whole(r, "tail", 40, tailLimit)
+	lines, err := web.WholeNumber(r, "tail", 40, tailLimit)
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Engine.Tail(r.Context(), callerOf(r.Context()), job.ID, int(lines))
+	text, err := s.cfg.Engine.Tail(r.Context(), web.CallerOf(r.Context()), job.ID, int(lines))
 	if err != nil {
 		return err
 	}
-	asText(w)
+	web.AsText(w)
 	_, _ = io.WriteString(w, text)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -18,7 +19,7 @@ func (s *Server) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job,
 	if err != nil {
 		return hubapi.Job{}, err
 	}
-	return s.changeJob(again)(r, none{})
+	return s.changeJob(again)(r, web.None{})
 }
 
 // retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that was
@@ -28,7 +29,7 @@ func (s *Server) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.Sca
 	if err != nil {
 		return hubapi.ScanChange{}, err
 	}
-	return s.changeScan(again, meant)(r, none{})
+	return s.changeScan(again, meant)(r, web.None{})
 }
 
 // again returns what trying one job again is, and for which it is meant.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -34,11 +35,11 @@ func choiceOf(r *http.Request) (choice, error) {
 	if c.states, err = statesOf(q.Get("state")); err != nil {
 		return c, err
 	}
-	offset, err := whole(r, "offset", 0, math.MaxInt32)
+	offset, err := web.WholeNumber(r, "offset", 0, math.MaxInt32)
 	if err != nil {
 		return c, err
 	}
-	limit, err := whole(r, "limit", math.MaxInt32, math.MaxInt32)
+	limit, err := web.WholeNumber(r, "limit", math.MaxInt32, math.MaxInt32)
 	c.offset, c.limit = int(offset), int(limit)
 	return c, err
 }
@@ -65,7 +66,7 @@ func (c choice) has(w *spawner.Workload) bool {
 
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their points. state chooses among
 // the jobs, offset and limit among those. files=yes counts what each that has ended has left.
-func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
+func (s *Server) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	c, err := choiceOf(r)
 	if err != nil {
 		return hubapi.Jobs{}, err
@@ -74,7 +75,7 @@ func (s *Server) listJobs(r *http.Request, _ none) (hubapi.Jobs, error) {
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
-	list := s.wireJobs(callerOf(r.Context()), jobs)
+	list := s.wireJobs(web.CallerOf(r.Context()), jobs)
 	list.Scans = s.wireScans(sums)
 	if c.files {
 		s.countFiles(r, list.Jobs)
@@ -88,7 +89,7 @@ func (s *Server) countFiles(r *http.Request, jobs []hubapi.Job) {
 		if !jobs[i].State.Ended() {
 			continue
 		}
-		if files, err := s.filesOf(r.Context(), callerOf(r.Context()), spawner.ID(jobs[i].ID)); err == nil {
+		if files, err := s.filesOf(r.Context(), web.CallerOf(r.Context()), spawner.ID(jobs[i].ID)); err == nil {
 			left := hubapi.LeftOf(files)
 			jobs[i].Left = &left
 		}
@@ -114,7 +115,7 @@ func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sum
 	if c.one {
 		return jobs, sums, s.eachPoint(r, c.scan, each)
 	}
-	err = s.cfg.Engine.Each(r.Context(), callerOf(r.Context()), "", each)
+	err = s.cfg.Engine.Each(r.Context(), web.CallerOf(r.Context()), "", each)
 	slices.SortFunc(jobs, older)
 	from := min(c.offset, len(jobs))
 	return jobs[from:min(len(jobs), from+c.limit)], sums, err

@@ -45,7 +45,7 @@ func TestJobsAreChosen(t *testing.T) {
 			continue
 		}
 		var list hubapi.Jobs
-		if err := decodeJSON(strings.NewReader(text), &list); err != nil || status != 200 {
+		if err := strictly(strings.NewReader(text), &list); err != nil || status != 200 {
 			t.Fatalf("%s: %d %v", query, status, err)
 		}
 		var ids []string

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
 
@@ -17,7 +18,7 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 	if job.Points, err = s.pointsOf(r, req); err != nil {
 		return hubapi.JobPlan{}, err
 	}
-	p, err := s.cfg.Engine.Plan(r.Context(), callerOf(r.Context()), job)
+	p, err := s.cfg.Engine.Plan(r.Context(), web.CallerOf(r.Context()), job)
 	if err != nil {
 		return hubapi.JobPlan{}, err
 	}
@@ -32,8 +33,8 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 }
 
 // jobsUsage says what the caller's jobs keep, and what she has used.
-func (s *Server) jobsUsage(r *http.Request, _ none) (hubapi.JobsUsage, error) {
-	u, err := s.cfg.Engine.Usage(r.Context(), callerOf(r.Context()))
+func (s *Server) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error) {
+	u, err := s.cfg.Engine.Usage(r.Context(), web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.JobsUsage{}, err
 	}

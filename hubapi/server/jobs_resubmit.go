@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
 
@@ -16,7 +17,7 @@ func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubap
 	if err != nil {
 		return hubapi.Job{}, err
 	}
-	return s.wireJob(callerOf(r.Context()), jobs[0]), nil
+	return s.wireJob(web.CallerOf(r.Context()), jobs[0]), nil
 }
 
 func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {
@@ -28,12 +29,12 @@ func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (huba
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
-	return s.submitted(callerOf(r.Context()), jobs), nil
+	return s.submitted(web.CallerOf(r.Context()), jobs), nil
 }
 
 // resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has it.
 func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
-	c, first := callerOf(r.Context()), old[0]
+	c, first := web.CallerOf(r.Context()), old[0]
 	again := spawner.Resubmission{
 		Name: req.Name, Environment: req.Environment, Backend: req.Backend, Retries: req.Retries, Priority: req.Priority, After: req.After,
 		Scan: scan, RequestID: req.RequestID, Session: c.Workload,

@@ -3,18 +3,15 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/kernels"
 	"slipway/spawner"
 )
-
-// kernelsPath is where Jupyter Servers find the gateway to kernels, as their --gateway-url.
-const kernelsPath = "/kernels"
 
 // Gateway is what serves the kernels, made for whom find knows: tell notes what a request does.
 type Gateway func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler
@@ -24,35 +21,23 @@ func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Ca
 	if s.cfg.Kernels == nil {
 		return
 	}
-	r.Mount(kernelsPath, s.cfg.Kernels(func(r *http.Request) (spawner.Caller, error) {
+	r.Mount(web.KernelsPath, s.cfg.Kernels(func(r *http.Request) (spawner.Caller, error) {
 		c, err := find(r)
 		if err == nil {
-			known(r.Context(), c)
-			err = s.awaitBody(r, c)
+			web.Known(r.Context(), c)
+			err = s.Web.CountBody(r, c) // websockets have none, and are bounded by the gateway
 		}
 		return c, err
 	}, s.tellOfKernel))
-}
-
-// awaitBody counts the body of a request for as long as it is served. Websockets have none, and are bounded by the gateway.
-func (s *Server) awaitBody(r *http.Request, c spawner.Caller) error {
-	if weight(r) == 0 {
-		return nil
-	}
-	release, err := s.budget.take(c, weight(r))
-	if err == nil {
-		context.AfterFunc(r.Context(), release)
-	}
-	return err
 }
 
 // tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks: her websocket lasts.
 func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	e := audit.Of(ctx)
 	if d.By != (spawner.Caller{}) {
-		known(ctx, d.By)
+		web.Known(ctx, d.By)
 		e.Door = audit.DoorTicket
-		s.Audit.Write(ctx, d.By, audit.DoorTicket, "GET "+kernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", traceOf(ctx).id)
+		s.Audit.Write(ctx, d.By, audit.DoorTicket, "GET "+web.KernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", web.TraceOf(ctx).ID)
 	}
 	if d.Kernel != "" {
 		e.Which = []any{"kernel", d.Kernel}
@@ -64,6 +49,3 @@ func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
 		e.Wrong = errs.Brief(d.Err)
 	}
 }
-
-// ofKernels reports whether a route is the gateway's.
-func ofKernels(route string) bool { return strings.HasPrefix(route, kernelsPath+"/") }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/kernels"
@@ -73,7 +74,7 @@ func TestKernelsAreInTheLog(t *testing.T) {
 	done := map[string]bool{"DELETE /kernels/api/kernels/{id}": true, "PATCH /kernels/api/sessions/{id}": true, "DELETE /kernels/api/sessions/{id}": true}
 	seen := 0
 	walkRoutes(t, h.Public().(chi.Routes), func(method, route string) {
-		if !ofKernels(route) || strings.HasSuffix(route, "*") {
+		if !web.OfKernels(route) || strings.HasSuffix(route, "*") {
 			return
 		}
 		seen++

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -19,24 +20,24 @@ type KernelMenu interface {
 }
 
 func (s *Server) menuRoutes(r chi.Router) {
-	r.Get("/kernelspecs", serve(s, 200, s.listKernelSpecs))
-	r.Post("/kernelspecs/{name}/switch", serve(s, 200, audit.Told(s.switchKernel, auditSwitched)))
+	r.Get("/kernelspecs", web.Serve(s.Web, 200, s.listKernelSpecs))
+	r.Post("/kernelspecs/{name}/switch", web.Serve(s.Web, 200, audit.Told(s.switchKernel, auditSwitched)))
 }
 
 func noKernels() error {
 	return errs.New(errs.Missing, "this service runs no single kernels").With("the administrator names some in kernels.specs of the configuration")
 }
 
-func (s *Server) listKernelSpecs(r *http.Request, _ none) (hubapi.KernelSpecs, error) {
+func (s *Server) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpecs, error) {
 	if s.cfg.KernelMenu == nil {
 		return hubapi.KernelSpecs{}, noKernels()
 	}
-	list, err := s.cfg.KernelMenu.KernelSpecs(callerOf(r.Context()))
+	list, err := s.cfg.KernelMenu.KernelSpecs(web.CallerOf(r.Context()))
 	return hubapi.KernelSpecs{KernelSpecs: list}, err
 }
 
 func (s *Server) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
-	name, err := param(r, "name")
+	name, err := web.Param(r, "name")
 	switch {
 	case err != nil:
 		return hubapi.KernelSpec{}, err
@@ -45,7 +46,7 @@ func (s *Server) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.K
 	case to == hubapi.KernelSwitch{}:
 		return hubapi.KernelSpec{}, errs.Bad("gpu", "", "what the next kernels are to have: gpu, cpus, memory or environment, each a value or "+hubapi.SwitchDefault)
 	}
-	return s.cfg.KernelMenu.SwitchKernel(r.Context(), callerOf(r.Context()), name, to)
+	return s.cfg.KernelMenu.SwitchKernel(r.Context(), web.CallerOf(r.Context()), name, to)
 }
 
 func auditSwitched(_ *http.Request, _ hubapi.KernelSwitch, out hubapi.KernelSpec) (what string, which []any) {

@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/internal/errs"
-	"slipway/spawner"
 )
 
 // endless is a body of one long string, so long as it is read.
@@ -70,56 +67,6 @@ func TestLargeBodiesTakeNoMemory(t *testing.T) {
 	}
 }
 
-// TestBytesUnderWay: a user has so many bytes on their way, all have so many, and what is over is told to come again.
-func TestBytesUnderWay(t *testing.T) {
-	b := newBudget()
-	alice, bob := spawner.Caller{Hub: "main", User: "alice"}, spawner.Caller{Hub: "main", User: "bob"}
-	release, err := b.take(alice, userBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.take(alice, 1); !errs.Is(err, errs.Busy) {
-		t.Errorf("more than one user may: %v", err)
-	}
-	if _, err := b.take(spawner.Caller{Hub: "main", User: "alice", Workload: "s-1"}, 1); !errs.Is(err, errs.Busy) {
-		t.Errorf("more than one user may, from her session: %v", err)
-	}
-	if done, err := b.take(bob, userBytes); err != nil {
-		t.Error(err)
-	} else {
-		done()
-	}
-	release()
-	if _, err := b.take(alice, 1); err != nil {
-		t.Error(err)
-	}
-	var last error
-	for n := 0; last == nil && n <= allBytes/userBytes; n++ {
-		_, last = b.take(spawner.Caller{Hub: "main", User: spawner.User(fmt.Sprint(n))}, userBytes)
-	}
-	if !errs.Is(last, errs.Unavailable) {
-		t.Errorf("more than all may: %v", last)
-	}
-}
-
-// TestRequestsUnderWay: one user has so many requests open.
-func TestRequestsUnderWay(t *testing.T) {
-	b := newBudget()
-	for range userRequests {
-		if _, err := b.enter(spawner.Caller{Hub: "main", User: "alice"}, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := b.enter(spawner.Caller{Hub: "main", User: "alice"}, 0); !errs.Is(err, errs.Busy) {
-		t.Error(err)
-	}
-	for _, c := range []spawner.Caller{{Hub: "main", Spawner: true}, {Hub: "main", User: "alice", Workload: "j-1"}} {
-		if _, err := b.enter(c, 0); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestSlowBodiesAreToldToWait: bodies that never end take a user's share, and not that of others.
 func TestSlowBodiesAreToldToWait(t *testing.T) {
 	engine := newFake()
@@ -132,7 +79,7 @@ func TestSlowBodiesAreToldToWait(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		_, _ = io.WriteString(c, "POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice-token\r\nTransfer-Encoding: chunked\r\n\r\n")
 	}
-	for range userBytes / bodyLimit {
+	for range 16 { // as many as a user may have under way
 		slow()
 	}
 	ask := func(token string) (*http.Response, string) {
@@ -157,47 +104,6 @@ func TestSlowBodiesAreToldToWait(t *testing.T) {
 	}
 	if resp, said := ask("bob-token"); resp.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("bob: %d %s", resp.StatusCode, said)
-	}
-}
-
-// TestConnectionsAreBounded: where there are too many, the one goes that has done nothing for longest.
-func TestConnectionsAreBounded(t *testing.T) {
-	lines := newConnections(3)
-	conns := make([]net.Conn, 5)
-	cut := make([]chan error, 5)
-	for i := range conns {
-		theirs, mine := net.Pipe()
-		conns[i], cut[i] = mine, make(chan error, 1)
-		go func() { _, err := theirs.Read(make([]byte, 1)); cut[i] <- err }()
-	}
-	lines.note(conns[0], http.StateNew)
-	lines.note(conns[0], http.StateActive)
-	lines.note(conns[1], http.StateNew)
-	lines.note(conns[1], http.StateIdle)
-	lines.note(conns[2], http.StateNew)
-	lines.note(conns[3], http.StateNew)
-	if err := <-cut[1]; err == nil {
-		t.Error("the idle one goes on")
-	}
-	lines.note(conns[1], http.StateClosed)
-	for _, c := range conns[2:4] {
-		lines.note(c, http.StateActive)
-	}
-	lines.note(conns[4], http.StateNew)
-	if err := <-cut[4]; err == nil {
-		t.Error("one more goes on, and none can go")
-	}
-	for i, c := range conns {
-		_ = c.Close()
-		if i != 1 {
-			lines.note(c, http.StateClosed)
-		}
-		if i != 1 && i != 4 {
-			<-cut[i]
-		}
-	}
-	if n := len(lines.idle) + lines.busy; n != 0 {
-		t.Errorf("%d connections are left in the books", n)
 	}
 }
 
@@ -237,7 +143,7 @@ func TestBrokenOffIsNoFault(t *testing.T) {
 	_ = c.(*net.TCPConn).CloseWrite()
 	_, _ = http.ReadResponse(bufio.NewReader(c), nil)
 	_ = c.Close()
-	h.close()
+	h.Web.End()
 	logged := h.logged.String()
 	if strings.Contains(logged, "level=ERROR") || strings.Contains(logged, "audit=") || !strings.Contains(logged, "status=499") {
 		t.Errorf("logged:\n%s", logged)

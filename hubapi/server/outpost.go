@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
 
@@ -98,7 +99,7 @@ func (s *Server) outpost(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		traceOf(r.Context()).route = path.route
+		web.TraceOf(r.Context()).Route = path.route
 		s.serveOutpost(w, r, path)
 	})
 }
@@ -106,24 +107,24 @@ func (s *Server) outpost(next http.Handler) http.Handler {
 func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpostPath) {
 	methods := s.outpostMethods(path.route)
 	if r.Method == http.MethodOptions {
-		options(w, slices.Collect(maps.Keys(methods)))
+		web.Options(w, slices.Collect(maps.Keys(methods)))
 		return
 	}
 	if path.route == routePing {
-		writeJSON(w, http.StatusOK, map[string]string{"ping": "pong!"})
+		web.WriteJSON(w, http.StatusOK, map[string]string{"ping": "pong!"})
 		return
 	}
 	audit.Of(r.Context()).Door = audit.DoorOutpost
 	c, ok := s.byBasic(r)
 	if !ok {
 		username, _, _ := r.BasicAuth()
-		s.outside.Info("Outpost credential refused", "request", traceOf(r.Context()).id, "username", shown(username), "from", r.RemoteAddr)
+		s.Web.LogFor(r.Context()).Info("Outpost credential refused", "request", web.TraceOf(r.Context()).ID, "username", shown(username), "from", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", "Basic")
 		audit.Of(r.Context()).Wrong = "the credential is not known"
-		writeJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
+		web.WriteJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
 		return
 	}
-	known(r.Context(), c)
+	web.Known(r.Context(), c)
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -131,7 +132,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 	do := methods[method]
 	if do == nil {
 		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
-		writeJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})
+		web.WriteJSON(w, http.StatusMethodNotAllowed, detail{"Method Not Allowed"})
 		return
 	}
 	status, body, err := do(w, r, c, path.start)
@@ -139,7 +140,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 		s.refuseOutpost(w, r, err)
 		return
 	}
-	writeJSON(w, status, body)
+	web.WriteJSON(w, status, body)
 }
 
 // isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the protocol:

@@ -408,7 +408,7 @@ func TestOutpostStopIsBounded(t *testing.T) {
 		fake := newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running))
 		fake.stopping = spawner.Stopping
 		s := outpostServer(fake)
-		defer s.close()
+		defer s.Web.End()
 		for _, tc := range []struct {
 			headers string
 			took    time.Duration
@@ -447,7 +447,7 @@ func TestOutpostStartIsBounded(t *testing.T) {
 			return errs.New(errs.Unavailable, "the previous start does not end: %w", ctx.Err())
 		}
 		s := outpostServer(fake)
-		defer s.close()
+		defer s.Web.End()
 		began := time.Now()
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("POST", "/services", strings.NewReader(started(nil)))

@@ -101,7 +101,7 @@ func (s *Server) outpostLogs(r *http.Request, c spawner.Caller, w spawner.Worklo
 // outpostStop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does not
 // wait longer than the Hub's client does.
 func (s *Server) outpostStop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, outpostPatience)
 	defer cancel()

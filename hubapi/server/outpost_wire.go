@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 )
@@ -60,24 +61,24 @@ func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error
 		if m.cause.Field != "" && m.cause.Field != "body" {
 			loc = append(loc, strings.Split(m.cause.Field, ".")...)
 		}
-		writeJSON(w, m.status, detail{[]complaint{{"value_error", loc, oneLine(m.Error())}}})
+		web.WriteJSON(w, m.status, detail{[]complaint{{"value_error", loc, oneLine(m.Error())}}})
 		return
 	}
-	body := s.errorBody(r, err).Error
+	body := s.Web.ErrorBody(r, err).Error
 	text := body.Message
 	if body.Remedy != "" {
 		text += ": " + body.Remedy
 	}
 	// Users often see no more than the status: OutpostSpawner puts the words into the Hub's log.
-	s.log.Info("Outpost request refused", "request", traceOf(r.Context()).id, "caller", traceOf(r.Context()).caller, "why", oneLine(text))
+	s.log.Info("Outpost request refused", "request", web.TraceOf(r.Context()).ID, "caller", web.TraceOf(r.Context()).Caller, "why", oneLine(text))
 	switch errs.ByCode(body.Code) {
 	case errs.NotFound:
-		writeJSON(w, http.StatusNotFound, detail{"Item not found"})
+		web.WriteJSON(w, http.StatusNotFound, detail{"Item not found"})
 	case errs.Unavailable:
 		w.Header().Set("Retry-After", "2")
-		writeJSON(w, http.StatusServiceUnavailable, detail{oneLine(text)})
+		web.WriteJSON(w, http.StatusServiceUnavailable, detail{oneLine(text)})
 	default:
-		writeJSON(w, statusFailure, failure{Module: "slipway.", Class: className(body.Code), Args: []string{oneLine(text)}, Kwargs: map[string]string{}})
+		web.WriteJSON(w, statusFailure, failure{Module: "slipway.", Class: className(body.Code), Args: []string{oneLine(text)}, Kwargs: map[string]string{}})
 	}
 }
 
@@ -150,16 +151,16 @@ const drainLimit = 32 << 20
 // readOutpostBody reads a request's body: one JSON object, of which fields that are not known are left out.
 func readOutpostBody(w http.ResponseWriter, r *http.Request) (outpostBody, error) {
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	_ = c.SetReadDeadline(time.Now().Add(web.BodyTime)) // not all connections have one
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	raw, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit+1))
+	raw, err := io.ReadAll(io.LimitReader(r.Body, web.BodyLimit+1))
 	if err != nil {
 		return outpostBody{}, &malformed{http.StatusUnprocessableEntity, errs.New(errs.Invalid, "the body ends early")}
 	}
-	if len(raw) > bodyLimit {
+	if len(raw) > web.BodyLimit {
 		_, _ = io.CopyN(io.Discard, r.Body, drainLimit)
 		return outpostBody{}, &malformed{http.StatusRequestEntityTooLarge,
-			errs.New(errs.Invalid, "the body is too large").With(fmt.Sprintf("at most %d MiB, options and environment together", bodyLimit>>20))}
+			errs.New(errs.Invalid, "the body is too large").With(fmt.Sprintf("at most %d MiB, options and environment together", web.BodyLimit>>20))}
 	}
 	return parseOutpostBody(raw)
 }
@@ -172,7 +173,7 @@ func parseOutpostBody(raw []byte) (b outpostBody, err error) {
 	if err == nil {
 		return b, nil
 	}
-	cause, ok := errors.AsType[*errs.Error](badBody(err))
+	cause, ok := errors.AsType[*errs.Error](web.BadBody(err))
 	if !ok {
 		return b, err
 	}

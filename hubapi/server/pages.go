@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/webui"
@@ -30,20 +31,17 @@ type pages struct {
 	router chi.Router
 }
 
-// pagesRoute stands for any hub's prefix in the names of routes.
-const pagesRoute = "/pages"
-
 func (s *Server) newPages() *pages {
 	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
-	p.router.Use(anyMethod(func() chi.Routes { return p.router }))
-	p.router.Route(pagesRoute, func(r chi.Router) {
+	p.router.Use(web.AnyMethod(func() chi.Routes { return p.router }))
+	p.router.Route(web.PagesRoute, func(r chi.Router) {
 		r.NotFound(p.nothing)
 		r.MethodNotAllowed(p.nothing)
 		r.Get("/", p.show(p.overview))
-		r.Get("/oauth_callback", getOnly(p.callback))
+		r.Get("/oauth_callback", web.GetOnly(p.callback))
 		r.Get("/logged_out", p.loggedOut)
 		r.Post("/logout", p.act(p.logout))
-		r.Get("/room", getOnly(p.room))
+		r.Get("/room", web.GetOnly(p.room))
 		r.Get("/gpus", p.show(p.gpusPage))
 		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)
@@ -55,7 +53,7 @@ func (s *Server) newPages() *pages {
 			r.Get(kind, p.show(p.single))
 			r.Get(kind+"/why", p.show(p.why))
 			r.Get(kind+"/discard", p.show(p.askDiscard))
-			r.Get(kind+"/events", getOnly(p.pageEvents))
+			r.Get(kind+"/events", web.GetOnly(p.pageEvents))
 			r.Post(kind+"/stop", p.act(p.stop))
 			r.Post(kind+"/keep", p.act(p.keep))
 			r.Post(kind+"/discard", p.act(p.discard))
@@ -73,7 +71,7 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if s.cfg.Kernels != nil && strings.HasPrefix(rest, kernelsPath+"/") { // who reaches the Hub alone has kernels too
+		if s.cfg.Kernels != nil && strings.HasPrefix(rest, web.KernelsPath+"/") { // who reaches the Hub alone has kernels too
 			chi.RouteContext(r.Context()).RoutePath = rest
 			next.ServeHTTP(w, r)
 			return
@@ -82,7 +80,7 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 			http.Redirect(w, r, h.PagesPrefix, http.StatusFound)
 			return
 		}
-		chi.RouteContext(r.Context()).RoutePath = pagesRoute + rest
+		chi.RouteContext(r.Context()).RoutePath = web.PagesRoute + rest
 		s.pages.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageKey{}, h)))
 	})
 }
@@ -253,7 +251,7 @@ func (p *pages) visit(r *http.Request, key, session string) (visitor, error) {
 		return visitor{}, err
 	}
 	c := h.Caller(id)
-	known(r.Context(), c)
+	web.Known(r.Context(), c)
 	return visitor{visit: v, key: key, hub: h, caller: c}, nil
 }
 
@@ -264,10 +262,10 @@ func (p *pages) nothing(w http.ResponseWriter, r *http.Request) {
 
 // problem answers with an error, as a page that says what to do next.
 func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
-	body := p.errorBody(r, err)
+	body := p.Web.ErrorBody(r, err)
 	kind := errs.ByCode(body.Error.Code)
 	n := webui.Notice{
-		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: sentence(body.Error.Message), Next: sentence(body.Error.Remedy),
+		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: web.Sentence(body.Error.Message), Next: web.Sentence(body.Error.Remedy),
 		Link: hubOfPage(r.Context()).PagesPrefix, Label: "Sessions and jobs",
 	}
 	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), n.Link)
@@ -289,12 +287,4 @@ func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	webui.Tell(w, r, n)
-}
-
-// sentence makes a sentence of an error's words.
-func sentence(words string) string {
-	if words == "" {
-		return ""
-	}
-	return strings.ToUpper(words[:1]) + words[1:] + "."
 }

@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 )
@@ -26,7 +27,7 @@ func (p *pages) credentialPages(r chi.Router) {
 
 // asVisitor is the request with who sends it, for the log and for what the API's handlers do.
 func asVisitor(r *http.Request, v visitor) *http.Request {
-	return r.WithContext(withCaller(r.Context(), v.caller))
+	return r.WithContext(web.WithCaller(r.Context(), v.caller))
 }
 
 func (p *pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visitor) error {
@@ -97,13 +98,13 @@ func (p *pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wr
 	if err != nil {
 		return err
 	}
-	said := p.errorBody(r, wrong).Error
-	view.Status, view.Wrong = errs.RowOf(errs.Invalid).Status, sentence(said.Message)+" "+sentence(said.Remedy)
+	said := p.Web.ErrorBody(r, wrong).Error
+	view.Status, view.Wrong = errs.RowOf(errs.Invalid).Status, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
 	return webui.CredentialsPage(w, p.view(v), view)
 }
 
 func (p *pages) renew(r *http.Request, v visitor) (string, error) {
-	_, err := audit.Told(p.renewCredential, auditRenewed)(asVisitor(r, v), none{})
+	_, err := audit.Told(p.renewCredential, auditRenewed)(asVisitor(r, v), web.None{})
 	return "credentials", err
 }
 
@@ -113,7 +114,7 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.CredentialRemoval
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
 		v = who
-		out, err = audit.Told(p.removeCredential, auditCredentialRemoved)(asVisitor(r, who), none{})
+		out, err = audit.Told(p.removeCredential, auditCredentialRemoved)(asVisitor(r, who), web.None{})
 		return "", err
 	})
 	switch {
@@ -133,7 +134,7 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
-	out, err := audit.Told(p.beginCredentialLogin, auditLoginBegun)(asVisitor(r, v), none{})
+	out, err := audit.Told(p.beginCredentialLogin, auditLoginBegun)(asVisitor(r, v), web.None{})
 	return "credentials/logins/" + out.ID, err
 }
 
@@ -143,7 +144,7 @@ func (p *pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visito
 	if err != nil {
 		return err
 	}
-	id, err := param(r, "id")
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return err
 	}

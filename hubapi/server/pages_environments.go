@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 
@@ -11,7 +10,6 @@ import (
 	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
-	"slipway/spawner"
 )
 
 // environmentPages are the pages of environments.
@@ -151,11 +149,6 @@ func (p *pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
 	}
 	audit.Note(r.Context(), "an environment's name is removed", "environment", gone.Digest, "removed", ref, "left", gone.Names)
 	return "environments", nil
-}
-
-// withCaller lets what a page does be logged like what the API does.
-func withCaller(ctx context.Context, c spawner.Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
 }
 
 func environmentPath(ref string) string { return "environments/" + url.PathEscape(ref) }

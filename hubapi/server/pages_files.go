@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -17,7 +18,7 @@ import (
 // filePages are what a job that has ended has left, for download: they are saved, never shown as pages of this service.
 func (p *pages) filePages(r chi.Router) {
 	r.Get("/jobs/{id}/files/{name}", p.show(p.saveFile))
-	r.Get("/jobs/{id}/log", getOnly(p.show(p.saveLog)))
+	r.Get("/jobs/{id}/log", web.GetOnly(p.show(p.saveLog)))
 }
 
 func (p *pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) error {
@@ -50,7 +51,7 @@ func (p *pages) saveLog(w http.ResponseWriter, r *http.Request, v visitor) error
 	}
 	defer log.Close()
 	saveAs(w, string(found.ID)+".log")
-	asText(w)
+	web.AsText(w)
 	if _, err := io.Copy(w, log); err != nil {
 		panic(http.ErrAbortHandler) // the reader must not take half of it for the whole
 	}

@@ -12,6 +12,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -55,7 +56,7 @@ func (p *pages) reorder(do act) func(*http.Request, visitor) (string, error) {
 func (p *pages) reorderScan(do act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
 	change := p.changeScan(do, meant)
 	return func(r *http.Request, v visitor) (string, error) {
-		done, err := change(r.WithContext(withCaller(r.Context(), v.caller)), none{})
+		done, err := change(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 		switch {
 		case err != nil:
 			return "", err
@@ -86,8 +87,8 @@ func inTable(a, b place) int {
 
 // scanPage shows a scan and some of its points: of one state, or of all.
 func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	r = r.WithContext(withCaller(r.Context(), v.caller))
-	id, err := param(r, "id")
+	r = r.WithContext(web.WithCaller(r.Context(), v.caller))
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	if view.State != "" && !slices.Contains(hubapi.Order(), hubapi.State(view.State)) {
 		return errs.Bad("state", view.State, "pending, running, done, failed or canceled")
 	}
-	leaf, err := whole(r, "leaf", 1, hubapi.PointLimit)
+	leaf, err := web.WholeNumber(r, "leaf", 1, hubapi.PointLimit)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askScan asks whether something is really to be done to a scan.
 func (p *pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	scan, err := p.getScan(r.WithContext(withCaller(r.Context(), v.caller)), none{})
+	scan, err := p.getScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 }
 
 func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	points, err := p.scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -163,14 +164,14 @@ func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) err
 	if y.Title == "" {
 		y.Title = points[0].Scan
 	}
-	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.whyScan(r, none{}) })
+	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.whyScan(r, web.None{}) })
 }
 
 // whyPatience is how long a page waits for a batch system's explanation.
 const whyPatience = 15 * time.Second
 
 func (p *pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y webui.Why, ask func(*http.Request) (hubapi.Explanation, error)) error {
-	ctx, cancel := context.WithTimeout(withCaller(r.Context(), v.caller), whyPatience)
+	ctx, cancel := context.WithTimeout(web.WithCaller(r.Context(), v.caller), whyPatience)
 	defer cancel()
 	var err error
 	if y.Why, err = ask(r.WithContext(ctx)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/webui"
@@ -200,7 +201,7 @@ func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier str
 	if err != nil {
 		return err
 	}
-	traceOf(r.Context()).caller = audit.CallerName(h.Caller(id))
+	web.TraceOf(r.Context()).Caller = audit.CallerName(h.Caller(id))
 	p.setCookie(w, r, visitCookie, p.visits.add(h.Name, id.Name, token), visitTime)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/memsize"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -56,7 +57,7 @@ func (p *pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askRetryScan asks the same for the points of a scan that have failed: what does for each of them is suggested.
 func (p *pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	points, err := p.scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (p *pages) retry(r *http.Request, v visitor) (string, error) {
 
 // retryPoints tries the points of a scan again that have failed.
 func (p *pages) retryPoints(r *http.Request, v visitor) (string, error) {
-	points, err := p.scan(r.WithContext(withCaller(r.Context(), v.caller)))
+	points, err := p.scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return "", err
 	}

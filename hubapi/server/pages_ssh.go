@@ -10,6 +10,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshclientconfig"
@@ -99,7 +100,7 @@ func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 // posted returns what a form has sent, and who has, for the log too.
 func (p *pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
 	owner, err := p.sshOwner(v.caller)
-	return r.WithContext(withCaller(r.Context(), v.caller)), owner, err
+	return r.WithContext(web.WithCaller(r.Context(), v.caller)), owner, err
 }
 
 // typedKey adds a key. What is wrong with one is said where it was typed.
@@ -136,9 +137,9 @@ func (p *pages) keyAgain(w http.ResponseWriter, r *http.Request, v visitor, wron
 	if err != nil {
 		return err
 	}
-	said := p.errorBody(r, wrong).Error
+	said := p.Web.ErrorBody(r, wrong).Error
 	view.Status, view.Comment = errs.RowOf(errs.KindOf(wrong)).Status, r.PostForm.Get("comment")
-	view.Wrong = sentence(said.Message) + " " + sentence(said.Remedy)
+	view.Wrong = web.Sentence(said.Message) + " " + web.Sentence(said.Remedy)
 	return webui.SSHPage(w, p.view(v), view)
 }
 
@@ -176,7 +177,7 @@ func (p *pages) endConnections(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = audit.Told(p.endSSH, auditEnded)(r, none{})
+	_, err = audit.Told(p.endSSH, auditEnded)(r, web.None{})
 	return "ssh/connections/ended", err
 }
 
@@ -234,9 +235,9 @@ func (p *pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wro
 	if err != nil {
 		return err
 	}
-	said := p.errorBody(r, wrong).Error
+	said := p.Web.ErrorBody(r, wrong).Error
 	view := p.loginView(owner)
-	view.Status, view.Wrong = http.StatusNotFound, sentence(said.Message)+" "+sentence(said.Remedy)
+	view.Status, view.Wrong = http.StatusNotFound, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
 	return webui.SSHLoginPage(w, p.view(v), view)
 }
 

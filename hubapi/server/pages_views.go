@@ -12,6 +12,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -185,11 +186,11 @@ func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	after, err := whole(r, "after", 0, 1<<62)
+	after, err := web.WholeNumber(r, "after", 0, 1<<62)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := p.stream(r.Context())
+	ctx, cancel := p.Web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, streamTime)
 	defer cancel()

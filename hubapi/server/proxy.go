@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/webui"
 	"slipway/spawner"
@@ -102,12 +103,12 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 		s.noSession(w, r)
 		return
 	}
-	found, err := s.cfg.Engine.Get(r.Context(), service(), id)
+	found, err := s.cfg.Engine.Get(r.Context(), web.Service(), id)
 	if err != nil || !strings.HasPrefix(r.URL.Path, found.Spec.Prefix) {
 		s.tellNoSession(w, r)
 		return
 	}
-	traceOf(r.Context()).caller = "visitor of " + string(id)
+	web.TraceOf(r.Context()).Caller = "visitor of " + string(id)
 	if isProbe(r, found) {
 		found = s.hold(r.Context(), found)
 	}
@@ -115,7 +116,7 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 		webui.NotUp(w, r, string(found.Phase))
 		return
 	}
-	traceOf(r.Context()).forwarded = true
+	web.TraceOf(r.Context()).Forwarded = true
 	// Else what is written of the answer first closes the request's body, and the transport, which looks once more whether all of it has
 	// gone out, takes that for a failure and closes the connection with the answer still on it (golang.org/issue/40747).
 	_ = http.NewResponseController(w).EnableFullDuplex() // it fails where there is no such thing
@@ -161,11 +162,11 @@ func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload 
 		return w
 	}
 	defer s.holds.release(w.ID)
-	ctx, cancel := s.stream(ctx)
+	ctx, cancel := s.Web.Stream(ctx)
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	now, err := s.cfg.Engine.Await(ctx, service(), w.ID, func(w spawner.Workload) bool { return !beforeRunning(w.Phase) })
+	now, err := s.cfg.Engine.Await(ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !beforeRunning(w.Phase) })
 	if err != nil {
 		return w // as it was: not up
 	}
@@ -212,7 +213,7 @@ func isVisit(r *http.Request) bool {
 func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
 	with := r.URL.Path + "/"
 	if id, ok := s.route(r.Context(), with); ok && r.Method == http.MethodGet {
-		if found, err := s.cfg.Engine.Get(r.Context(), service(), id); err == nil && found.Spec.Prefix == with {
+		if found, err := s.cfg.Engine.Get(r.Context(), web.Service(), id); err == nil && found.Spec.Prefix == with {
 			to := url.URL{Path: with, RawQuery: r.URL.RawQuery}
 			http.Redirect(w, r, to.String(), http.StatusFound)
 			return
@@ -257,8 +258,8 @@ func (s *Server) proxyFailed(w http.ResponseWriter, r *http.Request, err error) 
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the visitor has gone
 	}
-	s.log.Debug("session proxy", "request", traceOf(r.Context()).id, "error", err)
-	traceOf(r.Context()).forwarded = false // what follows is the service's own
+	s.log.Debug("session proxy", "request", web.TraceOf(r.Context()).ID, "error", err)
+	web.TraceOf(r.Context()).Forwarded = false // what follows is the service's own
 	if errors.Is(err, errDial) {
 		webui.NotUp(w, r, "not connected")
 		return

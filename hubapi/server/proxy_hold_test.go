@@ -38,7 +38,7 @@ func TestProxyHoldsTheHubsProbe(t *testing.T) {
 				booting.Phase = tc.first
 				engine := newFake(booting)
 				s := outpostServer(engine)
-				defer s.close()
+				defer s.Web.End()
 				go func() {
 					time.Sleep(tc.after)
 					if tc.then == "" {
@@ -73,7 +73,7 @@ func TestProxyEndsHeldProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := outpostServer(newFake(booting))
 		began := time.Now()
-		time.AfterFunc(time.Second, s.close)
+		time.AfterFunc(time.Second, s.Web.End)
 		w := httptest.NewRecorder()
 		s.Public().ServeHTTP(w, httptest.NewRequest("GET", "/user/bob/api", nil))
 		if took := time.Since(began); took != time.Second || w.Code != 503 {
@@ -140,7 +140,7 @@ func TestProbeAfterTheEnd(t *testing.T) {
 		ended := lab("s-ended", "bob", "/user/bob/")
 		ended.Phase, ended.Spec.EventsURL = spawner.Stopped, tc.events
 		s := outpostServer(newFake(ended))
-		defer s.close()
+		defer s.Web.End()
 		r, w := httptest.NewRequest(http.MethodGet, tc.path, nil), httptest.NewRecorder()
 		if tc.header != "" {
 			r.Header.Set(tc.header, "x")

@@ -4,12 +4,13 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 )
 
 // quota tells how full the directories of whoever asks are.
-func (s *Server) quota(r *http.Request, _ none) (hubapi.Quotas, error) {
-	c := callerOf(r.Context())
+func (s *Server) quota(r *http.Request, _ web.None) (hubapi.Quotas, error) {
+	c := web.CallerOf(r.Context())
 	switch {
 	case s.cfg.Quota == nil:
 		return hubapi.Quotas{}, errs.New(errs.Missing, "this service does not know how full homes are")

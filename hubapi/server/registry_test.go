@@ -14,7 +14,7 @@ func TestRegistryIsAskedWithItsWholePath(t *testing.T) {
 	h = start(t, newFake(), func(c *Config) {
 		c.Registry = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, token, _ := r.BasicAuth()
-			caller, err := h.Identify(r.Context(), token)
+			caller, err := h.Web.Identify(r.Context(), token)
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusUnauthorized)
 				return

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 )
 
 // scanEvents streams how a scan goes on until all its points have ended.
 func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
-	id, err := param(r, "id")
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return err
 	}
@@ -17,9 +18,9 @@ func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
-	b, leave := s.scanFeeds.join(s, callerOf(ctx), id)
+	b, leave := s.scanFeeds.join(s, web.CallerOf(ctx), id)
 	defer leave()
 	after, err := b.resume(ctx, r.Header.Get("Last-Event-ID"))
 	if err != nil {

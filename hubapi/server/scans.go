@@ -14,6 +14,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -35,12 +36,12 @@ func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Poi
 	case req.Points != nil:
 		return nil, errs.Bad("points_blob", req.PointsBlob, "points or points_blob, and not both")
 	}
-	release, err := s.budget.take(callerOf(r.Context()), pointsLimit)
+	release, err := s.Web.Reserve(web.CallerOf(r.Context()), pointsLimit)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	file, err := s.cfg.Engine.Blob(r.Context(), callerOf(r.Context()), req.PointsBlob)
+	file, err := s.cfg.Engine.Blob(r.Context(), web.CallerOf(r.Context()), req.PointsBlob)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func parametersOf(w spawner.Workload) map[string]string {
 
 // scan returns the points of the scan that the path names, in order.
 func (s *Server) scan(r *http.Request) ([]spawner.Workload, error) {
-	id, err := param(r, "id")
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Work
 		return errs.New(errs.NotFound, "a scan has a name").With("`slipway jobs` lists them")
 	}
 	var owner spawner.User
-	err := s.cfg.Engine.Each(r.Context(), callerOf(r.Context()), id, func(w *spawner.Workload) {
+	err := s.cfg.Engine.Each(r.Context(), web.CallerOf(r.Context()), id, func(w *spawner.Workload) {
 		owner = w.Owner
 		each(w)
 	})
@@ -143,8 +144,8 @@ func (s *Server) submitted(c spawner.Caller, points []spawner.Workload) hubapi.J
 	return list
 }
 
-func (s *Server) getScan(r *http.Request, _ none) (hubapi.Scan, error) {
-	id, err := param(r, "id")
+func (s *Server) getScan(r *http.Request, _ web.None) (hubapi.Scan, error) {
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return hubapi.Scan{}, err
 	}
@@ -161,7 +162,7 @@ func (s *Server) look(r *http.Request, id string) (hubapi.Scan, error) {
 }
 
 // whyScan explains the first point that waits. When none does but those that are held, it says how to release them.
-func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
+func (s *Server) whyScan(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 	points, err := s.scan(r)
 	if err != nil {
 		return hubapi.Explanation{}, err
@@ -181,11 +182,11 @@ func (s *Server) whyScan(r *http.Request, _ none) (hubapi.Explanation, error) {
 }
 
 func (s *Server) why(r *http.Request, w spawner.Workload) (hubapi.Explanation, error) {
-	if keepsBack(callerOf(r.Context()), w) {
+	if keepsBack(web.CallerOf(r.Context()), w) {
 		return hubapi.Explanation{Job: string(w.ID), Summary: youHold, Clauses: []hubapi.Clause{}, Remedy: "`slipway jobs release " + string(w.ID) + "`"}, nil
 	}
 	id := w.ID
-	e, err := s.cfg.Engine.Why(r.Context(), callerOf(r.Context()), id)
+	e, err := s.cfg.Engine.Why(r.Context(), web.CallerOf(r.Context()), id)
 	out := hubapi.Explanation{
 		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{}, Remedy: e.Remedy,
 	}
@@ -202,8 +203,8 @@ var errNothing = errors.New("nothing to do")
 type act func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 
 // changeScan serves what is done to every point of a scan for which it is meant.
-func (s *Server) changeScan(do act, meant func(spawner.Workload) bool) func(*http.Request, none) (hubapi.ScanChange, error) {
-	return func(r *http.Request, _ none) (hubapi.ScanChange, error) {
+func (s *Server) changeScan(do act, meant func(spawner.Workload) bool) func(*http.Request, web.None) (hubapi.ScanChange, error) {
+	return func(r *http.Request, _ web.None) (hubapi.ScanChange, error) {
 		points, err := s.scan(r)
 		if err != nil {
 			return hubapi.ScanChange{}, err
@@ -243,7 +244,7 @@ func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *h
 	for range min(atOnce, len(points)) {
 		doing.Go(func() {
 			for i := range turns {
-				_, err := do(r.Context(), callerOf(r.Context()), points[i].ID)
+				_, err := do(r.Context(), web.CallerOf(r.Context()), points[i].ID)
 				mu.Lock()
 				switch {
 				case err == nil:

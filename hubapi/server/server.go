@@ -8,26 +8,22 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"iter"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
-	"slipway/internal/loglimit"
 	"slipway/internal/metrics"
 	"slipway/internal/sshauth"
 	"slipway/kernels"
@@ -180,9 +176,9 @@ type Listeners struct {
 // Server is the service's HTTP.
 type Server struct {
 	Audit        *audit.Log
+	Web          *web.Core
 	cfg          Config
 	log          *slog.Logger
-	outside      *slog.Logger // for what strangers can cause, see logOf
 	ready        *readiness
 	proxy        http.Handler
 	hubs         *hubs.Set
@@ -191,23 +187,17 @@ type Server struct {
 	holds        *holds
 	issuerLogins *issuerLogins
 	scanFeeds    scanFeeds
-	budget       *budget
-	closing      context.Context // ends when the streams are to end
-	close        context.CancelFunc
-	underway     atomic.Int64
-	busy         sync.WaitGroup // requests in progress, also hijacked ones
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{
-		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
-		holds: newHolds(), issuerLogins: newIssuerLogins(), budget: newBudget(),
+		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
+		holds: newHolds(), issuerLogins: newIssuerLogins(),
 	}
-	if cfg.People != nil {
-		s.Audit.People = cfg.People
-	}
-	s.closing, s.close = context.WithCancel(context.Background())
+	s.Web = web.New(web.Config{
+		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,
+	})
 	s.proxy = s.newProxy()
 	s.pages = s.newPages()
 	return s
@@ -228,7 +218,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		if l == nil {
 			return
 		}
-		srv := s.httpServer(base, h)
+		srv := s.Web.HTTPServer(base, h)
 		servers = append(servers, srv)
 		serving.Go(func() { failed <- srv.Serve(l) })
 	}
@@ -240,13 +230,13 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	}
 	start(l.AgentAPI, s.AgentAPI())
 	start(l.AgentHub, s.AgentHub())
-	serving.Go(func() { s.scanFeeds.tidy(s.closing) })
+	s.Web.Background(s.scanFeeds.tidy)
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	s.close()
+	s.Web.End()
 	patience, cancel := context.WithTimeout(base, drain)
 	defer cancel()
 	var ending sync.WaitGroup
@@ -260,53 +250,9 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	ending.Wait()
 	cut()
 	serving.Wait()
-	s.busy.Wait()
+	s.Web.Wait()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
 }
-
-func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
-		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: ConnContext, ConnState: newConnections(connections).note,
-		ErrorLog: log.New(errorLog{s.outside}, "", 0),
-	}
-}
-
-// errorLog writes what net/http has to say of connections into the log, all under one message: strangers cause most of it, by handshakes that fail.
-type errorLog struct{ log *slog.Logger }
-
-// Write logs one line.
-func (l errorLog) Write(line []byte) (int, error) {
-	l.log.Debug("http connection", "error", strings.TrimSpace(string(line)))
-	return len(line), nil
-}
-
-type workloadKey struct{}
-
-// ConnContext keeps when a connection was made, and the workload's id of one that came through an agent, for http.Server.ConnContext.
-func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	ctx = kernels.Accepted(ctx)
-	if w, ok := c.(interface{ WorkloadID() string }); ok {
-		return context.WithValue(ctx, workloadKey{}, spawner.ID(w.WorkloadID()))
-	}
-	return ctx
-}
-
-// workloadOf returns the workload through whose agent a request came.
-func workloadOf(ctx context.Context) spawner.ID {
-	id, _ := ctx.Value(workloadKey{}).(spawner.ID)
-	return id
-}
-
-// stream returns a context that also ends when the server does.
-func (s *Server) stream(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
-func newRequestID() string { return rand.Text()[:12] }

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -19,15 +20,15 @@ import (
 // The Hub is asked, and not the engine, so that the Hub knows the server: its pages, its proxy and its limits hold for it.
 func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.ServerRequest
-	if err := decode(w, r, &req); err != nil {
+	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
-	c := callerOf(r.Context())
+	c := web.CallerOf(r.Context())
 	servers, err := s.serversOf(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
 	out := startSSE(ctx, w)
 	defer out.end()
@@ -35,7 +36,7 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
-		out.send(hubapi.EventError, 0, s.errorBody(r, err))
+		out.send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
 	default:
 		out.send(hubapi.EventDone, 0, session)
 	}
@@ -49,7 +50,7 @@ func (s *Server) StartFor(ctx context.Context, c spawner.Caller, req hubapi.Serv
 	if err != nil {
 		return hubapi.Session{}, false, err
 	}
-	ctx, cancel := s.stream(ctx)
+	ctx, cancel := s.Web.Stream(ctx)
 	defer cancel()
 	return s.bringUp(ctx, servers, c, req, tell)
 }

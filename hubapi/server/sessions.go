@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -21,18 +22,18 @@ const (
 	tailLimit  = 10_000 // lines
 )
 
-func (s *Server) me(r *http.Request, _ none) (hubapi.Me, error) {
-	c := callerOf(r.Context())
+func (s *Server) me(r *http.Request, _ web.None) (hubapi.Me, error) {
+	c := web.CallerOf(r.Context())
 	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
 }
 
 // find returns the workload that the path names, if it is of the kind that the route is for.
 func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
-	name, err := param(r, "id")
+	name, err := web.Param(r, "id")
 	if err != nil {
 		return spawner.Workload{}, err
 	}
-	c, id := callerOf(r.Context()), spawner.ID(name)
+	c, id := web.CallerOf(r.Context()), spawner.ID(name)
 	if id == hubapi.Self {
 		if id = c.Workload; id == "" {
 			return spawner.Workload{}, errs.Bad("id", hubapi.Self, "the id of a session, as `slipway sessions` lists them: only programs inside one have a self")
@@ -54,22 +55,22 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	from, err := s.takeEnvironment(r.Context(), callerOf(r.Context()), req)
+	from, err := s.takeEnvironment(r.Context(), web.CallerOf(r.Context()), req)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	kind, spec, err := s.offers(callerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
+	kind, spec, err := s.offers(web.CallerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	prefix, err := s.hubs.Named(callerOf(r.Context()).Hub).SessionPrefix(req.Prefix)
+	prefix, err := s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionPrefix(req.Prefix)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
 	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
-	w, err := s.cfg.Engine.StartSession(r.Context(), callerOf(r.Context()), spawner.SessionRequest{
+	w, err := s.cfg.Engine.StartSession(r.Context(), web.CallerOf(r.Context()), spawner.SessionRequest{
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
-		Secrets: s.hubs.Named(callerOf(r.Context()).Hub).SessionEnv(req.Env),
+		Secrets: s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
 	return s.wireSession(w), err
 }
@@ -88,9 +89,9 @@ func takeFresh(options map[string]any) (bool, error) {
 	}
 }
 
-func (s *Server) listSessions(r *http.Request, _ none) (hubapi.Sessions, error) {
+func (s *Server) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error) {
 	list := hubapi.Sessions{Sessions: []hubapi.Session{}}
-	all, err := s.cfg.Engine.List(r.Context(), callerOf(r.Context()))
+	all, err := s.cfg.Engine.List(r.Context(), web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
@@ -106,13 +107,13 @@ func (s *Server) listSessions(r *http.Request, _ none) (hubapi.Sessions, error) 
 // isServer reports whether a workload is a server, which its Hub and its user know by its name. Kernels of one name there may be many.
 func isServer(w spawner.Workload) bool { return w.Kind != spawner.Job && w.Kind != spawner.Kernel }
 
-func (s *Server) session(r *http.Request, _ none) (hubapi.Session, error) {
+func (s *Server) session(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	return s.wireSession(w), err
 }
 
 // waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it is.
-func (s *Server) waitSession(r *http.Request, _ none) (hubapi.Session, error) {
+func (s *Server) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
@@ -130,15 +131,15 @@ func (s *Server) waitSession(r *http.Request, _ none) (hubapi.Session, error) {
 
 // await waits for a workload, at most limit.
 func (s *Server) await(r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool) (spawner.Workload, error) {
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	defer cancel()
-	return s.cfg.Engine.Await(ctx, callerOf(r.Context()), id, done)
+	return s.cfg.Engine.Await(ctx, web.CallerOf(r.Context()), id, done)
 }
 
 // stopSession ends a session and answers when it is stopped; with wait=no at once.
-func (s *Server) stopSession(r *http.Request, _ none) (hubapi.Session, error) {
+func (s *Server) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	wait := r.URL.Query().Get("wait")
 	if wait != "" && wait != "yes" && wait != "no" {
 		return hubapi.Session{}, errs.Bad("wait", wait, "yes or no")
@@ -147,7 +148,7 @@ func (s *Server) stopSession(r *http.Request, _ none) (hubapi.Session, error) {
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	if w, err = s.cfg.Engine.Stop(r.Context(), callerOf(r.Context()), w.ID); err != nil || wait == "no" {
+	if w, err = s.cfg.Engine.Stop(r.Context(), web.CallerOf(r.Context()), w.ID); err != nil || wait == "no" {
 		return s.wireSession(w), err
 	}
 	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
@@ -167,7 +168,7 @@ func (s *Server) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Se
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	w, err = s.cfg.Engine.Keep(r.Context(), callerOf(r.Context()), w.ID, d)
+	w, err = s.cfg.Engine.Keep(r.Context(), web.CallerOf(r.Context()), w.ID, d)
 	return s.wireSession(w), err
 }
 
@@ -180,17 +181,17 @@ func keepTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func (s *Server) removeSession(r *http.Request, _ none) (none, error) {
+func (s *Server) removeSession(r *http.Request, _ web.None) (web.None, error) {
 	w, err := s.find(r, false)
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
-	return none{}, s.remove(r, w.ID)
+	return web.None{}, s.remove(r, w.ID)
 }
 
 // remove discards a workload and waits a little until it is gone. That it goes is certain once the wish is saved.
 func (s *Server) remove(r *http.Request, id spawner.ID) error {
-	if err := s.cfg.Engine.Remove(r.Context(), callerOf(r.Context()), id); err != nil {
+	if err := s.cfg.Engine.Remove(r.Context(), web.CallerOf(r.Context()), id); err != nil {
 		return err
 	}
 	_, err := s.await(r, id, removeTime, func(spawner.Workload) bool { return false })
@@ -201,25 +202,25 @@ func (s *Server) remove(r *http.Request, id spawner.ID) error {
 }
 
 // removeSessionsOf discards all sessions of one server name: the Hub has deleted the server or the user.
-func (s *Server) removeSessionsOf(r *http.Request, _ none) (none, error) {
-	c, q := callerOf(r.Context()), r.URL.Query()
+func (s *Server) removeSessionsOf(r *http.Request, _ web.None) (web.None, error) {
+	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	if !c.Spawner {
-		return none{}, errs.New(errs.Forbidden, "only a hub's spawner removes all sessions of a server").With("name one session by its id")
+		return web.None{}, errs.New(errs.Forbidden, "only a hub's spawner removes all sessions of a server").With("name one session by its id")
 	}
 	if q.Get("user") == "" || !q.Has("name") {
-		return none{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")
+		return web.None{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")
 	}
 	audit.OnBehalf(r.Context(), spawner.User(q.Get("user")))
 	list, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
 	for _, w := range list {
 		if err := s.remove(r, w.ID); err != nil && !errs.Is(err, errs.NotFound) {
-			return none{}, err
+			return web.None{}, err
 		}
 	}
-	return none{}, nil
+	return web.None{}, nil
 }
 
 func (s *Server) sessionLog(w http.ResponseWriter, r *http.Request) error {
@@ -227,24 +228,17 @@ func (s *Server) sessionLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	lines, err := whole(r, "tail", 40, tailLimit)
+	lines, err := web.WholeNumber(r, "tail", 40, tailLimit)
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Engine.Tail(r.Context(), callerOf(r.Context()), found.ID, int(lines))
+	text, err := s.cfg.Engine.Tail(r.Context(), web.CallerOf(r.Context()), found.ID, int(lines))
 	if err != nil {
 		return err
 	}
-	asText(w)
+	web.AsText(w)
 	_, _ = io.WriteString(w, text)
 	return nil
-}
-
-// asText says that what follows is text and no page, whatever it holds.
-func asText(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
 }
 
 func auditSession(_ *http.Request, in hubapi.SessionRequest, out hubapi.Session) (string, []any) {

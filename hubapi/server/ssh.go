@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
@@ -15,22 +16,22 @@ import (
 
 // openSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's yet.
 func (s *Server) openSSH(r chi.Router) {
-	r.Get(hubapi.Base+"/ssh", serve(s, 200, s.sshService))
-	r.Post(hubapi.Base+"/ssh/logins", serve(s, 200, s.beginSSHLogin))
-	r.Get(hubapi.Base+"/ssh/logins/{id}", getOnly(s.plain(s.pollSSHLogin)))
-	r.Post(hubapi.Base+"/ssh/logouts", serve(s, 204, s.logOutSSH))
+	r.Get(hubapi.Base+"/ssh", web.Serve(s.Web, 200, s.sshService))
+	r.Post(hubapi.Base+"/ssh/logins", web.Serve(s.Web, 200, s.beginSSHLogin))
+	r.Get(hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.Web.Plain(s.pollSSHLogin)))
+	r.Post(hubapi.Base+"/ssh/logouts", web.Serve(s.Web, 204, s.logOutSSH))
 }
 
 // sshRoutes are the routes below /ssh for users.
 func (s *Server) sshRoutes(r chi.Router) {
-	r.Get("/", serve(s, 200, s.sshService))
-	r.Get("/keys", serve(s, 200, s.listSSHKeys))
-	r.Post("/keys", serve(s, 200, audit.Told(s.addSSHKey, auditKeyAdded)))
-	r.Delete("/keys/{fingerprint}", serve(s, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
-	r.Get("/certificates", serve(s, 200, s.listSSHCertificates))
-	r.Post("/certificates", serve(s, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
-	r.Delete("/certificates/{serial}", serve(s, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)))
-	r.Delete("/connections", serve(s, 204, audit.Told(s.endSSH, auditEnded)))
+	r.Get("/", web.Serve(s.Web, 200, s.sshService))
+	r.Get("/keys", web.Serve(s.Web, 200, s.listSSHKeys))
+	r.Post("/keys", web.Serve(s.Web, 200, audit.Told(s.addSSHKey, auditKeyAdded)))
+	r.Delete("/keys/{fingerprint}", web.Serve(s.Web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
+	r.Get("/certificates", web.Serve(s.Web, 200, s.listSSHCertificates))
+	r.Post("/certificates", web.Serve(s.Web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
+	r.Delete("/certificates/{serial}", web.Serve(s.Web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)))
+	r.Delete("/connections", web.Serve(s.Web, 204, audit.Told(s.endSSH, auditEnded)))
 }
 
 func noSSH() error {
@@ -47,7 +48,7 @@ func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
 		return sshauth.Owner{}, errs.New(errs.Forbidden, "what lets in by ssh is not seen or changed out of a session or job, in which others' code may run").
 			With("use the page SSH of your Hub's Slipway, or `slipway` on your own computer")
 	case c.Spawner || c.System || c.User == "":
-		return sshauth.Owner{}, errs.New(errs.Forbidden, "only a user has keys for ssh").With(tokenRemedy)
+		return sshauth.Owner{}, errs.New(errs.Forbidden, "only a user has keys for ssh").With(web.TokenRemedy)
 	}
 	return sshauth.Owner{Hub: c.Hub, User: string(c.User)}, nil
 }
@@ -60,7 +61,7 @@ func (s *Server) sshLine(w spawner.Workload) string {
 	return s.cfg.SSH.Line(string(w.Owner), w.Name)
 }
 
-func (s *Server) sshService(r *http.Request, _ none) (hubapi.SSHService, error) {
+func (s *Server) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
 	a := s.cfg.SSH
 	if a == nil {
 		return hubapi.SSHService{KnownHosts: []string{}, Fingerprints: []string{}, Pages: []hubapi.SSHPage{}}, nil
@@ -75,9 +76,9 @@ func (s *Server) sshService(r *http.Request, _ none) (hubapi.SSHService, error) 
 	return out, nil
 }
 
-func (s *Server) listSSHKeys(r *http.Request, _ none) (hubapi.SSHKeys, error) {
+func (s *Server) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error) {
 	list := hubapi.SSHKeys{Keys: []hubapi.SSHKey{}}
-	owner, err := s.sshOwner(callerOf(r.Context()))
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
@@ -88,7 +89,7 @@ func (s *Server) listSSHKeys(r *http.Request, _ none) (hubapi.SSHKeys, error) {
 }
 
 func (s *Server) addSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSHKey, error) {
-	owner, err := s.sshOwner(callerOf(r.Context()))
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.SSHKey{}, err
 	}
@@ -96,21 +97,21 @@ func (s *Server) addSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSH
 	return wireKey(k), err
 }
 
-func (s *Server) removeSSHKey(r *http.Request, _ none) (none, error) {
-	owner, err := s.sshOwner(callerOf(r.Context()))
+func (s *Server) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
-	fingerprint, err := param(r, "fingerprint")
+	fingerprint, err := web.Param(r, "fingerprint")
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
-	return none{}, s.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint)
+	return web.None{}, s.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint)
 }
 
-func (s *Server) listSSHCertificates(r *http.Request, _ none) (hubapi.SSHCertificates, error) {
+func (s *Server) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCertificates, error) {
 	list := hubapi.SSHCertificates{Certificates: []hubapi.SSHCertificate{}}
-	owner, err := s.sshOwner(callerOf(r.Context()))
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
@@ -122,7 +123,7 @@ func (s *Server) listSSHCertificates(r *http.Request, _ none) (hubapi.SSHCertifi
 }
 
 func (s *Server) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRequest) (hubapi.SSHCertificate, error) {
-	owner, err := s.sshOwner(callerOf(r.Context()))
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.SSHCertificate{}, err
 	}
@@ -130,22 +131,22 @@ func (s *Server) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRe
 	return wireCertificate(c), err
 }
 
-func (s *Server) revokeSSHCertificate(r *http.Request, _ none) (none, error) {
-	owner, err := s.sshOwner(callerOf(r.Context()))
+func (s *Server) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error) {
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
 	serial, err := serialOf(chi.URLParam(r, "serial"))
 	if err != nil {
-		return none{}, err
+		return web.None{}, err
 	}
-	return none{}, s.cfg.SSH.Revoke(r.Context(), owner, serial)
+	return web.None{}, s.cfg.SSH.Revoke(r.Context(), owner, serial)
 }
 
 // logOutSSH withdraws a certificate for who has its key: who logs out may have no token any more.
-func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (none, error) {
+func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) {
 	if s.cfg.SSH == nil {
-		return none{}, noSSH()
+		return web.None{}, noSSH()
 	}
 	owner, err := s.cfg.SSH.Withdraw(r.Context(), sshauth.Withdrawal{
 		Serial: in.Serial, Key: in.Key, Words: in.Words(), Format: in.Format, Signature: in.Signature,
@@ -154,18 +155,18 @@ func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (none, error) {
 		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
 		e := audit.Of(r.Context())
 		e.Caller, e.Door = caller, audit.DoorSSHKey
-		audit.Note(r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.addressOf(r))
+		audit.Note(r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.Web.AddressOf(r))
 	}
-	return none{}, err
+	return web.None{}, err
 }
 
 // endSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no certificate stands for.
-func (s *Server) endSSH(r *http.Request, _ none) (none, error) {
-	owner, err := s.sshOwner(callerOf(r.Context()))
+func (s *Server) endSSH(r *http.Request, _ web.None) (web.None, error) {
+	owner, err := s.sshOwner(web.CallerOf(r.Context()))
 	if err == nil {
 		s.cfg.SSH.End(owner)
 	}
-	return none{}, err
+	return web.None{}, err
 }
 
 func serialOf(text string) (uint64, error) {
@@ -198,8 +199,8 @@ func auditKeyAdded(_ *http.Request, _ hubapi.SSHKeyRequest, out hubapi.SSHKey) (
 	return what, []any{"key", out.Fingerprint, "type", out.Type, "comment", out.Comment}
 }
 
-func auditKeyRemoved(r *http.Request, _, _ none) (string, []any) {
-	fingerprint, _ := param(r, "fingerprint")
+func auditKeyRemoved(r *http.Request, _, _ web.None) (string, []any) {
+	fingerprint, _ := web.Param(r, "fingerprint")
 	return "an ssh key is removed", []any{"key", fingerprint}
 }
 
@@ -209,10 +210,10 @@ func auditIssued(_ *http.Request, _ hubapi.SSHCertificateRequest, out hubapi.SSH
 
 const issuedWords = "an ssh certificate is issued"
 
-func auditRevoked(r *http.Request, _, _ none) (string, []any) {
+func auditRevoked(r *http.Request, _, _ web.None) (string, []any) {
 	return "an ssh certificate is revoked", []any{"serial", chi.URLParam(r, "serial")}
 }
 
-func auditEnded(*http.Request, none, none) (string, []any) {
+func auditEnded(*http.Request, web.None, web.None) (string, []any) {
 	return "all ssh connections are ended", nil
 }

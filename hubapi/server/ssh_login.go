@@ -2,13 +2,13 @@ package server
 
 import (
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
@@ -35,7 +35,7 @@ func (s *Server) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (huba
 	if strings.TrimSpace(in.Key) == "" {
 		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
-	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.addressOf(r), Peer: s.peerOf(r)})
+	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.Web.AddressOf(r), Peer: s.Web.PeerOf(r)})
 	if err != nil {
 		return hubapi.SSHLogin{}, err
 	}
@@ -58,48 +58,12 @@ func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
 	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
 }
 
-// peerOf returns where a request comes from, as far as that is known for sure: the peer of the connection, and where that is a trusted proxy,
-// the last address in its X-Forwarded-For that is none. What stands before that, and in other headers, anybody could have written.
-func (s *Server) peerOf(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	peer := at.Addr().Unmap()
-	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
-	for _, hop := range slices.Backward(hops) {
-		before, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil || !s.isTrustedProxy(peer) {
-			break
-		}
-		peer = before.Unmap()
-	}
-	return peer
-}
-
-func (s *Server) isTrustedProxy(a netip.Addr) bool {
-	return slices.ContainsFunc(s.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
-}
-
-// addressOf returns where a request comes from, to show; the zero address where a proxy that is not trusted has carried it.
-func (s *Server) addressOf(r *http.Request) netip.Addr {
-	peer := s.peerOf(r)
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	direct := err == nil && peer == at.Addr().Unmap()
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if direct && r.Header.Get(name) != "" {
-			return netip.Addr{}
-		}
-	}
-	return peer
-}
-
 // pollSSHLogin tells what has become of a login: 202 while it waits.
 func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.SSH == nil {
 		return noSSH()
 	}
-	id, err := param(r, "id")
+	id, err := web.Param(r, "id")
 	if err != nil {
 		return err
 	}
@@ -109,7 +73,7 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	if state.Pending {
-		writeJSON(w, http.StatusAccepted, hubapi.SSHLoginState{Pending: true, Targets: []string{}})
+		web.WriteJSON(w, http.StatusAccepted, hubapi.SSHLoginState{Pending: true, Targets: []string{}})
 		return nil
 	}
 	c, owner := state.Certificate, state.Pass.Owner
@@ -117,9 +81,9 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	e := audit.Of(r.Context())
 	e.Caller, e.Door = caller, audit.DoorSSHKey
 	audit.Note(r.Context(), issuedWords,
-		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.addressOf(r))
+		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.Web.AddressOf(r))
 	wired := wireCertificate(c)
-	writeJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})
+	web.WriteJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})
 	return nil
 }
 

@@ -107,7 +107,7 @@ func TestEndSSH(t *testing.T) {
 // TestAddressOf: what a header says of an address counts where a trusted proxy has written it. Otherwise the address is unknown to who is
 // shown it, and limits go by the peer.
 func TestAddressOf(t *testing.T) {
-	s := &Server{cfg: Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}}}
+	s := New(Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}, Engine: newFake(), Logger: quiet()})
 	for _, tc := range []struct {
 		from, header, value string
 		peer, shown         string
@@ -128,8 +128,8 @@ func TestAddressOf(t *testing.T) {
 		if r.RemoteAddr = tc.from; tc.header != "" {
 			r.Header.Set(tc.header, tc.value)
 		}
-		shown, err := s.addressOf(r).MarshalText()
-		if peer := s.peerOf(r).String(); err != nil || peer != tc.peer || string(shown) != tc.shown {
+		shown, err := s.Web.AddressOf(r).MarshalText()
+		if peer := s.Web.PeerOf(r).String(); err != nil || peer != tc.peer || string(shown) != tc.shown {
 			t.Errorf("from %s with %s: %s: %s, shown %q, want %s and %q", tc.from, tc.header, tc.value, peer, shown, tc.peer, tc.shown)
 		}
 	}

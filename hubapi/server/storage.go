@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -16,16 +17,16 @@ type Storage interface {
 	URL(lfn string, write, direct bool) (hubapi.DataURL, error)
 }
 
-func (s *Server) storages(r *http.Request, _ none) (hubapi.Storages, error) {
+func (s *Server) storages(r *http.Request, _ web.None) (hubapi.Storages, error) {
 	out := hubapi.Storages{Storage: []hubapi.Storage{}}
 	if s.cfg.Storage != nil {
-		out.Storage = append(out.Storage, s.cfg.Storage.List(r.Context(), callerOf(r.Context()))...)
+		out.Storage = append(out.Storage, s.cfg.Storage.List(r.Context(), web.CallerOf(r.Context()))...)
 	}
 	return out, nil
 }
 
 // dataURL says where a file is for the use that is asked for. Who may do it is the storage's to decide.
-func (s *Server) dataURL(r *http.Request, _ none) (hubapi.DataURL, error) {
+func (s *Server) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
 	if s.cfg.Storage == nil {
 		return hubapi.DataURL{}, errs.New(errs.Missing, "this site has no storage elements").With("the administrator sets data.storage in the configuration")
 	}

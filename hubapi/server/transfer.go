@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
 
@@ -20,10 +21,10 @@ type Shipper interface {
 
 func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.PushRequest
-	if err := decode(w, r, &req); err != nil {
+	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
-	ref, err := param(r, "ref")
+	ref, err := web.Param(r, "ref")
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 		return noEnvironments()
 	}
 	return steps(s, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
-		done, err := s.cfg.Shipper.Push(ctx, callerOf(r.Context()), ref, req, tell)
+		done, err := s.cfg.Shipper.Push(ctx, web.CallerOf(r.Context()), ref, req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pushed", "environment", done.Environment, "to", req.To)
 		}
@@ -41,14 +42,14 @@ func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.PullRequest
-	if err := decode(w, r, &req); err != nil {
+	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
 	if s.cfg.Shipper == nil {
 		return noEnvironments()
 	}
 	return steps(s, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Environment, error) {
-		env, err := s.cfg.Shipper.Pull(ctx, callerOf(r.Context()), req, tell)
+		env, err := s.cfg.Shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned", req.Unsigned)
 		}
@@ -58,7 +59,7 @@ func (s *Server) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 
 // steps streams how work goes on, then its result. What is refused before the first step is refused like any request.
 func steps[T any](s *Server, w http.ResponseWriter, r *http.Request, work func(context.Context, func(hubapi.Progress)) (T, error)) error {
-	ctx, cancel := s.stream(r.Context())
+	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
 	var out *sse
 	var once sync.Once
@@ -76,7 +77,7 @@ func steps[T any](s *Server, w http.ResponseWriter, r *http.Request, work func(c
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return nil // the reader or the service has gone
 	case err != nil:
-		out.send(hubapi.EventError, 0, s.errorBody(r, err))
+		out.send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
 	default:
 		out.send(hubapi.EventDone, 0, result)
 	}

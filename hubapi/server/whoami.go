@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -27,16 +28,16 @@ type People interface {
 
 // whoRoutes are the routes that say who is who.
 func (s *Server) whoRoutes(r chi.Router) {
-	r.Get("/whoami", serve(s, 200, s.whoami))
-	r.Get("/accounts", serve(s, 200, s.numbers))
-	r.Delete("/accounts/{principal}", serve(s, 200, audit.Told(s.release, auditReleased)))
+	r.Get("/whoami", web.Serve(s.Web, 200, s.whoami))
+	r.Get("/accounts", web.Serve(s.Web, 200, s.numbers))
+	r.Delete("/accounts/{principal}", web.Serve(s.Web, 200, audit.Told(s.release, auditReleased)))
 }
 
 // whoami says who the caller is, by what, and by which rule.
-func (s *Server) whoami(r *http.Request, _ none) (hubapi.Whoami, error) {
-	c := callerOf(r.Context())
+func (s *Server) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
+	c := web.CallerOf(r.Context())
 	if c.User == "" {
-		return hubapi.Whoami{}, errs.New(errs.Forbidden, "a hub's spawner is nobody").With(tokenRemedy)
+		return hubapi.Whoami{}, errs.New(errs.Forbidden, "a hub's spawner is nobody").With(web.TokenRemedy)
 	}
 	out := hubapi.Whoami{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload), Subjects: []hubapi.Subject{}, SSHKeys: []string{}}
 	if s.cfg.People != nil {
@@ -71,9 +72,9 @@ func (s *Server) mayNumber(c spawner.Caller) error {
 	return nil
 }
 
-func (s *Server) numbers(r *http.Request, _ none) (hubapi.Numbers, error) {
+func (s *Server) numbers(r *http.Request, _ web.None) (hubapi.Numbers, error) {
 	list := hubapi.Numbers{Accounts: []hubapi.Number{}}
-	if err := s.mayNumber(callerOf(r.Context())); err != nil {
+	if err := s.mayNumber(web.CallerOf(r.Context())); err != nil {
 		return list, err
 	}
 	all, err := s.cfg.People.Numbers(r.Context())
@@ -82,17 +83,17 @@ func (s *Server) numbers(r *http.Request, _ none) (hubapi.Numbers, error) {
 	return list, err
 }
 
-func (s *Server) release(r *http.Request, _ none) (hubapi.Number, error) {
-	if err := s.mayNumber(callerOf(r.Context())); err != nil {
+func (s *Server) release(r *http.Request, _ web.None) (hubapi.Number, error) {
+	if err := s.mayNumber(web.CallerOf(r.Context())); err != nil {
 		return hubapi.Number{}, err
 	}
-	principal, err := param(r, "principal")
+	principal, err := web.Param(r, "principal")
 	if err != nil {
 		return hubapi.Number{}, err
 	}
 	return s.cfg.People.Release(r.Context(), principal)
 }
 
-func auditReleased(_ *http.Request, _ none, out hubapi.Number) (string, []any) {
+func auditReleased(_ *http.Request, _ web.None, out hubapi.Number) (string, []any) {
 	return "a user's number is forgotten", []any{"of", out.User, "number", out.UID}
 }

@@ -230,9 +230,13 @@ func rules() map[string]rule {
 		},
 		"hubapi/server/hubs":  {own: []string{"hubapi/hub", "internal/agent/control", "internal/errs", "internal/gpu", "internal/secret", "spawner"}},
 		"hubapi/server/audit": {own: []string{"hubapi", "internal/errs", "spawner"}, outside: []string{"github.com/go-chi/chi"}},
+		"hubapi/server/web": {
+			own:     []string{"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "internal/errs", "internal/loglimit", "internal/metrics", "spawner"},
+			outside: []string{"github.com/go-chi/chi"},
+		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server/audit", "hubapi/server/hubs", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
+				"hubapi", "hubapi/hub", "hubapi/server/audit", "hubapi/server/hubs", "hubapi/server/web", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
 				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -258,7 +262,7 @@ func rules() map[string]rule {
 		"deploy/bench/tunnel":  {own: []string{"deploy/bench/figures", "internal/agent/control", "internal/tunnel"}},
 		"deploy/bench/kernels/idle": {
 			own: []string{
-				"hubapi/hub", "hubapi/server", "hubapi/server/hubs", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
+				"hubapi/hub", "hubapi/server", "hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
 				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/spawnertest",
 			},
 			outside: []string{"github.com/coder/websocket", "golang.org/x/sync"},
@@ -271,7 +275,7 @@ func rules() map[string]rule {
 		},
 		"deploy/bench/simulated": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
 				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/spawnertest",
 			},
 			outside: []string{"golang.org/x/sync"},

@@ -42,7 +42,9 @@ type ownRegistry struct {
 func (s *service) ownRegistry() *ownRegistry {
 	return &ownRegistry{
 		library: s.library, viewer: s.freezer.viewer, principal: s.principal, door: s.doorkeeper(), fetching: s.engine.Fetching,
-		identify: func(ctx context.Context, token string) (spawner.Caller, error) { return s.server.Identify(ctx, token) },
+		identify: func(ctx context.Context, token string) (spawner.Caller, error) {
+			return s.server.Web.Identify(ctx, token)
+		},
 	}
 }
 

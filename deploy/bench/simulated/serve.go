@@ -20,6 +20,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/hubsync"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
@@ -155,7 +156,7 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	m := newMeter(service.Public())
 	front := &http.Server{
 		Handler: m, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
-		ConnContext: server.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: web.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	fmt.Println("ready: the simulated service at", l.Addr())
 	g, ctx := errgroup.WithContext(ctx)

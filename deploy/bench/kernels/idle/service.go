@@ -20,6 +20,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/metrics"
@@ -100,7 +101,7 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 	})
 	front := &http.Server{
 		Handler: api.Public(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
-		ConnContext: server.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: web.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.work, ctx = errgroup.WithContext(ctx)

@@ -1,7 +1,8 @@
-package server
+package web
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,10 +20,10 @@ import (
 
 // trace is what is known of a request for the log.
 type trace struct {
-	id        string
-	route     string // of a request that no router matches
-	caller    string
-	forwarded bool // to a session
+	ID        string
+	Route     string // of a request that no router matches
+	Caller    string
+	Forwarded bool // to a session
 	entry     *audit.Entry
 	intake    *intake
 }
@@ -35,8 +36,8 @@ func (t *trace) whole() bool { return t.intake == nil || t.intake.ended.Load() }
 
 type traceKey struct{}
 
-// traceOf returns the trace of a request; an empty one outside of a request.
-func traceOf(ctx context.Context) *trace {
+// TraceOf returns the trace of a request; an empty one outside of a request.
+func TraceOf(ctx context.Context) *trace {
 	if t, ok := ctx.Value(traceKey{}).(*trace); ok {
 		return t
 	}
@@ -52,7 +53,7 @@ type answer struct {
 
 // WriteHeader notes the final status. What a session says before its answer is not handed on: confine sees answers alone.
 func (a *answer) WriteHeader(status int) {
-	if a.trace.forwarded && status < 200 && status != http.StatusSwitchingProtocols {
+	if a.trace.Forwarded && status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
 	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
@@ -64,7 +65,7 @@ func (a *answer) WriteHeader(status int) {
 // begin is what precedes every answer. Those of the service's own are of the type that they say, and of no other.
 func (a *answer) begin(status int) {
 	a.status = status
-	if !a.trace.forwarded {
+	if !a.trace.Forwarded {
 		a.Header().Set("X-Content-Type-Options", "nosniff")
 	}
 	a.hurry()
@@ -81,14 +82,14 @@ func (a *answer) Write(b []byte) (int, error) {
 // Unwrap gives http.ResponseController the way to flushing and hijacking.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// watch numbers, logs and measures requests. The log has the route's pattern, never the path or the query: both may hold secrets.
-func (s *Server) watch(next http.Handler) http.Handler {
+// Watch numbers, logs and measures requests. The log has the route's pattern, never the path or the query: both may hold secrets.
+func (s *Core) Watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.busy.Add(1)
 		defer s.busy.Done()
 		defer s.underway.Add(-1)
 		ctx, entry := audit.Begin(r.Context())
-		t := &trace{id: newRequestID(), entry: entry}
+		t := &trace{ID: newRequestID(), entry: entry}
 		began := time.Now()
 		r = r.WithContext(context.WithValue(ctx, traceKey{}, t))
 		t.intake = newIntake(r)
@@ -98,40 +99,41 @@ func (s *Server) watch(next http.Handler) http.Handler {
 			if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" && c.RoutePattern() != "/*" {
 				route = c.RoutePattern()
 			}
-			if t.route != "" {
-				route = t.route
+			if t.Route != "" {
+				route = t.Route
 			}
 			took := time.Since(began)
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
-			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, pagesRoute) || ofKernels(route) || t.route != ""
+			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, PagesRoute) || OfKernels(route) || t.Route != ""
 			if own && (!audit.Reads(r.Method) || a.status >= 400) && a.status != audit.StatusGone {
 				level = slog.LevelInfo
 			}
 			if own && !(a.status == audit.StatusGone && t.unsent()) { // what has not come whole has done nothing
-				s.Audit.Record(s.logOf(t), audit.Request{Request: r, ID: t.id, Route: route, Status: a.status, Opens: ofKernels(route)})
+				s.cfg.Audit.Record(s.LogFor(r.Context()), audit.Request{Request: r, ID: t.ID, Route: route, Status: a.status, Opens: OfKernels(route)})
 			}
-			s.logOf(t).Log(r.Context(), level, "request", "request", t.id, "method", r.Method, "route", route, "status", a.status,
-				"ms", took.Milliseconds(), "caller", t.caller)
+			s.LogFor(r.Context()).Log(r.Context(), level, "request", "request", t.ID, "method", r.Method, "route", route, "status", a.status,
+				"ms", took.Milliseconds(), "caller", t.Caller)
 		}()
 		if s.underway.Add(1) > allRequests {
-			s.refuse(a, r, errs.New(errs.Unavailable, "the service has as many requests as it can take").With("try again in a moment"))
+			s.Refuse(a, r, errs.New(errs.Unavailable, "the service has as many requests as it can take").With("try again in a moment"))
 		} else {
 			next.ServeHTTP(a, r)
 		}
 	})
 }
 
-// logOf returns where the lines of a request go: those of nobody known are limited, as anybody can cause them.
-func (s *Server) logOf(t *trace) *slog.Logger {
-	if t.caller == "" && t.entry.Caller == (spawner.Caller{}) {
+// LogFor returns where the lines of a request go: those of nobody known are limited, as anybody can cause them.
+func (s *Core) LogFor(ctx context.Context) *slog.Logger {
+	t := TraceOf(ctx)
+	if t.Caller == "" && t.entry.Caller == (spawner.Caller{}) {
 		return s.outside
 	}
 	return s.log
 }
 
-// recover turns a panic into an internal error, so that one request cannot end the others.
-func (s *Server) recover(next http.Handler) http.Handler {
+// Recover turns a panic into an internal error, so that one request cannot end the others.
+func (s *Core) Recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
@@ -141,12 +143,23 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			if err, ok := p.(error); ok && err == http.ErrAbortHandler {
 				panic(p) // how a handler says that an answer broke off
 			}
-			s.log.Error("panic in a handler", "request", traceOf(r.Context()).id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.Error("panic in a handler", "request", TraceOf(r.Context()).ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			if a, ok := w.(*answer); ok && a.status != 0 {
 				panic(http.ErrAbortHandler)
 			}
-			s.refuse(w, r, errs.New(errs.Internal, "panic"))
+			s.Refuse(w, r, errs.New(errs.Internal, "panic"))
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
+
+// KernelsPath is where Jupyter Servers find the gateway to kernels, as their --gateway-url.
+const KernelsPath = "/kernels"
+
+// OfKernels reports whether a route is the gateway's.
+func OfKernels(route string) bool { return strings.HasPrefix(route, KernelsPath+"/") }
+
+// PagesRoute stands for any hub's prefix in the names of routes.
+const PagesRoute = "/pages"
+
+func newRequestID() string { return rand.Text()[:12] }

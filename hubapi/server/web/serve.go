@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"encoding/json"
@@ -17,45 +17,45 @@ import (
 	"slipway/internal/errs"
 )
 
-// none is the request or answer of a route that has none.
-type none struct{}
+// None is the request or answer of a route that has none.
+type None struct{}
 
 // What is borne of a request's body, unless it is a file that is streamed.
 const (
-	bodyLimit = 1 << 20
-	bodyTime  = 2 * time.Minute
+	BodyLimit = 1 << 20
+	BodyTime  = 2 * time.Minute
 )
 
-// serve makes a handler of a function from a request to an answer, both JSON.
-func serve[Req, Resp any](s *Server, status int, do func(r *http.Request, req Req) (Resp, error)) http.HandlerFunc {
+// Serve makes a handler of a function from a request to an answer, both JSON.
+func Serve[Req, Resp any](s *Core, status int, do func(r *http.Request, req Req) (Resp, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var req Req
-		if _, empty := any(req).(none); !empty {
-			if err := decode(w, r, &req); err != nil {
-				s.refuse(w, r, err)
+		if _, empty := any(req).(None); !empty {
+			if err := Decode(w, r, &req); err != nil {
+				s.Refuse(w, r, err)
 				return
 			}
 		}
 		resp, err := do(r, req)
 		if err != nil {
-			s.refuse(w, r, err)
+			s.Refuse(w, r, err)
 			return
 		}
-		writeJSON(w, status, resp)
+		WriteJSON(w, status, resp)
 	}
 }
 
-// plain makes a handler of a function that writes its own answer. It returns an error only if it has written nothing.
-func (s *Server) plain(do func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+// Plain makes a handler of a function that writes its own answer. It returns an error only if it has written nothing.
+func (s *Core) Plain(do func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := do(w, r); err != nil {
-			s.refuse(w, r, err)
+			s.Refuse(w, r, err)
 		}
 	}
 }
 
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	if _, empty := body.(none); empty {
+func WriteJSON(w http.ResponseWriter, status int, body any) {
+	if _, empty := body.(None); empty {
 		w.WriteHeader(status)
 		return
 	}
@@ -64,22 +64,22 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the reader has gone: nobody is left to tell
 }
 
-// decode reads a request's body strictly: one JSON object with known fields of the right types, and nothing behind it.
-func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	if r.ContentLength > bodyLimit {
-		return tooLarge(bodyLimit)
+// Decode reads a request's body strictly: one JSON object with known fields of the right types, and nothing behind it.
+func Decode(w http.ResponseWriter, r *http.Request, into any) error {
+	if r.ContentLength > BodyLimit {
+		return tooLarge(BodyLimit)
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // not all connections have one
+	_ = c.SetReadDeadline(time.Now().Add(BodyTime)) // not all connections have one
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	return decodeJSON(http.MaxBytesReader(w, r.Body, bodyLimit), into)
+	return decodeJSON(http.MaxBytesReader(w, r.Body, BodyLimit), into)
 }
 
 func decodeJSON(body io.Reader, into any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return badBody(err)
+		return BadBody(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errs.New(errs.Invalid, "something follows the JSON object in the body").With("send one object")
@@ -87,8 +87,8 @@ func decodeJSON(body io.Reader, into any) error {
 	return nil
 }
 
-// badBody says what is wrong with a body in the words of the API.
-func badBody(err error) error {
+// BadBody says what is wrong with a body in the words of the API.
+func BadBody(err error) error {
 	if big, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge(big.Limit)
 	}
@@ -128,8 +128,8 @@ func jsonName(kind string) string {
 	}
 }
 
-// param returns a word of the path, unescaped. The router splits the escaped path when the two differ.
-func param(r *http.Request, name string) (string, error) {
+// Param returns a word of the path, unescaped. The router splits the escaped path when the two differ.
+func Param(r *http.Request, name string) (string, error) {
 	v := chi.URLParam(r, name)
 	if r.URL.RawPath == "" {
 		return v, nil
@@ -142,7 +142,7 @@ func param(r *http.Request, name string) (string, error) {
 }
 
 // whole reads a whole number of a query; otherwise is what an absent one means.
-func whole(r *http.Request, name string, otherwise, most int64) (int64, error) {
+func WholeNumber(r *http.Request, name string, otherwise, most int64) (int64, error) {
 	v := r.URL.Query().Get(name)
 	if v == "" {
 		return otherwise, nil
@@ -152,4 +152,11 @@ func whole(r *http.Request, name string, otherwise, most int64) (int64, error) {
 		return 0, errs.Bad(name, v, fmt.Sprintf("a whole number from 0 to %d", most))
 	}
 	return n, nil
+}
+
+// AsText says that what follows is text and no page, whatever it holds.
+func AsText(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
 }

@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"net/http"
@@ -9,9 +9,9 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// anyMethod answers HEAD as GET without a body, and OPTIONS by what a path takes, wherever a route does not do it itself. Probes and proxies ask
+// AnyMethod answers HEAD as GET without a body, and OPTIONS by what a path takes, wherever a route does not do it itself. Probes and proxies ask
 // so. What is nobody's route is left to the next handler. routes is called once, at the first request.
-func anyMethod(routes func() chi.Routes) func(http.Handler) http.Handler {
+func AnyMethod(routes func() chi.Routes) func(http.Handler) http.Handler {
 	known := sync.OnceValue(func() table { return tableOf(routes()) })
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -22,7 +22,7 @@ func anyMethod(routes func() chi.Routes) func(http.Handler) http.Handler {
 				c.RouteMethod, c.RoutePath = http.MethodGet, path
 			case r.Method == http.MethodOptions && !takes(http.MethodOptions):
 				if allowed := slices.DeleteFunc(methods(), func(m string) bool { return !takes(m) }); len(allowed) > 0 {
-					options(w, allowed)
+					Options(w, allowed)
 					return
 				}
 			}
@@ -56,8 +56,8 @@ func methods() []string {
 	return []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut}
 }
 
-// options answers which methods a path takes.
-func options(w http.ResponseWriter, allowed []string) {
+// Options answers which methods a path takes.
+func Options(w http.ResponseWriter, allowed []string) {
 	if slices.Contains(allowed, http.MethodGet) {
 		allowed = append(allowed, http.MethodHead)
 	}
@@ -81,8 +81,8 @@ func routePath(r *http.Request) string {
 	}
 }
 
-// getOnly refuses HEAD where an answer lasts, or is given once.
-func getOnly(do http.HandlerFunc) http.HandlerFunc {
+// GetOnly refuses HEAD where an answer lasts, or is given once.
+func GetOnly(do http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			w.Header().Set("Allow", http.MethodGet)

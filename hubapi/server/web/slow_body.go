@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func newIntake(r *http.Request) *intake {
 
 // hurry gives what has not come by now its time. A session may answer before it has read all: its requests are not hurried.
 func (a *answer) hurry() {
-	if !a.trace.whole() && !a.trace.forwarded {
+	if !a.trace.whole() && !a.trace.Forwarded {
 		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(unsentTime)) // not all connections have one
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package web
 
 import (
 	"context"
@@ -12,35 +12,35 @@ import (
 
 type callerKey struct{}
 
-// callerOf returns who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes; the zero
+// CallerOf returns who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes; the zero
 // Caller may do nothing.
-func callerOf(ctx context.Context) spawner.Caller {
+func CallerOf(ctx context.Context) spawner.Caller {
 	c, _ := ctx.Value(callerKey{}).(spawner.Caller)
 	return c
 }
 
 // identify is the one place that finds out who is calling.
-func (s *Server) identify(find func(*http.Request) (spawner.Caller, error)) func(http.Handler) http.Handler {
+func (s *Core) Authenticate(find func(*http.Request) (spawner.Caller, error)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c, err := find(r)
 			if err != nil {
-				s.refuse(w, r, err)
+				s.Refuse(w, r, err)
 				return
 			}
-			known(r.Context(), c)
+			Known(r.Context(), c)
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 		})
 	}
 }
 
-// known notes who asks, for the log.
-func known(ctx context.Context, c spawner.Caller) {
-	traceOf(ctx).caller, audit.Of(ctx).Caller = audit.CallerName(c), c
+// Known notes who asks, for the log.
+func Known(ctx context.Context, c spawner.Caller) {
+	TraceOf(ctx).Caller, audit.Of(ctx).Caller = audit.CallerName(c), c
 }
 
-// byToken knows a hub's Spawner by its own token, and a user by a token of the user's Hub.
-func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
+// ByToken knows a hub's Spawner by its own token, and a user by a token of the user's Hub.
+func (s *Core) ByToken(r *http.Request) (spawner.Caller, error) {
 	door := &audit.Of(r.Context()).Door
 	*door = audit.DoorToken
 	token, err := bearer(r.Header.Get("Authorization"))
@@ -58,21 +58,21 @@ func (s *Server) byToken(r *http.Request) (spawner.Caller, error) {
 
 // Identify knows a user by a token of the user's Hub, for handlers with other ways of giving one. ctx is that of a request to this
 // server.
-func (s *Server) Identify(ctx context.Context, token string) (spawner.Caller, error) {
+func (s *Core) Identify(ctx context.Context, token string) (spawner.Caller, error) {
 	token, err := bearer("Bearer " + token)
 	if err != nil {
 		return spawner.Caller{}, err
 	}
 	c, err := s.byHub(ctx, token)
 	if err == nil {
-		traceOf(ctx).caller = audit.CallerName(c)
+		TraceOf(ctx).Caller = audit.CallerName(c)
 	}
 	return c, err
 }
 
 // byHub asks the hubs in turn whose token it is. That one of them is down is told only if no other knows the token: else it would
 // seem that the token is wrong.
-func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error) {
+func (s *Core) byHub(ctx context.Context, token string) (spawner.Caller, error) {
 	var first error
 	for _, h := range s.hubs.Of(ctx) {
 		id, err := h.Identify(ctx, token)
@@ -89,34 +89,34 @@ func (s *Server) byHub(ctx context.Context, token string) (spawner.Caller, error
 	return spawner.Caller{}, first
 }
 
-// byAgent knows a workload by the connection of its agent. It acts as its owner.
-func (s *Server) byAgent(r *http.Request) (spawner.Caller, error) {
+// ByAgent knows a workload by the connection of its agent. It acts as its owner.
+func (s *Core) ByAgent(r *http.Request) (spawner.Caller, error) {
 	audit.Of(r.Context()).Door = audit.DoorSocket
-	w, err := s.workload(r.Context())
+	w, err := s.Workload(r.Context())
 	if err != nil {
 		return spawner.Caller{}, err
 	}
 	return spawner.Caller{User: w.Owner, Hub: w.Hub, Workload: w.ID}, nil
 }
 
-// service is who the server is when it looks up a workload for itself.
-func service() spawner.Caller { return spawner.Caller{System: true} }
+// Service is who the server is when it looks up a workload for itself.
+func Service() spawner.Caller { return spawner.Caller{System: true} }
 
-// workload returns the workload through whose agent the request came.
-func (s *Server) workload(ctx context.Context) (spawner.Workload, error) {
+// Workload returns the workload through whose agent the request came.
+func (s *Core) Workload(ctx context.Context) (spawner.Workload, error) {
 	id := workloadOf(ctx)
 	if id == "" {
 		return spawner.Workload{}, errs.New(errs.Unauthorized, "the connection belongs to no session or job")
 	}
-	w, err := s.cfg.Engine.Get(ctx, service(), id)
+	w, err := s.cfg.Engine.Get(ctx, Service(), id)
 	if errs.Is(err, errs.NotFound) {
 		return spawner.Workload{}, errs.New(errs.Unauthorized, "the session or job %s is not known any more", id)
 	}
 	return w, err
 }
 
-// tokenRemedy says how a user comes to a token.
-const tokenRemedy = "send `Authorization: Bearer <token>` with a token of your Hub (its menu: Token)"
+// TokenRemedy says how a user comes to a token.
+const TokenRemedy = "send `Authorization: Bearer <token>` with a token of your Hub (its menu: Token)"
 
 // tokenLimit is the most bytes of a token.
 const tokenLimit = 4096
@@ -128,9 +128,14 @@ func bearer(header string) (string, error) {
 	known := strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "token")
 	switch {
 	case header == "":
-		return "", errs.New(errs.Unauthorized, "nobody is known to be calling").With(tokenRemedy)
+		return "", errs.New(errs.Unauthorized, "nobody is known to be calling").With(TokenRemedy)
 	case !known || token == "" || len(token) > tokenLimit || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", errs.New(errs.Unauthorized, "the Authorization header holds no token").With(tokenRemedy)
+		return "", errs.New(errs.Unauthorized, "the Authorization header holds no token").With(TokenRemedy)
 	}
 	return token, nil
+}
+
+// WithCaller lets what a page does be logged like what the API does.
+func WithCaller(ctx context.Context, c spawner.Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
 }

@@ -1,10 +1,9 @@
-package server
+package web
 
 import (
-	"net"
+	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -97,12 +96,12 @@ func (b *budget) dropLocked(c spawner.Caller, bytes int64) {
 	}
 }
 
-// bounded refuses requests of a caller who has too much under way. It stands behind identify.
-func (s *Server) bounded(next http.Handler) http.Handler {
+// Bounded refuses requests of a caller who has too much under way. It stands behind identify.
+func (s *Core) Bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		release, err := s.budget.enter(callerOf(r.Context()), weight(r))
+		release, err := s.budget.enter(CallerOf(r.Context()), weight(r))
 		if err != nil {
-			s.refuse(w, r, err)
+			s.Refuse(w, r, err)
 			return
 		}
 		defer release()
@@ -113,59 +112,24 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 // weight is how much of a request's body may be in memory: no route keeps more than bodyLimit of it.
 func weight(r *http.Request) int64 {
 	if r.ContentLength < 0 {
-		return bodyLimit
+		return BodyLimit
 	}
-	return min(r.ContentLength, bodyLimit)
+	return min(r.ContentLength, BodyLimit)
 }
 
-// lines are the connections of a listener. Where there are too many, the one goes that has waited longest for a request.
-type lines struct {
-	most int
-
-	mu   sync.Mutex
-	idle map[net.Conn]time.Time // since when
-	busy int
+// CountBody counts the body of a request of a caller's for as long as it is served: of requests that bounded does not see.
+func (s *Core) CountBody(r *http.Request, c spawner.Caller) error {
+	if weight(r) == 0 {
+		return nil
+	}
+	release, err := s.budget.take(c, weight(r))
+	if err == nil {
+		context.AfterFunc(r.Context(), release)
+	}
+	return err
 }
 
-func newConnections(most int) *lines { return &lines{most: most, idle: map[net.Conn]time.Time{}} }
-
-// note follows a connection, as http.Server.ConnState.
-func (l *lines) note(c net.Conn, state http.ConnState) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, idle := l.idle[c]
-	delete(l.idle, c)
-	switch {
-	case state == http.StateNew:
-		l.roomLocked()
-		l.idle[c] = time.Now()
-		if l.busy+len(l.idle) > l.most {
-			_ = c.Close()
-		}
-	case state == http.StateActive && idle:
-		l.busy++
-	case state == http.StateIdle:
-		if !idle {
-			l.busy--
-		}
-		l.idle[c] = time.Now()
-	case !idle && state != http.StateActive:
-		l.busy--
-	}
-}
-
-// roomLocked closes the connection that has been idle for longest, if there is no room for one more.
-func (l *lines) roomLocked() {
-	if l.busy+len(l.idle) < l.most {
-		return
-	}
-	var oldest net.Conn
-	for c, since := range l.idle {
-		if oldest == nil || since.Before(l.idle[oldest]) {
-			oldest = c
-		}
-	}
-	if oldest != nil {
-		_ = oldest.Close()
-	}
+// Reserve counts bytes that a caller's request is to have in memory, until release is called.
+func (s *Core) Reserve(c spawner.Caller, bytes int64) (release func(), err error) {
+	return s.budget.take(c, bytes)
 }

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/credentials"
 	"slipway/internal/errs"
@@ -102,13 +103,13 @@ func (s *Server) listCredentials(r *http.Request, _ web.None) (hubapi.Credential
 		return hubapi.Credentials{}, err
 	}
 	c := web.CallerOf(r.Context())
-	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: filled(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies()}
+	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: convert.OrEmpty(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies()}
 	if user != "" && user != out.User {
 		out.User = user
 		audit.Note(r.Context(), "credentials of another user are listed", "of", user)
 	}
 	for _, e := range list {
-		out.Credentials = append(out.Credentials, wireEntry(e))
+		out.Credentials = append(out.Credentials, convert.Credential(e))
 	}
 	return out, nil
 }
@@ -124,7 +125,7 @@ func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Crede
 		put = s.cfg.UserCredentials.RenewProxy
 	}
 	e, err := put(r.Context(), principal, secret.New(in.Proxy))
-	return wireEntry(e), err
+	return convert.Credential(e), err
 }
 
 func (s *Server) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
@@ -150,7 +151,7 @@ func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal
 		return hubapi.Credential{}, err
 	}
 	e, err := do(r.Context(), principal, name)
-	return wireEntry(e), err
+	return convert.Credential(e), err
 }
 
 func (s *Server) removeCredential(r *http.Request, _ web.None) (hubapi.CredentialRemoval, error) {
@@ -177,21 +178,6 @@ func (s *Server) removal(r *http.Request, principal, name string) (hubapi.Creden
 		}
 	}
 	return out, err
-}
-
-func wireEntry(e credentials.Entry) hubapi.Credential {
-	return hubapi.Credential{
-		Name: e.Name, Kind: string(e.Kind), Issuer: e.Issuer, Subject: e.Subject, Scopes: filled(e.Scopes), Audiences: filled(e.Audiences), VO: e.VO, FQANs: filled(e.FQANs),
-		From: e.From, Expires: moment(e.Expires), Renewable: e.Renewable, Until: moment(e.Until), Trouble: e.Trouble, Notes: filled(e.Notes), Updated: moment(e.Updated),
-	}
-}
-
-// filled makes no list an empty one.
-func filled(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 func auditProxyPut(_ *http.Request, _ hubapi.ProxyRequest, out hubapi.Credential) (string, []any) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/credentials"
 	"slipway/internal/errs"
@@ -117,6 +118,6 @@ func (s *Server) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.Crede
 	if login.err != nil {
 		return hubapi.CredentialLoginState{}, login.err
 	}
-	wired := wireEntry(login.entry)
+	wired := convert.Credential(login.entry)
 	return hubapi.CredentialLoginState{Credential: &wired}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
@@ -124,7 +125,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, job bool) error 
 	out := startSSE(ctx, w)
 	defer out.end()
 	steps(func(e spawner.Event) bool {
-		out.send("", e.Seq, wireEvent(e))
+		out.send("", e.Seq, convert.Event(e))
 		return ctx.Err() == nil
 	})
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/memsize"
@@ -138,7 +139,7 @@ func (s *Server) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error)
 		out = append(out, hubapi.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
 			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
-			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: seconds(room.Estimate),
+			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: convert.Seconds(room.Estimate),
 		})
 	}
 	return out, nil
@@ -150,12 +151,4 @@ func isolationOf(p catalog.Profile) string {
 		return ""
 	}
 	return string(p.GPU.LeastTier())
-}
-
-// seconds is the wire's form of an estimate.
-func seconds(d time.Duration) int64 {
-	if d < 0 {
-		return -1
-	}
-	return int64(d / time.Second)
 }

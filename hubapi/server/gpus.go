@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -106,7 +107,7 @@ func measured[T int | int64 | float64](v T) *T {
 // wireSlice shows a part of a GPU; whose it is, to its owner and to administrators alone.
 func (s *Server) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	out := hubapi.GPUSlice{
-		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: moment(p.Since), Until: p.Quarantined, Why: p.Why, Use: wireUse(p.Use),
+		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: convert.Moment(p.Since), Until: p.Quarantined, Why: p.Why, Use: convert.GPUUse(p.Use),
 	}
 	if at := p.Slice.Placement; at.Size > 0 {
 		out.Place = fmt.Sprintf("%d-%d", at.Start, at.Start+at.Size-1)
@@ -138,33 +139,6 @@ func sliceState(p gpu.SliceState) string {
 	default:
 		return "ready"
 	}
-}
-
-func wireUse(u gpu.Use) hubapi.GPUUse {
-	return hubapi.GPUUse{
-		Source: string(u.Source), SM: u.SM, Memory: u.Memory, Peak: u.Peak, Energy: u.Energy, Idle: u.Idle, Hint: u.Hint, Unmeasured: u.Unknown,
-	}
-}
-
-// wireHeld shows what a workload holds of a GPU.
-func (s *Server) wireHeld(w spawner.Workload) *hubapi.Slice {
-	if w.Slice == nil {
-		return nil
-	}
-	out := &hubapi.Slice{
-		Name: w.Slice.Name, Model: w.Slice.Model, UUID: w.Slice.GPU, Memory: w.Slice.Memory, Isolation: string(w.Slice.Tier),
-		Simulated: w.Slice.Simulated, Borrowed: w.Lender != "",
-	}
-	out.Use = wireUse(s.useOf(w))
-	return out
-}
-
-// useOf says how much of its slice a workload uses.
-func (s *Server) useOf(w spawner.Workload) gpu.Use {
-	if w.Slice == nil || s.cfg.GPUUse == nil {
-		return gpu.Use{}
-	}
-	return s.cfg.GPUUse(string(w.ID))
 }
 
 // lent returns the sessions whose slices are lent to jobs now. A page asks once for all that it lists.

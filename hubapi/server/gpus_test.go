@@ -106,7 +106,7 @@ func TestHeldSlice(t *testing.T) {
 	h := start(t, newFake(w), func(c *Config) {
 		c.GPUUse = func(holder string) gpu.Use { return gpu.Use{Unknown: "not yet measured of " + holder} }
 	})
-	got := h.wire(w)
+	got := h.convert.Session(w)
 	if got.GPU != "1g.18gb" || got.Slice == nil || got.Slice.Isolation != "hardware" || got.Slice.Use.Unmeasured != "not yet measured of s-alice" {
 		t.Errorf("%+v", got.Slice)
 	}
@@ -114,7 +114,7 @@ func TestHeldSlice(t *testing.T) {
 	if points := h.series(w).Points; len(points) != len("s-alice") {
 		t.Errorf("its history: %v", points)
 	}
-	if none := h.wire(spawner.Workload{}); none.GPU != "none" || none.Slice != nil {
+	if none := h.convert.Session(spawner.Workload{}); none.GPU != "none" || none.Slice != nil {
 		t.Errorf("%+v", none)
 	}
 }

@@ -26,7 +26,7 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	}
 	if points == nil {
 		w, err := s.cfg.Engine.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
-		return s.wireJob(web.CallerOf(r.Context()), w), err
+		return s.convert.Job(web.CallerOf(r.Context()), w), err
 	}
 	all, err := s.cfg.Engine.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.Job
 
 func (s *Server) job(r *http.Request, _ web.None) (hubapi.Job, error) {
 	w, err := s.find(r, true)
-	return s.wireJob(web.CallerOf(r.Context()), w), err
+	return s.convert.Job(web.CallerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
@@ -61,7 +61,7 @@ func (s *Server) changeJob(do act) func(*http.Request, web.None) (hubapi.Job, er
 		if err == nil {
 			w, err = do(r.Context(), web.CallerOf(r.Context()), w.ID)
 		}
-		return s.wireJob(web.CallerOf(r.Context()), w), err
+		return s.convert.Job(web.CallerOf(r.Context()), w), err
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -43,7 +44,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 	if len(states) == 0 {
 		states = []hubapi.State{hubapi.JobFailed}
 	}
-	meant = func(w spawner.Workload) bool { return slices.Contains(states, jobState(&w)) }
+	meant = func(w spawner.Workload) bool { return slices.Contains(states, convert.State(&w)) }
 	do = func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 		w, err := s.cfg.Engine.Get(ctx, c, id)
 		if err != nil {

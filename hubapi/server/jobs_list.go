@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -61,7 +62,7 @@ func statesOf(list string) (states []hubapi.State, err error) {
 
 // has reports whether the list is to have a workload.
 func (c choice) has(w *spawner.Workload) bool {
-	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && (len(c.states) == 0 || slices.Contains(c.states, jobState(w)))
+	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && (len(c.states) == 0 || slices.Contains(c.states, convert.State(w)))
 }
 
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their points. state chooses among
@@ -75,8 +76,8 @@ func (s *Server) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
-	list := s.wireJobs(web.CallerOf(r.Context()), jobs)
-	list.Scans = s.wireScans(sums)
+	list := s.convert.Jobs(web.CallerOf(r.Context()), jobs)
+	list.Scans = s.convert.Scans(sums)
 	if c.files {
 		s.countFiles(r, list.Jobs)
 	}
@@ -97,12 +98,12 @@ func (s *Server) countFiles(r *http.Request, jobs []hubapi.Job) {
 }
 
 // chosen copies no more than is asked for, where the order is known beforehand.
-func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums tallies, err error) {
-	sums = tallies{}
+func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums convert.Tallies, err error) {
+	sums = convert.Tallies{}
 	matched := 0
 	each := func(w *spawner.Workload) {
 		if w.Scan != "" && (c.one || c.noPoints) {
-			sums.add(w)
+			sums.Add(w)
 		}
 		if !c.has(w) {
 			return
@@ -124,13 +125,4 @@ func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sum
 // older puts jobs in the order in which they came.
 func older(a, b spawner.Workload) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Scan, b.Scan), cmp.Compare(a.Point, b.Point), cmp.Compare(a.ID, b.ID))
-}
-
-// wireJobs makes the wire's form of a list of jobs.
-func (s *Server) wireJobs(c spawner.Caller, all []spawner.Workload) hubapi.Jobs {
-	list := hubapi.Jobs{Jobs: make([]hubapi.Job, 0, len(all))}
-	for _, w := range all {
-		list.Jobs = append(list.Jobs, s.wireListed(c, w))
-	}
-	return list
 }

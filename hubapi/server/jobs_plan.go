@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
@@ -27,7 +28,7 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 		typical = p.Typical.Seconds()
 	}
 	return hubapi.JobPlan{
-		Backend: p.Backend, Free: p.Free, Most: p.Most, Waiting: p.Waiting, Lacks: p.Lacks, Estimate: seconds(p.Estimate), Typical: typical,
+		Backend: p.Backend, Free: p.Free, Most: p.Most, Waiting: p.Waiting, Lacks: p.Lacks, Estimate: convert.Seconds(p.Estimate), Typical: typical,
 		Points: hubapi.PointLimit, Stored: p.Use.Stored, Store: p.Use.Store, GPUHours: p.Use.GPUHours, GPUMost: p.Use.GPUMost,
 	}, nil
 }
@@ -49,5 +50,5 @@ func (s *Server) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error
 }
 
 func wireKept(k spawner.Kept) hubapi.KeptFiles {
-	return hubapi.KeptFiles{ID: k.ID, Name: k.Name, Bytes: k.Bytes, Files: k.Files, Expires: moment(k.Expires)}
+	return hubapi.KeptFiles{ID: k.ID, Name: k.Name, Bytes: k.Bytes, Files: k.Files, Expires: convert.Moment(k.Expires)}
 }

@@ -17,7 +17,7 @@ func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubap
 	if err != nil {
 		return hubapi.Job{}, err
 	}
-	return s.wireJob(web.CallerOf(r.Context()), jobs[0]), nil
+	return s.convert.Job(web.CallerOf(r.Context()), jobs[0]), nil
 }
 
 func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {

@@ -161,7 +161,7 @@ func (s *Server) unnamedStart(ctx context.Context, c spawner.Caller, name string
 		return last, err
 	}
 	for _, w := range all {
-		mine := isServer(w) && w.Name == name && (w.Launch == noStartID || strings.HasPrefix(w.Launch, unnamed))
+		mine := w.Kind.HubServer() && w.Name == name && (w.Launch == noStartID || strings.HasPrefix(w.Launch, unnamed))
 		if mine && (last.ID == "" || w.Phase.Active() && !last.Phase.Active() || w.Phase.Active() == last.Phase.Active() && w.Since.After(last.Since)) {
 			last = w
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/hubapi/server/convert"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -170,12 +171,12 @@ func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.C
 	}
 	list := []outpostService{}
 	for _, w := range all {
-		if !isServer(w) || !w.Phase.Active() {
+		if !w.Kind.HubServer() || !w.Phase.Active() {
 			continue
 		}
 		row := outpostService{
 			Name: w.Name, StartID: w.Launch, User: string(w.Owner), StartDate: w.Started.UTC(), Hub: w.Hub, LastUpdate: w.Since.UTC(), StateStored: true,
-			StartPending: beforeRunning(w.Phase), StopPending: w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
+			StartPending: convert.ComingUp(w.Phase), StopPending: w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
 		}
 		if strings.HasPrefix(w.Launch, unnamed) {
 			row.StartID = noStartID
@@ -184,14 +185,9 @@ func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.C
 			row.UserID = &id
 		}
 		if age := w.Spec.Life.MaxAge; age > 0 {
-			row.EndDate = moment(w.Started.Add(age))
+			row.EndDate = convert.Moment(w.Started.Add(age))
 		}
 		list = append(list, row)
 	}
 	return http.StatusOK, list, nil
-}
-
-// beforeRunning reports whether a session of this phase is still on its way up.
-func beforeRunning(p spawner.Phase) bool {
-	return p.Active() && p != spawner.Running && p != spawner.Stopping
 }

@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
@@ -52,7 +53,7 @@ func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsVi
 		view.Command = "SLIPWAY_URL=" + v.hub.Address + " SLIPWAY_TOKEN=... slipway proxy put"
 	}
 	for _, e := range list {
-		view.List = append(view.List, wireEntry(e))
+		view.List = append(view.List, convert.Credential(e))
 	}
 	return view, nil
 }

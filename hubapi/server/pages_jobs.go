@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
@@ -100,10 +101,10 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	if err != nil {
 		return err
 	}
-	sum, places := newTally(), []place(nil)
+	sum, places := convert.NewTally(), []place(nil)
 	err = p.eachPoint(r, id, func(w *spawner.Workload) {
-		sum.add(w)
-		if state := jobState(w); view.State == "" || view.State == string(state) {
+		sum.Add(w)
+		if state := convert.State(w); view.State == "" || view.State == string(state) {
 			places = append(places, place{w.ID, w.Point, state})
 		}
 	})
@@ -111,14 +112,14 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	slices.SortFunc(places, inTable)
-	view.Scan = p.wireScan(sum)
+	view.Scan = p.convert.Scan(sum)
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1
 	lent := p.lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
 		if w, err := p.cfg.Engine.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
-			point := webui.Point{Item: p.item(v, w, lent), Parameters: parametersOf(w)}
+			point := webui.Point{Item: p.item(v, w, lent), Parameters: convert.Parameters(w)}
 			p.left(r, v, &point.Item)
 			view.Points = append(view.Points, point)
 		}

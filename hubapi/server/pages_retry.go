@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/memsize"
@@ -66,7 +67,7 @@ func (p *pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) 
 		Title: cmp.Or(first.Name, string(first.Scan)), Path: "scans/" + string(first.Scan), Had: limitsOf(first), Suggest: limitsOf(first), Most: p.mostFor(first),
 	}
 	for _, one := range points {
-		if jobState(&one) != hubapi.JobFailed {
+		if convert.State(&one) != hubapi.JobFailed {
 			continue
 		}
 		ask.Points++

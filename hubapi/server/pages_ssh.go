@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
@@ -54,10 +55,10 @@ func (p *pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
 		Places: p.sshPlaces(r, v),
 	}
 	for _, k := range a.Keys(owner) {
-		view.Keys = append(view.Keys, wireKey(k))
+		view.Keys = append(view.Keys, convert.SSHKey(k))
 	}
 	for _, c := range a.Certificates(owner) {
-		view.Certificates = append(view.Certificates, wireCertificate(c))
+		view.Certificates = append(view.Certificates, convert.SSHCertificate(c))
 	}
 	return view, nil
 }

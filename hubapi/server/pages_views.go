@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
@@ -26,19 +27,19 @@ const (
 
 func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
 	detail := p.cfg.Engine.Detail(w)
-	if keepsBack(v.caller, w) {
-		detail = youHold
+	if convert.KeepsBack(v.caller, w) {
+		detail = convert.YouHold
 	}
-	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Alerts: p.cfg.Engine.Alerts(w), Use: p.useOf(w), Lent: lent[w.ID]}
-	item.Mine, item.Expires = owns(v.caller, w), p.cfg.Engine.Expires(w)
+	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Alerts: p.cfg.Engine.Alerts(w), Use: p.convert.UseOf(w), Lent: lent[w.ID]}
+	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Engine.Expires(w)
 	if w.Kind == spawner.Job {
-		item.Progress = p.progress(w.ID)
+		item.Progress = p.convert.Progress(w.ID)
 	}
-	if owns(v.caller, w) && p.cfg.KnownQuota != nil {
+	if convert.Owns(v.caller, w) && p.cfg.KnownQuota != nil {
 		item.Quotas = p.cfg.KnownQuota(w)
 	}
-	if owns(v.caller, w) {
-		item.SSH = p.sshLine(w)
+	if convert.Owns(v.caller, w) {
+		item.SSH = p.convert.SSHLine(w)
 	}
 	return item
 }
@@ -47,12 +48,12 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
 	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
 	var list []spawner.Workload
-	sums := tallies{}
+	sums := convert.Tallies{}
 	err := p.cfg.Engine.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
 		switch {
 		case !all && (w.Owner != v.caller.User || w.Standby != ""): // of a standby its owner has not asked for
 		case w.Scan != "": // its scan has a row
-			sums.add(w)
+			sums.Add(w)
 		default:
 			list = append(list, *w)
 		}
@@ -76,7 +77,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 			view.MoreJobs++
 		}
 	}
-	view.Scans = p.wireScans(sums)
+	view.Scans = p.convert.Scans(sums)
 	slices.SortStableFunc(view.Scans, func(a, b hubapi.Scan) int {
 		return cmp.Or(first(!b.Ended())-first(!a.Ended()), b.Created.Compare(a.Created))
 	})
@@ -112,7 +113,7 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		return err
 	}
 	details := webui.Details{
-		Item: p.item(v, found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: parametersOf(found),
+		Item: p.item(v, found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
 	if report, err := p.reportOf(r.Context(), found); err == nil {
@@ -201,7 +202,7 @@ func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 	out := startSSE(ctx, w)
 	defer out.end()
 	for e := range steps {
-		out.send("", e.Seq, wireEvent(e))
+		out.send("", e.Seq, convert.Event(e))
 		if ctx.Err() != nil {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/webui"
@@ -158,7 +159,7 @@ const probePatience = 15 * time.Second
 // hold waits until a session that is on its way up runs or has ended: an answer that it is not up makes the Hub wait for seconds
 // before it asks again.
 func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
-	if !beforeRunning(w.Phase) || !s.holds.take(w.ID) {
+	if !convert.ComingUp(w.Phase) || !s.holds.take(w.ID) {
 		return w
 	}
 	defer s.holds.release(w.ID)
@@ -166,7 +167,7 @@ func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload 
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	now, err := s.cfg.Engine.Await(ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !beforeRunning(w.Phase) })
+	now, err := s.cfg.Engine.Await(ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !convert.ComingUp(w.Phase) })
 	if err != nil {
 		return w // as it was: not up
 	}

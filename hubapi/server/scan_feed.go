@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/spawner"
 )
 
@@ -107,10 +108,10 @@ func (b *scanFeed) renewed(ctx context.Context) error {
 
 // renew looks at the scan, and writes anew what has changed.
 func (b *scanFeed) renew(ctx context.Context) error {
-	sum, changed, running := newTally(), []spawner.Workload(nil), []*told(nil)
+	sum, changed, running := convert.NewTally(), []spawner.Workload(nil), []*told(nil)
 	b.looks++
 	err := b.cfg.Engine.Each(ctx, b.caller, b.name, func(w *spawner.Workload) {
-		sum.add(w)
+		sum.Add(w)
 		t := b.points[w.ID]
 		if t == nil || t.rev != w.Rev || b.looks%slowBeat == 0 && w.Remote && w.Phase == spawner.Starting {
 			changed = append(changed, *w)
@@ -156,7 +157,7 @@ func (b *scanFeed) changed(points []spawner.Workload) (anew []*told) {
 // moved returns those of points that run whose payloads have got on.
 func (b *scanFeed) moved(running []*told) (anew []*told) {
 	for _, t := range running {
-		if now := b.progress(spawner.ID(t.event.Job)); !reflect.DeepEqual(now, t.event.Progress) {
+		if now := b.convert.Progress(spawner.ID(t.event.Job)); !reflect.DeepEqual(now, t.event.Progress) {
 			t.event.Progress = now
 			anew = append(anew, t)
 		}
@@ -186,8 +187,8 @@ func (b *scanFeed) number(anew []*told) {
 	}
 }
 
-func (b *scanFeed) writeScan(sum *tally) {
-	scan := b.wireScan(sum)
+func (b *scanFeed) writeScan(sum *convert.Tally) {
+	scan := b.convert.Scan(sum)
 	if b.sum != nil && b.summed == b.seq && reflect.DeepEqual(scan, b.scan) {
 		return
 	}
@@ -202,18 +203,18 @@ const inLine = "Waiting for room"
 
 // pointEvent says how a point stands.
 func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
-	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: jobState(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: s.progress(w.ID)}
+	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: convert.State(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: s.convert.Progress(w.ID)}
 	if w.Slice != nil {
 		out.Slice = w.Slice.String()
 	}
 	switch {
 	case out.State.Ended():
-		out.Up = moment(w.Up)
+		out.Up = convert.Moment(w.Up)
 		if w.Outcome != nil {
-			out.Reason, out.Ended, out.Wall = w.Outcome.Reason, moment(w.Outcome.At), w.Outcome.Wall
+			out.Reason, out.Ended, out.Wall = w.Outcome.Reason, convert.Moment(w.Outcome.At), w.Outcome.Wall
 		}
 	case out.State == hubapi.JobRunning:
-		out.Up = moment(w.Up)
+		out.Up = convert.Moment(w.Up)
 	case s.cfg.Engine.Queue(*w).Place == 0:
 		out.Reason = s.cfg.Engine.Detail(*w)
 	default:

@@ -14,13 +14,11 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
-
-// parametersEnv tells a point of a scan its parameters, as one JSON object. The server knows them by it too.
-const parametersEnv = "SLIPWAY_PARAMETERS"
 
 // pointsLimit is the most bytes of all points of a scan.
 const pointsLimit = 8 << 20
@@ -78,7 +76,7 @@ func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
 		if size += len(all) + len(fmt.Sprint(p.Argv)); size > pointsLimit {
 			return nil, errs.Bad("points", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file")
 		}
-		env[parametersEnv] = string(all)
+		env[convert.ParametersEnv] = string(all)
 		points[i] = spawner.Point{Env: env, Argv: p.Argv}
 	}
 	return points, nil
@@ -94,16 +92,6 @@ func checkPoint(field string, p hubapi.Point, common map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// parametersOf returns what sets a point apart; nil of what is no point.
-func parametersOf(w spawner.Workload) map[string]string {
-	if w.Scan == "" {
-		return nil
-	}
-	parameters := map[string]string{}
-	_ = json.Unmarshal([]byte(w.Spec.Env[parametersEnv]), &parameters) // written by this server, or nothing is known of them
-	return parameters
 }
 
 // scan returns the points of the scan that the path names, in order.
@@ -139,8 +127,8 @@ func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Work
 
 // submitted tells of a scan that was: it, and the first of its points. All of them may be megabytes, which nobody reads.
 func (s *Server) submitted(c spawner.Caller, points []spawner.Workload) hubapi.Jobs {
-	list := s.wireJobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
-	list.Scans = []hubapi.Scan{s.wireScan(tallied(points))}
+	list := s.convert.Jobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
+	list.Scans = []hubapi.Scan{s.convert.Scan(convert.TallyOf(points))}
 	return list
 }
 
@@ -154,11 +142,11 @@ func (s *Server) getScan(r *http.Request, _ web.None) (hubapi.Scan, error) {
 
 // look sums up a scan as it is now.
 func (s *Server) look(r *http.Request, id string) (hubapi.Scan, error) {
-	sum := newTally()
-	if err := s.eachPoint(r, id, sum.add); err != nil {
+	sum := convert.NewTally()
+	if err := s.eachPoint(r, id, sum.Add); err != nil {
 		return hubapi.Scan{}, err
 	}
-	return s.wireScan(sum), nil
+	return s.convert.Scan(sum), nil
 }
 
 // whyScan explains the first point that waits. When none does but those that are held, it says how to release them.
@@ -168,12 +156,12 @@ func (s *Server) whyScan(r *http.Request, _ web.None) (hubapi.Explanation, error
 		return hubapi.Explanation{}, err
 	}
 	waits := func(w spawner.Workload) bool {
-		return jobState(&w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
+		return convert.State(&w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
 	}
 	if i := slices.IndexFunc(points, waits); i >= 0 {
 		return s.why(r, points[i])
 	}
-	scan := s.wireScan(tallied(points))
+	scan := s.convert.Scan(convert.TallyOf(points))
 	out := hubapi.Explanation{Job: scan.ID, Summary: "none of its points waits", Clauses: []hubapi.Clause{}}
 	if scan.Held > 0 {
 		out.Summary, out.Remedy = fmt.Sprintf("nothing waits but the %d of its %d points that are held", scan.Held, scan.Points), "`slipway jobs release "+scan.ID+"`"
@@ -182,8 +170,8 @@ func (s *Server) whyScan(r *http.Request, _ web.None) (hubapi.Explanation, error
 }
 
 func (s *Server) why(r *http.Request, w spawner.Workload) (hubapi.Explanation, error) {
-	if keepsBack(web.CallerOf(r.Context()), w) {
-		return hubapi.Explanation{Job: string(w.ID), Summary: youHold, Clauses: []hubapi.Clause{}, Remedy: "`slipway jobs release " + string(w.ID) + "`"}, nil
+	if convert.KeepsBack(web.CallerOf(r.Context()), w) {
+		return hubapi.Explanation{Job: string(w.ID), Summary: convert.YouHold, Clauses: []hubapi.Clause{}, Remedy: "`slipway jobs release " + string(w.ID) + "`"}, nil
 	}
 	id := w.ID
 	e, err := s.cfg.Engine.Why(r.Context(), web.CallerOf(r.Context()), id)
@@ -227,7 +215,7 @@ func (s *Server) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan
 	if now, err := s.look(r, before[0].Scan); err == nil {
 		return now
 	}
-	gone := s.wireScan(tallied(before))
+	gone := s.convert.Scan(convert.TallyOf(before))
 	gone.Points, gone.States, gone.Held, gone.Waiting, gone.Failure = 0, map[hubapi.State]int{}, 0, "", ""
 	return gone
 }
@@ -275,7 +263,7 @@ func active(w spawner.Workload) bool { return w.Phase.Active() }
 
 func notHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
 
-func running(w spawner.Workload) bool { return jobState(&w) == hubapi.JobRunning }
+func running(w spawner.Workload) bool { return convert.State(&w) == hubapi.JobRunning }
 
 // releaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.
 func (s *Server) releaseHeld(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {

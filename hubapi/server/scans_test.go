@@ -151,10 +151,10 @@ func TestHeldIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	job, err := c.Job(t.Context(), "j-0")
-	if err != nil || job.Waiting != youHold {
+	if err != nil || job.Waiting != "you hold it" {
 		t.Errorf("%q, %v", job.Waiting, err)
 	}
-	if why, err := c.WhyJob(t.Context(), "j-0"); err != nil || why.Summary != youHold || !strings.Contains(why.Remedy, "slipway jobs release j-0") {
+	if why, err := c.WhyJob(t.Context(), "j-0"); err != nil || why.Summary != "you hold it" || !strings.Contains(why.Remedy, "slipway jobs release j-0") {
 		t.Errorf("%+v, %v", why, err)
 	}
 	why, err := c.WhyScan(t.Context(), "scan-1")

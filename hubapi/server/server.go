@@ -20,6 +20,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
@@ -177,6 +178,7 @@ type Listeners struct {
 type Server struct {
 	Audit        *audit.Log
 	Web          *web.Core
+	convert      *convert.Converter
 	cfg          Config
 	log          *slog.Logger
 	ready        *readiness
@@ -198,6 +200,7 @@ func New(cfg Config) *Server {
 	s.Web = web.New(web.Config{
 		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,
 	})
+	s.convert = convert.New(convert.Config{Engine: cfg.Engine, Hubs: s.hubs, GPUUse: cfg.GPUUse, SSH: cfg.SSH})
 	s.proxy = s.newProxy()
 	s.pages = s.newPages()
 	return s

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/clock"
@@ -70,7 +71,7 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 		switch {
 		case err != nil:
 			return err
-		case known && !beforeRunning(w.Phase):
+		case known && !convert.ComingUp(w.Phase):
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -173,7 +174,7 @@ func (s *Server) activeSession(ctx context.Context, c spawner.Caller, name strin
 		return w, false, err
 	}
 	for _, w := range all {
-		if isServer(w) && w.Owner == c.User && w.Name == name && w.Phase.Active() {
+		if w.Kind.HubServer() && w.Owner == c.User && w.Name == name && w.Phase.Active() {
 			return w, true, nil
 		}
 	}
@@ -261,7 +262,7 @@ func (s *Server) runningSession(ctx context.Context, servers hubs.Servers, c spa
 	case err != nil:
 		return hubapi.Session{}, err
 	case known && w.Phase == spawner.Running:
-		session := s.wireSession(w)
+		session := s.convert.Session(w)
 		if now, err := servers.Server(ctx, string(c.User), name); err == nil { // it is up, whatever the Hub says of its address
 			session.URL = now.FullURL
 		}

@@ -72,7 +72,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
 		Secrets: s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
-	return s.wireSession(w), err
+	return s.convert.Session(w), err
 }
 
 // takeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be discarded.
@@ -97,19 +97,16 @@ func (s *Server) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, err
 	}
 	q := r.URL.Query()
 	for _, w := range all {
-		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || isServer(w) && q.Get("name") == w.Name) {
-			list.Sessions = append(list.Sessions, s.wireSession(w))
+		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || w.Kind.HubServer() && q.Get("name") == w.Name) {
+			list.Sessions = append(list.Sessions, s.convert.Session(w))
 		}
 	}
 	return list, nil
 }
 
-// isServer reports whether a workload is a server, which its Hub and its user know by its name. Kernels of one name there may be many.
-func isServer(w spawner.Workload) bool { return w.Kind != spawner.Job && w.Kind != spawner.Kernel }
-
 func (s *Server) session(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
-	return s.wireSession(w), err
+	return s.convert.Session(w), err
 }
 
 // waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it is.
@@ -126,7 +123,7 @@ func (s *Server) waitSession(r *http.Request, _ web.None) (hubapi.Session, error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	return s.wireSession(w), err
+	return s.convert.Session(w), err
 }
 
 // await waits for a workload, at most limit.
@@ -149,13 +146,13 @@ func (s *Server) stopSession(r *http.Request, _ web.None) (hubapi.Session, error
 		return hubapi.Session{}, err
 	}
 	if w, err = s.cfg.Engine.Stop(r.Context(), web.CallerOf(r.Context()), w.ID); err != nil || wait == "no" {
-		return s.wireSession(w), err
+		return s.convert.Session(w), err
 	}
 	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errs.New(errs.Unavailable, "session %s is still being stopped", w.ID).With("it goes on by itself; ask again in a moment")
 	}
-	return s.wireSession(w), err
+	return s.convert.Session(w), err
 }
 
 // keepSession keeps a session running though nothing may go on in it.
@@ -169,7 +166,7 @@ func (s *Server) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Se
 		return hubapi.Session{}, err
 	}
 	w, err = s.cfg.Engine.Keep(r.Context(), web.CallerOf(r.Context()), w.ID, d)
-	return s.wireSession(w), err
+	return s.convert.Session(w), err
 }
 
 // keepTime reads how long a session is to be kept. How long it may be is the engine's to say.

@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
@@ -53,14 +54,6 @@ func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
 	return sshauth.Owner{Hub: c.Hub, User: string(c.User)}, nil
 }
 
-// sshLine is what the owner of a session types to reach it.
-func (s *Server) sshLine(w spawner.Workload) string {
-	if s.cfg.SSH == nil || !isServer(w) {
-		return ""
-	}
-	return s.cfg.SSH.Line(string(w.Owner), w.Name)
-}
-
 func (s *Server) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
 	a := s.cfg.SSH
 	if a == nil {
@@ -83,7 +76,7 @@ func (s *Server) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error
 		return list, err
 	}
 	for _, k := range s.cfg.SSH.Keys(owner) {
-		list.Keys = append(list.Keys, wireKey(k))
+		list.Keys = append(list.Keys, convert.SSHKey(k))
 	}
 	return list, nil
 }
@@ -94,7 +87,7 @@ func (s *Server) addSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSH
 		return hubapi.SSHKey{}, err
 	}
 	k, err := s.cfg.SSH.AddKey(r.Context(), owner, in.Key, in.Comment)
-	return wireKey(k), err
+	return convert.SSHKey(k), err
 }
 
 func (s *Server) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
@@ -117,7 +110,7 @@ func (s *Server) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCer
 	}
 	for _, c := range s.cfg.SSH.Certificates(owner) {
 		c.Text = ""
-		list.Certificates = append(list.Certificates, wireCertificate(c))
+		list.Certificates = append(list.Certificates, convert.SSHCertificate(c))
 	}
 	return list, nil
 }
@@ -128,7 +121,7 @@ func (s *Server) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRe
 		return hubapi.SSHCertificate{}, err
 	}
 	c, err := s.cfg.SSH.Issue(r.Context(), owner, sshauth.Request{Key: in.Key, Session: in.Session})
-	return wireCertificate(c), err
+	return convert.SSHCertificate(c), err
 }
 
 func (s *Server) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error) {
@@ -175,20 +168,6 @@ func serialOf(text string) (uint64, error) {
 		return 0, errs.Bad("serial", text, "the serial of a certificate, as the list of yours has it")
 	}
 	return serial, nil
-}
-
-func wireKey(k sshauth.Key) hubapi.SSHKey {
-	return hubapi.SSHKey{
-		Fingerprint: k.Fingerprint, Type: k.Type, Comment: k.Comment, Key: k.Public, Added: k.Added.UTC(), Used: moment(k.Used), From: k.From,
-		Already: k.Already,
-	}
-}
-
-func wireCertificate(c sshauth.Certificate) hubapi.SSHCertificate {
-	return hubapi.SSHCertificate{
-		Serial: c.Serial, Certificate: c.Text, Fingerprint: c.Fingerprint, Session: c.Session, Computer: c.Computer,
-		Issued: c.Issued.UTC(), Expires: c.Expires.UTC(),
-	}
 }
 
 func auditKeyAdded(_ *http.Request, _ hubapi.SSHKeyRequest, out hubapi.SSHKey) (string, []any) {

@@ -7,6 +7,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
@@ -82,7 +83,7 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	e.Caller, e.Door = caller, audit.DoorSSHKey
 	audit.Note(r.Context(), issuedWords,
 		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.Web.AddressOf(r))
-	wired := wireCertificate(c)
+	wired := convert.SSHCertificate(c)
 	web.WriteJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})
 	return nil
 }
@@ -98,7 +99,7 @@ func (s *Server) sshTargets(r *http.Request, c spawner.Caller) []string {
 		return targets
 	}
 	for _, w := range all {
-		if w.Owner == c.User && isServer(w) && w.Name != "" && w.Phase.Active() && !slices.Contains(targets, w.Name) {
+		if w.Owner == c.User && w.Kind.HubServer() && w.Name != "" && w.Phase.Active() && !slices.Contains(targets, w.Name) {
 			targets = append(targets, w.Name)
 		}
 	}

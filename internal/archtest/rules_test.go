@@ -228,22 +228,41 @@ func rules() map[string]rule {
 			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
 			tests: []string{"internal/hubtest"},
 		},
-		"hubapi/server/hubs":  {own: []string{"hubapi/hub", "internal/agent/control", "internal/errs", "internal/gpu", "internal/secret", "spawner"}},
-		"hubapi/server/audit": {own: []string{"hubapi", "internal/errs", "spawner"}, outside: []string{"github.com/go-chi/chi"}},
+		"hubapi/server/audit": {
+			own:     []string{"hubapi", "internal/errs", "spawner"},
+			outside: []string{"github.com/go-chi/chi"},
+		},
+		"hubapi/server/convert": {
+			own: []string{
+				"hubapi", "hubapi/server/hubs", "internal/agent/control", "internal/credentials", "internal/gpu",
+				"internal/memsize", "internal/sshauth", "spawner",
+			},
+		},
+		"hubapi/server/hubs": {
+			own: []string{
+				"hubapi/hub", "internal/agent/control", "internal/errs", "internal/gpu", "internal/secret",
+				"spawner",
+			},
+		},
 		"hubapi/server/web": {
-			own:     []string{"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "internal/errs", "internal/loglimit", "internal/metrics", "spawner"},
+			own: []string{
+				"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "internal/errs", "internal/loglimit",
+				"internal/metrics", "spawner",
+			},
 			outside: []string{"github.com/go-chi/chi"},
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server/audit", "hubapi/server/hubs", "hubapi/server/web", "spawner", "spawner/catalog", "internal/agent/control", "internal/clock", "internal/errs", "internal/gpu",
-				"internal/loglimit", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/credentials", "internal/webui", "kernels",
+				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs",
+				"hubapi/server/web", "internal/agent/control", "internal/clock", "internal/credentials",
+				"internal/errs", "internal/gpu", "internal/memsize", "internal/metrics", "internal/secret",
+				"internal/sshauth", "internal/sshclientconfig", "internal/webui", "kernels", "spawner",
+				"spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
-				"spawner/engine", "spawner/spawnertest", "internal/hubtest", "internal/testenv", "internal/tunnel", "github.com/coder/websocket",
-				"golang.org/x/crypto/ssh",
-				"golang.org/x/net/html",
+				"hubapi/hub", "internal/hubtest", "internal/loglimit", "internal/tunnel", "spawner/engine",
+				"github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html",
 			},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},

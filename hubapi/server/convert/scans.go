@@ -1,4 +1,4 @@
-package server
+package convert
 
 import (
 	"cmp"
@@ -8,32 +8,32 @@ import (
 	"slipway/spawner"
 )
 
-// tally sums up a scan out of its points, in whatever order they come. It copies three of them at a time at most.
-type tally struct {
+// Tally sums up a scan out of its points, in whatever order they come. It copies three of them at a time at most.
+type Tally struct {
 	scan   hubapi.Scan
 	first  spawner.Workload // of all points
 	waits  spawner.Workload // the first that waits and is not held; no ID: none does
 	failed spawner.Workload // the first that has failed; likewise
 }
 
-func newTally() *tally { return &tally{scan: hubapi.Scan{States: map[hubapi.State]int{}}} }
+func NewTally() *Tally { return &Tally{scan: hubapi.Scan{States: map[hubapi.State]int{}}} }
 
-func tallied(points []spawner.Workload) *tally {
-	t := newTally()
+func TallyOf(points []spawner.Workload) *Tally {
+	t := NewTally()
 	for i := range points {
-		t.add(&points[i])
+		t.Add(&points[i])
 	}
 	return t
 }
 
-func (t *tally) add(w *spawner.Workload) {
+func (t *Tally) Add(w *spawner.Workload) {
 	lower := func(o *spawner.Workload) {
 		if o.ID == "" || w.Point < o.Point {
 			*o = *w
 		}
 	}
 	lower(&t.first)
-	state := jobState(w)
+	state := State(w)
 	t.scan.Points++
 	t.scan.States[state]++
 	switch {
@@ -46,13 +46,13 @@ func (t *tally) add(w *spawner.Workload) {
 	}
 }
 
-// wireScan makes the wire's form of a scan, of which there is one point at least.
-func (s *Server) wireScan(t *tally) hubapi.Scan {
+// Scan makes the API's form of a scan, of which there is one point at least.
+func (v *Converter) Scan(t *Tally) hubapi.Scan {
 	out, first := t.scan, t.first
 	out.ID, out.Name, out.User, out.Backend = first.Scan, first.Name, string(first.Owner), first.Backend
 	out.Environment, out.Created = first.Spec.Environment, first.Created.UTC()
 	if t.waits.ID != "" {
-		out.Waiting = s.cfg.Engine.Detail(t.waits)
+		out.Waiting = v.cfg.Engine.Detail(t.waits)
 	}
 	if t.failed.ID != "" {
 		out.Failure = t.failed.Outcome.Reason
@@ -60,21 +60,21 @@ func (s *Server) wireScan(t *tally) hubapi.Scan {
 	return out
 }
 
-// tallies sum up several scans, by their names.
-type tallies map[string]*tally
+// Tallies sum up several scans, by their names.
+type Tallies map[string]*Tally
 
-func (all tallies) add(w *spawner.Workload) {
+func (all Tallies) Add(w *spawner.Workload) {
 	if all[w.Scan] == nil {
-		all[w.Scan] = newTally()
+		all[w.Scan] = NewTally()
 	}
-	all[w.Scan].add(w)
+	all[w.Scan].Add(w)
 }
 
-// wireScans makes the wire's form of scans, the oldest first.
-func (s *Server) wireScans(all tallies) []hubapi.Scan {
+// Scans makes the API's form of scans, the oldest first.
+func (v *Converter) Scans(all Tallies) []hubapi.Scan {
 	var out []hubapi.Scan
 	for _, t := range all {
-		out = append(out, s.wireScan(t))
+		out = append(out, v.Scan(t))
 	}
 	slices.SortFunc(out, func(a, b hubapi.Scan) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return out

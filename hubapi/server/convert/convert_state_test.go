@@ -1,4 +1,4 @@
-package server
+package convert
 
 import (
 	"testing"
@@ -13,12 +13,12 @@ func TestHeldIsNotRunning(t *testing.T) {
 		hubapi.JobPending: {Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true, Moving: true, Withdrawn: true},
 		hubapi.JobRunning: {Phase: spawner.Stopping, Want: spawner.WantStopped, Held: true, Moving: true, Withdrawn: true}, // canceled meanwhile
 	} {
-		if got := jobState(&w); got != want {
+		if got := State(&w); got != want {
 			t.Errorf("%+v is %s, want %s", w, got, want)
 		}
 	}
-	var s Server
-	if scan := s.wireScan(tallied([]spawner.Workload{{Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true}})); scan.Held != 1 || scan.Word() != "held" {
+	var s Converter
+	if scan := s.Scan(TallyOf([]spawner.Workload{{Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true}})); scan.Held != 1 || scan.Word() != "held" {
 		t.Errorf("%+v", scan)
 	}
 }

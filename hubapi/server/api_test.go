@@ -284,28 +284,6 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-func TestKeepAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &recorder{header: http.Header{}}
-		out := startSSE(t.Context(), w)
-		time.Sleep(3*keepAlive + time.Second)
-		out.end()
-		if n := strings.Count(w.String(), ": alive\n\n"); n != 3 {
-			t.Errorf("%d keep-alives in %q", n, w)
-		}
-	})
-}
-
-// recorder is a ResponseWriter in memory.
-type recorder struct {
-	bytes.Buffer
-	header http.Header
-}
-
-func (r *recorder) Header() http.Header { return r.header }
-
-func (r *recorder) WriteHeader(int) {}
-
 func TestFreeze(t *testing.T) {
 	h := start(t, newFake(lab("s-1", "alice", "/user/alice/")), func(cfg *Config) {
 		cfg.Freeze = func(_ context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error) {

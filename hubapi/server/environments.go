@@ -11,6 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -144,23 +145,23 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
-	out := startSSE(ctx, w)
-	defer out.end()
+	out := feeds.StartStream(ctx, w)
+	defer out.End()
 	began := time.Now()
-	env, err := s.cfg.Freeze(ctx, web.CallerOf(r.Context()), found.ID, req, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
+	env, err := s.cfg.Freeze(ctx, web.CallerOf(r.Context()), found.ID, req, func(p hubapi.Progress) { out.Send(hubapi.EventProgress, 0, p) })
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // the reader or the service has gone, not the freeze
 	}
 	s.cfg.Metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
 	if err != nil {
-		out.send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
 		return nil
 	}
 	audit.Note(r.Context(), "a session is frozen", "session", found.ID, "environment", env.Digest)
 	if len(env.Secrets) > 0 {
 		audit.Note(r.Context(), "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", env.Secrets)
 	}
-	out.send(hubapi.EventDone, 0, env)
+	out.Send(hubapi.EventDone, 0, env)
 	return nil
 }
 

@@ -115,6 +115,14 @@ func (s *Server) jobFile(w http.ResponseWriter, r *http.Request) error {
 	return s.sendFile(w, r, web.CallerOf(r.Context()), job.ID, name)
 }
 
+func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.find(r, true)
+	if err != nil {
+		return err
+	}
+	return s.feeds.Launch(w, r, found.ID)
+}
+
 // sendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
 func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller, id spawner.ID, name string) error {
 	f, size, err := s.cfg.Engine.File(r.Context(), c, id, name)

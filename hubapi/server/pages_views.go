@@ -12,6 +12,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
@@ -195,19 +196,7 @@ func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, streamTime)
 	defer cancel()
-	steps, err := p.cfg.Engine.Events(ctx, v.caller, found.ID, "", max(after, lastEvent(r)))
-	if err != nil {
-		return err
-	}
-	out := startSSE(ctx, w)
-	defer out.end()
-	for e := range steps {
-		out.send("", e.Seq, convert.Event(e))
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil
+	return p.feeds.Steps(ctx, w, v.caller, found.ID, "", max(after, feeds.LastEvent(r)))
 }
 
 // stop ends a session, its start, or a job. It does not wait for the end: the page shows how it goes on.

@@ -140,6 +140,19 @@ func (s *Server) getScan(r *http.Request, _ web.None) (hubapi.Scan, error) {
 	return s.look(r, id)
 }
 
+// scanEvents streams how a scan goes on.
+func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
+	id, err := web.Param(r, "id")
+	if err != nil {
+		return err
+	}
+	scan, err := s.look(r, id)
+	if err != nil {
+		return err
+	}
+	return s.feeds.Scan(w, r, scan)
+}
+
 // look sums up a scan as it is now.
 func (s *Server) look(r *http.Request, id string) (hubapi.Scan, error) {
 	sum := convert.NewTally()

@@ -21,6 +21,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
@@ -188,7 +189,7 @@ type Server struct {
 	claims       *claims
 	holds        *holds
 	issuerLogins *issuerLogins
-	scanFeeds    scanFeeds
+	feeds        *feeds.Feeds
 }
 
 // New makes a Server.
@@ -201,6 +202,7 @@ func New(cfg Config) *Server {
 		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,
 	})
 	s.convert = convert.New(convert.Config{Engine: cfg.Engine, Hubs: s.hubs, GPUUse: cfg.GPUUse, SSH: cfg.SSH})
+	s.feeds = feeds.New(cfg.Engine, s.Web, s.convert)
 	s.proxy = s.newProxy()
 	s.pages = s.newPages()
 	return s
@@ -233,7 +235,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	}
 	start(l.AgentAPI, s.AgentAPI())
 	start(l.AgentHub, s.AgentHub())
-	s.Web.Background(s.scanFeeds.tidy)
+	s.Web.Background(s.feeds.Run)
 	var err error
 	select {
 	case <-ctx.Done():

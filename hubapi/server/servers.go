@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/clock"
@@ -31,15 +32,15 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.Web.Stream(r.Context())
 	defer cancel()
-	out := startSSE(ctx, w)
-	defer out.end()
-	session, _, err := s.bringUp(ctx, servers, c, req, func(p hubapi.Progress) { out.send(hubapi.EventProgress, 0, p) })
+	out := feeds.StartStream(ctx, w)
+	defer out.End()
+	session, _, err := s.bringUp(ctx, servers, c, req, func(p hubapi.Progress) { out.Send(hubapi.EventProgress, 0, p) })
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
-		out.send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
 	default:
-		out.send(hubapi.EventDone, 0, session)
+		out.Send(hubapi.EventDone, 0, session)
 	}
 	return nil
 }

@@ -49,6 +49,14 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 	return w, err
 }
 
+func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
+	found, err := s.find(r, false)
+	if err != nil {
+		return err
+	}
+	return s.feeds.Launch(w, r, found.ID)
+}
+
 func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
 	audit.OnBehalf(r.Context(), spawner.User(req.User))
 	fresh, err := takeFresh(req.Options)

@@ -2,12 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"sync"
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
@@ -31,7 +30,7 @@ func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Shipper == nil {
 		return noEnvironments()
 	}
-	return steps(s, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
+	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
 		done, err := s.cfg.Shipper.Push(ctx, web.CallerOf(r.Context()), ref, req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pushed", "environment", done.Environment, "to", req.To)
@@ -48,38 +47,11 @@ func (s *Server) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Shipper == nil {
 		return noEnvironments()
 	}
-	return steps(s, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Environment, error) {
+	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Environment, error) {
 		env, err := s.cfg.Shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned", req.Unsigned)
 		}
 		return env, err
 	})
-}
-
-// steps streams how work goes on, then its result. What is refused before the first step is refused like any request.
-func steps[T any](s *Server, w http.ResponseWriter, r *http.Request, work func(context.Context, func(hubapi.Progress)) (T, error)) error {
-	ctx, cancel := s.Web.Stream(r.Context())
-	defer cancel()
-	var out *sse
-	var once sync.Once
-	begin := func() { once.Do(func() { out = startSSE(ctx, w) }) }
-	result, err := work(ctx, func(p hubapi.Progress) {
-		begin()
-		out.send(hubapi.EventProgress, 0, p)
-	})
-	if err != nil && out == nil {
-		return err
-	}
-	begin()
-	defer out.end()
-	switch {
-	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return nil // the reader or the service has gone
-	case err != nil:
-		out.send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
-	default:
-		out.send(hubapi.EventDone, 0, result)
-	}
-	return nil
 }

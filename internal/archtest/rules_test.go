@@ -238,6 +238,10 @@ func rules() map[string]rule {
 				"internal/memsize", "internal/sshauth", "spawner",
 			},
 		},
+		"hubapi/server/feeds": {
+			own:   []string{"hubapi", "hubapi/server/convert", "hubapi/server/web", "spawner"},
+			tests: []string{"hubapi/server/hubs", "internal/agent/control", "internal/errs"},
+		},
 		"hubapi/server/hubs": {
 			own: []string{
 				"hubapi/hub", "internal/agent/control", "internal/errs", "internal/gpu", "internal/secret",
@@ -253,11 +257,11 @@ func rules() map[string]rule {
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs",
-				"hubapi/server/web", "internal/agent/control", "internal/clock", "internal/credentials",
-				"internal/errs", "internal/gpu", "internal/memsize", "internal/metrics", "internal/secret",
-				"internal/sshauth", "internal/sshclientconfig", "internal/webui", "kernels", "spawner",
-				"spawner/catalog",
+				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
+				"hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/clock",
+				"internal/credentials", "internal/errs", "internal/gpu", "internal/memsize", "internal/metrics",
+				"internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/webui", "kernels",
+				"spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{

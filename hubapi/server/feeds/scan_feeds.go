@@ -1,4 +1,4 @@
-package server
+package feeds
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"slipway/spawner"
 )
 
-// linger is how long a board is kept at least that nobody reads, for those who come back.
+// linger is how long a feed is kept at least that nobody reads, for those who come back.
 const linger = time.Minute
 
 // scanFeeds are the scans that are watched.
@@ -23,8 +23,8 @@ type scanFeedKey struct {
 	scan   string
 }
 
-// join returns the board of a scan for one more reader, who leaves it by the function.
-func (all *scanFeeds) join(s *Server, c spawner.Caller, scan string) (*scanFeed, func()) {
+// join returns the feed of a scan for one more reader, who leaves it by the function.
+func (all *scanFeeds) join(s *Feeds, c spawner.Caller, scan string) (*scanFeed, func()) {
 	key := scanFeedKey{c, scan}
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -33,7 +33,7 @@ func (all *scanFeeds) join(s *Server, c spawner.Caller, scan string) (*scanFeed,
 	}
 	b := all.all[key]
 	if b == nil {
-		b = &scanFeed{Server: s, caller: c, name: scan, key: rand.Text()[:12], points: map[spawner.ID]*told{}}
+		b = &scanFeed{Feeds: s, caller: c, name: scan, key: rand.Text()[:12], points: map[spawner.ID]*told{}}
 		all.all[key] = b
 	}
 	b.readers++
@@ -47,7 +47,7 @@ func (all *scanFeeds) leave(b *scanFeed) {
 	b.left = time.Now()
 }
 
-// tidy drops the boards that nobody has read for some time, until ctx ends.
+// tidy drops the feeds that nobody has read for some time, until ctx ends.
 func (all *scanFeeds) tidy(ctx context.Context) {
 	t := time.NewTicker(linger)
 	defer t.Stop()

@@ -1,8 +1,9 @@
-package server
+package feeds
 
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,12 +13,47 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
 
+// Scan streams how a scan goes on until all its points have ended. It begins with the scan as it has been found.
+func (f *Feeds) Scan(w http.ResponseWriter, r *http.Request, scan hubapi.Scan) error {
+	ctx, cancel := f.web.Stream(r.Context())
+	defer cancel()
+	b, leave := f.scans.join(f, web.CallerOf(ctx), scan.ID)
+	defer leave()
+	after, err := b.resume(ctx, r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	out := StartStream(ctx, w)
+	defer out.End()
+	if after == 0 && !scan.Ended() { // the sum before thousands of points; an end is told behind them
+		out.Send(hubapi.EventScan, 0, scan)
+	}
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	var buffer []byte
+	for more, ended := false, false; ; {
+		buffer, after, more, ended, err = b.since(ctx, after, buffer[:0])
+		if err != nil || len(buffer) > 0 && !out.write(buffer) || ended {
+			return nil
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
 // A scan's stream tells how its points stand, not what has happened to them: what is behind gets the newest state of what has changed, and
-// nothing is kept for anybody who reads slowly. All who watch a scan with the same rights share a board of it, on which each point is
-// written once however many read it. It numbers them for itself: who comes back with another board's number is told of all points once more.
+// nothing is kept for anybody who reads slowly. All who watch a scan with the same rights share a feed of it, on which each point is
+// written once however many read it. It numbers them for itself: who comes back with another feed's number is told of all points once more.
 
 const (
 	beat       = 500 * time.Millisecond // no point is told more often
@@ -27,11 +63,11 @@ const (
 
 // scanFeed is how a scan stands, ready to be sent.
 type scanFeed struct {
-	*Server
+	*Feeds
 	caller  spawner.Caller
 	name    string
-	key     string    // sets its numbers apart from those of other boards
-	readers int       // guarded by the boards' lock, as is the next
+	key     string    // sets its numbers apart from those of other feeds
+	readers int       // guarded by the feeds' lock, as is the next
 	left    time.Time // when the last reader has gone
 
 	mu     sync.Mutex // guards all below
@@ -87,7 +123,7 @@ func (b *scanFeed) resume(ctx context.Context, last string) (after int64, err er
 	err = b.renewed(ctx)
 	key, number, _ := strings.Cut(last, ".")
 	n, bad := strconv.ParseInt(number, 10, 64)
-	if key != b.key || bad != nil || n < 0 || n > b.seq { // all points: only that board knows what she has seen of them
+	if key != b.key || bad != nil || n < 0 || n > b.seq { // all points: only that feed knows what she has seen of them
 		return 0, err
 	}
 	return n, err
@@ -110,7 +146,7 @@ func (b *scanFeed) renewed(ctx context.Context) error {
 func (b *scanFeed) renew(ctx context.Context) error {
 	sum, changed, running := convert.NewTally(), []spawner.Workload(nil), []*told(nil)
 	b.looks++
-	err := b.cfg.Engine.Each(ctx, b.caller, b.name, func(w *spawner.Workload) {
+	err := b.engine.Each(ctx, b.caller, b.name, func(w *spawner.Workload) {
 		sum.Add(w)
 		t := b.points[w.ID]
 		if t == nil || t.rev != w.Rev || b.looks%slowBeat == 0 && w.Remote && w.Phase == spawner.Starting {
@@ -202,8 +238,8 @@ func (b *scanFeed) writeScan(sum *convert.Tally) {
 const inLine = "Waiting for room"
 
 // pointEvent says how a point stands.
-func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
-	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: convert.State(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: s.convert.Progress(w.ID)}
+func (f *Feeds) pointEvent(w *spawner.Workload) hubapi.PointEvent {
+	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: convert.State(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: f.convert.Progress(w.ID)}
 	if w.Slice != nil {
 		out.Slice = w.Slice.String()
 	}
@@ -215,8 +251,8 @@ func (s *Server) pointEvent(w *spawner.Workload) hubapi.PointEvent {
 		}
 	case out.State == hubapi.JobRunning:
 		out.Up = convert.Moment(w.Up)
-	case s.cfg.Engine.Queue(*w).Place == 0:
-		out.Reason = s.cfg.Engine.Detail(*w)
+	case f.engine.Queue(*w).Place == 0:
+		out.Reason = f.engine.Detail(*w)
 	default:
 		out.Reason = inLine
 	}

@@ -1,4 +1,4 @@
-package server
+package feeds
 
 import (
 	"bytes"
@@ -9,17 +9,13 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"slipway/hubapi/server/convert"
-	"slipway/hubapi/server/web"
-	"slipway/spawner"
 )
 
 // keepAlive is how often a stream says that it lives: proxies cut what is silent for long.
 const keepAlive = 8 * time.Second
 
-// sse is a text/event-stream. Its methods are safe for concurrent use.
-type sse struct {
+// Stream is a text/event-stream. Its methods are safe for concurrent use.
+type Stream struct {
 	cancel context.CancelFunc
 	beat   sync.WaitGroup
 
@@ -28,21 +24,21 @@ type sse struct {
 	c  *http.ResponseController
 }
 
-// startSSE begins the answer and keeps it alive until ctx or end.
-func startSSE(ctx context.Context, w http.ResponseWriter) *sse {
+// StartStream begins the answer and keeps it alive until ctx or end.
+func StartStream(ctx context.Context, w http.ResponseWriter) *Stream {
 	ctx, cancel := context.WithCancel(ctx)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	s := &sse{cancel: cancel, w: w, c: http.NewResponseController(w)}
+	s := &Stream{cancel: cancel, w: w, c: http.NewResponseController(w)}
 	s.write([]byte(": events\n\n"))
 	s.beat.Go(func() { s.keepAlive(ctx) })
 	return s
 }
 
-func (s *sse) keepAlive(ctx context.Context) {
+func (s *Stream) keepAlive(ctx context.Context) {
 	t := time.NewTicker(keepAlive)
 	defer t.Stop()
 	for {
@@ -55,15 +51,15 @@ func (s *sse) keepAlive(ctx context.Context) {
 	}
 }
 
-// end stops the keep-alives. Nothing may be sent after it.
-func (s *sse) end() {
+// End stops the keep-alives. Nothing may be sent after it.
+func (s *Stream) End() {
 	s.cancel()
 	s.beat.Wait()
 	_ = s.c.SetWriteDeadline(time.Time{}) // the connection may serve others
 }
 
-// send sends one event; without a name or with a number of 0 these are left out.
-func (s *sse) send(name string, id int64, data any) {
+// Send sends one event; without a name or with a number of 0 these are left out.
+func (s *Stream) Send(name string, id int64, data any) {
 	text := ""
 	if id != 0 {
 		text = strconv.FormatInt(id, 10)
@@ -95,47 +91,10 @@ func frame(name, id string, data any) []byte {
 const readerTime = time.Minute
 
 // write reports whether it could. A reader who has gone ends the request's context, which ends whoever sends; one who takes nothing does not.
-func (s *sse) write(b []byte) bool {
+func (s *Stream) write(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.c.SetWriteDeadline(time.Now().Add(readerTime)) // not all connections have one
 	_, err := s.w.Write(b)
 	return errors.Join(err, s.c.Flush()) == nil
-}
-
-func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
-	return s.events(w, r, false)
-}
-
-func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) error {
-	return s.events(w, r, true)
-}
-
-func (s *Server) events(w http.ResponseWriter, r *http.Request, job bool) error {
-	found, err := s.find(r, job)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.Web.Stream(r.Context())
-	defer cancel()
-	steps, err := s.cfg.Engine.Events(ctx, web.CallerOf(r.Context()), found.ID, r.URL.Query().Get("launch"), lastEvent(r))
-	if err != nil {
-		return err
-	}
-	out := startSSE(ctx, w)
-	defer out.end()
-	steps(func(e spawner.Event) bool {
-		out.send("", e.Seq, convert.Event(e))
-		return ctx.Err() == nil
-	})
-	return nil
-}
-
-// lastEvent returns the number behind which a reader resumes. What is no number of ours means from the beginning.
-func lastEvent(r *http.Request) int64 {
-	n, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
 }

@@ -395,11 +395,13 @@ func TestOutpostStopOvertakesStart(t *testing.T) {
 }
 
 // outpostServer is a server without a listener, for tests whose clock stands still.
-func outpostServer(fake *fakeEngine) *Server {
-	return New(Config{Engine: fake, Logger: quiet(), Hubs: []hubs.Hub{{
+func outpostServer(fake Engine) *Server { return New(outpostConfig(fake)) }
+
+func outpostConfig(fake Engine) Config {
+	return Config{Engine: fake, Logger: quiet(), Hubs: []hubs.Hub{{
 		Name: "main", APIURL: &url.URL{Path: "/hub/api"}, Outpost: []hubs.Credential{{Username: "main", Password: secret.New(outpostPassword)}}}},
 		Catalogue: catalog.Catalogue{Images: []catalog.ImageChoice{{Name: "n", Ref: "r"}},
-			Profiles: []catalog.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"n"}, CPUs: 1, Memory: 1 << 30, Default: true}}}})
+			Profiles: []catalog.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"n"}, CPUs: 1, Memory: 1 << 30, Default: true}}}}
 }
 
 // TestOutpostStopIsBounded: the Hub's client gives up after 20 s, and would believe that the stop has failed.

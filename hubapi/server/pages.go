@@ -156,7 +156,7 @@ func (p *pages) act(do func(r *http.Request, v visitor) (string, error)) http.Ha
 			return
 		}
 		if r.URL.Path == hubOfPage(r.Context()).PagesPrefix+"logout" {
-			p.setCookie(w, r, visitCookie, "", -1)
+			p.setCookie(w, r, web.VisitCookie, "", -1)
 		}
 		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+to, http.StatusSeeOther)
 	}
@@ -210,7 +210,7 @@ func (p *pages) visitor(r *http.Request) (visitor, error) {
 		return visitor{}, err
 	}
 	wrong := errs.New(errs.Unauthorized, "you are not logged in").With("open the page again: the Hub logs you in")
-	for _, cookie := range r.CookiesNamed(visitCookie) {
+	for _, cookie := range r.CookiesNamed(web.VisitCookie) {
 		v, err := p.visit(r, cookie.Value, session)
 		if err == nil || !errs.Is(err, errs.Unauthorized) {
 			return v, err

@@ -19,12 +19,6 @@ import (
 	"slipway/internal/webui"
 )
 
-// The cookies: of a visit, and of a login that has begun (with a mark of its state behind it, as a person may log in in two tabs).
-const (
-	visitCookie = "slipway-visit"
-	loginCookie = "slipway-login-"
-)
-
 const (
 	visitTime  = time.Hour // then the Hub is asked for a new login, of which the user sees nothing
 	loginTime  = 10 * time.Minute
@@ -123,7 +117,7 @@ func (p *pages) begin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	next := r.URL.RequestURI()
-	if !strings.HasPrefix(next, h.PagesPrefix) || len(next) > nextLimit || climbs(r.URL.EscapedPath()) {
+	if !strings.HasPrefix(next, h.PagesPrefix) || len(next) > nextLimit || web.Climbs(r.URL.EscapedPath()) {
 		next = h.PagesPrefix
 	}
 	plain, err := json.Marshal(attempt{State: l.State, Verifier: l.Verifier, Next: next, Until: time.Now().Add(loginTime)})
@@ -150,7 +144,7 @@ func (p *pages) unseal(sealed, purpose string) ([]byte, error) {
 
 func attemptCookie(state string) string {
 	sum := sha256.Sum256([]byte(state))
-	return loginCookie + hex.EncodeToString(sum[:8])
+	return web.LoginCookie + hex.EncodeToString(sum[:8])
 }
 
 // callback takes the code that the browser brings from the Hub.
@@ -202,7 +196,7 @@ func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier str
 		return err
 	}
 	web.TraceOf(r.Context()).Caller = audit.CallerName(h.Caller(id))
-	p.setCookie(w, r, visitCookie, p.visits.add(h.Name, id.Name, token), visitTime)
+	p.setCookie(w, r, web.VisitCookie, p.visits.add(h.Name, id.Name, token), visitTime)
 	return nil
 }
 

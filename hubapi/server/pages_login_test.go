@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/spawner"
@@ -150,7 +151,7 @@ func TestNoRedirectLeadsElsewhere(t *testing.T) {
 		asked, _ := url.Parse(r.Header().Get("Location"))
 		back := p.get(prefix + "oauth_callback?" + url.Values{"state": {asked.Query().Get("state")}, "code": {"code-of-alice"}}.Encode())
 		to, err := url.Parse(back.Header().Get("Location"))
-		if err != nil || to.Host != "" || to.Scheme != "" || !strings.HasPrefix(to.EscapedPath(), prefix) || climbs(to.EscapedPath()) {
+		if err != nil || to.Host != "" || to.Scheme != "" || !strings.HasPrefix(to.EscapedPath(), prefix) || web.Climbs(to.EscapedPath()) {
 			t.Errorf("%s comes back to %q", path, back.Header().Get("Location"))
 		}
 	}
@@ -287,7 +288,7 @@ func TestVisitCountsInItsOwnBrowserAlone(t *testing.T) {
 		t.Fatalf("mallory at home: %d %s", r.Code, r.Body)
 	}
 	hers := mallory.jar.Cookies(&url.URL{Scheme: "http", Host: "hub.test", Path: prefix})
-	hers = slices.DeleteFunc(hers, func(c *http.Cookie) bool { return c.Name != visitCookie })
+	hers = slices.DeleteFunc(hers, func(c *http.Cookie) bool { return c.Name != web.VisitCookie })
 	for name, p := range map[string]*person{"beside her own visit": victim, "without one": inHub(h.person(t), "session-of-victim")} {
 		tossed := *hers[0]
 		tossed.Path = prefix + "gpus" // sent before one with a shorter path

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
@@ -23,7 +26,7 @@ func TestProxyHoldsTheHubsProbe(t *testing.T) {
 		{"it runs", "GET", "/user/bob/api", "", spawner.Pending, spawner.Running, 3 * time.Second, 3 * time.Second, true},
 		{"it ends", "GET", "/user/bob/api", "", spawner.Booting, spawner.Stopped, 2 * time.Second, 2 * time.Second, false},
 		{"it is stopped", "GET", "/user/bob/api", "", spawner.Leased, spawner.Stopping, time.Second, time.Second, false},
-		{"it takes its time", "GET", "/user/bob/api", "", spawner.Starting, spawner.Running, time.Minute, probePatience, false},
+		{"it takes its time", "GET", "/user/bob/api", "", spawner.Starting, spawner.Running, time.Minute, 15 * time.Second, false},
 		{"it is forgotten", "GET", "/user/bob/api", "", spawner.Starting, "", time.Second, time.Second, false},
 		{"it is being stopped", "GET", "/user/bob/api", "", spawner.Stopping, spawner.Running, time.Second, 0, false},
 		{"another path", "GET", "/user/bob/api/kernels", "", spawner.Booting, spawner.Running, time.Second, 0, false},
@@ -37,7 +40,13 @@ func TestProxyHoldsTheHubsProbe(t *testing.T) {
 				booting := lab("s-boot", "bob", "/user/bob/")
 				booting.Phase = tc.first
 				engine := newFake(booting)
-				s := outpostServer(engine)
+				dialed := false
+				cfg := outpostConfig(engine)
+				cfg.Dial = func(context.Context, spawner.ID) (net.Conn, error) {
+					dialed = true
+					return nil, errs.New(errs.Unavailable, "no link")
+				}
+				s := New(cfg)
 				defer s.Web.End()
 				go func() {
 					time.Sleep(tc.after)
@@ -48,13 +57,12 @@ func TestProxyHoldsTheHubsProbe(t *testing.T) {
 					booting.Phase = tc.then
 					engine.set(booting)
 				}()
-				dialed := false
 				r, w := httptest.NewRequest(tc.method, tc.path, nil), httptest.NewRecorder()
 				if tc.header != "" {
 					r.Header.Set(tc.header, "x")
 				}
 				began := time.Now()
-				s.toSession(w, r, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { dialed = true }))
+				s.proxy.ServeHTTP(w, r)
 				if took := time.Since(began); took != tc.took || dialed != tc.dialed || !dialed && w.Code != 503 {
 					t.Errorf("took %v, forwarded %v, %d", took, dialed, w.Code)
 				}
@@ -145,7 +153,7 @@ func TestProbeAfterTheEnd(t *testing.T) {
 		if tc.header != "" {
 			r.Header.Set(tc.header, "x")
 		}
-		s.noSession(w, r)
+		s.proxy.ServeHTTP(w, r)
 		if w.Code != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, w.Code, tc.want)
 		}

@@ -56,7 +56,7 @@ func (s *Server) AgentAPI() http.Handler {
 
 // AgentHub lets workloads reach their Hub's REST API, and nothing else.
 func (s *Server) AgentHub() http.Handler {
-	return chi.Chain(s.Web.Watch, s.Web.Recover).Handler(s.newHubAPIProxy())
+	return chi.Chain(s.Web.Watch, s.Web.Recover).Handler(s.proxy.HubAPI())
 }
 
 // api has every route of the native API.

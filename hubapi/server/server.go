@@ -23,6 +23,7 @@ import (
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/proxy"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
@@ -183,11 +184,10 @@ type Server struct {
 	cfg          Config
 	log          *slog.Logger
 	ready        *readiness
-	proxy        http.Handler
+	proxy        *proxy.Proxy
 	hubs         *hubs.Set
 	pages        *pages
 	claims       *claims
-	holds        *holds
 	issuerLogins *issuerLogins
 	feeds        *feeds.Feeds
 }
@@ -196,14 +196,14 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
-		holds: newHolds(), issuerLogins: newIssuerLogins(),
+		issuerLogins: newIssuerLogins(),
 	}
 	s.Web = web.New(web.Config{
 		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,
 	})
 	s.convert = convert.New(convert.Config{Engine: cfg.Engine, Hubs: s.hubs, GPUUse: cfg.GPUUse, SSH: cfg.SSH})
 	s.feeds = feeds.New(cfg.Engine, s.Web, s.convert)
-	s.proxy = s.newProxy()
+	s.proxy = proxy.New(proxy.Config{Engine: cfg.Engine, Dial: cfg.Dial, DialCode: cfg.DialCode, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
 	s.pages = s.newPages()
 	return s
 }

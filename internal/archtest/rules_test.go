@@ -248,6 +248,12 @@ func rules() map[string]rule {
 				"spawner",
 			},
 		},
+		"hubapi/server/proxy": {
+			own: []string{
+				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/web",
+				"internal/agent/control", "internal/errs", "internal/webui", "spawner",
+			},
+		},
 		"hubapi/server/web": {
 			own: []string{
 				"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "internal/errs", "internal/loglimit",
@@ -258,10 +264,10 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
-				"hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/clock",
-				"internal/credentials", "internal/errs", "internal/gpu", "internal/memsize", "internal/metrics",
-				"internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/webui", "kernels",
-				"spawner", "spawner/catalog",
+				"hubapi/server/hubs", "hubapi/server/proxy", "hubapi/server/web", "internal/agent/control",
+				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/memsize",
+				"internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig",
+				"internal/webui", "kernels", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{

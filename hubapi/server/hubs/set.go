@@ -44,3 +44,6 @@ func (s *Set) Named(name string) Hub {
 	}
 	return s.all[i]
 }
+
+// All returns all hubs.
+func (s *Set) All() []Hub { return s.all }

@@ -1,10 +1,12 @@
-package server
+package proxy
 
 import (
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"slipway/hubapi/server/web"
 )
 
 // hostPrefix begins the names of cookies that browsers take with the path / alone.
@@ -69,7 +71,7 @@ func defaultPath(asked string) string {
 // has reports whether a cookie with this path goes to the session alone. The session's prefix without its last slash is as good as with it.
 func (to target) has(path string) bool {
 	plain, err := url.PathUnescape(path)
-	return err == nil && len(path) <= longestAttribute && !climbs(path) && (plain+"/" == to.prefix || strings.HasPrefix(plain, to.prefix))
+	return err == nil && len(path) <= longestAttribute && !web.Climbs(path) && (plain+"/" == to.prefix || strings.HasPrefix(plain, to.prefix))
 }
 
 // isHostCookie reports whether a cookie is that of the session's own login where the Hub has its components use the prefix __Host-.
@@ -105,5 +107,5 @@ func keepCredentials(h http.Header) {
 func isCredential(pair string) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(pair), "=")
 	name = strings.TrimPrefix(strings.TrimSpace(name), hostPrefix)
-	return name == visitCookie || strings.HasPrefix(name, loginCookie) || name == "jupyterhub-hub-login" || name == "jupyterhub-services"
+	return name == web.VisitCookie || strings.HasPrefix(name, web.LoginCookie) || name == "jupyterhub-hub-login" || name == "jupyterhub-services"
 }

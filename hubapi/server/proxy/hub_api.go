@@ -1,4 +1,4 @@
-package server
+package proxy
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 
 type hubKey struct{}
 
-// newHubAPIProxy makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
+// HubAPI makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
 // reach the rest of the Hub's network through the service. Who may do what there is the Hub's to judge, by the workload's token.
-func (s *Server) newHubAPIProxy() http.Handler {
+func (p *Proxy) HubAPI() http.Handler {
 	transports := map[string]*http.Transport{}
-	for _, h := range s.cfg.Hubs {
+	for _, h := range p.hubs.All() {
 		transports[h.Name] = hubTransport(h)
 	}
 	forward := &httputil.ReverseProxy{
@@ -30,28 +30,28 @@ func (s *Server) newHubAPIProxy() http.Handler {
 			h, _ := r.Context().Value(hubKey{}).(hubs.Hub)
 			return transports[h.Name].RoundTrip(r)
 		}),
-		FlushInterval: -1, BufferPool: &buffers{}, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		Rewrite: func(p *httputil.ProxyRequest) {
-			h, _ := p.In.Context().Value(hubKey{}).(hubs.Hub)
+		FlushInterval: -1, BufferPool: &buffers{}, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		Rewrite: func(to *httputil.ProxyRequest) {
+			h, _ := to.In.Context().Value(hubKey{}).(hubs.Hub)
 			api := h.APIURL
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = api.Scheme, api.Host, api.Host
-			p.Out.URL.RawQuery = p.In.URL.RawQuery
-			p.Out.Header.Del("X-Real-Ip")
+			to.Out.URL.Scheme, to.Out.URL.Host, to.Out.Host = api.Scheme, api.Host, api.Host
+			to.Out.URL.RawQuery = to.In.URL.RawQuery
+			to.Out.Header.Del("X-Real-Ip")
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			s.Web.Refuse(w, r, &errs.Error{Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err})
+			p.web.Refuse(w, r, &errs.Error{Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err})
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, err := s.hubOf(r)
+		h, err := p.hubOf(r)
 		if err == nil {
 			err = allowed(r, h.APIURL)
 		}
 		if err != nil {
-			s.Web.Refuse(w, r, err)
+			p.web.Refuse(w, r, err)
 			return
 		}
-		_ = http.NewResponseController(w).EnableFullDuplex() // as in toSession
+		_ = http.NewResponseController(w).EnableFullDuplex() // as in ServeHTTP
 		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hubKey{}, h)))
 	})
 }
@@ -72,13 +72,13 @@ func hubTransport(h hubs.Hub) *http.Transport {
 }
 
 // hubOf returns the Hub of the workload that asks.
-func (s *Server) hubOf(r *http.Request) (hubs.Hub, error) {
-	w, err := s.Web.Workload(r.Context())
+func (p *Proxy) hubOf(r *http.Request) (hubs.Hub, error) {
+	w, err := p.web.Workload(r.Context())
 	if err != nil {
 		return hubs.Hub{}, err
 	}
 	web.TraceOf(r.Context()).Caller = string(w.ID)
-	if h := s.hubs.Named(w.Hub); h.APIURL != nil {
+	if h := p.hubs.Named(w.Hub); h.APIURL != nil {
 		return h, nil
 	}
 	return hubs.Hub{}, errs.New(errs.Unavailable, "the hub %q of %s is not configured any more", w.Hub, w.ID)
@@ -89,24 +89,8 @@ func allowed(r *http.Request, api *url.URL) error {
 	base := strings.TrimRight(api.EscapedPath(), "/") + "/"
 	path := strings.TrimSuffix(r.URL.EscapedPath(), "/") + "/" // the API's own address counts too: servers ask it for its version
 	if r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Opaque != "" || r.Header.Get("Upgrade") != "" ||
-		!strings.HasPrefix(path, base) || climbs(r.URL.EscapedPath()) {
+		!strings.HasPrefix(path, base) || web.Climbs(r.URL.EscapedPath()) {
 		return errs.New(errs.Forbidden, "only the Hub's REST API below %s can be reached from here", base)
 	}
 	return nil
-}
-
-// climbs reports whether a path has a dot segment, however often it is escaped: nobody knows how often those behind us unescape.
-func climbs(escaped string) bool {
-	for {
-		for _, segment := range strings.FieldsFunc(escaped, func(r rune) bool { return r == '/' || r == '\\' }) {
-			if segment == "." || segment == ".." {
-				return true
-			}
-		}
-		decoded, err := url.PathUnescape(escaped)
-		if err != nil || decoded == escaped {
-			return false
-		}
-		escaped = decoded
-	}
 }

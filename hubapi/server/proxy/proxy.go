@@ -1,4 +1,9 @@
-package server
+// Package proxy carries requests to sessions, and the requests of programs in sessions to their Hub.
+//
+// What a session answers is the session's alone: cookies, headers and service workers that would reach beyond its prefix are taken out, as
+// all sessions, the Hub and the service's pages have one origin. The session is asked who may do what; a login of the service's pages never
+// gets there. A workload reaches its Hub's REST API and nothing else of its network.
+package proxy
 
 import (
 	"context"
@@ -15,11 +20,50 @@ import (
 
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/webui"
 	"slipway/spawner"
 )
+
+// Engine is what the package needs of the engine, which has the contract of each method.
+type Engine interface {
+	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error)
+	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
+	Visit(id spawner.ID, acted bool)
+	Route(hub, path string) (spawner.ID, bool)
+}
+
+// Dial opens a connection to a program of a running session.
+type Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
+
+// Config is what a Proxy needs.
+type Config struct {
+	Engine   Engine
+	Dial     Dial // to its app
+	DialCode Dial // to VS Code beside it
+	Hubs     *hubs.Set
+	Logger   *slog.Logger
+}
+
+// Proxy is the session proxy: what is no route of the service's own goes to the session whose prefix the path has.
+type Proxy struct {
+	cfg     Config
+	web     *web.Core
+	hubs    *hubs.Set
+	log     *slog.Logger
+	holds   *holds
+	forward http.Handler
+}
+
+// New makes a Proxy.
+func New(cfg Config, core *web.Core) *Proxy {
+	p := &Proxy{cfg: cfg, web: core, hubs: cfg.Hubs, log: cfg.Logger, holds: newHolds()}
+	p.forward = p.forwarder()
+	return p
+}
 
 // proxyBuffer is what a copy moves at once: with the usual 32 KiB a large download costs a quarter more.
 const proxyBuffer = 128 << 10
@@ -41,17 +85,17 @@ func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 // errDial marks an error of opening a connection, when nothing has been sent yet.
 var errDial = errors.New("the session cannot be reached")
 
-// newProxy makes the session proxy: what is no route of the service's own goes to the session whose prefix the path has.
-func (s *Server) newProxy() http.Handler {
+// forwarder forwards a request to the session that it is for.
+func (p *Proxy) forwarder() http.Handler {
 	transport := &http.Transport{
 		// The host is the session's id, so that each session has a pool of connections of its own, and VS Code beside it another. A link that drops ends its
 		// connections, which takes them out of the pool.
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			host, _, _ := strings.Cut(addr, ":")
 			id, code := strings.CutSuffix(host, codeHost)
-			dial := s.cfg.Dial
+			dial := p.cfg.Dial
 			if code {
-				dial = s.cfg.DialCode
+				dial = p.cfg.DialCode
 			}
 			c, err := dial(ctx, spawner.ID(id))
 			if err != nil {
@@ -63,11 +107,10 @@ func (s *Server) newProxy() http.Handler {
 		// several connections each, larger ones are most of the service's memory. What is copied goes past them.
 		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
-	forward := &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: s.proxyFailed, ModifyResponse: s.answered,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	return &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: p.proxyFailed, ModifyResponse: p.answered,
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.toSession(w, r, forward) })
 }
 
 type targetKey struct{}
@@ -97,21 +140,21 @@ func forCode(r *http.Request, w spawner.Workload) bool {
 	return rest+"/" == control.CodePath || strings.HasPrefix(rest, control.CodePath)
 }
 
-// toSession finds the session and forwards to it.
-func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.Handler) {
-	id, ok := s.route(r.Context(), r.URL.Path)
+// ServeHTTP finds the session whose prefix a path has, and forwards to it.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, ok := p.route(r.Context(), r.URL.Path)
 	if !ok || r.Method == http.MethodConnect {
-		s.noSession(w, r)
+		p.noSession(w, r)
 		return
 	}
-	found, err := s.cfg.Engine.Get(r.Context(), web.Service(), id)
+	found, err := p.cfg.Engine.Get(r.Context(), web.Service(), id)
 	if err != nil || !strings.HasPrefix(r.URL.Path, found.Spec.Prefix) {
-		s.tellNoSession(w, r)
+		p.tellNoSession(w, r)
 		return
 	}
 	web.TraceOf(r.Context()).Caller = "visitor of " + string(id)
 	if isProbe(r, found) {
-		found = s.hold(r.Context(), found)
+		found = p.hold(r.Context(), found)
 	}
 	if found.Phase != spawner.Running {
 		webui.NotUp(w, r, string(found.Phase))
@@ -122,7 +165,7 @@ func (s *Server) toSession(w http.ResponseWriter, r *http.Request, forward http.
 	// gone out, takes that for a failure and closes the connection with the answer still on it (golang.org/issue/40747).
 	_ = http.NewResponseController(w).EnableFullDuplex() // it fails where there is no such thing
 	to := target{id, found.Spec.Prefix, forCode(r, found), hostCookieOf(found.Spec.Env)}
-	forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, to)))
+	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, to)))
 }
 
 // isProbe reports whether a request is the Hub's question whether a session is up.
@@ -136,14 +179,14 @@ func anonymous(r *http.Request) bool {
 
 // isLateProbe reports whether a Hub asks whether a session is up that has ended already. OutpostSpawner has its answer before the
 // session runs, so that its Hub waits for the session itself, and takes any answer below 500 for one that is up.
-func (s *Server) isLateProbe(r *http.Request) bool {
+func (p *Proxy) isLateProbe(r *http.Request) bool {
 	if !anonymous(r) || !strings.HasSuffix(r.URL.Path, "/api") {
 		return false
 	}
 	prefix := strings.TrimSuffix(r.URL.Path, "api")
-	for _, h := range s.hubs.Of(r.Context()) {
+	for _, h := range p.hubs.Of(r.Context()) {
 		for _, of := range h.ServersAt(prefix) {
-			found, err := s.cfg.Engine.SessionsOf(r.Context(), spawner.Caller{Hub: h.Name, System: true}, of.User, of.Name)
+			found, err := p.cfg.Engine.SessionsOf(r.Context(), spawner.Caller{Hub: h.Name, System: true}, of.User, of.Name)
 			waiting := func(w spawner.Workload) bool { return w.Spec.EventsURL != "" && w.Spec.Prefix == prefix }
 			if err == nil && slices.ContainsFunc(found, waiting) {
 				return true
@@ -158,16 +201,16 @@ const probePatience = 15 * time.Second
 
 // hold waits until a session that is on its way up runs or has ended: an answer that it is not up makes the Hub wait for seconds
 // before it asks again.
-func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
-	if !convert.ComingUp(w.Phase) || !s.holds.take(w.ID) {
+func (p *Proxy) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
+	if !convert.ComingUp(w.Phase) || !p.holds.take(w.ID) {
 		return w
 	}
-	defer s.holds.release(w.ID)
-	ctx, cancel := s.Web.Stream(ctx)
+	defer p.holds.release(w.ID)
+	ctx, cancel := p.web.Stream(ctx)
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	now, err := s.cfg.Engine.Await(ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !convert.ComingUp(w.Phase) })
+	now, err := p.cfg.Engine.Await(ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !convert.ComingUp(w.Phase) })
 	if err != nil {
 		return w // as it was: not up
 	}
@@ -175,18 +218,18 @@ func (s *Server) hold(ctx context.Context, w spawner.Workload) spawner.Workload 
 }
 
 // answered looks at a session's answer before it goes on.
-func (s *Server) answered(res *http.Response) error {
+func (p *Proxy) answered(res *http.Response) error {
 	confine(res)
-	s.visited(res)
+	p.visited(res)
 	return nil
 }
 
 // visited tells the engine of a visit. What the session refuses, or sends to its login, is none: a credential that is worth nothing
 // must not keep a session running.
-func (s *Server) visited(res *http.Response) {
+func (p *Proxy) visited(res *http.Response) {
 	r := res.Request
 	if to, ok := r.Context().Value(targetKey{}).(target); ok && isVisit(r) && letIn(res.StatusCode) {
-		s.cfg.Engine.Visit(to.id, acts(r, to.prefix))
+		p.cfg.Engine.Visit(to.id, acts(r, to.prefix))
 	}
 }
 
@@ -211,24 +254,24 @@ func isVisit(r *http.Request) bool {
 }
 
 // noSession answers for a path of no session. A prefix that lacks only its last slash is led to the session, as servers do.
-func (s *Server) noSession(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) noSession(w http.ResponseWriter, r *http.Request) {
 	with := r.URL.Path + "/"
-	if id, ok := s.route(r.Context(), with); ok && r.Method == http.MethodGet {
-		if found, err := s.cfg.Engine.Get(r.Context(), web.Service(), id); err == nil && found.Spec.Prefix == with {
+	if id, ok := p.route(r.Context(), with); ok && r.Method == http.MethodGet {
+		if found, err := p.cfg.Engine.Get(r.Context(), web.Service(), id); err == nil && found.Spec.Prefix == with {
 			to := url.URL{Path: with, RawQuery: r.URL.RawQuery}
 			http.Redirect(w, r, to.String(), http.StatusFound)
 			return
 		}
 	}
-	if s.isLateProbe(r) {
+	if p.isLateProbe(r) {
 		webui.NotUp(w, r, "not running")
 		return
 	}
-	s.tellNoSession(w, r)
+	p.tellNoSession(w, r)
 }
 
-func (s *Server) tellNoSession(w http.ResponseWriter, r *http.Request) {
-	for _, h := range s.hubs.Of(r.Context()) {
+func (p *Proxy) tellNoSession(w http.ResponseWriter, r *http.Request) {
+	for _, h := range p.hubs.Of(r.Context()) {
 		if strings.HasPrefix(r.URL.EscapedPath(), h.Base()+"user/") {
 			webui.NoSession(w, r, true, h.PagesPrefix)
 			return
@@ -255,11 +298,11 @@ func rewrite(p *httputil.ProxyRequest) {
 }
 
 // proxyFailed answers in place of a session that cannot.
-func (s *Server) proxyFailed(w http.ResponseWriter, r *http.Request, err error) {
+func (p *Proxy) proxyFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the visitor has gone
 	}
-	s.log.Debug("session proxy", "request", web.TraceOf(r.Context()).ID, "error", err)
+	p.log.Debug("session proxy", "request", web.TraceOf(r.Context()).ID, "error", err)
 	web.TraceOf(r.Context()).Forwarded = false // what follows is the service's own
 	if errors.Is(err, errDial) {
 		webui.NotUp(w, r, "not connected")
@@ -269,9 +312,9 @@ func (s *Server) proxyFailed(w http.ResponseWriter, r *http.Request, err error) 
 }
 
 // route finds the session to which a path belongs.
-func (s *Server) route(ctx context.Context, path string) (spawner.ID, bool) {
-	for _, h := range s.hubs.Of(ctx) {
-		if id, ok := s.cfg.Engine.Route(h.Name, path); ok {
+func (p *Proxy) route(ctx context.Context, path string) (spawner.ID, bool) {
+	for _, h := range p.hubs.Of(ctx) {
+		if id, ok := p.cfg.Engine.Route(h.Name, path); ok {
 			return id, true
 		}
 	}

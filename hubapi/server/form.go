@@ -27,8 +27,8 @@ const roomTime = 8 * time.Hour
 func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	user := spawner.User(q.Get("user"))
-	offers := s.offers(c.Hub, user)
-	form := webui.Form{Catalogue: offers, Rooms: s.rooms(c.Hub, user, offers.Profiles), Active: s.activeByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
+	offers := s.offers.Of(c.Hub, user)
+	form := webui.Form{Catalogue: offers, Rooms: s.offers.Rooms(c.Hub, user, offers.Profiles), Active: s.offers.ActiveByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
 		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, user, q.Get("name"))
@@ -47,33 +47,6 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = page.WriteTo(w)
 	return nil
-}
-
-// offers returns what is open to a hub's user.
-func (s *Server) offers(hub string, user spawner.User) catalog.Catalogue {
-	if s.cfg.Offers == nil {
-		return s.cfg.Catalogue
-	}
-	return s.cfg.Offers(hub, user)
-}
-
-// rooms says of each of some profiles what there is for its usual size, for a user of a hub.
-func (s *Server) rooms(hub string, user spawner.User, profiles []catalog.Profile) map[string]spawner.Room {
-	rooms := map[string]spawner.Room{}
-	for _, p := range profiles {
-		rooms[p.Name] = s.cfg.Engine.Room(p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, s.cfg.Engine.InGroup(p.GPU, hub, user))
-	}
-	return rooms
-}
-
-// activeByImage counts a hub's active sessions by the names of their images.
-func (s *Server) activeByImage(hub string) map[string]int {
-	byRef := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Image })
-	byName := map[string]int{}
-	for _, i := range s.cfg.Catalogue.Images {
-		byName[i.Name] = byRef[i.Ref]
-	}
-	return byName
 }
 
 // roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
@@ -107,13 +80,13 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 		Profiles map[string]roomLine `json:"profiles"`
 		Images   map[string]string   `json:"images"`
 	}{map[string]roomLine{}, map[string]string{}}
-	offers := p.offers(h.Name, spawner.User(user))
-	rooms := p.rooms(h.Name, spawner.User(user), offers.Profiles)
+	offers := p.offers.Of(h.Name, spawner.User(user))
+	rooms := p.offers.Rooms(h.Name, spawner.User(user), offers.Profiles)
 	for _, profile := range offers.Profiles {
 		room := rooms[profile.Name]
 		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: room.Full()}
 	}
-	active := p.activeByImage(h.Name)
+	active := p.offers.ActiveByImage(h.Name)
 	for _, i := range p.cfg.Catalogue.Images {
 		answer.Images[i.Name] = webui.ImageCount(i, active[i.Name])
 	}
@@ -126,8 +99,8 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 func (s *Server) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
 	out := []hubapi.Profile{}
 	c := web.CallerOf(r.Context())
-	offers := s.offers(c.Hub, c.User)
-	rooms, active := s.rooms(c.Hub, c.User, offers.Profiles), s.activeByImage(c.Hub)
+	offers := s.offers.Of(c.Hub, c.User)
+	rooms, active := s.offers.Rooms(c.Hub, c.User, offers.Profiles), s.offers.ActiveByImage(c.Hub)
 	for _, p := range offers.Profiles {
 		images := []hubapi.Image{}
 		for _, name := range p.Images {

@@ -67,7 +67,7 @@ func (s *Server) newPages() *pages {
 func (s *Server) withPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, rest, ok := s.pagesOf(r)
-		if !ok || isBasic(r) {
+		if !ok || web.IsBasic(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

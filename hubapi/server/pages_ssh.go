@@ -86,7 +86,7 @@ func (p *pages) sshConfig(r *http.Request, v visitor) string {
 // sshPlaces are where the visitor gets by ssh. A server with the name of a profile is reached like it.
 func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	user := string(v.caller.User)
-	profiles := p.offers(v.caller.Hub, v.caller.User).Profiles
+	profiles := p.offers.Of(v.caller.Hub, v.caller.User).Profiles
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
 	for _, target := range p.sshTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}

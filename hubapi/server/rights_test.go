@@ -54,7 +54,7 @@ func TestProfilesByTheirRights(t *testing.T) {
 			t.Errorf("alice starts %v: %v", options, err)
 		}
 	}
-	if status, got := h.ask(t, "POST", "/services", "", started(set("user_options.flavor", "closed"))); status != statusFailure || !strings.Contains(got, "not open to you") {
+	if status, got := h.ask(t, "POST", "/services", "", started(set("user_options.flavor", "closed"))); status != 419 || !strings.Contains(got, "not open to you") {
 		t.Errorf("alice starts it by OutpostSpawner: %d %s", status, got)
 	}
 	if len(engine.started) > 0 {

@@ -17,7 +17,7 @@ const LinkPath = hubapi.Base + "/link"
 // are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.Web.Watch, s.Web.Recover, s.withPages, s.outpost, web.AnyMethod(func() chi.Routes { return r }))
+	r.Use(s.Web.Watch, s.Web.Recover, s.withPages, s.Outpost.Middleware, web.AnyMethod(func() chi.Routes { return r }))
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)

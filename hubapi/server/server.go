@@ -23,6 +23,8 @@ import (
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/offers"
+	"slipway/hubapi/server/outpost"
 	"slipway/hubapi/server/proxy"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
@@ -180,6 +182,7 @@ type Listeners struct {
 type Server struct {
 	Audit        *audit.Log
 	Web          *web.Core
+	Outpost      *outpost.Outpost
 	convert      *convert.Converter
 	cfg          Config
 	log          *slog.Logger
@@ -187,7 +190,7 @@ type Server struct {
 	proxy        *proxy.Proxy
 	hubs         *hubs.Set
 	pages        *pages
-	claims       *claims
+	offers       *offers.Offers
 	issuerLogins *issuerLogins
 	feeds        *feeds.Feeds
 }
@@ -195,7 +198,7 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{
-		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks), claims: newClaims(),
+		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks),
 		issuerLogins: newIssuerLogins(),
 	}
 	s.Web = web.New(web.Config{
@@ -204,6 +207,8 @@ func New(cfg Config) *Server {
 	s.convert = convert.New(convert.Config{Engine: cfg.Engine, Hubs: s.hubs, GPUUse: cfg.GPUUse, SSH: cfg.SSH})
 	s.feeds = feeds.New(cfg.Engine, s.Web, s.convert)
 	s.proxy = proxy.New(proxy.Config{Engine: cfg.Engine, Dial: cfg.Dial, DialCode: cfg.DialCode, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
+	s.offers = offers.New(offers.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Open: cfg.Offers})
+	s.Outpost = outpost.New(outpost.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Offers: s.offers, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
 	s.pages = s.newPages()
 	return s
 }

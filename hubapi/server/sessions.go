@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -59,7 +60,7 @@ func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
 	audit.OnBehalf(r.Context(), spawner.User(req.User))
-	fresh, err := takeFresh(req.Options)
+	fresh, err := offers.TakeFresh(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
@@ -67,7 +68,7 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	kind, spec, err := s.offers(web.CallerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
+	kind, spec, err := s.offers.Of(web.CallerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
@@ -81,20 +82,6 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 		Secrets: s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
 	return s.convert.Session(w), err
-}
-
-// takeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be discarded.
-func takeFresh(options map[string]any) (bool, error) {
-	value := options["fresh"]
-	delete(options, "fresh")
-	switch value {
-	case nil, "", "no", false:
-		return false, nil
-	case "yes", true:
-		return true, nil
-	default:
-		return false, errs.Bad("options.fresh", fmt.Sprintf("%.40v", value), "yes or no")
-	}
 }
 
 func (s *Server) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error) {

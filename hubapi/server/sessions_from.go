@@ -38,7 +38,7 @@ func (s *Server) takeEnvironment(ctx context.Context, c spawner.Caller, req huba
 	if err != nil {
 		return "", err
 	}
-	return e.Digest, standOn(s.offers(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options)
+	return e.Digest, standOn(s.offers.Of(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options)
 }
 
 // goOn finds the image for a session with kept changes whose environment is not its user's to choose any more.
@@ -51,7 +51,7 @@ func (s *Server) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionR
 	if i < 0 {
 		return otherwise
 	}
-	return standOn(s.offers(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref), req.Options)
+	return standOn(s.offers.Of(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref), req.Options)
 }
 
 // standOn chooses the image of the catalogue that the engine knows as base.

@@ -91,7 +91,7 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 // sshTargets are what a user's login names may end in: the profiles, and her servers with a name that run.
 func (s *Server) sshTargets(r *http.Request, c spawner.Caller) []string {
 	targets := []string{}
-	for _, p := range s.offers(c.Hub, c.User).Profiles {
+	for _, p := range s.offers.Of(c.Hub, c.User).Profiles {
 		targets = append(targets, p.Name)
 	}
 	all, err := s.cfg.Engine.List(r.Context(), c)

@@ -248,6 +248,14 @@ func rules() map[string]rule {
 				"spawner",
 			},
 		},
+		"hubapi/server/offers": {own: []string{"internal/errs", "internal/gpu", "spawner", "spawner/catalog"}},
+		"hubapi/server/outpost": {
+			own: []string{
+				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/offers",
+				"hubapi/server/web", "internal/agent/control", "internal/errs", "internal/memsize", "spawner",
+				"spawner/catalog",
+			},
+		},
 		"hubapi/server/proxy": {
 			own: []string{
 				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/web",
@@ -264,10 +272,11 @@ func rules() map[string]rule {
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
-				"hubapi/server/hubs", "hubapi/server/proxy", "hubapi/server/web", "internal/agent/control",
-				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/memsize",
-				"internal/metrics", "internal/secret", "internal/sshauth", "internal/sshclientconfig",
-				"internal/webui", "kernels", "spawner", "spawner/catalog",
+				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost", "hubapi/server/proxy",
+				"hubapi/server/web", "internal/agent/control", "internal/clock", "internal/credentials",
+				"internal/errs", "internal/gpu", "internal/memsize", "internal/metrics", "internal/secret",
+				"internal/sshauth", "internal/sshclientconfig", "internal/webui", "kernels", "spawner",
+				"spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{

@@ -119,7 +119,7 @@ func (s *service) syncer(p hubPart) *hubsync.Syncer {
 	cfg := hubsync.Config{
 		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.Roster.Age),
 		Stop: p.cfg.Roster.Mode == config.RosterStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
-		Flavors: func() any { return s.server.Flavors(p.cfg.Name) },
+		Flavors: func() any { return s.server.Outpost.Flavors(p.cfg.Name) },
 		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.Environments.HubGroups.Every),
 	}
 	if p.server.Activity && p.cfg.Roster.Mode != config.RosterOff {

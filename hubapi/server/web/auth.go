@@ -139,3 +139,9 @@ func bearer(header string) (string, error) {
 func WithCaller(ctx context.Context, c spawner.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
+
+// IsBasic reports whether a request brings Basic credentials, readable or not.
+func IsBasic(r *http.Request) bool {
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Basic")
+}

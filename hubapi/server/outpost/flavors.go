@@ -1,4 +1,4 @@
-package server
+package outpost
 
 import (
 	"encoding/json"
@@ -30,13 +30,13 @@ type FlavorResources struct {
 
 // Flavors returns what a hub may start for any of its users, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
 // which is never less than Current.
-func (s *Server) Flavors(hub string) map[string]Flavor {
-	return s.flavors(hub, s.cfg.Catalogue.Profiles)
+func (o *Outpost) Flavors(hub string) map[string]Flavor {
+	return o.flavors(hub, o.cfg.Catalogue.Profiles)
 }
 
-func (s *Server) flavors(hub string, profiles []catalog.Profile) map[string]Flavor {
-	rooms := s.rooms(hub, "", profiles)
-	census := s.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Profile })
+func (o *Outpost) flavors(hub string, profiles []catalog.Profile) map[string]Flavor {
+	rooms := o.offers.Rooms(hub, "", profiles)
+	census := o.cfg.Engine.Census(hub, func(w spawner.Workload) string { return w.Spec.Profile })
 	out := map[string]Flavor{}
 	for i, p := range profiles {
 		weight := 10 * (len(profiles) - i)
@@ -79,17 +79,17 @@ func runtimeOf(d time.Duration) map[string]int {
 // mostUser is how much is read of what a Hub says of a user.
 const mostUser = 1 << 20
 
-// outpostUserFlavors answers with the flavors that are open to the user whom the request names. Where it names none these are what is
+// userFlavors answers with the flavors that are open to the user whom the request names. Where it names none these are what is
 // everybody's.
-func (s *Server) outpostUserFlavors(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
+func (o *Outpost) userFlavors(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	var user struct {
 		Name string `json:"name"`
 	}
 	_ = json.NewDecoder(http.MaxBytesReader(w, r.Body, mostUser)).Decode(&user)
-	return http.StatusOK, s.flavors(c.Hub, s.offers(c.Hub, spawner.User(user.Name)).Profiles), nil
+	return http.StatusOK, o.flavors(c.Hub, o.offers.Of(c.Hub, spawner.User(user.Name)).Profiles), nil
 }
 
-// outpostFlavors answers with the hub's flavors: of all that its users may choose, each from what is open to her.
-func (s *Server) outpostFlavors(_ http.ResponseWriter, _ *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
-	return http.StatusOK, s.Flavors(c.Hub), nil
+// hubFlavors answers with the hub's flavors: of all that its users may choose, each from what is open to her.
+func (o *Outpost) hubFlavors(_ http.ResponseWriter, _ *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
+	return http.StatusOK, o.Flavors(c.Hub), nil
 }

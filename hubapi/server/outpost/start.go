@@ -1,4 +1,4 @@
-package server
+package outpost
 
 import (
 	"cmp"
@@ -17,48 +17,49 @@ import (
 
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/offers"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
 
 // The Hub's client gives a request up after 20 s: the answer must be there before.
-const outpostPatience = 15 * time.Second
+const patience = 15 * time.Second
 
-// outpostCommand is what a session of an OutpostSpawner runs: that protocol names the command of notebook jobs only.
-const outpostCommand = "jupyterhub-singleuser"
+// sessionCommand is what a session of an OutpostSpawner runs: that protocol names the command of notebook jobs only.
+const sessionCommand = "jupyterhub-singleuser"
 
-// outpostStarted is the answer to a start.
-type outpostStarted struct {
+// startAnswer is the answer to a start.
+type startAnswer struct {
 	Service string `json:"service"`
 }
 
-// outpostStart starts a session and answers at once with the address of the session proxy, which holds the Hub's question whether
+// start starts a session and answers at once with the address of the session proxy, which holds the Hub's question whether
 // the session is up.
-func (s *Server) outpostStart(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
-	if err := s.cfg.Engine.Ready(); err != nil {
+func (o *Outpost) start(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
+	if err := o.cfg.Engine.Ready(); err != nil {
 		return 0, nil, err
 	}
-	body, err := readOutpostBody(w, r)
+	body, err := readBody(w, r)
 	if err != nil {
 		return 0, nil, err
 	}
 	audit.OnBehalf(r.Context(), spawner.User(shown(body.Env["JUPYTERHUB_USER"])))
-	address, err := outpostAddress(s.hubs.Named(c.Hub), r)
+	address, err := proxyAddress(o.hubs.Named(c.Hub), r)
 	if err != nil {
 		return 0, nil, err
 	}
-	req, err := outpostRequest(s.hubs.Named(c.Hub), s.offers(c.Hub, spawner.User(body.Env["JUPYTERHUB_USER"])), body)
+	req, err := sessionRequest(o.hubs.Named(c.Hub), o.offers.Of(c.Hub, spawner.User(body.Env["JUPYTERHUB_USER"])), body)
 	if err != nil {
 		return 0, nil, err
 	}
 	k := claim{c.Hub, req.Name, req.Launch}
 	audit.Note(r.Context(), "a session is started", "of", req.User, "name", req.Name, "launch", req.Launch)
-	req.Secrets = s.hubs.Named(c.Hub).SessionEnv(req.Secrets)
-	if err := s.launchClaimed(r.Context(), c, k, req); err != nil {
+	req.Secrets = o.hubs.Named(c.Hub).SessionEnv(req.Secrets)
+	if err := o.launchClaimed(r.Context(), c, k, req); err != nil {
 		return 0, nil, err
 	}
-	return accepted(r), outpostStarted{address}, nil
+	return accepted(r), startAnswer{address}, nil
 }
 
 // async reports whether a caller does not want to wait.
@@ -76,23 +77,23 @@ func accepted(r *http.Request) int {
 
 // launchClaimed starts a session when no other request for the same start is in progress, and takes the start back when a stop has
 // overtaken it.
-func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, k claim, req spawner.SessionRequest) error {
-	waiting, cancel := context.WithTimeout(ctx, outpostPatience)
+func (o *Outpost) launchClaimed(ctx context.Context, c spawner.Caller, k claim, req spawner.SessionRequest) error {
+	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	turn, release, err := s.claims.take(waiting, k)
+	turn, release, err := o.claims.take(waiting, k)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if k.id == noStartID {
-		if req.Launch, err = s.launchOfName(turn, c, req.Name); err != nil {
+		if req.Launch, err = o.launchOfName(turn, c, req.Name); err != nil {
 			return err
 		}
 	}
-	started, err := s.launch(turn, c, req)
-	if s.claims.wasStopped(k) {
+	started, err := o.launch(turn, c, req)
+	if o.claims.wasStopped(k) {
 		if err == nil {
-			_, err = s.cfg.Engine.StopLaunch(context.WithoutCancel(ctx), c, started.Launch)
+			_, err = o.cfg.Engine.StopLaunch(context.WithoutCancel(ctx), c, started.Launch)
 		}
 		if err == nil || errs.Is(err, errs.NotFound) || turn.Err() != nil {
 			err = stoppedFirst(k)
@@ -102,14 +103,14 @@ func (s *Server) launchClaimed(ctx context.Context, c spawner.Caller, k claim, r
 }
 
 // launch starts a session whose id has not been used. A start that is in progress gives the same answer again.
-func (s *Server) launch(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
+func (o *Outpost) launch(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
 	used := func(why string) error {
 		return errs.New(errs.Conflict, "start id %s %s", req.Launch, why).With("each start needs an id of its own")
 	}
-	before, err := s.cfg.Engine.Launched(ctx, c, req.Launch)
+	before, err := o.cfg.Engine.Launched(ctx, c, req.Launch)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return s.startNew(ctx, c, req)
+		return o.startNew(ctx, c, req)
 	case err != nil:
 		return before, err
 	case before.Owner != req.User || before.Name != req.Name:
@@ -124,8 +125,8 @@ func (s *Server) launch(ctx context.Context, c spawner.Caller, req spawner.Sessi
 
 // startNew starts a session. That an earlier one does not end in time is told as a failure, of which the Hub shows the text: of an
 // unavailable service it does not.
-func (s *Server) startNew(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
-	w, err := s.cfg.Engine.StartSession(ctx, c, req)
+func (o *Outpost) startNew(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
+	w, err := o.cfg.Engine.StartSession(ctx, c, req)
 	if errs.Is(err, errs.Unavailable) {
 		return w, errs.New(errs.Conflict, "%w", err)
 	}
@@ -143,8 +144,8 @@ func sameStart(w spawner.Workload, req spawner.SessionRequest) bool {
 const unnamed = noStartID + "-"
 
 // launchOfName returns the launch of a start without an id: the one that goes on, or a new one.
-func (s *Server) launchOfName(ctx context.Context, c spawner.Caller, name string) (string, error) {
-	w, err := s.unnamedStart(ctx, c, name)
+func (o *Outpost) launchOfName(ctx context.Context, c spawner.Caller, name string) (string, error) {
+	w, err := o.unnamedStart(ctx, c, name)
 	switch {
 	case err == nil && w.Phase.Active():
 		return w.Launch, nil
@@ -155,8 +156,8 @@ func (s *Server) launchOfName(ctx context.Context, c spawner.Caller, name string
 }
 
 // unnamedStart finds the last start of a server's name that has no id.
-func (s *Server) unnamedStart(ctx context.Context, c spawner.Caller, name string) (last spawner.Workload, err error) {
-	all, err := s.cfg.Engine.List(ctx, c)
+func (o *Outpost) unnamedStart(ctx context.Context, c spawner.Caller, name string) (last spawner.Workload, err error) {
+	all, err := o.cfg.Engine.List(ctx, c)
 	if err != nil {
 		return last, err
 	}
@@ -182,8 +183,8 @@ var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDA
 // userIDVariable has the Hub's number of the user.
 const userIDVariable = "JUPYTERHUB_USER_ID"
 
-// outpostRequest makes the engine's request of a start's body.
-func outpostRequest(h hubs.Hub, catalogue catalog.Catalogue, b outpostBody) (req spawner.SessionRequest, err error) {
+// sessionRequest makes the engine's request of a start's body.
+func sessionRequest(h hubs.Hub, catalogue catalog.Catalogue, b startBody) (req spawner.SessionRequest, err error) {
 	user, prefix := b.Env["JUPYTERHUB_USER"], b.Env["JUPYTERHUB_SERVICE_PREFIX"]
 	b.UserOptions.StartID = cmp.Or(b.UserOptions.StartID, noStartID)
 	switch {
@@ -197,11 +198,11 @@ func outpostRequest(h hubs.Hub, catalogue catalog.Catalogue, b outpostBody) (req
 	if err := refuseMisc(b); err != nil {
 		return req, err
 	}
-	decoded, err := outpostPrefix(h, b, user, prefix)
+	decoded, err := prefixOf(h, b, user, prefix)
 	if err != nil {
 		return req, err
 	}
-	kind, spec, fresh, err := outpostSpec(catalogue, b)
+	kind, spec, fresh, err := specOf(catalogue, b)
 	if err != nil {
 		return req, err
 	}
@@ -219,7 +220,7 @@ func outpostRequest(h hubs.Hub, catalogue catalog.Catalogue, b outpostBody) (req
 		}
 		spec.Env[userIDVariable] = id
 	}
-	spec.Argv, spec.Prefix, spec.Ready = []string{outpostCommand}, decoded, prefix+spec.Ready
+	spec.Argv, spec.Prefix, spec.Ready = []string{sessionCommand}, decoded, prefix+spec.Ready
 	return spawner.SessionRequest{
 		User: spawner.User(user), Name: b.Name, Kind: kind, Spec: spec, Backend: catalogue.Backend(spec.Profile), Launch: b.UserOptions.StartID,
 		Fresh: fresh, Secrets: env,
@@ -244,7 +245,7 @@ func shown(value string) string {
 }
 
 // refuseMisc refuses what a site may ask of a remote spawner and this one does not give.
-func refuseMisc(b outpostBody) error {
+func refuseMisc(b startBody) error {
 	switch {
 	case given(b.Misc.Cmd) || given(b.Misc.Args):
 		return errs.New(errs.Invalid, "misc.cmd, misc.args: a server with a command of its own, as a notebook job has one, is not started").
@@ -272,8 +273,8 @@ func given(v any) bool {
 	}
 }
 
-// outpostPrefix decodes the session's path and checks that all that the body says of the server agrees.
-func outpostPrefix(h hubs.Hub, b outpostBody, user, prefix string) (string, error) {
+// prefixOf decodes the session's path and checks that all that the body says of the server agrees.
+func prefixOf(h hubs.Hub, b startBody, user, prefix string) (string, error) {
 	if name, told := b.Env["JUPYTERHUB_SERVER_NAME"]; told && name != b.Name {
 		return "", errs.Bad("env.JUPYTERHUB_SERVER_NAME", shown(name), "the same as name, which is "+strconv.Quote(shown(b.Name)))
 	}
@@ -291,8 +292,8 @@ func outpostPrefix(h hubs.Hub, b outpostBody, user, prefix string) (string, erro
 	return decoded, nil
 }
 
-// outpostSpec makes the session's spec of the options: a flavor is a profile, and the options of the native API are taken as well.
-func outpostSpec(catalogue catalog.Catalogue, b outpostBody) (spawner.Kind, spawner.Spec, bool, error) {
+// specOf makes the session's spec of the options: a flavor is a profile, and the options of the native API are taken as well.
+func specOf(catalogue catalog.Catalogue, b startBody) (spawner.Kind, spawner.Spec, bool, error) {
 	o := b.UserOptions
 	options := map[string]any{"image": word(o.Image), "cpus": word(o.CPUs), "memory": word(o.Memory), "fresh": word(o.Fresh)}
 	field := "profile"
@@ -302,7 +303,7 @@ func outpostSpec(catalogue catalog.Catalogue, b outpostBody) (spawner.Kind, spaw
 			field, options["profile"] = "flavor", flavor
 		}
 	}
-	fresh, err := takeFresh(options)
+	fresh, err := offers.TakeFresh(options)
 	if err != nil {
 		return "", spawner.Spec{}, false, err
 	}
@@ -324,8 +325,8 @@ func word(v any) any {
 // hosts are the addresses that the Hub's client can read: it splits at the colon and wants two parts.
 var hosts = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?$`)
 
-// outpostAddress is where the Hub's proxy finds the session proxy: as configured, or else where the Hub has found the service.
-func outpostAddress(h hubs.Hub, r *http.Request) (string, error) {
+// proxyAddress is where the Hub's proxy finds the session proxy: as configured, or else where the Hub has found the service.
+func proxyAddress(h hubs.Hub, r *http.Request) (string, error) {
 	if h.OutpostAddress != "" {
 		return h.OutpostAddress, nil
 	}

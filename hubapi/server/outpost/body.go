@@ -1,4 +1,4 @@
-package server
+package outpost
 
 import (
 	"bytes"
@@ -53,8 +53,8 @@ func badField(field, value, remedy string) error {
 	return &malformed{http.StatusUnprocessableEntity, errs.Bad(field, value, remedy)}
 }
 
-// refuseOutpost answers with an error in the words of the protocol.
-func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error) {
+// refuse answers with an error in the words of the protocol.
+func (o *Outpost) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if m, ok := errors.AsType[*malformed](err); ok {
 		audit.Of(r.Context()).Wrong = oneLine(m.Error())
 		loc := []string{"body"}
@@ -64,13 +64,13 @@ func (s *Server) refuseOutpost(w http.ResponseWriter, r *http.Request, err error
 		web.WriteJSON(w, m.status, detail{[]complaint{{"value_error", loc, oneLine(m.Error())}}})
 		return
 	}
-	body := s.Web.ErrorBody(r, err).Error
+	body := o.web.ErrorBody(r, err).Error
 	text := body.Message
 	if body.Remedy != "" {
 		text += ": " + body.Remedy
 	}
 	// Users often see no more than the status: OutpostSpawner puts the words into the Hub's log.
-	s.log.Info("Outpost request refused", "request", web.TraceOf(r.Context()).ID, "caller", web.TraceOf(r.Context()).Caller, "why", oneLine(text))
+	o.log.Info("Outpost request refused", "request", web.TraceOf(r.Context()).ID, "caller", web.TraceOf(r.Context()).Caller, "why", oneLine(text))
 	switch errs.ByCode(body.Code) {
 	case errs.NotFound:
 		web.WriteJSON(w, http.StatusNotFound, detail{"Item not found"})
@@ -115,19 +115,19 @@ func oneLine(text string) string {
 	return line
 }
 
-// outpostBody is the body of a start. The site's own keys are many; only those that mean something here are read.
-type outpostBody struct {
+// startBody is the body of a start. The site's own keys are many; only those that mean something here are read.
+type startBody struct {
 	Name        string            `json:"name"`
 	Env         control.Env       `json:"env"`
-	UserOptions outpostOptions    `json:"user_options"`
+	UserOptions startOptions      `json:"user_options"`
 	Flavor      string            `json:"flavor"`
-	Misc        outpostMisc       `json:"misc"`
+	Misc        startMisc         `json:"misc"`
 	Certs       map[string]string `json:"certs"`
 	Bundles     map[string]string `json:"internal_trust_bundles"`
 }
 
-// outpostOptions are the user's options. Those that a form gives are lists of one word.
-type outpostOptions struct {
+// startOptions are the user's options. Those that a form gives are lists of one word.
+type startOptions struct {
 	StartID string `json:"start_id"`
 	Flavor  any    `json:"flavor"`
 	Profile any    `json:"profile"`
@@ -137,8 +137,8 @@ type outpostOptions struct {
 	Fresh   any    `json:"fresh"`
 }
 
-// outpostMisc are the overrides of a remote spawner's settings that are refused. The others have no meaning here.
-type outpostMisc struct {
+// startMisc are the overrides of a remote spawner's settings that are refused. The others have no meaning here.
+type startMisc struct {
 	Cmd         any `json:"cmd"`
 	Args        any `json:"args"`
 	InternalSSL any `json:"internal_ssl"`
@@ -148,24 +148,24 @@ type outpostMisc struct {
 // connection ends does not get to see why.
 const drainLimit = 32 << 20
 
-// readOutpostBody reads a request's body: one JSON object, of which fields that are not known are left out.
-func readOutpostBody(w http.ResponseWriter, r *http.Request) (outpostBody, error) {
+// readBody reads a request's body: one JSON object, of which fields that are not known are left out.
+func readBody(w http.ResponseWriter, r *http.Request) (startBody, error) {
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(web.BodyTime)) // not all connections have one
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	raw, err := io.ReadAll(io.LimitReader(r.Body, web.BodyLimit+1))
 	if err != nil {
-		return outpostBody{}, &malformed{http.StatusUnprocessableEntity, errs.New(errs.Invalid, "the body ends early")}
+		return startBody{}, &malformed{http.StatusUnprocessableEntity, errs.New(errs.Invalid, "the body ends early")}
 	}
 	if len(raw) > web.BodyLimit {
 		_, _ = io.CopyN(io.Discard, r.Body, drainLimit)
-		return outpostBody{}, &malformed{http.StatusRequestEntityTooLarge,
+		return startBody{}, &malformed{http.StatusRequestEntityTooLarge,
 			errs.New(errs.Invalid, "the body is too large").With(fmt.Sprintf("at most %d MiB, options and environment together", web.BodyLimit>>20))}
 	}
-	return parseOutpostBody(raw)
+	return parseBody(raw)
 }
 
-func parseOutpostBody(raw []byte) (b outpostBody, err error) {
+func parseBody(raw []byte) (b startBody, err error) {
 	if string(bytes.TrimSpace(raw)) == "null" {
 		return b, badField("body", "null", "a JSON object")
 	}
@@ -177,5 +177,5 @@ func parseOutpostBody(raw []byte) (b outpostBody, err error) {
 	if !ok {
 		return b, err
 	}
-	return outpostBody{}, &malformed{http.StatusUnprocessableEntity, cause}
+	return startBody{}, &malformed{http.StatusUnprocessableEntity, cause}
 }

@@ -1,7 +1,12 @@
-package server
+// Package outpost speaks the protocol of the published OutpostSpawner to Hubs: starts, polls, stops and flavors, as JupyterHub Outpost has
+// them. A start is of one id, and asking for it again is the same start; a stop that overtakes its start ends it; and it is never said by
+// mistake that there is no such session, for which the Hub would take the server for dead.
+package outpost
 
 import (
 	"cmp"
+	"context"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -10,15 +15,53 @@ import (
 
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/web"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
+
+// Engine is what the package needs of the engine, which has the contract of each method.
+type Engine interface {
+	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
+	Launched(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
+	StopLaunch(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
+	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
+	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
+	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
+	Census(hub string, per func(spawner.Workload) string) map[string]int
+	Ready() error
+}
+
+// Config is what an Outpost needs.
+type Config struct {
+	Engine    Engine
+	Catalogue catalog.Catalogue
+	Offers    *offers.Offers
+	Hubs      *hubs.Set
+	Logger    *slog.Logger
+}
+
+// Outpost serves the protocol.
+type Outpost struct {
+	cfg    Config
+	web    *web.Core
+	hubs   *hubs.Set
+	offers *offers.Offers
+	log    *slog.Logger
+	claims *claims
+}
+
+// New makes an Outpost.
+func New(cfg Config, core *web.Core) *Outpost {
+	return &Outpost{cfg: cfg, web: core, hubs: cfg.Hubs, offers: cfg.Offers, log: cfg.Logger, claims: newClaims()}
+}
 
 // noStartID is what stands for the start's id in a path that has none.
 const noStartID = "0"
 
-// outpostPath is what a path of the Outpost protocol says.
-type outpostPath struct {
+// requestPath is what a path of the Outpost protocol says.
+type requestPath struct {
 	route string // for the log and the metrics
 	start startPath
 }
@@ -40,23 +83,23 @@ const (
 	routeStart       = "/services/{name}/{start_id}"
 )
 
-// parseOutpost reads an escaped path as it was sent; false when it is none of the protocol's. The default server's name is empty,
+// parsePath reads an escaped path as it was sent; false when it is none of the protocol's. The default server's name is empty,
 // so that an empty segment has a meaning: no path here is ever cleaned or redirected.
-func parseOutpost(path string) (outpostPath, bool) {
+func parsePath(path string) (requestPath, bool) {
 	switch plain := strings.TrimSuffix(path, "/"); plain {
 	case routePing, routeFlavors, routeUserFlavors, routeCredits, routeUserCredits, routeStarts:
-		return outpostPath{route: plain}, true
+		return requestPath{route: plain}, true
 	}
 	rest, ok := strings.CutPrefix(path, routeStarts+"/")
 	if !ok {
-		return outpostPath{}, false
+		return requestPath{}, false
 	}
 	rest = strings.TrimSuffix(rest, "/")
 	name, id := rest, ""
 	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
 		name, id = rest[:i], rest[i+1:]
 	}
-	return outpostPath{routeStart, startPath{name, unescaped(name), cmp.Or(unescaped(id), noStartID)}}, true
+	return requestPath{routeStart, startPath{name, unescaped(name), cmp.Or(unescaped(id), noStartID)}}, true
 }
 
 // unescaped decodes a word of a path, where it can be decoded.
@@ -67,45 +110,45 @@ func unescaped(word string) string {
 	return word
 }
 
-// outpostMethod serves one method of a route. What it gives is JSON.
-type outpostMethod func(w http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (status int, body any, err error)
+// handler serves one method of a route. What it gives is JSON.
+type handler func(w http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (status int, body any, err error)
 
-// outpostMethods are the methods of a route.
-func (s *Server) outpostMethods(route string) map[string]outpostMethod {
+// methods are the methods of a route.
+func (o *Outpost) methods(route string) map[string]handler {
 	switch route {
 	case routePing:
-		return map[string]outpostMethod{"GET": nil} // see serveOutpost
+		return map[string]handler{"GET": nil} // see serve
 	case routeFlavors:
-		return map[string]outpostMethod{"GET": s.outpostFlavors}
+		return map[string]handler{"GET": o.hubFlavors}
 	case routeUserFlavors:
-		return map[string]outpostMethod{"POST": s.outpostUserFlavors}
+		return map[string]handler{"POST": o.userFlavors}
 	case routeCredits:
-		return map[string]outpostMethod{"GET": noCredits}
+		return map[string]handler{"GET": noCredits}
 	case routeUserCredits:
-		return map[string]outpostMethod{"POST": noCredits}
+		return map[string]handler{"POST": noCredits}
 	case routeStarts:
-		return map[string]outpostMethod{"GET": s.outpostList, "POST": s.outpostStart}
+		return map[string]handler{"GET": o.list, "POST": o.start}
 	default:
-		return map[string]outpostMethod{"GET": s.outpostPoll, "DELETE": s.outpostStop}
+		return map[string]handler{"GET": o.poll, "DELETE": o.stop}
 	}
 }
 
-// outpost takes the requests of the Outpost protocol and hands all others on. It stands before the router, which could not match
+// Middleware takes the requests of the Outpost protocol and hands all others on. It stands before the router, which could not match
 // an empty name.
-func (s *Server) outpost(next http.Handler) http.Handler {
+func (o *Outpost) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, ok := parseOutpost(r.URL.EscapedPath())
-		if !ok || s.isPage(r) {
+		path, ok := parsePath(r.URL.EscapedPath())
+		if !ok || o.isPage(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		web.TraceOf(r.Context()).Route = path.route
-		s.serveOutpost(w, r, path)
+		o.serve(w, r, path)
 	})
 }
 
-func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpostPath) {
-	methods := s.outpostMethods(path.route)
+func (o *Outpost) serve(w http.ResponseWriter, r *http.Request, path requestPath) {
+	methods := o.methods(path.route)
 	if r.Method == http.MethodOptions {
 		web.Options(w, slices.Collect(maps.Keys(methods)))
 		return
@@ -115,10 +158,10 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 		return
 	}
 	audit.Of(r.Context()).Door = audit.DoorOutpost
-	c, ok := s.byBasic(r)
+	c, ok := o.byBasic(r)
 	if !ok {
 		username, _, _ := r.BasicAuth()
-		s.Web.LogFor(r.Context()).Info("Outpost credential refused", "request", web.TraceOf(r.Context()).ID, "username", shown(username), "from", r.RemoteAddr)
+		o.web.LogFor(r.Context()).Info("Outpost credential refused", "request", web.TraceOf(r.Context()).ID, "username", shown(username), "from", r.RemoteAddr)
 		w.Header().Set("WWW-Authenticate", "Basic")
 		audit.Of(r.Context()).Wrong = "the credential is not known"
 		web.WriteJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})
@@ -137,7 +180,7 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 	}
 	status, body, err := do(w, r, c, path.start)
 	if err != nil {
-		s.refuseOutpost(w, r, err)
+		o.refuse(w, r, err)
 		return
 	}
 	web.WriteJSON(w, status, body)
@@ -145,25 +188,19 @@ func (s *Server) serveOutpost(w http.ResponseWriter, r *http.Request, path outpo
 
 // isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the protocol:
 // then it brings no Basic credentials. Of those only the ones come here that no hub's pages answer.
-func (s *Server) isPage(r *http.Request) bool {
-	return !isBasic(r) && slices.ContainsFunc(s.hubs.Of(r.Context()), func(h hubs.Hub) bool {
+func (o *Outpost) isPage(r *http.Request) bool {
+	return !web.IsBasic(r) && slices.ContainsFunc(o.hubs.Of(r.Context()), func(h hubs.Hub) bool {
 		return h.PagesPrefix != "" && strings.HasPrefix(r.URL.EscapedPath()+"/", h.PagesPrefix)
 	})
 }
 
-// isBasic reports whether a request brings Basic credentials, readable or not.
-func isBasic(r *http.Request) bool {
-	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Basic")
-}
-
 // byBasic finds the hub whose credential a request brings. All are compared, so that the time tells nothing.
-func (s *Server) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
+func (o *Outpost) byBasic(r *http.Request) (c spawner.Caller, ok bool) {
 	username, password, ok := r.BasicAuth()
 	if !ok {
 		return c, false
 	}
-	for _, h := range s.hubs.Of(r.Context()) {
+	for _, h := range o.hubs.Of(r.Context()) {
 		for _, credential := range h.Outpost {
 			if credential.Is(username, password) {
 				c = spawner.Caller{Hub: h.Name, Spawner: true}

@@ -1,4 +1,4 @@
-package server
+package outpost
 
 import (
 	"context"
@@ -16,31 +16,31 @@ import (
 // logLines are how many lines of a session's output the Hub gets.
 const logLines = 100
 
-// outpostStatus is the answer to a poll: no status while the session is to go on, and the exit code afterwards.
-type outpostStatus struct {
+// pollAnswer is the answer to a poll: no status while the session is to go on, and the exit code afterwards.
+type pollAnswer struct {
 	Status *int     `json:"status"`
 	Logs   []string `json:"logs,omitzero"`
 }
 
-// outpostStopped is the answer to a stop.
-type outpostStopped struct {
+// stopAnswer is the answer to a stop.
+type stopAnswer struct {
 	Logs []string `json:"logs,omitzero"`
 }
 
-// outpostPoll tells how a start stands. It never says by mistake that there is none: the Hub would take the server for dead.
-func (s *Server) outpostPoll(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
-	starting := s.claimed(c, start, s.claims.starting) // asked first: when it ends afterwards, the engine knows
-	w, err := s.launched(r.Context(), c, start)
+// poll tells how a start stands. It never says by mistake that there is none: the Hub would take the server for dead.
+func (o *Outpost) poll(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
+	starting := o.claimed(c, start, o.claims.starting) // asked first: when it ends afterwards, the engine knows
+	w, err := o.launched(r.Context(), c, start)
 	if errs.Is(err, errs.NotFound) && starting {
-		return http.StatusOK, outpostStatus{}, nil
+		return http.StatusOK, pollAnswer{}, nil
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	if !w.Phase.Active() && s.claims.wasStopped(claim{c.Hub, w.Name, start.id}) { // after a DELETE there is nothing left to ask for
+	if !w.Phase.Active() && o.claims.wasStopped(claim{c.Hub, w.Name, start.id}) { // after a DELETE there is nothing left to ask for
 		return 0, nil, errs.New(errs.NotFound, "start %s was stopped", start.id)
 	}
-	answer := outpostStatus{Logs: s.outpostLogs(r, c, w)}
+	answer := pollAnswer{Logs: o.logs(r, c, w)}
 	if !w.Phase.Active() {
 		code := exitCode(w.Outcome)
 		answer.Status = &code
@@ -49,17 +49,17 @@ func (s *Server) outpostPoll(_ http.ResponseWriter, r *http.Request, c spawner.C
 }
 
 // launched finds the session of a start; NotFound only if that is certain. A start of a server of another name is none.
-func (s *Server) launched(ctx context.Context, c spawner.Caller, start startPath) (w spawner.Workload, err error) {
+func (o *Outpost) launched(ctx context.Context, c spawner.Caller, start startPath) (w spawner.Workload, err error) {
 	if start.id != noStartID {
-		w, err = s.cfg.Engine.Launched(ctx, c, start.id)
-	} else if w, err = s.unnamedStart(ctx, c, start.raw); errs.Is(err, errs.NotFound) && start.raw != start.name {
-		w, err = s.unnamedStart(ctx, c, start.name)
+		w, err = o.cfg.Engine.Launched(ctx, c, start.id)
+	} else if w, err = o.unnamedStart(ctx, c, start.raw); errs.Is(err, errs.NotFound) && start.raw != start.name {
+		w, err = o.unnamedStart(ctx, c, start.name)
 	}
 	if err == nil && !start.names(w.Name) {
 		w, err = spawner.Workload{}, errs.New(errs.NotFound, "start %s is of a server of another name", start.id)
 	}
 	if errs.Is(err, errs.NotFound) {
-		if unready := s.cfg.Engine.Ready(); unready != nil {
+		if unready := o.cfg.Engine.Ready(); unready != nil {
 			return w, unready
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Server) launched(ctx context.Context, c spawner.Caller, start startPath
 }
 
 // claimed asks of the claim that a path may mean: its name may stand there as it is, or escaped.
-func (s *Server) claimed(c spawner.Caller, start startPath, ask func(claim) bool) bool {
+func (o *Outpost) claimed(c spawner.Caller, start startPath, ask func(claim) bool) bool {
 	return ask(claim{c.Hub, start.raw, start.id}) || ask(claim{c.Hub, start.name, start.id})
 }
 
@@ -83,14 +83,14 @@ func exitCode(o *spawner.Outcome) int {
 	}
 }
 
-// outpostLogs returns the last lines of a session's output when the request wants them. A session that cannot be asked has none.
-func (s *Server) outpostLogs(r *http.Request, c spawner.Caller, w spawner.Workload) []string {
+// logs returns the last lines of a session's output when the request wants them. A session that cannot be asked has none.
+func (o *Outpost) logs(r *http.Request, c spawner.Caller, w spawner.Workload) []string {
 	if wanted, err := strconv.ParseBool(r.URL.Query().Get("collect_logs")); err != nil || !wanted {
 		return nil
 	}
-	text, err := s.cfg.Engine.Tail(r.Context(), c, w.ID, logLines)
+	text, err := o.cfg.Engine.Tail(r.Context(), c, w.ID, logLines)
 	if err != nil {
-		s.log.Debug("the Hub gets no output", "id", w.ID, "error", err)
+		o.log.Debug("the Hub gets no output", "id", w.ID, "error", err)
 	}
 	lines := []string{}
 	for line := range strings.Lines(strings.ToValidUTF8(text, "?")) {
@@ -99,26 +99,26 @@ func (s *Server) outpostLogs(r *http.Request, c spawner.Caller, w spawner.Worklo
 	return lines
 }
 
-// outpostStop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does not
+// stop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does not
 // wait longer than the Hub's client does.
-func (s *Server) outpostStop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
-	ctx, cancel := s.Web.Stream(r.Context())
+func (o *Outpost) stop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
+	ctx, cancel := o.web.Stream(r.Context())
 	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, outpostPatience)
+	ctx, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
-	overtaken := s.claimed(c, start, func(k claim) bool { return waitFor(ctx, s.claims.overtake(k)) })
-	w, err := s.launched(ctx, c, start)
+	overtaken := o.claimed(c, start, func(k claim) bool { return waitFor(ctx, o.claims.overtake(k)) })
+	w, err := o.launched(ctx, c, start)
 	if errs.Is(err, errs.NotFound) && overtaken {
-		return accepted(r), outpostStopped{}, nil
+		return accepted(r), stopAnswer{}, nil
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := s.endLaunch(ctx, c, w, !async(r)); err != nil {
+	if err := o.endLaunch(ctx, c, w, !async(r)); err != nil {
 		return 0, nil, err
 	}
-	s.claims.stop(claim{c.Hub, w.Name, start.id})
-	return accepted(r), outpostStopped{s.outpostLogs(r, c, w)}, nil
+	o.claims.stop(claim{c.Hub, w.Name, start.id})
+	return accepted(r), stopAnswer{o.logs(r, c, w)}, nil
 }
 
 // waitFor waits until a channel closes or ctx ends, and reports whether there was anything to wait for.
@@ -134,13 +134,13 @@ func waitFor(ctx context.Context, c <-chan struct{}) bool {
 }
 
 // endLaunch stops a start, never a later one of the same session, and waits for its end if that is wanted.
-func (s *Server) endLaunch(ctx context.Context, c spawner.Caller, w spawner.Workload, wait bool) error {
+func (o *Outpost) endLaunch(ctx context.Context, c spawner.Caller, w spawner.Workload, wait bool) error {
 	if !w.Phase.Active() {
 		return nil
 	}
-	_, err := s.cfg.Engine.StopLaunch(ctx, c, w.Launch)
+	_, err := o.cfg.Engine.StopLaunch(ctx, c, w.Launch)
 	if err == nil && wait {
-		_, err = s.cfg.Engine.Await(ctx, c, w.ID, func(now spawner.Workload) bool { return !now.Phase.Active() || now.Launch != w.Launch })
+		_, err = o.cfg.Engine.Await(ctx, c, w.ID, func(now spawner.Workload) bool { return !now.Phase.Active() || now.Launch != w.Launch })
 	}
 	if errs.Is(err, errs.NotFound) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -148,8 +148,8 @@ func (s *Server) endLaunch(ctx context.Context, c spawner.Caller, w spawner.Work
 	return err
 }
 
-// outpostService is a row of the list of starts.
-type outpostService struct {
+// listed is a row of the list of starts.
+type listed struct {
 	Name         string     `json:"name"`
 	StartID      string     `json:"start_id"`
 	User         string     `json:"user"`
@@ -163,18 +163,18 @@ type outpostService struct {
 	StopPending  bool       `json:"stop_pending"`
 }
 
-// outpostList returns the hub's starts that have not ended.
-func (s *Server) outpostList(_ http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
-	all, err := s.cfg.Engine.List(r.Context(), c)
+// list returns the hub's starts that have not ended.
+func (o *Outpost) list(_ http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
+	all, err := o.cfg.Engine.List(r.Context(), c)
 	if err != nil {
 		return 0, nil, err
 	}
-	list := []outpostService{}
+	list := []listed{}
 	for _, w := range all {
 		if !w.Kind.HubServer() || !w.Phase.Active() {
 			continue
 		}
-		row := outpostService{
+		row := listed{
 			Name: w.Name, StartID: w.Launch, User: string(w.Owner), StartDate: w.Started.UTC(), Hub: w.Hub, LastUpdate: w.Since.UTC(), StateStored: true,
 			StartPending: convert.ComingUp(w.Phase), StopPending: w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
 		}

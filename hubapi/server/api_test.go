@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -245,12 +248,13 @@ func TestAwaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := lab("s-1", "alice", "/user/alice/")
 		w.Phase = spawner.Starting
-		s := New(Config{Engine: newFake(w), Logger: quiet()})
-		r, _ := http.NewRequestWithContext(web.WithCaller(t.Context(), spawner.Caller{System: true}), "GET", "/", nil)
+		s := New(Config{Engine: newFake(w), Logger: quiet(), Hubs: []hubs.Hub{{Name: "main", APIURL: &url.URL{}, Identify: fakeIdentify}}})
+		r, got := httptest.NewRequest("GET", "/api/v1/sessions/s-1/wait", nil), httptest.NewRecorder()
+		r.Header.Set("Authorization", "token alice-token")
 		began := time.Now()
-		got, err := s.await(r, "s-1", waitTime, func(spawner.Workload) bool { return false })
-		if !errors.Is(err, context.DeadlineExceeded) || got.Phase != spawner.Starting || time.Since(began) != waitTime {
-			t.Errorf("%+v, %v after %v", got, err, time.Since(began))
+		s.Public().ServeHTTP(got, r)
+		if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `"phase":"starting"`) || time.Since(began) != 20*time.Second {
+			t.Errorf("%d %s after %v", got.Code, got.Body, time.Since(began))
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/internal/testenv"
 )
 
 func TestCredentialsOverTheAPI(t *testing.T) {
@@ -283,12 +284,9 @@ func TestLoginPage(t *testing.T) {
 		}
 		return to
 	}
-	wait := func(to string) *issuerLogin {
-		login, err := h.issuerLogins.find("main:alice", strings.TrimPrefix(to, "credentials/logins/"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return login
+	wait := func(to string) {
+		t.Helper()
+		testenv.Until(t, "the login has an end", testenv.Hang, func() bool { return p.get(prefix+to).Code != http.StatusOK })
 	}
 	to := begin()
 	raw := p.get(prefix + to).Body.String()
@@ -299,13 +297,13 @@ func TestLoginPage(t *testing.T) {
 		t.Errorf("bob looks at it: %d", r.Code)
 	}
 	fake.grant <- nil
-	<-wait(to).done
+	wait(to)
 	if r := p.get(prefix + to); r.Code != http.StatusSeeOther || r.Header().Get("Location") != prefix+"credentials" {
 		t.Errorf("confirmed: %d", r.Code)
 	}
 	to = begin()
 	fake.grant <- errs.New(errs.Forbidden, "you have refused it").With("begin once more")
-	<-wait(to).done
+	wait(to)
 	if r := p.get(prefix + to); r.Code != 403 || !strings.Contains(r.Body.String(), "You have refused it.") {
 		t.Errorf("refused: %d %s", r.Code, r.Body)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -20,15 +21,15 @@ type seekable struct{ *strings.Reader }
 
 func (seekable) Close() error { return nil }
 
-func (f fakeShipper) Export(ctx context.Context, c spawner.Caller, ref, form string) (Export, error) {
+func (f fakeShipper) Export(ctx context.Context, c spawner.Caller, ref, form string) (api.Export, error) {
 	if _, err := f.Get(ctx, c, ref); err != nil {
-		return Export{}, err
+		return api.Export{}, err
 	}
 	const text = "the whole image"
 	if form == hubapi.ExportSIF {
-		return Export{Digest: "sha256:c1b3ff7fea4d2fbc5a5d5d4fb2ef2cd3ea8e4f0c0c7ee84d60d5c3b56b5c9c3b", Content: seekable{strings.NewReader(text)}}, nil
+		return api.Export{Digest: "sha256:c1b3ff7fea4d2fbc5a5d5d4fb2ef2cd3ea8e4f0c0c7ee84d60d5c3b56b5c9c3b", Content: seekable{strings.NewReader(text)}}, nil
 	}
-	return Export{Write: func(_ context.Context, w io.Writer) error {
+	return api.Export{Write: func(_ context.Context, w io.Writer) error {
 		if ref != theDigest {
 			return errs.New(errs.NoSpace, "no space for the image")
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/hubapi/server/api"
 	"slipway/internal/credentials"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -29,9 +30,9 @@ type fakeCredentials struct {
 	asked   []string
 }
 
-var _ UserCredentials = (*fakeCredentials)(nil)
+var _ api.UserCredentials = (*fakeCredentials)(nil)
 
-var _ UserCredentials = (*credentials.Manager)(nil)
+var _ api.UserCredentials = (*credentials.Manager)(nil)
 
 func newCredentials(principals ...string) *fakeCredentials {
 	w := &fakeCredentials{entries: map[string][]credentials.Entry{}, grants: map[string]string{}, grant: make(chan error, 1)}

@@ -104,15 +104,18 @@ func TestHeldSlice(t *testing.T) {
 	s := slice(0)
 	w.Slice, w.Spec.GPU = &s, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
 	h := start(t, newFake(w), func(c *Config) {
+		c.GPUSeries = func(holder string) []hubapi.GPUPoint { return make([]hubapi.GPUPoint, len(holder)) }
 		c.GPUUse = func(holder string) gpu.Use { return gpu.Use{Unknown: "not yet measured of " + holder} }
 	})
 	got := h.convert.Session(w)
 	if got.GPU != "1g.18gb" || got.Slice == nil || got.Slice.Isolation != "hardware" || got.Slice.Use.Unmeasured != "not yet measured of s-alice" {
 		t.Errorf("%+v", got.Slice)
 	}
-	h.cfg.GPUSeries = func(holder string) []hubapi.GPUPoint { return make([]hubapi.GPUPoint, len(holder)) }
-	if points := h.series(w).Points; len(points) != len("s-alice") {
-		t.Errorf("its history: %v", points)
+	req, _ := http.NewRequest("GET", h.front.URL+"/api/v1/sessions/s-alice/gpu", nil)
+	req.Header.Set("Authorization", "token alice-token")
+	var history hubapi.GPUSeries
+	if err := into(req, &history); err != nil || len(history.Points) != len("s-alice") {
+		t.Errorf("its history: %v, %v", history.Points, err)
 	}
 	if none := h.convert.Session(spawner.Workload{}); none.GPU != "none" || none.Slice != nil {
 		t.Errorf("%+v", none)

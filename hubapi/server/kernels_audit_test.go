@@ -154,8 +154,14 @@ func TestChangedKernelIsInTheLog(t *testing.T) {
 }
 
 func TestTicketsAreInTheLog(t *testing.T) {
-	h := start(t, newFake(), nil)
-	h.tellOfKernel(t.Context(), kernels.Deed{By: spawner.Caller{Hub: "main", User: "alice"}})
+	var tell func(context.Context, kernels.Deed)
+	h := start(t, newFake(), func(c *Config) {
+		c.Kernels = func(_ func(*http.Request) (spawner.Caller, error), told func(context.Context, kernels.Deed)) http.Handler {
+			tell = told
+			return http.NotFoundHandler()
+		}
+	})
+	tell(t.Context(), kernels.Deed{By: spawner.Caller{Hub: "main", User: "alice"}})
 	if lines := auditLines(h.logged.String()); len(lines) != 1 || !strings.Contains(lines[0], `by="alice of main" user=alice hub=main door=ticket`) {
 		t.Errorf("%s", lines)
 	}

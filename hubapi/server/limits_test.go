@@ -110,7 +110,7 @@ func TestSlowBodiesAreToldToWait(t *testing.T) {
 // TestPointsOfTheStore: points that are too many for a request come from the store.
 func TestPointsOfTheStore(t *testing.T) {
 	engine := newFake()
-	engine.stored = map[string]string{"sha256:p": `[{"parameters": {"k": "1"}}, {"parameters": {"k": "2"}}]`, "sha256:bad": `{"k"`, "sha256:huge": strings.Repeat(" ", pointsLimit+1)}
+	engine.stored = map[string]string{"sha256:p": `[{"parameters": {"k": "1"}}, {"parameters": {"k": "2"}}]`, "sha256:bad": `{"k"`, "sha256:huge": strings.Repeat(" ", 8<<20+1)}
 	h := start(t, engine, nil)
 	body := hubapi.JobRequest{Environment: "e", Argv: []string{"true"}, PointsBlob: "sha256:p", RequestID: "r"}
 	status, said := h.post(t, "alice-token", "/jobs", inJSON(t, body))

@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
@@ -40,7 +41,7 @@ func (p *pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visito
 }
 
 func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsView, error) {
-	principal, err := p.principal(asVisitor(r, v), "", look)
+	principal, err := p.API.Principal(asVisitor(r, v), "", api.Look)
 	if err != nil {
 		return webui.CredentialsView{}, err
 	}
@@ -90,7 +91,7 @@ func (p *pages) takeProxy(r *http.Request, v visitor) error {
 	if err != nil {
 		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
 	}
-	_, err = audit.Told(p.putProxy, auditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
+	_, err = audit.Told(p.API.PutProxy, api.AuditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
 	return err
 }
 
@@ -105,7 +106,7 @@ func (p *pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wr
 }
 
 func (p *pages) renew(r *http.Request, v visitor) (string, error) {
-	_, err := audit.Told(p.renewCredential, auditRenewed)(asVisitor(r, v), web.None{})
+	_, err := audit.Told(p.API.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
 	return "credentials", err
 }
 
@@ -115,7 +116,7 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.CredentialRemoval
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
 		v = who
-		out, err = audit.Told(p.removeCredential, auditCredentialRemoved)(asVisitor(r, who), web.None{})
+		out, err = audit.Told(p.API.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
 		return "", err
 	})
 	switch {
@@ -135,13 +136,13 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
-	out, err := audit.Told(p.beginCredentialLogin, auditLoginBegun)(asVisitor(r, v), web.None{})
+	out, err := audit.Told(p.API.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
 	return "credentials/logins/" + out.ID, err
 }
 
 // issuerLoginPage shows a login that waits, and leads on from one that is confirmed.
 func (p *pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	principal, err := p.principal(asVisitor(r, v), "", manage)
+	principal, err := p.API.Principal(asVisitor(r, v), "", api.Manage)
 	if err != nil {
 		return err
 	}
@@ -149,17 +150,13 @@ func (p *pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visito
 	if err != nil {
 		return err
 	}
-	login, err := p.issuerLogins.find(principal, id)
-	if err != nil {
+	login, ended, err := p.API.IssuerLogin(principal, id)
+	switch {
+	case err != nil:
 		return err
+	case !ended:
+		return webui.CredentialLoginPage(w, p.view(v), login)
 	}
-	select {
-	case <-login.done:
-	default:
-		return webui.CredentialLoginPage(w, p.view(v), login.told)
-	}
-	if login.err == nil {
-		http.Redirect(w, r, v.hub.PagesPrefix+"credentials", http.StatusSeeOther)
-	}
-	return login.err
+	http.Redirect(w, r, v.hub.PagesPrefix+"credentials", http.StatusSeeOther)
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
@@ -27,7 +28,7 @@ func (p *pages) environmentPages(r chi.Router) {
 // refOf returns the environment that a page's path names, another user's also as people write it. Pages are routed by the escaped path.
 func (p *pages) refOf(r *http.Request) (string, error) {
 	if p.cfg.Environments == nil {
-		return "", noEnvironments()
+		return "", api.NoEnvironments()
 	}
 	escaped := chi.URLParam(r, "ref")
 	if owner := chi.URLParam(r, "owner"); owner != "" {
@@ -42,7 +43,7 @@ func (p *pages) refOf(r *http.Request) (string, error) {
 
 func (p *pages) environments(w http.ResponseWriter, r *http.Request, v visitor) error {
 	if p.cfg.Environments == nil {
-		return noEnvironments()
+		return api.NoEnvironments()
 	}
 	all, err := p.cfg.Environments.List(r.Context(), v.caller, true)
 	if err != nil {
@@ -121,7 +122,7 @@ func (p *pages) share(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	what, which := auditShared(r, with, e)
+	what, which := api.AuditShared(r, with, e)
 	audit.Note(r.Context(), what, which...)
 	return environmentPath(ref), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
@@ -32,17 +33,17 @@ func (p *pages) jobPages(r chi.Router) {
 	r.Get("/scans/{id}", p.show(p.scanPage))
 	r.Get("/scans/{id}/why", p.show(p.whyOfScan))
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
-	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Engine.Stop, active)))
-	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Engine.Hold, notHeld)))
-	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.releaseHeld, active)))
-	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Engine.Requeue, running)))
-	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.removeEnded, hasPassed)))
+	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Engine.Stop, api.Active)))
+	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Engine.Hold, api.NotHeld)))
+	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.API.ReleaseHeld, api.Active)))
+	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Engine.Requeue, api.Running)))
+	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.API.RemoveEnded, hasPassed)))
 }
 
 func hasPassed(w spawner.Workload) bool { return !w.Phase.Active() }
 
 // reorder makes what is done to one job.
-func (p *pages) reorder(do act) func(*http.Request, visitor) (string, error) {
+func (p *pages) reorder(do api.Act) func(*http.Request, visitor) (string, error) {
 	return func(r *http.Request, v visitor) (string, error) {
 		found, err := p.named(r, v)
 		if err != nil {
@@ -54,8 +55,8 @@ func (p *pages) reorder(do act) func(*http.Request, visitor) (string, error) {
 }
 
 // reorderScan makes what is done to the points of a scan. What could not be done to some of them is told.
-func (p *pages) reorderScan(do act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
-	change := p.changeScan(do, meant)
+func (p *pages) reorderScan(do api.Act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
+	change := p.API.ChangeScan(do, meant)
 	return func(r *http.Request, v visitor) (string, error) {
 		done, err := change(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 		switch {
@@ -102,7 +103,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	sum, places := convert.NewTally(), []place(nil)
-	err = p.eachPoint(r, id, func(w *spawner.Workload) {
+	err = p.API.EachPoint(r, id, func(w *spawner.Workload) {
 		sum.Add(w)
 		if state := convert.State(w); view.State == "" || view.State == string(state) {
 			places = append(places, place{w.ID, w.Point, state})
@@ -116,7 +117,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1
-	lent := p.lent()
+	lent := p.API.Lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
 		if w, err := p.cfg.Engine.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
 			point := webui.Point{Item: p.item(v, w, lent), Parameters: convert.Parameters(w)}
@@ -129,7 +130,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askScan asks whether something is really to be done to a scan.
 func (p *pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	scan, err := p.getScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
+	scan, err := p.API.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 	if err != nil {
 		return err
 	}
@@ -152,12 +153,12 @@ func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 		title = string(found.ID)
 	}
 	return p.explain(w, r, v, webui.Why{Title: title, Back: path, BackLabel: "Back to it"}, func(r *http.Request) (hubapi.Explanation, error) {
-		return p.Server.why(r, found)
+		return p.Server.API.Why(r, found)
 	})
 }
 
 func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) err
 	if y.Title == "" {
 		y.Title = points[0].Scan
 	}
-	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.whyScan(r, web.None{}) })
+	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.API.WhyScan(r, web.None{}) })
 }
 
 // whyPatience is how long a page waits for a batch system's explanation.

@@ -58,7 +58,7 @@ func (p *pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askRetryScan asks the same for the points of a scan that have failed: what does for each of them is suggested.
 func (p *pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *pages) retry(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	again, _, err := p.again(retryOf(r, limitsOf(found)))
+	again, _, err := p.API.Again(retryOf(r, limitsOf(found)))
 	if err != nil {
 		return "", err
 	}
@@ -106,11 +106,11 @@ func (p *pages) retry(r *http.Request, v visitor) (string, error) {
 
 // retryPoints tries the points of a scan again that have failed.
 func (p *pages) retryPoints(r *http.Request, v visitor) (string, error) {
-	points, err := p.scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return "", err
 	}
-	again, meant, err := p.again(retryOf(r, limitsOf(points[0])))
+	again, meant, err := p.API.Again(retryOf(r, limitsOf(points[0])))
 	if err != nil {
 		return "", err
 	}

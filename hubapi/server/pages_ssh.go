@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
@@ -45,7 +46,7 @@ func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 }
 
 func (p *pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
-	owner, err := p.sshOwner(v.caller)
+	owner, err := p.API.SSHOwner(v.caller)
 	if err != nil {
 		return webui.SSHView{}, err
 	}
@@ -74,7 +75,7 @@ func loginCommand(h hubs.Hub) string {
 // sshConfig returns the entries for ssh's configuration; empty where the visitor's name cannot be written there.
 func (p *pages) sshConfig(r *http.Request, v visitor) string {
 	text, err := sshclientconfig.Service{
-		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.sshTargets(r, v.caller),
+		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.API.SSHTargets(r, v.caller),
 		KnownHosts: p.cfg.SSH.KnownHosts(),
 	}.Plain()
 	if err != nil {
@@ -88,7 +89,7 @@ func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	user := string(v.caller.User)
 	profiles := p.offers.Of(v.caller.Hub, v.caller.User).Profiles
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
-	for _, target := range p.sshTargets(r, v.caller) {
+	for _, target := range p.API.SSHTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
 		if i := slices.IndexFunc(profiles, func(each catalog.Profile) bool { return each.Name == target }); i >= 0 {
 			place.Title, place.Detail = cmp.Or(profiles[i].Title, profiles[i].Name), profiles[i].Description
@@ -100,7 +101,7 @@ func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 
 // posted returns what a form has sent, and who has, for the log too.
 func (p *pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
-	owner, err := p.sshOwner(v.caller)
+	owner, err := p.API.SSHOwner(v.caller)
 	return r.WithContext(web.WithCaller(r.Context(), v.caller)), owner, err
 }
 
@@ -128,7 +129,7 @@ func (p *pages) addKey(r *http.Request, v visitor) error {
 	if err != nil {
 		return err
 	}
-	_, err = audit.Told(p.addSSHKey, auditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
+	_, err = audit.Told(p.API.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
 	return err
 }
 
@@ -162,7 +163,7 @@ func (p *pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	serial, err := serialOf(r.PostForm.Get("serial"))
+	serial, err := api.SerialOf(r.PostForm.Get("serial"))
 	if err != nil {
 		return "", err
 	}
@@ -178,12 +179,12 @@ func (p *pages) endConnections(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = audit.Told(p.endSSH, auditEnded)(r, web.None{})
+	_, err = audit.Told(p.API.EndSSH, api.AuditEnded)(r, web.None{})
 	return "ssh/connections/ended", err
 }
 
 func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
-	owner, err := p.sshOwner(v.caller)
+	owner, err := p.API.SSHOwner(v.caller)
 	if err != nil {
 		return err
 	}
@@ -232,7 +233,7 @@ func (p *pages) findLogin(r *http.Request, v visitor) error {
 
 // codeAgain is the page with the field for a code, and what was wrong with the one that was typed.
 func (p *pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
-	owner, err := p.sshOwner(v.caller)
+	owner, err := p.API.SSHOwner(v.caller)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
+	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
@@ -19,6 +21,19 @@ import (
 	"slipway/internal/webui"
 	"slipway/spawner"
 )
+
+// checkDataPage is what the button asks for.
+func (p *pages) checkDataPage(r *http.Request, v visitor) (string, error) {
+	found, err := p.named(r, v)
+	if err != nil {
+		return "", err
+	}
+	if err := p.API.LookAgain(r.Context(), found); err != nil {
+		return "", err
+	}
+	audit.Note(r.Context(), "a session's data is to be looked at again", "session", found.ID)
+	return backTo(r, found) + "#data", nil
+}
 
 const (
 	pageTail   = 40               // lines of output
@@ -65,7 +80,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	slices.SortStableFunc(list, func(a, b spawner.Workload) int {
 		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
 	})
-	view, lent := webui.OverviewView{All: all}, p.lent()
+	view, lent := webui.OverviewView{All: all}, p.API.Lent()
 	for _, found := range list {
 		switch {
 		case found.Kind == spawner.Kernel:
@@ -114,10 +129,10 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		return err
 	}
 	details := webui.Details{
-		Item: p.item(v, found, p.lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: convert.Parameters(found),
+		Item: p.item(v, found, p.API.Lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
-	if report, err := p.reportOf(r.Context(), found); err == nil {
+	if report, err := p.API.ReportOf(r.Context(), found); err == nil {
 		details.Data = &report
 	}
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
@@ -165,7 +180,7 @@ func (p *pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.lent()))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.API.Lent()))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no
@@ -217,7 +232,7 @@ func (p *pages) keep(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := keepTime(r.PostForm.Get("for"))
+	d, err := api.KeepTime(r.PostForm.Get("for"))
 	if err != nil {
 		return "", err
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/feeds"
@@ -81,36 +82,6 @@ type Engine interface {
 	Ready() error
 }
 
-// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name, name:tag, or another
-// user's owner/name:tag.
-type Environments interface {
-	List(ctx context.Context, c spawner.Caller, shared bool) ([]hubapi.Environment, error)
-	Get(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
-	Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error)
-	History(ctx context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error)
-	Diff(ctx context.Context, c spawner.Caller, old, now string) (hubapi.EnvironmentDiff, error)
-	Verify(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentCheck, error)
-	SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error)
-	Tag(ctx context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error)
-	Share(ctx context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error)
-	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
-	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
-	Groups(ctx context.Context, c spawner.Caller) ([]string, error) // with which she can share
-	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
-	// For lists what a user's session may start from, her own and what is shared with her, the newest first; Of finds one of it. Only a
-	// hub's Spawner may ask, for users of that hub.
-	For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error)
-	Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error)
-}
-
-// GPUKeeper takes GPUs out of use and puts them back, whoever asks. fleet.Fleet does.
-type GPUKeeper interface {
-	// Drain names the GPU that it has found by an index, a UUID or the beginning of one.
-	Drain(ctx context.Context, name, by, why string) (uuid string, err error)
-	// Resume likewise, and says what keeps the GPU out of use all the same.
-	Resume(ctx context.Context, name string) (uuid, left string, err error)
-}
-
 // Check is a part that the service needs to be ready.
 type Check struct {
 	Name  string
@@ -131,7 +102,7 @@ type Config struct {
 	DialCode func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking for the
 	// same again joins it. Its progress may be told from any goroutine until it returns.
-	Environments Environments
+	Environments api.Environments
 	Freeze       func(ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
 	// Link is of LinkPath: it finds out by itself who is calling, and returns an error only if it has answered nothing. It lasts as long
 	// as the agent's link; the request's context ends with the server. Nil: there is none.
@@ -140,29 +111,29 @@ type Config struct {
 	// GPUs in a form for matchmaking.
 	// All are nil where there are none.
 	GPUs        func() gpu.Inventory
-	Keeper      GPUKeeper // nil likewise
+	Keeper      api.GPUKeeper // nil likewise
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
-	Pool        Pool        // nil: the site has no HTCondor pool
-	Shipper     Shipper     // nil likewise
-	Exporter    Exporter    // nil likewise
-	Credentials Credentials // nil likewise
-	Storage     Storage     // nil: the site has no storage elements
+	Pool        api.Pool        // nil: the site has no HTCondor pool
+	Shipper     api.Shipper     // nil likewise
+	Exporter    api.Exporter    // nil likewise
+	Credentials api.Credentials // nil likewise
+	Storage     api.Storage     // nil: the site has no storage elements
 	// KernelMenu says which kernels callers may start; nil: there are none.
-	KernelMenu KernelMenu
+	KernelMenu api.KernelMenu
 	// Quota looks how full a user's directories are; KnownQuota gives what was last found of those of a workload's owner, without waiting.
 	// Nil: nobody knows.
 	Quota      func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
 	KnownQuota func(w spawner.Workload) []hubapi.Quota
-	DataDoctor DataDoctor         // nil: the site has no data to look at
+	DataDoctor api.DataDoctor     // nil: the site has no data to look at
 	SSH        *sshauth.Authority // who may come in by ssh; nil: there is none
 	// UserCredentials has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
-	UserCredentials UserCredentials
+	UserCredentials api.UserCredentials
 	Principal       func(hub string, user spawner.User) string
-	People          People           // who users are on this host; nil: nothing is known
+	People          api.People       // who users are on this host; nil: nothing is known
 	Registry        http.Handler     // of /v2/ and /sif/; it finds out by Identify who is calling. Nil: there is none
-	Kernels         Gateway          // of /kernels/. Nil: there is none
+	Kernels         api.Gateway      // of /kernels/. Nil: there is none
 	Checks          []Check          // for /readyz; nil: the engine alone
 	Metrics         *metrics.Metrics // nil: no /metrics
 	// TrustedProxies are those whose X-Forwarded-For is believed.
@@ -180,26 +151,25 @@ type Listeners struct {
 
 // Server is the service's HTTP.
 type Server struct {
-	Audit        *audit.Log
-	Web          *web.Core
-	Outpost      *outpost.Outpost
-	convert      *convert.Converter
-	cfg          Config
-	log          *slog.Logger
-	ready        *readiness
-	proxy        *proxy.Proxy
-	hubs         *hubs.Set
-	pages        *pages
-	offers       *offers.Offers
-	issuerLogins *issuerLogins
-	feeds        *feeds.Feeds
+	Audit   *audit.Log
+	Web     *web.Core
+	Outpost *outpost.Outpost
+	API     *api.API
+	convert *convert.Converter
+	cfg     Config
+	log     *slog.Logger
+	ready   *readiness
+	proxy   *proxy.Proxy
+	hubs    *hubs.Set
+	pages   *pages
+	offers  *offers.Offers
+	feeds   *feeds.Feeds
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{
 		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks),
-		issuerLogins: newIssuerLogins(),
 	}
 	s.Web = web.New(web.Config{
 		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,
@@ -209,6 +179,13 @@ func New(cfg Config) *Server {
 	s.proxy = proxy.New(proxy.Config{Engine: cfg.Engine, Dial: cfg.Dial, DialCode: cfg.DialCode, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
 	s.offers = offers.New(offers.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Open: cfg.Offers})
 	s.Outpost = outpost.New(outpost.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Offers: s.offers, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
+	s.API = api.New(api.Config{
+		Workloads: cfg.Engine, Sessions: cfg.Engine, Jobs: cfg.Engine, Reports: cfg.Engine, Files: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
+		Environments: cfg.Environments, Freeze: cfg.Freeze, Shipper: cfg.Shipper, Exporter: cfg.Exporter, Credentials: cfg.Credentials,
+		GPUs: cfg.GPUs, GPUSeries: cfg.GPUSeries, PublishGPUs: cfg.PublishGPUs, Keeper: cfg.Keeper, Pool: cfg.Pool,
+		Storage: cfg.Storage, KernelMenu: cfg.KernelMenu, Kernels: cfg.Kernels, Quota: cfg.Quota, DataDoctor: cfg.DataDoctor,
+		SSH: cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People, Metrics: cfg.Metrics, Logger: cfg.Logger,
+	}, api.Rooms{Web: s.Web, Audit: s.Audit, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds})
 	s.pages = s.newPages()
 	return s
 }

@@ -228,7 +228,7 @@ func TestSSHLogin(t *testing.T) {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
-	if logged := h.logged.String(); !strings.Contains(logged, issuedWords) || !strings.Contains(logged, "computer=laptop") || strings.Contains(logged, l.ID) {
+	if logged := h.logged.String(); !strings.Contains(logged, "an ssh certificate is issued") || !strings.Contains(logged, "computer=laptop") || strings.Contains(logged, l.ID) {
 		t.Error("the log does not say it, or says the secret")
 	}
 }

@@ -228,6 +228,15 @@ func rules() map[string]rule {
 			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
 			tests: []string{"internal/hubtest"},
 		},
+		"hubapi/server/api": {
+			own: []string{
+				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
+				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web", "internal/agent/control",
+				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/memsize",
+				"internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner", "spawner/catalog",
+			},
+			outside: []string{"github.com/go-chi/chi"},
+		},
 		"hubapi/server/audit": {
 			own:     []string{"hubapi", "internal/errs", "spawner"},
 			outside: []string{"github.com/go-chi/chi"},
@@ -271,17 +280,17 @@ func rules() map[string]rule {
 		},
 		"hubapi/server": {
 			own: []string{
-				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
-				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost", "hubapi/server/proxy",
-				"hubapi/server/web", "internal/agent/control", "internal/clock", "internal/credentials",
-				"internal/errs", "internal/gpu", "internal/memsize", "internal/metrics", "internal/secret",
-				"internal/sshauth", "internal/sshclientconfig", "internal/webui", "kernels", "spawner",
-				"spawner/catalog",
+				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
+				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost",
+				"hubapi/server/proxy", "hubapi/server/web", "internal/agent/control", "internal/errs",
+				"internal/gpu", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth",
+				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
-				"hubapi/hub", "internal/hubtest", "internal/loglimit", "internal/tunnel", "spawner/engine",
-				"github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html",
+				"hubapi/hub", "internal/credentials", "internal/hubtest", "internal/loglimit", "internal/tunnel",
+				"kernels", "spawner/engine", "github.com/coder/websocket", "golang.org/x/crypto/ssh",
+				"golang.org/x/net/html",
 			},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
@@ -336,7 +345,7 @@ func rules() map[string]rule {
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
 		"internal/cli": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
 				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
 				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
 				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",

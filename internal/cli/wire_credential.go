@@ -7,13 +7,13 @@ import (
 	"net/url"
 
 	"slipway/hubapi"
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/api"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
 // credentials returns what opens a workload's environment from anywhere.
-func (s *service) credentials() server.Credentials {
+func (s *service) credentials() api.Credentials {
 	registry, at := s.ownRegistry(), s.cfg.RegistryURL()
 	return func(ctx context.Context, c spawner.Caller, id spawner.ID) (hubapi.EnvironmentCredential, error) {
 		w, err := s.engine.Get(ctx, c, id)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/api"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/credentials"
@@ -179,7 +179,7 @@ func (s *service) programsEnv() map[string]string {
 }
 
 // doors returns what keeps users' credentials to the API; nil where there is none.
-func (c credentialParts) doors() server.UserCredentials {
+func (c credentialParts) doors() api.UserCredentials {
 	if c.manager == nil {
 		return nil
 	}

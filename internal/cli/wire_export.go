@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"slipway/hubapi"
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/api"
 	"slipway/images/blob"
 	"slipway/spawner"
 )
@@ -20,10 +20,10 @@ type content struct {
 }
 
 // Export returns an environment that the caller may use as a file.
-func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string) (server.Export, error) {
+func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string) (api.Export, error) {
 	e, v, err := f.look(c, ref)
 	if err != nil {
-		return server.Export{}, err
+		return api.Export{}, err
 	}
 	if form != hubapi.ExportSIF {
 		var names []string
@@ -38,22 +38,22 @@ func (f *freezer) Export(ctx context.Context, c spawner.Caller, ref, form string
 			defer done()
 			return f.library.Export(ctx, e.Digest, names, w)
 		}
-		return server.Export{Environment: e.Digest, Write: write}, nil
+		return api.Export{Environment: e.Digest, Write: write}, nil
 	}
 	about, err := f.library.About(ctx, e.Digest) // signs it, where that was not done yet
 	if err != nil {
-		return server.Export{}, err
+		return api.Export{}, err
 	}
 	if _, err := f.library.Ready(ctx, e.Digest); err != nil {
-		return server.Export{}, err
+		return api.Export{}, err
 	}
 	p, err := f.library.Parts(e.Digest)
 	if err != nil {
-		return server.Export{}, err
+		return api.Export{}, err
 	}
 	b, err := p.OpenSIF()
 	if err != nil {
-		return server.Export{}, err
+		return api.Export{}, err
 	}
-	return server.Export{Environment: e.Digest, Digest: about.SIF.Digest, Content: content{blob.Reader(b), b}}, nil
+	return api.Export{Environment: e.Digest, Digest: about.SIF.Digest, Content: content{blob.Reader(b), b}}, nil
 }

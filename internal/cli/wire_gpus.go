@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/api"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
@@ -282,7 +282,7 @@ func (s *service) inventory() func() gpu.Inventory {
 }
 
 // keeper returns what takes GPUs out of use; nil where there are none.
-func (s *service) keeper() server.GPUKeeper {
+func (s *service) keeper() api.GPUKeeper {
 	if s.gpus.Fleet == nil {
 		return nil
 	}

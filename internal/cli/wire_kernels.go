@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/api"
 	"slipway/internal/metrics"
 	"slipway/internal/tunnel"
 	gateway "slipway/kernels"
@@ -16,7 +16,7 @@ import (
 )
 
 // kernelGateway makes what serves the site's kernels; nil where it offers none.
-func (s *service) kernelGateway(offers *kernelspecs.Catalog) server.Gateway {
+func (s *service) kernelGateway(offers *kernelspecs.Catalog) api.Gateway {
 	if len(s.cfg.Kernels.Specs) == 0 {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (s *service) kernelTraffic() func() metrics.Kernels {
 }
 
 // menuOf returns the API what there is to choose from; nil where the site offers no kernels.
-func (s *service) menuOf(offers *kernelspecs.Catalog) server.KernelMenu {
+func (s *service) menuOf(offers *kernelspecs.Catalog) api.KernelMenu {
 	if len(s.cfg.Kernels.Specs) == 0 {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/hubapi/server"
+	"slipway/hubapi/server/api"
 	"slipway/internal/config"
 	"slipway/internal/gpu"
 	"slipway/spawner/htcondor"
@@ -33,7 +33,7 @@ type poolView struct {
 }
 
 // poolGPUs returns what the API shows of the pool; nil: there is none.
-func poolGPUs(pool *htcondor.Pool, inventory func() gpu.Inventory) server.Pool {
+func poolGPUs(pool *htcondor.Pool, inventory func() gpu.Inventory) api.Pool {
 	if pool == nil {
 		return nil
 	}

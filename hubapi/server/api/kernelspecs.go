@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -19,16 +19,16 @@ type KernelMenu interface {
 	SwitchKernel(ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch) (hubapi.KernelSpec, error)
 }
 
-func (s *Server) menuRoutes(r chi.Router) {
-	r.Get("/kernelspecs", web.Serve(s.Web, 200, s.listKernelSpecs))
-	r.Post("/kernelspecs/{name}/switch", web.Serve(s.Web, 200, audit.Told(s.switchKernel, auditSwitched)))
+func (s *API) menuRoutes(r chi.Router) {
+	r.Get("/kernelspecs", web.Serve(s.web, 200, s.listKernelSpecs))
+	r.Post("/kernelspecs/{name}/switch", web.Serve(s.web, 200, audit.Told(s.switchKernel, auditSwitched)))
 }
 
 func noKernels() error {
 	return errs.New(errs.Missing, "this service runs no single kernels").With("the administrator names some in kernels.specs of the configuration")
 }
 
-func (s *Server) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpecs, error) {
+func (s *API) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpecs, error) {
 	if s.cfg.KernelMenu == nil {
 		return hubapi.KernelSpecs{}, noKernels()
 	}
@@ -36,7 +36,7 @@ func (s *Server) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpec
 	return hubapi.KernelSpecs{KernelSpecs: list}, err
 }
 
-func (s *Server) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
+func (s *API) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
 	name, err := web.Param(r, "name")
 	switch {
 	case err != nil:

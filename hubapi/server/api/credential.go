@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 type Credentials func(ctx context.Context, c spawner.Caller, id spawner.ID) (hubapi.EnvironmentCredential, error)
 
 // environmentCredential gives a credential. It is in no cache, and in the log without its password.
-func (s *Server) environmentCredential(w http.ResponseWriter, r *http.Request) error {
+func (s *API) environmentCredential(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.CredentialRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (s *Server) environmentCredential(w http.ResponseWriter, r *http.Request) e
 	id := cmp.Or(spawner.ID(req.Workload), c.Workload)
 	switch {
 	case s.cfg.Credentials == nil:
-		return noEnvironments()
+		return NoEnvironments()
 	case c.Spawner:
 		return errs.New(errs.Forbidden, "a hub's spawner runs nothing in environments").With("ask from the session or job, or with its owner's token")
 	case id == "":

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func administers(c spawner.Caller) bool {
 // may.
 type keeping struct{ keeper GPUKeeper }
 
-func (s *Server) keeping() keeping { return keeping{s.cfg.Keeper} }
+func (s *API) keeping() keeping { return keeping{s.cfg.Keeper} }
 
 // may refuses whoever is no administrator, before anything is said of what there is.
 func (k keeping) may(c spawner.Caller) error {
@@ -75,7 +75,7 @@ func checkWhy(why string) error {
 	return nil
 }
 
-func (s *Server) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUChange, error) {
+func (s *API) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUChange, error) {
 	name, err := web.Param(r, "gpu")
 	if err != nil {
 		return hubapi.GPUChange{}, err
@@ -85,10 +85,10 @@ func (s *Server) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUC
 	if err != nil {
 		return hubapi.GPUChange{}, err
 	}
-	return hubapi.GPUChange{GPU: uuid, GPUs: s.wireGPUs(r, s.inventoryFor(c))}, nil
+	return hubapi.GPUChange{GPU: uuid, GPUs: s.wireGPUs(r, s.InventoryFor(c))}, nil
 }
 
-func (s *Server) resumeGPU(r *http.Request, _ web.None) (hubapi.GPUChange, error) {
+func (s *API) resumeGPU(r *http.Request, _ web.None) (hubapi.GPUChange, error) {
 	name, err := web.Param(r, "gpu")
 	if err != nil {
 		return hubapi.GPUChange{}, err
@@ -98,5 +98,13 @@ func (s *Server) resumeGPU(r *http.Request, _ web.None) (hubapi.GPUChange, error
 	if err != nil {
 		return hubapi.GPUChange{}, err
 	}
-	return hubapi.GPUChange{GPU: uuid, Remark: left, GPUs: s.wireGPUs(r, s.inventoryFor(c))}, nil
+	return hubapi.GPUChange{GPU: uuid, Remark: left, GPUs: s.wireGPUs(r, s.InventoryFor(c))}, nil
+}
+
+// GPUKeeper takes GPUs out of use and puts them back, whoever asks. fleet.Fleet does.
+type GPUKeeper interface {
+	// Drain names the GPU that it has found by an index, a UUID or the beginning of one.
+	Drain(ctx context.Context, name, by, why string) (uuid string, err error)
+	// Resume likewise, and says what keeps the GPU out of use all the same.
+	Resume(ctx context.Context, name string) (uuid, left string, err error)
 }

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -23,13 +23,13 @@ const (
 	tailLimit  = 10_000 // lines
 )
 
-func (s *Server) me(r *http.Request, _ web.None) (hubapi.Me, error) {
+func (s *API) me(r *http.Request, _ web.None) (hubapi.Me, error) {
 	c := web.CallerOf(r.Context())
 	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
 }
 
 // find returns the workload that the path names, if it is of the kind that the route is for.
-func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
+func (s *API) find(r *http.Request, job bool) (spawner.Workload, error) {
 	name, err := web.Param(r, "id")
 	if err != nil {
 		return spawner.Workload{}, err
@@ -40,7 +40,7 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 			return spawner.Workload{}, errs.Bad("id", hubapi.Self, "the id of a session, as `slipway sessions` lists them: only programs inside one have a self")
 		}
 	}
-	w, err := s.cfg.Engine.Get(r.Context(), c, id)
+	w, err := s.cfg.Workloads.Get(r.Context(), c, id)
 	if err == nil {
 		audit.OnBehalf(r.Context(), w.Owner)
 	}
@@ -50,7 +50,7 @@ func (s *Server) find(r *http.Request, job bool) (spawner.Workload, error) {
 	return w, err
 }
 
-func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
+func (s *API) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.find(r, false)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	return s.feeds.Launch(w, r, found.ID)
 }
 
-func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
+func (s *API) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
 	audit.OnBehalf(r.Context(), spawner.User(req.User))
 	fresh, err := offers.TakeFresh(req.Options)
 	if err != nil {
@@ -77,16 +77,16 @@ func (s *Server) startSession(r *http.Request, req hubapi.SessionRequest) (hubap
 		return hubapi.Session{}, err
 	}
 	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
-	w, err := s.cfg.Engine.StartSession(r.Context(), web.CallerOf(r.Context()), spawner.SessionRequest{
+	w, err := s.cfg.Sessions.StartSession(r.Context(), web.CallerOf(r.Context()), spawner.SessionRequest{
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
 		Secrets: s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
 	return s.convert.Session(w), err
 }
 
-func (s *Server) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error) {
+func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error) {
 	list := hubapi.Sessions{Sessions: []hubapi.Session{}}
-	all, err := s.cfg.Engine.List(r.Context(), web.CallerOf(r.Context()))
+	all, err := s.cfg.Workloads.List(r.Context(), web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
@@ -99,13 +99,13 @@ func (s *Server) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, err
 	return list, nil
 }
 
-func (s *Server) session(r *http.Request, _ web.None) (hubapi.Session, error) {
+func (s *API) session(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	return s.convert.Session(w), err
 }
 
 // waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it is.
-func (s *Server) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
+func (s *API) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
@@ -122,16 +122,16 @@ func (s *Server) waitSession(r *http.Request, _ web.None) (hubapi.Session, error
 }
 
 // await waits for a workload, at most limit.
-func (s *Server) await(r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool) (spawner.Workload, error) {
-	ctx, cancel := s.Web.Stream(r.Context())
+func (s *API) await(r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool) (spawner.Workload, error) {
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	defer cancel()
-	return s.cfg.Engine.Await(ctx, web.CallerOf(r.Context()), id, done)
+	return s.cfg.Workloads.Await(ctx, web.CallerOf(r.Context()), id, done)
 }
 
 // stopSession ends a session and answers when it is stopped; with wait=no at once.
-func (s *Server) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
+func (s *API) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	wait := r.URL.Query().Get("wait")
 	if wait != "" && wait != "yes" && wait != "no" {
 		return hubapi.Session{}, errs.Bad("wait", wait, "yes or no")
@@ -140,7 +140,7 @@ func (s *Server) stopSession(r *http.Request, _ web.None) (hubapi.Session, error
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	if w, err = s.cfg.Engine.Stop(r.Context(), web.CallerOf(r.Context()), w.ID); err != nil || wait == "no" {
+	if w, err = s.cfg.Workloads.Stop(r.Context(), web.CallerOf(r.Context()), w.ID); err != nil || wait == "no" {
 		return s.convert.Session(w), err
 	}
 	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
@@ -151,21 +151,21 @@ func (s *Server) stopSession(r *http.Request, _ web.None) (hubapi.Session, error
 }
 
 // keepSession keeps a session running though nothing may go on in it.
-func (s *Server) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Session, error) {
+func (s *API) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	d, err := keepTime(req.For)
+	d, err := KeepTime(req.For)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	w, err = s.cfg.Engine.Keep(r.Context(), web.CallerOf(r.Context()), w.ID, d)
+	w, err = s.cfg.Sessions.Keep(r.Context(), web.CallerOf(r.Context()), w.ID, d)
 	return s.convert.Session(w), err
 }
 
-// keepTime reads how long a session is to be kept. How long it may be is the engine's to say.
-func keepTime(text string) (time.Duration, error) {
+// KeepTime reads how long a session is to be kept. How long it may be is the engine's to say.
+func KeepTime(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
 		return 0, errs.Bad("for", fmt.Sprintf("%.40s", text), "a length of time such as 4h or 90m")
@@ -173,7 +173,7 @@ func keepTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func (s *Server) removeSession(r *http.Request, _ web.None) (web.None, error) {
+func (s *API) removeSession(r *http.Request, _ web.None) (web.None, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return web.None{}, err
@@ -182,8 +182,8 @@ func (s *Server) removeSession(r *http.Request, _ web.None) (web.None, error) {
 }
 
 // remove discards a workload and waits a little until it is gone. That it goes is certain once the wish is saved.
-func (s *Server) remove(r *http.Request, id spawner.ID) error {
-	if err := s.cfg.Engine.Remove(r.Context(), web.CallerOf(r.Context()), id); err != nil {
+func (s *API) remove(r *http.Request, id spawner.ID) error {
+	if err := s.cfg.Workloads.Remove(r.Context(), web.CallerOf(r.Context()), id); err != nil {
 		return err
 	}
 	_, err := s.await(r, id, removeTime, func(spawner.Workload) bool { return false })
@@ -194,7 +194,7 @@ func (s *Server) remove(r *http.Request, id spawner.ID) error {
 }
 
 // removeSessionsOf discards all sessions of one server name: the Hub has deleted the server or the user.
-func (s *Server) removeSessionsOf(r *http.Request, _ web.None) (web.None, error) {
+func (s *API) removeSessionsOf(r *http.Request, _ web.None) (web.None, error) {
 	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	if !c.Spawner {
 		return web.None{}, errs.New(errs.Forbidden, "only a hub's spawner removes all sessions of a server").With("name one session by its id")
@@ -203,7 +203,7 @@ func (s *Server) removeSessionsOf(r *http.Request, _ web.None) (web.None, error)
 		return web.None{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")
 	}
 	audit.OnBehalf(r.Context(), spawner.User(q.Get("user")))
-	list, err := s.cfg.Engine.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
+	list, err := s.cfg.Workloads.SessionsOf(r.Context(), c, spawner.User(q.Get("user")), q.Get("name"))
 	if err != nil {
 		return web.None{}, err
 	}
@@ -215,7 +215,7 @@ func (s *Server) removeSessionsOf(r *http.Request, _ web.None) (web.None, error)
 	return web.None{}, nil
 }
 
-func (s *Server) sessionLog(w http.ResponseWriter, r *http.Request) error {
+func (s *API) sessionLog(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.find(r, false)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (s *Server) sessionLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Engine.Tail(r.Context(), web.CallerOf(r.Context()), found.ID, int(lines))
+	text, err := s.cfg.Files.Tail(r.Context(), web.CallerOf(r.Context()), found.ID, int(lines))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (l *issuerLogins) find(principal, id string) (*issuerLogin, error) {
 }
 
 // beginLogin begins a login at an issuer, and waits for it in the background.
-func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (hubapi.CredentialLogin, error) {
+func (s *API) beginLogin(ctx context.Context, principal, issuer string) (hubapi.CredentialLogin, error) {
 	g, err := s.cfg.UserCredentials.BeginDevice(ctx, principal, issuer)
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
@@ -67,19 +67,33 @@ func (s *Server) beginLogin(ctx context.Context, principal, issuer string) (huba
 	}
 	s.issuerLogins.add(login)
 	caller, request := web.CallerOf(ctx), web.TraceOf(ctx).ID
-	s.Web.Background(func(ctx context.Context) {
+	s.web.Background(func(ctx context.Context) {
 		defer close(login.done)
 		login.entry, login.err = s.cfg.UserCredentials.Device(ctx, principal, g.ID)
 		if login.err == nil {
-			s.Audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
+			s.audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
 				"credential", issuer, "subject", login.entry.Subject, "request", request)
 		}
 	})
 	return login.told, nil
 }
 
-func (s *Server) beginCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLogin, error) {
-	principal, err := s.principal(r, "", manage)
+// IssuerLogin returns a login of a user's, whether it has ended, and why it has failed. It does not wait.
+func (s *API) IssuerLogin(principal, id string) (told hubapi.CredentialLogin, ended bool, err error) {
+	login, err := s.issuerLogins.find(principal, id)
+	if err != nil {
+		return hubapi.CredentialLogin{}, false, err
+	}
+	select {
+	case <-login.done:
+		return login.told, true, login.err
+	default:
+		return login.told, false, nil
+	}
+}
+
+func (s *API) BeginCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLogin, error) {
+	principal, err := s.Principal(r, "", Manage)
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
 	}
@@ -93,8 +107,8 @@ func (s *Server) beginCredentialLogin(r *http.Request, _ web.None) (hubapi.Crede
 // loginWait is how long a look at a login waits.
 const loginWait = 20 * time.Second
 
-func (s *Server) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLoginState, error) {
-	principal, err := s.principal(r, "", manage)
+func (s *API) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLoginState, error) {
+	principal, err := s.Principal(r, "", Manage)
 	if err != nil {
 		return hubapi.CredentialLoginState{}, err
 	}
@@ -112,7 +126,7 @@ func (s *Server) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.Crede
 		return hubapi.CredentialLoginState{Pending: true}, nil
 	case <-r.Context().Done():
 		return hubapi.CredentialLoginState{}, r.Context().Err()
-	case <-s.Web.Ending():
+	case <-s.web.Ending():
 		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").With("begin the login once more in a moment")
 	}
 	if login.err != nil {

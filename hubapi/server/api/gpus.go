@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"fmt"
@@ -10,12 +10,11 @@ import (
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/webui"
 	"slipway/spawner"
 )
 
 // gpus lists the GPUs: as JSON, or in a form for matchmaking.
-func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
+func (s *API) gpus(w http.ResponseWriter, r *http.Request) error {
 	if format := r.URL.Query().Get("format"); format != "" {
 		if s.cfg.PublishGPUs == nil {
 			return errs.New(errs.Missing, "this service has no GPUs").With("the administrator sets gpu.driver in the configuration")
@@ -28,27 +27,27 @@ func (s *Server) gpus(w http.ResponseWriter, r *http.Request) error {
 		_, err = fmt.Fprint(w, text)
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, s.wireGPUs(r, s.inventoryFor(web.CallerOf(r.Context()))))
+	web.WriteJSON(w, http.StatusOK, s.wireGPUs(r, s.InventoryFor(web.CallerOf(r.Context()))))
 	return nil
 }
 
-// inventoryFor returns what a caller may read of the inventory. Whose parts are is decided where it is shown.
-func (s *Server) inventoryFor(c spawner.Caller) gpu.Inventory {
+// InventoryFor returns what a caller may read of the inventory. Whose parts are is decided where it is shown.
+func (s *API) InventoryFor(c spawner.Caller) gpu.Inventory {
 	if administers(c) {
-		return s.inventory()
+		return s.Inventory()
 	}
-	return s.inventory().Public()
+	return s.Inventory().Public()
 }
 
-// inventory returns what there is of GPUs; a service without any has an empty one.
-func (s *Server) inventory() gpu.Inventory {
+// Inventory returns what there is of GPUs; a service without any has an empty one.
+func (s *API) Inventory() gpu.Inventory {
 	if s.cfg.GPUs == nil {
 		return gpu.Inventory{Taken: time.Now()}
 	}
 	return s.cfg.GPUs()
 }
 
-func (s *Server) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
+func (s *API) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
 	out := hubapi.GPUs{
 		Driver: inv.System.Driver, Simulated: inv.System.Simulated, Problem: inv.Problem, Taken: inv.Taken.UTC(),
 		Offers: []hubapi.GPUOffer{}, GPUs: []hubapi.GPU{},
@@ -73,7 +72,7 @@ func (s *Server) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
 	return out
 }
 
-func (s *Server) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
+func (s *API) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
 	d := g.Device
 	out := hubapi.GPU{
 		Index: d.Index, UUID: d.UUID, Model: d.Name, Mode: string(g.Mode), Isolation: string(g.Tier), Condition: string(g.Condition), Why: g.Why,
@@ -105,7 +104,7 @@ func measured[T int | int64 | float64](v T) *T {
 }
 
 // wireSlice shows a part of a GPU; whose it is, to its owner and to administrators alone.
-func (s *Server) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
+func (s *API) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	out := hubapi.GPUSlice{
 		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: convert.Moment(p.Since), Until: p.Quarantined, Why: p.Why, Use: convert.GPUUse(p.Use),
 	}
@@ -115,12 +114,12 @@ func (s *Server) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	if p.Holder == "" {
 		return out
 	}
-	if w, err := s.cfg.Engine.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
+	if w, err := s.cfg.Workloads.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
 		out.User, out.Workload = string(w.Owner), p.Holder
 	} else {
 		out.Use.Hint = "" // it is for the holder
 	}
-	if w, err := s.cfg.Engine.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
+	if w, err := s.cfg.Workloads.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
 		out.Borrower = string(w.ID)
 	}
 	return out
@@ -141,10 +140,10 @@ func sliceState(p gpu.SliceState) string {
 	}
 }
 
-// lent returns the sessions whose slices are lent to jobs now. A page asks once for all that it lists.
-func (s *Server) lent() map[spawner.ID]bool {
+// Lent returns the sessions whose slices are lent to jobs now. A page asks once for all that it lists.
+func (s *API) Lent() map[spawner.ID]bool {
 	all := map[spawner.ID]bool{}
-	for _, g := range s.inventory().GPUs {
+	for _, g := range s.Inventory().GPUs {
 		for _, p := range g.Slices {
 			if p.Lent != "" {
 				all[spawner.ID(p.Holder)] = true
@@ -154,34 +153,21 @@ func (s *Server) lent() map[spawner.ID]bool {
 	return all
 }
 
-func (s *Server) sessionGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
+func (s *API) sessionGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
 	w, err := s.find(r, false)
 	return s.series(w), err
 }
 
-func (s *Server) jobGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
+func (s *API) jobGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
 	w, err := s.find(r, true)
 	return s.series(w), err
 }
 
 // series returns how much of its slice a workload has used over time, for a while also after its end.
-func (s *Server) series(w spawner.Workload) hubapi.GPUSeries {
+func (s *API) series(w spawner.Workload) hubapi.GPUSeries {
 	out := hubapi.GPUSeries{Points: []hubapi.GPUPoint{}}
 	if s.cfg.GPUSeries != nil && w.ID != "" {
 		out.Points = append(out.Points, s.cfg.GPUSeries(string(w.ID))...)
 	}
 	return out
-}
-
-// gpusPage shows what there is of GPUs, and who has what of them as far as the visitor may see.
-func (p *pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	list, err := p.cfg.Engine.List(r.Context(), v.caller)
-	if err != nil {
-		return err
-	}
-	seen := map[spawner.ID]spawner.Workload{}
-	for _, found := range list {
-		seen[found.ID] = found
-	}
-	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.inventoryFor(v.caller), Workloads: seen})
 }

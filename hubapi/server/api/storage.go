@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type Storage interface {
 	URL(lfn string, write, direct bool) (hubapi.DataURL, error)
 }
 
-func (s *Server) storages(r *http.Request, _ web.None) (hubapi.Storages, error) {
+func (s *API) storages(r *http.Request, _ web.None) (hubapi.Storages, error) {
 	out := hubapi.Storages{Storage: []hubapi.Storage{}}
 	if s.cfg.Storage != nil {
 		out.Storage = append(out.Storage, s.cfg.Storage.List(r.Context(), web.CallerOf(r.Context()))...)
@@ -26,7 +26,7 @@ func (s *Server) storages(r *http.Request, _ web.None) (hubapi.Storages, error) 
 }
 
 // dataURL says where a file is for the use that is asked for. Who may do it is the storage's to decide.
-func (s *Server) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
+func (s *API) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
 	if s.cfg.Storage == nil {
 		return hubapi.DataURL{}, errs.New(errs.Missing, "this site has no storage elements").With("the administrator sets data.storage in the configuration")
 	}

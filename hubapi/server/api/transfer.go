@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type Shipper interface {
 	Pull(ctx context.Context, c spawner.Caller, r hubapi.PullRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
 }
 
-func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
+func (s *API) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.PushRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.cfg.Shipper == nil {
-		return noEnvironments()
+		return NoEnvironments()
 	}
 	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
 		done, err := s.cfg.Shipper.Push(ctx, web.CallerOf(r.Context()), ref, req, tell)
@@ -39,13 +39,13 @@ func (s *Server) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (s *Server) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
+func (s *API) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.PullRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
 	if s.cfg.Shipper == nil {
-		return noEnvironments()
+		return NoEnvironments()
 	}
 	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Environment, error) {
 		env, err := s.cfg.Shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const pointsLimit = 8 << 20
 
 // enginePoints makes the engine's form of a scan's points.
 // pointsOf gives the points of a request, also those that the caller has put into her store; nil of one that is no scan.
-func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point, error) {
+func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point, error) {
 	switch {
 	case req.PointsBlob == "" && req.Points == nil:
 		return nil, nil
@@ -34,12 +34,12 @@ func (s *Server) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Poi
 	case req.Points != nil:
 		return nil, errs.Bad("points_blob", req.PointsBlob, "points or points_blob, and not both")
 	}
-	release, err := s.Web.Reserve(web.CallerOf(r.Context()), pointsLimit)
+	release, err := s.web.Reserve(web.CallerOf(r.Context()), pointsLimit)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	file, err := s.cfg.Engine.Blob(r.Context(), web.CallerOf(r.Context()), req.PointsBlob)
+	file, err := s.cfg.Files.Blob(r.Context(), web.CallerOf(r.Context()), req.PointsBlob)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func checkPoint(field string, p hubapi.Point, common map[string]string) error {
 	return nil
 }
 
-// scan returns the points of the scan that the path names, in order.
-func (s *Server) scan(r *http.Request) ([]spawner.Workload, error) {
+// Scan returns the points of the scan that the path names, in order.
+func (s *API) Scan(r *http.Request) ([]spawner.Workload, error) {
 	id, err := web.Param(r, "id")
 	if err != nil {
 		return nil, err
@@ -104,18 +104,18 @@ func (s *Server) scan(r *http.Request) ([]spawner.Workload, error) {
 }
 
 // points copies the points of a scan, in order; look sums one up without that.
-func (s *Server) points(r *http.Request, id string) (points []spawner.Workload, err error) {
-	err = s.eachPoint(r, id, func(w *spawner.Workload) { points = append(points, *w) })
+func (s *API) points(r *http.Request, id string) (points []spawner.Workload, err error) {
+	err = s.EachPoint(r, id, func(w *spawner.Workload) { points = append(points, *w) })
 	return points, err
 }
 
-// eachPoint has each look at the points of a scan in order, as Engine.Each says.
-func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Workload)) error {
+// EachPoint has each look at the points of a scan in order, as Engine.Each says.
+func (s *API) EachPoint(r *http.Request, id string, each func(w *spawner.Workload)) error {
 	if id == "" {
 		return errs.New(errs.NotFound, "a scan has a name").With("`slipway jobs` lists them")
 	}
 	var owner spawner.User
-	err := s.cfg.Engine.Each(r.Context(), web.CallerOf(r.Context()), id, func(w *spawner.Workload) {
+	err := s.cfg.Workloads.Each(r.Context(), web.CallerOf(r.Context()), id, func(w *spawner.Workload) {
 		owner = w.Owner
 		each(w)
 	})
@@ -126,13 +126,13 @@ func (s *Server) eachPoint(r *http.Request, id string, each func(w *spawner.Work
 }
 
 // submitted tells of a scan that was: it, and the first of its points. All of them may be megabytes, which nobody reads.
-func (s *Server) submitted(c spawner.Caller, points []spawner.Workload) hubapi.Jobs {
+func (s *API) submitted(c spawner.Caller, points []spawner.Workload) hubapi.Jobs {
 	list := s.convert.Jobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
 	list.Scans = []hubapi.Scan{s.convert.Scan(convert.TallyOf(points))}
 	return list
 }
 
-func (s *Server) getScan(r *http.Request, _ web.None) (hubapi.Scan, error) {
+func (s *API) GetScan(r *http.Request, _ web.None) (hubapi.Scan, error) {
 	id, err := web.Param(r, "id")
 	if err != nil {
 		return hubapi.Scan{}, err
@@ -141,7 +141,7 @@ func (s *Server) getScan(r *http.Request, _ web.None) (hubapi.Scan, error) {
 }
 
 // scanEvents streams how a scan goes on.
-func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
+func (s *API) scanEvents(w http.ResponseWriter, r *http.Request) error {
 	id, err := web.Param(r, "id")
 	if err != nil {
 		return err
@@ -154,25 +154,25 @@ func (s *Server) scanEvents(w http.ResponseWriter, r *http.Request) error {
 }
 
 // look sums up a scan as it is now.
-func (s *Server) look(r *http.Request, id string) (hubapi.Scan, error) {
+func (s *API) look(r *http.Request, id string) (hubapi.Scan, error) {
 	sum := convert.NewTally()
-	if err := s.eachPoint(r, id, sum.Add); err != nil {
+	if err := s.EachPoint(r, id, sum.Add); err != nil {
 		return hubapi.Scan{}, err
 	}
 	return s.convert.Scan(sum), nil
 }
 
-// whyScan explains the first point that waits. When none does but those that are held, it says how to release them.
-func (s *Server) whyScan(r *http.Request, _ web.None) (hubapi.Explanation, error) {
-	points, err := s.scan(r)
+// WhyScan explains the first point that waits. When none does but those that are held, it says how to release them.
+func (s *API) WhyScan(r *http.Request, _ web.None) (hubapi.Explanation, error) {
+	points, err := s.Scan(r)
 	if err != nil {
 		return hubapi.Explanation{}, err
 	}
 	waits := func(w spawner.Workload) bool {
-		return convert.State(&w) == hubapi.JobPending && !w.Held || running(w) && strings.HasPrefix(s.cfg.Engine.Detail(w), spawner.HeldAt)
+		return convert.State(&w) == hubapi.JobPending && !w.Held || Running(w) && strings.HasPrefix(s.cfg.Reports.Detail(w), spawner.HeldAt)
 	}
 	if i := slices.IndexFunc(points, waits); i >= 0 {
-		return s.why(r, points[i])
+		return s.Why(r, points[i])
 	}
 	scan := s.convert.Scan(convert.TallyOf(points))
 	out := hubapi.Explanation{Job: scan.ID, Summary: "none of its points waits", Clauses: []hubapi.Clause{}}
@@ -182,12 +182,12 @@ func (s *Server) whyScan(r *http.Request, _ web.None) (hubapi.Explanation, error
 	return out, nil
 }
 
-func (s *Server) why(r *http.Request, w spawner.Workload) (hubapi.Explanation, error) {
+func (s *API) Why(r *http.Request, w spawner.Workload) (hubapi.Explanation, error) {
 	if convert.KeepsBack(web.CallerOf(r.Context()), w) {
 		return hubapi.Explanation{Job: string(w.ID), Summary: convert.YouHold, Clauses: []hubapi.Clause{}, Remedy: "`slipway jobs release " + string(w.ID) + "`"}, nil
 	}
 	id := w.ID
-	e, err := s.cfg.Engine.Why(r.Context(), web.CallerOf(r.Context()), id)
+	e, err := s.cfg.Reports.Why(r.Context(), web.CallerOf(r.Context()), id)
 	out := hubapi.Explanation{
 		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{}, Remedy: e.Remedy,
 	}
@@ -200,13 +200,13 @@ func (s *Server) why(r *http.Request, w spawner.Workload) (hubapi.Explanation, e
 // errNothing says that there was nothing to do.
 var errNothing = errors.New("nothing to do")
 
-// act is what is done to one job.
-type act func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+// Act is what is done to one job.
+type Act func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 
-// changeScan serves what is done to every point of a scan for which it is meant.
-func (s *Server) changeScan(do act, meant func(spawner.Workload) bool) func(*http.Request, web.None) (hubapi.ScanChange, error) {
+// ChangeScan serves what is done to every point of a scan for which it is meant.
+func (s *API) ChangeScan(do Act, meant func(spawner.Workload) bool) func(*http.Request, web.None) (hubapi.ScanChange, error) {
 	return func(r *http.Request, _ web.None) (hubapi.ScanChange, error) {
-		points, err := s.scan(r)
+		points, err := s.Scan(r)
 		if err != nil {
 			return hubapi.ScanChange{}, err
 		}
@@ -224,7 +224,7 @@ func (s *Server) changeScan(do act, meant func(spawner.Workload) bool) func(*htt
 }
 
 // scanNow is a scan after a change, which may have taken all its points away.
-func (s *Server) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan {
+func (s *API) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan {
 	if now, err := s.look(r, before[0].Scan); err == nil {
 		return now
 	}
@@ -237,7 +237,7 @@ func (s *Server) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan
 const atOnce = 500
 
 // each does something to each point, counts how it went in out, and gives the first refusal.
-func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *hubapi.ScanChange) (first error) {
+func (s *API) each(r *http.Request, points []spawner.Workload, do Act, out *hubapi.ScanChange) (first error) {
 	var mu sync.Mutex // guards first, out and at
 	var doing sync.WaitGroup
 	at := len(points)
@@ -272,33 +272,33 @@ func (s *Server) each(r *http.Request, points []spawner.Workload, do act, out *h
 // For which points of a scan a change is meant. What cannot be done to one of these is told, and done to the others.
 func anyPoint(spawner.Workload) bool { return true }
 
-func active(w spawner.Workload) bool { return w.Phase.Active() }
+func Active(w spawner.Workload) bool { return w.Phase.Active() }
 
-func notHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
+func NotHeld(w spawner.Workload) bool { return w.Phase.Active() && !w.Held }
 
-func running(w spawner.Workload) bool { return convert.State(&w) == hubapi.JobRunning }
+func Running(w spawner.Workload) bool { return convert.State(&w) == hubapi.JobRunning }
 
-// releaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.
-func (s *Server) releaseHeld(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-	w, err := s.cfg.Engine.Release(ctx, c, id)
+// ReleaseHeld releases a job that its owner or a batch system holds. Another there is nothing to do for.
+func (s *API) ReleaseHeld(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, err := s.cfg.Jobs.Release(ctx, c, id)
 	if errs.Is(err, errs.Conflict) {
-		if now, _ := s.cfg.Engine.Get(ctx, c, id); !now.Held {
+		if now, _ := s.cfg.Workloads.Get(ctx, c, id); !now.Held {
 			return now, errNothing
 		}
 	}
 	return w, err
 }
 
-// removeEnded removes a job that has ended or was canceled. It returns at once: that it goes is certain.
-func (s *Server) removeEnded(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-	w, err := s.cfg.Engine.Get(ctx, c, id)
+// RemoveEnded removes a job that has ended or was canceled. It returns at once: that it goes is certain.
+func (s *API) RemoveEnded(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
+	w, err := s.cfg.Workloads.Get(ctx, c, id)
 	if err == nil {
 		err = hasEnded(w)
 	}
 	if err != nil {
 		return w, err
 	}
-	return w, s.cfg.Engine.Remove(ctx, c, id)
+	return w, s.cfg.Workloads.Remove(ctx, c, id)
 }
 
 // hasEnded also says so of a job that was canceled and is about to end.

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type Export struct {
 }
 
 // exportEnvironment gives the file of an environment, or a part of it where the file is there already.
-func (s *Server) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
+func (s *API) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
 	ref, err := web.Param(r, "ref")
 	if err != nil {
 		return err
@@ -37,9 +37,9 @@ func (s *Server) exportEnvironment(w http.ResponseWriter, r *http.Request) error
 	case form != "sif" && form != "oci":
 		return errs.Bad("as", form, "sif or oci")
 	case s.cfg.Exporter == nil:
-		return noEnvironments()
+		return NoEnvironments()
 	}
-	ctx, cancel := s.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	e, err := s.cfg.Exporter.Export(ctx, web.CallerOf(r.Context()), ref, form)
 	if err != nil {

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 )
 
 // retryJob tries a job again. One that is done only where that is said.
-func (s *Server) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, error) {
-	again, _, err := s.again(req)
+func (s *API) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, error) {
+	again, _, err := s.Again(req)
 	if err != nil {
 		return hubapi.Job{}, err
 	}
@@ -25,16 +25,16 @@ func (s *Server) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job,
 
 // retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that was
 // canceled was ended on purpose.
-func (s *Server) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
-	again, meant, err := s.again(req)
+func (s *API) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
+	again, meant, err := s.Again(req)
 	if err != nil {
 		return hubapi.ScanChange{}, err
 	}
-	return s.changeScan(again, meant)(r, web.None{})
+	return s.ChangeScan(again, meant)(r, web.None{})
 }
 
-// again returns what trying one job again is, and for which it is meant.
-func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Workload) bool, err error) {
+// Again returns what trying one job again is, and for which it is meant.
+func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workload) bool, err error) {
 	states := req.States
 	for _, state := range states {
 		if !state.Ended() {
@@ -46,7 +46,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 	}
 	meant = func(w spawner.Workload) bool { return slices.Contains(states, convert.State(&w)) }
 	do = func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-		w, err := s.cfg.Engine.Get(ctx, c, id)
+		w, err := s.cfg.Workloads.Get(ctx, c, id)
 		if err != nil {
 			return w, err
 		}
@@ -54,7 +54,7 @@ func (s *Server) again(req hubapi.RetryRequest) (do act, meant func(spawner.Work
 		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.CPUs, req.Memory, req.TimeLimit); err != nil {
 			return w, err
 		}
-		return s.cfg.Engine.Retry(ctx, c, id, retry)
+		return s.cfg.Jobs.Retry(ctx, c, id, retry)
 	}
 	return do, meant, nil
 }
@@ -69,7 +69,7 @@ func endings(states []hubapi.State) (of []spawner.Ending) {
 }
 
 // otherwise reads what a job is to have in place of what w has, on a backend (empty: the same). Nil: as before.
-func (s *Server) otherwise(w spawner.Workload, backend string, cpus, memory, limit any) (*spawner.Resources, *time.Duration, error) {
+func (s *API) otherwise(w spawner.Workload, backend string, cpus, memory, limit any) (*spawner.Resources, *time.Duration, error) {
 	if moves := backend != "" && backend != w.Backend; !moves && cpus == nil && memory == nil && limit == nil { // another backend may give less
 		return nil, nil, nil
 	}
@@ -83,7 +83,7 @@ func (s *Server) otherwise(w spawner.Workload, backend string, cpus, memory, lim
 	if limit == nil && w.Spec.TimeLimit > 0 {
 		limit = w.Spec.TimeLimit.String()
 	}
-	res, d, err := s.cfg.Jobs.On(cmp.Or(backend, w.Backend)).Resolve(cpus, memory, limit)
+	res, d, err := s.cfg.Policy.On(cmp.Or(backend, w.Backend)).Resolve(cpus, memory, limit)
 	switch {
 	case err != nil:
 		return nil, nil, err

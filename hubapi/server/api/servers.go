@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // start goes on when the reader goes away; asking for the same again joins it.
 //
 // The Hub is asked, and not the engine, so that the Hub knows the server: its pages, its proxy and its limits hold for it.
-func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
+func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.ServerRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
@@ -38,7 +38,7 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
-		out.Send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.web.ErrorBody(r, err))
 	default:
 		out.Send(hubapi.EventDone, 0, session)
 	}
@@ -47,12 +47,12 @@ func (s *Server) startServer(w http.ResponseWriter, r *http.Request) error {
 
 // StartFor does for a user what startServer does for her requests. asked says, beside an error too, that the Hub was asked for the start,
 // and none joined that was under way.
-func (s *Server) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+func (s *API) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
 	servers, err := s.serversOf(c)
 	if err != nil {
 		return hubapi.Session{}, false, err
 	}
-	ctx, cancel := s.Web.Stream(ctx)
+	ctx, cancel := s.web.Stream(ctx)
 	defer cancel()
 	return s.bringUp(ctx, servers, c, req, tell)
 }
@@ -60,7 +60,7 @@ func (s *Server) StartFor(ctx context.Context, c spawner.Caller, req hubapi.Serv
 // StopFor takes the start of a user's server back, wherever it is; what runs by now stays: others may be in it. Of a session that never
 // ran nothing is kept, not even its name. The Hub refuses to stop a server that it is starting, so that it is the engine that ends it, as
 // soon as the Hub has asked for it; the Hub takes it for a start that has failed.
-func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) error {
+func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error {
 	servers, err := s.serversOf(c)
 	if err != nil {
 		return err
@@ -77,9 +77,9 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case known && !w.Ran:
-			return s.cfg.Engine.Remove(ctx, c, w.ID)
+			return s.cfg.Workloads.Remove(ctx, c, w.ID)
 		case known:
-			_, err := s.cfg.Engine.Stop(ctx, c, w.ID)
+			_, err := s.cfg.Workloads.Stop(ctx, c, w.ID)
 			return err
 		}
 		if now, err := servers.Server(ctx, string(c.User), name); errs.Is(err, errs.NotFound) || err == nil && now.Pending != pendingSpawn {
@@ -92,7 +92,7 @@ func (s *Server) StopFor(ctx context.Context, c spawner.Caller, name string) err
 }
 
 // bringUp starts a server, or joins its start, and gives its session when it is up.
-func (s *Server) bringUp(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+func (s *API) bringUp(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
 	if asked, err = s.start(ctx, servers, c, req, tell); err == nil {
 		session, err = s.runningSession(ctx, servers, c, req.Name)
 	}
@@ -100,7 +100,7 @@ func (s *Server) bringUp(ctx context.Context, servers hubs.Servers, c spawner.Ca
 }
 
 // serversOf returns the Hub that starts servers for a caller: a user, with a token or out of a session.
-func (s *Server) serversOf(c spawner.Caller) (hubs.Servers, error) {
+func (s *API) serversOf(c spawner.Caller) (hubs.Servers, error) {
 	if c.User == "" || c.Spawner || c.Workload.OfJob() {
 		return nil, errs.New(errs.Forbidden, "only a user starts sessions, with a token of the Hub or out of a session")
 	}
@@ -113,7 +113,7 @@ func (s *Server) serversOf(c spawner.Caller) (hubs.Servers, error) {
 }
 
 // start joins a start that is under way, or asks for one, and tells of it until the server is up.
-func (s *Server) start(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (asked bool, err error) {
+func (s *API) start(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (asked bool, err error) {
 	being, err := s.awaitFree(ctx, servers, c, req.Name, tell)
 	switch {
 	case err != nil:
@@ -126,7 +126,7 @@ func (s *Server) start(ctx context.Context, servers hubs.Servers, c spawner.Call
 
 // awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is under way, which
 // can be joined.
-func (s *Server) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
+func (s *API) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(errs.Unavailable, "%s is still being stopped", serverWords(name)).
 		With("it goes on by itself; try again in a moment"))
 	defer cancel()
@@ -153,7 +153,7 @@ func (s *Server) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.
 
 // isFree says whether a server with nothing pending can be started; one that runs is an error. The Hub looks after its servers twice a
 // minute: of one that was stopped here since, it finds out when it is asked for the start.
-func (s *Server) isFree(ctx context.Context, c spawner.Caller, name string, ready bool) (bool, error) {
+func (s *API) isFree(ctx context.Context, c spawner.Caller, name string, ready bool) (bool, error) {
 	if !ready {
 		return true, nil
 	}
@@ -169,8 +169,8 @@ func (s *Server) isFree(ctx context.Context, c spawner.Caller, name string, read
 }
 
 // activeSession finds the caller's session of a server that has not ended.
-func (s *Server) activeSession(ctx context.Context, c spawner.Caller, name string) (w spawner.Workload, known bool, err error) {
-	all, err := s.cfg.Engine.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
+func (s *API) activeSession(ctx context.Context, c spawner.Caller, name string) (w spawner.Workload, known bool, err error) {
+	all, err := s.cfg.Workloads.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
 	if err != nil {
 		return w, false, err
 	}
@@ -196,7 +196,7 @@ const (
 )
 
 // startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for it a while.
-func (s *Server) startAndFollow(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+func (s *API) startAndFollow(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
 	user, asked := string(c.User), make(chan error, 1)
 	go func() {
 		_, err := servers.StartServer(ctx, user, req.Name, req.Options) // that it is up, the Hub says also of a start that failed at once
@@ -257,7 +257,7 @@ func followOnce(ctx context.Context, servers hubs.Servers, user, name string, te
 }
 
 // runningSession finds the session of a server that is up.
-func (s *Server) runningSession(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string) (hubapi.Session, error) {
+func (s *API) runningSession(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string) (hubapi.Session, error) {
 	w, known, err := s.activeSession(ctx, c, name)
 	switch {
 	case err != nil:

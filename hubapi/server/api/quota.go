@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"net/http"
@@ -9,7 +9,7 @@ import (
 )
 
 // quota tells how full the directories of whoever asks are.
-func (s *Server) quota(r *http.Request, _ web.None) (hubapi.Quotas, error) {
+func (s *API) quota(r *http.Request, _ web.None) (hubapi.Quotas, error) {
 	c := web.CallerOf(r.Context())
 	switch {
 	case s.cfg.Quota == nil:

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"net/http"
@@ -11,7 +11,7 @@ import (
 
 // checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made first, which takes a
 // while.
-func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
+func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
 	job, err := s.jobRequest(r, req)
 	if err != nil {
 		return hubapi.JobPlan{}, err
@@ -19,7 +19,7 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 	if job.Points, err = s.pointsOf(r, req); err != nil {
 		return hubapi.JobPlan{}, err
 	}
-	p, err := s.cfg.Engine.Plan(r.Context(), web.CallerOf(r.Context()), job)
+	p, err := s.cfg.Jobs.Plan(r.Context(), web.CallerOf(r.Context()), job)
 	if err != nil {
 		return hubapi.JobPlan{}, err
 	}
@@ -34,8 +34,8 @@ func (s *Server) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPla
 }
 
 // jobsUsage says what the caller's jobs keep, and what she has used.
-func (s *Server) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error) {
-	u, err := s.cfg.Engine.Usage(r.Context(), web.CallerOf(r.Context()))
+func (s *API) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error) {
+	u, err := s.cfg.Reports.Usage(r.Context(), web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.JobsUsage{}, err
 	}

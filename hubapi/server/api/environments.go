@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"slipway/spawner"
 )
 
-func noEnvironments() error {
+func NoEnvironments() error {
 	return errs.New(errs.Missing, "this service keeps no environments").With("the administrator runs `slipway doctor` to see what is missing")
 }
 
-func (s *Server) listEnvironments(r *http.Request, _ web.None) (hubapi.Environments, error) {
+func (s *API) listEnvironments(r *http.Request, _ web.None) (hubapi.Environments, error) {
 	list := hubapi.Environments{Environments: []hubapi.Environment{}}
 	if s.cfg.Environments == nil {
 		return list, nil
@@ -33,7 +33,7 @@ func (s *Server) listEnvironments(r *http.Request, _ web.None) (hubapi.Environme
 
 // onEnvironment is a route of one environment.
 func onEnvironment[In, Out any](
-	s *Server, do func(Environments) func(ctx context.Context, c spawner.Caller, ref string, in In) (Out, error),
+	s *API, do func(Environments) func(ctx context.Context, c spawner.Caller, ref string, in In) (Out, error),
 ) func(*http.Request, In) (Out, error) {
 	return func(r *http.Request, in In) (out Out, err error) {
 		ref, err := web.Param(r, "ref")
@@ -41,7 +41,7 @@ func onEnvironment[In, Out any](
 			return out, err
 		}
 		if s.cfg.Environments == nil {
-			return out, noEnvironments()
+			return out, NoEnvironments()
 		}
 		return do(s.cfg.Environments)(r.Context(), web.CallerOf(r.Context()), ref, in)
 	}
@@ -55,7 +55,7 @@ func asking[Out any](do func(ctx context.Context, c spawner.Caller, ref string) 
 }
 
 // environmentRoutes are the routes below /environments/{ref}.
-func (s *Server) environmentRoutes(r chi.Router) {
+func (s *API) environmentRoutes(r chi.Router) {
 	type all = Environments
 	get := func(e all) func(context.Context, spawner.Caller, string, web.None) (hubapi.Environment, error) {
 		return asking(e.Get)
@@ -75,17 +75,17 @@ func (s *Server) environmentRoutes(r chi.Router) {
 	share := func(e all) func(context.Context, spawner.Caller, string, hubapi.Share) (hubapi.Environment, error) {
 		return e.Share
 	}
-	r.Get("/", web.Serve(s.Web, 200, onEnvironment(s, get)))
-	r.Delete("/", web.Serve(s.Web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
-	r.Get("/details", web.Serve(s.Web, 200, onEnvironment(s, details)))
-	r.Get("/history", web.Serve(s.Web, 200, onEnvironment(s, history)))
-	r.Get("/diff", web.Serve(s.Web, 200, s.environmentDiff))
-	r.Get("/sbom", web.Serve(s.Web, 200, onEnvironment(s, sbom)))
-	r.Get("/export", web.GetOnly(s.Web.Plain(s.exportEnvironment)))
-	r.Post("/push", s.Web.Plain(s.pushEnvironment))
-	r.Post("/verify", web.Serve(s.Web, 200, onEnvironment(s, verify)))
-	r.Post("/tags", web.Serve(s.Web, 200, onEnvironment(s, tag)))
-	r.Post("/share", web.Serve(s.Web, 200, audit.Told(onEnvironment(s, share), auditShared)))
+	r.Get("/", web.Serve(s.web, 200, onEnvironment(s, get)))
+	r.Delete("/", web.Serve(s.web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
+	r.Get("/details", web.Serve(s.web, 200, onEnvironment(s, details)))
+	r.Get("/history", web.Serve(s.web, 200, onEnvironment(s, history)))
+	r.Get("/diff", web.Serve(s.web, 200, s.environmentDiff))
+	r.Get("/sbom", web.Serve(s.web, 200, onEnvironment(s, sbom)))
+	r.Get("/export", web.GetOnly(s.web.Plain(s.exportEnvironment)))
+	r.Post("/push", s.web.Plain(s.pushEnvironment))
+	r.Post("/verify", web.Serve(s.web, 200, onEnvironment(s, verify)))
+	r.Post("/tags", web.Serve(s.web, 200, onEnvironment(s, tag)))
+	r.Post("/share", web.Serve(s.web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
 }
 
 func history(e Environments) func(context.Context, spawner.Caller, string, web.None) (hubapi.Environments, error) {
@@ -101,7 +101,7 @@ func sbom(e Environments) func(context.Context, spawner.Caller, string, web.None
 	}
 }
 
-func (s *Server) environmentDiff(r *http.Request, _ web.None) (hubapi.EnvironmentDiff, error) {
+func (s *API) environmentDiff(r *http.Request, _ web.None) (hubapi.EnvironmentDiff, error) {
 	now, err := web.Param(r, "ref")
 	if err != nil {
 		return hubapi.EnvironmentDiff{}, err
@@ -109,29 +109,29 @@ func (s *Server) environmentDiff(r *http.Request, _ web.None) (hubapi.Environmen
 	old := r.URL.Query().Get("from")
 	switch {
 	case s.cfg.Environments == nil:
-		return hubapi.EnvironmentDiff{}, noEnvironments()
+		return hubapi.EnvironmentDiff{}, NoEnvironments()
 	case old == "":
 		return hubapi.EnvironmentDiff{}, errs.Bad("from", old, "name the environment to compare with")
 	}
 	return s.cfg.Environments.Diff(r.Context(), web.CallerOf(r.Context()), old, now)
 }
 
-func (s *Server) environmentUsage(r *http.Request, _ web.None) (hubapi.EnvironmentUsage, error) {
+func (s *API) environmentUsage(r *http.Request, _ web.None) (hubapi.EnvironmentUsage, error) {
 	if s.cfg.Environments == nil {
-		return hubapi.EnvironmentUsage{}, noEnvironments()
+		return hubapi.EnvironmentUsage{}, NoEnvironments()
 	}
 	return s.cfg.Environments.Usage(r.Context(), web.CallerOf(r.Context()))
 }
 
-func (s *Server) sweepEnvironments(r *http.Request, _ web.None) (hubapi.Swept, error) {
+func (s *API) sweepEnvironments(r *http.Request, _ web.None) (hubapi.Swept, error) {
 	if s.cfg.Environments == nil {
-		return hubapi.Swept{}, noEnvironments()
+		return hubapi.Swept{}, NoEnvironments()
 	}
 	return s.cfg.Environments.Sweep(r.Context(), web.CallerOf(r.Context()), r.URL.Query().Get("dry") == "true")
 }
 
 // freeze streams the steps of a freeze, then its result. The freeze goes on when the reader goes away.
-func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
+func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.FreezeRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -141,9 +141,9 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.cfg.Freeze == nil {
-		return noEnvironments()
+		return NoEnvironments()
 	}
-	ctx, cancel := s.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
@@ -154,7 +154,7 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cfg.Metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
 	if err != nil {
-		out.Send(hubapi.EventError, 0, s.Web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.web.ErrorBody(r, err))
 		return nil
 	}
 	audit.Note(r.Context(), "a session is frozen", "session", found.ID, "environment", env.Digest)
@@ -165,7 +165,7 @@ func (s *Server) freeze(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func auditShared(_ *http.Request, in hubapi.Share, out hubapi.Environment) (string, []any) {
+func AuditShared(_ *http.Request, in hubapi.Share, out hubapi.Environment) (string, []any) {
 	return "an environment is shared", []any{"environment", out.Digest, "name", out.Name, "tag", out.Tag, "with", in.With, "group", in.Group}
 }
 
@@ -179,4 +179,26 @@ func auditSwept(_ *http.Request, _ web.None, out hubapi.Swept) (string, []any) {
 		return "", nil
 	}
 	return "environments that nobody uses are removed", []any{"environments", out.Environments, "bases", out.Bases, "bytes", out.Bytes}
+}
+
+// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name, name:tag, or another
+// user's owner/name:tag.
+type Environments interface {
+	List(ctx context.Context, c spawner.Caller, shared bool) ([]hubapi.Environment, error)
+	Get(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
+	Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error)
+	History(ctx context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error)
+	Diff(ctx context.Context, c spawner.Caller, old, now string) (hubapi.EnvironmentDiff, error)
+	Verify(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentCheck, error)
+	SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error)
+	Tag(ctx context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error)
+	Share(ctx context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error)
+	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
+	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
+	Groups(ctx context.Context, c spawner.Caller) ([]string, error) // with which she can share
+	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
+	// For lists what a user's session may start from, her own and what is shared with her, the newest first; Of finds one of it. Only a
+	// hub's Spawner may ask, for users of that hub.
+	For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error)
+	Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error)
 }

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"net/http"
@@ -15,33 +15,33 @@ import (
 	"slipway/spawner"
 )
 
-// openSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's yet.
-func (s *Server) openSSH(r chi.Router) {
-	r.Get(hubapi.Base+"/ssh", web.Serve(s.Web, 200, s.sshService))
-	r.Post(hubapi.Base+"/ssh/logins", web.Serve(s.Web, 200, s.beginSSHLogin))
-	r.Get(hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.Web.Plain(s.pollSSHLogin)))
-	r.Post(hubapi.Base+"/ssh/logouts", web.Serve(s.Web, 204, s.logOutSSH))
+// OpenSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's yet.
+func (s *API) OpenSSH(r chi.Router) {
+	r.Get(hubapi.Base+"/ssh", web.Serve(s.web, 200, s.sshService))
+	r.Post(hubapi.Base+"/ssh/logins", web.Serve(s.web, 200, s.beginSSHLogin))
+	r.Get(hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.web.Plain(s.pollSSHLogin)))
+	r.Post(hubapi.Base+"/ssh/logouts", web.Serve(s.web, 204, s.logOutSSH))
 }
 
 // sshRoutes are the routes below /ssh for users.
-func (s *Server) sshRoutes(r chi.Router) {
-	r.Get("/", web.Serve(s.Web, 200, s.sshService))
-	r.Get("/keys", web.Serve(s.Web, 200, s.listSSHKeys))
-	r.Post("/keys", web.Serve(s.Web, 200, audit.Told(s.addSSHKey, auditKeyAdded)))
-	r.Delete("/keys/{fingerprint}", web.Serve(s.Web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
-	r.Get("/certificates", web.Serve(s.Web, 200, s.listSSHCertificates))
-	r.Post("/certificates", web.Serve(s.Web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
-	r.Delete("/certificates/{serial}", web.Serve(s.Web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)))
-	r.Delete("/connections", web.Serve(s.Web, 204, audit.Told(s.endSSH, auditEnded)))
+func (s *API) sshRoutes(r chi.Router) {
+	r.Get("/", web.Serve(s.web, 200, s.sshService))
+	r.Get("/keys", web.Serve(s.web, 200, s.listSSHKeys))
+	r.Post("/keys", web.Serve(s.web, 200, audit.Told(s.AddSSHKey, AuditKeyAdded)))
+	r.Delete("/keys/{fingerprint}", web.Serve(s.web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
+	r.Get("/certificates", web.Serve(s.web, 200, s.listSSHCertificates))
+	r.Post("/certificates", web.Serve(s.web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
+	r.Delete("/certificates/{serial}", web.Serve(s.web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)))
+	r.Delete("/connections", web.Serve(s.web, 204, audit.Told(s.EndSSH, AuditEnded)))
 }
 
 func noSSH() error {
 	return errs.New(errs.Missing, "this service has no ssh").With("its administrator switches it on: ssh.listen in its configuration")
 }
 
-// sshOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or job is not let in
+// SSHOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or job is not let in
 // though it acts as its owner: what runs in it may be somebody else's, and a key lets in for ever.
-func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
+func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
 	switch {
 	case s.cfg.SSH == nil:
 		return sshauth.Owner{}, noSSH()
@@ -54,7 +54,7 @@ func (s *Server) sshOwner(c spawner.Caller) (sshauth.Owner, error) {
 	return sshauth.Owner{Hub: c.Hub, User: string(c.User)}, nil
 }
 
-func (s *Server) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
+func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
 	a := s.cfg.SSH
 	if a == nil {
 		return hubapi.SSHService{KnownHosts: []string{}, Fingerprints: []string{}, Pages: []hubapi.SSHPage{}}, nil
@@ -69,9 +69,9 @@ func (s *Server) sshService(r *http.Request, _ web.None) (hubapi.SSHService, err
 	return out, nil
 }
 
-func (s *Server) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error) {
+func (s *API) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error) {
 	list := hubapi.SSHKeys{Keys: []hubapi.SSHKey{}}
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
@@ -81,8 +81,8 @@ func (s *Server) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error
 	return list, nil
 }
 
-func (s *Server) addSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSHKey, error) {
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+func (s *API) AddSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSHKey, error) {
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.SSHKey{}, err
 	}
@@ -90,8 +90,8 @@ func (s *Server) addSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSH
 	return convert.SSHKey(k), err
 }
 
-func (s *Server) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+func (s *API) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return web.None{}, err
 	}
@@ -102,9 +102,9 @@ func (s *Server) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
 	return web.None{}, s.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint)
 }
 
-func (s *Server) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCertificates, error) {
+func (s *API) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCertificates, error) {
 	list := hubapi.SSHCertificates{Certificates: []hubapi.SSHCertificate{}}
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
@@ -115,8 +115,8 @@ func (s *Server) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCer
 	return list, nil
 }
 
-func (s *Server) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRequest) (hubapi.SSHCertificate, error) {
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+func (s *API) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRequest) (hubapi.SSHCertificate, error) {
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.SSHCertificate{}, err
 	}
@@ -124,12 +124,12 @@ func (s *Server) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRe
 	return convert.SSHCertificate(c), err
 }
 
-func (s *Server) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error) {
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+func (s *API) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error) {
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return web.None{}, err
 	}
-	serial, err := serialOf(chi.URLParam(r, "serial"))
+	serial, err := SerialOf(chi.URLParam(r, "serial"))
 	if err != nil {
 		return web.None{}, err
 	}
@@ -137,7 +137,7 @@ func (s *Server) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, er
 }
 
 // logOutSSH withdraws a certificate for who has its key: who logs out may have no token any more.
-func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) {
+func (s *API) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) {
 	if s.cfg.SSH == nil {
 		return web.None{}, noSSH()
 	}
@@ -148,21 +148,21 @@ func (s *Server) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, erro
 		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
 		e := audit.Of(r.Context())
 		e.Caller, e.Door = caller, audit.DoorSSHKey
-		audit.Note(r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.Web.AddressOf(r))
+		audit.Note(r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.web.AddressOf(r))
 	}
 	return web.None{}, err
 }
 
-// endSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no certificate stands for.
-func (s *Server) endSSH(r *http.Request, _ web.None) (web.None, error) {
-	owner, err := s.sshOwner(web.CallerOf(r.Context()))
+// EndSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no certificate stands for.
+func (s *API) EndSSH(r *http.Request, _ web.None) (web.None, error) {
+	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err == nil {
 		s.cfg.SSH.End(owner)
 	}
 	return web.None{}, err
 }
 
-func serialOf(text string) (uint64, error) {
+func SerialOf(text string) (uint64, error) {
 	serial, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0, errs.Bad("serial", text, "the serial of a certificate, as the list of yours has it")
@@ -170,7 +170,7 @@ func serialOf(text string) (uint64, error) {
 	return serial, nil
 }
 
-func auditKeyAdded(_ *http.Request, _ hubapi.SSHKeyRequest, out hubapi.SSHKey) (string, []any) {
+func AuditKeyAdded(_ *http.Request, _ hubapi.SSHKeyRequest, out hubapi.SSHKey) (string, []any) {
 	what := "an ssh key is added"
 	if out.Already {
 		what = "an ssh key is added that is there, and has this comment now"
@@ -193,6 +193,6 @@ func auditRevoked(r *http.Request, _, _ web.None) (string, []any) {
 	return "an ssh certificate is revoked", []any{"serial", chi.URLParam(r, "serial")}
 }
 
-func auditEnded(*http.Request, web.None, web.None) (string, []any) {
+func AuditEnded(*http.Request, web.None, web.None) (string, []any) {
 	return "all ssh connections are ended", nil
 }

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"net/http"
@@ -16,7 +16,7 @@ import (
 )
 
 // loginPages are those of the hubs that a request may be of.
-func (s *Server) loginPages(r *http.Request) []sshauth.Page {
+func (s *API) loginPages(r *http.Request) []sshauth.Page {
 	served := s.hubs.Of(r.Context())
 	return slices.DeleteFunc(s.cfg.SSH.Pages(), func(p sshauth.Page) bool {
 		return !slices.ContainsFunc(served, func(h hubs.Hub) bool { return h.Name == p.Hub })
@@ -25,7 +25,7 @@ func (s *Server) loginPages(r *http.Request) []sshauth.Page {
 
 // beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of one must not be
 // confirmed at another, where the same name may be somebody else's.
-func (s *Server) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.SSHLogin, error) {
+func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.SSHLogin, error) {
 	if s.cfg.SSH == nil {
 		return hubapi.SSHLogin{}, noSSH()
 	}
@@ -36,7 +36,7 @@ func (s *Server) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (huba
 	if strings.TrimSpace(in.Key) == "" {
 		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
-	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.Web.AddressOf(r), Peer: s.Web.PeerOf(r)})
+	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.web.AddressOf(r), Peer: s.web.PeerOf(r)})
 	if err != nil {
 		return hubapi.SSHLogin{}, err
 	}
@@ -60,7 +60,7 @@ func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
 }
 
 // pollSSHLogin tells what has become of a login: 202 while it waits.
-func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
+func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.SSH == nil {
 		return noSSH()
 	}
@@ -82,19 +82,19 @@ func (s *Server) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	e := audit.Of(r.Context())
 	e.Caller, e.Door = caller, audit.DoorSSHKey
 	audit.Note(r.Context(), issuedWords,
-		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.Web.AddressOf(r))
+		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.web.AddressOf(r))
 	wired := convert.SSHCertificate(c)
-	web.WriteJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.sshTargets(r, caller)})
+	web.WriteJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.SSHTargets(r, caller)})
 	return nil
 }
 
-// sshTargets are what a user's login names may end in: the profiles, and her servers with a name that run.
-func (s *Server) sshTargets(r *http.Request, c spawner.Caller) []string {
+// SSHTargets are what a user's login names may end in: the profiles, and her servers with a name that run.
+func (s *API) SSHTargets(r *http.Request, c spawner.Caller) []string {
 	targets := []string{}
 	for _, p := range s.offers.Of(c.Hub, c.User).Profiles {
 		targets = append(targets, p.Name)
 	}
-	all, err := s.cfg.Engine.List(r.Context(), c)
+	all, err := s.cfg.Workloads.List(r.Context(), c)
 	if err != nil {
 		return targets
 	}

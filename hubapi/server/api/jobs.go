@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // submit answers with a Job or, of a request with points, with a Jobs as submitted gives it.
-func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
+func (s *API) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	job, err := s.jobRequest(r, req)
 	if err != nil {
 		return nil, err
@@ -25,10 +25,10 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 		return nil, err
 	}
 	if points == nil {
-		w, err := s.cfg.Engine.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
+		w, err := s.cfg.Jobs.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
 		return s.convert.Job(web.CallerOf(r.Context()), w), err
 	}
-	all, err := s.cfg.Engine.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
+	all, err := s.cfg.Jobs.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +36,12 @@ func (s *Server) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 }
 
 // jobRequest makes the engine's request of the API's.
-func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
-	res, limit, err := s.cfg.Jobs.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
+func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
+	res, limit, err := s.cfg.Policy.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
 	if err != nil {
 		return spawner.JobRequest{}, err
 	}
-	slice, err := s.cfg.Jobs.GPU(req.GPU)
+	slice, err := s.cfg.Policy.GPU(req.GPU)
 	return spawner.JobRequest{
 		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
 		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: web.CallerOf(r.Context()).Workload,
@@ -49,13 +49,13 @@ func (s *Server) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.Job
 	}, err
 }
 
-func (s *Server) job(r *http.Request, _ web.None) (hubapi.Job, error) {
+func (s *API) job(r *http.Request, _ web.None) (hubapi.Job, error) {
 	w, err := s.find(r, true)
 	return s.convert.Job(web.CallerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
-func (s *Server) changeJob(do act) func(*http.Request, web.None) (hubapi.Job, error) {
+func (s *API) changeJob(do Act) func(*http.Request, web.None) (hubapi.Job, error) {
 	return func(r *http.Request, _ web.None) (hubapi.Job, error) {
 		w, err := s.find(r, true)
 		if err == nil {
@@ -65,15 +65,15 @@ func (s *Server) changeJob(do act) func(*http.Request, web.None) (hubapi.Job, er
 	}
 }
 
-func (s *Server) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
+func (s *API) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 	w, err := s.find(r, true)
 	if err != nil {
 		return hubapi.Explanation{}, err
 	}
-	return s.why(r, w)
+	return s.Why(r, w)
 }
 
-func (s *Server) removeJob(r *http.Request, _ web.None) (web.None, error) {
+func (s *API) removeJob(r *http.Request, _ web.None) (web.None, error) {
 	w, err := s.find(r, true)
 	if err == nil {
 		err = hasEnded(w)
@@ -84,18 +84,18 @@ func (s *Server) removeJob(r *http.Request, _ web.None) (web.None, error) {
 	return web.None{}, s.remove(r, w.ID)
 }
 
-func (s *Server) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
+func (s *API) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
 	w, err := s.find(r, true)
 	if err != nil {
 		return hubapi.Files{Files: []hubapi.File{}}, err
 	}
-	files, err := s.filesOf(r.Context(), web.CallerOf(r.Context()), w.ID)
+	files, err := s.FilesOf(r.Context(), web.CallerOf(r.Context()), w.ID)
 	return hubapi.Files{Files: files}, err
 }
 
-// filesOf lists the files that a job has left; none are a list too.
-func (s *Server) filesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]hubapi.File, error) {
-	files, err := s.cfg.Engine.Files(ctx, c, id)
+// FilesOf lists the files that a job has left; none are a list too.
+func (s *API) FilesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]hubapi.File, error) {
+	files, err := s.cfg.Files.Files(ctx, c, id)
 	list := make([]hubapi.File, 0, len(files))
 	for _, f := range files {
 		list = append(list, hubapi.File{Name: f.Name, Size: f.Size})
@@ -103,7 +103,7 @@ func (s *Server) filesOf(ctx context.Context, c spawner.Caller, id spawner.ID) (
 	return list, err
 }
 
-func (s *Server) jobFile(w http.ResponseWriter, r *http.Request) error {
+func (s *API) jobFile(w http.ResponseWriter, r *http.Request) error {
 	job, err := s.find(r, true)
 	if err != nil {
 		return err
@@ -112,10 +112,10 @@ func (s *Server) jobFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.sendFile(w, r, web.CallerOf(r.Context()), job.ID, name)
+	return s.SendFile(w, r, web.CallerOf(r.Context()), job.ID, name)
 }
 
-func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) error {
+func (s *API) jobEvents(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.find(r, true)
 	if err != nil {
 		return err
@@ -123,9 +123,9 @@ func (s *Server) jobEvents(w http.ResponseWriter, r *http.Request) error {
 	return s.feeds.Launch(w, r, found.ID)
 }
 
-// sendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
-func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller, id spawner.ID, name string) error {
-	f, size, err := s.cfg.Engine.File(r.Context(), c, id, name)
+// SendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
+func (s *API) SendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller, id spawner.ID, name string) error {
+	f, size, err := s.cfg.Files.File(r.Context(), c, id, name)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c spawner.Call
 }
 
 // jobLog streams a job's output as it is written.
-func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
+func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
 	job, err := s.find(r, true)
 	if err != nil {
 		return err
@@ -156,9 +156,9 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
-	log, err := s.cfg.Engine.Log(ctx, web.CallerOf(r.Context()), job.ID, from, follow == 1)
+	log, err := s.cfg.Files.Log(ctx, web.CallerOf(r.Context()), job.ID, from, follow == 1)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Server) jobLog(w http.ResponseWriter, r *http.Request) error {
 func runOf(w spawner.Workload) string { return fmt.Sprintf("%d.%d", w.Attempt+1, w.Moves) }
 
 // lastLines gives the end of a job's output.
-func (s *Server) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Workload) error {
+func (s *API) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Workload) error {
 	q := r.URL.Query()
 	if q.Has("from") || q.Has("follow") {
 		return errs.Bad("tail", q.Get("tail"), "tail alone, or from and follow")
@@ -190,7 +190,7 @@ func (s *Server) lastLines(w http.ResponseWriter, r *http.Request, job spawner.W
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Engine.Tail(r.Context(), web.CallerOf(r.Context()), job.ID, int(lines))
+	text, err := s.cfg.Files.Tail(r.Context(), web.CallerOf(r.Context()), job.ID, int(lines))
 	if err != nil {
 		return err
 	}

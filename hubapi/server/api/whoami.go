@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -27,14 +27,14 @@ type People interface {
 }
 
 // whoRoutes are the routes that say who is who.
-func (s *Server) whoRoutes(r chi.Router) {
-	r.Get("/whoami", web.Serve(s.Web, 200, s.whoami))
-	r.Get("/accounts", web.Serve(s.Web, 200, s.numbers))
-	r.Delete("/accounts/{principal}", web.Serve(s.Web, 200, audit.Told(s.release, auditReleased)))
+func (s *API) whoRoutes(r chi.Router) {
+	r.Get("/whoami", web.Serve(s.web, 200, s.whoami))
+	r.Get("/accounts", web.Serve(s.web, 200, s.numbers))
+	r.Delete("/accounts/{principal}", web.Serve(s.web, 200, audit.Told(s.release, auditReleased)))
 }
 
 // whoami says who the caller is, by what, and by which rule.
-func (s *Server) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
+func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 	c := web.CallerOf(r.Context())
 	if c.User == "" {
 		return hubapi.Whoami{}, errs.New(errs.Forbidden, "a hub's spawner is nobody").With(web.TokenRemedy)
@@ -52,7 +52,7 @@ func (s *Server) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 			out.Subjects = append(out.Subjects, hubapi.Subject{Name: e.Name, Kind: string(e.Kind), Subject: e.Subject, Issuer: e.Issuer, From: e.From, Rule: e.Rule, Trouble: e.Trouble})
 		}
 	}
-	if owner, err := s.sshOwner(c); err == nil { // programs in sessions do not see what lets in
+	if owner, err := s.SSHOwner(c); err == nil { // programs in sessions do not see what lets in
 		for _, k := range s.cfg.SSH.Keys(owner) {
 			out.SSHKeys = append(out.SSHKeys, k.Fingerprint)
 		}
@@ -61,7 +61,7 @@ func (s *Server) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 }
 
 // mayNumber refuses whoever is no administrator.
-func (s *Server) mayNumber(c spawner.Caller) error {
+func (s *API) mayNumber(c spawner.Caller) error {
 	switch {
 	case !administers(c):
 		return errs.New(errs.Forbidden, "only administrators see and forget users' numbers").
@@ -72,7 +72,7 @@ func (s *Server) mayNumber(c spawner.Caller) error {
 	return nil
 }
 
-func (s *Server) numbers(r *http.Request, _ web.None) (hubapi.Numbers, error) {
+func (s *API) numbers(r *http.Request, _ web.None) (hubapi.Numbers, error) {
 	list := hubapi.Numbers{Accounts: []hubapi.Number{}}
 	if err := s.mayNumber(web.CallerOf(r.Context())); err != nil {
 		return list, err
@@ -83,7 +83,7 @@ func (s *Server) numbers(r *http.Request, _ web.None) (hubapi.Numbers, error) {
 	return list, err
 }
 
-func (s *Server) release(r *http.Request, _ web.None) (hubapi.Number, error) {
+func (s *API) release(r *http.Request, _ web.None) (hubapi.Number, error) {
 	if err := s.mayNumber(web.CallerOf(r.Context())); err != nil {
 		return hubapi.Number{}, err
 	}

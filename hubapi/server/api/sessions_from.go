@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // takeEnvironment takes the option out that names an environment to start from, and puts the image in on which that one stands: a
 // profile that does not offer it cannot start it, and another image beside it is a contradiction. Whether the user may is the
 // engine's to say once more.
-func (s *Server) takeEnvironment(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest) (ref string, err error) {
+func (s *API) takeEnvironment(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest) (ref string, err error) {
 	value := req.Options["environment"]
 	delete(req.Options, "environment")
 	switch v := value.(type) {
@@ -29,7 +29,7 @@ func (s *Server) takeEnvironment(ctx context.Context, c spawner.Caller, req huba
 	case ref == "":
 		return "", nil
 	case s.cfg.Environments == nil:
-		return "", noEnvironments()
+		return "", NoEnvironments()
 	}
 	e, err := s.cfg.Environments.Of(ctx, c, spawner.User(req.User), ref)
 	if errs.Is(err, errs.NotFound) {
@@ -42,8 +42,8 @@ func (s *Server) takeEnvironment(ctx context.Context, c spawner.Caller, req huba
 }
 
 // goOn finds the image for a session with kept changes whose environment is not its user's to choose any more.
-func (s *Server) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest, ref string, otherwise error) error {
-	all, err := s.cfg.Engine.SessionsOf(ctx, c, spawner.User(req.User), req.ServerName)
+func (s *API) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest, ref string, otherwise error) error {
+	all, err := s.cfg.Workloads.SessionsOf(ctx, c, spawner.User(req.User), req.ServerName)
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ func shortRef(ref string) string {
 	return fmt.Sprintf("%.80s", ref)
 }
 
-// startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not choose any more are
+// Startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not choose any more are
 // offered too: nothing that was kept becomes unreachable. It says nothing of what cannot be listed: the images are still there.
-func (s *Server) startable(ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload) []hubapi.Environment {
+func (s *API) Startable(ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload) []hubapi.Environment {
 	if s.cfg.Environments == nil || user == "" || !c.Spawner {
 		return nil
 	}
@@ -123,8 +123,8 @@ func (s *Server) startable(ctx context.Context, c spawner.Caller, user spawner.U
 	return all
 }
 
-// chosenEnvironment replaces the environment of the last choice by its digest, if there is still one of that name.
-func (s *Server) chosenEnvironment(ctx context.Context, c spawner.Caller, user spawner.User, options map[string]any) {
+// ChosenEnvironment replaces the environment of the last choice by its digest, if there is still one of that name.
+func (s *API) ChosenEnvironment(ctx context.Context, c spawner.Caller, user spawner.User, options map[string]any) {
 	ref, _ := options["environment"].(string)
 	if ref == "" || s.cfg.Environments == nil || user == "" || !c.Spawner {
 		return

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"net/http"
@@ -8,7 +8,7 @@ import (
 	"slipway/spawner"
 )
 
-func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
+func (s *API) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
 	w, err := s.find(r, true)
 	if err != nil {
 		return hubapi.Job{}, err
@@ -20,8 +20,8 @@ func (s *Server) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubap
 	return s.convert.Job(web.CallerOf(r.Context()), jobs[0]), nil
 }
 
-func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {
-	points, err := s.scan(r)
+func (s *API) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {
+	points, err := s.Scan(r)
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
@@ -33,7 +33,7 @@ func (s *Server) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (huba
 }
 
 // resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has it.
-func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
+func (s *API) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
 	c, first := web.CallerOf(r.Context()), old[0]
 	again := spawner.Resubmission{
 		Name: req.Name, Environment: req.Environment, Backend: req.Backend, Retries: req.Retries, Priority: req.Priority, After: req.After,
@@ -44,7 +44,7 @@ func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spa
 		return nil, err
 	}
 	if req.GPU != nil {
-		slice, err := s.cfg.Jobs.GPU(req.GPU)
+		slice, err := s.cfg.Policy.GPU(req.GPU)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (s *Server) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spa
 	for i, w := range old {
 		ids[i] = w.ID
 	}
-	return s.cfg.Engine.Resubmit(r.Context(), c, ids, again)
+	return s.cfg.Jobs.Resubmit(r.Context(), c, ids, again)
 }
 
 func auditJobAnew(_ *http.Request, _ hubapi.ResubmitRequest, out hubapi.Job) (string, []any) {

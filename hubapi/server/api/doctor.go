@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -28,28 +28,28 @@ type DataDoctor interface {
 	Again(ctx context.Context, id spawner.ID) error
 }
 
-func (s *Server) doctorRoutes(r chi.Router) {
-	r.Get("/data/plan", web.Serve(s.Web, 200, s.dataPlan))
-	r.Get("/data/issuers/{name}", web.Serve(s.Web, 200, s.dataIssuer))
-	r.Get("/sessions/{id}/data-check", web.Serve(s.Web, 200, s.dataReport))
-	r.Put("/sessions/{id}/data-check", web.Serve(s.Web, 200, audit.Told(s.keepDataReport, auditDataReport)))
-	r.Post("/sessions/{id}/data-check", web.Serve(s.Web, 202, audit.Told(s.checkData, auditDataCheck)))
+func (s *API) doctorRoutes(r chi.Router) {
+	r.Get("/data/plan", web.Serve(s.web, 200, s.dataPlan))
+	r.Get("/data/issuers/{name}", web.Serve(s.web, 200, s.dataIssuer))
+	r.Get("/sessions/{id}/data-check", web.Serve(s.web, 200, s.dataReport))
+	r.Put("/sessions/{id}/data-check", web.Serve(s.web, 200, audit.Told(s.keepDataReport, auditDataReport)))
+	r.Post("/sessions/{id}/data-check", web.Serve(s.web, 202, audit.Told(s.checkData, auditDataCheck)))
 }
 
 // dataPlan is for programs in a workload: it is about what they find there.
-func (s *Server) dataPlan(r *http.Request, _ web.None) (hubapi.DataPlan, error) {
+func (s *API) dataPlan(r *http.Request, _ web.None) (hubapi.DataPlan, error) {
 	c := web.CallerOf(r.Context())
 	if c.Workload == "" || s.cfg.DataDoctor == nil {
 		return hubapi.DataPlan{}, errs.New(errs.Forbidden, "data is looked at from inside a session or job").With("run `slipway doctor data` there; `slipway sessions show` tells what it found in a session")
 	}
-	w, err := s.cfg.Engine.Get(r.Context(), c, c.Workload)
+	w, err := s.cfg.Workloads.Get(r.Context(), c, c.Workload)
 	if err != nil {
 		return hubapi.DataPlan{}, err
 	}
 	return s.cfg.DataDoctor.Plan(r.Context(), w), nil
 }
 
-func (s *Server) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, error) {
+func (s *API) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, error) {
 	name, err := web.Param(r, "name")
 	if err != nil {
 		return hubapi.IssuerLook{}, err
@@ -60,15 +60,15 @@ func (s *Server) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, err
 	return s.cfg.DataDoctor.Issuer(r.Context(), name)
 }
 
-func (s *Server) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error) {
+func (s *API) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
-	return s.reportOf(r.Context(), w)
+	return s.ReportOf(r.Context(), w)
 }
 
-func (s *Server) reportOf(ctx context.Context, w spawner.Workload) (hubapi.DataReport, error) {
+func (s *API) ReportOf(ctx context.Context, w spawner.Workload) (hubapi.DataReport, error) {
 	if s.cfg.DataDoctor == nil {
 		return hubapi.DataReport{}, errs.New(errs.NotFound, "nothing has looked at the data of %s", w.ID)
 	}
@@ -76,7 +76,7 @@ func (s *Server) reportOf(ctx context.Context, w spawner.Workload) (hubapi.DataR
 }
 
 // keepDataReport takes what was found in a session from a program in it alone: nobody else can have looked.
-func (s *Server) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.DataReport, error) {
+func (s *API) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.DataReport, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
@@ -122,15 +122,15 @@ func lineOf(text string) string {
 	}, text)
 }
 
-func (s *Server) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) {
+func (s *API) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) {
 	w, err := s.find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
-	return hubapi.DataReport{Checks: []hubapi.DataCheck{}, Running: true}, s.lookAgain(r.Context(), w)
+	return hubapi.DataReport{Checks: []hubapi.DataCheck{}, Running: true}, s.LookAgain(r.Context(), w)
 }
 
-func (s *Server) lookAgain(ctx context.Context, w spawner.Workload) error {
+func (s *API) LookAgain(ctx context.Context, w spawner.Workload) error {
 	if s.cfg.DataDoctor == nil || w.Phase != spawner.Running {
 		return errs.New(errs.Conflict, "the data of a session is looked at while it runs").With("start it again")
 	}
@@ -144,17 +144,4 @@ func auditDataReport(r *http.Request, _, out hubapi.DataReport) (string, []any) 
 func auditDataCheck(r *http.Request, _ web.None, _ hubapi.DataReport) (string, []any) {
 	id, _ := web.Param(r, "id")
 	return "a session's data is to be looked at again", []any{"session", id}
-}
-
-// checkDataPage is what the button asks for.
-func (p *pages) checkDataPage(r *http.Request, v visitor) (string, error) {
-	found, err := p.named(r, v)
-	if err != nil {
-		return "", err
-	}
-	if err := p.lookAgain(r.Context(), found); err != nil {
-		return "", err
-	}
-	audit.Note(r.Context(), "a session's data is to be looked at again", "session", found.ID)
-	return backTo(r, found) + "#data", nil
 }

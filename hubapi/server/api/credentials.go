@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -31,30 +31,30 @@ type UserCredentials interface {
 }
 
 // credentialRoutes are the routes of users' tokens and proxies.
-func (s *Server) credentialRoutes(r chi.Router) {
-	r.Get("/credentials", web.Serve(s.Web, 200, s.listCredentials))
-	r.Put("/credentials/"+hubapi.ProxyCredential, web.Serve(s.Web, 200, audit.Told(s.putProxy, auditProxyPut)))
-	r.Put("/credentials/{name}/refresh-token", web.Serve(s.Web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
-	r.Post("/credentials/{name}/renew", web.Serve(s.Web, 200, audit.Told(s.renewCredential, auditRenewed)))
-	r.Delete("/credentials/{name}", web.Serve(s.Web, 200, audit.Told(s.removeCredential, auditCredentialRemoved)))
-	r.Post("/credentials/{name}/login", web.Serve(s.Web, 200, audit.Told(s.beginCredentialLogin, auditLoginBegun)))
-	r.Get("/credential-logins/{id}", web.GetOnly(web.Serve(s.Web, 200, s.awaitCredentialLogin)))
+func (s *API) credentialRoutes(r chi.Router) {
+	r.Get("/credentials", web.Serve(s.web, 200, s.listCredentials))
+	r.Put("/credentials/"+hubapi.ProxyCredential, web.Serve(s.web, 200, audit.Told(s.PutProxy, AuditProxyPut)))
+	r.Put("/credentials/{name}/refresh-token", web.Serve(s.web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
+	r.Post("/credentials/{name}/renew", web.Serve(s.web, 200, audit.Told(s.RenewCredential, AuditRenewed)))
+	r.Delete("/credentials/{name}", web.Serve(s.web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)))
+	r.Post("/credentials/{name}/login", web.Serve(s.web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)))
+	r.Get("/credential-logins/{id}", web.GetOnly(web.Serve(s.web, 200, s.awaitCredentialLogin)))
 }
 
-// use is what somebody wants to do with credentials.
-type use int
+// Use is what somebody wants to do with credentials.
+type Use int
 
 const (
-	look   use = iota // at what may be shown of them
+	Look   Use = iota // at what may be shown of them
 	bring             // a proxy, which a session's programs make
 	remove            // them
-	manage            // what stands for the user herself at an issuer
+	Manage            // what stands for the user herself at an issuer
 )
 
-// principal returns the word for the owner of the credentials that are meant: the caller's own, unless user names another. It is the one
+// Principal returns the word for the owner of the credentials that are meant: the caller's own, unless user names another. It is the one
 // place that decides who may. What runs in a session may be somebody else's, so a session only looks and brings; a job does neither. An
 // administrator sees and removes what others have, and nothing else: there is no way to read a secret for anybody.
-func (s *Server) principal(r *http.Request, user string, what use) (string, error) {
+func (s *API) Principal(r *http.Request, user string, what Use) (string, error) {
 	c := web.CallerOf(r.Context())
 	own := user == "" || user == string(c.User)
 	switch {
@@ -66,7 +66,7 @@ func (s *Server) principal(r *http.Request, user string, what use) (string, erro
 		if err := s.fromWithin(r.Context(), c, own, what); err != nil {
 			return "", err
 		}
-	case !own && (!c.Admin || what != look && what != remove):
+	case !own && (!c.Admin || what != Look && what != remove):
 		return "", errs.New(errs.Forbidden, "the credentials of %s are not yours", user).With("leave the user out: you have your own; administrators see and remove those of others")
 	}
 	if own {
@@ -76,8 +76,8 @@ func (s *Server) principal(r *http.Request, user string, what use) (string, erro
 }
 
 // fromWithin decides for callers in a workload.
-func (s *Server) fromWithin(ctx context.Context, c spawner.Caller, own bool, what use) error {
-	w, err := s.cfg.Engine.Get(ctx, web.Service(), c.Workload)
+func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what Use) error {
+	w, err := s.cfg.Workloads.Get(ctx, web.Service(), c.Workload)
 	switch {
 	case err != nil:
 		return err
@@ -85,16 +85,16 @@ func (s *Server) fromWithin(ctx context.Context, c spawner.Caller, own bool, wha
 		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").With("they lie in /run/slipway/credentials")
 	case !own:
 		return errs.New(errs.Forbidden, "a session acts for its own user alone").With("leave the user out")
-	case what != look && what != bring:
+	case what != Look && what != bring:
 		return errs.New(errs.Forbidden, "from within a session, in which others' code may run, credentials are only listed, and a proxy is put").
 			With("use the page Credentials of your Hub's Slipway, or `slipway` on your own computer")
 	}
 	return nil
 }
 
-func (s *Server) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, error) {
+func (s *API) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, error) {
 	user := r.URL.Query().Get("user")
-	principal, err := s.principal(r, user, look)
+	principal, err := s.Principal(r, user, Look)
 	if err != nil {
 		return hubapi.Credentials{}, err
 	}
@@ -114,9 +114,9 @@ func (s *Server) listCredentials(r *http.Request, _ web.None) (hubapi.Credential
 	return out, nil
 }
 
-// putProxy takes a proxy; from a workload only one of the same person as the one before.
-func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Credential, error) {
-	principal, err := s.principal(r, "", bring)
+// PutProxy takes a proxy; from a workload only one of the same person as the one before.
+func (s *API) PutProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Credential, error) {
+	principal, err := s.Principal(r, "", bring)
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
@@ -128,21 +128,21 @@ func (s *Server) putProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Crede
 	return convert.Credential(e), err
 }
 
-func (s *Server) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
+func (s *API) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
 		return s.cfg.UserCredentials.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
 	})
 }
 
-func (s *Server) renewCredential(r *http.Request, _ web.None) (hubapi.Credential, error) {
+func (s *API) RenewCredential(r *http.Request, _ web.None) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
 		return s.cfg.UserCredentials.Renew(ctx, principal, name)
 	})
 }
 
 // managed does something with the caller's credential of the name in the path.
-func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal, name string) (credentials.Entry, error)) (hubapi.Credential, error) {
-	principal, err := s.principal(r, "", manage)
+func (s *API) managed(r *http.Request, do func(ctx context.Context, principal, name string) (credentials.Entry, error)) (hubapi.Credential, error) {
+	principal, err := s.Principal(r, "", Manage)
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
@@ -154,8 +154,8 @@ func (s *Server) managed(r *http.Request, do func(ctx context.Context, principal
 	return convert.Credential(e), err
 }
 
-func (s *Server) removeCredential(r *http.Request, _ web.None) (hubapi.CredentialRemoval, error) {
-	principal, err := s.principal(r, r.URL.Query().Get("user"), remove)
+func (s *API) RemoveCredential(r *http.Request, _ web.None) (hubapi.CredentialRemoval, error) {
+	principal, err := s.Principal(r, r.URL.Query().Get("user"), remove)
 	if err != nil {
 		return hubapi.CredentialRemoval{}, err
 	}
@@ -167,11 +167,11 @@ func (s *Server) removeCredential(r *http.Request, _ web.None) (hubapi.Credentia
 }
 
 // removal takes a credential away. That its issuer was not told is no failure: it is gone here, which is said with what is left to do.
-func (s *Server) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
+func (s *API) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
 	out := hubapi.CredentialRemoval{Name: name}
 	err := s.cfg.UserCredentials.Remove(r.Context(), principal, name)
 	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
-		said := s.Web.InWords(r, err).Error
+		said := s.web.InWords(r, err).Error
 		out.Note, err = web.Sentence(said.Message), nil
 		if said.Remedy != "" {
 			out.Note += " " + web.Sentence(said.Remedy)
@@ -180,7 +180,7 @@ func (s *Server) removal(r *http.Request, principal, name string) (hubapi.Creden
 	return out, err
 }
 
-func auditProxyPut(_ *http.Request, _ hubapi.ProxyRequest, out hubapi.Credential) (string, []any) {
+func AuditProxyPut(_ *http.Request, _ hubapi.ProxyRequest, out hubapi.Credential) (string, []any) {
 	return "a proxy is put", []any{"subject", out.Subject, "issuer", out.Issuer, "vo", out.VO, "expires", out.Expires}
 }
 
@@ -188,14 +188,14 @@ func auditTokenGiven(_ *http.Request, _ hubapi.RefreshTokenRequest, out hubapi.C
 	return "a refresh token is given", []any{"credential", out.Name, "subject", out.Subject, "issuer", out.Issuer}
 }
 
-func auditRenewed(_ *http.Request, _ web.None, out hubapi.Credential) (string, []any) {
+func AuditRenewed(_ *http.Request, _ web.None, out hubapi.Credential) (string, []any) {
 	return "a credential is renewed", []any{"credential", out.Name, "expires", out.Expires}
 }
 
-func auditCredentialRemoved(r *http.Request, _ web.None, out hubapi.CredentialRemoval) (string, []any) {
+func AuditCredentialRemoved(r *http.Request, _ web.None, out hubapi.CredentialRemoval) (string, []any) {
 	return "a credential is removed", []any{"credential", out.Name, "of", r.URL.Query().Get("user"), "note", out.Note}
 }
 
-func auditLoginBegun(_ *http.Request, _ web.None, out hubapi.CredentialLogin) (string, []any) {
+func AuditLoginBegun(_ *http.Request, _ web.None, out hubapi.CredentialLogin) (string, []any) {
 	return "a login at an issuer is begun", []any{"credential", out.Issuer}
 }

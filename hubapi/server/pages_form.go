@@ -10,14 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"slipway/hubapi"
-	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
 	"slipway/internal/webui"
 	"slipway/spawner"
-	"slipway/spawner/catalog"
 )
 
 // roomTime is how long a spawn form may ask for the counts anew.
@@ -28,7 +24,7 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	user := spawner.User(q.Get("user"))
 	offers := s.offers.Of(c.Hub, user)
-	form := webui.Form{Catalogue: offers, Rooms: s.offers.Rooms(c.Hub, user, offers.Profiles), Active: s.offers.ActiveByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.inventory().Public()}
+	form := webui.Form{Catalogue: offers, Rooms: s.offers.Rooms(c.Hub, user, offers.Profiles), Active: s.offers.ActiveByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.API.Inventory().Public()}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
 		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, user, q.Get("name"))
@@ -36,8 +32,8 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		form.Kept = slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone })
-		form.Environments = s.startable(r.Context(), c, user, form.Kept)
-		s.chosenEnvironment(r.Context(), c, user, form.Chosen)
+		form.Environments = s.API.Startable(r.Context(), c, user, form.Kept)
+		s.API.ChosenEnvironment(r.Context(), c, user, form.Chosen)
 	}
 	var page bytes.Buffer
 	if err := webui.SpawnForm(&page, form); err != nil {
@@ -93,35 +89,4 @@ func (p *pages) room(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	web.WriteJSON(w, http.StatusOK, answer)
-}
-
-// profiles lists what the site offers, and what of it is free.
-func (s *Server) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
-	out := []hubapi.Profile{}
-	c := web.CallerOf(r.Context())
-	offers := s.offers.Of(c.Hub, c.User)
-	rooms, active := s.offers.Rooms(c.Hub, c.User, offers.Profiles), s.offers.ActiveByImage(c.Hub)
-	for _, p := range offers.Profiles {
-		images := []hubapi.Image{}
-		for _, name := range p.Images {
-			if i, ok := offers.Image(name); ok {
-				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title, Ref: i.Ref, Active: active[name]})
-			}
-		}
-		room := rooms[p.Name]
-		out = append(out, hubapi.Profile{
-			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
-			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
-			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: convert.Seconds(room.Estimate),
-		})
-	}
-	return out, nil
-}
-
-// isolationOf says what keeps the slice of a profile's sessions apart from its neighbours, at the least.
-func isolationOf(p catalog.Profile) string {
-	if p.GPU.None() {
-		return ""
-	}
-	return string(p.GPU.LeastTier())
 }

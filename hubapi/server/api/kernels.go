@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 // Gateway is what serves the kernels, made for whom find knows: tell notes what a request does.
 type Gateway func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler
 
-// kernelRoutes serves the gateway to kernels to whom find knows.
-func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Caller, error)) {
+// KernelRoutes serves the gateway to kernels to whom find knows.
+func (s *API) KernelRoutes(r chi.Router, find func(*http.Request) (spawner.Caller, error)) {
 	if s.cfg.Kernels == nil {
 		return
 	}
@@ -25,19 +25,19 @@ func (s *Server) kernelRoutes(r chi.Router, find func(*http.Request) (spawner.Ca
 		c, err := find(r)
 		if err == nil {
 			web.Known(r.Context(), c)
-			err = s.Web.CountBody(r, c) // websockets have none, and are bounded by the gateway
+			err = s.web.CountBody(r, c) // websockets have none, and are bounded by the gateway
 		}
 		return c, err
 	}, s.tellOfKernel))
 }
 
 // tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks: her websocket lasts.
-func (s *Server) tellOfKernel(ctx context.Context, d kernels.Deed) {
+func (s *API) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	e := audit.Of(ctx)
 	if d.By != (spawner.Caller{}) {
 		web.Known(ctx, d.By)
 		e.Door = audit.DoorTicket
-		s.Audit.Write(ctx, d.By, audit.DoorTicket, "GET "+web.KernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", web.TraceOf(ctx).ID)
+		s.audit.Write(ctx, d.By, audit.DoorTicket, "GET "+web.KernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", web.TraceOf(ctx).ID)
 	}
 	if d.Kernel != "" {
 		e.Which = []any{"kernel", d.Kernel}

@@ -1,4 +1,4 @@
-package server
+package api
 
 import (
 	"cmp"
@@ -67,7 +67,7 @@ func (c choice) has(w *spawner.Workload) bool {
 
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their points. state chooses among
 // the jobs, offset and limit among those. files=yes counts what each that has ended has left.
-func (s *Server) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
+func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	c, err := choiceOf(r)
 	if err != nil {
 		return hubapi.Jobs{}, err
@@ -85,12 +85,12 @@ func (s *Server) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 }
 
 // countFiles notes what those of the jobs that have ended have left. One that is removed meanwhile has left nothing.
-func (s *Server) countFiles(r *http.Request, jobs []hubapi.Job) {
+func (s *API) countFiles(r *http.Request, jobs []hubapi.Job) {
 	for i := range jobs {
 		if !jobs[i].State.Ended() {
 			continue
 		}
-		if files, err := s.filesOf(r.Context(), web.CallerOf(r.Context()), spawner.ID(jobs[i].ID)); err == nil {
+		if files, err := s.FilesOf(r.Context(), web.CallerOf(r.Context()), spawner.ID(jobs[i].ID)); err == nil {
 			left := hubapi.LeftOf(files)
 			jobs[i].Left = &left
 		}
@@ -98,7 +98,7 @@ func (s *Server) countFiles(r *http.Request, jobs []hubapi.Job) {
 }
 
 // chosen copies no more than is asked for, where the order is known beforehand.
-func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums convert.Tallies, err error) {
+func (s *API) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums convert.Tallies, err error) {
 	sums = convert.Tallies{}
 	matched := 0
 	each := func(w *spawner.Workload) {
@@ -114,9 +114,9 @@ func (s *Server) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sum
 		}
 	}
 	if c.one {
-		return jobs, sums, s.eachPoint(r, c.scan, each)
+		return jobs, sums, s.EachPoint(r, c.scan, each)
 	}
-	err = s.cfg.Engine.Each(r.Context(), web.CallerOf(r.Context()), "", each)
+	err = s.cfg.Workloads.Each(r.Context(), web.CallerOf(r.Context()), "", each)
 	slices.SortFunc(jobs, older)
 	from := min(c.offset, len(jobs))
 	return jobs[from:min(len(jobs), from+c.limit)], sums, err

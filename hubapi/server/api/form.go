@@ -1,0 +1,42 @@
+package api
+
+import (
+	"net/http"
+
+	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/web"
+	"slipway/internal/memsize"
+	"slipway/spawner/catalog"
+)
+
+// profiles lists what the site offers, and what of it is free.
+func (s *API) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
+	out := []hubapi.Profile{}
+	c := web.CallerOf(r.Context())
+	offers := s.offers.Of(c.Hub, c.User)
+	rooms, active := s.offers.Rooms(c.Hub, c.User, offers.Profiles), s.offers.ActiveByImage(c.Hub)
+	for _, p := range offers.Profiles {
+		images := []hubapi.Image{}
+		for _, name := range p.Images {
+			if i, ok := offers.Image(name); ok {
+				images = append(images, hubapi.Image{Name: i.Name, Title: i.Title, Ref: i.Ref, Active: active[name]})
+			}
+		}
+		room := rooms[p.Name]
+		out = append(out, hubapi.Profile{
+			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
+			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
+			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: convert.Seconds(room.Estimate),
+		})
+	}
+	return out, nil
+}
+
+// isolationOf says what keeps the slice of a profile's sessions apart from its neighbours, at the least.
+func isolationOf(p catalog.Profile) string {
+	if p.GPU.None() {
+		return ""
+	}
+	return string(p.GPU.LeastTier())
+}

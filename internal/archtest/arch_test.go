@@ -26,7 +26,7 @@ func TestHouse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), waitFaults(packages, excepted()), textFaults(all),
+	faults := slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), sizeFaults(packages), waitFaults(packages, excepted()), textFaults(all),
 		wordFaults(all), roomFaults(entries))
 	for _, f := range faults {
 		t.Error(f)
@@ -124,6 +124,25 @@ func styleFaults(packages map[string][]source) (faults []string) {
 		}
 		if docs != 1 {
 			faults = append(faults, fmt.Sprintf("package %s has %d package comments, want 1", dir, docs))
+		}
+	}
+	return faults
+}
+
+// sizeLimit is the most lines of a package below hubapi, tests left out: more are several rooms.
+const sizeLimit = 4000
+
+// sizeFaults finds packages below hubapi that are too large for a reader.
+func sizeFaults(packages map[string][]source) (faults []string) {
+	for _, dir := range sorted(packages) {
+		lines := 0
+		for _, s := range packages[dir] {
+			if !s.test {
+				lines += s.set.File(s.file.Pos()).LineCount()
+			}
+		}
+		if strings.HasPrefix(dir+"/", "hubapi/") && lines > sizeLimit {
+			faults = append(faults, fmt.Sprintf("package %s has %d lines, want at most %d: make rooms of it", dir, lines, sizeLimit))
 		}
 	}
 	return faults

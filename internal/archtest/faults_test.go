@@ -31,6 +31,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"registry", "deploy/x.sh", "curl https://deb." + "debian.org/x", "deploy/x.sh:1 names"},
 		{"path of one machine", "deploy/x.sh", "a\ncd /" + "work/main", "deploy/x.sh:2 names"},
 		{"path that only ends alike", "deploy/x.sh", "cd $dir/work/main /lib/work/x ./work/", ""},
+		{"too large", "hubapi/x.go", head + strings.Repeat("\n", sizeLimit), "hubapi has 4002 lines"},
 		{"not looked at", "node_modules/x/x.go", "package p\nfunc init() {}", ""},
 		{"a nested module", "deploy/tools/x.go", "package p\nfunc init() {}", "deploy/tools"},
 		{"room", "docs/x.md", "x", "docs in the root"},
@@ -123,5 +124,5 @@ func faultsOf(t *testing.T, tree fs.FS) []string {
 		t.Fatal(err)
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "node_modules" })
-	return slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), waitFaults(packages, nil), textFaults(all), roomFaults(entries))
+	return slices.Concat(importFaults(packages, rules()), reachFaults(packages), styleFaults(packages), sizeFaults(packages), waitFaults(packages, nil), textFaults(all), roomFaults(entries))
 }

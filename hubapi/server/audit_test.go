@@ -106,7 +106,7 @@ func TestOtherDoorsAreInTheLog(t *testing.T) {
 		cfg.SSH = authority(t)
 		newCredentials("main:alice").with(cfg)
 	})
-	walkRoutes(t, h.pages.router, func(method, route string) {
+	walkRoutes(t, h.pages.Routes(), func(method, route string) {
 		if audit.Changes(method, route) && audit.Words()[audit.ActionOf(method, route)] == "" {
 			t.Errorf("%s %s has no words for the log: audit.Words", method, route)
 		}

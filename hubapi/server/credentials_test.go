@@ -238,7 +238,7 @@ func TestCredentialsPage(t *testing.T) {
 		!strings.Contains(body, `aria-invalid="true" aria-describedby="wrong"`) || strings.Contains(body, "MIIhidden") {
 		t.Errorf("a bad one: %d %s", status, body)
 	}
-	if status, _, body := p.sendFile("credentials/proxy", token, strings.Repeat("x", fileLimit)); status != 422 || !strings.Contains(body, "cannot be read") {
+	if status, _, body := p.sendFile("credentials/proxy", token, strings.Repeat("x", 256<<10)); status != 422 || !strings.Contains(body, "cannot be read") {
 		t.Errorf("a large one: %d", status)
 	}
 	if status, _, body := p.post("credentials/proxy", token, nil); status != 422 || !strings.Contains(body, "No file was chosen") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"iter"
@@ -391,9 +392,10 @@ func fakeIdentify(_ context.Context, token string) (hub.Identity, error) {
 // harness is a server over a fake engine.
 type harness struct {
 	*Server
-	engine *fakeEngine
-	front  *httptest.Server
-	logged *testenv.Buffer
+	engine  *fakeEngine
+	front   *httptest.Server
+	logged  *testenv.Buffer
+	tokenOf func(user string) string // with which a real Hub's user was last identified
 }
 
 func lab(id spawner.ID, owner spawner.User, prefix string) spawner.Workload {
@@ -466,4 +468,9 @@ type agentListener struct {
 func (l agentListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	return agentConn{c, l.id}, err
+}
+
+// seal makes a word as the pages give it to browsers.
+func (h *harness) seal(plain, purpose string) string {
+	return base64.RawURLEncoding.EncodeToString(h.box.Seal([]byte(plain), purpose))
 }

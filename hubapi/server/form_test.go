@@ -76,14 +76,17 @@ func TestFormAsksForCounts(t *testing.T) {
 	p := h.person(t) // who is logged in nowhere
 	r := p.get(address)
 	var got struct {
-		Profiles map[string]roomLine
-		Images   map[string]string
+		Profiles map[string]struct {
+			Words string
+			Full  bool
+		}
+		Images map[string]string
 	}
 	if err := json.Unmarshal(r.Body.Bytes(), &got); err != nil || r.Code != http.StatusOK || got.Profiles["small"].Words != "3 free now" || got.Profiles["small"].Full {
 		t.Errorf("%s: %d %s", address, r.Code, r.Body)
 	}
-	old := h.pages.seal([]byte("1"), "room main")
-	for _, bad := range []string{"", "x", address[:len(address)-2], old, h.pages.seal([]byte("99999999999"), "room other")} {
+	old := h.seal("1", "room main")
+	for _, bad := range []string{"", "x", address[:len(address)-2], old, h.seal("99999999999", "room other")} {
 		key := bad
 		if i := strings.Index(bad, "key="); i >= 0 {
 			key = bad[i+4:]

@@ -17,7 +17,7 @@ import (
 
 func TestScanPages(t *testing.T) {
 	engine := aScan()
-	for n := range 2 * leafSize {
+	for n := range 2 * 100 {
 		w := point(5+n, spawner.Stopped, &spawner.Outcome{})
 		engine.work[w.ID] = w
 	}

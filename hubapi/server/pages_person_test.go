@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
@@ -15,6 +17,7 @@ import (
 
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
@@ -55,16 +58,26 @@ func formToken(t *testing.T, page string) string {
 	return ""
 }
 
-// visitWith returns the visit whose forms send token.
-func (h *harness) visitWith(t *testing.T, token string) visit {
+// streamKey returns the word with which a page asks for events.
+func streamKey(t *testing.T, page string) string {
 	t.Helper()
-	for _, v := range h.pages.visits.byKey {
-		if v.form == token {
-			return v
-		}
+	_, rest, _ := strings.Cut(page, `stream = "`)
+	key, _, ok := strings.Cut(rest, `"`)
+	if !ok {
+		t.Fatalf("the page has no key of the stream: %s", page)
 	}
-	t.Fatal("there is no such visit")
-	return visit{}
+	return key
+}
+
+// cookieOf returns the name of the cookie of a login that has begun.
+func cookieOf(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return web.LoginCookie + hex.EncodeToString(sum[:8])
+}
+
+// beginsVisit reports whether an answer begins a visit.
+func beginsVisit(r *httptest.ResponseRecorder) bool {
+	return slices.ContainsFunc(r.Result().Cookies(), func(c *http.Cookie) bool { return c.Name == web.VisitCookie })
 }
 
 // fakeOAuth is a Hub's login: a code is "code-of-<user>", and good once.

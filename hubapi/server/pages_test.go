@@ -63,7 +63,7 @@ func TestFormsRefuse(t *testing.T) {
 		"another's token":      {"POST", stop, url.Values{"token": {others}}, nil, 403},
 		"the token in a query": {"POST", stop + "?token=" + token, url.Values{}, nil, 403},
 		"a link":               {"GET", stop, nil, nil, 404},
-		"too large":            {"POST", stop, url.Values{"token": {token}, "x": {strings.Repeat("x", formLimit)}}, nil, 422},
+		"too large":            {"POST", stop, url.Values{"token": {token}, "x": {strings.Repeat("x", 64<<10)}}, nil, 422},
 		"another's session":    {"POST", "sessions/s-bob/stop", url.Values{"token": {token}}, nil, 404},
 		"another's changes":    {"POST", "sessions/s-bob/discard", url.Values{"token": {token}}, nil, 404},
 		"a job as a session":   {"POST", "sessions/j-alice/stop", url.Values{"token": {token}}, nil, 404},
@@ -86,8 +86,8 @@ func TestFormsRefuse(t *testing.T) {
 func TestPagesAreNotForScriptsOfOthers(t *testing.T) {
 	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), nil)
 	p := h.visitor(t, "alice")
-	token := formToken(t, p.get(prefix).Body.String())
-	v := h.visitWith(t, token)
+	page := p.get(prefix).Body.String()
+	token, stream := formToken(t, page), streamKey(t, page)
 	fetched := func(r *http.Request) {
 		r.Header.Set("Sec-Fetch-Mode", "cors")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -101,7 +101,7 @@ func TestPagesAreNotForScriptsOfOthers(t *testing.T) {
 		t.Errorf("the page's own script: %d", r.Code)
 	}
 	p.send = fetched
-	for query, status := range map[string]int{"": 403, "?key=" + token: 403, "?key=" + v.stream + "&after=x": 422} {
+	for query, status := range map[string]int{"": 403, "?key=" + token: 403, "?key=" + stream + "&after=x": 422} {
 		if r := p.get(prefix + "sessions/s-alice/events" + query); r.Code != status {
 			t.Errorf("events%s: %d", query, r.Code)
 		}
@@ -118,11 +118,11 @@ func TestPageEvents(t *testing.T) {
 	h := startPages(t, engine, nil)
 	p := h.visitor(t, "alice")
 	page := p.get(prefix + "sessions/s-alice").Body.String()
-	v := h.visitWith(t, formToken(t, page))
+	stream := streamKey(t, page)
 	if items := elements(t, page, "li"); len(items) != 2 {
 		t.Errorf("the page has %d steps", len(items))
 	}
-	r := p.get(prefix + "sessions/s-alice/events?after=5&key=" + v.stream)
+	r := p.get(prefix + "sessions/s-alice/events?after=5&key=" + stream)
 	if r.Code != http.StatusOK || strings.Contains(r.Body.String(), "one") || !strings.Contains(r.Body.String(), `"message":"two"`) {
 		t.Errorf("%d %s", r.Code, r.Body)
 	}
@@ -134,9 +134,9 @@ func TestNoPageGivesAnothersThings(t *testing.T) {
 	of.Scan = "scan-alice"
 	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/"), job("j-alice", "alice"), of), newCredentials("main:alice").with)
 	p := h.visitor(t, "bob")
-	token := formToken(t, p.get(prefix).Body.String())
-	v := h.visitWith(t, token)
-	err := chi.Walk(h.pages.router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	page := p.get(prefix).Body.String()
+	token, stream := formToken(t, page), streamKey(t, page)
+	err := chi.Walk(h.pages.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		path := strings.TrimPrefix(route, "/pages/")
 		of := strings.NewReplacer("sessions/{id}", "sessions/s-alice", "jobs/{id}", "jobs/j-alice", "scans/{id}", "scans/scan-alice", "{verb}", "cancel", "{ref}", url.PathEscape(theDigest),
 			"logins/{id}", "logins/grant-of-main:alice", "{name}", "wlcg").Replace(path)
@@ -147,7 +147,7 @@ func TestNoPageGivesAnothersThings(t *testing.T) {
 		if method == "POST" {
 			form = url.Values{"token": {token}, "for": {"1h"}, "with": {"public"}, "name": {"bobs"}}
 		}
-		r := p.do(method, prefix+of+"?all=1&from=x&key="+v.stream, form)
+		r := p.do(method, prefix+of+"?all=1&from=x&key="+stream, form)
 		if strings.Contains(path, "{") && r.Code != http.StatusNotFound || strings.Contains(r.Body.String(), "s-alice<") || strings.Contains(r.Body.String(), "j-point") || strings.Contains(r.Body.String(), "/base/user/alice") {
 			t.Errorf("%s %s: %d %s", method, of, r.Code, r.Body)
 		}

@@ -16,7 +16,7 @@ const LinkPath = hubapi.Base + "/link"
 // are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.Web.Watch, s.Web.Recover, s.withPages, s.Outpost.Middleware, web.AnyMethod(func() chi.Routes { return r }))
+	r.Use(s.Web.Watch, s.Web.Recover, s.pages.Middleware, s.Outpost.Middleware, web.AnyMethod(func() chi.Routes { return r }))
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)
@@ -27,7 +27,7 @@ func (s *Server) Public() http.Handler {
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.Web.Authenticate(s.Web.ByToken), s.Web.Bounded)
 		s.API.Routes(r)
-		r.Get("/spawn-form", s.Web.Plain(s.spawnForm))
+		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
 	if s.cfg.Registry != nil {
 		r.Handle("/v2", s.cfg.Registry)
@@ -47,7 +47,7 @@ func (s *Server) AgentAPI() http.Handler {
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.Web.Authenticate(s.Web.ByAgent), s.Web.Bounded)
 		s.API.Routes(r)
-		r.Get("/spawn-form", s.Web.Plain(s.spawnForm))
+		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
 	s.API.KernelRoutes(r, s.Web.ByAgent)
 	r.NotFound(s.Web.NoRoute)

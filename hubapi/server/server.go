@@ -26,11 +26,13 @@ import (
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/outpost"
+	"slipway/hubapi/server/pages"
 	"slipway/hubapi/server/proxy"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
+	"slipway/internal/secret"
 	"slipway/internal/sshauth"
 	"slipway/kernels"
 	"slipway/spawner"
@@ -161,7 +163,8 @@ type Server struct {
 	ready   *readiness
 	proxy   *proxy.Proxy
 	hubs    *hubs.Set
-	pages   *pages
+	pages   *pages.Pages
+	box     *secret.Box // seals what browsers keep
 	offers  *offers.Offers
 	feeds   *feeds.Feeds
 }
@@ -186,7 +189,12 @@ func New(cfg Config) *Server {
 		Storage: cfg.Storage, KernelMenu: cfg.KernelMenu, Kernels: cfg.Kernels, Quota: cfg.Quota, DataDoctor: cfg.DataDoctor,
 		SSH: cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	}, api.Rooms{Web: s.Web, Audit: s.Audit, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds})
-	s.pages = s.newPages()
+	s.box = secret.NewBox()
+	s.pages = pages.New(pages.Config{
+		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs, Environments: cfg.Environments,
+		GPUs: cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool, SSH: cfg.SSH, UserCredentials: cfg.UserCredentials,
+		Box: s.box,
+	}, pages.Rooms{Web: s.Web, API: s.API, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds})
 	return s
 }
 

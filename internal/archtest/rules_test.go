@@ -265,6 +265,15 @@ func rules() map[string]rule {
 				"spawner/catalog",
 			},
 		},
+		"hubapi/server/pages": {
+			own: []string{
+				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
+				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web",
+				"internal/errs", "internal/memsize", "internal/secret", "internal/sshauth",
+				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
+			},
+			outside: []string{"github.com/go-chi/chi"},
+		},
 		"hubapi/server/proxy": {
 			own: []string{
 				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/web",
@@ -282,15 +291,15 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
 				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost",
-				"hubapi/server/proxy", "hubapi/server/web", "internal/agent/control", "internal/errs",
-				"internal/gpu", "internal/memsize", "internal/metrics", "internal/secret", "internal/sshauth",
-				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
+				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/web", "internal/agent/control",
+				"internal/gpu", "internal/metrics", "internal/secret", "internal/sshauth", "spawner",
+				"spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
-				"hubapi/hub", "internal/credentials", "internal/hubtest", "internal/loglimit", "internal/tunnel",
-				"kernels", "spawner/engine", "github.com/coder/websocket", "golang.org/x/crypto/ssh",
-				"golang.org/x/net/html",
+				"hubapi/hub", "internal/credentials", "internal/errs", "internal/hubtest", "internal/loglimit",
+				"internal/tunnel", "kernels", "spawner/engine", "github.com/coder/websocket",
+				"golang.org/x/crypto/ssh", "golang.org/x/net/html",
 			},
 		},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},

@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ import (
 
 // sshPages are the pages of keys and of logins by ssh. A code is only ever typed: an address with one in it would have people confirm
 // what somebody else has begun.
-func (p *pages) sshPages(r chi.Router) {
+func (p *Pages) sshPages(r chi.Router) {
 	r.Get("/ssh", p.show(p.sshPage))
 	r.Get("/ssh/keys", p.show(p.sshPage)) // where a key is that was not taken
 	r.Post("/ssh/keys", p.typedKey)
@@ -37,7 +37,7 @@ func (p *pages) sshPages(r chi.Router) {
 	r.Get("/ssh/login/refused", p.show(p.sshDone("Refused", "Nobody was let in.")))
 }
 
-func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error {
 	view, err := p.sshView(r, v)
 	if err != nil {
 		return err
@@ -45,8 +45,8 @@ func (p *pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 	return webui.SSHPage(w, p.view(v), view)
 }
 
-func (p *pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
-	owner, err := p.API.SSHOwner(v.caller)
+func (p *Pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
+	owner, err := p.api.SSHOwner(v.caller)
 	if err != nil {
 		return webui.SSHView{}, err
 	}
@@ -73,9 +73,9 @@ func loginCommand(h hubs.Hub) string {
 }
 
 // sshConfig returns the entries for ssh's configuration; empty where the visitor's name cannot be written there.
-func (p *pages) sshConfig(r *http.Request, v visitor) string {
+func (p *Pages) sshConfig(r *http.Request, v visitor) string {
 	text, err := sshclientconfig.Service{
-		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.API.SSHTargets(r, v.caller),
+		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.api.SSHTargets(r, v.caller),
 		KnownHosts: p.cfg.SSH.KnownHosts(),
 	}.Plain()
 	if err != nil {
@@ -85,11 +85,11 @@ func (p *pages) sshConfig(r *http.Request, v visitor) string {
 }
 
 // sshPlaces are where the visitor gets by ssh. A server with the name of a profile is reached like it.
-func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
+func (p *Pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	user := string(v.caller.User)
 	profiles := p.offers.Of(v.caller.Hub, v.caller.User).Profiles
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
-	for _, target := range p.API.SSHTargets(r, v.caller) {
+	for _, target := range p.api.SSHTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
 		if i := slices.IndexFunc(profiles, func(each catalog.Profile) bool { return each.Name == target }); i >= 0 {
 			place.Title, place.Detail = cmp.Or(profiles[i].Title, profiles[i].Name), profiles[i].Description
@@ -100,13 +100,13 @@ func (p *pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 }
 
 // posted returns what a form has sent, and who has, for the log too.
-func (p *pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
-	owner, err := p.API.SSHOwner(v.caller)
+func (p *Pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
+	owner, err := p.api.SSHOwner(v.caller)
 	return r.WithContext(web.WithCaller(r.Context(), v.caller)), owner, err
 }
 
 // typedKey adds a key. What is wrong with one is said where it was typed.
-func (p *pages) typedKey(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) typedKey(w http.ResponseWriter, r *http.Request) {
 	var v visitor
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
 		v = who
@@ -124,28 +124,28 @@ func (p *pages) typedKey(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *pages) addKey(r *http.Request, v visitor) error {
+func (p *Pages) addKey(r *http.Request, v visitor) error {
 	r, _, err := p.posted(r, v)
 	if err != nil {
 		return err
 	}
-	_, err = audit.Told(p.API.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
+	_, err = audit.Told(p.api.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
 	return err
 }
 
 // keyAgain is the page with what was wrong with a key. What was typed is not on it: it may be a private key.
-func (p *pages) keyAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
+func (p *Pages) keyAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
 	view, err := p.sshView(r, v)
 	if err != nil {
 		return err
 	}
-	said := p.Web.ErrorBody(r, wrong).Error
+	said := p.web.ErrorBody(r, wrong).Error
 	view.Status, view.Comment = errs.RowOf(errs.KindOf(wrong)).Status, r.PostForm.Get("comment")
 	view.Wrong = web.Sentence(said.Message) + " " + web.Sentence(said.Remedy)
 	return webui.SSHPage(w, p.view(v), view)
 }
 
-func (p *pages) removeKey(r *http.Request, v visitor) (string, error) {
+func (p *Pages) removeKey(r *http.Request, v visitor) (string, error) {
 	r, owner, err := p.posted(r, v)
 	if err != nil {
 		return "", err
@@ -158,7 +158,7 @@ func (p *pages) removeKey(r *http.Request, v visitor) (string, error) {
 	return "ssh", nil
 }
 
-func (p *pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
+func (p *Pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
 	r, owner, err := p.posted(r, v)
 	if err != nil {
 		return "", err
@@ -174,17 +174,17 @@ func (p *pages) revokeCertificate(r *http.Request, v visitor) (string, error) {
 	return "ssh", nil
 }
 
-func (p *pages) endConnections(r *http.Request, v visitor) (string, error) {
+func (p *Pages) endConnections(r *http.Request, v visitor) (string, error) {
 	r, _, err := p.posted(r, v)
 	if err != nil {
 		return "", err
 	}
-	_, err = audit.Told(p.API.EndSSH, api.AuditEnded)(r, web.None{})
+	_, err = audit.Told(p.api.EndSSH, api.AuditEnded)(r, web.None{})
 	return "ssh/connections/ended", err
 }
 
-func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
-	owner, err := p.API.SSHOwner(v.caller)
+func (p *Pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
+	owner, err := p.api.SSHOwner(v.caller)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (p *pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) 
 	return webui.SSHLoginPage(w, p.view(v), view)
 }
 
-func (p *pages) loginView(owner sshauth.Owner) webui.SSHLoginView {
+func (p *Pages) loginView(owner sshauth.Owner) webui.SSHLoginView {
 	hub := ""
 	if len(p.cfg.SSH.Pages()) > 1 {
 		hub = owner.Hub
@@ -206,7 +206,7 @@ func (p *pages) loginView(owner sshauth.Owner) webui.SSHLoginView {
 }
 
 // typedCode looks for the login of a code. One that is wrong is asked for again.
-func (p *pages) typedCode(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) typedCode(w http.ResponseWriter, r *http.Request) {
 	var v visitor
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
 		v = who
@@ -222,7 +222,7 @@ func (p *pages) typedCode(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *pages) findLogin(r *http.Request, v visitor) error {
+func (p *Pages) findLogin(r *http.Request, v visitor) error {
 	_, owner, err := p.posted(r, v)
 	if err != nil {
 		return err
@@ -232,18 +232,18 @@ func (p *pages) findLogin(r *http.Request, v visitor) error {
 }
 
 // codeAgain is the page with the field for a code, and what was wrong with the one that was typed.
-func (p *pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
-	owner, err := p.API.SSHOwner(v.caller)
+func (p *Pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
+	owner, err := p.api.SSHOwner(v.caller)
 	if err != nil {
 		return err
 	}
-	said := p.Web.ErrorBody(r, wrong).Error
+	said := p.web.ErrorBody(r, wrong).Error
 	view := p.loginView(owner)
 	view.Status, view.Wrong = http.StatusNotFound, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
 	return webui.SSHLoginPage(w, p.view(v), view)
 }
 
-func (p *pages) decideLogin(r *http.Request, v visitor) (string, error) {
+func (p *Pages) decideLogin(r *http.Request, v visitor) (string, error) {
 	r, owner, err := p.posted(r, v)
 	if err != nil {
 		return "", err
@@ -265,7 +265,7 @@ func (p *pages) decideLogin(r *http.Request, v visitor) (string, error) {
 }
 
 // sshDone says what was done.
-func (p *pages) sshDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
+func (p *Pages) sshDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
 	return func(w http.ResponseWriter, r *http.Request, v visitor) error {
 		webui.Tell(w, r, webui.Notice{
 			Status: http.StatusOK, Title: title, Text: text, Next: "You can close this page.", Link: v.hub.PagesPrefix + "ssh", Label: "Your keys and computers",

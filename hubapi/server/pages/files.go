@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"io"
@@ -16,12 +16,12 @@ import (
 )
 
 // filePages are what a job that has ended has left, for download: they are saved, never shown as pages of this service.
-func (p *pages) filePages(r chi.Router) {
+func (p *Pages) filePages(r chi.Router) {
 	r.Get("/jobs/{id}/files/{name}", p.show(p.saveFile))
 	r.Get("/jobs/{id}/log", web.GetOnly(p.show(p.saveLog)))
 }
 
-func (p *pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) error {
 	found, err := p.named(r, v)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (p *pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return errs.Bad("name", escaped, "a URL-escaped word")
 	}
 	saveAs(w, name)
-	if err := p.API.SendFile(w, r, v.caller, found.ID, name); err != nil {
+	if err := p.api.SendFile(w, r, v.caller, found.ID, name); err != nil {
 		w.Header().Del("Content-Disposition")
 		return err
 	}
@@ -40,12 +40,12 @@ func (p *pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) erro
 }
 
 // saveLog sends a job's output as far as it is written.
-func (p *pages) saveLog(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) saveLog(w http.ResponseWriter, r *http.Request, v visitor) error {
 	found, err := p.named(r, v)
 	if err != nil {
 		return err
 	}
-	log, err := p.cfg.Engine.Log(r.Context(), v.caller, found.ID, 0, false)
+	log, err := p.cfg.Workloads.Log(r.Context(), v.caller, found.ID, 0, false)
 	if err != nil {
 		return err
 	}
@@ -65,15 +65,15 @@ func saveAs(w http.ResponseWriter, name string) {
 }
 
 // left notes in a page's item what its job has left, once that has ended. What cannot be looked at is not offered.
-func (p *pages) left(r *http.Request, v visitor, item *webui.Item) {
+func (p *Pages) left(r *http.Request, v visitor, item *webui.Item) {
 	if item.Kind != spawner.Job || item.Phase.Active() {
 		return
 	}
-	item.Files, _ = p.API.FilesOf(r.Context(), v.caller, item.ID)
+	item.Files, _ = p.api.FilesOf(r.Context(), v.caller, item.ID)
 	if item.Up.IsZero() {
 		return // it has never run
 	}
-	log, err := p.cfg.Engine.Log(r.Context(), v.caller, item.ID, 0, false)
+	log, err := p.cfg.Workloads.Log(r.Context(), v.caller, item.ID, 0, false)
 	if err != nil {
 		return
 	}

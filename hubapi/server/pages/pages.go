@@ -1,38 +1,117 @@
-package server
+// Package pages is what people see of the service in a browser, below each hub's prefix. It logs visitors in by their Hub, shows what webui
+// draws, and does what forms ask for through the API and the engine, as the visitor.
+//
+// Users' servers have the origin of these pages, and what runs in them may be somebody else's. So the cookie alone permits nothing: pages
+// are given to navigations only, and forms and scripts send a token that only the page has.
+package pages
 
 import (
 	"context"
 	"errors"
+	"io"
+	"iter"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
+	"slipway/hubapi"
+	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
+	"slipway/internal/sshauth"
 	"slipway/internal/webui"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
-// pages are what people see of the service in a browser, below each hub's prefix. A visitor is known by a cookie that names a
-// visit; a visit holds the user's token of the Hub, which is asked about it again and again: who is logged out there is out here.
-//
-// Users' servers have the origin of these pages, and what runs in them may be somebody else's. So the cookie alone permits
-// nothing: pages are given to navigations only, and forms and scripts send a token that only the page has.
-type pages struct {
-	*Server
-	box    *secret.Box
-	visits *visits
-	sight  *poolSight
-	cross  *http.CrossOriginProtection
-	router chi.Router
+// Workloads are what pages show. The engine has the contract of each method, as of those below.
+type Workloads interface {
+	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
+	Each(ctx context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error
+	SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error)
+	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
+	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
+	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
 }
 
-func (s *Server) newPages() *pages {
-	p := &pages{Server: s, box: secret.NewBox(), visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter()}
+// Actions are what the buttons of pages do.
+type Actions interface {
+	Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error)
+	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
+	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+}
+
+// Status is what more there is to say of a workload than its record does.
+type Status interface {
+	Queue(w spawner.Workload) spawner.Queue
+	Detail(w spawner.Workload) string
+	Prospect(w spawner.Workload) spawner.Prospect
+	Alerts(w spawner.Workload) []spawner.Alert
+	Expires(w spawner.Workload) time.Time
+}
+
+// Config is what Pages need. What is nil there has no pages.
+type Config struct {
+	Workloads       Workloads
+	Actions         Actions
+	Status          Status
+	Catalogue       catalog.Catalogue
+	Policy          catalog.JobPolicy
+	Environments    api.Environments
+	GPUs            bool // there is something of them to show
+	Kernels         bool // paths of kernels below a hub's prefix go to the routes
+	KnownQuota      func(w spawner.Workload) []hubapi.Quota
+	Pool            api.Pool
+	SSH             *sshauth.Authority
+	UserCredentials api.UserCredentials
+	Box             *secret.Box // seals what browsers keep
+}
+
+// Rooms are the other rooms of the server that pages are made with.
+type Rooms struct {
+	Web     *web.Core
+	API     *api.API
+	Hubs    *hubs.Set
+	Offers  *offers.Offers
+	Convert *convert.Converter
+	Feeds   *feeds.Feeds
+}
+
+// Pages serve a hub's users. A visitor is known by a cookie that names a visit; a visit holds the user's token of the Hub, which is asked
+// about it again and again: who is logged out there is out here.
+type Pages struct {
+	cfg     Config
+	web     *web.Core
+	api     *api.API
+	hubs    *hubs.Set
+	offers  *offers.Offers
+	convert *convert.Converter
+	feeds   *feeds.Feeds
+	box     *secret.Box
+	visits  *visits
+	sight   *poolSight
+	cross   *http.CrossOriginProtection
+	router  chi.Router
+}
+
+// New makes Pages.
+func New(cfg Config, rooms Rooms) *Pages {
+	p := &Pages{
+		cfg: cfg, web: rooms.Web, api: rooms.API, hubs: rooms.Hubs, offers: rooms.Offers, convert: rooms.Convert, feeds: rooms.Feeds,
+		box: cfg.Box, visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter(),
+	}
 	p.router.Use(web.AnyMethod(func() chi.Routes { return p.router }))
 	p.router.Route(web.PagesRoute, func(r chi.Router) {
 		r.NotFound(p.nothing)
@@ -62,16 +141,16 @@ func (s *Server) newPages() *pages {
 	return p
 }
 
-// withPages puts the pages before the routes. Basic credentials are a hub's OutpostSpawner's, which may have paths below the
+// Middleware puts the pages before the routes. Basic credentials are a hub's OutpostSpawner's, which may have paths below the
 // same prefix.
-func (s *Server) withPages(next http.Handler) http.Handler {
+func (p *Pages) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, rest, ok := s.pagesOf(r)
+		h, rest, ok := p.pagesOf(r)
 		if !ok || web.IsBasic(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if s.cfg.Kernels != nil && strings.HasPrefix(rest, web.KernelsPath+"/") { // who reaches the Hub alone has kernels too
+		if p.cfg.Kernels && strings.HasPrefix(rest, web.KernelsPath+"/") { // who reaches the Hub alone has kernels too
 			chi.RouteContext(r.Context()).RoutePath = rest
 			next.ServeHTTP(w, r)
 			return
@@ -81,9 +160,12 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 			return
 		}
 		chi.RouteContext(r.Context()).RoutePath = web.PagesRoute + rest
-		s.pages.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageKey{}, h)))
+		p.router.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), pageKey{}, h)))
 	})
 }
+
+// Routes returns the routes of the pages, below /pages for any prefix.
+func (p *Pages) Routes() chi.Routes { return p.router }
 
 type pageKey struct{}
 
@@ -95,9 +177,9 @@ func hubOfPage(ctx context.Context) hubs.Hub {
 
 // pagesOf returns the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
 // the prefix lacks its last slash.
-func (s *Server) pagesOf(r *http.Request) (found hubs.Hub, rest string, ok bool) {
+func (p *Pages) pagesOf(r *http.Request) (found hubs.Hub, rest string, ok bool) {
 	path := r.URL.EscapedPath()
-	for _, h := range s.hubs.Of(r.Context()) {
+	for _, h := range p.hubs.Of(r.Context()) {
 		below, in := strings.CutPrefix(path, strings.TrimSuffix(h.PagesPrefix, "/"))
 		if h.HasPages() && in && (below == "" || below[0] == '/') {
 			return h, below, true
@@ -115,15 +197,15 @@ type visitor struct {
 }
 
 // view is what pages show of it.
-func (p *pages) view(v visitor) webui.Visit {
+func (p *Pages) view(v visitor) webui.Visit {
 	return webui.Visit{
-		GPUs: p.cfg.GPUs != nil, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil, Credentials: p.cfg.UserCredentials != nil,
+		GPUs: p.cfg.GPUs, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil, Credentials: p.cfg.UserCredentials != nil,
 		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: v.hub.Home(), Form: v.form, Stream: v.stream,
 	}
 }
 
 // show makes a handler of a page: for people who navigate, and for the page's own script. Who is not known is sent to the Hub.
-func (p *pages) show(do func(w http.ResponseWriter, r *http.Request, v visitor) error) http.HandlerFunc {
+func (p *Pages) show(do func(w http.ResponseWriter, r *http.Request, v visitor) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.visitor(r)
 		navigates := navigation(r)
@@ -148,7 +230,7 @@ func navigation(r *http.Request) bool {
 }
 
 // act makes a handler of what a form asks for: it gives the path, below the prefix, where the browser goes then.
-func (p *pages) act(do func(r *http.Request, v visitor) (string, error)) http.HandlerFunc {
+func (p *Pages) act(do func(r *http.Request, v visitor) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		to, err := p.acted(w, r, do)
 		if err != nil {
@@ -168,7 +250,7 @@ const (
 	fileLimit = 256 << 10
 )
 
-func (p *pages) acted(w http.ResponseWriter, r *http.Request, do func(r *http.Request, v visitor) (string, error)) (string, error) {
+func (p *Pages) acted(w http.ResponseWriter, r *http.Request, do func(r *http.Request, v visitor) (string, error)) (string, error) {
 	again := "go back to the page, load it again, and try once more"
 	if err := p.cross.Check(r); err != nil {
 		return "", errs.New(errs.Forbidden, "the request comes from another site").With(again)
@@ -203,7 +285,7 @@ const hubSessionCookie = "jupyterhub-session-id"
 //
 // A script of a user's server can put cookies into the browser for any path, its owner's visit among them. So a visit counts only beside the
 // Hub's own session in which it was begun, and not while cookies name two of those.
-func (p *pages) visitor(r *http.Request) (visitor, error) {
+func (p *Pages) visitor(r *http.Request) (visitor, error) {
 	audit.Of(r.Context()).Door = audit.DoorPage
 	session, err := hubSession(r)
 	if err != nil {
@@ -234,7 +316,7 @@ func hubSession(r *http.Request) (string, error) {
 }
 
 // visit finds the visitor of a visit that was begun in a session of the Hub's.
-func (p *pages) visit(r *http.Request, key, session string) (visitor, error) {
+func (p *Pages) visit(r *http.Request, key, session string) (visitor, error) {
 	h := hubOfPage(r.Context())
 	v, ok := p.visits.find(key, h.Name)
 	if !ok {
@@ -256,13 +338,13 @@ func (p *pages) visit(r *http.Request, key, session string) (visitor, error) {
 }
 
 // nothing answers for a path that is no page.
-func (p *pages) nothing(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
 	p.problem(w, r, errs.New(errs.NotFound, "there is no such page").With("the page of all your sessions and jobs leads to the others"))
 }
 
 // problem answers with an error, as a page that says what to do next.
-func (p *pages) problem(w http.ResponseWriter, r *http.Request, err error) {
-	body := p.Web.ErrorBody(r, err)
+func (p *Pages) problem(w http.ResponseWriter, r *http.Request, err error) {
+	body := p.web.ErrorBody(r, err)
 	kind := errs.ByCode(body.Error.Code)
 	n := webui.Notice{
 		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: web.Sentence(body.Error.Message), Next: web.Sentence(body.Error.Remedy),

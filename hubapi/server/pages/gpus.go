@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 )
 
 // gpusPage shows what there is of GPUs, and who has what of them as far as the visitor may see.
-func (p *pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	list, err := p.cfg.Engine.List(r.Context(), v.caller)
+func (p *Pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	list, err := p.cfg.Workloads.List(r.Context(), v.caller)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (p *pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	for _, found := range list {
 		seen[found.ID] = found
 	}
-	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.API.InventoryFor(v.caller), Workloads: seen})
+	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.api.InventoryFor(v.caller), Workloads: seen})
 }
 
 // poolPatience is how long a page waits for a pool that does not answer.
@@ -51,7 +51,7 @@ func (p *poolSight) look(ctx context.Context, pool api.Pool) (seen *hubapi.PoolG
 }
 
 // poolPage shows the GPUs of the pool, also while it does not answer: as they were seen last.
-func (p *pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) error {
 	if p.cfg.Pool == nil {
 		return api.NoPool()
 	}
@@ -61,7 +61,7 @@ func (p *pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		view.PoolGPUs, view.Known = *seen, true
 	}
 	if err != nil {
-		body := p.Web.InWords(r, inTime(err, "the pool", poolPatience))
+		body := p.web.InWords(r, inTime(err, "the pool", poolPatience))
 		view.Problem = web.Sentence(body.Error.Message) + behind(" ", web.Sentence(body.Error.Remedy))
 	}
 	return webui.PoolPage(w, p.view(v), view)

@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"cmp"
@@ -34,13 +34,13 @@ func wouldDo(w spawner.Workload, most webui.Limits) webui.Limits {
 }
 
 // mostFor returns what a job may have.
-func (p *pages) mostFor(w spawner.Workload) webui.Limits {
-	policy := p.cfg.Jobs.On(w.Backend)
+func (p *Pages) mostFor(w spawner.Workload) webui.Limits {
+	policy := p.cfg.Policy.On(w.Backend)
 	return webui.Limits{Memory: max(policy.DefaultMemory, policy.MaxMemory), Time: max(policy.DefaultTime, policy.MaxTime)}
 }
 
 // askRetry asks with what memory and time a job is to be tried again.
-func (p *pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) error {
 	found, err := p.named(r, v)
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func (p *pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 }
 
 // askRetryScan asks the same for the points of a scan that have failed: what does for each of them is suggested.
-func (p *pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+func (p *Pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
+	points, err := p.api.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ func retryOf(r *http.Request, had webui.Limits) (req hubapi.RetryRequest) {
 }
 
 // retry tries a job again as the form says.
-func (p *pages) retry(r *http.Request, v visitor) (string, error) {
+func (p *Pages) retry(r *http.Request, v visitor) (string, error) {
 	found, err := p.named(r, v)
 	if err != nil {
 		return "", err
 	}
-	again, _, err := p.API.Again(retryOf(r, limitsOf(found)))
+	again, _, err := p.api.Again(retryOf(r, limitsOf(found)))
 	if err != nil {
 		return "", err
 	}
@@ -105,12 +105,12 @@ func (p *pages) retry(r *http.Request, v visitor) (string, error) {
 }
 
 // retryPoints tries the points of a scan again that have failed.
-func (p *pages) retryPoints(r *http.Request, v visitor) (string, error) {
-	points, err := p.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+func (p *Pages) retryPoints(r *http.Request, v visitor) (string, error) {
+	points, err := p.api.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return "", err
 	}
-	again, meant, err := p.API.Again(retryOf(r, limitsOf(points[0])))
+	again, meant, err := p.api.Again(retryOf(r, limitsOf(points[0])))
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"crypto/rand"
@@ -110,7 +110,7 @@ type attempt struct {
 }
 
 // begin sends the browser to the Hub, to come back to the page that it asked for.
-func (p *pages) begin(w http.ResponseWriter, r *http.Request) error {
+func (p *Pages) begin(w http.ResponseWriter, r *http.Request) error {
 	h := hubOfPage(r.Context())
 	l, err := h.OAuth.Begin(r.Context())
 	if err != nil {
@@ -130,11 +130,11 @@ func (p *pages) begin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (p *pages) seal(plain []byte, purpose string) string {
+func (p *Pages) seal(plain []byte, purpose string) string {
 	return base64.RawURLEncoding.EncodeToString(p.box.Seal(plain, purpose))
 }
 
-func (p *pages) unseal(sealed, purpose string) ([]byte, error) {
+func (p *Pages) unseal(sealed, purpose string) ([]byte, error) {
 	b, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func attemptCookie(state string) string {
 }
 
 // callback takes the code that the browser brings from the Hub.
-func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	a, ok := p.attempt(r, q.Get("state"))
 	p.setCookie(w, r, attemptCookie(q.Get("state")), "", -1) // one try
@@ -171,7 +171,7 @@ func (p *pages) callback(w http.ResponseWriter, r *http.Request) {
 }
 
 // attempt finds the login that state is of.
-func (p *pages) attempt(r *http.Request, state string) (attempt, bool) {
+func (p *Pages) attempt(r *http.Request, state string) (attempt, bool) {
 	var a attempt
 	cookie, err := r.Cookie(attemptCookie(state))
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *pages) attempt(r *http.Request, state string) (attempt, bool) {
 }
 
 // enter exchanges the code for the user's token, and begins the visit.
-func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier string) error {
+func (p *Pages) enter(w http.ResponseWriter, r *http.Request, code, verifier string) error {
 	h := hubOfPage(r.Context())
 	token, err := h.OAuth.Exchange(r.Context(), code, verifier)
 	if err != nil {
@@ -200,20 +200,20 @@ func (p *pages) enter(w http.ResponseWriter, r *http.Request, code, verifier str
 	return nil
 }
 
-func (p *pages) logout(_ *http.Request, v visitor) (string, error) {
+func (p *Pages) logout(_ *http.Request, v visitor) (string, error) {
 	p.visits.drop(v.key)
 	return "logged_out", nil
 }
 
 // loggedOut says so. It must not lead to the other pages by itself: the Hub would log the user in again.
-func (p *pages) loggedOut(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) loggedOut(w http.ResponseWriter, r *http.Request) {
 	webui.Tell(w, r, webui.Notice{Status: http.StatusOK, Title: "Logged out", Text: "You are logged out of Slipway's pages.",
 		Next: "You may still be logged in at the Hub: log out there, too, before you leave this computer to others.",
 		Link: hubOfPage(r.Context()).Home() + "logout", Label: "Log out of the Hub"})
 }
 
 // setCookie keeps a word in the browser, for the pages alone; an age below zero drops it.
-func (p *pages) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age time.Duration) {
+func (p *Pages) setCookie(w http.ResponseWriter, r *http.Request, name, value string, age time.Duration) {
 	c := &http.Cookie{
 		Name: name, Value: value, Path: hubOfPage(r.Context()).PagesPrefix, MaxAge: int(age / time.Second),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: encrypted(r),

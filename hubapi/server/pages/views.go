@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"cmp"
@@ -23,12 +23,12 @@ import (
 )
 
 // checkDataPage is what the button asks for.
-func (p *pages) checkDataPage(r *http.Request, v visitor) (string, error) {
+func (p *Pages) checkDataPage(r *http.Request, v visitor) (string, error) {
 	found, err := p.named(r, v)
 	if err != nil {
 		return "", err
 	}
-	if err := p.API.LookAgain(r.Context(), found); err != nil {
+	if err := p.api.LookAgain(r.Context(), found); err != nil {
 		return "", err
 	}
 	audit.Note(r.Context(), "a session's data is to be looked at again", "session", found.ID)
@@ -41,13 +41,13 @@ const (
 	streamTime = 10 * time.Minute // then the browser asks again, and the Hub is asked about the visitor again
 )
 
-func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
-	detail := p.cfg.Engine.Detail(w)
+func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) webui.Item {
+	detail := p.cfg.Status.Detail(w)
 	if convert.KeepsBack(v.caller, w) {
 		detail = convert.YouHold
 	}
-	item := webui.Item{Workload: w, Queue: p.cfg.Engine.Queue(w), Detail: detail, Prospect: p.cfg.Engine.Prospect(w), Alerts: p.cfg.Engine.Alerts(w), Use: p.convert.UseOf(w), Lent: lent[w.ID]}
-	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Engine.Expires(w)
+	item := webui.Item{Workload: w, Queue: p.cfg.Status.Queue(w), Detail: detail, Prospect: p.cfg.Status.Prospect(w), Alerts: p.cfg.Status.Alerts(w), Use: p.convert.UseOf(w), Lent: lent[w.ID]}
+	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Status.Expires(w)
 	if w.Kind == spawner.Job {
 		item.Progress = p.convert.Progress(w.ID)
 	}
@@ -61,11 +61,11 @@ func (p *pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 }
 
 // overview shows the visitor's sessions, kernels, scans and jobs; an administrator's, with all=1, those of the whole Hub.
-func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
 	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
 	var list []spawner.Workload
 	sums := convert.Tallies{}
-	err := p.cfg.Engine.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
+	err := p.cfg.Workloads.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
 		switch {
 		case !all && (w.Owner != v.caller.User || w.Standby != ""): // of a standby its owner has not asked for
 		case w.Scan != "": // its scan has a row
@@ -80,7 +80,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	slices.SortStableFunc(list, func(a, b spawner.Workload) int {
 		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
 	})
-	view, lent := webui.OverviewView{All: all}, p.API.Lent()
+	view, lent := webui.OverviewView{All: all}, p.api.Lent()
 	for _, found := range list {
 		switch {
 		case found.Kind == spawner.Kernel:
@@ -111,15 +111,15 @@ func first(yes bool) int {
 }
 
 // named returns the workload that the page's path names.
-func (p *pages) named(r *http.Request, v visitor) (spawner.Workload, error) {
-	found, err := p.cfg.Engine.Get(r.Context(), v.caller, spawner.ID(chi.URLParam(r, "id")))
+func (p *Pages) named(r *http.Request, v visitor) (spawner.Workload, error) {
+	found, err := p.cfg.Workloads.Get(r.Context(), v.caller, spawner.ID(chi.URLParam(r, "id")))
 	if err == nil && !strings.HasPrefix(r.URL.Path, v.hub.PagesPrefix+hubs.PathOf(found)) {
 		err = errs.New(errs.NotFound, "there is no such page")
 	}
 	return found, err
 }
 
-func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error {
 	found, err := p.named(r, v)
 	if err != nil {
 		return err
@@ -129,22 +129,22 @@ func (p *pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		return err
 	}
 	details := webui.Details{
-		Item: p.item(v, found, p.API.Lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: convert.Parameters(found),
+		Item: p.item(v, found, p.api.Lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
-	if report, err := p.API.ReportOf(r.Context(), found); err == nil {
+	if report, err := p.api.ReportOf(r.Context(), found); err == nil {
 		details.Data = &report
 	}
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
 }
 
 // stepsSoFar returns the steps of the current launch without waiting for more: what there is comes before the context is looked at.
-func (p *pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {
+func (p *Pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	var all []spawner.Event
 	for after := int64(0); ; after = all[len(all)-1].Seq { // also what has been told since it came up, behind which the others stop reading
-		steps, err := p.cfg.Engine.Events(ended, c, id, "", after)
+		steps, err := p.cfg.Workloads.Events(ended, c, id, "", after)
 		if err != nil {
 			return nil, err
 		}
@@ -157,13 +157,13 @@ func (p *pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID)
 }
 
 // output returns the last lines of what a workload has written; empty when they cannot be had quickly.
-func (p *pages) output(ctx context.Context, c spawner.Caller, w spawner.Workload) string {
+func (p *Pages) output(ctx context.Context, c spawner.Caller, w spawner.Workload) string {
 	if w.Outcome != nil && w.Outcome.Tail != "" && !w.Phase.Active() {
 		return lastLines(w.Outcome.Tail, pageTail)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tailTime)
 	defer cancel()
-	text, err := p.cfg.Engine.Tail(ctx, c, w.ID, pageTail)
+	text, err := p.cfg.Workloads.Tail(ctx, c, w.ID, pageTail)
 	if err != nil {
 		return ""
 	}
@@ -175,23 +175,23 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-func (p *pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) error {
 	found, err := p.named(r, v)
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.API.Lent()))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.api.Lent()))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no
 // headers of the page's choice with such a request.
-func (p *pages) pageEvents(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) pageEvents(w http.ResponseWriter, r *http.Request) {
 	if err := p.streamTo(w, r); err != nil {
 		p.problem(w, r, err)
 	}
 }
 
-func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
+func (p *Pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 	v, err := p.visitor(r)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := p.Web.Stream(r.Context())
+	ctx, cancel := p.web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, streamTime)
 	defer cancel()
@@ -215,19 +215,19 @@ func (p *pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 }
 
 // stop ends a session, its start, or a job. It does not wait for the end: the page shows how it goes on.
-func (p *pages) stop(r *http.Request, v visitor) (string, error) {
+func (p *Pages) stop(r *http.Request, v visitor) (string, error) {
 	found, err := p.named(r, v)
 	if err != nil {
 		return "", err
 	}
-	_, err = p.cfg.Engine.Stop(r.Context(), v.caller, found.ID)
+	_, err = p.cfg.Actions.Stop(r.Context(), v.caller, found.ID)
 	if found.Kind == spawner.Kernel && r.PostForm.Get("back") == "" { // its page goes with it
 		return "", err
 	}
 	return backTo(r, found), err
 }
 
-func (p *pages) keep(r *http.Request, v visitor) (string, error) {
+func (p *Pages) keep(r *http.Request, v visitor) (string, error) {
 	found, err := p.named(r, v)
 	if err != nil {
 		return "", err
@@ -236,16 +236,16 @@ func (p *pages) keep(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = p.cfg.Engine.Keep(r.Context(), v.caller, found.ID, d)
+	_, err = p.cfg.Actions.Keep(r.Context(), v.caller, found.ID, d)
 	return backTo(r, found), err
 }
 
-func (p *pages) discard(r *http.Request, v visitor) (string, error) {
+func (p *Pages) discard(r *http.Request, v visitor) (string, error) {
 	found, err := p.named(r, v)
 	if err != nil {
 		return "", err
 	}
-	return "", p.cfg.Engine.Remove(r.Context(), v.caller, found.ID)
+	return "", p.cfg.Actions.Remove(r.Context(), v.caller, found.ID)
 }
 
 // backTo returns the page where the button was.

@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 )
 
 // credentialPages are the pages of tokens and proxies.
-func (p *pages) credentialPages(r chi.Router) {
+func (p *Pages) credentialPages(r chi.Router) {
 	r.Get("/credentials", p.show(p.credentialsPage))
 	r.Get("/credentials/proxy", p.show(p.credentialsPage)) // where the browser is after a proxy that was not taken
 	r.Post("/credentials/proxy", p.sentProxy)
@@ -32,7 +32,7 @@ func asVisitor(r *http.Request, v visitor) *http.Request {
 	return r.WithContext(web.WithCaller(r.Context(), v.caller))
 }
 
-func (p *pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visitor) error {
 	view, err := p.credentialsView(r, v)
 	if err != nil {
 		return err
@@ -40,8 +40,8 @@ func (p *pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visito
 	return webui.CredentialsPage(w, p.view(v), view)
 }
 
-func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsView, error) {
-	principal, err := p.API.Principal(asVisitor(r, v), "", api.Look)
+func (p *Pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsView, error) {
+	principal, err := p.api.Principal(asVisitor(r, v), "", api.Look)
 	if err != nil {
 		return webui.CredentialsView{}, err
 	}
@@ -60,7 +60,7 @@ func (p *pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsVi
 }
 
 // sentProxy takes a proxy's file. What is wrong with it is said at its field; nothing of it is on the page.
-func (p *pages) sentProxy(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) sentProxy(w http.ResponseWriter, r *http.Request) {
 	var v visitor
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
 		v = who
@@ -78,7 +78,7 @@ func (p *pages) sentProxy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *pages) takeProxy(r *http.Request, v visitor) error {
+func (p *Pages) takeProxy(r *http.Request, v visitor) error {
 	file, _, err := r.FormFile("file")
 	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) {
 		return errs.New(errs.Invalid, "no file was chosen").With("choose the proxy's file: voms-proxy-info -path names it")
@@ -91,32 +91,32 @@ func (p *pages) takeProxy(r *http.Request, v visitor) error {
 	if err != nil {
 		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
 	}
-	_, err = audit.Told(p.API.PutProxy, api.AuditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
+	_, err = audit.Told(p.api.PutProxy, api.AuditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
 	return err
 }
 
-func (p *pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
+func (p *Pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
 	view, err := p.credentialsView(r, v)
 	if err != nil {
 		return err
 	}
-	said := p.Web.ErrorBody(r, wrong).Error
+	said := p.web.ErrorBody(r, wrong).Error
 	view.Status, view.Wrong = errs.RowOf(errs.Invalid).Status, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
 	return webui.CredentialsPage(w, p.view(v), view)
 }
 
-func (p *pages) renew(r *http.Request, v visitor) (string, error) {
-	_, err := audit.Told(p.API.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
+func (p *Pages) renew(r *http.Request, v visitor) (string, error) {
+	_, err := audit.Told(p.api.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
 	return "credentials", err
 }
 
 // removedCredential takes a credential away, and says what is left to do, if anything.
-func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	var v visitor
 	var out hubapi.CredentialRemoval
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
 		v = who
-		out, err = audit.Told(p.API.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
+		out, err = audit.Told(p.api.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
 		return "", err
 	})
 	switch {
@@ -135,14 +135,14 @@ func (p *pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
-	out, err := audit.Told(p.API.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
+func (p *Pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
+	out, err := audit.Told(p.api.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
 	return "credentials/logins/" + out.ID, err
 }
 
 // issuerLoginPage shows a login that waits, and leads on from one that is confirmed.
-func (p *pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	principal, err := p.API.Principal(asVisitor(r, v), "", api.Manage)
+func (p *Pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+	principal, err := p.api.Principal(asVisitor(r, v), "", api.Manage)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (p *pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visito
 	if err != nil {
 		return err
 	}
-	login, ended, err := p.API.IssuerLogin(principal, id)
+	login, ended, err := p.api.IssuerLogin(principal, id)
 	switch {
 	case err != nil:
 		return err

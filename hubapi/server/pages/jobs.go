@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"cmp"
@@ -21,10 +21,10 @@ import (
 )
 
 // jobPages are the pages of scans, and what is done to jobs and scans beside stopping and discarding.
-func (p *pages) jobPages(r chi.Router) {
-	r.Post("/jobs/{id}/hold", p.act(p.reorder(p.cfg.Engine.Hold)))
-	r.Post("/jobs/{id}/release", p.act(p.reorder(p.cfg.Engine.Release)))
-	r.Post("/jobs/{id}/requeue", p.act(p.reorder(p.cfg.Engine.Requeue)))
+func (p *Pages) jobPages(r chi.Router) {
+	r.Post("/jobs/{id}/hold", p.act(p.reorder(p.cfg.Actions.Hold)))
+	r.Post("/jobs/{id}/release", p.act(p.reorder(p.cfg.Actions.Release)))
+	r.Post("/jobs/{id}/requeue", p.act(p.reorder(p.cfg.Actions.Requeue)))
 	r.Get("/jobs/{id}/retry", p.show(p.askRetry))
 	r.Post("/jobs/{id}/retry", p.act(p.retry))
 	r.Get("/scans/{id}/retry", p.show(p.askRetryScan))
@@ -33,17 +33,17 @@ func (p *pages) jobPages(r chi.Router) {
 	r.Get("/scans/{id}", p.show(p.scanPage))
 	r.Get("/scans/{id}/why", p.show(p.whyOfScan))
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
-	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Engine.Stop, api.Active)))
-	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Engine.Hold, api.NotHeld)))
-	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.API.ReleaseHeld, api.Active)))
-	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Engine.Requeue, api.Running)))
-	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.API.RemoveEnded, hasPassed)))
+	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Actions.Stop, api.Active)))
+	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Actions.Hold, api.NotHeld)))
+	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.api.ReleaseHeld, api.Active)))
+	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Actions.Requeue, api.Running)))
+	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.api.RemoveEnded, hasPassed)))
 }
 
 func hasPassed(w spawner.Workload) bool { return !w.Phase.Active() }
 
 // reorder makes what is done to one job.
-func (p *pages) reorder(do api.Act) func(*http.Request, visitor) (string, error) {
+func (p *Pages) reorder(do api.Act) func(*http.Request, visitor) (string, error) {
 	return func(r *http.Request, v visitor) (string, error) {
 		found, err := p.named(r, v)
 		if err != nil {
@@ -55,8 +55,8 @@ func (p *pages) reorder(do api.Act) func(*http.Request, visitor) (string, error)
 }
 
 // reorderScan makes what is done to the points of a scan. What could not be done to some of them is told.
-func (p *pages) reorderScan(do api.Act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
-	change := p.API.ChangeScan(do, meant)
+func (p *Pages) reorderScan(do api.Act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
+	change := p.api.ChangeScan(do, meant)
 	return func(r *http.Request, v visitor) (string, error) {
 		done, err := change(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 		switch {
@@ -88,7 +88,7 @@ func inTable(a, b place) int {
 }
 
 // scanPage shows a scan and some of its points: of one state, or of all.
-func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) error {
 	r = r.WithContext(web.WithCaller(r.Context(), v.caller))
 	id, err := web.Param(r, "id")
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	sum, places := convert.NewTally(), []place(nil)
-	err = p.API.EachPoint(r, id, func(w *spawner.Workload) {
+	err = p.api.EachPoint(r, id, func(w *spawner.Workload) {
 		sum.Add(w)
 		if state := convert.State(w); view.State == "" || view.State == string(state) {
 			places = append(places, place{w.ID, w.Point, state})
@@ -117,9 +117,9 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1
-	lent := p.API.Lent()
+	lent := p.api.Lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
-		if w, err := p.cfg.Engine.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
+		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
 			point := webui.Point{Item: p.item(v, w, lent), Parameters: convert.Parameters(w)}
 			p.left(r, v, &point.Item)
 			view.Points = append(view.Points, point)
@@ -129,8 +129,8 @@ func (p *pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 }
 
 // askScan asks whether something is really to be done to a scan.
-func (p *pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	scan, err := p.API.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
+func (p *Pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
+	scan, err := p.api.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (p *pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error
 }
 
 // why explains what a session or job waits for.
-func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 	found, err := p.named(r, v)
 	if err != nil {
 		return err
@@ -153,12 +153,12 @@ func (p *pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 		title = string(found.ID)
 	}
 	return p.explain(w, r, v, webui.Why{Title: title, Back: path, BackLabel: "Back to it"}, func(r *http.Request) (hubapi.Explanation, error) {
-		return p.Server.API.Why(r, found)
+		return p.api.Why(r, found)
 	})
 }
 
-func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+func (p *Pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
+	points, err := p.api.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -166,13 +166,13 @@ func (p *pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) err
 	if y.Title == "" {
 		y.Title = points[0].Scan
 	}
-	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.API.WhyScan(r, web.None{}) })
+	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.api.WhyScan(r, web.None{}) })
 }
 
 // whyPatience is how long a page waits for a batch system's explanation.
 const whyPatience = 15 * time.Second
 
-func (p *pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y webui.Why, ask func(*http.Request) (hubapi.Explanation, error)) error {
+func (p *Pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y webui.Why, ask func(*http.Request) (hubapi.Explanation, error)) error {
 	ctx, cancel := context.WithTimeout(web.WithCaller(r.Context(), v.caller), whyPatience)
 	defer cancel()
 	var err error

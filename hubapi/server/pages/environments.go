@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ import (
 )
 
 // environmentPages are the pages of environments.
-func (p *pages) environmentPages(r chi.Router) {
+func (p *Pages) environmentPages(r chi.Router) {
 	r.Get("/environments", p.show(p.environments))
 	r.Get("/environments/{ref}", p.show(p.environment))
 	r.Get("/environments/{owner}/{name}", p.show(p.environment))
@@ -26,7 +26,7 @@ func (p *pages) environmentPages(r chi.Router) {
 }
 
 // refOf returns the environment that a page's path names, another user's also as people write it. Pages are routed by the escaped path.
-func (p *pages) refOf(r *http.Request) (string, error) {
+func (p *Pages) refOf(r *http.Request) (string, error) {
 	if p.cfg.Environments == nil {
 		return "", api.NoEnvironments()
 	}
@@ -41,7 +41,7 @@ func (p *pages) refOf(r *http.Request) (string, error) {
 	return ref, nil
 }
 
-func (p *pages) environments(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) environments(w http.ResponseWriter, r *http.Request, v visitor) error {
 	if p.cfg.Environments == nil {
 		return api.NoEnvironments()
 	}
@@ -57,7 +57,7 @@ func (p *pages) environments(w http.ResponseWriter, r *http.Request, v visitor) 
 }
 
 // environment shows one environment. Its history is its owner's alone.
-func (p *pages) environment(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) environment(w http.ResponseWriter, r *http.Request, v visitor) error {
 	ref, err := p.refOf(r)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (p *pages) environment(w http.ResponseWriter, r *http.Request, v visitor) e
 	return webui.EnvironmentPage(w, p.view(v), view)
 }
 
-func (p *pages) difference(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) difference(w http.ResponseWriter, r *http.Request, v visitor) error {
 	ref, err := p.refOf(r)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (p *pages) difference(w http.ResponseWriter, r *http.Request, v visitor) er
 	return webui.DifferencePage(w, p.view(v), d)
 }
 
-func (p *pages) askRemove(w http.ResponseWriter, r *http.Request, v visitor) error {
+func (p *Pages) askRemove(w http.ResponseWriter, r *http.Request, v visitor) error {
 	ref, err := p.refOf(r)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (p *pages) askRemove(w http.ResponseWriter, r *http.Request, v visitor) err
 	return webui.RemoveEnvironment(w, p.view(v), e)
 }
 
-func (p *pages) share(r *http.Request, v visitor) (string, error) {
+func (p *Pages) share(r *http.Request, v visitor) (string, error) {
 	ref, err := p.refOf(r)
 	if err != nil {
 		return "", err
@@ -127,7 +127,7 @@ func (p *pages) share(r *http.Request, v visitor) (string, error) {
 	return environmentPath(ref), nil
 }
 
-func (p *pages) tag(r *http.Request, v visitor) (string, error) {
+func (p *Pages) tag(r *http.Request, v visitor) (string, error) {
 	ref, err := p.refOf(r)
 	if err != nil {
 		return "", err
@@ -139,7 +139,7 @@ func (p *pages) tag(r *http.Request, v visitor) (string, error) {
 	return environmentPath(webui.EnvironmentRef(e)), nil
 }
 
-func (p *pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
+func (p *Pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
 	ref, err := p.refOf(r)
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-package server
+package pages
 
 import (
 	"bytes"
@@ -19,21 +19,21 @@ import (
 // roomTime is how long a spawn form may ask for the counts anew.
 const roomTime = 8 * time.Hour
 
-// spawnForm gives the fragment for the Hub's spawn page. It must not fail for what was chosen earlier.
-func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
+// SpawnForm gives the fragment for the Hub's spawn page. It must not fail for what was chosen earlier.
+func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	user := spawner.User(q.Get("user"))
-	offers := s.offers.Of(c.Hub, user)
-	form := webui.Form{Catalogue: offers, Rooms: s.offers.Rooms(c.Hub, user, offers.Profiles), Active: s.offers.ActiveByImage(c.Hub), Refresh: s.roomAddress(c.Hub, user), GPUs: s.API.Inventory().Public()}
+	offers := p.offers.Of(c.Hub, user)
+	form := webui.Form{Catalogue: offers, Rooms: p.offers.Rooms(c.Hub, user, offers.Profiles), Active: p.offers.ActiveByImage(c.Hub), Refresh: p.roomAddress(c.Hub, user), GPUs: p.api.Inventory().Public()}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
-		all, err := s.cfg.Engine.SessionsOf(r.Context(), c, user, q.Get("name"))
+		all, err := p.cfg.Workloads.SessionsOf(r.Context(), c, user, q.Get("name"))
 		if err != nil {
 			return err
 		}
 		form.Kept = slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone })
-		form.Environments = s.API.Startable(r.Context(), c, user, form.Kept)
-		s.API.ChosenEnvironment(r.Context(), c, user, form.Chosen)
+		form.Environments = p.api.Startable(r.Context(), c, user, form.Kept)
+		p.api.ChosenEnvironment(r.Context(), c, user, form.Chosen)
 	}
 	var page bytes.Buffer
 	if err := webui.SpawnForm(&page, form); err != nil {
@@ -47,13 +47,13 @@ func (s *Server) spawnForm(w http.ResponseWriter, r *http.Request) error {
 
 // roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
 // there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
-func (s *Server) roomAddress(hub string, user spawner.User) string {
-	h := s.hubs.Named(hub)
+func (p *Pages) roomAddress(hub string, user spawner.User) string {
+	h := p.hubs.Named(hub)
 	if !h.HasPages() {
 		return ""
 	}
 	until := strconv.FormatInt(time.Now().Add(roomTime).Unix(), 10)
-	return h.PagesPrefix + "room?key=" + url.QueryEscape(s.pages.seal([]byte(until+" "+string(user)), "room "+hub))
+	return h.PagesPrefix + "room?key=" + url.QueryEscape(p.seal([]byte(until+" "+string(user)), "room "+hub))
 }
 
 // roomLine is what a spawn form shows of a profile.
@@ -63,13 +63,13 @@ type roomLine struct {
 }
 
 // room answers a spawn form's script.
-func (p *pages) room(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) room(w http.ResponseWriter, r *http.Request) {
 	h := hubOfPage(r.Context())
 	plain, err := p.unseal(r.URL.Query().Get("key"), "room "+h.Name)
 	words, user, _ := strings.Cut(string(plain), " ")
 	until, bad := strconv.ParseInt(words, 10, 64)
 	if err != nil || bad != nil || time.Now().Unix() > until {
-		p.Web.Refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
+		p.web.Refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
 		return
 	}
 	answer := struct {

@@ -1,16 +1,14 @@
-// Package server serves Slipway's HTTP: the native API of package hubapi, the session proxy, and the two doors through which
-// workloads reach the service and their Hub.
+// Package server serves Slipway's HTTP. It makes its rooms and mounts them: the native API, the pages, the session proxy, the Outpost
+// protocol, and what they share below. Who imports whom goes one way: audit and hubs know no other room, web knows these two, convert,
+// offers, feeds, proxy and outpost stand on web, the API on those, and the pages on the API.
 //
-// A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. The package
-// promises that no token, query or body reaches the log, that an internal error shows its reader a request id only, and that a
-// clean shutdown ends every stream.
+// A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. A clean shutdown ends
+// every stream.
 package server
 
 import (
 	"context"
 	"errors"
-	"io"
-	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,7 +27,6 @@ import (
 	"slipway/hubapi/server/pages"
 	"slipway/hubapi/server/proxy"
 	"slipway/hubapi/server/web"
-	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
@@ -39,49 +36,19 @@ import (
 	"slipway/spawner/catalog"
 )
 
-// Engine is what the server needs of engine.Manager, which has the contract of each method.
+// Engine is the sum of what the rooms need of the engine, each of which says its part.
 type Engine interface {
-	StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error)
-	SubmitJob(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Workload, error)
-	SubmitScan(ctx context.Context, c spawner.Caller, r spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error)
-	Plan(ctx context.Context, c spawner.Caller, r spawner.JobRequest) (spawner.Plan, error)
-	Usage(ctx context.Context, c spawner.Caller) (spawner.Usage, error)
-	Expires(w spawner.Workload) time.Time
-	Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
-	Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
-	Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
-	Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error)
-	Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error)
-	PutBlob(ctx context.Context, c spawner.Caller, digest string, r io.Reader) error
-	Blob(ctx context.Context, c spawner.Caller, digest string) (io.ReadCloser, error)
-	HasBlob(ctx context.Context, c spawner.Caller, digest string) bool
-	Progress(id spawner.ID) *control.Progress
-	Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Explanation, error)
-	Detail(w spawner.Workload) string
-	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
-	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
-	Each(ctx context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error
-	SessionsOf(ctx context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error)
-	Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
-	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
-	Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error)
-	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
-	Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error)
-	Queue(w spawner.Workload) spawner.Queue
-	Prospect(w spawner.Workload) spawner.Prospect
-	Alerts(w spawner.Workload) []spawner.Alert
-	Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room
-	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
-	Census(hub string, per func(spawner.Workload) string) map[string]int
-	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
-	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
-	Files(ctx context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error)
-	File(ctx context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error)
-	Launched(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
-	StopLaunch(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
-	Visit(id spawner.ID, acted bool)
-	Route(hub, path string) (spawner.ID, bool)
-	Ready() error
+	api.Workloads
+	api.Sessions
+	api.Jobs
+	api.Reports
+	api.Files
+	pages.Workloads
+	pages.Status
+	convert.Engine
+	offers.Engine
+	outpost.Engine
+	proxy.Engine
 }
 
 // Check is a part that the service needs to be ready.
@@ -153,13 +120,13 @@ type Listeners struct {
 
 // Server is the service's HTTP.
 type Server struct {
+	// These rooms are of use without HTTP too.
 	Audit   *audit.Log
 	Web     *web.Core
 	Outpost *outpost.Outpost
 	API     *api.API
 	convert *convert.Converter
 	cfg     Config
-	log     *slog.Logger
 	ready   *readiness
 	proxy   *proxy.Proxy
 	hubs    *hubs.Set
@@ -172,7 +139,8 @@ type Server struct {
 // New makes a Server.
 func New(cfg Config) *Server {
 	s := &Server{
-		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People}, hubs: hubs.NewSet(cfg.Hubs), cfg: cfg, log: cfg.Logger, ready: newReadiness(cfg.Engine, cfg.Checks),
+		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People},
+		cfg:   cfg, hubs: hubs.NewSet(cfg.Hubs), ready: newReadiness(cfg.Engine, cfg.Checks),
 	}
 	s.Web = web.New(web.Config{
 		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,

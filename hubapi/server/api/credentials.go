@@ -18,16 +18,26 @@ import (
 
 // UserCredentials keeps users' tokens and proxies: credentials.Manager, which has the contract of each method. Who may ask is decided here.
 type UserCredentials interface {
+	CredentialStore
+	DeviceLogins
+}
+
+// CredentialStore has what users have now.
+type CredentialStore interface {
 	List(ctx context.Context, principal string) ([]credentials.Entry, error)
 	Renew(ctx context.Context, principal, name string) (credentials.Entry, error)
 	Remove(ctx context.Context, principal, name string) error
 	PutProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error)
 	RenewProxy(ctx context.Context, principal string, pem secret.Text) (credentials.Entry, error)
 	PutRefresh(ctx context.Context, principal, issuer string, refresh secret.Text) (credentials.Entry, error)
-	BeginDevice(ctx context.Context, principal, issuer string) (credentials.Grant, error)
-	Device(ctx context.Context, principal, grantID string) (credentials.Entry, error)
 	Issuers() []string
 	Proxies() bool
+}
+
+// DeviceLogins logs users in at issuers by OAuth's device flow.
+type DeviceLogins interface {
+	BeginDevice(ctx context.Context, principal, issuer string) (credentials.Grant, error)
+	Device(ctx context.Context, principal, grantID string) (credentials.Entry, error)
 }
 
 // credentialRoutes are the routes of users' tokens and proxies.

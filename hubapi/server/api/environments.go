@@ -17,6 +17,43 @@ import (
 	"slipway/spawner"
 )
 
+// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name, name:tag, or another
+// user's owner/name:tag.
+type Environments interface {
+	EnvironmentReader
+	EnvironmentEditor
+	EnvironmentOffers
+}
+
+// EnvironmentReader shows environments.
+type EnvironmentReader interface {
+	List(ctx context.Context, c spawner.Caller, shared bool) ([]hubapi.Environment, error)
+	Get(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
+	Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error)
+	History(ctx context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error)
+	Diff(ctx context.Context, c spawner.Caller, old, now string) (hubapi.EnvironmentDiff, error)
+	SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error)
+	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
+	Groups(ctx context.Context, c spawner.Caller) ([]string, error) // with which the caller can share
+}
+
+// EnvironmentEditor changes names and who may use them, and removes what nobody uses.
+type EnvironmentEditor interface {
+	Verify(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentCheck, error)
+	Tag(ctx context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error)
+	Share(ctx context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error)
+	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
+	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
+}
+
+// EnvironmentOffers says what a user's session may start from. Only a hub's Spawner may ask, for users of that hub.
+type EnvironmentOffers interface {
+	// For lists the user's own environments and what is shared with the user, the newest first.
+	For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error)
+	// Of finds one of these.
+	Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error)
+}
+
 func NoEnvironments() error {
 	return errs.New(errs.Missing, "this service keeps no environments").With("the administrator runs `slipway doctor` to see what is missing")
 }
@@ -179,26 +216,4 @@ func auditSwept(_ *http.Request, _ web.None, out hubapi.Swept) (string, []any) {
 		return "", nil
 	}
 	return "environments that nobody uses are removed", []any{"environments", out.Environments, "bases", out.Bases, "bytes", out.Bytes}
-}
-
-// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name, name:tag, or another
-// user's owner/name:tag.
-type Environments interface {
-	List(ctx context.Context, c spawner.Caller, shared bool) ([]hubapi.Environment, error)
-	Get(ctx context.Context, c spawner.Caller, ref string) (hubapi.Environment, error)
-	Details(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentDetails, error)
-	History(ctx context.Context, c spawner.Caller, ref string) ([]hubapi.Environment, error)
-	Diff(ctx context.Context, c spawner.Caller, old, now string) (hubapi.EnvironmentDiff, error)
-	Verify(ctx context.Context, c spawner.Caller, ref string) (hubapi.EnvironmentCheck, error)
-	SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byte, error)
-	Tag(ctx context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error)
-	Share(ctx context.Context, c spawner.Caller, ref string, s hubapi.Share) (hubapi.Environment, error)
-	Remove(ctx context.Context, c spawner.Caller, ref string) (hubapi.Removed, error)
-	Usage(ctx context.Context, c spawner.Caller) (hubapi.EnvironmentUsage, error)
-	Groups(ctx context.Context, c spawner.Caller) ([]string, error) // with which she can share
-	Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error)
-	// For lists what a user's session may start from, her own and what is shared with her, the newest first; Of finds one of it. Only a
-	// hub's Spawner may ask, for users of that hub.
-	For(ctx context.Context, c spawner.Caller, user spawner.User) ([]hubapi.Environment, error)
-	Of(ctx context.Context, c spawner.Caller, user spawner.User, ref string) (hubapi.Environment, error)
 }

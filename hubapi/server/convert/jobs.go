@@ -9,7 +9,7 @@ import (
 
 // Job makes the API's form of one job. What it runs is its owner's alone to read: there may be secrets in it.
 func (v *Converter) Job(c spawner.Caller, w spawner.Workload) hubapi.Job {
-	out := v.Listed(c, w)
+	out := v.listed(c, w)
 	if o := w.Outcome; o != nil {
 		out.Outcome.Tail = o.Tail
 	}
@@ -22,8 +22,8 @@ func (v *Converter) Job(c spawner.Caller, w spawner.Workload) hubapi.Job {
 	return out
 }
 
-// Listed makes the API's form of a job among others, of which there may be thousands: what is heavy is left out.
-func (v *Converter) Listed(c spawner.Caller, w spawner.Workload) hubapi.Job {
+// listed makes the API's form of a job among others, of which there may be thousands: what is heavy is left out.
+func (v *Converter) listed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 	if w.Outcome != nil {
 		o := *w.Outcome
 		o.Tail, w.Outcome = "", &o
@@ -82,7 +82,7 @@ func (v *Converter) Progress(id spawner.ID) *hubapi.JobProgress {
 func (v *Converter) Jobs(c spawner.Caller, all []spawner.Workload) hubapi.Jobs {
 	list := hubapi.Jobs{Jobs: make([]hubapi.Job, 0, len(all))}
 	for _, w := range all {
-		list.Jobs = append(list.Jobs, v.Listed(c, w))
+		list.Jobs = append(list.Jobs, v.listed(c, w))
 	}
 	return list
 }

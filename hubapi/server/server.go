@@ -31,7 +31,6 @@ import (
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
-	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )

@@ -51,19 +51,19 @@ func figures(packages map[string][]source, all map[string]string) []figure {
 	branches, contexts := countNodes(code)
 	pairs := similarStructs(code)
 	return []figure{
-		{"methods of one type, at most", float64(methods), 353, 60, worst},
-		{"fields of engine.Manager", float64(fieldsOf(code["spawner/engine"], "Manager")), 33, 15, ""},
+		{"methods of one type, at most", float64(methods), 344, 60, worst},
+		{"fields of engine.Manager", float64(fieldsOf(code["spawner/engine"], "Manager")), 32, 15, ""},
 		{"fields of engine.Config", float64(fieldsOf(code["spawner/engine"], "Config")), 46, 20, ""},
 		{"fields of spawner.Workload", float64(fieldsOf(code["spawner"], "Workload")), 52, 30, ""},
-		{"packages of more than 4,000 lines", float64(large), 8, 1, rooms},
-		{"comparisons with a kind of workload", float64(compared(code, isKind)), 167, 20, ""},
+		{"packages of more than 4,000 lines", float64(large), 7, 1, rooms},
+		{"comparisons with a kind of workload", float64(compared(code, isKind)), 165, 20, ""},
 		{"uses of .Remote in the engine", float64(remoteUses(code["spawner/engine"])), 36, 10, ""},
 		{"backends compared by name outside of their packages", float64(compared(code, isBackendName)), 3, 0, ""},
 		{"files of internal/cli that are of Linux alone", float64(ofLinux(all, "internal/cli/")), 78, 15, ""},
-		{"pairs of structs that share five fields or more", float64(len(pairs)), 101, 30, strings.Join(pairs[:min(3, len(pairs))], ", ")},
+		{"pairs of structs that share five fields or more", float64(len(pairs)), 107, 30, strings.Join(pairs[:min(3, len(pairs))], ", ")},
 		{"hand-written from_json in Python", float64(fromJSON(all)), 35, 0, ""},
-		{"lines of more than 120 columns, of 100", 100 * float64(wide) / float64(lines), 4.2, 1, ""},
-		{"branches in 1,000 lines of code", 1000 * float64(branches) / float64(lines), 196, 165, ""},
+		{"lines of more than 120 columns, of 100", 100 * float64(wide) / float64(lines), 4.14, 1, ""},
+		{"branches in 1,000 lines of code", 1000 * float64(branches) / float64(lines), 194.9, 165, ""},
 		{"contexts in structs", float64(contexts), 40, 5, ""},
 	}
 }
@@ -229,7 +229,8 @@ func ofLinux(all map[string]string, dir string) (n int) {
 	return n
 }
 
-// similarStructs finds pairs of structs of different packages that share the names and types of five fields or more.
+// similarStructs finds pairs of structs of different packages that share the names and types of five fields or more. What a room needs of others
+// (its Config) is no data, and is not counted.
 func similarStructs(code map[string][]source) (pairs []string) {
 	fields, names := map[string]map[string]bool{}, []string{}
 	for _, dir := range sorted(code) {
@@ -242,7 +243,7 @@ func similarStructs(code map[string][]source) (pairs []string) {
 					mine[strings.ToLower(n.Name)+" "+kind[strings.LastIndexByte(kind, '.')+1:]] = true
 				}
 			}
-			if fields[key] == nil && len(mine) >= 5 {
+			if fields[key] == nil && len(mine) >= 5 && name != "Config" {
 				fields[key] = mine
 				names = append(names, key)
 			}

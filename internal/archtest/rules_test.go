@@ -283,7 +283,7 @@ func rules() map[string]rule {
 		"hubapi/server/web": {
 			own: []string{
 				"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "internal/errs", "internal/loglimit",
-				"internal/metrics", "spawner",
+				"internal/metrics", "kernels", "spawner",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 		},

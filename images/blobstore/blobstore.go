@@ -1,9 +1,8 @@
-// Package blobstore keeps blobs under their digests: in a directory, in a bucket of an S3-compatible store, or in several of these at
-// once, and lays SIFs out in a directory that CVMFS or XRootD publishes.
+// Package blobstore keeps blobs under their digests: in a directory, or in a bucket of an S3-compatible store. It also lays SIFs out in a
+// directory that CVMFS or XRootD publishes.
 //
-// What it promises: a blob is there whole or not at all; what is put under a digest has that digest; of what a mirror took, as many
-// copies are durable as were asked for, and a copy that is missing or damaged is written anew from a good one. What it must not do: know
-// what a blob means, who owns it, or when it may go.
+// It promises that a blob is there whole or not at all, and that what is put under a digest has that digest. It must not know what a blob
+// means, who owns it, when it may go, or which other stores have a copy: that is replication's.
 package blobstore
 
 import (
@@ -30,6 +29,12 @@ type Store interface {
 	List(ctx context.Context) iter.Seq2[Info, error]
 	// Delete removes a blob. What is gone already is no error.
 	Delete(ctx context.Context, digest string) error
+}
+
+// Member is one of several stores that each have a copy.
+type Member struct {
+	Name string // for messages
+	Store
 }
 
 // Info describes a blob.

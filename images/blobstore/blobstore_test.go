@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -37,26 +36,10 @@ func newDir(t testing.TB) *Dir {
 	return d
 }
 
-func newMirror(t testing.TB, copies int, members ...Store) (*Mirror, *[]Trouble) {
-	t.Helper()
-	var list []Trouble
-	cfg := MirrorConfig{Copies: copies, Trouble: func(tr Trouble) { list = append(list, tr) }}
-	for i, s := range members {
-		cfg.Members = append(cfg.Members, Member{Name: string(rune('a' + i)), Store: s})
-	}
-	m, err := NewMirror(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, &list
-}
-
 // TestStores is what every kind of store must do.
 func TestStores(t *testing.T) {
 	_, inS3 := newS3(t)
-	_, inS3Too := newS3(t)
-	mirror, _ := newMirror(t, 2, newDir(t), inS3Too)
-	for name, s := range map[string]Store{"directory": newDir(t), "S3": inS3, "mirror": mirror} {
+	for name, s := range map[string]Store{"directory": newDir(t), "S3": inS3} {
 		t.Run(name, func(t *testing.T) { testStore(t, s) })
 	}
 }
@@ -65,7 +48,7 @@ func testStore(t *testing.T, s Store) {
 	ctx := context.Background()
 	data := noise(1, 3<<20+5)
 	digest := blob.Digest(data)
-	if _, err := s.Stat(ctx, digest); !errs.Is(err, errs.NotFound) && !strings.Contains(err.Error(), "no store has") {
+	if _, err := s.Stat(ctx, digest); !errs.Is(err, errs.NotFound) {
 		t.Errorf("nothing there: %v", err)
 	}
 	if _, err := s.Get(ctx, digest, 0, -1); err == nil {
@@ -256,186 +239,6 @@ func TestS3(t *testing.T) {
 	}
 	if _, err := OpenS3(S3Config{Endpoint: "https://x/y"}); !errs.Is(err, errs.Invalid) {
 		t.Errorf("a bad endpoint: %v", err)
-	}
-}
-
-// faulty is a store whose reads or writes fail.
-type faulty struct {
-	Store
-	put, get error
-	after    int64 // a read breaks after so many bytes; 0: it never does
-}
-
-func (f *faulty) Put(ctx context.Context, digest string, b blob.Blob) error {
-	if f.put != nil {
-		return f.put
-	}
-	return f.Store.Put(ctx, digest, b)
-}
-
-func (f *faulty) Get(ctx context.Context, digest string, offset, length int64) (io.ReadCloser, error) {
-	if f.get != nil {
-		return nil, f.get
-	}
-	r, err := f.Store.Get(ctx, digest, offset, length)
-	if err == nil && f.after > 0 {
-		return io.NopCloser(io.MultiReader(io.LimitReader(r, f.after), iotest.ErrReader(errors.New("the disk is gone")))), nil
-	}
-	return r, err
-}
-
-func (f *faulty) List(ctx context.Context) iter.Seq2[Info, error] {
-	if f.get != nil {
-		return func(yield func(Info, error) bool) { yield(Info{}, f.get) }
-	}
-	return f.Store.List(ctx)
-}
-
-func TestMirrorWritesEnoughCopies(t *testing.T) {
-	ctx, data := context.Background(), noise(1, 1000)
-	digest, down := blob.Digest(data), errors.New("down")
-	first, second, third := &faulty{Store: newDir(t)}, &faulty{Store: newDir(t), put: down}, &faulty{Store: newDir(t)}
-	m, troubles := newMirror(t, 0, first, second, third)
-	if err := m.Put(ctx, digest, blob.Bytes(data)); err != nil || len(*troubles) != 1 || (*troubles)[0].Store != "b" {
-		t.Errorf("%v, %+v", err, *troubles)
-	}
-	third.put = down
-	if err := m.Put(ctx, blob.Digest(nil), blob.Bytes(nil)); !errs.Is(err, errs.Unavailable) || !errors.Is(err, down) {
-		t.Errorf("one copy of two: %v", err)
-	}
-	for _, copies := range []int{3, -1} {
-		if _, err := NewMirror(MirrorConfig{Members: []Member{{"a", first}, {"b", second}}, Copies: copies}); !errs.Is(err, errs.Invalid) {
-			t.Errorf("%d copies in two stores: %v", copies, err)
-		}
-	}
-}
-
-func TestMirrorReadsFromAnyStore(t *testing.T) {
-	ctx, data := context.Background(), noise(1, 1<<20)
-	digest := blob.Digest(data)
-	first, second := &faulty{Store: newDir(t), after: 1000}, &faulty{Store: newDir(t)}
-	m, troubles := newMirror(t, 2, first, second)
-	if err := m.Put(ctx, digest, blob.Bytes(data)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Verify(ctx, m, digest); err != nil || len(*troubles) != 1 {
-		t.Errorf("broken in the middle: %v, %+v", err, *troubles)
-	}
-	r, err := m.Get(ctx, digest, 500, 5000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data[500:5500]) {
-		t.Errorf("a range: %d bytes, %v", len(got), err)
-	}
-	first.get = errors.New("down")
-	if err := Verify(ctx, m, digest); err != nil {
-		t.Errorf("one is down: %v", err)
-	}
-	if got := listed(t, m); len(got) != 1 {
-		t.Errorf("%q", got)
-	}
-	second.get = errors.New("down too")
-	if _, err := m.Get(ctx, digest, 0, -1); !errors.Is(err, first.get) || !errors.Is(err, second.get) {
-		t.Errorf("all are down: %v", err)
-	}
-	for _, err := range m.List(ctx) {
-		if !errs.Is(err, errs.Unavailable) {
-			t.Errorf("listed: %v", err)
-		}
-	}
-}
-
-// damage changes a byte of a copy, whose size stays.
-func damage(t *testing.T, d *Dir, digest string) {
-	t.Helper()
-	path, err := d.path(digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestMirrorHeals(t *testing.T) {
-	ctx := context.Background()
-	_, s3 := newS3(t)
-	dirs := []*Dir{newDir(t), newDir(t)}
-	m, _ := newMirror(t, 3, dirs[0], dirs[1], s3)
-	var digests []string
-	for seed := range byte(3) {
-		data := noise(seed, 5<<20)
-		digests = append(digests, blob.Digest(data))
-		if err := m.Put(ctx, blob.Digest(data), blob.Bytes(data)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	damage(t, dirs[0], digests[0])
-	if err := errors.Join(s3.Delete(ctx, digests[0]), dirs[1].Delete(ctx, digests[1])); err != nil {
-		t.Fatal(err)
-	}
-	r, err := m.Get(ctx, digests[0], 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := io.Copy(io.Discard, r); !errs.Is(err, errs.Invalid) {
-		t.Errorf("%d damaged bytes were read: %v", n, err)
-	}
-	list, err := m.HealAll(ctx)
-	if err != nil || len(list) != 3 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	for _, tr := range list {
-		if !tr.Healed || tr.Err == nil {
-			t.Errorf("%+v", tr)
-		}
-	}
-	for _, digest := range digests {
-		for _, s := range []Store{dirs[0], dirs[1], s3} {
-			if err := Verify(ctx, s, digest); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	if list, err := m.HealAll(ctx); err != nil || len(list) > 0 {
-		t.Errorf("the second time: %+v, %v", list, err)
-	}
-	damage(t, dirs[0], digests[2])
-	damage(t, dirs[1], digests[2])
-	if err := s3.Delete(ctx, digests[2]); err != nil {
-		t.Fatal(err)
-	}
-	if list, err := m.Heal(ctx, digests[2]); !errs.Is(err, errs.Invalid) || len(list) != 3 || list[0].Healed {
-		t.Errorf("no good copy: %+v, %v", list, err)
-	}
-}
-
-// TestACopyThatCannotBeReadNowIsLeftAsItIs: it may be good.
-func TestACopyThatCannotBeReadNowIsLeftAsItIs(t *testing.T) {
-	ctx, data := context.Background(), noise(1, 1000)
-	bad := &faulty{Store: newDir(t)}
-	m, _ := newMirror(t, 2, newDir(t), bad)
-	if err := m.Put(ctx, blob.Digest(data), blob.Bytes(data)); err != nil {
-		t.Fatal(err)
-	}
-	bad.get = errors.New("down")
-	list, err := m.Heal(ctx, blob.Digest(data))
-	if err != nil || len(list) != 1 || list[0].Healed {
-		t.Errorf("%+v, %v", list, err)
-	}
-	damage(t, m.cfg.Members[0].Store.(*Dir), blob.Digest(data))
-	if list, err := m.Heal(ctx, blob.Digest(data)); !errs.Is(err, errs.Unavailable) || len(list) != 2 {
-		t.Errorf("the other one is damaged: %+v, %v", list, err)
-	}
-	bad.get = nil
-	if err := Verify(ctx, bad, blob.Digest(data)); err != nil {
-		t.Error(err)
 	}
 }
 

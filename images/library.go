@@ -1,17 +1,14 @@
 package images
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +18,7 @@ import (
 	"slipway/images/signing"
 	"slipway/images/tree"
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
 )
 
 // Config says where a library is, how it packs, and by what rules it keeps.
@@ -179,15 +177,11 @@ func (l *Library) Close() error {
 
 // reap removes unfinished freezes with their mounts, and temporary files.
 func (l *Library) reap() error {
-	mounts, err := os.Open("/proc/self/mountinfo")
+	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
-	points, err := mountsBelow(mounts, l.path("work"))
-	if err := errors.Join(err, mounts.Close()); err != nil {
-		return err
-	}
-	for _, point := range points {
+	for _, point := range mountsBelow(string(table), l.path("work")) {
 		l.log.Info("unmounting what an unfinished freeze left", "path", point)
 		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 			return fmt.Errorf("unmount %s: %w", point, err)
@@ -213,38 +207,16 @@ func (l *Library) reap() error {
 	return nil
 }
 
-// mountsBelow reads mountinfo: the mount points below dir, the last mounted first.
-func mountsBelow(mountinfo io.Reader, dir string) ([]string, error) {
+// mountsBelow returns the mount points below dir, the last mounted first.
+func mountsBelow(mountinfo, dir string) []string {
 	var out []string
-	lines := bufio.NewScanner(mountinfo)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 5 {
-			continue
-		}
-		if point := unescapeMount(fields[4]); strings.HasPrefix(point, dir+"/") {
-			out = append(out, point)
+	for m := range mounts.Mounts(mountinfo) {
+		if strings.HasPrefix(m.Point, dir+"/") {
+			out = append(out, m.Point)
 		}
 	}
 	slices.Reverse(out)
-	return out, lines.Err()
-}
-
-// unescapeMount undoes the kernel's \ooo for spaces, tabs, newlines and backslashes.
-func unescapeMount(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return out
 }
 
 func (l *Library) path(parts ...string) string {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"slipway/images/tree"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
 )
 
 // packer gives out what the session has changed over its image, where the service cannot read it for itself.
@@ -110,16 +110,13 @@ func (p *packer) config(rules []string) (changeset.Config, error) {
 //	36 35 98:0 / / rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d,userxattr
 func marksOf(mountinfo string) (marks changeset.Marks, bare bool, err error) {
 	kind := "nothing"
-	for line := range strings.Lines(mountinfo) {
-		mount, of, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
-		place, source := strings.Split(mount, " "), strings.Split(of, " ")
-		if !ok || len(place) < 6 || len(source) < 3 || place[4] != "/" {
+	for m := range mounts.Mounts(mountinfo) {
+		if m.Point != "/" {
 			continue
 		}
-		options := strings.Split(source[2], ",")
-		bare = slices.Contains(options, "uuid=null")
-		switch kind = source[0]; { // of two the later one counts, for it is on top
-		case kind == "overlay" && slices.Contains(options, "userxattr"):
+		bare = slices.Contains(m.Options, "uuid=null")
+		switch kind = m.Type; { // of two the later one counts, for it is on top
+		case kind == "overlay" && slices.Contains(m.Options, "userxattr"):
 			marks = changeset.User
 		case kind == "overlay":
 			marks = changeset.Trusted

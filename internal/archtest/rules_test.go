@@ -105,7 +105,7 @@ func rules() map[string]rule {
 		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/errs"}},
 		"internal/agent/authproxy":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/secret", "internal/tunnel", "kernels/wire"},
+			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
@@ -167,16 +167,16 @@ func rules() map[string]rule {
 		"deploy/dev/mutants":          {outside: []string{"golang.org/x/sync"}}, // would the tests notice a wrong decision
 		"deploy/dev/verdict":          {},                                       // what failed, for the end of deploy/test
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/quota", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/mounts", "internal/quota", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
-			tests:   []string{"spawner/spawnertest", "internal/mounts", "internal/testenv/autofs", "internal/tunnel"},
+			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "internal/tunnel"},
 		},
 
 		// Environments stand alone.
 		"images": {
 			own: []string{
 				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/oci", "images/export", "images/signing",
-				"images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/disksize", "internal/errs",
+				"images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/disksize", "internal/errs", "internal/mounts",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},

@@ -26,7 +26,7 @@ func Device(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return holder(string(info), real).device, nil
+	return holder(string(info), real).Device, nil
 }
 
 // Stale returns the device of what a process has mounted at a path, where that is another than device. One that has nothing mounted there, or
@@ -39,8 +39,8 @@ func Stale(pid int, target, device string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read what process %d has mounted: %w", pid, err)
 	}
-	if m := holder(string(info), target); m.point == target && m.device != device {
-		return m.device, nil
+	if m := holder(string(info), target); m.Point == target && m.Device != device {
+		return m.Device, nil
 	}
 	return "", nil
 }
@@ -81,10 +81,10 @@ func renew(pid int, source, target, stale string) error {
 		return err
 	}
 	m := holder(theirs, target)
-	if m.point != target || m.device != stale {
+	if m.Point != target || m.Device != stale {
 		return errs.New(errs.Conflict, "it has something else there than a moment ago").With("it is looked at again")
 	}
-	if m.kind == "autofs" && !has(ours, stale) {
+	if m.Type == "autofs" && !has(ours, stale) {
 		release(name) // no daemon serves it
 	}
 	return replace(tree, name)
@@ -92,8 +92,8 @@ func renew(pid int, source, target, stale string) error {
 
 // has reports whether a device is mounted.
 func has(mountinfo, device string) bool {
-	for line := range strings.Lines(mountinfo) {
-		if m, ok := parseMount(line); ok && m.device == device {
+	for m := range Mounts(mountinfo) {
+		if m.Device == device {
 			return true
 		}
 	}

@@ -1,11 +1,9 @@
 package mounts
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"slipway/internal/errs"
@@ -38,10 +36,8 @@ func readMountinfo() (string, error) {
 // may never answer.
 func locate(mountinfo, dir string) (string, error) {
 	points := map[string]bool{}
-	for line := range strings.Lines(mountinfo) {
-		if m, ok := parseMount(line); ok {
-			points[m.point] = true
-		}
+	for m := range Mounts(mountinfo) {
+		points[m.Point] = true
 	}
 	real, rest := "/", strings.Split(filepath.Clean(dir), "/")
 	for links := 0; len(rest) > 0; {
@@ -85,38 +81,10 @@ func remedy(dir, point string) string {
 	return fmt.Sprintf("`mount --bind %[1]s %[1]s && mount --make-rshared %[1]s`", dir)
 }
 
-// mount is a line of a mountinfo file.
-type mount struct {
-	device string // major:minor
-	point  string
-	kind   string // of file system
-	shared bool   // tells others of new mounts below it, or is told
-}
-
-// parseMount reads a line. Kernels may add fields before the dash.
-func parseMount(line string) (mount, bool) {
-	fields := strings.Fields(line)
-	if len(fields) < 7 {
-		return mount{}, false
-	}
-	m := mount{device: fields[2], point: Unescape(fields[4])}
-	for i, tag := range fields[6:] {
-		if tag == "-" {
-			if rest := fields[6+i+1:]; len(rest) > 0 {
-				m.kind = rest[0]
-			}
-			break
-		}
-		m.shared = m.shared || strings.HasPrefix(tag, "shared:") || strings.HasPrefix(tag, "master:")
-	}
-	return m, true
-}
-
 // holder finds the mount that holds a path: of several at one place the last is on top.
-func holder(mountinfo, dir string) (found mount) {
-	for line := range strings.Lines(mountinfo) {
-		m, ok := parseMount(line)
-		if ok && within(dir, m.point) && len(m.point) >= len(found.point) {
+func holder(mountinfo, dir string) (found Mount) {
+	for m := range Mounts(mountinfo) {
+		if within(dir, m.Point) && len(m.Point) >= len(found.Point) {
 			found = m
 		}
 	}
@@ -126,25 +94,9 @@ func holder(mountinfo, dir string) (found mount) {
 // propagates reads a mountinfo file: whether the mount that holds dir tells others of new mounts below it, and where it is.
 func propagates(mountinfo, dir string) (shared bool, point string) {
 	m := holder(mountinfo, dir)
-	return m.shared, m.point
+	return m.Group != "" || m.Master != "", m.Point
 }
 
 func within(dir, root string) bool {
 	return dir == root || root == "/" || strings.HasPrefix(dir, root+"/")
-}
-
-// Unescape reads the kernel's way of writing blanks and backslashes in its lists of mounts: \040.
-func Unescape(s string) string {
-	var out bytes.Buffer
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
 }

@@ -30,8 +30,8 @@ type overlay struct {
 // It is for the files of processes that are root's, such as /proc/self/mountinfo. In a container's own view a user may have mounted
 // what she likes.
 func overlayOf(mountinfo, name string) (o overlay, found bool) {
-	for line := range strings.Lines(mountinfo) {
-		one, ok := parseOverlay(line)
+	for m := range mounts.Mounts(mountinfo) {
+		one, ok := asOverlay(m)
 		if ok && slices.Contains(strings.Split(one.target, "/"), name) {
 			o, found = one, true
 		}
@@ -39,19 +39,15 @@ func overlayOf(mountinfo, name string) (o overlay, found bool) {
 	return o, found
 }
 
-// parseOverlay reads a line of mountinfo:
-//
-//	36 35 98:0 / /target rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d
-func parseOverlay(line string) (overlay, bool) {
-	mount, fs, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
-	before, after := strings.Split(mount, " "), strings.Split(fs, " ")
-	if !ok || len(before) < 6 || len(after) < 3 || after[0] != "overlay" {
+// asOverlay reads the options of a mounted overlay: lowerdir=/a:/b,upperdir=/c,workdir=/d.
+func asOverlay(m mounts.Mount) (overlay, bool) {
+	if m.Type != "overlay" {
 		return overlay{}, false
 	}
-	o := overlay{target: mounts.Unescape(before[4])}
-	for option := range strings.SplitSeq(after[2], ",") {
+	o := overlay{target: m.Point}
+	for _, option := range m.Options {
 		key, value, _ := strings.Cut(option, "=")
-		switch value = mounts.Unescape(value); key {
+		switch key {
 		case "upperdir":
 			o.upper = value
 		case "lowerdir":

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func TestOverlayOf(t *testing.T) {
 	}
 }
 
-func TestParseOverlay(t *testing.T) {
+func TestOverlayOptions(t *testing.T) {
 	for name, test := range map[string]struct {
 		line string
 		want overlay
@@ -44,9 +45,9 @@ func TestParseOverlay(t *testing.T) {
 		"nothing":             {"", overlay{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := parseOverlay(test.line + "\n")
+			got, ok := overlayOf(test.line+"\n", path.Base(test.want.target))
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(overlay{})); ok != test.ok || diff != "" {
-				t.Errorf("parseOverlay = %v, %s", ok, diff)
+				t.Errorf("overlayOf = %v, %s", ok, diff)
 			}
 		})
 	}
@@ -83,17 +84,16 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func FuzzParseOverlay(f *testing.F) {
-	f.Add(`1 2 0:3 / /a\040b rw shared:1 - overlay none rw,lowerdir=/l\0541:/l\0402,upperdir=/u\134,workdir=/w`)
+func FuzzOverlayOf(f *testing.F) {
+	f.Add(`1 2 0:3 / /a\040b/a rw shared:1 - overlay none rw,lowerdir=/l\0541:/l\0402,upperdir=/u\134,workdir=/w`)
 	f.Add(` -    - overlay \400 lowerdir=\`)
 	f.Fuzz(func(t *testing.T, line string) {
-		o, ok := parseOverlay(line)
-		if !ok && (o.target != "" || o.upper != "" || len(o.lowers) > 0) {
+		o, found := overlayOf(line+"\n"+line, "a")
+		if !found && (o.target != "" || o.upper != "" || len(o.lowers) > 0) {
 			t.Errorf("%+v of what is no overlay", o)
 		}
-		all, found := overlayOf(line+"\n"+line, "a")
-		if found && !slices.Contains(strings.Split(all.target, "/"), "a") {
-			t.Errorf("%+v is not of a", all)
+		if found && !slices.Contains(strings.Split(o.target, "/"), "a") {
+			t.Errorf("%+v is not of a", o)
 		}
 	})
 }

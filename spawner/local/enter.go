@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/internal/mounts"
 	"slipway/spawner"
 )
 
@@ -246,7 +247,7 @@ func (p plan) introduce() error {
 
 // coverEtc lays stageEtc over /etc. What is mounted below that, as in a container, is not in the layers and is bound again.
 func coverEtc() error {
-	beneath, err := mountsBelow("/etc")
+	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func coverEtc() error {
 	if err := unix.Mount("slipway", "/etc", "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, layers); err != nil {
 		return fmt.Errorf("an overlay on /etc: %w", err)
 	}
-	for _, name := range beneath {
+	for _, name := range mountsBelow(string(table), "/etc") {
 		if err := unix.Mount(filepath.Join(stageHostEtc, name), filepath.Join("/etc", name), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("bind /etc/%s: %w", name, err)
 		}
@@ -266,24 +267,15 @@ func coverEtc() error {
 }
 
 // mountsBelow returns what is mounted below a directory, relative to it; what is mounted below one of those comes with it.
-func mountsBelow(dir string) (names []string, err error) {
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(table)) {
-		name, below := strings.CutPrefix(unescape(strings.Fields(line)[4]), dir+"/")
+func mountsBelow(mountinfo, dir string) (names []string) {
+	for m := range mounts.Mounts(mountinfo) {
+		name, below := strings.CutPrefix(m.Point, dir+"/")
 		isPart := func(of string) bool { return name == of || strings.HasPrefix(name, of+"/") }
 		if below && !slices.ContainsFunc(names, isPart) {
 			names = append(names, name)
 		}
 	}
-	return names, nil
-}
-
-// unescape reads a path as mountinfo has it: with blanks and their like in octal.
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+	return names
 }
 
 // drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities but those that are kept, or the means

@@ -43,9 +43,9 @@ func leave(dir string) error {
 
 func detachBelow(dir string) error {
 	var err error
-	for line := range mountLines() {
-		if strings.HasPrefix(line.point, dir+"/") {
-			err = errors.Join(err, detach(line.point))
+	for one := range mountTable() {
+		if strings.HasPrefix(one.Point, dir+"/") {
+			err = errors.Join(err, detach(one.Point))
 		}
 	}
 	return err

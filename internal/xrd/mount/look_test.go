@@ -152,3 +152,13 @@ func TestRenewalShowsNoEmptyDirectory(t *testing.T) {
 		return nil
 	})
 }
+
+// TestTableUndoesEscapes: a point and a name are what was asked for, also with characters that the kernel writes in octal.
+func TestTableUndoesEscapes(t *testing.T) {
+	m := &Mounter{cfg: Config{Dir: "/srv/a b"}, info: func() ([]byte, error) {
+		return []byte("short line\n36 35 0:52 / /srv/a\\040b/s-1/eos\\0431 rw shared:1 - fuse root://eos\\043lab rw\n"), nil
+	}}
+	if !m.table().shows("s-1", "/srv/a b/s-1/eos#1", "root://eos#lab") {
+		t.Errorf("%q", m.table())
+	}
+}

@@ -75,9 +75,9 @@ func TestDirectoryThatJoinedSharedRootIsHealed(t *testing.T) {
 
 func mountsBelow(dir string) string {
 	var out strings.Builder
-	for line := range mountLines() {
-		if strings.HasPrefix(line.point, dir+"/") {
-			fmt.Fprintln(&out, line.point)
+	for one := range mountTable() {
+		if strings.HasPrefix(one.Point, dir+"/") {
+			fmt.Fprintln(&out, one.Point)
 		}
 	}
 	return out.String()

@@ -1,59 +1,32 @@
 package mount
 
 import (
+	"iter"
 	"os"
 	"strings"
+
+	"slipway/internal/mounts"
 )
-
-// mountLine is one mount of this process's namespace. The points that are made here have no character that the kernel would escape,
-// but for what the administrator has put into the data directory's path.
-type mountLine struct {
-	id, parent    string
-	point, source string
-	group         string // its peer group; empty: it is not shared
-}
-
-var escaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // mountInfo is where the kernel tells of mounts.
 const mountInfo = "/proc/self/mountinfo"
 
-func mountLines() func(yield func(mountLine) bool) {
+// mountTable returns what is mounted in this process's namespace.
+func mountTable() iter.Seq[mounts.Mount] {
 	info, _ := os.ReadFile(mountInfo)
-	return parse(string(info))
-}
-
-func parse(info string) func(yield func(mountLine) bool) {
-	return func(yield func(mountLine) bool) {
-		for line := range strings.Lines(info) {
-			front, back, _ := strings.Cut(line, " - ")
-			f, b := strings.Fields(front), strings.Fields(back)
-			if len(f) < 6 || len(b) < 2 {
-				continue
-			}
-			one := mountLine{id: f[0], parent: f[1], point: escaped.Replace(f[4]), source: escaped.Replace(b[1])}
-			for _, tag := range f[6:] {
-				if group, ok := strings.CutPrefix(tag, "shared:"); ok {
-					one.group = group
-				}
-			}
-			if !yield(one) {
-				return
-			}
-		}
-	}
+	return mounts.Mounts(string(info))
 }
 
 // sharing reports whether a directory is a mount that is shared, and whether its peer group is that of the mount on which it lies.
 func sharing(dir string) (has, joined bool) {
-	groups, at := map[string]string{}, mountLine{}
-	for line := range mountLines() {
-		groups[line.id] = line.group
-		if line.point == dir {
-			at = line
+	groups, at := map[string]string{}, mounts.Mount{}
+	for one := range mountTable() {
+		groups[one.ID] = one.Group
+		if one.Point == dir {
+			at = one
 		}
 	}
-	return at.group != "", at.group != "" && at.group == groups[at.parent]
+	return at.Group != "", at.Group != "" && at.Group == groups[at.Parent]
 }
 
 // table is what is mounted for sessions at one moment: by session and mount point the names, the topmost last.
@@ -63,8 +36,8 @@ type table map[string]map[string][]string
 func (m *Mounter) table() table {
 	info, _ := m.info()
 	out := table{}
-	for line := range parse(string(info)) {
-		rest, below := strings.CutPrefix(line.point, m.cfg.Dir+"/")
+	for one := range mounts.Mounts(string(info)) {
+		rest, below := strings.CutPrefix(one.Point, m.cfg.Dir+"/")
 		if !below {
 			continue
 		}
@@ -72,7 +45,7 @@ func (m *Mounter) table() table {
 		if out[id] == nil {
 			out[id] = map[string][]string{}
 		}
-		out[id][line.point] = append(out[id][line.point], line.source)
+		out[id][one.Point] = append(out[id][one.Point], one.Source)
 	}
 	return out
 }

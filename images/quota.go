@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"slipway/images/graft"
-	"slipway/internal/disksize"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // Quota bounds what environments take beside their bases.
@@ -40,7 +40,7 @@ func (b Bound) String() string {
 }
 
 // size writes a number of bytes for people.
-func size(n int64) string { return disksize.Words(n) }
+func size(n int64) string { return units.DiskWords(n) }
 
 // Usage says what an owner's environments take.
 type Usage struct {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // fate is how a process of a kernel's ended.
@@ -32,7 +32,7 @@ func (f fate) words() (end, remedy string) {
 	status := f.status
 	switch {
 	case status.Signaled() && f.after.exceeded(f.before) != "":
-		return "needed more than its " + memsize.Words(f.after.limit) + " of memory and was killed",
+		return "needed more than its " + units.MemoryWords(f.after.limit) + " of memory and was killed",
 			"Load less at a time, or choose a kernel with more memory"
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return "was killed", "If nobody did that by hand, its host has run out of memory: load less at a time"

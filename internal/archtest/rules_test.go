@@ -25,17 +25,16 @@ func rules() map[string]rule {
 		"internal/errs":      {},
 		"internal/loglimit":  {},
 		"internal/secret":    {},
-		"internal/memsize":   {},
-		"internal/disksize":  {},
+		"internal/units":     {},
 		"internal/testenv":   {},
 		"internal/archtest":  {},
 
-		"internal/config":             {own: []string{"internal/disksize", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/memsize", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
+		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
 		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/quota":              {own: []string{"internal/clock"}, outside: []string{"golang.org/x/sys"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
-		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/memsize"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
+		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/units"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
 		"internal/workloadtoken":      {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
@@ -49,8 +48,8 @@ func rules() map[string]rule {
 		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
-		"internal/gpu":           {own: []string{"internal/errs", "internal/memsize"}},
-		"internal/gpu/placement": {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu":           {own: []string{"internal/errs", "internal/units"}},
+		"internal/gpu/placement": {own: []string{"internal/gpu", "internal/units"}},
 		"internal/gpu/placementsim": {
 			own:   []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/placement"},
 			tests: []string{"internal/gpu/fakegpu"},
@@ -60,20 +59,20 @@ func rules() map[string]rule {
 		"internal/gpu/fakegpu":  {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest"}},
 		"internal/gpu/gputest":  {own: []string{"internal/gpu"}},
 		"internal/gpu/cdi":      {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
-		"internal/gpu/mps":      {own: []string{"internal/errs", "internal/gpu", "internal/memsize"}},
+		"internal/gpu/mps":      {own: []string{"internal/errs", "internal/gpu", "internal/units"}},
 		"internal/gpu/fleet": {
 			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/placement"},
 			tests: []string{"internal/gpu/fakegpu"},
 		},
 		"internal/gpu/notify":   {own: []string{"internal/gpu"}},
-		"internal/gpu/watchdog": {own: []string{"internal/gpu", "internal/memsize"}},
+		"internal/gpu/watchdog": {own: []string{"internal/gpu", "internal/units"}},
 		"internal/gpu/nvml": {
 			own: []string{"internal/errs", "internal/gpu"}, outside: []string{"github.com/NVIDIA/go-nvml"}, tests: []string{"internal/gpu/gputest"},
 		},
 		"internal/gpu/driverrpc": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/fakegpu"}},
 		"internal/gpu/helper": {
 			own: []string{
-				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/driverrpc", "internal/gpu/selftest", "internal/memsize",
+				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/driverrpc", "internal/gpu/selftest", "internal/units",
 			},
 			tests: []string{"internal/gpu/cuda/cudatest", "internal/gpu/fakegpu"},
 		},
@@ -83,7 +82,7 @@ func rules() map[string]rule {
 		"internal/gpu/cuda":          {own: []string{"internal/gpu/library", "internal/errs"}, tests: []string{"internal/gpu/cuda/cudatest"}},
 		"internal/gpu/cuda/cudatest": {own: []string{"internal/testenv"}},
 		"internal/gpu/selftest": {
-			own: []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/library", "internal/memsize"}, tests: []string{"internal/gpu/cuda/cudatest"},
+			own: []string{"internal/gpu", "internal/gpu/cuda", "internal/gpu/library", "internal/units"}, tests: []string{"internal/gpu/cuda/cudatest"},
 		},
 
 		// What runs inside sessions and jobs.
@@ -91,21 +90,21 @@ func rules() map[string]rule {
 		"internal/sshtunnel":       {outside: []string{"golang.org/x/crypto"}},
 		"internal/sshclientconfig": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
-			own:     []string{"internal/clock", "internal/errs", "internal/memsize", "internal/secret", "internal/agent/control"},
+			own:     []string{"internal/clock", "internal/errs", "internal/units", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/errs", "internal/memsize", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
+			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/errs", "internal/units", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {
-			own:   []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/memsize", "kernels/wire", "kernels/zmtp"},
+			own:   []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/units", "kernels/wire", "kernels/zmtp"},
 			tests: []string{"kernels/kernelstest"},
 		},
 		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/errs"}},
 		"internal/agent/authproxy":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/memsize", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
+			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/units", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
@@ -125,7 +124,7 @@ func rules() map[string]rule {
 
 		"kernels/kernelspecs": {
 			own: []string{
-				"hubapi", "internal/agent/control", "internal/agent/stack", "internal/config", "internal/errs", "internal/gpu", "internal/memsize",
+				"hubapi", "internal/agent/control", "internal/agent/stack", "internal/config", "internal/errs", "internal/gpu", "internal/units",
 				"internal/store", "kernels", "spawner", "spawner/catalog",
 			},
 			tests: []string{"internal/webui"},
@@ -134,31 +133,31 @@ func rules() map[string]rule {
 		// The engine, and one package a backend.
 		"spawner":           {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/lifecycle": {own: []string{"spawner", "internal/agent/control"}},
-		"spawner/catalog":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}},
-		"spawner/sched":     {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/memsize"}},
+		"spawner/catalog":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/units"}},
+		"spawner/sched":     {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/units"}},
 		"spawner/jobfiles": {
-			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/memsize"},
+			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/units"},
 		},
 		"spawner/culling":   {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
 		"spawner/workqueue": {own: []string{"spawner"}},
-		"spawner/diagnosis": {own: []string{"spawner", "internal/memsize"}},
+		"spawner/diagnosis": {own: []string{"spawner", "internal/units"}},
 		"spawner/engine": {
 			own: []string{
 				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
-				"internal/agent/control", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/secret",
+				"internal/agent/control", "internal/units", "internal/errs", "internal/gpu", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "internal/store"},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/memsize", "internal/mounts", "internal/quota", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "internal/secret"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/docker/wake": {}, // the program beside a service that holds a container still
 		"spawner/htcondor": {
-			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/memsize", "internal/worker"},
+			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/units", "internal/worker"},
 			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
 		},
 		"spawner/htcondor/classad":    {},
@@ -167,7 +166,7 @@ func rules() map[string]rule {
 		"deploy/dev/mutants":          {outside: []string{"golang.org/x/sync"}}, // would the tests notice a wrong decision
 		"deploy/dev/verdict":          {},                                       // what failed, for the end of deploy/test
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize", "internal/mounts", "internal/quota", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/units", "internal/errs", "internal/gpu", "internal/mounts", "internal/quota", "internal/secret"},
 			outside: []string{"golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "internal/tunnel"},
 		},
@@ -176,7 +175,7 @@ func rules() map[string]rule {
 		"images": {
 			own: []string{
 				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/oci", "images/export", "images/signing",
-				"images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/disksize", "internal/errs", "internal/mounts",
+				"images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs", "internal/mounts",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
@@ -232,7 +231,7 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
 				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web", "internal/agent/control",
-				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/memsize",
+				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/units",
 				"internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -244,7 +243,7 @@ func rules() map[string]rule {
 		"hubapi/server/convert": {
 			own: []string{
 				"hubapi", "hubapi/server/hubs", "internal/agent/control", "internal/credentials", "internal/gpu",
-				"internal/memsize", "internal/sshauth", "spawner",
+				"internal/units", "internal/sshauth", "spawner",
 			},
 		},
 		"hubapi/server/feeds": {
@@ -261,7 +260,7 @@ func rules() map[string]rule {
 		"hubapi/server/outpost": {
 			own: []string{
 				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/offers",
-				"hubapi/server/web", "internal/agent/control", "internal/errs", "internal/memsize", "spawner",
+				"hubapi/server/web", "internal/agent/control", "internal/errs", "internal/units", "spawner",
 				"spawner/catalog",
 			},
 		},
@@ -269,7 +268,7 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
 				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web",
-				"internal/errs", "internal/memsize", "internal/secret", "internal/sshauth",
+				"internal/errs", "internal/units", "internal/secret", "internal/sshauth",
 				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -307,7 +306,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
-		"internal/webui":   {own: []string{"hubapi", "spawner", "spawner/catalog", "internal/disksize", "internal/errs", "internal/gpu", "internal/memsize"}, tests: []string{"golang.org/x/net/html"}},
+		"internal/webui":   {own: []string{"hubapi", "spawner", "spawner/catalog", "internal/units", "internal/errs", "internal/gpu"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
 		"internal/bench":       {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
@@ -355,9 +354,9 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
 				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/squash", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
-				"internal/disksize", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
+				"internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
 				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",
-				"internal/hubsync", "internal/identity", "internal/oidc", "internal/memsize", "internal/metrics", "internal/mounts", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
+				"internal/hubsync", "internal/identity", "internal/oidc", "internal/metrics", "internal/mounts", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
 				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/engine", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},

@@ -11,7 +11,8 @@ import (
 // retired are words that were this project's alone, and the field's words that stand in their place.
 func retired() map[string]string {
 	return map[string]string{
-		"afar": "remote", "cancelled": "canceled", "courier": "distributor", "depot": "blob store", "herald": "start webhook", "muster": "reconcile",
+		"afar": "remote", "cancelled": "canceled", "courier": "distributor", "depot": "blob store", "disksize": "units",
+		"herald": "start webhook", "memsize": "units", "muster": "reconcile",
 		"outlet": "publisher", "patrol": "resync", "rebuff": "backoff", "rouse": "end of backoff", "shelf": "repository, records",
 		"shelves": "repositories", "tidings": "notices",
 	}

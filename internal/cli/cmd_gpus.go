@@ -11,7 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // gpusCommand is `slipway gpus`.
@@ -145,7 +145,7 @@ func memoryWords(n *int64) string {
 	if n == nil {
 		return "-"
 	}
-	return memsize.Words(*n)
+	return units.MemoryWords(*n)
 }
 
 // percent returns a share; nil was not measured.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
@@ -76,7 +76,7 @@ func usePairs(j hubapi.Job) (pairs [][2]string) {
 			pairs = append(pairs, [2]string{"wall time", fmt.Sprintf("%.1f s", o.Wall)})
 		}
 		if g := o.GPU; g != nil {
-			words := fmt.Sprintf("busy %.0f%%, memory at most %s", 100*g.Busy, memsize.Words(g.Memory))
+			words := fmt.Sprintf("busy %.0f%%, memory at most %s", 100*g.Busy, units.MemoryWords(g.Memory))
 			if g.Energy > 0 {
 				words += fmt.Sprintf(", %.0f J", g.Energy)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // sessionsCommand is `slipway sessions`.
@@ -146,7 +146,7 @@ func pairsOf(w hubapi.Workload) [][2]string {
 	pairs := [][2]string{
 		{"id", w.ID}, {"kind", w.Kind}, {"user", w.User}, {"name", w.Name}, {"backend", w.Backend}, {"host", w.Host},
 		{"phase", phaseWord(w)}, {"since", w.Since.Local().Format(time.DateTime)}, {"waits", w.Waiting},
-		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", memsize.Said(w.Memory)},
+		{"cpus", fmt.Sprint(w.CPUs)}, {"memory", units.MemoryText(w.Memory)},
 	}
 	if w.Evictions > 0 {
 		pairs = append(pairs, [2]string{"evicted", fmt.Sprintf("%dx: it began anew each time", w.Evictions)})
@@ -163,9 +163,9 @@ func pairsOf(w hubapi.Workload) [][2]string {
 
 // peakWords compares the most memory that a workload had with what it may have.
 func peakWords(peak int64, memory string) string {
-	words := memsize.Words(peak)
-	if limit, err := memsize.Parse(memory); err == nil && limit > 0 {
-		words += fmt.Sprintf(", %.0f%% of %s", 100*float64(peak)/float64(limit), memsize.Words(limit))
+	words := units.MemoryWords(peak)
+	if limit, err := units.ParseMemory(memory); err == nil && limit > 0 {
+		words += fmt.Sprintf(", %.0f%% of %s", 100*float64(peak)/float64(limit), units.MemoryWords(limit))
 	}
 	return words
 }

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"slipway/internal/config"
-	"slipway/internal/disksize"
 	"slipway/internal/errs"
 	"slipway/internal/quota"
+	"slipway/internal/units"
 	"slipway/internal/xrd"
 	"slipway/spawner/local"
 )
@@ -30,7 +30,7 @@ func networkOfJobs(cfg config.Config, jobs *local.Backend) error {
 
 // diskOfJobs says who sees to the disk limit of jobs.
 func diskOfJobs(cfg config.Config) error {
-	limit := disksize.Words(int64(cfg.Local.Disk))
+	limit := units.DiskWords(int64(cfg.Local.Disk))
 	switch {
 	case cfg.Local.Disk == 0:
 		return goodWord("jobs may fill the disk: local.disk is none")

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/disksize"
+	"slipway/internal/units"
 )
 
 // byteWords returns a number of bytes as people say it.
-func byteWords(n int64) string { return disksize.Words(n) }
+func byteWords(n int64) string { return units.DiskWords(n) }
 
 // grouped writes a number with commas between its thousands.
 func grouped(n int64) string {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"slipway/internal/clock"
-	"slipway/internal/disksize"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -116,11 +116,11 @@ func diskAlert(n, limit int64, ended bool) spawner.Alert {
 	}
 	a := spawner.Alert{
 		Cause:   spawner.AlertDisk,
-		Message: fmt.Sprintf("The disk of this session is "+full+": what was written beside the home takes %s of at most %s", disksize.Words(n), disksize.Words(limit)),
+		Message: fmt.Sprintf("The disk of this session is "+full+": what was written beside the home takes %s of at most %s", units.DiskWords(n), units.DiskWords(limit)),
 		Remedy:  "Remove what you do not need (`du -xh --max-depth=2 /tmp /opt /var | sort -h`), or write to your home or a shared area. Beyond the limit the session is stopped",
 	}
 	if ended {
-		a.Message = fmt.Sprintf("It had written %s beside the home, of at most %s", disksize.Words(n), disksize.Words(limit))
+		a.Message = fmt.Sprintf("It had written %s beside the home, of at most %s", units.DiskWords(n), units.DiskWords(limit))
 		a.Remedy = "Its changes are kept: start it again, and remove what you do not need; or choose a profile with more disk, or discard the changes"
 	}
 	return a

@@ -19,7 +19,7 @@ import (
 	"slipway/images/tree"
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -181,7 +181,7 @@ func (l *listener) look() error {
 	free, all, err := l.free()
 	if err == nil && free < min(all/freePart, leastFree) {
 		err = errs.New(errs.NoSpace, "the disk of the service has no room for what the session has changed").
-			With("try again later, or tell your administrator: it has " + memsize.Words(free) + " left")
+			With("try again later, or tell your administrator: it has " + units.MemoryWords(free) + " left")
 	}
 	return err
 }

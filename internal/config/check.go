@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"slipway/internal/disksize"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 const (
@@ -49,7 +49,7 @@ func (c Config) Check() error {
 		}
 	}
 	if c.Local.Disk != 0 && c.Local.Disk < leastJobDisk {
-		p.add("local.disk", disksize.Words(int64(c.Local.Disk)), "none, or "+disksize.Words(leastJobDisk)+" or more: what a job writes of its own accord takes some")
+		p.add("local.disk", units.DiskWords(int64(c.Local.Disk)), "none, or "+units.DiskWords(leastJobDisk)+" or more: what a job writes of its own accord takes some")
 	}
 	if c.Docker.Instance == "" {
 		p.add("docker.instance", "", "a word that tells this service from others on the same engine")

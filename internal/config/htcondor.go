@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // HTCondor is the backend of sessions and jobs on the worker nodes of a pool.
@@ -95,7 +95,7 @@ func (c Config) checkHTCondor(p *problems) {
 		p.add("htcondor.max_cpus", h.MaxCPUs, "at least jobs.default_cpus; or leave it out, and jobs.max_cpus counts in the pool too")
 	}
 	if h.MaxMemory != 0 && h.MaxMemory < c.Jobs.DefaultMemory {
-		p.add("htcondor.max_memory", memsize.Format(int64(h.MaxMemory)), "at least jobs.default_memory; or leave it out, and jobs.max_memory counts in the pool too")
+		p.add("htcondor.max_memory", units.FormatMemory(int64(h.MaxMemory)), "at least jobs.default_memory; or leave it out, and jobs.max_memory counts in the pool too")
 	}
 	if h.JobsPerUser < 0 {
 		p.add("htcondor.jobs_per_user", h.JobsPerUser, "0 for no limit, or the most jobs that one user has in the queue")

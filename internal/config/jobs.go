@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Jobs is the policy of batch jobs.
@@ -71,7 +71,7 @@ func (c Config) checkJobs(p *problems) {
 	}
 	j := c.Jobs
 	atMost("cpus", j.DefaultCPUs, j.MaxCPUs, j.DefaultCPUs)
-	atMost("memory", float64(j.DefaultMemory), float64(j.MaxMemory), memsize.Format(int64(j.DefaultMemory)))
+	atMost("memory", float64(j.DefaultMemory), float64(j.MaxMemory), units.FormatMemory(int64(j.DefaultMemory)))
 	atMost("time", float64(j.DefaultTime), float64(j.MaxTime), time.Duration(j.DefaultTime))
 	for field, cpus := range map[string]float64{"docker.cpus": c.Docker.CPUs, "host.cpus": c.Host.CPUs} {
 		if cpus < 0 {
@@ -105,7 +105,7 @@ func (c Config) checkHost(p *problems) {
 	}
 	for field, part := range map[string]Size{"docker.memory": c.Docker.Memory, "jobs.default_memory": c.Jobs.DefaultMemory} {
 		if c.Host.Memory > 0 && part > c.Host.Memory {
-			p.add("host.memory", memsize.Format(int64(c.Host.Memory)), fmt.Sprintf("at least the %s of %s, or nothing for no limit", memsize.Format(int64(part)), field))
+			p.add("host.memory", units.FormatMemory(int64(c.Host.Memory)), fmt.Sprintf("at least the %s of %s, or nothing for no limit", units.FormatMemory(int64(part)), field))
 		}
 	}
 }

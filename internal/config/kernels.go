@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Kernels are the Jupyter kernels that users may start beside their servers.
@@ -152,7 +152,7 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 		p.add(at+"cpus", k.CPUs, fmt.Sprintf("at most the %g of profile %s, or 0 for what it gives", most, k.Profile))
 	}
 	if most := max(f.Memory, f.MaxMemory); k.Memory < 0 || k.Memory > most {
-		p.add(at+"memory", memsize.Format(int64(k.Memory)), fmt.Sprintf("at most the %s of profile %s, or nothing for what it gives", memsize.Words(int64(most)), k.Profile))
+		p.add(at+"memory", units.FormatMemory(int64(k.Memory)), fmt.Sprintf("at most the %s of profile %s, or nothing for what it gives", units.MemoryWords(int64(most)), k.Profile))
 	}
 	for _, slice := range append([]string{k.GPU}, k.GPUs...) {
 		c.checkRequest(p, at, slice, f.GPUIsolation, f.Backend == BackendHTCondor)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/internal/disksize"
+	"slipway/internal/units"
 )
 
 // Profile is one kind of session that the site offers.
@@ -62,10 +62,10 @@ func (c Config) checkProfiles(p *problems) {
 		}
 		c.checkAudience(at, f, p)
 		if f.Disk < 0 || f.Disk > 0 && f.Disk < leastSessionDisk {
-			p.add(at+"disk", disksize.Words(int64(f.Disk)), "none, or at least "+disksize.Words(leastSessionDisk))
+			p.add(at+"disk", units.DiskWords(int64(f.Disk)), "none, or at least "+units.DiskWords(leastSessionDisk))
 		}
 		if f.Disk > 0 && f.Backend != BackendDocker {
-			p.add(at+"disk", disksize.Words(int64(f.Disk)), "backend: docker; a batch system has limits of its own")
+			p.add(at+"disk", units.DiskWords(int64(f.Disk)), "backend: docker; a batch system has limits of its own")
 		}
 		if f.Rescue && f.Backend != BackendDocker {
 			p.add(at+"rescue", f.Rescue, "backend: docker, where the homes are")

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/internal/disksize"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Size is a number of bytes of memory, written as in "2G" (2 GiB).
@@ -13,9 +12,9 @@ type Size int64
 
 // UnmarshalText reads a size.
 func (s *Size) UnmarshalText(text []byte) error {
-	n, err := memsize.Parse(string(text))
+	n, err := units.ParseMemory(string(text))
 	if err != nil {
-		return wrong(text, memsize.Hint)
+		return wrong(text, units.MemoryHint)
 	}
 	*s = Size(n)
 	return nil
@@ -30,9 +29,9 @@ func (b *Bound) UnmarshalText(text []byte) error {
 		*b = 0
 		return nil
 	}
-	n, err := disksize.Parse(string(text))
+	n, err := units.ParseDisk(string(text))
 	if err != nil {
-		return wrong(text, "none, or "+disksize.Hint)
+		return wrong(text, "none, or "+units.DiskHint)
 	}
 	*b = Bound(n)
 	return nil

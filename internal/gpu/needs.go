@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Needs are what a workload needs of whichever GPU it is given by a batch system, which has many models of them. The zero Needs are
@@ -90,7 +90,7 @@ func (n *Needs) take(name, sign, value string) (ok bool) {
 	case "driver>=":
 		n.Driver, ok = value, driverForm.MatchString(value)
 	case "memory>=":
-		memory, err := memsize.Parse(value)
+		memory, err := units.ParseMemory(value)
 		n.Memory, ok = memory, err == nil && memory > 0
 	}
 	return ok
@@ -126,7 +126,7 @@ func (n Needs) String() string {
 		b.WriteString(",capability<=" + n.Newest)
 	}
 	if n.Memory > 0 {
-		b.WriteString(",memory>=" + memsize.Format(n.Memory))
+		b.WriteString(",memory>=" + units.FormatMemory(n.Memory))
 	}
 	if n.Runtime != "" {
 		b.WriteString(",runtime>=" + n.Runtime)

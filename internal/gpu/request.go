@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Request is what a workload wants of a GPU. The zero Request wants none.
@@ -67,7 +67,7 @@ func parseMode(mode, s string) (Request, error) {
 	case sharedForm.MatchString(word):
 		r := Request{Mode: Shared}
 		if size := sharedForm.FindStringSubmatch(word)[1]; size != "" {
-			memory, err := memsize.Parse(size)
+			memory, err := units.ParseMemory(size)
 			if err != nil || memory <= 0 {
 				return Request{}, bad
 			}
@@ -77,7 +77,7 @@ func parseMode(mode, s string) (Request, error) {
 	case mpsForm.MatchString(word):
 		part := mpsForm.FindStringSubmatch(word)
 		percent, _ := strconv.Atoi(part[1])
-		memory, err := memsize.Parse(part[2])
+		memory, err := units.ParseMemory(part[2])
 		if err != nil || memory <= 0 || percent < 1 || percent > 100 {
 			return Request{}, bad
 		}
@@ -98,9 +98,9 @@ func (r Request) mode() string {
 	case r.Mode == MIG:
 		return r.Profile
 	case r.Mode == MPS:
-		return fmt.Sprintf("mps:%d%%/%s", r.Percent, memsize.Format(r.Memory))
+		return fmt.Sprintf("mps:%d%%/%s", r.Percent, units.FormatMemory(r.Memory))
 	case r.Mode == Shared && r.Memory > 0:
-		return "shared/" + memsize.Format(r.Memory)
+		return "shared/" + units.FormatMemory(r.Memory)
 	default:
 		return string(r.Mode)
 	}

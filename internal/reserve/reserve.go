@@ -19,7 +19,7 @@ import (
 
 	"slipway/internal/clock"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 const (
@@ -114,8 +114,8 @@ func (r *Reserve) Explain(err error) error {
 }
 
 func (r *Reserve) full(free, size int64) *errs.Error {
-	return errs.New(errs.NoSpace, "disk full: %s free in %s", memsize.Words(free), r.dir).
-		With("free at least " + memsize.Words(3*size) + " on the disk of " + r.dir)
+	return errs.New(errs.NoSpace, "disk full: %s free in %s", units.MemoryWords(free), r.dir).
+		With("free at least " + units.MemoryWords(3*size) + " on the disk of " + r.dir)
 }
 
 // room returns the bytes that are free, and those of a reserve on a disk of this size.

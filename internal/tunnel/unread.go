@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // userUnread is the most bytes that the agents of one user may have sent, over all her links, that nobody here has read. More than a
@@ -70,7 +70,7 @@ func (u *unread) arrived(stream, length uint32, ended bool) error {
 	allowed := u.book.add(u.user, int64(length))
 	u.tidyLocked(stream, s)
 	if !allowed {
-		return fmt.Errorf("its user's workloads have sent %s that nobody reads", memsize.Words(userUnread))
+		return fmt.Errorf("its user's workloads have sent %s that nobody reads", units.MemoryWords(userUnread))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
@@ -158,7 +158,7 @@ func sizes(most, chosen int64) []size {
 	slices.Sort(all)
 	var out []size
 	for _, n := range slices.Compact(all) {
-		out = append(out, size{Bytes: n, Value: memsize.Format(n), Title: memsize.Words(n), Chosen: n == chosen})
+		out = append(out, size{Bytes: n, Value: units.FormatMemory(n), Title: units.MemoryWords(n), Chosen: n == chosen})
 	}
 	return out
 }
@@ -202,7 +202,7 @@ func recall(c catalog.Catalogue, options map[string]any) (choice, []string) {
 			f, _ := strconv.ParseFloat(value, 64) // else it would not be offered
 			out.Odd = f < .5 || math.Mod(f, .5) != 0
 		case field == "memory":
-			out.bytes, _ = memsize.Parse(value)
+			out.bytes, _ = units.ParseMemory(value)
 		}
 	}
 	return out, lost

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -128,7 +128,7 @@ func (c gpuCard) Load() string {
 		words = append(words, "busy for "+percent(m.Utilisation)+" of the time")
 	}
 	if m.MemoryUsed >= 0 {
-		words = append(words, memsize.Words(m.MemoryUsed)+" of "+memsize.Words(c.Device.Memory)+" of memory used")
+		words = append(words, units.MemoryWords(m.MemoryUsed)+" of "+units.MemoryWords(c.Device.Memory)+" of memory used")
 	}
 	if m.Power >= 0 {
 		words = append(words, fmt.Sprintf("%d W", (m.Power+500)/1000))

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // apart says how what one holds of a GPU is kept apart from the neighbours'.
@@ -99,17 +99,17 @@ func partWords(r gpu.Request, d gpu.Device) string {
 		if p.Compute == of {
 			part = ""
 		}
-		return part + named(d) + ", " + memsize.Words(p.Memory) + " of its memory"
+		return part + named(d) + ", " + units.MemoryWords(p.Memory) + " of its memory"
 	case gpu.MPS:
-		return fmt.Sprintf("at most %d %% of the processors of %s, %s of its memory", r.Percent, named(d), memsize.Words(r.Memory))
+		return fmt.Sprintf("at most %d %% of the processors of %s, %s of its memory", r.Percent, named(d), units.MemoryWords(r.Memory))
 	case gpu.Shared:
 		memory := "the memory shared too"
 		if r.Memory > 0 {
-			memory = "at most " + memsize.Words(r.Memory) + " of its memory"
+			memory = "at most " + units.MemoryWords(r.Memory) + " of its memory"
 		}
 		return "turns on " + named(d) + ", " + memory
 	default:
-		return named(d) + " to yourself, " + memsize.Words(d.Memory) + " of memory"
+		return named(d) + " to yourself, " + units.MemoryWords(d.Memory) + " of memory"
 	}
 }
 
@@ -179,13 +179,13 @@ func (u use) Filled() string {
 	}
 	var words []string
 	if u.Memory != nil {
-		words = append(words, memsize.Words(*u.Memory)+" now")
+		words = append(words, units.MemoryWords(*u.Memory)+" now")
 	}
 	if u.Peak != nil {
-		words = append(words, "at most "+memsize.Words(*u.Peak)+" so far")
+		words = append(words, "at most "+units.MemoryWords(*u.Peak)+" so far")
 	}
 	if u.Held > 0 {
-		words = append(words, "of "+memsize.Words(u.Held))
+		words = append(words, "of "+units.MemoryWords(u.Held))
 	}
 	return strings.Join(words, ", ")
 }

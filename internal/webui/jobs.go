@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -111,9 +111,9 @@ func ofMemory(peak, asked int64) string {
 	case peak <= 0:
 		return ""
 	case asked <= 0:
-		return memsize.Words(peak)
+		return units.MemoryWords(peak)
 	default:
-		return fmt.Sprintf("%s of the %s asked for (%d %%)", memsize.Words(peak), memsize.Words(asked), peak*100/asked)
+		return fmt.Sprintf("%s of the %s asked for (%d %%)", units.MemoryWords(peak), units.MemoryWords(asked), peak*100/asked)
 	}
 }
 
@@ -136,7 +136,7 @@ func cpuWords(cpu, wall, cpus float64) string {
 func gpuUseWords(u spawner.SliceUse) string {
 	words := []string{fmt.Sprintf("busy %d %% of the time", int(math.Round(u.Busy*100)))}
 	if u.Memory > 0 {
-		words = append(words, "at most "+memsize.Words(u.Memory)+" of its memory")
+		words = append(words, "at most "+units.MemoryWords(u.Memory)+" of its memory")
 	}
 	if u.Energy > 0 {
 		words = append(words, fmt.Sprintf("%.3g kJ", u.Energy/1000))

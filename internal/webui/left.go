@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"slipway/hubapi"
-	"slipway/internal/disksize"
+	"slipway/internal/units"
 )
 
 // leftShown is how many files of a job its page names, and leftNamed how many a row of a table does.
@@ -65,4 +65,4 @@ func (r row) InTable() []download {
 }
 
 // Size says how large it is.
-func (d download) Size() string { return disksize.Words(d.Bytes) }
+func (d download) Size() string { return units.DiskWords(d.Bytes) }

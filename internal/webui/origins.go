@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/internal/disksize"
+	"slipway/internal/units"
 	"slipway/spawner/catalog"
 )
 
@@ -150,7 +150,7 @@ func originTitle(e hubapi.Environment) string {
 		words = append(words, counted(e.Packages, "package"))
 	}
 	if e.Size > 0 {
-		words = append(words, disksize.Words(e.Size))
+		words = append(words, units.DiskWords(e.Size))
 	}
 	if !e.Created.IsZero() {
 		words = append(words, ago(e.Created))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
@@ -196,7 +196,7 @@ func (p pointRow) Peak() string {
 	if p.Outcome == nil || p.Phase.Active() || p.Outcome.MaxRSS <= 0 {
 		return ""
 	}
-	return "at most " + memsize.Words(p.Outcome.MaxRSS)
+	return "at most " + units.MemoryWords(p.Outcome.MaxRSS)
 }
 
 // At is when it ended; zero while it goes on.

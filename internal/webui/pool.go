@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // PoolView is what the page of a pool's GPUs is made of.
@@ -49,7 +49,7 @@ func (k poolKind) Size() string {
 	if k.Memory <= 0 {
 		return ""
 	}
-	return memsize.Words(k.Memory)
+	return units.MemoryWords(k.Memory)
 }
 
 // Span returns the oldest and the newest runtime.

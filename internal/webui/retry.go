@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Retry is what the page that asks how to try a job, or the failed points of a scan, again is made of.
@@ -51,8 +51,8 @@ func AskRetry(w http.ResponseWriter, v Visit, r Retry) error {
 	page := v.Prefix + r.Path
 	f := retryForm{
 		Visit: v, Question: "Retry " + r.Title + "?", Why: r.Why, Action: page + "/retry", Page: page,
-		Memory: memsize.Format(r.Suggest.Memory), Time: TimeText(r.Suggest.Time),
-		MemoryNote: "It had " + memsize.Words(r.Had.Memory) + ", and may have " + memsize.Words(r.Most.Memory) + ".",
+		Memory: units.FormatMemory(r.Suggest.Memory), Time: TimeText(r.Suggest.Time),
+		MemoryNote: "It had " + units.MemoryWords(r.Had.Memory) + ", and may have " + units.MemoryWords(r.Most.Memory) + ".",
 		TimeNote:   "It had no limit of its own; it may have " + TimeText(r.Most.Time) + ".",
 	}
 	if r.Had.Time > 0 {

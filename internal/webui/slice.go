@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // SliceLine says in a line what it holds or asks for of a GPU; empty: nothing.
@@ -59,7 +59,7 @@ func (h held) GPU() string { return gpu.ShortUUID(h.Slice.GPU) }
 
 // Size says how large the slice is.
 func (h held) Size() string {
-	size := memsize.Words(h.Memory) + " of memory"
+	size := units.MemoryWords(h.Memory) + " of memory"
 	switch {
 	case h.Mode == gpu.Shared:
 		return "at most " + size + ", in turns with others"

@@ -13,8 +13,7 @@ import (
 	"io"
 	"net/http"
 
-	"slipway/internal/disksize"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 //go:embed templates
@@ -31,7 +30,7 @@ func fragment(name string, w io.Writer, data any) error {
 
 func load(name string, paths ...string) (*template.Template, error) {
 	return template.New(name).Funcs(template.FuncMap{
-		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": memsize.Words, "prose": prose, "size": disksize.Words, "span": span,
+		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": units.MemoryWords, "prose": prose, "size": units.DiskWords, "span": span,
 	}).ParseFS(files, paths...)
 }
 

@@ -5,19 +5,19 @@ import (
 	"strconv"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
 
 // limits says in words what a profile gives.
 func limits(p catalog.Profile) string {
-	cpus, memory := number(p.CPUs)+" CPU", memsize.Words(p.Memory)+" of memory"
+	cpus, memory := number(p.CPUs)+" CPU", units.MemoryWords(p.Memory)+" of memory"
 	if p.MostCPUs() > p.CPUs {
 		cpus += " (at most " + number(p.MostCPUs()) + ")"
 	}
 	if p.MostMemory() > p.Memory {
-		memory += " (at most " + memsize.Words(p.MostMemory()) + ")"
+		memory += " (at most " + units.MemoryWords(p.MostMemory()) + ")"
 	}
 	return cpus + ", " + memory
 }

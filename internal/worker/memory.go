@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // cgroupRoot is where the kernel's control groups are mounted on every host.
@@ -59,5 +59,5 @@ func (m memory) exceeded(before memory) string {
 	if m.kills <= before.kills || m.limit <= 0 || m.limit > most {
 		return ""
 	}
-	return "out of memory (limit " + memsize.Words(m.limit) + ")"
+	return "out of memory (limit " + units.MemoryWords(m.limit) + ")"
 }

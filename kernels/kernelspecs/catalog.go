@@ -19,7 +19,7 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
@@ -183,7 +183,7 @@ func (m *Catalog) offer(g guest, k config.KernelSpec, v variant, refused error) 
 	o.Spec = kernels.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}
 	o.wire = hubapi.KernelSpec{
 		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs,
-		Memory: memsize.Format(spec.Resources.Memory), IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: memsize.Format(p.MostMemory()),
+		Memory: units.FormatMemory(spec.Resources.Memory), IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()),
 		GPUs: choices(usual.GPU, k.GPUs), Switched: switched,
 	}
 	if v.env != nil {
@@ -237,7 +237,7 @@ func (m *Catalog) resolve(k config.KernelSpec, image string, to hubapi.KernelSwi
 		options["cpus"] = k.CPUs
 	}
 	if to.Memory == "" && k.Memory > 0 {
-		options["memory"] = memsize.Format(int64(k.Memory))
+		options["memory"] = units.FormatMemory(int64(k.Memory))
 	}
 	_, spec, err := m.Site.Resolve(options)
 	if err != nil {

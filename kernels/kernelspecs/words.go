@@ -10,7 +10,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
@@ -98,7 +98,7 @@ func (m *Catalog) words(p catalog.Profile, v variant, spec spawner.Spec, o offer
 	}
 	return map[string]string{
 		"language": languageWord(o.Language), "profile": cmp.Or(p.Title, p.Name), "image": image, "gpu": sliceWord(spec.GPU),
-		"cpus": fmt.Sprint(spec.Resources.CPUs), "memory": memsize.Words(spec.Resources.Memory), "environment": v.label, "stack": stack,
+		"cpus": fmt.Sprint(spec.Resources.CPUs), "memory": units.MemoryWords(spec.Resources.Memory), "environment": v.label, "stack": stack,
 		"backend": backendWord(p.Backend), "available": roomWord(o.wire.Available),
 	}
 }
@@ -155,7 +155,7 @@ func sliceWord(r gpu.Request) string {
 	case gpu.Any:
 		word = "any GPU"
 	case gpu.MPS:
-		word = "MPS " + memsize.Words(r.Memory)
+		word = "MPS " + units.MemoryWords(r.Memory)
 	case gpu.Shared:
 		word = "shared GPU"
 	}

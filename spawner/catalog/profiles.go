@@ -14,7 +14,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -128,10 +128,10 @@ func (p Profile) check(field string, images map[string]bool) error {
 		note("max_cpus", p.MaxCPUs, "at least cpus, or left out")
 	}
 	if p.Memory < minMemory {
-		note("memory", memsize.Format(p.Memory), "at least "+memsize.Format(minMemory))
+		note("memory", units.FormatMemory(p.Memory), "at least "+units.FormatMemory(minMemory))
 	}
 	if p.MaxMemory != 0 && p.MaxMemory < p.Memory {
-		note("max_memory", memsize.Format(p.MaxMemory), "at least memory, or left out")
+		note("max_memory", units.FormatMemory(p.MaxMemory), "at least memory, or left out")
 	}
 	if p.Pids < 0 {
 		note("pids", p.Pids, "0 or more")
@@ -220,7 +220,7 @@ func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, 
 
 // Again returns the options with which a session starts as it was. What the site does not offer any more is then refused by name.
 func (c Catalogue) Again(s spawner.Spec) map[string]any {
-	options := map[string]any{"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": memsize.Format(s.Resources.Memory)}
+	options := map[string]any{"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": units.FormatMemory(s.Resources.Memory)}
 	if s.Environment != "" {
 		options["environment"] = s.Environment // which says what image it stands on
 		return options
@@ -335,22 +335,22 @@ func memoryWithin(whose string, option any, otherwise, most int64) (int64, error
 	case nil:
 		return otherwise, nil
 	case float64:
-		memory, err = memsize.FromFloat(v)
+		memory, err = units.MemoryFromFloat(v)
 	case string:
 		if strings.TrimSpace(v) == "" {
 			return otherwise, nil
 		}
-		memory, err = memsize.Parse(v)
+		memory, err = units.ParseMemory(v)
 	default:
 		err = fmt.Errorf("a size cannot be a %T", v)
 	}
 	switch {
 	case err != nil:
-		return 0, errs.Bad(field, errs.Shorten(fmt.Sprint(option)), fmt.Sprintf("%s, from %s to %s", memsize.Hint, memsize.Words(minMemory), memsize.Words(most)))
+		return 0, errs.Bad(field, errs.Shorten(fmt.Sprint(option)), fmt.Sprintf("%s, from %s to %s", units.MemoryHint, units.MemoryWords(minMemory), units.MemoryWords(most)))
 	case memory > most:
-		return 0, errs.Over(field, memsize.Words(memory), memsize.Words(most), whose)
+		return 0, errs.Over(field, units.MemoryWords(memory), units.MemoryWords(most), whose)
 	case memory < minMemory:
-		return 0, errs.Under(field, memsize.Words(memory), memsize.Words(minMemory), whose)
+		return 0, errs.Under(field, units.MemoryWords(memory), units.MemoryWords(minMemory), whose)
 	}
 	return memory, nil
 }

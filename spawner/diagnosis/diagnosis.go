@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -143,7 +143,7 @@ func moreMemory(peak, limit int64) string {
 		return "ask for more memory: --mem"
 	}
 	ask := (least + least/2 + gib - 1) / gib
-	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", memsize.Words(least), ask)
+	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", units.MemoryWords(least), ask)
 }
 
 // SignalOf returns the signal of an exit code as shells have it; 0: none.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/moby/moby/api/types/jsonstream"
 
-	"slipway/internal/disksize"
+	"slipway/internal/units"
 )
 
 // progress adds up what the layers of an image say of their download and of their unpacking.
@@ -92,11 +92,11 @@ func (p *progress) tell(s stage) {
 // words say how far an image has come: first how much of it is here, then how much of that is unpacked.
 func (s stage) words(ref string) string {
 	if s.whole {
-		return fmt.Sprintf("Unpacking image %s: %s of %s, %d %%", ref, disksize.Words(s.unpacked), disksize.Words(s.size), 100*s.unpacked/s.size)
+		return fmt.Sprintf("Unpacking image %s: %s of %s, %d %%", ref, units.DiskWords(s.unpacked), units.DiskWords(s.size), 100*s.unpacked/s.size)
 	}
 	more := ""
 	if s.unsized {
 		more = " or more"
 	}
-	return fmt.Sprintf("Pulling image %s: %s of %s%s, %d %%", ref, disksize.Words(s.here), disksize.Words(s.size), more, 100*s.here/s.size)
+	return fmt.Sprintf("Pulling image %s: %s of %s%s, %d %%", ref, units.DiskWords(s.here), units.DiskWords(s.size), more, 100*s.here/s.size)
 }

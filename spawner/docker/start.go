@@ -9,7 +9,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -67,7 +67,7 @@ const leastMemory = 6 << 20
 func valid(l spawner.Launch) error {
 	switch r := l.Spec.Resources; {
 	case r.Memory < leastMemory:
-		return errs.Bad("memory", memsize.Format(r.Memory), "at least 6M")
+		return errs.Bad("memory", units.FormatMemory(r.Memory), "at least 6M")
 	case r.CPUs < 0.01:
 		return errs.Bad("cpus", r.CPUs, "at least 0.01")
 	case l.Spec.Image == "":

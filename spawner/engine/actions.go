@@ -7,7 +7,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/lifecycle"
@@ -224,7 +224,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 
 // leased says in words what a workload holds now, or asks for.
 func (m *Manager) leased(w spawner.Workload) string {
-	words := fmt.Sprintf("%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), memsize.Words(w.Spec.Resources.Memory))
+	words := fmt.Sprintf("%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), units.MemoryWords(w.Spec.Resources.Memory))
 	if w.Remote {
 		return "It is its turn: it asks " + m.at(w.Backend) + " for " + words
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
@@ -116,14 +116,14 @@ func (m *Manager) hearMemoryLocked(e *entry, s control.Status) (spawner.Alert, b
 
 // outOfMemory says what happened, with the figures.
 func outOfMemory(killed int64, o control.OutOfMemory) string {
-	what, used := "a program of this session was killed", memsize.Words(o.Limit)
+	what, used := "a program of this session was killed", units.MemoryWords(o.Limit)
 	if killed > 1 {
 		what = fmt.Sprintf("%d programs of this session were killed", killed)
 	}
 	if o.Peak > 0 {
-		used = memsize.Words(min(o.Peak, o.Limit))
+		used = units.MemoryWords(min(o.Peak, o.Limit))
 	}
-	return fmt.Sprintf("Out of memory: %s. It had %s of its %s in use", what, used, memsize.Words(o.Limit))
+	return fmt.Sprintf("Out of memory: %s. It had %s of its %s in use", what, used, units.MemoryWords(o.Limit))
 }
 
 // moreMemory says what to choose in order to have more memory. Profiles that are not for everybody are not named.
@@ -134,14 +134,14 @@ func (m *Manager) moreMemory(spec spawner.Spec, limit int64) string {
 		top := max(p.Memory, p.MaxMemory)
 		own := p.Name == spec.Profile
 		if own && top > limit {
-			return anew + fmt.Sprintf("its profile, %s, gives up to %s", p.Label(), memsize.Words(top))
+			return anew + fmt.Sprintf("its profile, %s, gives up to %s", p.Label(), units.MemoryWords(top))
 		}
 		if !own && len(p.Users)+len(p.Groups) == 0 && !p.Rescue && p.Serves(spec.Image, m.cfg.Catalogue) && top > most {
 			most, best = top, p
 		}
 	}
 	if best.Name != "" {
-		return anew + fmt.Sprintf("the profile %s gives up to %s", best.Label(), memsize.Words(most))
+		return anew + fmt.Sprintf("the profile %s gives up to %s", best.Label(), units.MemoryWords(most))
 	}
 	return "Load less at a time: no profile here gives more memory to this session"
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -78,14 +78,14 @@ func checkScan(r submission, points []spawner.Point, remote bool) error {
 	files := len(r.Files) + len(r.links)
 	switch n := len(points); {
 	case command > scanCommandLimit:
-		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", memsize.Words(int64(command)), n),
-			"at most "+memsize.Words(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
+		return errs.Bad("argv", fmt.Sprintf("%s with env, for %d points", units.MemoryWords(int64(command)), n),
+			"at most "+units.MemoryWords(scanCommandLimit)+" for all points together: put what is long into a file, or make several scans of it")
 	case remote && n*files > scanFileLimit:
 		return errs.Bad("files", fmt.Sprintf("%d files for each of %d points", files, n),
 			fmt.Sprintf("at most %d for all points together where jobs run on other hosts: pack them into one, or use your home", scanFileLimit))
 	case remote && n*input > scanCarryLimit:
-		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", memsize.Words(int64(input)), n),
-			"at most "+memsize.Words(scanCarryLimit)+" for all points together where jobs run on other hosts: put them into the environment, or use your home")
+		return errs.Bad("files", fmt.Sprintf("%s for each of %d points", units.MemoryWords(int64(input)), n),
+			"at most "+units.MemoryWords(scanCarryLimit)+" for all points together where jobs run on other hosts: put them into the environment, or use your home")
 	default:
 		return nil
 	}

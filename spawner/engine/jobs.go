@@ -11,7 +11,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/jobfiles"
 )
@@ -162,7 +162,7 @@ func checkSizes(r submission) error {
 	}
 	switch {
 	case bytes > commandLimit:
-		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+memsize.Words(commandLimit)+": put more into a file")
+		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+units.MemoryWords(commandLimit)+": put more into a file")
 	case len(r.Files)+len(r.links) > inputLimit:
 		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)+len(r.links)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
 	default:

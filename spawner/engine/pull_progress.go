@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"slipway/internal/disksize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -40,7 +40,7 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}
-	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, disksize.Words(size))
+	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, units.DiskWords(size))
 	last := e.journal.latest()
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -76,7 +76,7 @@ func (j job) onHold() spawner.Observation {
 		o.Existence, o.ExitCode, o.Host = spawner.Exited, 1, j.host()
 	}
 	if j.HoldCode == 34 && j.HoldSub == 102 && j.MemoryMB > 0 {
-		o.Reason = fmt.Sprintf("%s (limit %s, of which %s are for what runs it)", h.reason, memsize.Words(int64(j.MemoryMB)<<20), memsize.Words(ownMemory))
+		o.Reason = fmt.Sprintf("%s (limit %s, of which %s are for what runs it)", h.reason, units.MemoryWords(int64(j.MemoryMB)<<20), units.MemoryWords(ownMemory))
 		return o
 	}
 	if j.HoldCode == byHand && !j.heldByOwner() {

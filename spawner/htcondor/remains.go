@@ -14,7 +14,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/internal/worker"
 	"slipway/spawner"
 )
@@ -209,7 +209,7 @@ func (r stagedOutput) Changes(context.Context) (io.ReadCloser, error) {
 		return nil, r.lacks("changes", err)
 	}
 	if e, err := r.end(); err == nil && size < e.PackSize {
-		cut := errs.New(errs.Invalid, "only %s of the %s of it came back", memsize.Words(size), memsize.Words(e.PackSize))
+		cut := errs.New(errs.Invalid, "only %s of the %s of it came back", units.MemoryWords(size), units.MemoryWords(e.PackSize))
 		return nil, errors.Join(cut, f.Close())
 	}
 	return f, nil

@@ -16,7 +16,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -116,7 +116,7 @@ func (s *Store) writeBlob(ctx context.Context, o spawner.Principal, digest strin
 	case err != nil:
 		return err
 	case n > control.FileLimit:
-		return errs.Bad("size", "more than "+memsize.Words(control.FileLimit),
+		return errs.Bad("size", "more than "+units.MemoryWords(control.FileLimit),
 			"put it into your home or a storage, or into several files")
 	case is != digest:
 		return errs.New(errs.Invalid, "what was sent is %s, and not %s", is, digest).

@@ -11,7 +11,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -71,7 +71,7 @@ func (s *Store) fits(dir string, size, left int64) error {
 	case size > control.FileLimit:
 		return errTooLarge
 	case size > left:
-		return errs.New(errs.Invalid, "a job's output files have at most %s in all", memsize.Words(s.cfg.Output))
+		return errs.New(errs.Invalid, "a job's output files have at most %s in all", units.MemoryWords(s.cfg.Output))
 	case size > room:
 		return errFull
 	default:

@@ -7,7 +7,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -31,7 +31,7 @@ func CheckPatterns(out []string) error {
 	}
 	if n > patternsLimit {
 		return errs.Bad("out", fmt.Sprintf("%d bytes", n),
-			"at most "+memsize.Words(patternsLimit)+" in all: patterns such as *.root stand for many names")
+			"at most "+units.MemoryWords(patternsLimit)+" in all: patterns such as *.root stand for many names")
 	}
 	for _, p := range out {
 		if _, err := path.Match(p, ""); err != nil || p == "" || p == "." || p == ".." || strings.Contains(p, "/") {

@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -66,6 +66,6 @@ func (s *Store) Reserve(o spawner.Principal, bytes int64) (release func(), err e
 // OverQuota is the error of what would be more than a user's jobs may keep.
 func OverQuota(have, more, most int64) error {
 	return errs.New(errs.OverQuota, "your jobs keep %s of files, and with %s more that is over the %s that they may",
-		memsize.Words(have), memsize.Words(more), memsize.Words(most)).
+		units.MemoryWords(have), units.MemoryWords(more), units.MemoryWords(most)).
 		With("`slipway jobs du` shows which keep most, and `slipway jobs rm` removes one with its files")
 }

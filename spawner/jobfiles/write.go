@@ -12,11 +12,11 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 var (
-	errTooLarge = fmt.Errorf("the file is larger than %s", memsize.Words(control.FileLimit))
+	errTooLarge = fmt.Errorf("the file is larger than %s", units.MemoryWords(control.FileLimit))
 	errFull     = errs.New(errs.NoSpace, "the service's disk is full")
 )
 

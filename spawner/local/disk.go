@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"slipway/internal/disksize"
 	"slipway/internal/quota"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -62,7 +62,7 @@ func (p plan) full() int64 {
 
 func outOfDisk(limit, used int64) (reason, remedy string) {
 	const what = "disk limit of %s reached (%s in its work directory, /tmp and /var/tmp)"
-	return fmt.Sprintf(what, disksize.Words(limit), disksize.Words(used)),
+	return fmt.Sprintf(what, units.DiskWords(limit), units.DiskWords(used)),
 		"remove what is not needed while it runs, or write large files to a volume or your home directory; " +
 			"the administrator sets the limit with local.disk"
 }

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -59,9 +59,9 @@ func (e exit) observation() spawner.Observation {
 }
 
 func outOfMemory(limit, peak int64) (reason, remedy string) {
-	what := "limit " + memsize.Words(limit)
+	what := "limit " + units.MemoryWords(limit)
 	if peak > 0 {
-		what += ", peak " + memsize.Words(peak)
+		what += ", peak " + units.MemoryWords(peak)
 	}
 	return "out of memory (" + what + ")", "ask for more memory: --mem"
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -173,7 +173,7 @@ func shortage(have, used spawner.Capacity, r spawner.Resources) string {
 	}
 	if have.Memory > 0 && used.Memory+r.Memory > have.Memory {
 		lacks = append(lacks, fmt.Sprintf("%s of memory asked, %s of %s free",
-			memsize.Words(r.Memory), memsize.Words(max(0, have.Memory-used.Memory)), memsize.Words(have.Memory)))
+			units.MemoryWords(r.Memory), units.MemoryWords(max(0, have.Memory-used.Memory)), units.MemoryWords(have.Memory)))
 	}
 	if have.Count > 0 && used.Count >= have.Count {
 		lacks = append(lacks, fmt.Sprintf("%d of %d places taken", used.Count, have.Count))

@@ -6,7 +6,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner/catalog"
 )
 
@@ -26,7 +26,7 @@ func (s *API) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
 		room := rooms[p.Name]
 		out = append(out, hubapi.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
-			Memory: memsize.Format(p.Memory), MaxMemory: memsize.Format(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
+			Memory: units.FormatMemory(p.Memory), MaxMemory: units.FormatMemory(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
 			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: convert.Seconds(room.Estimate),
 		})
 	}

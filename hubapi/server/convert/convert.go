@@ -9,8 +9,8 @@ import (
 	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
 	"slipway/internal/sshauth"
+	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -43,7 +43,7 @@ func (v *Converter) workload(w spawner.Workload) hubapi.Workload {
 	queue := v.cfg.Engine.Queue(w)
 	out := hubapi.Workload{
 		ID: string(w.ID), Kind: string(w.Kind), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Phase: string(w.Phase), Want: string(w.Want),
-		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: memsize.Format(w.Spec.Resources.Memory),
+		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: units.FormatMemory(w.Spec.Resources.Memory),
 		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: Moment(w.Up), Waiting: queue.String(), Host: w.Host, Evictions: w.Evictions,
 		GPU: w.Spec.GPU.String(), Slice: v.held(w),
 		Standby: w.Standby != "",

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
@@ -45,7 +45,7 @@ func (o *Outpost) flavors(hub string, profiles []catalog.Profile) map[string]Fla
 		}
 		f := Flavor{
 			DisplayName: p.Title, Description: p.Description, Weight: weight, Max: -1, MaxPerUser: -1, Runtime: runtimeOf(p.Life.MaxAge),
-			Resources: FlavorResources{p.CPUs, memsize.Format(p.Memory)}, Current: census[p.Name],
+			Resources: FlavorResources{p.CPUs, units.FormatMemory(p.Memory)}, Current: census[p.Name],
 		}
 		if f.DisplayName == "" {
 			f.DisplayName = p.Name

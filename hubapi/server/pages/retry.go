@@ -8,7 +8,7 @@ import (
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/internal/webui"
 	"slipway/spawner"
 )
@@ -82,7 +82,7 @@ func (p *Pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) 
 
 // retryOf reads the form. What is as it was is left out: a job keeps what a later policy would not give.
 func retryOf(r *http.Request, had webui.Limits) (req hubapi.RetryRequest) {
-	if text := r.PostForm.Get("memory"); text != "" && text != memsize.Format(had.Memory) {
+	if text := r.PostForm.Get("memory"); text != "" && text != units.FormatMemory(had.Memory) {
 		req.Memory = text
 	}
 	if text := r.PostForm.Get("time"); text != "" && text != webui.TimeText(had.Time) {

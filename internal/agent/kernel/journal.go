@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 	"slipway/kernels/wire"
 )
 
@@ -121,7 +121,7 @@ func (g *gap) tell() []byte {
 	if g.messages == 0 || g.notice != nil {
 		return g.notice
 	}
-	text := fmt.Sprintf("\n[Slipway: %d messages (%s) were not kept]\n", g.messages, memsize.Words(int64(g.bytes)))
+	text := fmt.Sprintf("\n[Slipway: %d messages (%s) were not kept]\n", g.messages, units.MemoryWords(int64(g.bytes)))
 	if m, err := wire.New(wire.IOPub, "stream", g.cell, map[string]string{"name": "stderr", "text": text}); err == nil {
 		g.notice = wire.EncodeV1(m)
 	}

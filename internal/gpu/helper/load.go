@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"slipway/internal/gpu/cuda"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // load makes work for a GPU.
@@ -19,7 +19,7 @@ func load(ctx context.Context, args []string, out, errOut io.Writer) error {
 	duty := flags.Float64("duty", 1, "part of the time with work, 0 to 1")
 	var memory int64
 	flags.Func("memory", "how much to hold, such as 2G", func(size string) (err error) {
-		memory, err = memsize.Parse(size)
+		memory, err = units.ParseMemory(size)
 		return err
 	})
 	if err := parse(flags, args); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // refused returns the line in which the control program says no, which it may do and exit with success.
@@ -61,7 +61,7 @@ func parsePercent(text string) (float64, bool) {
 // parseMemory reads the answer to a question for a memory limit: "20G", "20480M". ok is false when there is none.
 func parseMemory(text string) (bytes int64, unit int64, ok bool) {
 	word := strings.ToUpper(strings.TrimSuffix(strings.TrimSuffix(lastWord(text), "iB"), "B"))
-	bytes, err := memsize.Parse(word)
+	bytes, err := units.ParseMemory(word)
 	if err != nil || bytes <= 0 {
 		return 0, 0, false
 	}

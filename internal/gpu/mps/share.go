@@ -10,7 +10,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Share returns a holder, whose processes run as user uid, a share of a GPU: percent of its processors, and memory for each process.
@@ -85,7 +85,7 @@ func (d *Daemons) admit(g daemon, r record, a Ability, holder string, want part)
 	}
 	if !r.V3 && (first.Percent != want.Percent || first.Memory>>20 != want.Memory>>20) {
 		return errs.New(errs.Conflict, "%s is shared out in parts of mps:%d%%/%s, and this host's MPS has equal parts only",
-			gpu.ShortUUID(g.uuid), first.Percent, memsize.Format(first.Memory)).
+			gpu.ShortUUID(g.uuid), first.Percent, units.FormatMemory(first.Memory)).
 			With("ask for that, or for another GPU; unequal parts need driver 615 or later")
 	}
 	return nil

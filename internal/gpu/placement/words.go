@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"slipway/internal/gpu"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // Never says in words why r can never be had of these GPUs, whoever holds what; empty when it can.
@@ -69,7 +69,7 @@ func tooMuch(nodes []*Node, r gpu.Request) string {
 	for _, n := range nodes {
 		memory = max(memory, n.Memory)
 	}
-	return fmt.Sprintf("%s asked, and the largest GPU in mode %s has %s", r, r.Mode, memsize.Words(memory))
+	return fmt.Sprintf("%s asked, and the largest GPU in mode %s has %s", r, r.Mode, units.MemoryWords(memory))
 }
 
 // refusal says why r cannot be had now, and what would help.
@@ -128,7 +128,7 @@ func insteadShared(nodes []*Node, r gpu.Request) string {
 	}
 	switch {
 	case memory > 0:
-		return "shared/" + memsize.Format(memory) + " is free now"
+		return "shared/" + units.FormatMemory(memory) + " is free now"
 	case others > 0:
 		return fmt.Sprintf("%d of %d GPUs are with other groups", others, len(nodes))
 	default:

@@ -7,7 +7,7 @@ import (
 
 	"slipway/internal/gpu"
 	"slipway/internal/gpu/cuda"
-	"slipway/internal/memsize"
+	"slipway/internal/units"
 )
 
 // driverLoads checks that the driver library loads, has what is needed, and starts.
@@ -112,7 +112,7 @@ func (b *bench) processors() outcome {
 // size writes bytes for people.
 func size(n int64) string {
 	if n < 1<<20 {
-		return memsize.Format(n)
+		return units.FormatMemory(n)
 	}
-	return memsize.Format(n >> 20 << 20)
+	return units.FormatMemory(n >> 20 << 20)
 }

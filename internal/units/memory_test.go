@@ -1,8 +1,8 @@
-package memsize
+package units
 
 import "testing"
 
-func TestParse(t *testing.T) {
+func TestParseMemory(t *testing.T) {
 	for _, tc := range []struct {
 		in   string
 		want int64 // 0: refused
@@ -12,49 +12,49 @@ func TestParse(t *testing.T) {
 		{"", 0}, {"G", 0}, {"-2G", 0}, {"+2G", 0}, {"0", 0}, {"0G", 0}, {"2X", 0}, {"2GG", 0}, {"2I", 0}, {"1e3", 0}, {"0x10", 0},
 		{"NaN", 0}, {"Inf", 0}, {"1.2.3G", 0}, {"99999999T", 0}, {"999999999999999999999999", 0}, {"0.1", 0}, {"2KM", 0}, {"2G; rm", 0},
 	} {
-		got, err := Parse(tc.in)
+		got, err := ParseMemory(tc.in)
 		if (err != nil) != (tc.want == 0) || got != tc.want {
-			t.Errorf("Parse(%q) = %d, %v; want %d", tc.in, got, err, tc.want)
+			t.Errorf("ParseMemory(%q) = %d, %v; want %d", tc.in, got, err, tc.want)
 		}
 	}
 }
 
-func TestFormat(t *testing.T) {
+func TestFormatMemory(t *testing.T) {
 	for n, want := range map[int64]string{2 << 30: "2G", 3 << 29: "1536M", 1000: "1000", 1 << 40: "1T", 1 << 50: "1024T", 0: "0"} {
-		if got := Format(n); got != want {
-			t.Errorf("Format(%d) = %q, want %q", n, got, want)
+		if got := FormatMemory(n); got != want {
+			t.Errorf("FormatMemory(%d) = %q, want %q", n, got, want)
 		}
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestMemoryWords(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 2 << 30: "2 GiB", 3 << 29: "1.5 GiB", 512 << 20: "512 MiB", 1<<30 - 1: "1 GiB", 1 << 50: "1024 TiB", 300 << 20: "300 MiB"} {
-		if got := Words(n); got != want {
-			t.Errorf("Words(%d) = %q, want %q", n, got, want)
+		if got := MemoryWords(n); got != want {
+			t.Errorf("MemoryWords(%d) = %q, want %q", n, got, want)
 		}
 	}
 	for in, want := range map[string]string{"11G": "11 GiB", "1536M": "1.5 GiB", "": "", "odd": "odd"} {
-		if got := Said(in); got != want {
-			t.Errorf("Said(%q) = %q, want %q", in, got, want)
+		if got := MemoryText(in); got != want {
+			t.Errorf("MemoryText(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseMemory(f *testing.F) {
 	for _, s := range []string{"2G", "1.5GiB", "x", "9223372036854775807", "0.000001T"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		n, err := Parse(s)
+		n, err := ParseMemory(s)
 		if err != nil {
 			return
 		}
 		if n < 1 {
-			t.Fatalf("Parse(%q) = %d", s, n)
+			t.Fatalf("ParseMemory(%q) = %d", s, n)
 		}
 		// Beyond 2^53 a float no longer holds each whole number.
-		if again, err := Parse(Format(n)); n < 1<<53 && (err != nil || again != n) {
-			t.Fatalf("Parse(Format(%d)) = %d, %v", n, again, err)
+		if again, err := ParseMemory(FormatMemory(n)); n < 1<<53 && (err != nil || again != n) {
+			t.Fatalf("ParseMemory(FormatMemory(%d)) = %d, %v", n, again, err)
 		}
 	})
 }

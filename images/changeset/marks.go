@@ -83,7 +83,7 @@ func (m Marks) sort(path string, list []tree.Xattr) (sense, error) {
 	for _, x := range list {
 		mark, of := m.mark(x.Name)
 		switch {
-		case !of && strings.HasPrefix(x.Name, "trusted.overlay."): // on the other side it would be a mark
+		case !of && strings.HasPrefix(x.Name, tree.OverlayPrefix): // on the other side it would be a mark
 			return s, notSelfContained(path, x)
 		case !of:
 			s.own = append(s.own, x)
@@ -95,7 +95,7 @@ func (m Marks) sort(path string, list []tree.Xattr) (sense, error) {
 			s.whiteout = true
 		case mark == "override_stat" && m == Fuse:
 			s.stat = string(x.Value)
-		case !harmless(mark):
+		case !tree.HarmlessOverlayMark(mark):
 			return s, notSelfContained(path, x)
 		}
 	}
@@ -105,9 +105,9 @@ func (m Marks) sort(path string, list []tree.Xattr) (sense, error) {
 // mark returns the rest of an attribute's name that is not the user's.
 func (m Marks) mark(name string) (rest string, of bool) {
 	prefixes := map[Marks][]string{
-		Trusted: {"trusted.overlay."},
-		User:    {"user.overlay."},
-		Fuse:    {"user.fuseoverlayfs.", "user.overlay.", "trusted.overlay.", "security.fuseoverlayfs."},
+		Trusted: {tree.OverlayPrefix},
+		User:    {tree.UserOverlayPrefix},
+		Fuse:    {tree.FuseOverlayPrefix, tree.UserOverlayPrefix, tree.OverlayPrefix, "security.fuseoverlayfs."},
 	}
 	for _, p := range prefixes[m] {
 		if rest, of = strings.CutPrefix(name, p); of {
@@ -118,14 +118,6 @@ func (m Marks) mark(name string) (rest string, of bool) {
 		return "override_stat", true
 	}
 	return "", false
-}
-
-func harmless(mark string) bool {
-	switch mark {
-	case "origin", "impure", "uuid", "nlink", "protattr":
-		return true
-	}
-	return false
 }
 
 func notSelfContained(path string, x tree.Xattr) error {

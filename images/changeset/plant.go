@@ -13,7 +13,7 @@ import (
 	"slipway/internal/errs"
 )
 
-const opaqueMark = "trusted.overlay.opaque"
+const opaqueMark = tree.OverlayPrefix + "opaque"
 
 // Where the first of a file's names lies is kept in memory until the end, which is about so much for one, and at most so much for all.
 const (
@@ -113,7 +113,7 @@ func (p *planter) allowed(e *entry, at string) error {
 	for _, x := range e.xattrs {
 		namespace, rest, found := strings.Cut(x.Name, ".")
 		switch {
-		case !found || rest == "" || strings.ContainsRune(x.Name, 0) || strings.HasPrefix(x.Name, "trusted.overlay."):
+		case !found || rest == "" || strings.ContainsRune(x.Name, 0) || strings.HasPrefix(x.Name, tree.OverlayPrefix):
 			return damaged("/%s has the attribute %.60q", at, x.Name)
 		case p.owner == nil || namespace == "user" || namespace == "system":
 			keep = append(keep, x)

@@ -79,7 +79,7 @@ func entryOf(st *unix.Stat_t) entry {
 func (e *entry) take(list []tree.Xattr) {
 	for _, x := range list {
 		switch namespace, _, _ := strings.Cut(x.Name, "."); {
-		case strings.HasPrefix(x.Name, "trusted.overlay."):
+		case strings.HasPrefix(x.Name, tree.OverlayPrefix):
 		case namespace == "user" || namespace == "trusted" || namespace == "security":
 			e.xattrs = append(e.xattrs, x)
 		default:

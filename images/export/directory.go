@@ -187,7 +187,7 @@ func (u *Unpacked) tame(path string, n *squashfs.Node) squashfs.Node {
 	}
 	list := xattrs(n.Xattrs)
 	safe := slices.DeleteFunc(slices.Clone(list), func(x squashfs.Xattr) bool {
-		return strings.HasPrefix(x.Name, "security.") || strings.HasPrefix(x.Name, "trusted.overlay.")
+		return strings.HasPrefix(x.Name, "security.") || strings.HasPrefix(x.Name, tree.OverlayPrefix)
 	})
 	if len(safe) < len(list) {
 		c.Xattrs = &squashfs.Xattrs{List: safe}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"slipway/images/squashfs"
+	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -46,7 +47,7 @@ func unfit(f form, c Change) string {
 		return "begins with " + whiteoutPrefix + ", by which layers mark a deletion"
 	}
 	for _, x := range xattrs(c.Node.Xattrs) {
-		if strings.HasPrefix(x.Name, "trusted.overlay.") {
+		if strings.HasPrefix(x.Name, tree.OverlayPrefix) {
 			return "carries the overlay's own xattr " + x.Name
 		}
 		if f == layers && strings.Contains(x.Name, "=") {

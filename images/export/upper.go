@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/squashfs"
+	"slipway/images/tree"
 )
 
 // Progress is told of each part done: bytes of contents so far, and of all. It is called by one goroutine at a time, and quick.
@@ -62,7 +63,7 @@ func (p *planter) opaque(c Change) error {
 		return nil
 	}
 	dir := p.levels[len(p.levels)-1].dir
-	if err := unix.Fsetxattr(int(dir.Fd()), "trusted.overlay.opaque", []byte("y"), 0); err != nil {
+	if err := unix.Fsetxattr(int(dir.Fd()), tree.OverlayPrefix+"opaque", []byte("y"), 0); err != nil {
 		return written(c.Path, fmt.Errorf("mark as opaque: %w", err))
 	}
 	return nil

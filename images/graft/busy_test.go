@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/squashfs"
+	"slipway/images/tree"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -229,7 +230,7 @@ func TestResumedOnceWhateverFails(t *testing.T) {
 		}, unix.ENOSPC, 1},
 		"not self-contained any more": {func(f *fixture, c *Config) {
 			c.Pause = func(context.Context) error {
-				return unix.Setxattr(filepath.Join(f.upper, "usr"), overlayPrefix+"redirect", []byte("/x"), 0)
+				return unix.Setxattr(filepath.Join(f.upper, "usr"), tree.OverlayPrefix+"redirect", []byte("/x"), 0)
 			}
 		}, ErrNotSelfContained, 1},
 		"upper directory gone": {func(f *fixture, c *Config) { c.Upper = f.at("nowhere") }, os.ErrNotExist, 0},

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/squashfs"
+	"slipway/images/tree"
 	"slipway/images/tree/treetest"
 )
 
@@ -238,7 +239,7 @@ func TestUpperDirectoryThatTellsNotAllIsRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t, nastyBase)
-			must(t, write(filepath.Join(f.upper, "usr/x"), "x"), unix.Setxattr(filepath.Join(f.upper, tc.path), overlayPrefix+tc.name, []byte(tc.value), 0))
+			must(t, write(filepath.Join(f.upper, "usr/x"), "x"), unix.Setxattr(filepath.Join(f.upper, tc.path), tree.OverlayPrefix+tc.name, []byte(tc.value), 0))
 			var tail bytes.Buffer
 			cfg := f.config(&tail)
 			calls := count(&cfg)

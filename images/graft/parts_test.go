@@ -35,7 +35,7 @@ func TestMarksOfOverlayfs(t *testing.T) {
 		{"impure", "y", false, false}, {"uuid", "u", false, false}, {"nlink", "U+1", false, false}, {"protattr", "i", false, false},
 		{"redirect", "/else", false, false}, {"redirect", "", true, false}, {"metacopy", "", false, false}, {"whiteout", "", true, false}, {"future", "1", true, false},
 	} {
-		kept, marks, err := emptyPass().attributes("usr/x", []tree.Xattr{{Name: overlayPrefix + tc.name, Value: []byte(tc.value)}})
+		kept, marks, err := emptyPass().attributes("usr/x", []tree.Xattr{{Name: tree.OverlayPrefix + tc.name, Value: []byte(tc.value)}})
 		if errors.Is(err, ErrNotSelfContained) != tc.refused || tc.refused && (!errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "/usr/x carries trusted.overlay."+tc.name)) {
 			t.Errorf("%s=%q: %v", tc.name, tc.value, err)
 		}

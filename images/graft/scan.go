@@ -123,7 +123,7 @@ func (p *print) noteEmptied(path string, st *unix.Stat_t, xattrs []tree.Xattr) {
 	p.note(path, &unix.Stat_t{Mode: st.Mode, Uid: st.Uid, Gid: st.Gid})
 	var all []byte
 	for _, x := range xattrs {
-		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && new(marks).add(mark, x.Value) {
+		if mark, ok := strings.CutPrefix(x.Name, tree.OverlayPrefix); ok && new(marks).add(mark, x.Value) {
 			continue // overlayfs sets them as it likes
 		}
 		for _, s := range [][]byte{[]byte(x.Name), x.Value} {

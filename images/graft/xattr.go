@@ -14,11 +14,9 @@ import (
 // ErrNotSelfContained says that the tree cannot be told from the upper directory alone.
 var ErrNotSelfContained = errors.New("its content cannot be told from the upper directory alone")
 
-const overlayPrefix = "trusted.overlay."
-
 // otherPrefixes are those of overlays that users mount: the kernel's with userxattr, and fuse-overlayfs. In an overlay of root's they are
 // users' own attributes, such as those of containers that somebody runs within a session.
-func otherPrefixes() []string { return []string{"user.overlay.", "user.fuseoverlayfs."} }
+func otherPrefixes() []string { return []string{tree.UserOverlayPrefix, tree.FuseOverlayPrefix} }
 
 // marks is what overlayfs says of an entry of an upper directory.
 type marks struct {
@@ -39,10 +37,8 @@ func (m *marks) add(name string, value []byte) bool {
 	case "metacopy":
 		m.metacopy = true
 		return true
-	case "origin", "impure", "uuid", "nlink", "protattr":
-		return true
 	default:
-		return false
+		return tree.HarmlessOverlayMark(name)
 	}
 }
 
@@ -51,7 +47,7 @@ func (m *marks) add(name string, value []byte) bool {
 func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs, said marks, err error) {
 	var set []squashfs.Xattr
 	for _, x := range list {
-		if mark, ok := strings.CutPrefix(x.Name, overlayPrefix); ok && !p.g.whole() { // an overlay that is mounted shows none of its own
+		if mark, ok := strings.CutPrefix(x.Name, tree.OverlayPrefix); ok && !p.g.whole() { // an overlay that is mounted shows none of its own
 			if !said.add(mark, x.Value) {
 				return nil, said, errNotSelfContained(path, x)
 			}

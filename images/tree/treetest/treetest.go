@@ -162,7 +162,7 @@ func (l *lister) xattrs(list []tree.Xattr, err error) string {
 	}
 	var line strings.Builder
 	for _, x := range list {
-		if !strings.HasPrefix(x.Name, "system.") && !strings.HasPrefix(x.Name, "trusted.overlay.") {
+		if !strings.HasPrefix(x.Name, "system.") && !strings.HasPrefix(x.Name, tree.OverlayPrefix) {
 			fmt.Fprintf(&line, " %q=%x", x.Name, x.Value)
 		}
 	}

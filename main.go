@@ -1,5 +1,5 @@
-// Command slipway is the whole of Slipway in one binary: the service (`slipway serve`), the agent inside sessions and jobs
-// (`slipway agent`, built with CGO_ENABLED=0), and the command line for people.
+// Command slipway is the whole of Slipway in one binary: the service (`slipway serve`), the agent inside sessions and
+// jobs (`slipway agent`, built with CGO_ENABLED=0), and the command line for people.
 package main
 
 import (

@@ -34,14 +34,14 @@ func (c *Client) GPUs(ctx context.Context) (GPUs, error) {
 	return fetch[GPUs](ctx, c, http.MethodGet, "/gpus", nil)
 }
 
-// DrainGPU takes a GPU out of use, for administrators: what runs on it goes on, nothing new starts. It is named by its index, its UUID
-// or the beginning of that.
+// DrainGPU takes a GPU out of use, for administrators: what runs on it goes on, nothing new starts. It is named by its
+// index, its UUID or the beginning of that.
 func (c *Client) DrainGPU(ctx context.Context, gpu, why string) (GPUChange, error) {
 	return fetch[GPUChange](ctx, c, http.MethodPost, path("gpus", gpu, "drain"), DrainRequest{Why: why})
 }
 
-// ResumeGPU puts a GPU back, for administrators: its drain and its quarantines end, and what the driver says against it now counts no
-// more.
+// ResumeGPU puts a GPU back, for administrators: its drain and its quarantines end, and what the driver says against it
+// now counts no more.
 func (c *Client) ResumeGPU(ctx context.Context, gpu string) (GPUChange, error) {
 	return fetch[GPUChange](ctx, c, http.MethodPost, path("gpus", gpu, "resume"), nil)
 }
@@ -107,8 +107,8 @@ func (c *Client) SessionLog(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("sessions", id, "log"), "tail", number(int64(lines))))
 }
 
-// CheckJob says what a job would meet if it were submitted now, and has the service refuse what it would refuse then. The environment need
-// not be there yet.
+// CheckJob says what a job would meet if it were submitted now, and has the service refuse what it would refuse then.
+// The environment need not be there yet.
 func (c *Client) CheckJob(ctx context.Context, r JobRequest) (JobPlan, error) {
 	r, err := c.light(ctx, r)
 	if err != nil {

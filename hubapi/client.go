@@ -39,7 +39,8 @@ func (Token) GoString() string { return "[token]" }
 // MarshalText returns a mask.
 func (Token) MarshalText() ([]byte, error) { return []byte("[token]"), nil }
 
-// Client speaks to one service as one caller. Its errors are of the kinds of internal/errs. It is safe for concurrent use.
+// Client speaks to one service as one caller. Its errors are of the kinds of internal/errs. It is safe for concurrent
+// use.
 type Client struct {
 	http  *http.Client
 	base  string

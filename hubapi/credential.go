@@ -10,7 +10,8 @@ type CredentialRequest struct {
 	Workload string `json:"workload"` // a session or job of the caller's; empty: the one that asks, through its agent
 }
 
-// EnvironmentCredential opens the environment of one workload in the service's registry, and nothing else, while the workload is active.
+// EnvironmentCredential opens the environment of one workload in the service's registry, and nothing else, while the
+// workload is active.
 type EnvironmentCredential struct {
 	Workload    string `json:"workload"`
 	Environment string `json:"environment"` // digest

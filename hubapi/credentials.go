@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Credential is a token or a proxy that the service keeps for a user and puts into her sessions and jobs. There is no secret in it.
+// Credential is a token or a proxy that the service keeps for a user and puts into her sessions and jobs. There is no
+// secret in it.
 type Credential struct {
 	Name      string     `json:"name"` // the issuer's in the service's configuration, or ProxyCredential
 	Kind      string     `json:"kind"` // token or proxy
@@ -100,7 +101,8 @@ func (c *Client) RenewCredential(ctx context.Context, name string) (Credential, 
 	return fetch[Credential](ctx, c, http.MethodPost, path("credentials", name, "renew"), nil)
 }
 
-// RemoveCredential takes a credential of the caller's away, or for an administrator one of another user, and has it revoked.
+// RemoveCredential takes a credential of the caller's away, or for an administrator one of another user, and has it
+// revoked.
 func (c *Client) RemoveCredential(ctx context.Context, name, user string) (CredentialRemoval, error) {
 	return fetch[CredentialRemoval](ctx, c, http.MethodDelete, query(path("credentials", name), "user", user), nil)
 }
@@ -110,7 +112,8 @@ func (c *Client) BeginCredentialLogin(ctx context.Context, issuer string) (Crede
 	return fetch[CredentialLogin](ctx, c, http.MethodPost, path("credentials", issuer, "login"), nil)
 }
 
-// AwaitCredentialLogin waits up to 20 s for a login to be confirmed: errs.Forbidden where it was refused, errs.NotFound where its time is over.
+// AwaitCredentialLogin waits up to 20 s for a login to be confirmed: errs.Forbidden where it was refused, errs.NotFound
+// where its time is over.
 func (c *Client) AwaitCredentialLogin(ctx context.Context, id string) (CredentialLoginState, error) {
 	return fetch[CredentialLoginState](ctx, c, http.MethodGet, "/credential-logins/"+url.PathEscape(id), nil)
 }

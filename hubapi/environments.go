@@ -46,7 +46,8 @@ type EnvironmentDetails struct {
 	Environment
 	Names        []string `json:"names"` // all that lead to it: name, or name:tag
 	Architecture string   `json:"architecture"`
-	// Architectures are all for which the reference means an environment; with @arm64 behind it a reference means that one.
+	// Architectures are all for which the reference means an environment; with @arm64 behind it a reference means that
+	// one.
 	Architectures []string        `json:"architectures"`
 	SIF           Blob            `json:"sif"` // the image's file, with its signatures
 	Parts         []Blob          `json:"parts"`
@@ -121,7 +122,8 @@ type EnvironmentCheck struct {
 	Bytes      int64       `json:"bytes"` // that were read and compared
 	Signers    []string    `json:"signers"`
 	Statements []Statement `json:"statements"`
-	// Tree is the comparison with the session that it was frozen from: a line for each path that differs, the first ones.
+	// Tree is the comparison with the session that it was frozen from: a line for each path that differs, the first
+	// ones.
 	Tree TreeCheck `json:"tree"`
 }
 
@@ -129,7 +131,8 @@ type EnvironmentCheck struct {
 type TreeCheck struct {
 	Session string `json:"session"` // empty: there was none to compare with
 	Why     string `json:"why,omitempty"`
-	// Changed: the session went on since, so that what differs may be its own changes, and says nothing against the environment.
+	// Changed: the session went on since, so that what differs may be its own changes, and says nothing against the
+	// environment.
 	Changed     bool     `json:"changed,omitempty"`
 	Paths       int64    `json:"paths"`
 	Differences int64    `json:"differences"`
@@ -224,7 +227,8 @@ func (c *Client) EnvironmentDiff(ctx context.Context, old, now string) (Environm
 	return fetch[EnvironmentDiff](ctx, c, http.MethodGet, query(path("environments", now, "diff"), "from", old), nil)
 }
 
-// VerifyEnvironment has all bytes of an environment read and compared, and its tree with the session's that it came from.
+// VerifyEnvironment has all bytes of an environment read and compared, and its tree with the session's that it came
+// from.
 func (c *Client) VerifyEnvironment(ctx context.Context, ref string) (EnvironmentCheck, error) {
 	return fetch[EnvironmentCheck](ctx, c, http.MethodPost, path("environments", ref, "verify"), nil)
 }

@@ -29,8 +29,8 @@ type Exported struct {
 	Size        int64  `json:"size"`
 }
 
-// ExportEnvironment writes an environment to w in one of the forms. A SIF whose stream breaks goes on at the byte where it broke, and is
-// compared with its digest.
+// ExportEnvironment writes an environment to w in one of the forms. A SIF whose stream breaks goes on at the byte where
+// it broke, and is compared with its digest.
 func (c *Client) ExportEnvironment(ctx context.Context, ref, form string, w io.Writer) (done Exported, err error) {
 	x := &export{client: c, where: query(path("environments", ref, "export"), "as", form), sum: sha256.New()}
 	x.out = &counter{w: io.MultiWriter(w, x.sum)}

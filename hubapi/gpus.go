@@ -2,7 +2,8 @@ package hubapi
 
 import "time"
 
-// GPUs is what there is of GPUs and who has it. What the caller may not know of others is left out: their names, sessions and jobs.
+// GPUs is what there is of GPUs and who has it. What the caller may not know of others is left out: their names,
+// sessions and jobs.
 type GPUs struct {
 	Driver    string     `json:"driver"`    // its version; empty: none was asked
 	CUDA      string     `json:"cuda"`      // the newest that it serves, such as "13.0"

@@ -36,7 +36,8 @@ type SliceUse struct {
 	Energy float64 `json:"energy"` // joules; 0: not measured
 }
 
-// RetryRequest asks that what has failed be tried again: the same job, in the same place of its scan, with a new attempt.
+// RetryRequest asks that what has failed be tried again: the same job, in the same place of its scan, with a new
+// attempt.
 type RetryRequest struct {
 	States    []State `json:"states,omitempty"` // that are meant; empty: of a scan failed, of a single job failed and canceled
 	CPUs      any     `json:"cpus,omitempty"`   // absent: as before; so are the next

@@ -42,8 +42,8 @@ func (c *Client) JobLogTail(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("jobs", id, "log"), "tail", number(int64(lines))))
 }
 
-// PutBlob puts size bytes that r gives into the caller's store, under their digest (sha256:...), for JobRequest.Blobs. What is there already
-// is not changed; what no job needs goes by itself.
+// PutBlob puts size bytes that r gives into the caller's store, under their digest (sha256:...), for JobRequest.Blobs.
+// What is there already is not changed; what no job needs goes by itself.
 func (c *Client) PutBlob(ctx context.Context, digest string, size int64, r io.Reader) error {
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
 	resp, err := c.send(ctx, http.MethodPut, path("blobs", digest), sized{r, size}, header)
@@ -53,7 +53,8 @@ func (c *Client) PutBlob(ctx context.Context, digest string, size int64, r io.Re
 	return resp.Body.Close()
 }
 
-// pointsLimit is the most bytes of points that go with a request, which has 1 MiB at most; more of them go into the store.
+// pointsLimit is the most bytes of points that go with a request, which has 1 MiB at most; more of them go into the
+// store.
 const pointsLimit = 256 << 10
 
 // light is a request whose points are in the store if they are many.
@@ -88,9 +89,9 @@ func (c *Client) HasBlob(ctx context.Context, digest string) (bool, error) {
 	return true, resp.Body.Close()
 }
 
-// WatchScan tells how a scan goes on until all its points have ended: first how each point stands, then each that is another way than
-// before, and in between the scan as a whole. A stream that breaks, also by a restart of the service, goes on with what has changed
-// meanwhile. It ends early with an error of point or scan.
+// WatchScan tells how a scan goes on until all its points have ended: first how each point stands, then each that is
+// another way than before, and in between the scan as a whole. A stream that breaks, also by a restart of the service,
+// goes on with what has changed meanwhile. It ends early with an error of point or scan.
 func (c *Client) WatchScan(ctx context.Context, id string, point func(PointEvent) error, scan func(Scan) error) error {
 	last := ""
 	return c.persist(ctx, func() (progress bool, err error) {

@@ -37,13 +37,14 @@ type KernelStandbys struct {
 	Why     string `json:"why"`     // why not, of one of those
 }
 
-// KernelSwitch is what a user's next kernels of a kernelspec have in place of the usual. In a request, what is empty stays as it is, and
-// SwitchDefault goes back to the usual.
+// KernelSwitch is what a user's next kernels of a kernelspec have in place of the usual. In a request, what is empty
+// stays as it is, and SwitchDefault goes back to the usual.
 type KernelSwitch struct {
 	GPU    string `json:"gpu,omitempty"`
 	CPUs   string `json:"cpus,omitempty"`
 	Memory string `json:"memory,omitempty"`
-	// Environment is what they run in: a digest, name, name:tag or owner/name:tag. It is kept as the digest that it is then.
+	// Environment is what they run in: a digest, name, name:tag or owner/name:tag. It is kept as the digest that it is
+	// then.
 	Environment string `json:"environment,omitempty"`
 }
 
@@ -77,8 +78,8 @@ func (c *Client) KernelSpecs(ctx context.Context) ([]KernelSpec, error) {
 	return list.KernelSpecs, err
 }
 
-// SwitchKernel says what the caller's next kernels of a kernelspec are to have. Self is that of the kernel which asks, and elsewhere the one
-// that can be switched so.
+// SwitchKernel says what the caller's next kernels of a kernelspec are to have. Self is that of the kernel which asks,
+// and elsewhere the one that can be switched so.
 func (c *Client) SwitchKernel(ctx context.Context, name string, to KernelSwitch) (KernelSpec, error) {
 	return fetch[KernelSpec](ctx, c, http.MethodPost, path("kernelspecs", name, "switch"), to)
 }

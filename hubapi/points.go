@@ -18,8 +18,8 @@ const SubmittedLimit = 100
 
 // Point is what one job of a scan has of its own.
 type Point struct {
-	// Parameters are environment variables of the job's, by name; all of them are in SLIPWAY_PARAMETERS too, as one JSON object, and
-	// SLIPWAY_POINT is the point's number.
+	// Parameters are environment variables of the job's, by name; all of them are in SLIPWAY_PARAMETERS too, as one
+	// JSON object, and SLIPWAY_POINT is the point's number.
 	Parameters map[string]string `json:"parameters"`
 	Argv       []string          `json:"argv,omitempty"` // in place of the request's
 }

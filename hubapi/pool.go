@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// PoolGPUs is what GPUs an HTCondor pool has by its own ads, and, where the service's GPUs are offered there too, what each says of them.
+// PoolGPUs is what GPUs an HTCondor pool has by its own ads, and, where the service's GPUs are offered there too, what
+// each says of them.
 type PoolGPUs struct {
 	Taken    time.Time     `json:"taken"`
 	Machines int           `json:"machines"` // also those without GPUs

@@ -19,7 +19,8 @@ type Quotas struct {
 type Quota struct {
 	Name string `json:"name"` // home, or an area's
 	Path string `json:"path"` // inside sessions
-	// Kind is whose the bound is: user, group, project or cephfs for a quota, filesystem for the whole file system; empty: nothing is known.
+	// Kind is whose the bound is: user, group, project or cephfs for a quota, filesystem for the whole file system;
+	// empty: nothing is known.
 	Kind       string `json:"kind"`
 	Used       int64  `json:"used"`  // bytes
 	Limit      int64  `json:"limit"` // 0: none

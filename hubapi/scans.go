@@ -68,8 +68,8 @@ type Clause struct {
 	Alone    int    `json:"alone"`    // slots that fail nothing else
 }
 
-// SubmitScan submits a job for each of the request's points: all of them or, with an error, none. It gives one scan, and the first of its
-// jobs: one at least, SubmittedLimit at most.
+// SubmitScan submits a job for each of the request's points: all of them or, with an error, none. It gives one scan,
+// and the first of its jobs: one at least, SubmittedLimit at most.
 func (c *Client) SubmitScan(ctx context.Context, r JobRequest) (Jobs, error) {
 	r, err := c.light(ctx, r)
 	if err != nil {
@@ -109,8 +109,8 @@ func (c *Client) Scan(ctx context.Context, id string) (Scan, error) {
 // scanPause is the wait, as backOff counts it, between two looks at a scan: a bit over a second.
 const scanPause = 4
 
-// FollowScan gives each the scan as it goes on, until all its points have come to their end. It bears a restart of the service, and
-// ends early with each's error.
+// FollowScan gives each the scan as it goes on, until all its points have come to their end. It bears a restart of the
+// service, and ends early with each's error.
 func (c *Client) FollowScan(ctx context.Context, id string, each func(Scan) error) error {
 	return c.persist(ctx, func() (progress bool, err error) {
 		for ; ; progress = true {

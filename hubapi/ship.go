@@ -37,7 +37,8 @@ type PullRequest struct {
 	Tag      string `json:"tag"`
 	Note     string `json:"note"`
 	Unsigned bool   `json:"unsigned"` // nobody whom the site trusts need have signed where it comes from
-	// Architecture of the machines for which it is, such as arm64; all for each that the tag has. Empty: the service's, or the only one.
+	// Architecture of the machines for which it is, such as arm64; all for each that the tag has. Empty: the service's,
+	// or the only one.
 	Architecture string        `json:"architecture,omitempty"`
 	Login        RegistryLogin `json:"login"`
 }

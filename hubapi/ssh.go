@@ -58,7 +58,8 @@ type SSHCertificateRequest struct {
 	Session string `json:"session"` // the name of the server that it is good for; empty: the default one; AnySession: all
 }
 
-// SSHCertificate is a certificate that holds now. Certificate, which only its issue tells, is as ssh wants it in a file -cert.pub.
+// SSHCertificate is a certificate that holds now. Certificate, which only its issue tells, is as ssh wants it in a file
+// -cert.pub.
 type SSHCertificate struct {
 	Serial      uint64    `json:"serial"`
 	Certificate string    `json:"certificate"`
@@ -102,8 +103,8 @@ type SSHLoginState struct {
 	Hub         string          `json:"hub"`
 	User        string          `json:"user"`
 	Certificate *SSHCertificate `json:"certificate"` // null while it is pending
-	// Targets are what may stand behind the + of the login name: the profiles that she may use and her named servers. The asker has no
-	// token to find them out.
+	// Targets are what may stand behind the + of the login name: the profiles that she may use and her named servers.
+	// The asker has no token to find them out.
 	Targets []string `json:"targets"`
 }
 
@@ -172,7 +173,8 @@ func (c *Client) BeginSSHLogin(ctx context.Context, r SSHLoginRequest) (SSHLogin
 	return fetch[SSHLogin](ctx, c, http.MethodPost, "/ssh/logins", r)
 }
 
-// PollSSHLogin looks whether a login is confirmed: errs.Forbidden where the user has refused it, errs.NotFound where its time is over.
+// PollSSHLogin looks whether a login is confirmed: errs.Forbidden where the user has refused it, errs.NotFound where
+// its time is over.
 func (c *Client) PollSSHLogin(ctx context.Context, id string) (SSHLoginState, error) {
 	return fetch[SSHLoginState](ctx, c, http.MethodGet, "/ssh/logins/"+url.PathEscape(id), nil)
 }

@@ -11,11 +11,12 @@ import (
 	"slipway/internal/errs"
 )
 
-// patience is how many times in a row a stream that breaks is opened again without having brought anything: over a minute.
+// patience is how many times in a row a stream that breaks is opened again without having brought anything: over a
+// minute.
 const patience = 40
 
-// SessionEvents gives each what happens to a start of a session until the final event. A stream that breaks goes on where it
-// broke. It ends early with each's error.
+// SessionEvents gives each what happens to a start of a session until the final event. A stream that breaks goes on
+// where it broke. It ends early with each's error.
 func (c *Client) SessionEvents(ctx context.Context, id, launch string, each func(Event) error) error {
 	return c.events(ctx, query(path("sessions", id, "events"), "launch", launch), each)
 }
@@ -76,11 +77,13 @@ func (c *Client) persist(ctx context.Context, try func() (progress bool, err err
 	}
 }
 
-// LogHeader tells with a job's output of which run of it that is. A reader who comes back, and finds another, begins at its byte 0.
+// LogHeader tells with a job's output of which run of it that is. A reader who comes back, and finds another, begins at
+// its byte 0.
 const LogHeader = "X-Slipway-Run"
 
-// JobLog copies a job's output from byte from on to w: what there is, or with follow until the job has ended. A stream that
-// breaks goes on at the byte where it broke, or with the whole output of the job's next try if that has begun meanwhile.
+// JobLog copies a job's output from byte from on to w: what there is, or with follow until the job has ended. A stream
+// that breaks goes on at the byte where it broke, or with the whole output of the job's next try if that has begun
+// meanwhile.
 func (c *Client) JobLog(ctx context.Context, id string, from int64, follow bool, w io.Writer) error {
 	flag := ""
 	if follow {
@@ -140,14 +143,14 @@ func (c *Client) Freeze(ctx context.Context, id string, r FreezeRequest, each fu
 	return follow[Environment](ctx, c, path("sessions", id, "freeze"), r, each)
 }
 
-// StartServer has the Hub start one of the caller's servers, tells what happens and gives its session. A stream that breaks is joined
-// again; the start goes on without it.
+// StartServer has the Hub start one of the caller's servers, tells what happens and gives its session. A stream that
+// breaks is joined again; the start goes on without it.
 func (c *Client) StartServer(ctx context.Context, r ServerRequest, each func(Progress)) (Session, error) {
 	return follow[Session](ctx, c, "/servers", r, each)
 }
 
-// follow makes a request whose steps and result come as a stream. Where that breaks the request is made again: it joins the work, or
-// goes on with it.
+// follow makes a request whose steps and result come as a stream. Where that breaks the request is made again: it joins
+// the work, or goes on with it.
 func follow[T any](ctx context.Context, c *Client, where string, in any, each func(Progress)) (T, error) {
 	var result T
 	var refused error // the work's own error, also one that names something unavailable, ends it

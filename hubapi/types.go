@@ -1,5 +1,5 @@
-// Package hubapi is what is spoken on the native API, /api/v1: the wire types and the Go client. The Python client has the same
-// types by hand; both sides' tests read the examples in testdata, which are the contract.
+// Package hubapi is what is spoken on the native API, /api/v1: the wire types and the Go client. The Python client has
+// the same types by hand; both sides' tests read the examples in testdata, which are the contract.
 //
 // The package must not know the engine: it imports only the table of errors.
 package hubapi
@@ -79,7 +79,8 @@ type Workload struct {
 	Host    string     `json:"host"`    // where a batch system runs it, or ran it last; empty: nowhere, or on the service's own host
 	// Evictions is how often a batch system took its place away since its start was asked for: each time it began anew.
 	Evictions int `json:"evictions"`
-	// Standby is whether it is a kernel that its user has not asked for yet, and is to become her next: it starts, or stands ready.
+	// Standby is whether it is a kernel that its user has not asked for yet, and is to become her next: it starts, or
+	// stands ready.
 	Standby bool `json:"standby,omitempty"`
 }
 
@@ -289,8 +290,8 @@ type FreezeRequest struct {
 	Tag   string   `json:"tag"`
 	Note  string   `json:"note"`
 	Allow []string `json:"allow_secret,omitempty"` // paths that may hold what looks like a secret; one that ends in a slash means all below it
-	// Imported are the modules that kernels have imported, by the path of the interpreter (empty: the image's own). They are tried in
-	// the image alone, behind the freeze.
+	// Imported are the modules that kernels have imported, by the path of the interpreter (empty: the image's own).
+	// They are tried in the image alone, behind the freeze.
 	Imported map[string][]string `json:"imported,omitempty"`
 	CVMFS    []string            `json:"cvmfs,omitempty"` // repositories that the session uses
 }

@@ -53,8 +53,8 @@ func plainRemedy(where string) string {
 	return "ask its administrator for an https address: others on the way could read what is sent by http"
 }
 
-// cause takes away what the libraries put around an error, the method, the addresses and the system call: the caller says better
-// what was asked of whom.
+// cause takes away what the libraries put around an error, the method, the addresses and the system call: the caller
+// says better what was asked of whom.
 func cause(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

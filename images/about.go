@@ -48,7 +48,8 @@ type Summary struct {
 	CUDA, Driver string // the version that was found, and the least driver
 }
 
-// glances remembers the summaries of facts that have not changed since: these may be large, and lists are asked for all the time.
+// glances remembers the summaries of facts that have not changed since: these may be large, and lists are asked for all
+// the time.
 type glances struct {
 	mu   sync.Mutex
 	seen map[string]glance

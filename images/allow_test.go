@@ -23,8 +23,8 @@ func privateKey(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// TestAllowedOnceWhileNothingChanges: what the owner has let pass is not asked for again, until something changes or she has taken
-// away what came of it.
+// TestAllowedOnceWhileNothingChanges: what the owner has let pass is not asked for again, until something changes or
+// she has taken away what came of it.
 func TestAllowedOnceWhileNothingChanges(t *testing.T) {
 	f, key := newFixture(t, nastyBase), privateKey(t)
 	f.change(func(root string) error { return write(filepath.Join(root, "opt/t.pem"), key) })

@@ -103,7 +103,8 @@ func runApptainer(t *testing.T, who, verb string, args ...string) string {
 	return string(out)
 }
 
-// nothingOfTheHost is a configuration by which Apptainer mounts nothing over an image but what a program cannot do without.
+// nothingOfTheHost is a configuration by which Apptainer mounts nothing over an image but what a program cannot do
+// without.
 const nothingOfTheHost = `
 mount home = no
 mount tmp = no

@@ -9,8 +9,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// A name holds an entry for each architecture: a freeze makes that of its own, a pull brings those of others. A reference means the entry
-// of this host's architecture, or the newest where there is none; with @ and an architecture behind it another one, as in ana:v1@arm64.
+// A name holds an entry for each architecture: a freeze makes that of its own, a pull brings those of others. A
+// reference means the entry of this host's architecture, or the newest where there is none; with @ and an architecture
+// behind it another one, as in ana:v1@arm64.
 
 // splitArchitecture takes the architecture off a reference. No name, tag or digest has an @.
 func splitArchitecture(ref string) (rest, architecture string) {
@@ -35,7 +36,8 @@ func (e Environment) RunsHere() error {
 		With("freeze it in a session here, or pull the one for " + runtime.GOARCH + " under the same name")
 }
 
-// entries finds what a reference means among an owner's environments: one of each architecture, this host's before all others.
+// entries finds what a reference means among an owner's environments: one of each architecture, this host's before all
+// others.
 func entries(all []Environment, ref string) []Environment {
 	var out []Environment
 	for _, e := range leadingFirst(all) {
@@ -75,7 +77,8 @@ func lacks(all []Environment, ref string) error {
 	return errs.New(errs.NotFound, "%.80q has no environment for %.40q", ref, want).With(fmt.Sprintf("there are those for %s", strings.Join(there, ", ")))
 }
 
-// Entries returns what a reference means to a viewer, one environment for each architecture: this host's first. owner is as in Find.
+// Entries returns what a reference means to a viewer, one environment for each architecture: this host's first. owner
+// is as in Find.
 func (l *Library) Entries(v Viewer, owner, ref string) ([]Environment, error) {
 	e, err := l.Find(v, owner, ref)
 	if err != nil {

@@ -17,8 +17,8 @@ func otherArchitecture() string {
 	return "arm64"
 }
 
-// TestANameHoldsAnEntryForEachArchitecture: what one architecture's freeze does to a name leaves the others' entries alone, and what is
-// done to the name is done to all of them.
+// TestANameHoldsAnEntryForEachArchitecture: what one architecture's freeze does to a name leaves the others' entries
+// alone, and what is done to the name is done to all of them.
 func TestANameHoldsAnEntryForEachArchitecture(t *testing.T) {
 	f, other := newFixture(t, nastyBase), otherArchitecture()
 	l := newLibrary(t)

@@ -24,7 +24,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// baseFormat changes when equal images no longer give equal trees. A base that is there stays in use, whatever wrote its bytes.
+// baseFormat changes when equal images no longer give equal trees. A base that is there stays in use, whatever wrote
+// its bytes.
 const baseFormat = 2
 
 // baseRecord is what the library knows of an image that it has converted.
@@ -55,7 +56,8 @@ func (l *Library) baseKey(src Source) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Prepare converts the image of a source into a base, so that no freeze has to wait for it. A second call finds it there.
+// Prepare converts the image of a source into a base, so that no freeze has to wait for it. A second call finds it
+// there.
 func (l *Library) Prepare(ctx context.Context, src Source, report func(Progress)) error {
 	if err := src.validateBase(); err != nil {
 		return err
@@ -99,8 +101,9 @@ func (l *Library) knownBase(key string) (baseRecord, bool) {
 	return b, err == nil && st.Size() == b.Part.Size
 }
 
-// readBase says what the file of a base holds: part itself where this process has compared it before and nothing has touched it since. What
-// is copied from a base into environments is not looked at again while that is done. A file of another size is not read.
+// readBase says what the file of a base holds: part itself where this process has compared it before and nothing has
+// touched it since. What is copied from a base into environments is not looked at again while that is done. A file of
+// another size is not read.
 func (l *Library) readBase(ctx context.Context, part Part) (Part, error) {
 	f, err := os.Open(l.basePath(part.Digest))
 	if err != nil {
@@ -142,8 +145,8 @@ func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
 	return false
 }
 
-// publishBase gives the file of a base that was just measured its place. One that is there stays only when it has the same bytes; any other
-// is replaced in one step, and whoever has it parsed opens the new one next time.
+// publishBase gives the file of a base that was just measured its place. One that is there stays only when it has the
+// same bytes; any other is replaced in one step, and whoever has it parsed opens the new one next time.
 func (l *Library) publishBase(ctx context.Context, file string, part Part) error {
 	got, err := l.readBase(ctx, part)
 	switch {

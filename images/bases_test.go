@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestIdleBasesAreForgotten: a parsed base that nobody uses goes some minutes after its last use, and one that is used stays.
+// TestIdleBasesAreForgotten: a parsed base that nobody uses goes some minutes after its last use, and one that is used
+// stays.
 func TestIdleBasesAreForgotten(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	made := newLibrary(t)

@@ -9,10 +9,11 @@ import (
 	"slipway/internal/errs"
 )
 
-// Beneath is what the changes of a session lie over that was started from an environment alone, such as on a host without an engine. All of
-// it is the library's: the image may have gone from the engine.
+// Beneath is what the changes of a session lie over that was started from an environment alone, such as on a host
+// without an engine. All of it is the library's: the image may have gone from the engine.
 type Beneath struct {
-	// Source lacks the Upper. It can be frozen as long as its changes can be grafted: its image has no directories here.
+	// Source lacks the Upper. It can be frozen as long as its changes can be grafted: its image has no directories
+	// here.
 	Source Source
 	// Fill writes the environment's own changes into an empty directory, over which those of the session go.
 	Fill func(ctx context.Context, upper string) error
@@ -69,7 +70,8 @@ func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, Mani
 	return l.baseOf(*d.Base, m), m, ctx.Err()
 }
 
-// baseOf returns what is known of a base: what its conversion here found, or what is said in an environment that came from elsewhere.
+// baseOf returns what is known of a base: what its conversion here found, or what is said in an environment that came
+// from elsewhere.
 func (l *Library) baseOf(part BasePart, m Manifest) baseRecord {
 	files, _ := filepath.Glob(l.path("bases", "*.json"))
 	for _, path := range files {

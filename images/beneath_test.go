@@ -9,7 +9,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestBeneath: changes over what the library has of an environment's image give what they give over the image itself, which may have gone.
+// TestBeneath: changes over what the library has of an environment's image give what they give over the image itself,
+// which may have gone.
 func TestBeneath(t *testing.T) {
 	f := newFixture(t, nastyBase, nastyTop)
 	l := newLibrary(t)
@@ -43,8 +44,8 @@ func TestBeneath(t *testing.T) {
 	}
 }
 
-// TestCarried: what only carries a session's changes holds what looks like a secret, and nobody vouches for it; what it takes the place of
-// makes room for it.
+// TestCarried: what only carries a session's changes holds what looks like a secret, and nobody vouches for it; what it
+// takes the place of makes room for it.
 func TestCarried(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	keys := withKeys(t)

@@ -58,7 +58,8 @@ func (s *stamps) forget(digest string) {
 	delete(s.seen, digest)
 }
 
-// spoil notes that an image is not what it is named, so that the next freeze of the same tree puts another in its place.
+// spoil notes that an image is not what it is named, so that the next freeze of the same tree puts another in its
+// place.
 func (l *Library) spoil(digest string, f *os.File) {
 	if st, err := stampOf(f); err == nil {
 		l.spoiled.set(digest, st)
@@ -88,9 +89,9 @@ func (l *Library) compareBytes(ctx context.Context, w *wholeImage, d Document, d
 	return image, err
 }
 
-// Ready returns the file of an environment for a run, a SIF that every user can read. All its bytes have been compared with the
-// digest, by this process, and the file has not been touched since. One that is damaged or gone comes back from another store first,
-// where the site has any.
+// Ready returns the file of an environment for a run, a SIF that every user can read. All its bytes have been compared
+// with the digest, by this process, and the file has not been touched since. One that is damaged or gone comes back
+// from another store first, where the site has any.
 func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
 	l.wanted.keep(digest, l.cfg.Now().Add(grace)) // before it is looked at
 	path, err = l.compared(ctx, digest)
@@ -106,7 +107,8 @@ func (l *Library) Ready(ctx context.Context, digest string) (path string, err er
 	return l.compared(ctx, digest)
 }
 
-// compared returns the file of an environment once its bytes are compared: all who wait for the same one wait for one reading.
+// compared returns the file of an environment once its bytes are compared: all who wait for the same one wait for one
+// reading.
 func (l *Library) compared(ctx context.Context, digest string) (path string, err error) {
 	f, err := l.openBlob(digest)
 	if err != nil {
@@ -133,8 +135,8 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 	return f.Name(), nil
 }
 
-// compareImage compares the image of a digest with its document, unless this process has done so and nothing has touched it since. fill says
-// that a thin one is filled before.
+// compareImage compares the image of a digest with its document, unless this process has done so and nothing has
+// touched it since. fill says that a thin one is filled before.
 func (l *Library) compareImage(ctx context.Context, digest string, d Document, fill bool) error {
 	l.signing.RLock()
 	defer l.signing.RUnlock()
@@ -176,7 +178,8 @@ func (l *Library) compareOnce(ctx context.Context, digest string, d Document, fi
 	return err
 }
 
-// compareSignatures compares an image's signatures with those that it had when it was settled: its digest does not cover them.
+// compareSignatures compares an image's signatures with those that it had when it was settled: its digest does not
+// cover them.
 func (l *Library) compareSignatures(ctx context.Context, f *os.File, image *sif.Image, digest string) error {
 	known, err := l.facts(digest)
 	if err != nil || known.Signatures == "" {

@@ -14,12 +14,13 @@ import (
 // Compared says in what an environment's tree differs from its source's.
 type Compared struct {
 	compare.Result
-	// Changed: the source is not, or not for certain, as it was when this environment was frozen, so differences may be its own changes.
+	// Changed: the source is not, or not for certain, as it was when this environment was frozen, so differences may be
+	// its own changes.
 	Changed bool
 }
 
-// Compare compares an environment's tree with the source that it was frozen from, entry by entry and byte by byte. The source may run
-// meanwhile.
+// Compare compares an environment's tree with the source that it was frozen from, entry by entry and byte by byte. The
+// source may run meanwhile.
 func (l *Library) Compare(ctx context.Context, e Environment, src Source, progress func(paths, bytes int64)) (Compared, error) {
 	if err := src.validate(); err != nil {
 		return Compared{}, err

@@ -68,7 +68,8 @@ func awkwardLayers(crowd int) (bottom, top func(root string) error) {
 	return bottom, top
 }
 
-// TestBaseIsTheImage compares a base with what the kernel shows of the image's layers, as the kernel and unsquashfs read it.
+// TestBaseIsTheImage compares a base with what the kernel shows of the image's layers, as the kernel and unsquashfs
+// read it.
 func TestBaseIsTheImage(t *testing.T) {
 	bottom, top := awkwardLayers(600)
 	f := newFixture(t, bottom, top)
@@ -95,7 +96,8 @@ func TestBaseIsTheImage(t *testing.T) {
 	}
 }
 
-// TestBaseOfManyFiles has more entries than 16 bits count, as TestALargeDirectory of package squashfs has in one image that it makes.
+// TestBaseOfManyFiles has more entries than 16 bits count, as TestALargeDirectory of package squashfs has in one image
+// that it makes.
 func TestBaseOfManyFiles(t *testing.T) {
 	testenv.Long(t)
 	bottom, top := awkwardLayers(66_000)

@@ -54,7 +54,8 @@ func only(t *testing.T, l *Library, pattern string) string {
 	return list[0]
 }
 
-// TestDamagedBaseIsMadeAnew spoils a base between two runs of the service: no environment is made of what it holds then.
+// TestDamagedBaseIsMadeAnew spoils a base between two runs of the service: no environment is made of what it holds
+// then.
 func TestDamagedBaseIsMadeAnew(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"contents": func(t *testing.T, path string) { flipBit(t, path, 200) },
@@ -92,7 +93,8 @@ func TestDamagedBaseIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestDamagedEnvironmentIsToldAndFrozenAnew spoils each file of an environment: no run gets it, and a freeze makes it whole.
+// TestDamagedEnvironmentIsToldAndFrozenAnew spoils each file of an environment: no run gets it, and a freeze makes it
+// whole.
 func TestDamagedEnvironmentIsToldAndFrozenAnew(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pattern string
@@ -139,7 +141,8 @@ func TestDamagedEnvironmentIsToldAndFrozenAnew(t *testing.T) {
 	}
 }
 
-// TestUnknownDamageIsReplaced: a freeze of the tree of an image that is spoilt, which nobody knows, puts the right one in its place.
+// TestUnknownDamageIsReplaced: a freeze of the tree of an image that is spoilt, which nobody knows, puts the right one
+// in its place.
 func TestUnknownDamageIsReplaced(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)
@@ -170,7 +173,8 @@ func TestUnreadableFactsAreFoundOutAnew(t *testing.T) {
 	}
 }
 
-// TestDamagedStatementIsMadeAnew: a statement that is not believed any more counts as none, and the next freeze makes another.
+// TestDamagedStatementIsMadeAnew: a statement that is not believed any more counts as none, and the next freeze makes
+// another.
 func TestDamagedStatementIsMadeAnew(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "l"), Keys: keysIn(t, filepath.Join(t.TempDir(), "keys"))})

@@ -1,25 +1,27 @@
 // Package images makes environments out of file trees and keeps them.
 //
-// An environment is a base (a squashfs made of an image once, in [Library.Prepare]) and a tail (what a session changed, grafted onto
-// it). A [Document] names both by their digests, and its own digest is the environment's:
+// An environment is a base (a squashfs made of an image once, in [Library.Prepare]) and a tail (what a session changed,
+// grafted onto it). A [Document] names both by their digests, and its own digest is the environment's:
 //
 //	Source -> graft onto the base -> SIF -> Document -> Library
 //
-// What it promises: the tree that the image shows equals the source's merged tree, less the strip rules, plus the entries that the
-// manifest lists as added; what squashfs cannot hold is counted there too. Equal trees give equal digests, unless files changed
-// while they were read. An environment is visible whole or not at all, whatever instant the service dies at. A paused source is
-// resumed on every way out. Nothing that looks like a secret is published without its owner's word. No owner sees or names another
-// owner's environments through a [Library] but those that are shared with him. All bytes were compared with the digest before a run.
+// What it promises: the tree that the image shows equals the source's merged tree, less the strip rules, plus the
+// entries that the manifest lists as added; what squashfs cannot hold is counted there too. Equal trees give equal
+// digests, unless files changed while they were read. An environment is visible whole or not at all, whatever instant
+// the service dies at. A paused source is resumed on every way out. Nothing that looks like a secret is published
+// without its owner's word. No owner sees or names another owner's environments through a [Library] but those that are
+// shared with him. All bytes were compared with the digest before a run.
 //
 // What it must not do: know sessions, containers or users (a source is directories and two functions), or put into an
-// image anything that depends on when, by whom or from which session it was frozen. That stands in signed statements and in the
-// library's records.
+// image anything that depends on when, by whom or from which session it was frozen. That stands in signed statements
+// and in the library's records.
 //
-// The rooms below, each of which can be understood alone: tree reads directories that their owners change meanwhile; squashfs is
-// the format; graft merges changes into it, and packs whole trees (bases, and what no graft can hold); apptainer is what makes an image run there;
-// sif is the file that Apptainer runs; seal signs; secrets finds what must not travel; inside says what is in an environment; compare proves it
-// against its session; render makes other forms of it; pack brings a session's changes from another host; blob, oci, ship and registry
-// move environments to other places; blobstore is a place (a directory, S3), replication keeps environments in several, publish publishes them.
+// The rooms below, each of which can be understood alone: tree reads directories that their owners change meanwhile;
+// squashfs is the format; graft merges changes into it, and packs whole trees (bases, and what no graft can hold);
+// apptainer is what makes an image run there; sif is the file that Apptainer runs; seal signs; secrets finds what must
+// not travel; inside says what is in an environment; compare proves it against its session; render makes other forms of
+// it; pack brings a session's changes from another host; blob, oci, ship and registry move environments to other
+// places; blobstore is a place (a directory, S3), replication keeps environments in several, publish publishes them.
 //
 // It runs as root on Linux: overlay mounts, devices and trusted xattrs need it.
 package images

@@ -21,8 +21,8 @@ const (
 	TypeTail     = "application/vnd.slipway.tail.v1"
 )
 
-// Annotations of a base layer: how much of it every environment over it keeps, and the digest of that part, so that an image can
-// be checked without the base's file.
+// Annotations of a base layer: how much of it every environment over it keeps, and the digest of that part, so that an
+// image can be checked without the base's file.
 const (
 	noteCut  = "vnd.slipway.base.cut"  // decimal offset: bytes [96, cut) are kept
 	noteKept = "vnd.slipway.base.kept" // digest of these bytes
@@ -31,8 +31,8 @@ const (
 // maxDocument is more than any document needs; what is longer comes from somebody who means ill.
 const maxDocument = 64 << 10
 
-// Document names the parts of an environment by their digests. Its own digest is the environment's: it is an OCI image manifest,
-// so a registry that holds the parts knows the environment by the same digest.
+// Document names the parts of an environment by their digests. Its own digest is the environment's: it is an OCI image
+// manifest, so a registry that holds the parts knows the environment by the same digest.
 type Document struct {
 	Manifest Part
 	Base     *BasePart // nil: all of the image is in the tail
@@ -63,7 +63,8 @@ func (d Document) cut() int64 {
 // partition is the size of the image's squashfs with its padding.
 func (d Document) partition() int64 { return d.cut() + d.Tail.Size - superblockSize }
 
-// superblockSize is the size of a squashfs's superblock, which stands at the tail's end so that the tail is hashed as it is written.
+// superblockSize is the size of a squashfs's superblock, which stands at the tail's end so that the tail is hashed as
+// it is written.
 const superblockSize = 96
 
 // encode returns the document's bytes and their digest: the environment's.
@@ -88,8 +89,8 @@ func descriptor(kind string, p Part) spec.Descriptor {
 	return spec.Descriptor{MediaType: kind, Digest: digest.Digest(p.Digest), Size: p.Size}
 }
 
-// DecodeDocument reads a document, which may come from a stranger. Only what encode would write again is one: no field that this
-// version does not know has a meaning that it would miss.
+// DecodeDocument reads a document, which may come from a stranger. Only what encode would write again is one: no field
+// that this version does not know has a meaning that it would miss.
 func DecodeDocument(data []byte) (Document, error) {
 	bad := func(why string, args ...any) (Document, error) {
 		return Document{}, errs.New(errs.Invalid, "this is no environment's document: %s", fmt.Sprintf(why, args...))
@@ -154,5 +155,6 @@ func (d Document) check() error {
 // maxPart bounds a part, so that the sizes of all parts can be added up.
 const maxPart = 1 << 61
 
-// maxManifest bounds a manifest, which may be a stranger's: it lies in the owner's record, and whoever lists what is shared reads it.
+// maxManifest bounds a manifest, which may be a stranger's: it lies in the owner's record, and whoever lists what is
+// shared reads it.
 const maxManifest = 1 << 20

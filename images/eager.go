@@ -9,8 +9,8 @@ import (
 // eagerPiece is how much is gathered before the disk begins with it.
 const eagerPiece = 8 << 20
 
-// eager writes to a file from a place on, and has the disk begin with each piece at once: the flush at the end then waits for the last
-// of it, rather than for all.
+// eager writes to a file from a place on, and has the disk begin with each piece at once: the flush at the end then
+// waits for the last of it, rather than for all.
 type eager struct {
 	file      *os.File
 	at, begun int64

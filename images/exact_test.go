@@ -211,8 +211,8 @@ func same(t *testing.T, f *fixture, l *Library, e Environment, skip ...string) {
 	}
 }
 
-// TestUpperThatPointsIntoTheBase lets the kernel make redirects and files without content. A directory in which the base lacks what strip
-// rules match is the one that has the whole tree packed.
+// TestUpperThatPointsIntoTheBase lets the kernel make redirects and files without content. A directory in which the
+// base lacks what strip rules match is the one that has the whole tree packed.
 func TestUpperThatPointsIntoTheBase(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		t.Run(fmt.Sprint("whole ", whole), func(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// Export writes an environment as an OCI image in one tar, an OCI layout that `docker load` reads too. names are what it is called
-// there, "registry/name:tag". Nothing is written before the image is complete, which may take minutes, and nothing stays.
+// Export writes an environment as an OCI image in one tar, an OCI layout that `docker load` reads too. names are what
+// it is called there, "registry/name:tag". Nothing is written before the image is complete, which may take minutes, and
+// nothing stays.
 func (l *Library) Export(ctx context.Context, digest string, names []string, w io.Writer) error {
 	if _, err := l.Ready(ctx, digest); err != nil {
 		return err
@@ -34,8 +35,8 @@ func (l *Library) Export(ctx context.Context, digest string, names []string, w i
 	return export.Archive(ctx, dir, w)
 }
 
-// Unpack writes an environment's tree below root, in the layout that unpacked CVMFS repositories have, and a link to it by name. One that
-// is there already is not written again.
+// Unpack writes an environment's tree below root, in the layout that unpacked CVMFS repositories have, and a link to it
+// by name. One that is there already is not written again.
 func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 	if _, err := l.Ready(ctx, digest); err != nil {
 		return err
@@ -53,7 +54,8 @@ func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 	return err
 }
 
-// layOutAlone lays one image out at a time: each takes all cores and much of the disk. Who is sent one does not keep others waiting.
+// layOutAlone lays one image out at a time: each takes all cores and much of the disk. Who is sent one does not keep
+// others waiting.
 func (l *Library) layOutAlone(ctx context.Context, digest string, names []string, work, dir string) error {
 	select {
 	case l.layingOut <- struct{}{}:
@@ -106,8 +108,8 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 	return err
 }
 
-// fits refuses a tree whose contents may take more than is free. They are compressed again, but a block that stands in many files of a
-// squashfs is in a layer as many times, so nothing can be told from the image's size.
+// fits refuses a tree whose contents may take more than is free. They are compressed again, but a block that stands in
+// many files of a squashfs is in a layer as many times, so nothing can be told from the image's size.
 func (l *Library) fits(image *squashfs.Image) error {
 	if err := fewHoles(image); err != nil {
 		return err
@@ -124,7 +126,8 @@ func (l *Library) fits(image *squashfs.Image) error {
 	return nil
 }
 
-// maxHoles bounds the zeros that an image is laid out with. Engines know no holes in layers: who takes the image writes all of them.
+// maxHoles bounds the zeros that an image is laid out with. Engines know no holes in layers: who takes the image writes
+// all of them.
 const maxHoles = 16 << 30
 
 // fewHoles refuses a tree whose holes are many times what anybody wants as zeros, and names the file with the most.

@@ -48,7 +48,8 @@ func TestABombIsNotLaidOut(t *testing.T) {
 	}
 }
 
-// TestHolesAreBounded: many gigabytes of holes are nothing to a freeze and a thaw, and would be as many of zeros in a layer.
+// TestHolesAreBounded: many gigabytes of holes are nothing to a freeze and a thaw, and would be as many of zeros in a
+// layer.
 func TestHolesAreBounded(t *testing.T) {
 	const holes = 1 << 38
 	f := newFixture(t, nastyBase)

@@ -16,8 +16,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestExport: the tar is a whole OCI layout, in which every file has the digest that it is called by, and environments over one base
-// share its layer.
+// TestExport: the tar is a whole OCI layout, in which every file has the digest that it is called by, and environments
+// over one base share its layer.
 func TestExport(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)

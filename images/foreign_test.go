@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestAForeignBaseGoesWithItsLastEnvironment: else who pulls and removes again and again would fill the disk, whatever his quota.
+// TestAForeignBaseGoesWithItsLastEnvironment: else who pulls and removes again and again would fill the disk, whatever
+// his quota.
 func TestAForeignBaseGoesWithItsLastEnvironment(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)

@@ -37,8 +37,9 @@ type Request struct {
 	Use      Use            // what the session uses of it; only Imported and CVMFS
 	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
 	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
-	// Carried says that the environment only carries a session's changes from one start to the next, for nobody else: what looks like a
-	// secret stays in it, as does a home that was not mounted, and nothing is stated of where it comes from.
+	// Carried says that the environment only carries a session's changes from one start to the next, for nobody else:
+	// what looks like a secret stays in it, as does a home that was not mounted, and nothing is stated of where it
+	// comes from.
 	Carried bool
 	Instead string // digest of an environment of the owner's whose place it takes, which does not count against his quotas; empty: of none
 
@@ -58,9 +59,9 @@ type frozen struct {
 	fresh     bool // its image was not here before
 }
 
-// Freeze makes an environment out of the source's present state. It comes back only when the source runs again and nothing
-// unfinished is left, also when ctx ends, unless another caller still waits for the same key. The caller who joins a
-// freeze in progress gets its result, under the name in the caller's own request.
+// Freeze makes an environment out of the source's present state. It comes back only when the source runs again and
+// nothing unfinished is left, also when ctx ends, unless another caller still waits for the same key. The caller who
+// joins a freeze in progress gets its result, under the name in the caller's own request.
 func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) {
 	if err := req.validate(); err != nil {
 		return Environment{}, fmt.Errorf("freeze: %w", err)
@@ -343,9 +344,9 @@ type draftFile struct {
 	compared bool      // this process has read its bytes back, and compared them with the document
 }
 
-// admit gives an image its place: the file first, then the document that makes it known. One that is there already stays when it has
-// the right bytes, with its signatures. Any other is replaced in one step, and what was found out of it is forgotten. It says whether the
-// image is the first here; if its document cannot be written, it goes again.
+// admit gives an image its place: the file first, then the document that makes it known. One that is there already
+// stays when it has the right bytes, with its signatures. Any other is replaced in one step, and what was found out of
+// it is forgotten. It says whether the image is the first here; if its document cannot be written, it goes again.
 func (l *Library) admit(ctx context.Context, file draftFile, d Document, document []byte, name string) (size int64, fresh bool, err error) {
 	st, err := file.Stat()
 	if err != nil {
@@ -367,7 +368,8 @@ func (l *Library) admit(ctx context.Context, file draftFile, d Document, documen
 	return st.Size(), fresh, nil
 }
 
-// putInPlace gives an image its place, unless one with the right bytes stands there. fresh says that nothing stood there.
+// putInPlace gives an image its place, unless one with the right bytes stands there. fresh says that nothing stood
+// there.
 func (l *Library) putInPlace(ctx context.Context, file draftFile, d Document, name string) (fresh bool, err error) {
 	for {
 		before, err := os.Stat(l.blob(name))
@@ -391,8 +393,9 @@ func (l *Library) comes(digest string) {
 	delete(l.abandoned, digest)
 }
 
-// abandon takes away what a freeze made that fails after all, such as on a full disk, which it would keep full until the next sweep. What
-// was here before, what a record leads to and what somebody reads stays. Who comes by another freeze to the same one is refused it.
+// abandon takes away what a freeze made that fails after all, such as on a full disk, which it would keep full until
+// the next sweep. What was here before, what a record leads to and what somebody reads stays. Who comes by another
+// freeze to the same one is refused it.
 func (l *Library) abandon(f frozen) {
 	l.records.Lock()
 	defer l.records.Unlock()
@@ -422,8 +425,8 @@ func (l *Library) stands(ctx context.Context, name string, d Document) (bool, er
 	}
 }
 
-// place puts an image, behind its tail, where its digest leads to, unless what was there before is no longer. Nothing that was found out of
-// another file holds for it.
+// place puts an image, behind its tail, where its digest leads to, unless what was there before is no longer. Nothing
+// that was found out of another file holds for it.
 func (l *Library) place(file draftFile, name string, before os.FileInfo) error {
 	l.placing.Lock()
 	defer l.placing.Unlock()
@@ -503,8 +506,8 @@ func (l *Library) identity(state string, src Source) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// allowedBefore returns what the source's last freeze let pass by the owner's word, while nothing has changed since and she keeps what
-// came of it: that is asked once.
+// allowedBefore returns what the source's last freeze let pass by the owner's word, while nothing has changed since and
+// she keeps what came of it: that is asked once.
 func (l *Library) allowedBefore(req Request, id string) []string {
 	var last lastFreeze
 	if err := readJSON(l.path("sources", escape(req.Owner), escape(req.Key)+".json"), &last); err != nil || last.Identity != id {
@@ -547,8 +550,8 @@ func vanished(src Source, err error) error {
 	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).With("start the session again, and freeze it then")
 }
 
-// enoughDisk refuses a freeze that cannot end well, before anybody stands still for it: what the changes compress to at best, unless they may
-// be stored already, by the source's last freeze.
+// enoughDisk refuses a freeze that cannot end well, before anybody stands still for it: what the changes compress to at
+// best, unless they may be stored already, by the source's last freeze.
 func (l *Library) enoughDisk(req Request, changes int64) error {
 	if _, err := os.Lstat(l.memoryPath(req)); err == nil {
 		return nil
@@ -566,8 +569,8 @@ func (l *Library) enoughDisk(req Request, changes int64) error {
 		With(fmt.Sprintf("free %d MB there, or freeze less, and freeze again", (need-free)>>20+1))
 }
 
-// explain turns a full disk into an error that says where and how much, and leaves of a full quota what its owner is told. need is the
-// size of the changes, 0 when they do not matter.
+// explain turns a full disk into an error that says where and how much, and leaves of a full quota what its owner is
+// told. need is the size of the changes, 0 when they do not matter.
 func (l *Library) explain(err error, need int64) error {
 	if full, ok := errors.AsType[*errs.Error](err); ok && full.Kind == errs.OverQuota {
 		return full // what was being written then is nothing to her

@@ -31,8 +31,8 @@ func brim(t *testing.T, disk string, free int64) {
 	must(t, f.Truncate(max(0, size-free)), f.Sync())
 }
 
-// TestDiskFullWhileItIsSettled leaves ever less space for signature and facts: the environment can be used whatever fails, and is
-// settled as soon as there is space.
+// TestDiskFullWhileItIsSettled leaves ever less space for signature and facts: the environment can be used whatever
+// fails, and is settled as soon as there is space.
 func TestDiskFullWhileItIsSettled(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Loop)
 	f := newFixture(t, nastyBase, nastyTop)
@@ -70,7 +70,8 @@ func TestDiskFullWhileItIsSettled(t *testing.T) {
 	}
 }
 
-// TestDiskFullWhileItIsAttested freezes where only the last small files find no space: either all of it is there, or none is visible.
+// TestDiskFullWhileItIsAttested freezes where only the last small files find no space: either all of it is there, or
+// none is visible.
 func TestDiskFullWhileItIsAttested(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Loop)
 	f := newFixture(t, nastyBase)

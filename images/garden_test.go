@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gardener changes a tree at random. What a change cannot do (a name that is taken, a rename that overlayfs refuses) it leaves.
+// gardener changes a tree at random. What a change cannot do (a name that is taken, a rename that overlayfs refuses) it
+// leaves.
 type gardener struct {
 	*rand.Rand
 	root string

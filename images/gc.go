@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	// tidyEvery is how often the library is tidied up: what a kill left without a record stands for grace, and at most as long again.
+	// tidyEvery is how often the library is tidied up: what a kill left without a record stands for grace, and at most
+	// as long again.
 	tidyEvery = grace
-	// keepBase is how long a base that nothing stands on is kept after it was made or used here: the next freeze may want it. One that was
-	// pulled is nobody's any more when the last environment over it is gone: in no quota, and perhaps no base of anything.
+	// keepBase is how long a base that nothing stands on is kept after it was made or used here: the next freeze may
+	// want it. One that was pulled is nobody's any more when the last environment over it is gone: in no quota, and
+	// perhaps no base of anything.
 	keepBase = 30 * 24 * time.Hour
 )
 
@@ -81,8 +83,8 @@ func (l *Library) inUse(ctx context.Context) (map[string]bool, error) {
 	return needed, nil
 }
 
-// expire removes records without a name, of what is not shared, that were not used for as long as the site keeps them. What a job or a
-// session uses now counts as used now.
+// expire removes records without a name, of what is not shared, that were not used for as long as the site keeps them.
+// What a job or a session uses now counts as used now.
 func (l *Library) expire(used map[string]bool) error {
 	if l.cfg.Keep == 0 {
 		return nil
@@ -110,9 +112,9 @@ func (l *Library) expire(used map[string]bool) error {
 	return errors.Join(err, failed)
 }
 
-// Sweep removes the files of environments that no record, job or session leads to, and bases that no environment stands on and
-// that were not used lately. dry only tells. How old something is counts up to when it was asked what is in use: a job that came later
-// is not in the answer.
+// Sweep removes the files of environments that no record, job or session leads to, and bases that no environment stands
+// on and that were not used lately. dry only tells. How old something is counts up to when it was asked what is in use:
+// a job that came later is not in the answer.
 func (l *Library) Sweep(ctx context.Context, dry bool) (Swept, error) {
 	s := sweep{Library: l, dry: dry, asked: l.cfg.Now()}
 	needed, err := l.inUse(ctx)
@@ -197,7 +199,8 @@ func (s *sweep) stays(digest, path string) {
 	}
 }
 
-// file removes what a file stands for, unless it is younger than age or somebody has a grip on it. gone says whether it went, or would.
+// file removes what a file stands for, unless it is younger than age or somebody has a grip on it. gone says whether it
+// went, or would.
 func (s *sweep) file(digest, path string, age time.Duration, remove func() error) (gone bool, err error) {
 	st, err := os.Stat(path)
 	if err != nil || s.asked.Sub(st.ModTime()) < age {
@@ -218,7 +221,8 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 	return true, nil
 }
 
-// removeEnvironment removes the document first: without it nobody finds the rest, and a sweep that was interrupted goes on.
+// removeEnvironment removes the document first: without it nobody finds the rest, and a sweep that was interrupted goes
+// on.
 func (l *Library) removeEnvironment(hexPart string) error {
 	for _, path := range []string{
 		l.path("documents", hexPart+".json"), l.path("facts", hexPart+".json"), l.path("statements", hexPart), l.path("blobs", hexPart+".sif"),

@@ -5,18 +5,20 @@ import (
 	"time"
 )
 
-// grace is how long nothing is removed after its last use: a job that has just been given an environment is saved by then.
+// grace is how long nothing is removed after its last use: a job that has just been given an environment is saved by
+// then.
 const grace = 15 * time.Minute
 
-// pins keep environments and bases that are being used from a sweep that comes between, by their digests. They end with the service: so
-// does whatever they are for.
+// pins keep environments and bases that are being used from a sweep that comes between, by their digests. They end with
+// the service: so does whatever they are for.
 type pins struct {
 	mu    sync.Mutex
 	held  map[string]int       // how many hold it now
 	until map[string]time.Time // when it may go at the earliest
 }
 
-// keep lets nothing remove a digest before a time. It is called before it is looked whether the files are there: then they stay.
+// keep lets nothing remove a digest before a time. It is called before it is looked whether the files are there: then
+// they stay.
 func (g *pins) keep(digest string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

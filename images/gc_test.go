@@ -15,8 +15,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// yard is a library in which sweeps go on all the time, and whose clock leaps by months between any two steps of what users do: nothing
-// stays there for its youth.
+// yard is a library in which sweeps go on all the time, and whose clock leaps by months between any two steps of what
+// users do: nothing stays there for its youth.
 type yard struct {
 	t      *testing.T
 	l      *Library
@@ -200,7 +200,8 @@ func pulled(into, from *Library, digest string) (Environment, error) {
 	})
 }
 
-// TestWhatWasFoundStays: whoever has been told that something is here can count on it, however old it is and though nothing leads to it.
+// TestWhatWasFoundStays: whoever has been told that something is here can count on it, however old it is and though
+// nothing leads to it.
 func TestWhatWasFoundStays(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	for name, find := range map[string]func(*Library, Environment, Document) bool{
@@ -292,7 +293,8 @@ func TestGrips(t *testing.T) {
 	}
 }
 
-// TestSweepsAreCounted: an image that a kill left without a record is told while it is too young to go, and counted when it has gone.
+// TestSweepsAreCounted: an image that a kill left without a record is told while it is too young to go, and counted
+// when it has gone.
 func TestSweepsAreCounted(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	now := &clock{time.Now()}

@@ -59,7 +59,8 @@ func much(root string) error {
 	return write(filepath.Join(root, "usr/much"), strings.Repeat("the base's own words\n", 9000))
 }
 
-// TestABaseOfAnotherSizeHeals: one conversion puts another in its place, while the service runs and after it was started again.
+// TestABaseOfAnotherSizeHeals: one conversion puts another in its place, while the service runs and after it was
+// started again.
 func TestABaseOfAnotherSizeHeals(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"shorter": resized(2000),
@@ -105,7 +106,8 @@ func TestABaseOfAnotherSizeHeals(t *testing.T) {
 	}
 }
 
-// TestAdoptionReplacesADamagedBase: what came with an environment takes the place of a base that is not what it is named.
+// TestAdoptionReplacesADamagedBase: what came with an environment takes the place of a base that is not what it is
+// named.
 func TestAdoptionReplacesADamagedBase(t *testing.T) {
 	f := newFixture(t, nastyBase, much)
 	f.change(nastyChanges)
@@ -126,8 +128,8 @@ func TestAdoptionReplacesADamagedBase(t *testing.T) {
 	}
 }
 
-// TestWhatWasOnlyCopiedIsNotTrusted damages a base after it was compared, as a failing disk would: what is made of it is refused, and the
-// next freeze makes both anew.
+// TestWhatWasOnlyCopiedIsNotTrusted damages a base after it was compared, as a failing disk would: what is made of it
+// is refused, and the next freeze makes both anew.
 func TestWhatWasOnlyCopiedIsNotTrusted(t *testing.T) {
 	f := newFixture(t, nastyBase, much)
 	l := newLibrary(t)

@@ -34,8 +34,8 @@ type Adoption struct {
 	Document   []byte
 	Statements [][]byte // on where it comes from, by whomever
 	Unsigned   bool     // by the owner's or an administrator's word: nobody whom the site trusts need vouch for it
-	// Open returns what the document names. It is asked for the manifest and the tail in every case, and for the base only when
-	// that is not here: who has not got the owner's own part of an environment does not get it by naming it.
+	// Open returns what the document names. It is asked for the manifest and the tail in every case, and for the base
+	// only when that is not here: who has not got the owner's own part of an environment does not get it by naming it.
 	Open     func(digest string) (blob.Blob, error)
 	Progress func(Progress) // may be nil
 }
@@ -55,7 +55,8 @@ func (a Adoption) request() Request {
 // keepForeign is how long a base is kept for a pull that counts on it, where no image was converted into it here.
 const keepForeign = time.Hour
 
-// HasBase says whether a base is here, whole, so that nobody needs to bring it; no sweep takes it then. One that is damaged is taken away.
+// HasBase says whether a base is here, whole, so that nobody needs to bring it; no sweep takes it then. One that is
+// damaged is taken away.
 func (l *Library) HasBase(ctx context.Context, b Part) bool {
 	keep := keepForeign
 	if known, err := l.converted(func(r baseRecord) bool { return r.Part.Digest == b.Digest }); known || err != nil {
@@ -70,8 +71,8 @@ func (l *Library) baseIsThere(b Part) bool {
 	return err == nil && st.Size() == b.Size
 }
 
-// Admits says whether an adoption is refused whatever its parts are: by its names, its document, for want of somebody who vouches for
-// it, or of room. Asked before anything is received, it spares the way.
+// Admits says whether an adoption is refused whatever its parts are: by its names, its document, for want of somebody
+// who vouches for it, or of room. Asked before anything is received, it spares the way.
 func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 	req := a.request()
 	if !usable(req.Owner) || !usable(req.Key) {
@@ -98,8 +99,8 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 	return d, l.holds(d)
 }
 
-// ownOf returns the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the owner says that it is
-// one: it could be anything, and would lie here for her alone.
+// ownOf returns the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the
+// owner says that it is one: it could be anything, and would lie here for her alone.
 func (l *Library) ownOf(a Adoption, d Document) (int64, error) {
 	if d.Base == nil || len(l.vouching(a)) > 0 {
 		return d.Tail.Size, nil
@@ -154,8 +155,8 @@ func (l *Library) holds(d Document) error {
 	return nil
 }
 
-// Adopt brings an environment in: it puts base and tail together, compares every byte with the document, and enters it for its
-// owner. Nothing of what was brought stays when it fails.
+// Adopt brings an environment in: it puts base and tail together, compares every byte with the document, and enters it
+// for its owner. Nothing of what was brought stays when it fails.
 func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 	name := digestOf(a.Document)
 	d, err := l.Admits(ctx, a)
@@ -351,8 +352,9 @@ func soundImage(ctx context.Context, file *os.File, d Document) error {
 	return err
 }
 
-// mayStartFrom refuses an environment whose manifest names an image of the engine by a stranger's word alone: with it, whoever brought it
-// could start any image that the engine has. What the image is follows from a conversion here, or from a statement.
+// mayStartFrom refuses an environment whose manifest names an image of the engine by a stranger's word alone: with it,
+// whoever brought it could start any image that the engine has. What the image is follows from a conversion here, or
+// from a statement.
 func (l *Library) mayStartFrom(digest string, base BasePart, image Base) error {
 	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == base.Digest && b.Of == image })
 	if known || err != nil {

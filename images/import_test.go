@@ -189,7 +189,8 @@ func TestAdoptWithoutABase(t *testing.T) {
 	}
 }
 
-// TestTheSiteSignsNoStrangersWord: Apptainer's users take its signature for its word. It is there once the site has frozen the same.
+// TestTheSiteSignsNoStrangersWord: Apptainer's users take its signature for its word. It is there once the site has
+// frozen the same.
 func TestTheSiteSignsNoStrangersWord(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
@@ -314,7 +315,8 @@ func holdsNothing(t *testing.T, l *Library) {
 	}
 }
 
-// TestAdoptOnAFullDisk: what finds no room is refused before it is fetched, and leaves nothing when the room is taken meanwhile.
+// TestAdoptOnAFullDisk: what finds no room is refused before it is fetched, and leaves nothing when the room is taken
+// meanwhile.
 func TestAdoptOnAFullDisk(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	noise := make([]byte, 8<<20)

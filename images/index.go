@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recordIndex keeps the records in memory that were read, by their files: each freeze looks at all of its owner's, and reading two thousand
-// takes longer than a small freeze. A record is written by renaming another file over it, so one whose file has not changed is known.
+// recordIndex keeps the records in memory that were read, by their files: each freeze looks at all of its owner's, and
+// reading two thousand takes longer than a small freeze. A record is written by renaming another file over it, so one
+// whose file has not changed is known.
 type recordIndex struct {
 	mu    sync.Mutex
 	known map[string]knownRecord

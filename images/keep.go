@@ -68,7 +68,8 @@ func (l *Library) saveRecord(r record) error {
 	return syncDir(dir)
 }
 
-// Touch notes that an environment was looked up for a run, so that nothing removes it before the run is known, not even its owner.
+// Touch notes that an environment was looked up for a run, so that nothing removes it before the run is known, not even
+// its owner.
 func (l *Library) Touch(owner, digest string) error {
 	_, err := l.change(owner, digest, func(r *record, e Environment) error {
 		l.keepFor(e.Digest, grace)
@@ -106,9 +107,9 @@ type Removed struct {
 	Names  []string // that it still has, "name:tag"
 }
 
-// Remove takes a reference away from its owner: a name with its tag, or by a digest all that he has of an environment. A name that was
-// moved does not come back to what had it before: that keeps its digest alone. The bytes go when nothing leads to them any more: no
-// owner's record, no job and no session.
+// Remove takes a reference away from its owner: a name with its tag, or by a digest all that he has of an environment.
+// A name that was moved does not come back to what had it before: that keeps its digest alone. The bytes go when
+// nothing leads to them any more: no owner's record, no job and no session.
 func (l *Library) Remove(owner, ref string) (Removed, error) {
 	l.records.Lock()
 	defer l.records.Unlock()
@@ -203,7 +204,8 @@ func (l *Library) strikeOut(owner string, e Environment, r *removal) (left []str
 	return left, l.saveRecord(rec)
 }
 
-// History lists the environments that a name has stood for, or that came from the same session as ref, the newest first.
+// History lists the environments that a name has stood for, or that came from the same session as ref, the newest
+// first.
 func (l *Library) History(owner, ref string) ([]Environment, error) {
 	e, err := l.Get(owner, ref)
 	if err != nil {

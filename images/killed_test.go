@@ -19,7 +19,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// envKilled has the arguments of the process that TestKilledAtAnyInstant kills: directory of the library, of the keys, upper, layers.
+// envKilled has the arguments of the process that TestKilledAtAnyInstant kills: directory of the library, of the keys,
+// upper, layers.
 const envKilled = "SLIPWAY_TEST_KILLED"
 
 func keysIn(t testing.TB, dir string) *signing.Keys {
@@ -44,8 +45,9 @@ func TestServiceToBeKilled(t *testing.T) {
 	must(t, l.settle(t.Context(), digest))
 }
 
-// TestKilledAtAnyInstant kills a service that opens, converts a base, freezes and signs, at random instants, and looks each time at what
-// the next one finds: environments that are whole, no work, and a freeze that gives what one that nobody disturbed gives.
+// TestKilledAtAnyInstant kills a service that opens, converts a base, freezes and signs, at random instants, and looks
+// each time at what the next one finds: environments that are whole, no work, and a freeze that gives what one that
+// nobody disturbed gives.
 func TestKilledAtAnyInstant(t *testing.T) {
 	f := newFixture(t, nastyBase, nastyTop)
 	f.change(nastyChanges)
@@ -159,7 +161,8 @@ func forget(t *testing.T, l *Library, digest string, bases bool) {
 	}
 }
 
-// TestHalfASignatureIsTakenAway leaves what services leave that die while they sign: the next one finds whole images at once.
+// TestHalfASignatureIsTakenAway leaves what services leave that die while they sign: the next one finds whole images at
+// once.
 func TestHalfASignatureIsTakenAway(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	dir, keys := filepath.Join(t.TempDir(), "l"), keysIn(t, filepath.Join(t.TempDir(), "keys"))

@@ -23,8 +23,8 @@ func aKey(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// TestSecretsInLargeFiles: of files that are more than 1 MiB long texts are searched, where the session has changed them, in a graft and
-// in a tree that is packed whole.
+// TestSecretsInLargeFiles: of files that are more than 1 MiB long texts are searched, where the session has changed
+// them, in a graft and in a tree that is packed whole.
 func TestSecretsInLargeFiles(t *testing.T) {
 	key := aKey(t)
 	big := func(at int) string {

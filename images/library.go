@@ -34,10 +34,11 @@ type Config struct {
 	Quotas func(owner string) []Quota
 	// InUse returns the digests of environments that jobs and sessions need; nil: none do.
 	InUse func(context.Context) ([]string, error)
-	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another digest, is an
-	// error. With it images that are damaged or gone come back. Nil: there are no other stores.
+	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another
+	// digest, is an error. With it images that are damaged or gone come back. Nil: there are no other stores.
 	Fetch func(ctx context.Context, digest string, limit int64, path string) error
-	// Try runs a command in an environment and gives what it printed; nil, or an error of kind Missing: that cannot be done here.
+	// Try runs a command in an environment and gives what it printed; nil, or an error of kind Missing: that cannot be
+	// done here.
 	Try func(context.Context, Trial) ([]byte, error)
 	Now func() time.Time // time.Now when nil
 }
@@ -55,9 +56,10 @@ type Config struct {
 //	work/                       freezes and conversions in progress
 //	lock                        held by the one process that has the library open
 //
-// Who may read: the whole tree is root's. blobs and the library itself can be entered but not listed (0711) and the files
-// are world-readable, so a batch job of any user can open an environment whose digest it was given, and no user can find
-// out which there are: a digest has 256 bits and nothing but the owner's records leads to it. All else is 0700.
+// Who may read: the whole tree is root's. blobs and the library itself can be entered but not listed (0711) and the
+// files are world-readable, so a batch job of any user can open an environment whose digest it was given, and no user
+// can find out which there are: a digest has 256 bits and nothing but the owner's records leads to it. All else is
+// 0700.
 type Library struct {
 	dir     string
 	cfg     Config
@@ -143,8 +145,8 @@ func (l *Library) prepare() error {
 	return nil
 }
 
-// lockPatience is how long an opening waits for the lock: a service that was killed leaves it to a child that it was just starting, which
-// has it until it becomes another program.
+// lockPatience is how long an opening waits for the lock: a service that was killed leaves it to a child that it was
+// just starting, which has it until it becomes another program.
 const lockPatience = 2 * time.Second
 
 // acquire takes the lock: reaping must never take the work of another process for left-overs.

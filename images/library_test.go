@@ -267,7 +267,8 @@ func TestCreatedIsNow(t *testing.T) {
 	}
 }
 
-// TestRecordsAreReadOnce: what is known of a record's file is found to have changed, and what is done with a record does not change it.
+// TestRecordsAreReadOnce: what is known of a record's file is found to have changed, and what is done with a record
+// does not change it.
 func TestRecordsAreReadOnce(t *testing.T) {
 	l := newLibrary(t)
 	e, err := l.enter(Request{Owner: "alice", Name: "ana", Key: "s"}, fakeFrozen("1"))

@@ -11,14 +11,16 @@ import (
 	"slipway/internal/errs"
 )
 
-// manifestFormat changes when equal sources no longer give equal environments. Those from oldestFormat on are read alike.
+// manifestFormat changes when equal sources no longer give equal environments. Those from oldestFormat on are read
+// alike.
 const (
 	manifestFormat = 5
 	oldestFormat   = 3
 )
 
-// Manifest says how an environment came to be what it is. It lies inside the image, so it holds nothing that two freezes of equal
-// trees do not share: who, when and from which session stand in the provenance statement and in the library's records.
+// Manifest says how an environment came to be what it is. It lies inside the image, so it holds nothing that two
+// freezes of equal trees do not share: who, when and from which session stand in the provenance statement and in the
+// library's records.
 type Manifest struct {
 	Format       int      `json:"format"`
 	Base         Base     `json:"base"`
@@ -39,8 +41,8 @@ type Manifest struct {
 	Losses     Losses   `json:"losses"`
 }
 
-// Losses counts what squashfs cannot hold. The fractions of seconds in times are not among it: nearly every entry has one, and two trees
-// that differ in nothing else are one environment.
+// Losses counts what squashfs cannot hold. The fractions of seconds in times are not among it: nearly every entry has
+// one, and two trees that differ in nothing else are one environment.
 type Losses struct {
 	ACLs   int64    `json:"acls,omitempty"`   // POSIX ACLs
 	Xattrs int64    `json:"xattrs,omitempty"` // of namespaces other than user, trusted and security, ACLs aside

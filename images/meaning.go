@@ -11,9 +11,10 @@ import (
 	"slipway/internal/errs"
 )
 
-// What a name means follows from all that its owner has, and from nothing else: who asks and what is shared with whom only decide whether
-// he gets it. name:tag is the environment that was given them last, name: the one that was given the name without a tag, name alone the
-// newest of all these. An environment whose name and tag were given to another one since is reached by its digest, never by that name.
+// What a name means follows from all that its owner has, and from nothing else: who asks and what is shared with whom
+// only decide whether he gets it. name:tag is the environment that was given them last, name: the one that was given
+// the name without a tag, name alone the newest of all these. An environment whose name and tag were given to another
+// one since is reached by its digest, never by that name.
 
 // List returns the owner's environments, the newest first. A record that cannot be read is logged and left out.
 func (l *Library) List(owner string) ([]Environment, error) {
@@ -49,7 +50,8 @@ type naming struct{ owner, name, tag, architecture string }
 
 func (e Environment) naming() naming { return naming{e.Owner, e.Name, e.Tag, e.Architecture()} }
 
-// inOrder sorts all environments of some owners by when they were given their names, the newest first, and notes what the names lead to.
+// inOrder sorts all environments of some owners by when they were given their names, the newest first, and notes what
+// the names lead to.
 func inOrder(list []Environment) {
 	slices.SortStableFunc(list, func(a, b Environment) int {
 		return cmp.Or(b.Named.Compare(a.Named), strings.Compare(a.Digest, b.Digest))
@@ -80,8 +82,8 @@ func (l *Library) Names(owner, digest string) ([]string, error) {
 
 const minPrefix = 6
 
-// Get finds one of the owner's environments by name:tag, name (the newest of it), digest, or a prefix of at least six hexadecimal digits.
-// What others own is not found.
+// Get finds one of the owner's environments by name:tag, name (the newest of it), digest, or a prefix of at least six
+// hexadecimal digits. What others own is not found.
 func (l *Library) Get(owner, ref string) (Environment, error) {
 	all, err := l.List(owner)
 	if err != nil {
@@ -117,7 +119,8 @@ func (e Environment) means(ref string) bool {
 	return e.called(ref) && (!e.Moved && strings.Contains(rest, ":") || e.Newest && !strings.Contains(rest, ":"))
 }
 
-// movedAway says of a name what leads to the environments that somebody may use who may not use the one that it leads to; nil: there are none.
+// movedAway says of a name what leads to the environments that somebody may use who may not use the one that it leads
+// to; nil: there are none.
 func movedAway(all []Environment, ref string) error {
 	var others []string
 	for _, e := range all {

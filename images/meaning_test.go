@@ -22,7 +22,8 @@ func meaning(l *Library, v Viewer, owner, ref string) string {
 	return e.Digest[len(digestPrefix) : len(digestPrefix)+1]
 }
 
-// TestANameMeansTheSameToAll: a name that was moved leads to nothing but where it was moved to, whoever asks, and whatever is shared.
+// TestANameMeansTheSameToAll: a name that was moved leads to nothing but where it was moved to, whoever asks, and
+// whatever is shared.
 func TestANameMeansTheSameToAll(t *testing.T) {
 	l := newLibrary(t)
 	put(t, l, "alice", "ana", "v1", "", "1")

@@ -84,8 +84,8 @@ func printable(s string) bool {
 }
 
 // escape turns any name into a file name, different names into different ones, also where the file system folds case:
-// only lower-case letters, digits, - and _ stay, every other byte becomes =xx. What grows too long becomes ~ and a hash;
-// no readable form begins with ~.
+// only lower-case letters, digits, - and _ stay, every other byte becomes =xx. What grows too long becomes ~ and a
+// hash; no readable form begins with ~.
 func escape(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

@@ -13,9 +13,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// Parts are what an environment consists of for other places: the document that names it, what the document names, the SIF, and
-// the signed statements on where it comes from. Nothing is read before it is asked for, and of the image nothing is compared with its
-// digest: [Library.Ready] does that.
+// Parts are what an environment consists of for other places: the document that names it, what the document names, the
+// SIF, and the signed statements on where it comes from. Nothing is read before it is asked for, and of the image
+// nothing is compared with its digest: [Library.Ready] does that.
 type Parts struct {
 	Digest   string
 	Encoded  []byte   // the document, byte for byte what Digest is the digest of
@@ -43,7 +43,8 @@ func (p *Parts) Architecture() (string, error) {
 // Statements returns the envelopes on where the environment comes from that accepted keys have signed.
 func (p *Parts) Statements() ([][]byte, error) { return p.library.believed(p.Digest) }
 
-// SIF names the whole file with its signatures. It is of kind errs.Unavailable until the file was signed and its digest is known.
+// SIF names the whole file with its signatures. It is of kind errs.Unavailable until the file was signed and its digest
+// is known.
 func (p *Parts) SIF() (Part, error) {
 	var known struct {
 		SIF Part `json:"sif"` // of facts, which may be large
@@ -55,7 +56,8 @@ func (p *Parts) SIF() (Part, error) {
 	return known.SIF, err
 }
 
-// Blob returns what the document names: the manifest, the base or the tail. A base that is damaged on disk is given to nobody.
+// Blob returns what the document names: the manifest, the base or the tail. A base that is damaged on disk is given to
+// nobody.
 func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	d := p.Document
 	file := p.library.blob(p.Digest)
@@ -77,7 +79,8 @@ func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	return out, err
 }
 
-// openSoundBase opens the file of a base for another place. Environments that have copied of it need it no more; other places do.
+// openSoundBase opens the file of a base for another place. Environments that have copied of it need it no more; other
+// places do.
 func (l *Library) openSoundBase(ctx context.Context, base Part) (blob.Blob, error) {
 	if !l.baseIsSound(ctx, base) {
 		return nil, noBase(base.Digest)

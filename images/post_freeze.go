@@ -81,7 +81,8 @@ func (l *Library) unsettled() []string {
 	return out
 }
 
-// repair takes away what a killed service left of signatures, before anybody asks for the images: half of one looks like damage.
+// repair takes away what a killed service left of signatures, before anybody asks for the images: half of one looks
+// like damage.
 func (l *Library) repair() error {
 	for _, digest := range l.unsettled() {
 		f, err := os.OpenFile(l.blob(digest), os.O_RDWR, 0)
@@ -112,7 +113,8 @@ func (l *Library) repairOne(digest string, f *os.File) error {
 	return nil
 }
 
-// settle signs an image, compares all its bytes with its digest, and finds out what is in it; once for all who wait for it.
+// settle signs an image, compares all its bytes with its digest, and finds out what is in it; once for all who wait for
+// it.
 func (l *Library) settle(ctx context.Context, digest string) error {
 	_, err := l.settles.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
 		err := l.settleImage(ctx, digest)
@@ -211,8 +213,8 @@ func (l *Library) unseal(payloadType string, envelope []byte) ([]byte, string, e
 	return payload, key.ID, err
 }
 
-// look says what is in an image. What it has of its base was looked at before, or is now for all environments over it; without the base
-// all of it is looked at.
+// look says what is in an image. What it has of its base was looked at before, or is now for all environments over it;
+// without the base all of it is looked at.
 func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inventory.Inventory, error) {
 	root := image.Root()
 	tree, err := squashfs.Parse(root, root.Size())
@@ -287,7 +289,8 @@ func (l *Library) attest(req Request, f frozen, started time.Time) error {
 	return writeFile(l.path("statements", hexOrNone(f.Digest)), hexOrNone(digestOf(envelope))+".json", envelope)
 }
 
-// attested says whether anything that is believed was stated about an environment. A statement that was damaged is made anew.
+// attested says whether anything that is believed was stated about an environment. A statement that was damaged is made
+// anew.
 func (l *Library) attested(digest string) bool {
 	list, err := l.believed(digest)
 	return err == nil && len(list) > 0

@@ -8,8 +8,8 @@ import (
 // Stage is a step of a freeze.
 type Stage string
 
-// The stages, in their usual order. A freeze that finds nothing changed goes from Scanning to Done; one whose base is ready has no
-// Preparing; one whose changes cannot be grafted has Packing instead of Reading, Settling and Indexing.
+// The stages, in their usual order. A freeze that finds nothing changed goes from Scanning to Done; one whose base is
+// ready has no Preparing; one whose changes cannot be grafted has Packing instead of Reading, Settling and Indexing.
 const (
 	Scanning  Stage = "scanning"  // looking for changes
 	Preparing Stage = "preparing" // converting the base image, once for each
@@ -33,8 +33,8 @@ type Progress struct {
 	Pause   time.Duration `json:"pause,omitempty"`   // how long it will be, about
 }
 
-// meter collects the progress of one piece of work for any number of readers. A stage that was over before a reader looked is
-// still told to it.
+// meter collects the progress of one piece of work for any number of readers. A stage that was over before a reader
+// looked is still told to it.
 type meter struct {
 	mu   sync.Mutex
 	past []Progress // finished stages

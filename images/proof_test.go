@@ -20,8 +20,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// equalTrees compares an environment with its source in three ways: what the kernel mounts, by a lister of its own; what Compare
-// says; and what squashfuse mounts.
+// equalTrees compares an environment with its source in three ways: what the kernel mounts, by a lister of its own;
+// what Compare says; and what squashfuse mounts.
 func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
 	t.Helper()
 	skip := f.leftOutOf(l, e)
@@ -88,8 +88,8 @@ func plainLines(lines []string) []string {
 	return out
 }
 
-// TestAnyTreeFreezesAndThaws makes random images of several layers and random changes over them, freezes, compares what the kernel,
-// squashfuse, and Apptainer show as root and as nobody, and thaws; the changes go on after each freeze.
+// TestAnyTreeFreezesAndThaws makes random images of several layers and random changes over them, freezes, compares what
+// the kernel, squashfuse, and Apptainer show as root and as nobody, and thaws; the changes go on after each freeze.
 func TestAnyTreeFreezesAndThaws(t *testing.T) {
 	testenv.Need(t, testenv.Loop)
 	seed, program := treetest.Seed(t), listerProgram(t)

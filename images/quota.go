@@ -132,8 +132,8 @@ func (l *Library) bounds(owner, beside string) ([]Bound, error) {
 // unbounded is the room of an owner whom no quota bounds.
 const unbounded = 1 << 62
 
-// room returns how many bytes more an owner's environments may take when one, instead, has gone, and refuses him who needs more. What he has
-// already he may have again.
+// room returns how many bytes more an owner's environments may take when one, instead, has gone, and refuses him who
+// needs more. What he has already he may have again.
 func (l *Library) room(owner, instead, digest string, need int64) (int64, error) {
 	if _, err := l.loadRecord(owner, hexOrNone(digest)); err == nil {
 		return unbounded, nil
@@ -175,7 +175,8 @@ func (l *Library) roomFor(ctx context.Context, owner, instead, digest string, ne
 	return left, err
 }
 
-// within passes on what is written as long as it fits into what an owner may still take, so that no more is written than may stay.
+// within passes on what is written as long as it fits into what an owner may still take, so that no more is written
+// than may stay.
 func (l *Library) within(ctx context.Context, req Request, to io.Writer) io.Writer {
 	return &quotaWriter{left: req.room, to: to, full: func() error { return l.outgrown(ctx, req) }}
 }
@@ -204,7 +205,8 @@ const lookAtUsage = "`slipway envs du` shows what takes how much"
 // most is how many environments an advice names.
 const most = 3
 
-// advice names what an owner could do without: his largest environments that no job and no session uses, where they make a difference.
+// advice names what an owner could do without: his largest environments that no job and no session uses, where they
+// make a difference.
 func (l *Library) advice(ctx context.Context, owner string) string {
 	all, err := l.List(owner)
 	used, unknown := l.inUse(ctx)

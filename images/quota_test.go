@@ -20,8 +20,8 @@ func noise(t *testing.T, path string, n int) {
 	must(t, err, os.WriteFile(path, data, 0o644))
 }
 
-// TestQuota: what outgrows an owner's quota is broken off as soon as it does, and nothing of it stays; what he has already he may freeze
-// again, whatever is left.
+// TestQuota: what outgrows an owner's quota is broken off as soon as it does, and nothing of it stays; what he has
+// already he may freeze again, whatever is left.
 func TestQuota(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	quota, used := int64(3<<20), []string{}

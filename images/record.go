@@ -67,7 +67,8 @@ const (
 	maxRecords = 10_000 // of one owner
 )
 
-// add gives an environment a label. Where there is no room for one more, the oldest goes that has no name, or whose name a later one has.
+// add gives an environment a label. Where there is no room for one more, the oldest goes that has no name, or whose
+// name a later one has.
 func (r *record) add(b label) error {
 	if len(r.Labels) >= maxLabels {
 		at := slices.IndexFunc(r.Labels, func(old label) bool {
@@ -117,8 +118,8 @@ func (r record) environment(b label) Environment {
 	}
 }
 
-// environments returns a record's environment under each of its names, as it was given last. Without a name it is there only when it has
-// none.
+// environments returns a record's environment under each of its names, as it was given last. Without a name it is there
+// only when it has none.
 func (r record) environments() (out []Environment) {
 	for i, b := range r.Labels {
 		again := slices.ContainsFunc(r.Labels[i+1:], func(o label) bool { return o.Name == b.Name && o.Tag == b.Tag })
@@ -177,8 +178,8 @@ func (l *Library) loadRecord(owner, hexPart string) (record, error) {
 	})
 }
 
-// enter makes sure that the owner's references lead to what was frozen, and gives it as this request named it. Nothing is
-// written when they do already.
+// enter makes sure that the owner's references lead to what was frozen, and gives it as this request named it. Nothing
+// is written when they do already.
 func (l *Library) enter(req Request, f frozen) (Environment, error) {
 	l.records.Lock()
 	defer l.records.Unlock()
@@ -255,7 +256,8 @@ func (l *Library) saveLast(req Request, id string, f frozen) error {
 	return writeJSON(l.path("sources", escape(req.Owner)), escape(req.Key)+".json", lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f})
 }
 
-// last returns what the source's last freeze made, when that is still what a freeze would make and its files are still there.
+// last returns what the source's last freeze made, when that is still what a freeze would make and its files are still
+// there.
 func (l *Library) last(req Request, id string) (frozen, bool) {
 	var last lastFreeze
 	if err := readJSON(l.path("sources", escape(req.Owner), escape(req.Key)+".json"), &last); err != nil {
@@ -270,8 +272,8 @@ func (l *Library) last(req Request, id string) (frozen, bool) {
 	return f, true
 }
 
-// complete says whether an environment's files are there, and none is known to be damaged; the image may have grown by signatures since
-// it had size bytes.
+// complete says whether an environment's files are there, and none is known to be damaged; the image may have grown by
+// signatures since it had size bytes.
 func (l *Library) complete(digest string, size int64) bool {
 	if _, err := l.document(digest); err != nil || l.isSpoilt(digest) {
 		return false

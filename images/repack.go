@@ -15,8 +15,8 @@ import (
 	"slipway/images/tree"
 )
 
-// repack is the way out for changes that cannot be grafted: the whole merged tree is packed anew, as the kernel shows it. The source stands
-// still for all of that, and its environment shares no byte with others.
+// repack is the way out for changes that cannot be grafted: the whole merged tree is packed anew, as the kernel shows
+// it. The source stands still for all of that, and its environment shares no byte with others.
 func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *meter) (*draft, error) {
 	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req)}
 	scanner, err := secretscan.New(secretscan.Config{Allow: req.Allow})
@@ -66,8 +66,8 @@ func held(ctx context.Context, src Source, fn func() error) (err error) {
 	return fn()
 }
 
-// packWhole packs what a source that stands still shows, and fingerprints its changes. Of them alone the scanner is shown the files, and
-// sockets and devices are left out.
+// packWhole packs what a source that stands still shows, and fingerprints its changes. Of them alone the scanner is
+// shown the files, and sockets and devices are left out.
 func (l *Library) packWhole(
 	ctx context.Context, req Request, work string, scanner *secretscan.Scanner, cfg graft.Config,
 ) (made graft.Result, state string, err error) {

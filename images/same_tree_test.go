@@ -80,8 +80,8 @@ func TestSameTreeMadeInTwoWaysHasOneDigest(t *testing.T) {
 	}
 }
 
-// TestLitterDoesNotMakeAFreeze: what is made and removed in a directory that travels empty leaves the source unchanged, and all else of the
-// directory does not.
+// TestLitterDoesNotMakeAFreeze: what is made and removed in a directory that travels empty leaves the source unchanged,
+// and all else of the directory does not.
 func TestLitterDoesNotMakeAFreeze(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -62,8 +62,8 @@ func orNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// Find returns an environment that the viewer may use: one of his own, or one that its owner shares with him. owner is the other's
-// word, empty for the viewer's own. A whole digest is found whoever shares it.
+// Find returns an environment that the viewer may use: one of his own, or one that its owner shares with him. owner is
+// the other's word, empty for the viewer's own. A whole digest is found whoever shares it.
 func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
 	if owner != "" && owner != v.Owner {
 		return l.shared(v, owner, ref)

@@ -23,8 +23,8 @@ type flight[T any] struct {
 	err     error
 }
 
-// do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work is
-// canceled when the last of its callers has gone; that last one waits until it has cleaned up.
+// do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work
+// is canceled when the last of its callers has gone; that last one waits until it has cleaned up.
 func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {

@@ -15,7 +15,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Trial is a command that is to be run in an environment, in a container that has nothing else, with its owner's rights.
+// Trial is a command that is to be run in an environment, in a container that has nothing else, with its owner's
+// rights.
 type Trial struct {
 	Owner string
 	Image string // path of the SIF
@@ -29,7 +30,8 @@ const trialStart = 30 * time.Second
 // trialKey names what is to be tried.
 type trialKey struct{ owner, hexPart string }
 
-// tryLater has the imports of an environment's owners tried in the background. What finds no room is tried after the next start.
+// tryLater has the imports of an environment's owners tried in the background. What finds no room is tried after the
+// next start.
 func (l *Library) tryLater(digest string) {
 	for _, r := range l.recordsOf(hexOrNone(digest)) {
 		if r.Use.Waiting {
@@ -60,8 +62,8 @@ func (l *Library) tryAll(ctx context.Context) {
 	}
 }
 
-// try imports in an image what an owner's kernels had imported when it was frozen. A trial that ctx ends is begun anew after the next
-// start.
+// try imports in an image what an owner's kernels had imported when it was frozen. A trial that ctx ends is begun anew
+// after the next start.
 func (l *Library) try(ctx context.Context, k trialKey) error {
 	r, err := l.loadRecord(k.owner, k.hexPart)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !r.Use.Waiting {

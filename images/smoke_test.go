@@ -110,7 +110,8 @@ func TestImportsAreTried(t *testing.T) {
 	}
 }
 
-// TestImportsAreTriedAfterRestart: a trial that the end of the service has cut off, and one for which there was no Apptainer.
+// TestImportsAreTriedAfterRestart: a trial that the end of the service has cut off, and one for which there was no
+// Apptainer.
 func TestImportsAreTriedAfterRestart(t *testing.T) {
 	f := newFixture(t, withPython)
 	dir := t.TempDir() + "/l"

@@ -40,8 +40,8 @@ func (s Source) architecture() string {
 	return runtime.GOARCH
 }
 
-// labelled returns the image's configuration with labels that say what it is, for whoever has only the file. They follow from what
-// names a base: neither whose an environment is nor what it is called is part of its content.
+// labelled returns the image's configuration with labels that say what it is, for whoever has only the file. They
+// follow from what names a base: neither whose an environment is nor what it is called is part of its content.
 func (s Source) labelled() apptainer.ImageConfig {
 	c := s.Config
 	c.Labels = maps.Clone(c.Labels)

@@ -31,7 +31,8 @@ func (l *Library) Known() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// named returns the digests that files are named by. A directory that cannot be read is an error: Glob would take it for an empty one.
+// named returns the digests that files are named by. A directory that cannot be read is an error: Glob would take it
+// for an empty one.
 func (l *Library) named(pattern ...string) ([]string, error) {
 	if _, err := os.ReadDir(l.path(pattern[0])); err != nil {
 		return nil, err

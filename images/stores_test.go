@@ -48,7 +48,8 @@ func (s *elsewhere) fetch(_ context.Context, digest string, limit int64, path st
 	return os.WriteFile(path, data, 0o600)
 }
 
-// TestWhatIsLostComesBackFromAnotherStore spoils each file of an environment: the next run gets the right bytes all the same.
+// TestWhatIsLostComesBackFromAnotherStore spoils each file of an environment: the next run gets the right bytes all the
+// same.
 func TestWhatIsLostComesBackFromAnotherStore(t *testing.T) {
 	remove := func(t *testing.T, path string) { must(t, os.Remove(path)) }
 	for name, tc := range map[string]struct {
@@ -105,7 +106,8 @@ func TestWhatIsLostComesBackFromAnotherStore(t *testing.T) {
 	}
 }
 
-// TestACopyThatCannotBeHadLosesNothing: what is left of a damaged image stays, and the error says whether to come again.
+// TestACopyThatCannotBeHadLosesNothing: what is left of a damaged image stays, and the error says whether to come
+// again.
 func TestACopyThatCannotBeHadLosesNothing(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)

@@ -20,9 +20,10 @@ import (
 	"slipway/images/sif"
 )
 
-// A freeze leaves a thin image: a SIF whose file has nothing but holes where the partition has the base's bytes and the tail's. The tail lies
-// in packs, which the environments of a session share by hard links: the last link that goes takes the bytes along, so nothing has to
-// count who needs them. Before a run the file is filled, and some time after it is made thin again.
+// A freeze leaves a thin image: a SIF whose file has nothing but holes where the partition has the base's bytes and the
+// tail's. The tail lies in packs, which the environments of a session share by hard links: the last link that goes
+// takes the bytes along, so nothing has to count who needs them. Before a run the file is filled, and some time after
+// it is made thin again.
 //
 //	tails/<hex>/map.json  where the tail lies, by parts of packs, in order
 //	tails/<hex>/<pack>    what freezes have stored
@@ -118,7 +119,8 @@ func partsOf(f, base *os.File, cut int64, tails string, extents []graft.Extent) 
 	return w, nil
 }
 
-// whole returns a reader of the image in f as it is when it is filled. It is errReplaced when f is not the image's file any more.
+// whole returns a reader of the image in f as it is when it is filled. It is errReplaced when f is not the image's file
+// any more.
 func (l *Library) whole(ctx context.Context, f *os.File, digest string, d Document) (*wholeImage, error) {
 	if l.isThin(digest) && d.Base != nil {
 		return l.fromParts(ctx, f, digest, d)
@@ -322,7 +324,8 @@ func (l *Library) foldImage(ctx context.Context, digest string, asked time.Time)
 	})
 }
 
-// memoryPath names what the last freeze of a source has left to the next: the environment whose packs it speaks of, and the graft's memory.
+// memoryPath names what the last freeze of a source has left to the next: the environment whose packs it speaks of, and
+// the graft's memory.
 func (l *Library) memoryPath(req Request) string {
 	name := escape(req.Key) + ".memory"
 	if req.Carried {

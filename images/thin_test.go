@@ -46,7 +46,8 @@ func words(path string, seed uint64, size int) func(string) error {
 	}
 }
 
-// TestAFreezeAfterAnotherStoresWhatHasChanged: the second one takes little of the disk, and is what one from scratch is, byte for byte.
+// TestAFreezeAfterAnotherStoresWhatHasChanged: the second one takes little of the disk, and is what one from scratch
+// is, byte for byte.
 func TestAFreezeAfterAnotherStoresWhatHasChanged(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
@@ -72,8 +73,8 @@ func TestAFreezeAfterAnotherStoresWhatHasChanged(t *testing.T) {
 	equalTrees(t, l, f, e)
 }
 
-// TestThinImagesAreFilledAndFolded: an environment outlives the one that it shares with, is signed while it is thin, and is the same file
-// whenever it is filled.
+// TestThinImagesAreFilledAndFolded: an environment outlives the one that it shares with, is signed while it is thin,
+// and is the same file whenever it is filled.
 func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)

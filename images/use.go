@@ -14,8 +14,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// Use is what the sessions of one owner, from which an environment was frozen, were using of it, and what came of trying that in the
-// image alone. It is the owner's, not the image's: equal trees are one environment, whoever works in them.
+// Use is what the sessions of one owner, from which an environment was frozen, were using of it, and what came of
+// trying that in the image alone. It is the owner's, not the image's: equal trees are one environment, whoever works in
+// them.
 type Use struct {
 	// Imported are the modules that kernels had imported, by the interpreter's path; empty: the environment's own.
 	Imported map[string][]string `json:"imported,omitempty"`
@@ -94,7 +95,8 @@ func (u Use) and(now Use) (joined Use, more bool) {
 	return joined, modules || len(joined.CVMFS) > len(u.CVMFS)
 }
 
-// Broken counts the modules that were tried, and those of them that cannot be imported for a reason that lies in the image.
+// Broken counts the modules that were tried, and those of them that cannot be imported for a reason that lies in the
+// image.
 func (u Use) Broken() (modules, broken int) {
 	for _, a := range u.Attempts {
 		modules, broken = modules+a.Result.Modules, broken+len(a.Result.Broken())

@@ -10,8 +10,8 @@ import (
 	"slipway/kernels/wire"
 )
 
-// cell is the cell that a client has had run last. What this service has to say of a kernel is said under it: frontends show what belongs to
-// no cell nowhere but in their logs.
+// cell is the cell that a client has had run last. What this service has to say of a kernel is said under it: frontends
+// show what belongs to no cell nowhere but in their logs.
 type cell struct {
 	mu      sync.Mutex
 	session string          // by which the client signs its requests
@@ -30,14 +30,16 @@ type asked struct {
 
 const waitingBytes = 256 << 10 // of the headers of one client's cells that are known while they wait for answers
 
-// What tells of a cell, by the way how it is written: nearly nothing is, and the rest is not to be looked at for longer.
+// What tells of a cell, by the way how it is written: nearly nothing is, and the rest is not to be looked at for
+// longer.
 var (
 	runs    = []byte(`"execute_input"`)
 	rests   = []byte(`"idle"`)
 	answers = []byte(`"execute_reply"`)
 )
 
-// says notes what the client sends. Nobody calls herself by a name that is not to be remembered for as long as she is here.
+// says notes what the client sends. Nobody calls herself by a name that is not to be remembered for as long as she is
+// here.
 func (c *cell) says(m wire.Message) {
 	if m.Type() != "execute_request" {
 		return

@@ -63,8 +63,8 @@ type client struct {
 
 type acceptedKey struct{}
 
-// Accepted keeps in a connection's context when it was made. It is for http.Server.ConnContext, which asks in the order in which connections
-// are made. Without it none is taken for later than another.
+// Accepted keeps in a connection's context when it was made. It is for http.Server.ConnContext, which asks in the order
+// in which connections are made. Without it none is taken for later than another.
 func Accepted(ctx context.Context) context.Context {
 	return context.WithValue(ctx, acceptedKey{}, time.Now())
 }
@@ -74,7 +74,8 @@ func acceptedAt(r *http.Request) time.Time {
 	return at
 }
 
-// channels is a client's websocket to one kernel. It is held while the kernel starts, and lasts for longer than its request.
+// channels is a client's websocket to one kernel. It is held while the kernel starts, and lasts for longer than its
+// request.
 func (g *gateway) channels(w http.ResponseWriter, r *http.Request, caller spawner.Caller) error {
 	c, err := g.accept(w, r, caller)
 	if c == nil {
@@ -87,8 +88,8 @@ func (g *gateway) channels(w http.ResponseWriter, r *http.Request, caller spawne
 	return nil
 }
 
-// accept opens the websocket. Nobody: it is refused, and without an error it has been answered. What lasts as long as a websocket has no
-// workload in its frame, here and below: it would have ten times the stack.
+// accept opens the websocket. Nobody: it is refused, and without an error it has been answered. What lasts as long as a
+// websocket has no workload in its frame, here and below: it would have ten times the stack.
 func (g *gateway) accept(w http.ResponseWriter, r *http.Request, caller spawner.Caller) (*client, error) {
 	k, err := g.find(r, caller)
 	if err != nil {
@@ -184,7 +185,8 @@ func (c *client) part(service, ctx context.Context, err error) {
 	c.close(c.verdict(service, ctx, err))
 }
 
-// close ends the websocket with a word of why. That means to read first what the client is saying just now, which may be without end.
+// close ends the websocket with a word of why. That means to read first what the client is saying just now, which may
+// be without end.
 func (c *client) close(code websocket.StatusCode, why string) {
 	late := time.AfterFunc(partTime, c.cut)
 	defer late.Stop()
@@ -215,8 +217,8 @@ func (c *client) verdict(service, ctx context.Context, err error) (websocket.Sta
 	return websocket.StatusServiceRestart, "the way to the kernel is lost; come again"
 }
 
-// seenWithin is how long after the way to a kernel was lost it may take to be seen that it has ended. Who comes again after that is told too, but
-// not under her cell: the kernel's agent knew which it was.
+// seenWithin is how long after the way to a kernel was lost it may take to be seen that it has ended. Who comes again
+// after that is told too, but not under her cell: the kernel's agent knew which it was.
 const seenWithin = 5 * time.Second
 
 // after returns what has become of a kernel to which the way is lost.

@@ -224,8 +224,8 @@ func TestGiantFrame(t *testing.T) {
 	}
 }
 
-// TestForsakenWebsocket: a Jupyter Server leaves the websocket open that its page has closed at once to open another. Served after the other one,
-// it does not take its place.
+// TestForsakenWebsocket: a Jupyter Server leaves the websocket open that its page has closed at once to open another.
+// Served after the other one, it does not take its place.
 func TestForsakenWebsocket(t *testing.T) {
 	s := newSite(t, nil)
 	id := s.start()

@@ -9,8 +9,8 @@ import (
 	"slipway/kernels/wire"
 )
 
-// What a client may say of a kernel's environment. It is passed on to the kernel, and means nothing to this service: whose the kernel is
-// follows from the token alone.
+// What a client may say of a kernel's environment. It is passed on to the kernel, and means nothing to this service:
+// whose the kernel is follows from the token alone.
 const mostVariables = 100
 
 var variable = regexp.MustCompile(`^` + wire.VariablePrefix + `[A-Z0-9_]{1,100}$`)

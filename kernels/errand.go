@@ -2,8 +2,8 @@ package kernels
 
 import "sync"
 
-// errand is work that is done in a goroutine of its own while there is some: most websockets do nothing for hours, and what nobody does has no
-// stack. Its do must be set before it is started.
+// errand is work that is done in a goroutine of its own while there is some: most websockets do nothing for hours, and
+// what nobody does has no stack. Its do must be set before it is started.
 type errand struct {
 	do    func()
 	mu    sync.Mutex

@@ -156,7 +156,8 @@ func (f *world) agent(id spawner.ID) *agent {
 	return f.agents[id]
 }
 
-// agent is a kernel's agent, which keeps what its clients have not acknowledged, and answers each request with what it said.
+// agent is a kernel's agent, which keeps what its clients have not acknowledged, and answers each request with what it
+// said.
 type agent struct {
 	mu         sync.Mutex
 	away       bool

@@ -92,7 +92,8 @@ func (g *guests) rise(who *guest, id spawner.ID) {
 	}
 }
 
-// await notes that a request waits for a kernel. Whoever comes to one of which somebody has heard changes nothing by going away.
+// await notes that a request waits for a kernel. Whoever comes to one of which somebody has heard changes nothing by
+// going away.
 func (g *guests) await(who *guest, id spawner.ID, fresh bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

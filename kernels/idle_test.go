@@ -9,8 +9,9 @@ import (
 	"slipway/kernels"
 )
 
-// A websocket that does nothing has small stacks: what lasts as long as one keeps no workload in its frames. Both ends of it and the kernel's
-// agent count here, 37 to 48 KiB together; copies of the workload in the frames below the handler made it 60 to 65.
+// A websocket that does nothing has small stacks: what lasts as long as one keeps no workload in its frames. Both ends
+// of it and the kernel's agent count here, 37 to 48 KiB together; copies of the workload in the frames below the
+// handler made it 60 to 65.
 func TestIdleClientsAreSmall(t *testing.T) {
 	const clients, most = 90, 56 << 10
 	s := newSite(t, func(c *kernels.Config) { c.Ping = time.Hour })

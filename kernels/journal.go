@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// journalTime is for how long untaken messages are kept for a client that stays away. A kernel's agent remembers for as
-	// long which messages it has taken: it takes none of them twice.
+	// journalTime is for how long untaken messages are kept for a client that stays away. A kernel's agent remembers
+	// for as long which messages it has taken: it takes none of them twice.
 	journalTime = 24 * time.Hour
 	journalMore = 1 << 20 // bytes of taken messages that a file may have beside as many as wait in it
 
@@ -34,9 +34,9 @@ const (
 	joined        = 32 << 10 // bytes: what is shorter is written together with its head
 )
 
-// Journal keeps in files what clients have sent and their kernels have not taken, so that a service that is killed sends
-// it after its restart. Nothing is synced to disk: what a process has written outlives its death, and only that of the
-// host loses it.
+// Journal keeps in files what clients have sent and their kernels have not taken, so that a service that is killed
+// sends it after its restart. Nothing is synced to disk: what a process has written outlives its death, and only that
+// of the host loses it.
 type Journal struct {
 	dir   string
 	log   *slog.Logger
@@ -77,8 +77,8 @@ func clientKey(p place) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// claim returns what a client had sent to a process before that was killed, and what forgets it. A client is asked about
-// once.
+// claim returns what a client had sent to a process before that was killed, and what forgets it. A client is asked
+// about once.
 func (j *Journal) claim(p place) (messages [][]byte, forget func()) {
 	if j == nil {
 		return nil, nothing
@@ -111,8 +111,8 @@ func removeAll(paths []string) {
 	}
 }
 
-// readPage returns the messages of a file that were not taken. One that was being written when the process was killed is
-// left out.
+// readPage returns the messages of a file that were not taken. One that was being written when the process was killed
+// is left out.
 func readPage(path string) (kept [][]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {

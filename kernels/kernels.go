@@ -1,14 +1,15 @@
-// Package kernels is a gateway to Jupyter kernels: any Jupyter Server that is started with --gateway-url, and any other client of the REST
-// API and the websockets of Jupyter's kernels, has its kernels run as sessions of this service, each with what its kernelspec leases.
+// Package kernels is a gateway to Jupyter kernels: any Jupyter Server that is started with --gateway-url, and any other
+// client of the REST API and the websockets of Jupyter's kernels, has its kernels run as sessions of this service, each
+// with what its kernelspec leases.
 //
 // Promises: each user reaches her own kernels alone, for the engine's methods take the caller; what a client says is
 // bounded and refused with the reason, and comes to the kernel once when the way there breaks, or the client is told;
-// what the service has read of a client is in its journal before it is sent, and is sent by the next process if this one
-// is killed; each cell of a kernel that has ended is answered; a clean end of the service ends every websocket.
-// What it cannot promise: what a client sends in the moment when the service is killed, and the service has not read, is
-// lost with the connection. Only clients that send again by themselves, as package bridge does, lose nothing of that.
-// The package must not keep messages longer than until the kernel's agent has them: all else that a conversation needs
-// lies there, so that a restart of the service loses nothing. It must not know how a session is started.
+// what the service has read of a client is in its journal before it is sent, and is sent by the next process if this
+// one is killed; each cell of a kernel that has ended is answered; a clean end of the service ends every websocket.
+// What it cannot promise: what a client sends in the moment when the service is killed, and the service has not read,
+// is lost with the connection. Only clients that send again by themselves, as package bridge does, lose nothing of
+// that. The package must not keep messages longer than until the kernel's agent has them: all else that a conversation
+// needs lies there, so that a restart of the service loses nothing. It must not know how a session is started.
 package kernels
 
 import (
@@ -66,14 +67,17 @@ type Config struct {
 	Specs func(c spawner.Caller) []Spec
 	// Identify says who is calling, by the request's header Authorization or by its connection.
 	Identify func(r *http.Request) (spawner.Caller, error)
-	// Tell notes for the site's log what a request of this context does, as soon as something of it is known. Nil: nobody wants it.
+	// Tell notes for the site's log what a request of this context does, as soon as something of it is known. Nil:
+	// nobody wants it.
 	Tell func(ctx context.Context, d Deed)
-	// Agent returns the agent of a kernel, and Dial opens a stream to it for one client's messages, as package kernels/wire has them.
+	// Agent returns the agent of a kernel, and Dial opens a stream to it for one client's messages, as package
+	// kernels/wire has them.
 	Agent  func(id spawner.ID) Agent
 	Dial   func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	Logger *slog.Logger
 
-	// Journal keeps what clients have sent, if the service is killed before their kernels have taken it. Nil: nothing does.
+	// Journal keeps what clients have sent, if the service is killed before their kernels have taken it. Nil: nothing
+	// does.
 	Journal *Journal
 	// Lines serve the websockets. They must run.
 	Lines   *Lines
@@ -83,7 +87,8 @@ type Config struct {
 	Ping     time.Duration // between two looks whether a websocket's client is there. Zero: 30 s
 	Message  int64         // most bytes of one message of a client's. Zero: 64 MiB
 	Sockets  int           // most websockets of one user. Zero: 1024
-	// NoTickets has every websocket need a token: that of Jupyter's own client, which nbclient and papermill use, brings none.
+	// NoTickets has every websocket need a token: that of Jupyter's own client, which nbclient and papermill use,
+	// brings none.
 	NoTickets bool
 }
 
@@ -163,7 +168,8 @@ func (g *gateway) by(do func(w http.ResponseWriter, r *http.Request, c spawner.C
 	}
 }
 
-// withToken puts a token of the query where Identify looks for one: clients in browsers cannot send a header with a websocket.
+// withToken puts a token of the query where Identify looks for one: clients in browsers cannot send a header with a
+// websocket.
 func withToken(r *http.Request) *http.Request {
 	token := r.URL.Query().Get("token")
 	if token == "" || r.Header.Get("Authorization") != "" {

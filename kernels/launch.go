@@ -18,9 +18,11 @@ import (
 )
 
 const (
-	// awayTime is how long a tied kernel may be without a client: a restart of the service, and of a session's Jupyter, are shorter.
+	// awayTime is how long a tied kernel may be without a client: a restart of the service, and of a session's Jupyter,
+	// are shorter.
 	awayTime = 5 * time.Minute
-	// unknownTime is how long a kernel may be without its first client. Who has started it may never have been told its id.
+	// unknownTime is how long a kernel may be without its first client. Who has started it may never have been told its
+	// id.
 	unknownTime = 15 * time.Minute
 )
 
@@ -45,7 +47,8 @@ func readRequest(w http.ResponseWriter, r *http.Request) (q request, err error) 
 
 var kernelID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// id is the kernel's: the client may choose it, as with other gateways. Asking for the same one again gives the same kernel.
+// id is the kernel's: the client may choose it, as with other gateways. Asking for the same one again gives the same
+// kernel.
 func (q request) id() (id string, given bool, err error) {
 	id, given = q.Env[wire.IDVariable]
 	switch {
@@ -60,7 +63,8 @@ func (q request) id() (id string, given bool, err error) {
 // anyPython is what Jupyter's own client asks for where it was told no name, and for papermill whatever it was told.
 const anyPython = "python3"
 
-// wanted finds the kernelspec of a request. Who asks for any Python can name one in the environment, and gets the first otherwise.
+// wanted finds the kernelspec of a request. Who asks for any Python can name one in the environment, and gets the first
+// otherwise.
 func (g *gateway) wanted(c spawner.Caller, q request) (Spec, error) {
 	s, err := g.specOf(c, q.Name)
 	if err == nil || q.Name != anyPython {
@@ -120,7 +124,8 @@ func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (k sp
 	return k, none != nil, err
 }
 
-// session is what a kernel is started with. What its kernelspec says of the environment stands above what the client says.
+// session is what a kernel is started with. What its kernelspec says of the environment stands above what the client
+// says.
 func (q request) session(of Spec, given bool) spawner.Spec {
 	s := of.Session
 	s.Env = map[string]string{}
@@ -135,14 +140,15 @@ func (q request) session(of Spec, given bool) spawner.Spec {
 	return s
 }
 
-// launchOf names the start of a kernel. Launches are to be seen where an id is not: in the queue of a batch system, for one.
+// launchOf names the start of a kernel. Launches are to be seen where an id is not: in the queue of a batch system, for
+// one.
 func launchOf(id string) string {
 	sum := sha256.Sum256([]byte("kernel " + id))
 	return "kernel-" + hex.EncodeToString(sum[:16])
 }
 
-// awaited returns the kernel that find finds or starts, for a request that waits until it is settled. Of a user's requests one is here at a time:
-// two do not start two kernels, and none finds one that is being given up.
+// awaited returns the kernel that find finds or starts, for a request that waits until it is settled. Of a user's
+// requests one is here at a time: two do not start two kernels, and none finds one that is being given up.
 func (g *gateway) awaited(who *guest, find func() (k spawner.Workload, fresh bool, err error)) (spawner.Workload, error) {
 	who.naming.Lock()
 	defer who.naming.Unlock()
@@ -153,7 +159,8 @@ func (g *gateway) awaited(who *guest, find func() (k spawner.Workload, fresh boo
 	return k, err
 }
 
-// settled waits until a kernel is up. One of which nobody has heard is not left behind when all who waited for it have gone.
+// settled waits until a kernel is up. One of which nobody has heard is not left behind when all who waited for it have
+// gone.
 func (g *gateway) settled(ctx context.Context, c spawner.Caller, who *guest, k spawner.Workload) (spawner.Workload, error) {
 	id := k.ID
 	wait, cancel := context.WithTimeout(ctx, g.Patience)

@@ -38,8 +38,8 @@ func TestSocketsOfAUser(t *testing.T) {
 	s.until("there is room again", func() bool { return s.knock(two, hers, "") == 101 })
 }
 
-// While a kernel takes nothing, its user's clients are not listened to for longer than what they say fits into her share; others are, and in the
-// end they are told so.
+// While a kernel takes nothing, its user's clients are not listened to for longer than what they say fits into her
+// share; others are, and in the end they are told so.
 func TestRoomOfAUser(t *testing.T) {
 	g := kernels.NewGuests()
 	a, leave := g.Enter(spawner.Caller{User: "alice"})

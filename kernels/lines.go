@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Lines are the websockets of a service's gateways. They outlast the requests that opened them: else net/http would keep for each, idle as it
-// may be for hours, the request, what belongs to it, and a stack as deep as all that a request goes through on its way here.
+// Lines are the websockets of a service's gateways. They outlast the requests that opened them: else net/http would
+// keep for each, idle as it may be for hours, the request, what belongs to it, and a stack as deep as all that a
+// request goes through on its way here.
 type Lines struct {
 	ctx    context.Context // ends with Run
 	cancel context.CancelFunc
@@ -23,8 +24,8 @@ func NewLines() *Lines {
 	return l
 }
 
-// Run returns when ctx has ended, and then all websockets: what clients have said is taken before that, or they are told that it may not be.
-// The ways to the agents should last for longer than Run.
+// Run returns when ctx has ended, and then all websockets: what clients have said is taken before that, or they are
+// told that it may not be. The ways to the agents should last for longer than Run.
 func (l *Lines) Run(ctx context.Context) error {
 	<-ctx.Done()
 	l.mu.Lock()
@@ -35,7 +36,8 @@ func (l *Lines) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// serve runs what serves a websocket, whose context ends with the service. It reports false when that has ended already.
+// serve runs what serves a websocket, whose context ends with the service. It reports false when that has ended
+// already.
 func (l *Lines) serve(do func(context.Context)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -76,8 +76,8 @@ func (c *client) understand(ctx context.Context, binary bool, data []byte) (said
 	return said{data, size, time.Now()}, nil
 }
 
-// hear reads one message of the client's, and takes room for it. Room for what is large is taken as it comes, so that nobody's word for a size
-// makes room, and nobody has more than her share in the memory of the service.
+// hear reads one message of the client's, and takes room for it. Room for what is large is taken as it comes, so that
+// nobody's word for a size makes room, and nobody has more than her share in the memory of the service.
 func (c *client) hear(ctx context.Context) (form websocket.MessageType, data []byte, err error) {
 	form, r, err := c.ws.Reader(ctx)
 	if err != nil {
@@ -137,7 +137,8 @@ func (c *client) pass(ctx context.Context, s said) {
 	}
 }
 
-// mind tells the administrator once of a client that speaks on a channel that there is not. Its message is dropped, as Jupyter does it.
+// mind tells the administrator once of a client that speaks on a channel that there is not. Its message is dropped, as
+// Jupyter does it.
 func (c *client) mind(err error) {
 	if !c.warnedOfChannel {
 		c.Logger.Warn("a kernel's client speaks where nobody listens; dropped", "owner", c.whose.User, "error", err)

@@ -49,7 +49,8 @@ func LogoOf(key, ext string, data []byte) Logo {
 	return Logo{Key: key, File: key + ext, Type: mime.TypeByExtension(ext), Data: data}
 }
 
-// logo gives one of the files that a kernelspec names. There are no others: the path is looked for among them, not on a disk.
+// logo gives one of the files that a kernelspec names. There are no others: the path is looked for among them, not on a
+// disk.
 func (g *gateway) logo(w http.ResponseWriter, r *http.Request, c spawner.Caller) error {
 	missing := errs.New(errs.NotFound, "the kernelspec has no such file")
 	name, file := chi.URLParam(r, "name"), chi.URLParam(r, "file")

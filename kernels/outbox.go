@@ -10,8 +10,8 @@ import (
 	"slipway/kernels/wire"
 )
 
-// mostAhead is how many messages of one client the kernel may not have taken. Who says more is not listened to for so long. Its agent remembers
-// more of them, so that what is sent once more is not taken twice.
+// mostAhead is how many messages of one client the kernel may not have taken. Who says more is not listened to for so
+// long. Its agent remembers more of them, so that what is sent once more is not taken twice.
 const mostAhead = 4096
 
 // said is a message of a client's. It takes room until the kernel has it.
@@ -21,7 +21,8 @@ type said struct {
 	at   time.Time
 }
 
-// outbox has what a client has said, in order, until the kernel has taken it: what was on its way when that broke is sent once more.
+// outbox has what a client has said, in order, until the kernel has taken it: what was on its way when that broke is
+// sent once more.
 type outbox struct {
 	mu    sync.Mutex
 	kept  []said

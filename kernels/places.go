@@ -8,7 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// parcelTime is how long it is kept what a client has said that has gone before the kernel could take it: it comes again.
+// parcelTime is how long it is kept what a client has said that has gone before the kernel could take it: it comes
+// again.
 const parcelTime = 2 * time.Minute
 
 const mostBuried = 4096 // clients, of which it is known that they were told why their kernels have ended
@@ -20,11 +21,12 @@ type place struct {
 	name   string
 }
 
-// places are the clients that are here. Of two with one name at one kernel the earlier one has lost its connection, and does not know yet: it
-// is ended. What it has said that was not taken is the other's to send, as if it had not lost it.
+// places are the clients that are here. Of two with one name at one kernel the earlier one has lost its connection, and
+// does not know yet: it is ended. What it has said that was not taken is the other's to send, as if it had not lost it.
 //
-// Which is the earlier one their connections tell, not their requests: a Jupyter Server whose page has closed its websocket at once, to open
-// another, leaves the first one open, and on a busy machine that may be served after the second.
+// Which is the earlier one their connections tell, not their requests: a Jupyter Server whose page has closed its
+// websocket at once, to open another, leaves the first one open, and on a busy machine that may be served after the
+// second.
 type places struct {
 	mu     sync.Mutex
 	here   map[place]*client
@@ -137,7 +139,8 @@ func (c *client) inherit(ctx context.Context, b before) {
 	c.outbox.inherit(left)
 }
 
-// recovered returns what the client had sent to a process that was killed before it knew that the kernel had taken that.
+// recovered returns what the client had sent to a process that was killed before it knew that the kernel had taken
+// that.
 func (c *client) recovered(ctx context.Context) (left []said, forget func()) {
 	if c.repeats {
 		return nil, nothing

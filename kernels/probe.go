@@ -8,13 +8,13 @@ import (
 	"slipway/internal/clock"
 )
 
-// soonest is how much time lies between two questions to a client whether it has what was written to it: so long that lies with the agent, and
-// would come once more if the client came again.
+// soonest is how much time lies between two questions to a client whether it has what was written to it: so long that
+// lies with the agent, and would come once more if the client came again.
 const soonest = 5 * time.Millisecond
 
-// look asks whether the client is there: from time to time, and when something was written to it. At once then, for JupyterLab comes again as
-// soon as it reads that its kernel restarts, and a browser answers a ping before its page reads what came with it. What was written before it
-// answers it surely has.
+// look asks whether the client is there: from time to time, and when something was written to it. At once then, for
+// JupyterLab comes again as soon as it reads that its kernel restarts, and a browser answers a ping before its page
+// reads what came with it. What was written before it answers it surely has.
 func (c *client) look(ctx context.Context) {
 	defer c.looks.Reset(c.Ping)
 	if !clock.Sleep(ctx, time.Until(c.looked.Add(soonest))) {

@@ -7,8 +7,8 @@ import (
 
 const pong = 32 // bytes of a frame that says no more than that the client is there
 
-// prompt is a connection on which a client's pongs are acknowledged at once. Jupyter Servers leave Nagle's algorithm on: what they say next
-// would wait until their pong is acknowledged, which can take 40 ms.
+// prompt is a connection on which a client's pongs are acknowledged at once. Jupyter Servers leave Nagle's algorithm
+// on: what they say next would wait until their pong is acknowledged, which can take 40 ms.
 type prompt struct {
 	net.Conn
 	raw syscall.RawConn // nil: it is no connection to which that applies

@@ -24,8 +24,9 @@ const (
 // refusal is an agent's word that it does not take a client.
 type refusal struct{ error }
 
-// relay carries messages between the client and the kernel's agent until one of them is gone. When the way between the service and the agent
-// breaks, it goes on over another: what the client has said and the kernel has not taken is sent once more, and the agent takes each once.
+// relay carries messages between the client and the kernel's agent until one of them is gone. When the way between the
+// service and the agent breaks, it goes on over another: what the client has said and the kernel has not taken is sent
+// once more, and the agent takes each once.
 func (c *client) relay(ctx context.Context) error {
 	ctx, end := c.outlast(ctx)
 	defer end()
@@ -179,8 +180,8 @@ func (c *client) deliverAll(ctx context.Context, way *stream) error {
 	}
 }
 
-// deliverNext gives the client the next message. A large one waits until there is room for it: slow clients of one user together hold so much
-// and no more.
+// deliverNext gives the client the next message. A large one waits until there is room for it: slow clients of one user
+// together hold so much and no more.
 func (c *client) deliverNext(ctx context.Context, way *stream) error {
 	n, err := wire.Next(way.in)
 	if err != nil {

@@ -250,7 +250,8 @@ func TestCellsOfALostWebsocket(t *testing.T) {
 	}
 }
 
-// What was said long ago by one who has not come again is not run under the eyes of who comes then, and its room is given back.
+// What was said long ago by one who has not come again is not run under the eyes of who comes then, and its room is
+// given back.
 func TestLostWebsocketIsForgotten(t *testing.T) {
 	inBubble(t, func(s *site, a *agent, b *browser) {
 		a.is((*agent).leave)

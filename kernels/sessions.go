@@ -138,7 +138,8 @@ func (g *gateway) openSession(w http.ResponseWriter, r *http.Request, c spawner.
 	return nil
 }
 
-// named returns the session of the path that a request names, with its kernel: one that is there already, or n with the kernel that is asked for.
+// named returns the session of the path that a request names, with its kernel: one that is there already, or n with the
+// kernel that is asked for.
 func (g *gateway) named(r *http.Request, c spawner.Caller, n spawner.Notebook, q sessionRequest) (spawner.Workload, spawner.Notebook, bool, error) {
 	if k, there, ok := g.seen(c, func(o spawner.Notebook) bool { return o.Path == n.Path }); ok {
 		return g.noted(r, k), there, false, nil
@@ -202,8 +203,8 @@ func (g *gateway) changeSession(w http.ResponseWriter, r *http.Request, c spawne
 	return err
 }
 
-// rebind gives a session the kernel that a request names, if it names one. The former stays until the new one is up. Whoever else wants to change
-// the session meanwhile waits, or her kernel would be left without a notebook.
+// rebind gives a session the kernel that a request names, if it names one. The former stays until the new one is up.
+// Whoever else wants to change the session meanwhile waits, or her kernel would be left without a notebook.
 func (g *gateway) rebind(r *http.Request, c spawner.Caller, who *guest, old spawner.Workload, n spawner.Notebook, q sessionRequest) (spawner.Workload, error) {
 	ctx := r.Context()
 	if q.Kernel.ID == nil && q.Kernel.Name == nil {

@@ -81,8 +81,8 @@ func (c *client) worry() {
 	}
 }
 
-// reassure tells a client how far its kernel's start is, under the cell that waits for it: once, and again when something else is to be waited
-// for. It gives what it was told until now.
+// reassure tells a client how far its kernel's start is, under the cell that waits for it: once, and again when
+// something else is to be waited for. It gives what it was told until now.
 func (c *client) reassure(told string) string {
 	m, ok := c.outbox.cell()
 	if !ok {
@@ -167,7 +167,8 @@ func (c *client) encode(m wire.Message) (binary bool, data []byte, err error) {
 	return c.codec.Encode(m)
 }
 
-// write writes a message in parts, so that one who reads slowly has time for each. The whole has its time as well: others wait for its room.
+// write writes a message in parts, so that one who reads slowly has time for each. The whole has its time as well:
+// others wait for its room.
 func (c *client) write(binary bool, data []byte) error {
 	c.Traffic.tell(len(data))
 	form := websocket.MessageText

@@ -10,10 +10,11 @@ import (
 	"slipway/spawner"
 )
 
-// Jupyter's own client for kernels behind a gateway, which nbclient and papermill use, opens its websocket without a token and right after it
-// has started the kernel, with one. The kernel's id is what it brings along: 122 random bits that so far only the answer to that start has
-// had in it. So an id is a ticket: for one websocket to that one kernel, for a minute, unless its owner comes with a token first. After that
-// the id is a name like any other, and may be in any log.
+// Jupyter's own client for kernels behind a gateway, which nbclient and papermill use, opens its websocket without a
+// token and right after it has started the kernel, with one. The kernel's id is what it brings along: 122 random bits
+// that so far only the answer to that start has had in it. So an id is a ticket: for one websocket to that one kernel,
+// for a minute, unless its owner comes with a token first. After that the id is a name like any other, and may be in
+// any log.
 const ticketLife = time.Minute
 
 type ticket struct {
@@ -27,7 +28,8 @@ type tickets struct {
 	of map[string]ticket
 }
 
-// issue makes a ticket of the id of a new kernel that was just told to its owner. What came through an agent needs none.
+// issue makes a ticket of the id of a new kernel that was just told to its owner. What came through an agent needs
+// none.
 func (t *tickets) issue(id string, c spawner.Caller) {
 	if c.Workload != "" {
 		return
@@ -52,7 +54,8 @@ func (t *tickets) take(id string) (spawner.Caller, bool) {
 	return v.whose, ok && time.Now().Before(v.until)
 }
 
-// byTicket is by, for what a ticket opens. Of wrong ones it says what it says of none: guessing one is as hopeless as guessing a token.
+// byTicket is by, for what a ticket opens. Of wrong ones it says what it says of none: guessing one is as hopeless as
+// guessing a token.
 func (g *gateway) byTicket(do func(w http.ResponseWriter, r *http.Request, c spawner.Caller) error) http.HandlerFunc {
 	other := g.by(do)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +71,8 @@ func (g *gateway) byTicket(do func(w http.ResponseWriter, r *http.Request, c spa
 	}
 }
 
-// ticketOf returns whose the ticket of a request is that has nothing else. A connection may say who calls, and needs none.
+// ticketOf returns whose the ticket of a request is that has nothing else. A connection may say who calls, and needs
+// none.
 func (g *gateway) ticketOf(r *http.Request) (spawner.Caller, bool) {
 	if g.NoTickets || r.Header.Get("Authorization") != "" || r.URL.Query().Has("token") {
 		return spawner.Caller{}, false

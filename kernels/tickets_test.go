@@ -14,7 +14,8 @@ import (
 	"slipway/spawner"
 )
 
-// knock opens a websocket as Jupyter's GatewayKernelClient does, with nothing but the id, and gives the status of the answer.
+// knock opens a websocket as Jupyter's GatewayKernelClient does, with nothing but the id, and gives the status of the
+// answer.
 func (s *site) knock(id string, header http.Header, query string) int {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), long)

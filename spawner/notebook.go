@@ -9,8 +9,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Notebook is what a kernel is used for, in the words of its clients: what Jupyter calls a session. It means nothing to the engine, which keeps
-// it with its kernel so that there is no second store that could know otherwise.
+// Notebook is what a kernel is used for, in the words of its clients: what Jupyter calls a session. It means nothing to
+// the engine, which keeps it with its kernel so that there is no second store that could know otherwise.
 type Notebook struct {
 	ID   string `json:"id"`
 	Path string `json:"path"` // of the client's, wherever that is

@@ -39,8 +39,8 @@ type Kept struct {
 
 // Queue is where a workload stands in line for room. The zero Queue is of one that does not wait.
 type Queue struct {
-	// Place is from 1. Of a job it is counted as if the users took turns from now on, each with as many places: who has had less of late
-	// has more of them than that, and her jobs come earlier.
+	// Place is from 1. Of a job it is counted as if the users took turns from now on, each with as many places: who has
+	// had less of late has more of them than that, and her jobs come earlier.
 	Place    int
 	Lacks    string        // what is missing for it, where it is next
 	Estimate time.Duration // until its turn; negative: nobody knows

@@ -7,10 +7,11 @@ import (
 	"slipway/internal/agent/control"
 )
 
-// Remote is a Backend whose workloads run on other hosts, where a batch system sends them. One may be Queued or Held for long, and be
-// Evicted at any time; its agent dials the service from another host. A job needs no link: all that it runs travels with it (Launch.App), and
-// what it leaves comes back with its end. A Start that is refused with errs.NoCapacity or errs.OverQuota is one that is not taken yet: the
-// workload waits in line, and its owner reads the error's message.
+// Remote is a Backend whose workloads run on other hosts, where a batch system sends them. One may be Queued or Held
+// for long, and be Evicted at any time; its agent dials the service from another host. A job needs no link: all that it
+// runs travels with it (Launch.App), and what it leaves comes back with its end. A Start that is refused with
+// errs.NoCapacity or errs.OverQuota is one that is not taken yet: the workload waits in line, and its owner reads the
+// error's message.
 type Remote interface {
 	Backend
 	// Title is the backend's name as people write it.
@@ -19,25 +20,27 @@ type Remote interface {
 	Judge(ctx context.Context, w Workload) error
 	// Why explains what a workload that is Queued or Held waits for.
 	Why(ctx context.Context, w Workload) (Explanation, error)
-	// Withdraw takes back a workload that has never begun to run there: what is left of it afterwards is nothing, or never runs. Who has
-	// begun, also if it is over, is left as it is, and the error is of kind errs.Conflict. Withdrawing what is not there is success.
+	// Withdraw takes back a workload that has never begun to run there: what is left of it afterwards is nothing, or
+	// never runs. Who has begun, also if it is over, is left as it is, and the error is of kind errs.Conflict.
+	// Withdrawing what is not there is success.
 	Withdraw(ctx context.Context, id ID) error
 	// Remains returns what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
 	StagedOutput(ctx context.Context, id ID) (StagedOutput, error)
 }
 
-// AnyBackend is for JobRequest.Backend the word for wherever it starts first: on this host if it would at once, else on another backend
-// that takes it, else where the site's jobs usually go; and of these only where it may have what it asks for. It is resolved when the job is
-// submitted.
+// AnyBackend is for JobRequest.Backend the word for wherever it starts first: on this host if it would at once, else on
+// another backend that takes it, else where the site's jobs usually go; and of these only where it may have what it
+// asks for. It is resolved when the job is submitted.
 const AnyBackend = "any"
 
-// StagedOutput are what came back of a workload that has ended, as its agent would give it. All of it is the user's, and not trusted.
+// StagedOutput are what came back of a workload that has ended, as its agent would give it. All of it is the user's,
+// and not trusted.
 type StagedOutput interface {
 	Status() control.Status // the agent's last word
 	Log(ctx context.Context, from int64) (io.ReadCloser, error)
 	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// Changes returns what a session has changed over its environment, as package images/changeset streams it. errs.NotFound: nothing came back;
-	// errs.Invalid: not all of it, and the rest never will.
+	// Changes returns what a session has changed over its environment, as package images/changeset streams it.
+	// errs.NotFound: nothing came back; errs.Invalid: not all of it, and the rest never will.
 	Changes(ctx context.Context) (io.ReadCloser, error)
 }
 

@@ -1,14 +1,16 @@
-// Package spawner has the words of the engine: what a workload (a session or a job) is, how far it has come, how it ended, who may see and
-// change it, and what a backend is that runs it.
+// Package spawner has the words of the engine: what a workload (a session or a job) is, how far it has come, how it
+// ended, who may see and change it, and what a backend is that runs it.
 //
-// Promises: what is here is the stored form of a workload, so a field keeps its key; a method says only what a record says of itself. It decides
-// nothing, does nothing and holds nothing: that is for the packages below it, of which spawner/engine is the one that acts. It must import
-// neither these nor a backend, and knows nothing of images beyond their names, nor of HTTP.
+// Promises: what is here is the stored form of a workload, so a field keeps its key; a method says only what a record
+// says of itself. It decides nothing, does nothing and holds nothing: that is for the packages below it, of which
+// spawner/engine is the one that acts. It must import neither these nor a backend, and knows nothing of images beyond
+// their names, nor of HTTP.
 package spawner
 
 import "strings"
 
-// ID names a workload for ever: "s-" or "j-" and 16 lower-case letters and digits. It is safe in paths, labels and host names.
+// ID names a workload for ever: "s-" or "j-" and 16 lower-case letters and digits. It is safe in paths, labels and host
+// names.
 type ID string
 
 // OfJob tells a job from a session by the ID alone.

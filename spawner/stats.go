@@ -25,7 +25,8 @@ type Stats struct {
 	Kernels       map[string]map[Phase]int // those that stand by under StandsBy; by Entry
 	KernelTook    []time.Duration          // as StartTook, of kernels, which are not among those
 	KernelsFailed map[string]map[Cause]int // since the service started, by Entry; CauseStart: before they first answered
-	// KernelsDropped counts, by Entry, what kernels said and their agents could not keep for clients that were away, since the service started.
+	// KernelsDropped counts, by Entry, what kernels said and their agents could not keep for clients that were away,
+	// since the service started.
 	KernelsDropped map[string]int64
 	KernelRestarts map[string]map[Cause]int // that ended and began anew where they were, since the service started, by Entry
 	Standbys       map[string]Standbys      // as StandbysOf

@@ -14,7 +14,8 @@ type Resources struct {
 	CPUs   float64 `json:"cpus"`
 	Memory int64   `json:"memory"` // bytes
 	Pids   int64   `json:"pids"`   // most processes and threads
-	// Disk is how many bytes a session may write beside its home; zero: no limit. It is held to that while it runs, and leases none.
+	// Disk is how many bytes a session may write beside its home; zero: no limit. It is held to that while it runs, and
+	// leases none.
 	Disk int64 `json:"disk,omitempty"`
 }
 
@@ -74,8 +75,8 @@ type Workload struct {
 	Up      time.Time `json:"up,omitzero"`      // when it last became Running
 	Ran     bool      `json:"ran,omitempty"`    // it was Running in some start: it may have changes
 	Rev     int64     `json:"rev"`              // counts changes
-	// Account is as whom its current start runs, or its last one ran; zero: it has not begun. What becomes of the account meanwhile is for
-	// the next start.
+	// Account is as whom its current start runs, or its last one ran; zero: it has not begun. What becomes of the
+	// account meanwhile is for the next start.
 	Account Account `json:"account,omitzero"`
 	Turn    int64   `json:"turn,omitempty"` // counts the starts of all workloads: who waits with a lower one goes first
 
@@ -88,7 +89,8 @@ type Workload struct {
 	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
 	Point int    `json:"point,omitempty"` // its number in the scan, from 0
 	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
-	// Bundle names the input files of jobs that were submitted together, or anew; empty: there are none, or those of an old record.
+	// Bundle names the input files of jobs that were submitted together, or anew; empty: there are none, or those of an
+	// old record.
 	Bundle ID `json:"bundle,omitempty"`
 	// After are the jobs and scans that it waits for, as far as they are not done.
 	After    []string  `json:"after,omitempty"`
@@ -114,7 +116,8 @@ type Workload struct {
 	Kernel    string     `json:"kernel,omitempty"`    // by which its clients know it: not to be told to anybody else, for in its first minute it opens the kernel
 	Entry     string     `json:"entry,omitempty"`     // the site's word for what it is; empty: there is none but Name
 	Notebooks []Notebook `json:"notebooks,omitempty"` // that have it
-	// Standby is the name of which it is to be its owner's next kernel: it has all of a kernel but its app. Empty: it is one that was asked for.
+	// Standby is the name of which it is to be its owner's next kernel: it has all of a kernel but its app. Empty: it
+	// is one that was asked for.
 	Standby string `json:"standby,omitempty"`
 
 	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
@@ -139,7 +142,8 @@ func (w Workload) Run() string {
 	return run
 }
 
-// InQueue reports whether w stands in line for room: those that asked first go first, so that a large one is not starved by small ones.
+// InQueue reports whether w stands in line for room: those that asked first go first, so that a large one is not
+// starved by small ones.
 func (w Workload) InQueue() bool {
 	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests && len(w.After) == 0
 }
@@ -165,7 +169,8 @@ func (w Workload) LocalGPU() gpu.Request {
 	return w.Spec.GPU
 }
 
-// SliceHolder names to the GPUs for whom a workload's slice was made: the lender of a borrowed one, also when that has gone meanwhile.
+// SliceHolder names to the GPUs for whom a workload's slice was made: the lender of a borrowed one, also when that has
+// gone meanwhile.
 func (w Workload) SliceHolder() string {
 	if w.Lender != "" {
 		return string(w.Lender)

@@ -12,8 +12,9 @@ import (
 // stampFormat is a time as the Hub writes it.
 const stampFormat = "2006-01-02T15:04:05.000000Z"
 
-// PostActivity tells the Hub when a user's servers were last active. NotFound: the Hub knows no such user, or one of the servers
-// is unknown to it, and then it has taken none of them. A stamp that is older than the Hub's own is ignored by it.
+// PostActivity tells the Hub when a user's servers were last active. NotFound: the Hub knows no such user, or one of
+// the servers is unknown to it, and then it has taken none of them. A stamp that is older than the Hub's own is ignored
+// by it.
 func (c *Client) PostActivity(ctx context.Context, user string, servers map[string]time.Time) error {
 	k, err := c.ofUser(user, call{
 		method: http.MethodPost, path: userPath(user, "activity"), what: "tell the Hub of the activity of " + user, scope: "users:activity",

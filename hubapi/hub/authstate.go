@@ -11,8 +11,9 @@ import (
 	"slipway/internal/secret"
 )
 
-// AuthState returns what a user's auth_state has under a key, with dots between the keys of what lies deeper; empty when there is none: the
-// Hub keeps no auth_state, has none of this user, or another one. Only this one text of it is read.
+// AuthState returns what a user's auth_state has under a key, with dots between the keys of what lies deeper; empty
+// when there is none: the Hub keeps no auth_state, has none of this user, or another one. Only this one text of it is
+// read.
 func (c *Client) AuthState(ctx context.Context, user, key string) (secret.Text, error) {
 	texts, err := c.AuthStates(ctx, user, key)
 	if err != nil {

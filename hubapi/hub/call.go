@@ -58,7 +58,8 @@ func segment(name string) string {
 	return url.PathEscape(name)
 }
 
-// ask sends k and reads the answer into into, which may be nil. It gives the status, which is of the 200s when there is no error.
+// ask sends k and reads the answer into into, which may be nil. It gives the status, which is of the 200s when there is
+// no error.
 func (c *Client) ask(ctx context.Context, k call, into any) (int, error) {
 	inner, cancel := context.WithTimeout(ctx, cmp.Or(k.time, askTime))
 	defer cancel()

@@ -13,8 +13,9 @@ type Group struct {
 	Users []string `json:"users"`
 }
 
-// Groups lists the Hub's groups. The list is whole, or there is an error: a token that does not see who is in them is refused with
-// Forbidden. The list of users would tell the same, but of those alone who have a server, or of everybody in many pages.
+// Groups lists the Hub's groups. The list is whole, or there is an error: a token that does not see who is in them is
+// refused with Forbidden. The list of users would tell the same, but of those alone who have a server, or of everybody
+// in many pages.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	const what = "list the Hub's groups"
 	token, err := c.own(what)

@@ -1,9 +1,9 @@
-// Package hub is the client of JupyterHub's REST API. It asks; what the answers permit is decided here only as far as a token's
-// scopes say so.
+// Package hub is the client of JupyterHub's REST API. It asks; what the answers permit is decided here only as far as a
+// token's scopes say so.
 //
-// The package promises that a Hub that is down is never taken for one that refuses, that a list is whole or an error, that
-// answers are bounded in time and size, and that no token is logged, put into an error or kept: its cache knows tokens by their
-// hash. A token goes to the Hub's API and to no other address, whatever an answer or a request names.
+// The package promises that a Hub that is down is never taken for one that refuses, that a list is whole or an error,
+// that answers are bounded in time and size, and that no token is logged, put into an error or kept: its cache knows
+// tokens by their hash. A token goes to the Hub's API and to no other address, whatever an answer or a request names.
 package hub
 
 import (

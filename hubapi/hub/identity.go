@@ -25,8 +25,8 @@ type owner struct {
 	Session string   `json:"session_id"`
 }
 
-// Identify finds the user of a Hub token that gives access to this service: Unauthorized when the Hub does not know the token,
-// Forbidden when the token is not for this service, Unavailable when the Hub cannot be asked.
+// Identify finds the user of a Hub token that gives access to this service: Unauthorized when the Hub does not know the
+// token, Forbidden when the token is not for this service, Unavailable when the Hub cannot be asked.
 func (c *Client) Identify(ctx context.Context, token string) (Identity, error) {
 	return c.cache.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (Identity, error) {
 		o, err := c.ownerOf(ctx, secret.New(token))

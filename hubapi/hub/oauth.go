@@ -13,16 +13,17 @@ import (
 	"slipway/internal/secret"
 )
 
-// OAuth logs users in by the Hub, as a Hub service with pages does (source: jupyterhub/services/auth.py, HubOAuth). The browser
-// goes to the Hub's public address; the code that it brings back is exchanged over the API. The Hub gives every service the
-// client id service-<name>, and its API token is the client's secret.
+// OAuth logs users in by the Hub, as a Hub service with pages does (source: jupyterhub/services/auth.py, HubOAuth). The
+// browser goes to the Hub's public address; the code that it brings back is exchanged over the API. The Hub gives every
+// service the client id service-<name>, and its API token is the client's secret.
 type OAuth struct {
 	Client   *Client
 	Public   *url.URL // the Hub as browsers reach it, such as https://hub.example.org/. Nil: the API's path on the pages' own host
 	Redirect string   // where the Hub sends the browser back, as the Hub has it: by default /services/<name>/oauth_callback
 }
 
-// Login is one login that has begun. State and Verifier are kept in the browser's cookie until it comes back, nowhere else.
+// Login is one login that has begun. State and Verifier are kept in the browser's cookie until it comes back, nowhere
+// else.
 type Login struct {
 	URL      string // to send the browser to
 	State    string // must come back unchanged with the code
@@ -67,8 +68,8 @@ func (o OAuth) authorize() string {
 	return strings.TrimRight(api.EscapedPath(), "/") + "/oauth2/authorize"
 }
 
-// Exchange returns the user's token for the code that the browser has brought; Unauthorized when the Hub does not take the code.
-// Whose token it is, Identify tells.
+// Exchange returns the user's token for the code that the browser has brought; Unauthorized when the Hub does not take
+// the code. Whose token it is, Identify tells.
 func (o OAuth) Exchange(ctx context.Context, code, verifier string) (secret.Text, error) {
 	const what = "log in by the Hub"
 	own, err := o.Client.own(what)

@@ -35,8 +35,9 @@ type page[T any] struct {
 // errMoved says that the list changed between two of its pages.
 var errMoved = errors.New("the list changed while it was read")
 
-// list reads a whole list; key tells items apart. The Hub counts positions, so one that leaves the list between two pages would
-// hide another. Therefore each page begins with the last item of the one before: where it does not, all is read again.
+// list reads a whole list; key tells items apart. The Hub counts positions, so one that leaves the list between two
+// pages would hide another. Therefore each page begins with the last item of the one before: where it does not, all is
+// read again.
 func list[T any](ctx context.Context, c *Client, k call, key func(T) string) ([]T, error) {
 	for range listTries {
 		all, err := walk(ctx, c, k, key)

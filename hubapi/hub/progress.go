@@ -33,9 +33,9 @@ const (
 
 var errQuiet = errors.New("nothing came for " + quietLimit.String())
 
-// Progress follows the start of a server. It ends behind an event that is Ready or Failed, or with an error: Conflict when
-// the server is not being started, NotFound when there is none, Unavailable when the Hub is lost on the way. It may take as long
-// as ctx allows.
+// Progress follows the start of a server. It ends behind an event that is Ready or Failed, or with an error: Conflict
+// when the server is not being started, NotFound when there is none, Unavailable when the Hub is lost on the way. It
+// may take as long as ctx allows.
 func (c *Client) Progress(ctx context.Context, user, server string) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
 		if err := c.follow(ctx, user, server, yield); err != nil {
@@ -95,8 +95,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readEvents reads a stream of server-sent events until each returns false; io.ErrUnexpectedEOF when the stream ends before.
-// Empty lines, comments and fields other than data mean nothing.
+// readEvents reads a stream of server-sent events until each returns false; io.ErrUnexpectedEOF when the stream ends
+// before. Empty lines, comments and fields other than data mean nothing.
 func readEvents(r io.Reader, each func(Progress) bool) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), lineLimit)

@@ -20,8 +20,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// quickSpawner is a Spawner for tests of the client alone: its servers are doors within the Hub that answer everything. The token
-// is of a service that may do all that the client can ask for.
+// quickSpawner is a Spawner for tests of the client alone: its servers are doors within the Hub that answer everything.
+// The token is of a service that may do all that the client can ask for.
 //
 //go:embed testdata/quick_spawner.py
 var quickSpawner string
@@ -199,7 +199,8 @@ func (r real) startsThatFail() {
 	r.is(err, errs.OverQuota)
 }
 
-// listsAll holds that a server which is only being started is in the list, that pages join, and that a filtered view is refused.
+// listsAll holds that a server which is only being started is in the list, that pages join, and that a filtered view is
+// refused.
 func (r real) listsAll() {
 	ctx := r.Context()
 	_, err := r.bench.StartServer(ctx, "alice", "slow", map[string]any{"seconds": 60})

@@ -52,7 +52,8 @@ func wasNotTaken(ctx context.Context, res *http.Response, err error) (bool, erro
 	return throttled(res), nil
 }
 
-// throttled reports whether the Hub says when to come again. A 429 that does not is a limit on servers, and waiting is no remedy.
+// throttled reports whether the Hub says when to come again. A 429 that does not is a limit on servers, and waiting is
+// no remedy.
 func throttled(res *http.Response) bool {
 	busy := res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable
 	return busy && res.Header.Get("Retry-After") != ""

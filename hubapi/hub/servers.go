@@ -66,10 +66,11 @@ func (c *Client) Server(ctx context.Context, user, server string) (Server, error
 // startTime bounds a start with its waiting for a Hub that is busy.
 const startTime = 10 * time.Minute
 
-// StartServer asks for the start of a server with the user's options, which may be nil. It reports whether the server is up; when
-// not, it is being started, and Progress tells how it goes. A Hub that throttles starts is asked again when it says. Conflict: the
-// server runs or is being stopped. OverQuota: the user has all the named servers that she may have. NoCapacity: the Hub takes no
-// more servers. Unavailable: the Hub is down, or the start has failed already, with the reason.
+// StartServer asks for the start of a server with the user's options, which may be nil. It reports whether the server
+// is up; when not, it is being started, and Progress tells how it goes. A Hub that throttles starts is asked again when
+// it says. Conflict: the server runs or is being stopped. OverQuota: the user has all the named servers that she may
+// have. NoCapacity: the Hub takes no more servers. Unavailable: the Hub is down, or the start has failed already, with
+// the reason.
 //
 // The options are sent bare: Hubs before 6 know no other form, and later ones take it.
 func (c *Client) StartServer(ctx context.Context, user, server string, options map[string]any) (up bool, err error) {
@@ -102,8 +103,8 @@ func sortStart(err error) error {
 	}
 }
 
-// StopServer asks for the stop of a server, and with remove that the Hub forgets a named one. It reports whether the server has
-// stopped; when not, it is being stopped. Stopping what the Hub does not know is success.
+// StopServer asks for the stop of a server, and with remove that the Hub forgets a named one. It reports whether the
+// server has stopped; when not, it is being stopped. Stopping what the Hub does not know is success.
 func (c *Client) StopServer(ctx context.Context, user, server string, remove bool) (gone bool, err error) {
 	what := "stop " + serverName(user, server)
 	k, err := c.ofUser(user, call{method: http.MethodDelete, path: serverPath(user, server), what: what, scope: "delete:servers"})

@@ -46,7 +46,8 @@ func sharePath(owner, server string) string {
 	return "/shares/" + segment(owner) + "/" + segment(server)
 }
 
-// Share lets another user or a group use a server of owner's; no scopes: access to the server. It needs JupyterHub 5 or later.
+// Share lets another user or a group use a server of owner's; no scopes: access to the server. It needs JupyterHub 5 or
+// later.
 func (c *Client) Share(ctx context.Context, owner, server string, with Sharee, scopes ...string) (Share, error) {
 	k, err := c.sharing(http.MethodPost, owner, server, "share", with, scopes)
 	if err != nil {

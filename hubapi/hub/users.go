@@ -18,10 +18,11 @@ type User struct {
 	Servers map[string]Server `json:"servers"`
 }
 
-// Users lists the users who have an active server, with all servers that run or are being started, stopped or checked. The Hub
-// writes a server's record before it asks its Spawner to start, so one that is only just being started is in the list as well
-// (source: UserListAPIHandler and User.spawn). The list is whole, or there is an error: a token that sees a part of the users or
-// of their servers is refused with Forbidden, because what it does not see would be taken for stopped.
+// Users lists the users who have an active server, with all servers that run or are being started, stopped or checked.
+// The Hub writes a server's record before it asks its Spawner to start, so one that is only just being started is in
+// the list as well (source: UserListAPIHandler and User.spawn). The list is whole, or there is an error: a token that
+// sees a part of the users or of their servers is refused with Forbidden, because what it does not see would be taken
+// for stopped.
 func (c *Client) Users(ctx context.Context) ([]User, error) {
 	const what = "list the Hub's active servers"
 	token, err := c.own(what)
@@ -47,7 +48,8 @@ func (c *Client) Users(ctx context.Context) ([]User, error) {
 	return users, nil
 }
 
-// Holds checks that the service's token holds scopes for all users, without a filter; what names for what they are needed.
+// Holds checks that the service's token holds scopes for all users, without a filter; what names for what they are
+// needed.
 func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error {
 	token, err := c.own(what)
 	if err != nil {
@@ -69,8 +71,9 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 	return nil
 }
 
-// Knows says whether the Hub has a user of this name. A Hub answers alike of who is not there and of whom the token may not see, and what
-// stands in its place may answer so too: that it has not is said only where the Hub says that the token sees the names of all users.
+// Knows says whether the Hub has a user of this name. A Hub answers alike of who is not there and of whom the token may
+// not see, and what stands in its place may answer so too: that it has not is said only where the Hub says that the
+// token sees the names of all users.
 func (c *Client) Knows(ctx context.Context, name string) (bool, error) {
 	const scope = "read:users:name" // of those that the Hub tells; broader ones have it in them
 	k, err := c.ofUser(name, call{method: http.MethodGet, path: userPath(name), what: "look for user " + name, scope: scope})

@@ -15,9 +15,9 @@ type vouching struct {
 	err   error
 }
 
-// canVouch tells a token that the Hub does not know from a Hub that knows nobody: JupyterHub answers 403 also when it cannot write to its
-// database, as on a full disk, because it fails to note when the token was used. Then it does not know this service's own token either.
-// Nil: it does, or there is none to ask with.
+// canVouch tells a token that the Hub does not know from a Hub that knows nobody: JupyterHub answers 403 also when it
+// cannot write to its database, as on a full disk, because it fails to note when the token was used. Then it does not
+// know this service's own token either. Nil: it does, or there is none to ask with.
 func (c *Client) canVouch(ctx context.Context) error {
 	if c.token.Empty() {
 		return nil

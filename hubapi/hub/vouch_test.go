@@ -10,7 +10,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestAHubThatKnowsNobody: where the Hub refuses the service's own token too, as on a full disk, a user's is not called unknown.
+// TestAHubThatKnowsNobody: where the Hub refuses the service's own token too, as on a full disk, a user's is not called
+// unknown.
 func TestAHubThatKnowsNobody(t *testing.T) {
 	var full atomic.Bool
 	var asked atomic.Int64

@@ -33,7 +33,8 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // unsent is how long a body may still take to come when the request has its answer.
 const unsent = 5 * time.Second
 
-// TestUnsentBodiesPinNoConnections: who announces a body and never sends it is answered, and let go, also by routes that take none.
+// TestUnsentBodiesPinNoConnections: who announces a body and never sends it is answered, and let go, also by routes
+// that take none.
 func TestUnsentBodiesPinNoConnections(t *testing.T) {
 	for _, tc := range []struct{ name, request string }{
 		{"Outpost without a credential", "POST /services HTTP/1.1\r\n"},

@@ -24,8 +24,8 @@ func (l *lister) List(ctx context.Context, c spawner.Caller) ([]spawner.Workload
 	return l.fakeEngine.List(ctx, c)
 }
 
-// TestStrangersProbeCostsNoList: anybody may ask for a path that ends in /api, as often as a socket takes it. With ten thousand
-// records a list holds up all others for milliseconds.
+// TestStrangersProbeCostsNoList: anybody may ask for a path that ends in /api, as often as a socket takes it. With ten
+// thousand records a list holds up all others for milliseconds.
 func TestStrangersProbeCostsNoList(t *testing.T) {
 	ended := lab("s-ended", "bob", "/user/bob/")
 	ended.Phase, ended.Spec.EventsURL = spawner.Stopped, "http://hub/events"
@@ -60,8 +60,8 @@ func TestLateProbeOfOddNames(t *testing.T) {
 	}
 }
 
-// TestStrangersPinNoConnections: the Hub's question needs no credential, so anybody may put it, and while a session starts it is
-// held. Only a few are, and what they hold is free again afterwards.
+// TestStrangersPinNoConnections: the Hub's question needs no credential, so anybody may put it, and while a session
+// starts it is held. Only a few are, and what they hold is free again afterwards.
 func TestStrangersPinNoConnections(t *testing.T) {
 	booting := lab("s-boot", "bob", "/user/bob/")
 	booting.Phase = spawner.Booting

@@ -29,9 +29,9 @@ func auditLines(logged string) (lines []string) {
 	return lines
 }
 
-// TestEveryChangeIsInTheLog: each route of the API that changes something leaves one line with who, by which door, on what and what came of
-// it, whether it is done, refused or of nobody known; the others leave none.
-// saysInLog waits for words in the log: a request's line is written when it is over, which its caller may see before.
+// TestEveryChangeIsInTheLog: each route of the API that changes something leaves one line with who, by which door, on
+// what and what came of it, whether it is done, refused or of nobody known; the others leave none. saysInLog waits for
+// words in the log: a request's line is written when it is over, which its caller may see before.
 func (h *harness) saysInLog(t *testing.T, words string) {
 	t.Helper()
 	testenv.Until(t, "the log has "+words, testenv.Hang, func() bool { return strings.Contains(h.logged.String(), words) })
@@ -162,7 +162,8 @@ func walkRoutes(t *testing.T, routes chi.Routes, do func(method, route string)) 
 	}
 }
 
-// TestStartsThatFailSayWhose: the line of a start that a Hub's spawner asked for has whose it was to be, and what a site lacks is no fault.
+// TestStartsThatFailSayWhose: the line of a start that a Hub's spawner asked for has whose it was to be, and what a
+// site lacks is no fault.
 func TestStartsThatFailSayWhose(t *testing.T) {
 	engine := newFake()
 	engine.starting = func(context.Context) error { return errs.New(errs.Missing, "account: there is none") }

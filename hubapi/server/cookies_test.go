@@ -115,11 +115,12 @@ func TestHostCookieOfASession(t *testing.T) {
 	}
 }
 
-// seen are the Cookie headers that the pages and the Hub get from a browser that has looked at a shared session of mallory's.
+// seen are the Cookie headers that the pages and the Hub get from a browser that has looked at a shared session of
+// mallory's.
 type seen map[string][]string
 
-// attacked serves a site on which a victim has a visit to the service's pages, and mallory's session sets these cookies. A browser that
-// starts at the address that it returns passes all of it.
+// attacked serves a site on which a victim has a visit to the service's pages, and mallory's session sets these
+// cookies. A browser that starts at the address that it returns passes all of it.
 func attacked(t *testing.T, lines ...string) (seen, string) {
 	h := mallory(t, nil)
 	got, mux := seen{}, http.NewServeMux()
@@ -142,7 +143,8 @@ func attacked(t *testing.T, lines ...string) (seen, string) {
 	return got, site.URL + "/services/slipway/begin"
 }
 
-// theAttack: who looks at a shared session gets its owner's visit to the service's pages, and adds an ssh key to the owner's list.
+// theAttack: who looks at a shared session gets its owner's visit to the service's pages, and adds an ssh key to the
+// owner's list.
 func theAttack() []string {
 	lines := []string{"mine=1; Path=/user/mallory/", "jupyterhub-hub-login=mallory; Path=/hub/", "jupyterhub-session-id=mallory; Path=/", "_xsrf=mallory; Path=/"}
 	for _, path := range []string{"/services/slipway/", "/services/slipway/ssh", "/", "/services"} {

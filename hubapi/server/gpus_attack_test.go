@@ -14,8 +14,8 @@ import (
 	"slipway/spawner"
 )
 
-// crowded is an inventory in which every remark names somebody: alice, whose job has borrowed from bob and who has said of a place
-// what she likes.
+// crowded is an inventory in which every remark names somebody: alice, whose job has borrowed from bob and who has said
+// of a place what she likes.
 func crowded() gpu.Inventory {
 	until := time.Unix(1<<31, 0)
 	const said = `process 4711 (evilname) of s-alice; <script>alert("evilname")</script>`
@@ -101,7 +101,8 @@ func TestAPageAsksForTheGPUsOnce(t *testing.T) {
 	}
 }
 
-// TestAHubsWordsChooseNoGPU: what a Hub gives its servers of GPUs' variables does not reach the app, nor the test of its slice.
+// TestAHubsWordsChooseNoGPU: what a Hub gives its servers of GPUs' variables does not reach the app, nor the test of
+// its slice.
 func TestAHubsWordsChooseNoGPU(t *testing.T) {
 	got := hubs.Hub{}.SessionEnv(map[string]string{
 		"NVIDIA_VISIBLE_DEVICES": "all", "CUDA_VISIBLE_DEVICES": "0", "SLIPWAY_GPU_EXPECT": `{"uuids":["GPU-of-bob"]}`, "CUDA_MPS_PIPE_DIRECTORY": "/tmp", "JUPYTERHUB_USER": "alice",

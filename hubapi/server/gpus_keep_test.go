@@ -71,8 +71,8 @@ func TestAdministratorsKeepGPUs(t *testing.T) {
 	}
 }
 
-// TestOthersKeepNoGPU: whoever is no administrator is refused before she learns which GPUs there are, and an administrator's own session
-// is no administrator.
+// TestOthersKeepNoGPU: whoever is no administrator is refused before she learns which GPUs there are, and an
+// administrator's own session is no administrator.
 func TestOthersKeepNoGPU(t *testing.T) {
 	keeper := &fakeKeeper{}
 	h := start(t, newFake(lab("s-root", "root", "/user/root/")), func(c *Config) { c.GPUs, c.Keeper = heldByAlice, keeper })

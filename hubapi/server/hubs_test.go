@@ -15,8 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestHubsOfTheirOwnListeners: two hubs with the same base path, one of them with a listener of its own. What is asked there
-// concerns that hub alone: its Spawner, its users, its sessions.
+// TestHubsOfTheirOwnListeners: two hubs with the same base path, one of them with a listener of its own. What is asked
+// there concerns that hub alone: its Spawner, its users, its sessions.
 func TestHubsOfTheirOwnListeners(t *testing.T) {
 	mine, hers := lab("s-main", "alice", "/user/alice/"), lab("s-other", "alice", "/user/alice/")
 	hers.Hub = "other"

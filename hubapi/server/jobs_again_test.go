@@ -92,7 +92,8 @@ func TestJobIsSubmittedAnew(t *testing.T) {
 	}
 }
 
-// TestJobMovesWithinTheLimits: on another backend a job may have what it may there, also where nothing of that is named.
+// TestJobMovesWithinTheLimits: on another backend a job may have what it may there, also where nothing of that is
+// named.
 func TestJobMovesWithinTheLimits(t *testing.T) {
 	old := point(3, spawner.Stopped, &spawner.Outcome{Failed: true})
 	old.Backend, old.Spec.Resources = "pool", spawner.Resources{CPUs: 32, Memory: 1 << 30}

@@ -67,7 +67,8 @@ func (e *oneKernel) Await(context.Context, spawner.Caller, spawner.ID, func(spaw
 	return e.k, context.DeadlineExceeded
 }
 
-// Each request to the gateway that changes something leaves one line, with the session and without what opens a kernel; the others leave none.
+// Each request to the gateway that changes something leaves one line, with the session and without what opens a kernel;
+// the others leave none.
 func TestKernelsAreInTheLog(t *testing.T) {
 	h := withKernels(t)
 	bodies := map[string]string{"POST /kernels/api/sessions": `{"path": "b", "type": "notebook", "kernel": {"name": "python"}}`, "POST /kernels/api/kernels": `{"name": "python"}`, "PATCH /kernels/api/sessions/{id}": `{"name": "x"}`}

@@ -107,8 +107,8 @@ func (f *farSession) get(t *testing.T, path string) *http.Response {
 	return res
 }
 
-// TestSessionOnAnotherHost: its visitors see no difference, but that a broken link breaks off what is under way, visibly, and that what
-// comes after it waits for the next one.
+// TestSessionOnAnotherHost: its visitors see no difference, but that a broken link breaks off what is under way,
+// visibly, and that what comes after it waits for the next one.
 func TestSessionOnAnotherHost(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	f := newFarSession(t, func(w http.ResponseWriter, r *http.Request) {

@@ -79,7 +79,8 @@ func TestHeadTakesNothingAway(t *testing.T) {
 	}
 }
 
-// TestNosniffEverywhere walks all routes with whatever comes of it: no answer of the service's own is taken for another type than it says.
+// TestNosniffEverywhere walks all routes with whatever comes of it: no answer of the service's own is taken for another
+// type than it says.
 func TestNosniffEverywhere(t *testing.T) {
 	h := withAll(t)
 	paths := []string{"/", "/nothing", "/user/nobody/", "/user/nobody", "/services/x/y", "/ping", prefix + "x", "/kernels/api/nothing", "/base/user/alice/"}

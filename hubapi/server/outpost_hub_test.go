@@ -17,7 +17,8 @@ import (
 	"slipway/spawner"
 )
 
-// outpostHub runs a real Hub whose Spawner is the published OutpostSpawner, unchanged. Sessions lead to an app that tells its path.
+// outpostHub runs a real Hub whose Spawner is the published OutpostSpawner, unchanged. Sessions lead to an app that
+// tells its path.
 func outpostHub(t *testing.T, engine *fakeEngine) (*hubtest.Hub, *harness) {
 	t.Helper()
 	testenv.Need(t, hubtest.Parts(6)...)

@@ -185,7 +185,8 @@ func TestOutpostAnswers(t *testing.T) {
 	}
 }
 
-// TestOutpostNeverRedirects: the Hub's client follows a redirect of a cleaned path, and its id lands in the place of the name.
+// TestOutpostNeverRedirects: the Hub's client follows a redirect of a cleaned path, and its id lands in the place of
+// the name.
 func TestOutpostNeverRedirects(t *testing.T) {
 	for _, method := range []string{"GET", "DELETE", "POST", "HEAD", "OPTIONS"} {
 		for _, target := range []string{"/services//run", "/services/./run", "/services/../run", "/services//run/", "/services//", "/services/", "/services",
@@ -283,7 +284,8 @@ func TestOutpostLists(t *testing.T) {
 	}
 }
 
-// TestOutpostAfterAStop: what was stopped is unknown, as with the Outpost of others; what has ended by itself tells its code until then.
+// TestOutpostAfterAStop: what was stopped is unknown, as with the Outpost of others; what has ended by itself tells its
+// code until then.
 func TestOutpostAfterAStop(t *testing.T) {
 	h := withOutpost(t, newFake(outpostSession("s-run", "main", "eve", "run", spawner.Running), ended("s-code", "code", &spawner.Outcome{ExitCode: 137})), nil)
 	for _, tc := range []struct {

@@ -82,7 +82,8 @@ func TestPagesBehindARealHub(t *testing.T) {
 			if r := jh.Browse("carol").Get("/hub/spawn"); !strings.Contains(string(r.Body), "3 free now") {
 				t.Errorf("the spawn page: %s", r.Text())
 			}
-			// The Hub takes back what it gave for a login when its user logs out; the answer to that is remembered for seconds only.
+			// The Hub takes back what it gave for a login when its user logs out; the answer to that is remembered for
+			// seconds only.
 			alice.Get("/hub/logout")
 			api, _ := url.Parse(jh.APIURL)
 			if id, err := hub.New(hub.Config{APIURL: api, Service: "slipway"}).Identify(t.Context(), h.tokenOf("alice")); !errs.Is(err, errs.Unauthorized) {

@@ -225,7 +225,8 @@ func TestLogout(t *testing.T) {
 	p.begin(prefix)
 }
 
-// A script of a user's server may put any cookie into a visitor's browser, for any path: no filter of answers sees that.
+// A script of a user's server may put any cookie into a visitor's browser, for any path: no filter of answers sees
+// that.
 func TestVisitCountsInItsOwnBrowserAlone(t *testing.T) {
 	h := startPages(t, newFake(), func(c *Config) {
 		c.Hubs[0].Identify = func(ctx context.Context, token string) (hub.Identity, error) {

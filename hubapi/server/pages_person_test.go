@@ -109,7 +109,8 @@ func (f *fakeOAuth) Exchange(_ context.Context, code, verifier string) (secret.T
 
 const prefix = "/base/services/slipway/"
 
-// startPages serves the pages of two hubs: main's at prefix, and other's, which knows only users whose names begin with "o".
+// startPages serves the pages of two hubs: main's at prefix, and other's, which knows only users whose names begin with
+// "o".
 func startPages(t *testing.T, engine *fakeEngine, change func(*Config)) *harness {
 	t.Helper()
 	return start(t, engine, func(c *Config) {

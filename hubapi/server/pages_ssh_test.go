@@ -233,7 +233,8 @@ func TestNoSSHPages(t *testing.T) {
 	}
 }
 
-// TestSSHPlaceNamedLikeAClosedProfile: who names a server like a profile that is not open to her reads nothing of that profile.
+// TestSSHPlaceNamedLikeAClosedProfile: who names a server like a profile that is not open to her reads nothing of that
+// profile.
 func TestSSHPlaceNamedLikeAClosedProfile(t *testing.T) {
 	h := startPages(t, newFake(named("s-closed", "alice", "closed")), func(c *Config) {
 		withRights(c)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestRegistryIsAskedWithItsWholePath: nothing of the router stands between a client and the registry, whatever the path.
+// TestRegistryIsAskedWithItsWholePath: nothing of the router stands between a client and the registry, whatever the
+// path.
 func TestRegistryIsAskedWithItsWholePath(t *testing.T) {
 	var h *harness
 	h = start(t, newFake(), func(c *Config) {

@@ -7,8 +7,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestSessionSpeaksForItselfAlone: a shared server that means ill has the origin of the Hub and of the pages. With a service worker
-// for all of it, it would read and do there what its visitor can, from then on.
+// TestSessionSpeaksForItselfAlone: a shared server that means ill has the origin of the Hub and of the pages. With a
+// service worker for all of it, it would read and do there what its visitor can, from then on.
 func TestSessionSpeaksForItselfAlone(t *testing.T) {
 	ill := map[string]string{
 		"Service-Worker-Allowed": "/", "Clear-Site-Data": `"*"`, "NEL": `{"report_to":"x","max_age":9,"success_fraction":1}`,

@@ -24,8 +24,8 @@ func withRights(cfg *Config) {
 	}
 }
 
-// TestProfilesByTheirRights: no list of any door shows a user what is not open to her, and no door starts it. Mallory is alice here, who
-// writes into her requests what she was not offered.
+// TestProfilesByTheirRights: no list of any door shows a user what is not open to her, and no door starts it. Mallory
+// is alice here, who writes into her requests what she was not offered.
 func TestProfilesByTheirRights(t *testing.T) {
 	engine := newFake()
 	h := withOutpost(t, engine, withRights)

@@ -12,8 +12,8 @@ import (
 // LinkPath is where agents of other hosts connect.
 const LinkPath = hubapi.Base + "/link"
 
-// Public serves the Hub, users, and through the session proxy everything else. No middleware here may clean a path: names in it
-// are escaped, and empty segments have a meaning.
+// Public serves the Hub, users, and through the session proxy everything else. No middleware here may clean a path:
+// names in it are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.Web.Watch, s.Web.Recover, s.pages.Middleware, s.Outpost.Middleware, web.AnyMethod(func() chi.Routes { return r }))

@@ -1,9 +1,10 @@
-// Package server serves Slipway's HTTP. It makes its rooms and mounts them: the native API, the pages, the session proxy, the Outpost
-// protocol, and what they share below. Who imports whom goes one way: audit and hubs know no other room, web knows these two, convert,
-// offers, feeds, proxy and outpost stand on web, the API on those, and the pages on the API.
+// Package server serves Slipway's HTTP. It makes its rooms and mounts them: the native API, the pages, the session
+// proxy, the Outpost protocol, and what they share below. Who imports whom goes one way: audit and hubs know no other
+// room, web knows these two, convert, offers, feeds, proxy and outpost stand on web, the API on those, and the pages on
+// the API.
 //
-// A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. A clean shutdown ends
-// every stream.
+// A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. A
+// clean shutdown ends every stream.
 package server
 
 import (
@@ -68,16 +69,15 @@ type Config struct {
 	Dial func(ctx context.Context, id spawner.ID) (net.Conn, error)
 	// DialCode opens one to VS Code beside it.
 	DialCode func(ctx context.Context, id spawner.ID) (net.Conn, error)
-	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking for the
-	// same again joins it. Its progress may be told from any goroutine until it returns.
+	// Environments and Freeze are nil where the service keeps no environments. A freeze goes on when ctx ends; asking
+	// for the same again joins it. Its progress may be told from any goroutine until it returns.
 	Environments api.Environments
 	Freeze       func(ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
-	// Link is of LinkPath: it finds out by itself who is calling, and returns an error only if it has answered nothing. It lasts as long
-	// as the agent's link; the request's context ends with the server. Nil: there is none.
+	// Link is of LinkPath: it finds out by itself who is calling, and returns an error only if it has answered nothing.
+	// It lasts as long as the agent's link; the request's context ends with the server. Nil: there is none.
 	Link func(w http.ResponseWriter, r *http.Request) error
-	// GPUs returns what there is of GPUs, GPUUse how much of its slice a workload uses, GPUSeries the same over time, and PublishGPUs the
-	// GPUs in a form for matchmaking.
-	// All are nil where there are none.
+	// GPUs returns what there is of GPUs, GPUUse how much of its slice a workload uses, GPUSeries the same over time,
+	// and PublishGPUs the GPUs in a form for matchmaking. All are nil where there are none.
 	GPUs        func() gpu.Inventory
 	Keeper      api.GPUKeeper // nil likewise
 	GPUSeries   func(holder string) []hubapi.GPUPoint
@@ -90,13 +90,14 @@ type Config struct {
 	Storage     api.Storage     // nil: the site has no storage elements
 	// KernelMenu says which kernels callers may start; nil: there are none.
 	KernelMenu api.KernelMenu
-	// Quota looks how full a user's directories are; KnownQuota gives what was last found of those of a workload's owner, without waiting.
-	// Nil: nobody knows.
+	// Quota looks how full a user's directories are; KnownQuota gives what was last found of those of a workload's
+	// owner, without waiting. Nil: nobody knows.
 	Quota      func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
 	KnownQuota func(w spawner.Workload) []hubapi.Quota
 	DataDoctor api.DataDoctor     // nil: the site has no data to look at
 	SSH        *sshauth.Authority // who may come in by ssh; nil: there is none
-	// UserCredentials has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it knows a hub's user.
+	// UserCredentials has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it
+	// knows a hub's user.
 	UserCredentials api.UserCredentials
 	Principal       func(hub string, user spawner.User) string
 	People          api.People       // who users are on this host; nil: nothing is known
@@ -168,8 +169,8 @@ func New(cfg Config) *Server {
 // drain is how long requests in progress may go on at the end.
 const drain = 5 * time.Second
 
-// Run serves until ctx ends; then streams end, and other requests have seconds to come to theirs. It returns when no handler
-// runs any more. A Server runs once.
+// Run serves until ctx ends; then streams end, and other requests have seconds to come to theirs. It returns when no
+// handler runs any more. A Server runs once.
 func (s *Server) Run(ctx context.Context, l Listeners) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()

@@ -142,7 +142,8 @@ func TestNothingStarts(t *testing.T) {
 	})
 }
 
-// TestStartAfterStop: a start waits for the stop before it, at the Hub or here, and is not refused for what the Hub has not seen yet.
+// TestStartAfterStop: a start waits for the stop before it, at the Hub or here, and is not refused for what the Hub has
+// not seen yet.
 func TestStartAfterStop(t *testing.T) {
 	for name, test := range map[string]struct {
 		before []hub.Server
@@ -228,8 +229,8 @@ func coming(id spawner.ID, again bool) spawner.Workload {
 	return w
 }
 
-// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet, and what runs is left alone. What ran
-// before keeps its changes, and of what never ran nothing is left.
+// TestStopFor: a start is taken back by the engine, also where the Hub has not asked for it yet, and what runs is left
+// alone. What ran before keeps its changes, and of what never ran nothing is left.
 func TestStopFor(t *testing.T) {
 	alice := spawner.Caller{Hub: "main", User: "alice"}
 	h := start(t, newFake(coming("s-2", true)), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })

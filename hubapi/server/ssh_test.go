@@ -104,8 +104,8 @@ func TestEndSSH(t *testing.T) {
 	}
 }
 
-// TestAddressOf: what a header says of an address counts where a trusted proxy has written it. Otherwise the address is unknown to who is
-// shown it, and limits go by the peer.
+// TestAddressOf: what a header says of an address counts where a trusted proxy has written it. Otherwise the address is
+// unknown to who is shown it, and limits go by the peer.
 func TestAddressOf(t *testing.T) {
 	s := New(Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}, Engine: newFake(), Logger: quiet()})
 	for _, tc := range []struct {

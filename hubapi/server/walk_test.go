@@ -15,8 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// walked has, for every route of the API, a request that aims at what is alice's, made by bob. Refused routes must answer 403 or
-// 404; the others must not show anything of hers. A route that is missing here fails the test.
+// walked has, for every route of the API, a request that aims at what is alice's, made by bob. Refused routes must
+// answer 403 or 404; the others must not show anything of hers. A route that is missing here fails the test.
 var walked = map[string]struct {
 	path    string
 	body    string

@@ -1,4 +1,5 @@
-// Package apptainer knows what an image needs so that Apptainer runs it as an engine would: the files of /.singularity.d.
+// Package apptainer knows what an image needs so that Apptainer runs it as an engine would: the files of
+// /.singularity.d.
 package apptainer
 
 import (
@@ -9,8 +10,8 @@ import (
 	"strings"
 )
 
-// ImageConfig is the part of the OCI configuration of the *image* that an environment keeps. Never the configuration of a running
-// container: its environment may hold secrets, and Env is readable in the frozen image.
+// ImageConfig is the part of the OCI configuration of the *image* that an environment keeps. Never the configuration of
+// a running container: its environment may hold secrets, and Env is readable in the frozen image.
 type ImageConfig struct {
 	Env          []string // NAME=value
 	Entrypoint   []string
@@ -30,16 +31,17 @@ const sourceEnv = `for file in /.singularity.d/env/*.sh; do
 done
 `
 
-// runscript is what `apptainer run` does: the command that it is given, else a shell, for whoever has only the file. What the image
-// itself would start is a session's app, which needs its Hub. No login shell: /etc/profile would give it another PATH than a job has.
+// runscript is what `apptainer run` does: the command that it is given, else a shell, for whoever has only the file.
+// What the image itself would start is a session's app, which needs its Hub. No login shell: /etc/profile would give it
+// another PATH than a job has.
 const runscript = `#!/bin/sh
 if [ $# -gt 0 ]; then exec "$@"; fi
 if [ -x /bin/bash ]; then exec /bin/bash --norc; fi
 exec /bin/sh
 `
 
-// Files returns the content of /.singularity.d by path below it: what makes an image's Env and Labels known to Apptainer, and what it
-// runs. All of them are programs, but for those that end in .json.
+// Files returns the content of /.singularity.d by path below it: what makes an image's Env and Labels known to
+// Apptainer, and what it runs. All of them are programs, but for those that end in .json.
 func Files(c ImageConfig) (map[string]string, error) {
 	labels, err := json.MarshalIndent(c.Labels, "", "  ")
 	if err != nil {
@@ -82,7 +84,8 @@ func exports(env []string) string {
 	return b.String()
 }
 
-// Unexported lists the variables of an image that no run in Apptainer sees: no shell can set them, or a run sets them itself.
+// Unexported lists the variables of an image that no run in Apptainer sees: no shell can set them, or a run sets them
+// itself.
 func Unexported(env []string) []string {
 	var out []string
 	for _, entry := range env {

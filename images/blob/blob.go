@@ -1,8 +1,9 @@
-// Package blob holds bytes that can be read at any place: a file, a part of one, or pieces of several behind each other. The tail
-// of an environment is a part of its SIF and 96 bytes from elsewhere, and is shipped without ever being a file of its own.
+// Package blob holds bytes that can be read at any place: a file, a part of one, or pieces of several behind each
+// other. The tail of an environment is a part of its SIF and 96 bytes from elsewhere, and is shipped without ever being
+// a file of its own.
 //
-// What it promises: a blob has the size that it tells, and a read outside gives io.EOF. What it must not do: know digests' owners,
-// registries or formats.
+// What it promises: a blob has the size that it tells, and a read outside gives io.EOF. What it must not do: know
+// digests' owners, registries or formats.
 package blob
 
 import (
@@ -146,8 +147,8 @@ func Digest(data []byte) string {
 // Named returns the digest whose hash is sum.
 func Named(sum []byte) string { return prefix + hex.EncodeToString(sum) }
 
-// Hex returns the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest in lower case, so what it gives
-// is safe as a file name.
+// Hex returns the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest in lower case, so
+// what it gives is safe as a file name.
 func Hex(digest string) (name string, ok bool) {
 	name, found := strings.CutPrefix(digest, prefix)
 	return name, found && len(name) == sha256.Size*2 && strings.Trim(name, "0123456789abcdef") == ""

@@ -1,8 +1,8 @@
-// Package blobstore keeps blobs under their digests: in a directory, or in a bucket of an S3-compatible store. It also lays SIFs out in a
-// directory that CVMFS or XRootD publishes.
+// Package blobstore keeps blobs under their digests: in a directory, or in a bucket of an S3-compatible store. It also
+// lays SIFs out in a directory that CVMFS or XRootD publishes.
 //
-// It promises that a blob is there whole or not at all, and that what is put under a digest has that digest. It must not know what a blob
-// means, who owns it, when it may go, or which other stores have a copy: that is replication's.
+// It promises that a blob is there whole or not at all, and that what is put under a digest has that digest. It must
+// not know what a blob means, who owns it, when it may go, or which other stores have a copy: that is replication's.
 package blobstore
 
 import (
@@ -93,7 +93,8 @@ func Verify(ctx context.Context, s Store, digest string) error {
 	return Read(ctx, s, digest, io.Discard)
 }
 
-// Read copies a blob to w. When it fails, and with the kind errs.Invalid when the copy is damaged, what w has is worth nothing.
+// Read copies a blob to w. When it fails, and with the kind errs.Invalid when the copy is damaged, what w has is worth
+// nothing.
 func Read(ctx context.Context, s Store, digest string, w io.Writer) error {
 	r, err := s.Get(ctx, digest, 0, -1)
 	if err != nil {

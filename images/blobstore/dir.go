@@ -28,14 +28,16 @@ type DirConfig struct {
 	Path   string
 	Suffix string      // of file names behind the hexadecimal digest, such as ".sif"
 	Mode   fs.FileMode // of files; 0600 when 0
-	// Existing wants the directory to be there when it is used: one that is missing is a file system that was not mounted.
+	// Existing wants the directory to be there when it is used: one that is missing is a file system that was not
+	// mounted.
 	Existing bool
 }
 
 // Dir keeps each blob in a file of one directory.
 type Dir struct{ cfg DirConfig }
 
-// OpenDir opens a directory store, makes the directory when there is none, and removes what writers that were killed left.
+// OpenDir opens a directory store, makes the directory when there is none, and removes what writers that were killed
+// left.
 func OpenDir(cfg DirConfig) (*Dir, error) {
 	if cfg.Mode == 0 {
 		cfg.Mode = 0o600
@@ -64,8 +66,8 @@ func (d *Dir) path(digest string) (string, error) {
 	return filepath.Join(d.cfg.Path, name), err
 }
 
-// Put writes a file beside its place, and moves it there when it is on the disk and its digest is right. Where the file system
-// can share the bytes of two files, they are shared.
+// Put writes a file beside its place, and moves it there when it is on the disk and its digest is right. Where the file
+// system can share the bytes of two files, they are shared.
 func (d *Dir) Put(ctx context.Context, digest string, b blob.Blob) error {
 	path, err := d.path(digest)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Export lays SIFs out in a directory that somebody else publishes, such as a CVMFS repository or the root of an XRootD server:
+// Export lays SIFs out in a directory that somebody else publishes, such as a CVMFS repository or the root of an XRootD
+// server:
 //
 //	<hex>.sif                      the file, never changed
 //	<owner>/<name>/<tag>.sif       -> ../../<hex>.sif

@@ -51,7 +51,8 @@ func (c cut) Read(p []byte) (int, error) {
 	return n, io.ErrUnexpectedEOF
 }
 
-// TestABucketThatFails: each fault has its kind, nothing half is there afterwards, and what is cut off is not taken for damage.
+// TestABucketThatFails: each fault has its kind, nothing half is there afterwards, and what is cut off is not taken for
+// damage.
 func TestABucketThatFails(t *testing.T) {
 	_, s := newS3(t)
 	data := noise(1, 20<<20)

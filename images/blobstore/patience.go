@@ -10,8 +10,8 @@ const (
 	longest   = 30 * time.Minute
 )
 
-// Patience says how long to wait before something is tried again: twice as long after each failure, with some chance in it so that
-// what failed together does not come back together.
+// Patience says how long to wait before something is tried again: twice as long after each failure, with some chance in
+// it so that what failed together does not come back together.
 type Patience struct{ failed int }
 
 // After returns the time to wait after err; of a success it is usual.

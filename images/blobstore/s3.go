@@ -54,8 +54,8 @@ func (s *S3) key(digest string) (string, error) {
 	return s.cfg.Prefix + name, err
 }
 
-// Put reads the blob twice: to know that it is what its digest says, and to send it. A server that speaks S3 shows an object only
-// when all of it has arrived; each part goes with its MD5, which every such server checks.
+// Put reads the blob twice: to know that it is what its digest says, and to send it. A server that speaks S3 shows an
+// object only when all of it has arrived; each part goes with its MD5, which every such server checks.
 func (s *S3) Put(ctx context.Context, digest string, b blob.Blob) error {
 	key, err := s.key(digest)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 // tick is longer than the clock that file times come from ever stands still.
 const tick = 20 * time.Millisecond
 
-// heartbeat is how often a packer says something while it counts: who reads a large tree is not one who has fallen silent.
+// heartbeat is how often a packer says something while it counts: who reads a large tree is not one who has fallen
+// silent.
 const heartbeat = 10 * time.Second
 
 // resumeTimeout is how long resuming may take when nobody waits any more.
@@ -88,7 +89,8 @@ func (p *packer) run() error {
 	if p.cfg.Pause == nil {
 		return p.settle()
 	}
-	// A page that is dirty in a file system in memory is written again without new times, so there all is read in the pause.
+	// A page that is dirty in a file system in memory is written again without new times, so there all is read in the
+	// pause.
 	if !inMemory(p.root) {
 		if err := (&pass{packer: p, stage: running}).walk(); err != nil {
 			return err

@@ -52,7 +52,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestOverAnEnvironment: changes over changes are, over the image, what the session showed that was started from the first.
+// TestOverAnEnvironment: changes over changes are, over the image, what the session showed that was started from the
+// first.
 func TestOverAnEnvironment(t *testing.T) {
 	base := baseLayer(t)
 	first := newOverlay(t, "", base)
@@ -128,7 +129,8 @@ func TestFuse(t *testing.T) {
 	}
 }
 
-// TestOwner: of a session with one owner, what is new becomes the one's that is given, and the image's directories stay their owner's.
+// TestOwner: of a session with one owner, what is new becomes the one's that is given, and the image's directories stay
+// their owner's.
 func TestOwner(t *testing.T) {
 	base := baseLayer(t)
 	o := newOverlay(t, "", base)

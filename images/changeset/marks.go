@@ -12,8 +12,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Marks says by which program an upper directory was written, and so what stands for a deletion in it. It cannot be told from the
-// directory: what is a mark to one is a user's own attribute or file to the other.
+// Marks says by which program an upper directory was written, and so what stands for a deletion in it. It cannot be
+// told from the directory: what is a mark to one is a user's own attribute or file to the other.
 type Marks string
 
 // The programs.
@@ -125,7 +125,8 @@ func notSelfContained(path string, x tree.Xattr) error {
 		With("let overlays be mounted with redirect_dir=off and metacopy=off there, and start the session anew")
 }
 
-// override reads what fuse-overlayfs says that an entry is, where it could not make it so: uid:gid:mode, and perhaps :kind.
+// override reads what fuse-overlayfs says that an entry is, where it could not make it so: uid:gid:mode, and perhaps
+// :kind.
 func (e *entry) override(text string) error {
 	parts := strings.SplitN(text, ":", 4)
 	bad := fmt.Errorf("override_stat=%.80q is not understood", text)

@@ -15,14 +15,16 @@ import (
 
 const opaqueMark = tree.OverlayPrefix + "opaque"
 
-// Where the first of a file's names lies is kept in memory until the end, which is about so much for one, and at most so much for all.
+// Where the first of a file's names lies is kept in memory until the end, which is about so much for one, and at most
+// so much for all.
 const (
 	linkMemory = 64
 	mostLinks  = 256 << 20
 )
 
-// planter puts entries into an upper directory, which may hold earlier changes: these lie over them, so that both together are one.
-// Names are single ones, made in directories that it has open: none leads elsewhere, and nobody else changes the tree meanwhile.
+// planter puts entries into an upper directory, which may hold earlier changes: these lie over them, so that both
+// together are one. Names are single ones, made in directories that it has open: none leads elsewhere, and nobody else
+// changes the tree meanwhile.
 type planter struct {
 	root   *os.File
 	stage  *os.File
@@ -135,8 +137,8 @@ func (e *entry) isDevice() bool {
 	return kind == unix.S_IFBLK || kind == unix.S_IFCHR && (e.rdev != 0 || e.link != 0)
 }
 
-// standIn is what any device becomes: a /dev/null that nobody may open. So a freeze sees that there was one, and nothing of this host can be
-// reached by it.
+// standIn is what any device becomes: a /dev/null that nobody may open. So a freeze sees that there was one, and
+// nothing of this host can be reached by it.
 func standIn(name string) entry { return entry{name: name, mode: unix.S_IFCHR, rdev: unix.Mkdev(1, 3)} }
 
 // make puts an entry in the place of what has its name.
@@ -220,7 +222,8 @@ func (e *entry) attributes() tree.Attr {
 	return tree.Attr{Stat: unix.Stat_t{Mode: e.mode, Uid: e.uid, Gid: e.gid, Atim: t, Mtim: t}, Xattrs: e.xattrs}
 }
 
-// folder enters a directory. It merges with one that is there; where something else was, which hid what the image has, it hides that too.
+// folder enters a directory. It merges with one that is there; where something else was, which hid what the image has,
+// it hides that too.
 func (p *planter) folder(dir *os.File, at string, e entry) error {
 	st, err := tree.StatAt(dir, e.name)
 	there := err == nil
@@ -300,8 +303,8 @@ func (p *planter) keepOwner(l *level, earlier bool) error {
 	return err
 }
 
-// layered tells of an image whose layers are directories. That a directory above a path may be opaque in a layer does not matter: it says
-// too often that there is something.
+// layered tells of an image whose layers are directories. That a directory above a path may be opaque in a layer does
+// not matter: it says too often that there is something.
 func layered(layers []string) *Image {
 	return &Image{
 		Has: func(at string) (bool, error) {
@@ -315,7 +318,8 @@ func layered(layers []string) *Image {
 	}
 }
 
-// inLayers looks at what the topmost layer that has a path has there; zero: none has, or something above it hides what is below.
+// inLayers looks at what the topmost layer that has a path has there; zero: none has, or something above it hides what
+// is below.
 func inLayers(layers []string, at string) (unix.Stat_t, error) {
 	for _, layer := range layers {
 		st, found, err := lookup(layer, at)

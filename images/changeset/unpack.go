@@ -41,15 +41,15 @@ func (l Limits) complete() Limits {
 // Target says what becomes of a stream.
 type Target struct {
 	Dir string // the caller's own. The upper directory comes to lie in it; after an error nothing does
-	// Fill makes, in an empty directory, the changes that these are over: those of an environment that the session was started from. nil:
-	// these are over the image itself.
+	// Fill makes, in an empty directory, the changes that these are over: those of an environment that the session was
+	// started from. nil: these are over the image itself.
 	Fill func(ctx context.Context, upper string) error
-	// Owner is given to all that was packed, for a session that had but one owner and so could tell nothing by it. Directories of the
-	// image keep theirs: that a session without rights changes what is in them makes them no other's. nil: owners are as packed. With
-	// it attributes that only root sets are left out.
+	// Owner is given to all that was packed, for a session that had but one owner and so could tell nothing by it.
+	// Directories of the image keep theirs: that a session without rights changes what is in them makes them no
+	// other's. nil: owners are as packed. With it attributes that only root sets are left out.
 	Owner *Owner
-	// Layers are the image's directories, topmost first. Owner needs them. With Fill they tell which deletions hide something of the
-	// image: others would be seen where a directory is not merged. nil: all are marked.
+	// Layers are the image's directories, topmost first. Owner needs them. With Fill they tell which deletions hide
+	// something of the image: others would be seen where a directory is not merged. nil: all are marked.
 	Layers   []string
 	Image    *Image // instead of Layers: whoever knows the image tells of it
 	Limits   Limits

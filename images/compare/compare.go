@@ -309,8 +309,8 @@ func (c *comparer) uncomparable(a entry) {
 	}
 }
 
-// sameLinks says whether two files stand beside each other under all of their names, as far as the walk has come. Files with one
-// name have nil.
+// sameLinks says whether two files stand beside each other under all of their names, as far as the walk has come. Files
+// with one name have nil.
 func (c *comparer) sameLinks(a, b any) bool {
 	same := true
 	if a != nil {

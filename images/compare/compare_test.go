@@ -322,8 +322,8 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// TestLinksThatComeAndGo swaps a directory and a file for links to the host's all the time: nothing of the host is read, and what was
-// swapped while it was looked at is a difference.
+// TestLinksThatComeAndGo swaps a directory and a file for links to the host's all the time: nothing of the host is
+// read, and what was swapped while it was looked at is a difference.
 func TestLinksThatComeAndGo(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	f := newFixture(t, func(at func(string) string) error {

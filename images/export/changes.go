@@ -33,9 +33,10 @@ type Change struct {
 	Link   string         // the earlier path of the same inode, when this is a further name of it
 }
 
-// Changes returns what differs between a base and an environment made of it, parents before children and in byte order. Names
-// of one inode that are not all as in the base are all given, as no overlay can link into the layer below. Contents are
-// compared by where they are stored: an environment keeps the base's where they were. Without a base all is added.
+// Changes returns what differs between a base and an environment made of it, parents before children and in byte order.
+// Names of one inode that are not all as in the base are all given, as no overlay can link into the layer below.
+// Contents are compared by where they are stored: an environment keeps the base's where they were. Without a base all
+// is added.
 func Changes(base, env *squashfs.Node) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		c := comparison{
@@ -82,8 +83,8 @@ func (c *comparison) count(base, env *squashfs.Node) {
 	}
 }
 
-// inherits says whether an inode is the first to be as one of the base was. Only what holds nothing can be so twice: when
-// names of one inode became inodes of their own.
+// inherits says whether an inode is the first to be as one of the base was. Only what holds nothing can be so twice:
+// when names of one inode became inodes of their own.
 func (c *comparison) inherits(base, env *squashfs.Node) bool {
 	if env.Size() > 0 {
 		return true
@@ -164,7 +165,8 @@ func (c *comparison) flush() bool {
 	return true
 }
 
-// hidesAll says whether nothing that a directory of the base holds is left in the environment, and something is deleted.
+// hidesAll says whether nothing that a directory of the base holds is left in the environment, and something is
+// deleted.
 func (c *comparison) hidesAll(base, env *squashfs.Node) bool {
 	deleted := false
 	for _, p := range pairs(base, env) {
@@ -246,8 +248,8 @@ func sameContent(base, env *squashfs.Node) bool {
 	return base == env || base.Kind == env.Kind && base.Rdev == env.Rdev && base.Target == env.Target && sameData(base.Data, env.Data)
 }
 
-// sameData compares places, not bytes: blocks and fragments of a base stand where they were in each of its environments, and
-// an environment's own lie behind them.
+// sameData compares places, not bytes: blocks and fragments of a base stand where they were in each of its
+// environments, and an environment's own lie behind them.
 func sameData(a, b *squashfs.Data) bool {
 	if a == b {
 		return true

@@ -52,8 +52,8 @@ func (l *Listed) add(path string) {
 	}
 }
 
-// Directory unpacks an environment in the layout that unpacked CVMFS repositories have: the tree by its digest, and a link
-// by name. A tree appears whole or not at all. One call at a time for each digest.
+// Directory unpacks an environment in the layout that unpacked CVMFS repositories have: the tree by its digest, and a
+// link by name. A tree appears whole or not at all. One call at a time for each digest.
 func Directory(ctx context.Context, cfg DirectoryConfig) (Unpacked, error) {
 	if raw, err := hex.DecodeString(cfg.Digest); err != nil || len(raw) != 32 {
 		return Unpacked{}, errs.Bad("digest", cfg.Digest, "give 64 hexadecimal digits")
@@ -150,10 +150,12 @@ func plantAll(ctx context.Context, cfg DirectoryConfig, dir *os.File, out *Unpac
 // setID are the bits by which a program runs with its file's owner's or group's rights.
 const setID = 0o6000
 
-// makeable returns the node that is made in n's place: one that its owner can read and, when this process is not root, that is its own.
+// makeable returns the node that is made in n's place: one that its owner can read and, when this process is not root,
+// that is its own.
 //
-// It gives nobody rights. A container runtime sees to that for an image; the files of a directory can be opened by whoever reaches it,
-// on this host and on others, and an environment may be anybody's: a program of root's with the set-id bit would make its author root.
+// It gives nobody rights. A container runtime sees to that for an image; the files of a directory can be opened by
+// whoever reaches it, on this host and on others, and an environment may be anybody's: a program of root's with the
+// set-id bit would make its author root.
 func (u *Unpacked) makeable(path string, n *squashfs.Node) *squashfs.Node {
 	c := u.tame(path, n)
 	before := c.Mode
@@ -178,8 +180,8 @@ func (u *Unpacked) makeable(path string, n *squashfs.Node) *squashfs.Node {
 	return &c
 }
 
-// tame returns a copy of a node without what gives rights, or means something to the host's kernel. The set-group bit of a directory only
-// names its files' group.
+// tame returns a copy of a node without what gives rights, or means something to the host's kernel. The set-group bit
+// of a directory only names its files' group.
 func (u *Unpacked) tame(path string, n *squashfs.Node) squashfs.Node {
 	c := *n
 	if n.Kind != squashfs.Dir {

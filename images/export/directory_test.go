@@ -69,7 +69,8 @@ func tamed(list []string) (out []string) {
 	return out
 }
 
-// TestADirectoryGivesNobodyRights: the set-id program of a stranger's environment would make him root on whatever host publishes it.
+// TestADirectoryGivesNobodyRights: the set-id program of a stranger's environment would make him root on whatever host
+// publishes it.
 func TestADirectoryGivesNobodyRights(t *testing.T) {
 	u := Unpacked{Owners: true}
 	program := &squashfs.Node{Kind: squashfs.File, Mode: 0o6755, Xattrs: &squashfs.Xattrs{List: []squashfs.Xattr{

@@ -37,10 +37,10 @@ type LayerConfig struct {
 	Progress Progress  // may be nil
 }
 
-// WriteLayer writes an OCI layer, gzip'd, as that is what Docker 20.10 loads and every registry and node takes; zstd came to
-// Docker with 23. With a base it holds the changes to it; a base's own layer is written once and serves all its environments.
-// What a layer cannot hold is refused before anything is written. Docker takes owner, mode and time of every entry but the root,
-// which it makes its own.
+// WriteLayer writes an OCI layer, gzip'd, as that is what Docker 20.10 loads and every registry and node takes; zstd
+// came to Docker with 23. With a base it holds the changes to it; a base's own layer is written once and serves all its
+// environments. What a layer cannot hold is refused before anything is written. Docker takes owner, mode and time of
+// every entry but the root, which it makes its own.
 func WriteLayer(ctx context.Context, cfg LayerConfig) (Layer, error) {
 	changes := Changes(nil, cfg.Env.Root)
 	if cfg.Base != nil {

@@ -47,8 +47,8 @@ type OCIImage struct {
 	Changes  Layer         // the layer that is this environment's own; all of it when there is no base
 }
 
-// OCI writes the image as a new directory dir: an OCI layout that is also what `docker load` reads, given as a tar (Archive).
-// After an error there is no directory.
+// OCI writes the image as a new directory dir: an OCI layout that is also what `docker load` reads, given as a tar
+// (Archive). After an error there is no directory.
 func OCI(ctx context.Context, cfg OCIConfig, dir string) (out OCIImage, err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return out, written(dir, err)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrder has work done on what feed puts, in several goroutines at once, and hands each to done in the order of putting.
-// Only a few items are on their way at any time.
+// inOrder has work done on what feed puts, in several goroutines at once, and hands each to done in the order of
+// putting. Only a few items are on their way at any time.
 func inOrder[T any](ctx context.Context, feed func(put func(T) error) error, work, done func(T) error) error {
 	type slot struct {
 		item  T

@@ -13,8 +13,8 @@ import (
 	"slipway/images/tree"
 )
 
-// planter makes entries below one directory, in the order of a walk. It goes by descriptors, follows no link and makes no device but
-// whiteouts.
+// planter makes entries below one directory, in the order of a walk. It goes by descriptors, follows no link and makes
+// no device but whiteouts.
 type planter struct {
 	ctx    context.Context
 	copier *copier

@@ -97,8 +97,8 @@ func (v vandal) write(path string) {
 	f.Write(v.content())
 }
 
-// TestAnyEnvironmentIsTheSameInEveryForm makes random trees and random changes on a real overlay, and compares every form
-// with what the kernel shows of the environment.
+// TestAnyEnvironmentIsTheSameInEveryForm makes random trees and random changes on a real overlay, and compares every
+// form with what the kernel shows of the environment.
 func TestAnyEnvironmentIsTheSameInEveryForm(t *testing.T) {
 	seed := treetest.Seed(t)
 	for round := range 5 {

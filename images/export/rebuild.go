@@ -25,9 +25,9 @@ type RebuildConfig struct {
 	Copy func(ctx context.Context, dst *os.File, off int64, base *os.File, length int64, progress func(int64)) (shared int64, err error)
 }
 
-// Rebuild writes the squashfs that an environment had where it was frozen, and gives its length. A base or tail with another
-// digest is refused before anything is written, as positions in a tail hold for one base alone. After an error Out holds a
-// part, which the caller removes.
+// Rebuild writes the squashfs that an environment had where it was frozen, and gives its length. A base or tail with
+// another digest is refused before anything is written, as positions in a tail hold for one base alone. After an error
+// Out holds a part, which the caller removes.
 func Rebuild(ctx context.Context, cfg RebuildConfig) (int64, error) {
 	super, cut, err := fitting(cfg)
 	if err != nil {

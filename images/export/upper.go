@@ -12,7 +12,8 @@ import (
 	"slipway/images/tree"
 )
 
-// Progress is told of each part done: bytes of contents so far, and of all. It is called by one goroutine at a time, and quick.
+// Progress is told of each part done: bytes of contents so far, and of all. It is called by one goroutine at a time,
+// and quick.
 type Progress func(done, total int64)
 
 // UpperConfig says which upper directory to write, and where.
@@ -23,8 +24,8 @@ type UpperConfig struct {
 	Progress Progress        // may be nil
 }
 
-// Upper writes the upper directory of an overlay that, over the base's layers, shows the environment. After an error the
-// directory holds a part, which the caller removes.
+// Upper writes the upper directory of an overlay that, over the base's layers, shows the environment. After an error
+// the directory holds a part, which the caller removes.
 func Upper(ctx context.Context, cfg UpperConfig) error {
 	changes := Changes(cfg.Base.Root, cfg.Env.Root)
 	if err := refuse(overlay, changes); err != nil {

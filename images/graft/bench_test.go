@@ -35,8 +35,9 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(files), "µs/file")
 }
 
-// BenchmarkPause tells how long a source with 200,000 files stands still when nothing has changed since the running pass; also by the
-// processor's time, which is that of a quiet machine where there is one core, and by the time of a scan just before.
+// BenchmarkPause tells how long a source with 200,000 files stands still when nothing has changed since the running
+// pass; also by the processor's time, which is that of a quiet machine where there is one core, and by the time of a
+// scan just before.
 func BenchmarkPause(b *testing.B) {
 	testenv.Need(b, testenv.Root, testenv.Mksquashfs)
 	const files = 200_000
@@ -72,8 +73,8 @@ func BenchmarkPause(b *testing.B) {
 	}
 }
 
-// BenchmarkGraft grafts up to 190 MB in 6,000 files of this host's onto a base of 190,000 inodes, and lets mksquashfs pack
-// the same directory at zstd's level 1; once with the files in the page cache, once without.
+// BenchmarkGraft grafts up to 190 MB in 6,000 files of this host's onto a base of 190,000 inodes, and lets mksquashfs
+// pack the same directory at zstd's level 1; once with the files in the page cache, once without.
 func BenchmarkGraft(b *testing.B) {
 	testenv.Need(b, testenv.Root, testenv.Mksquashfs)
 	dir := b.TempDir()

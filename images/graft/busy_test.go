@@ -73,8 +73,8 @@ func (w *writer) keep(fn func(r *rand.Rand)) {
 	})
 }
 
-// TestBusySourceGivesTheTreeOfThePause lets writers of every sort at work while grafts are made, and compares with what the
-// overlay showed in the pause.
+// TestBusySourceGivesTheTreeOfThePause lets writers of every sort at work while grafts are made, and compares with what
+// the overlay showed in the pause.
 func TestBusySourceGivesTheTreeOfThePause(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(func(root string) error {
@@ -146,8 +146,8 @@ func (f *fixture) mapped(path string) []byte {
 	return m
 }
 
-// TestMappedPagesAreSeen writes to a mapping whose page was dirty already when the graft read it, so that no time changes
-// but for the graft's own care.
+// TestMappedPagesAreSeen writes to a mapping whose page was dirty already when the graft read it, so that no time
+// changes but for the graft's own care.
 func TestMappedPagesAreSeen(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(func(root string) error { return write(filepath.Join(root, "opt/mapped"), strings.Repeat("m", 1<<20)) })
@@ -321,8 +321,8 @@ func TestCanceledAnywhere(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeAreNamed: in the pause, what cannot be read as it is is an error that says where. The file is longer than what is
-// read ahead.
+// TestFilesThatChangeAreNamed: in the pause, what cannot be read as it is is an error that says where. The file is
+// longer than what is read ahead.
 func TestFilesThatChangeAreNamed(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(func(root string) error {

@@ -20,8 +20,8 @@ type Crowd struct {
 // maxCrowds is how many directories Crowds names.
 const maxCrowds = 3
 
-// Crowds finds where most of the entries of an upper directory are: the deepest directories that have many, none within another, the
-// largest first. It keeps nothing of what it passes.
+// Crowds finds where most of the entries of an upper directory are: the deepest directories that have many, none within
+// another, the largest first. It keeps nothing of what it passes.
 func Crowds(ctx context.Context, upper string, strip *tree.Strip) ([]Crowd, error) {
 	var found []Crowd
 	err := wander(ctx, upper, strip, func(w wanderer, root *os.File, rules tree.Live) (err error) {
@@ -31,7 +31,8 @@ func Crowds(ctx context.Context, upper string, strip *tree.Strip) ([]Crowd, erro
 	return found, err
 }
 
-// crowds counts what lies below a directory, and names the crowds in it. Where no directory in it has half of all, it is one itself.
+// crowds counts what lies below a directory, and names the crowds in it. Where no directory in it has half of all, it
+// is one itself.
 func (w wanderer) crowds(dir *os.File, rel string, rules tree.Live) (files int64, found []Crowd, err error) {
 	var largest int64
 	err = w.each(dir, rel, rules, func(path string, _ unix.Stat_t, sub *os.File, inside tree.Live) error {

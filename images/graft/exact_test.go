@@ -161,8 +161,8 @@ func TestBaseIsNeverChanged(t *testing.T) {
 	}
 }
 
-// TestEqualTreesGiveEqualTails grafts the same change from another directory, with other inode numbers and another order
-// of entries, with one worker and with many, paused and not.
+// TestEqualTreesGiveEqualTails grafts the same change from another directory, with other inode numbers and another
+// order of entries, with one worker and with many, paused and not.
 func TestEqualTreesGiveEqualTails(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
@@ -192,8 +192,8 @@ func TestEqualTreesGiveEqualTails(t *testing.T) {
 	}
 }
 
-// TestTimesOfStrippedEntriesTellNothing: what comes and goes in a directory that travels empty makes no other environment; what
-// comes and goes elsewhere does, for its directory's time is the session's.
+// TestTimesOfStrippedEntriesTellNothing: what comes and goes in a directory that travels empty makes no other
+// environment; what comes and goes elsewhere does, for its directory's time is the session's.
 func TestTimesOfStrippedEntriesTellNothing(t *testing.T) {
 	f := newFixture(t, func(root string) error {
 		return os.Chtimes(filepath.Join(root, "tmp"), time.Time{}, time.Unix(1_600_000_000, 0))

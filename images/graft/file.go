@@ -11,7 +11,8 @@ import (
 	"slipway/images/tree"
 )
 
-// raw is an open file. It is less than an os.File, which is made for waiting: there are many, and they are open for a moment.
+// raw is an open file. It is less than an os.File, which is made for waiting: there are many, and they are open for a
+// moment.
 type raw struct {
 	fd   int
 	path string // for errors

@@ -45,19 +45,22 @@ type Config struct {
 	// must not keep the content.
 	Look func(path string, content []byte)
 
-	// Out receives the tail, when the source runs again and it is known where everything lies in it; of a whole tree at once.
+	// Out receives the tail, when the source runs again and it is known where everything lies in it; of a whole tree at
+	// once.
 	Out      io.Writer
 	Progress func(stage Stage, files, bytes int64) // of this stage so far; nil: nobody is told. Quick, and called by one goroutine at a time
-	// Nothing from here on is of a whole tree, but for Workers and Level. Pack receives what is stored, in the order in which it is found, and then the tables; what is written can be read. Nil: a temporary
-	// file. PackName is its name in the result.
+	// Nothing from here on is of a whole tree, but for Workers and Level. Pack receives what is stored, in the order in
+	// which it is found, and then the tables; what is written can be read. Nil: a temporary file. PackName is its name
+	// in the result.
 	Pack interface {
 		io.Writer
 		io.ReaderAt
 	}
 	PackName string
 
-	// Known is what an earlier graft of the same upper directory has left, nil: nothing. What it knows is not read again, nor looked at.
-	// OpenPack opens the packs that it names; an error means that they have gone. An error that is ErrMemory says to do without.
+	// Known is what an earlier graft of the same upper directory has left, nil: nothing. What it knows is not read
+	// again, nor looked at. OpenPack opens the packs that it names; an error means that they have gone. An error that
+	// is ErrMemory says to do without.
 	Known    *Memory
 	OpenPack func(name string) (r io.ReaderAt, size int64, err error)
 	About    string // what else must be equal for an earlier graft's memory to hold
@@ -253,7 +256,8 @@ func (w sink) Write(b []byte) (int, error) {
 // whole says that there is no base, so that the tree is all of the result.
 func (g *grafter) whole() bool { return g.cfg.Base == nil }
 
-// image says that the tree is an image's, which nobody writes to: the times of directories that travel empty are its own.
+// image says that the tree is an image's, which nobody writes to: the times of directories that travel empty are its
+// own.
 func (g *grafter) image() bool { return g.whole() && g.cfg.Omit == nil }
 
 func (g *grafter) baseRoot() *squashfs.Node {
@@ -270,13 +274,14 @@ const (
 	muchStored = 64 << 20
 )
 
-// worthAnother says whether a further running pass pays: the one before took so long that much can have changed meanwhile.
-// They are bounded, as what changes all the time is stored by each of them.
+// worthAnother says whether a further running pass pays: the one before took so long that much can have changed
+// meanwhile. They are bounded, as what changes all the time is stored by each of them.
 func worthAnother(passes int, took time.Duration, stored int64) bool {
 	return passes < maxPasses && took >= longPass && stored >= muchStored
 }
 
-// precopy stores contents while the source runs, so that little is left to do in the pause. It gives what it found; nil: it did not look.
+// precopy stores contents while the source runs, so that little is left to do in the pause. It gives what it found;
+// nil: it did not look.
 func (g *grafter) precopy(ctx context.Context) (*folder, error) {
 	if g.cfg.Pause == nil || g.whole() || inMemory(g.root) {
 		return nil, nil
@@ -294,7 +299,8 @@ func (g *grafter) precopy(ctx context.Context) (*folder, error) {
 	}
 }
 
-// inMemory says whether a file system keeps its pages dirty for ever, so that a shared mapping is written without new times.
+// inMemory says whether a file system keeps its pages dirty for ever, so that a shared mapping is written without new
+// times.
 func inMemory(dir *os.File) bool {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(int(dir.Fd()), &st)

@@ -69,9 +69,9 @@ type member struct {
 
 // grouper forms groups of the rests of files, which come in the order of a walk.
 //
-// Where a group ends follows from the paths and sizes of the files alone, so that equal trees have equal groups; and mostly from those next
-// to it, so that a change elsewhere leaves it as it is: it ends behind a file by the hash of the file's path, in the mean after two blocks'
-// worth, or where the next one has no room.
+// Where a group ends follows from the paths and sizes of the files alone, so that equal trees have equal groups; and
+// mostly from those next to it, so that a change elsewhere leaves it as it is: it ends behind a file by the hash of the
+// file's path, in the mean after two blocks' worth, or where the next one has no room.
 type grouper struct {
 	writer  *squashfs.Writer
 	unpack  *squashfs.Unpacker
@@ -90,7 +90,8 @@ func newGrouper(w *squashfs.Writer, own *pack) *grouper {
 	return &grouper{writer: w, own: own, unpack: w.Unpacker(), block: w.BlockSize(), ended: func(*group) {}}
 }
 
-// add puts a file into the group at hand. rest is what lies behind its whole blocks, nil when the note knows a group that has it.
+// add puts a file into the group at hand. rest is what lies behind its whole blocks, nil when the note knows a group
+// that has it.
 func (g *grouper) add(ctx context.Context, path string, n *note, rest []byte) error {
 	size := int(n.size % int64(g.block))
 	if size == 0 {

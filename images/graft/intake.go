@@ -82,7 +82,8 @@ func (in *intake) add(j *job) error {
 	}
 }
 
-// take opens a file that is to be stored, and hands it over. plain says that its xattrs are known for as long as its times stay.
+// take opens a file that is to be stored, and hands it over. plain says that its xattrs are known for as long as its
+// times stay.
 func (in *intake) take(dir *os.File, e *entry, xattrs *squashfs.Xattrs, plain bool) error {
 	f, err := openRaw(dir, e.name, e.path)
 	if err != nil {
@@ -253,8 +254,8 @@ func (in *intake) keep(j *job, known *note, rest []byte) error {
 	return nil
 }
 
-// put returns the whole blocks to the writer, and the rest back; of a whole tree it gives all. An error of the file goes to the job, one of
-// the writer is returned.
+// put returns the whole blocks to the writer, and the rest back; of a whole tree it gives all. An error of the file
+// goes to the job, one of the writer is returned.
 func (in *intake) put(j *job, known *note) (rest []byte, err error) {
 	if j.err != nil {
 		return nil, nil

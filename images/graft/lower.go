@@ -56,8 +56,8 @@ func (p *pass) beneath(path string, said marks, below, parent lower) (lower, err
 	}
 }
 
-// renamedDir returns what lies under a directory that was renamed. A base has not all that its image has in a directory where strip rules
-// match, and more than it where it was completed.
+// renamedDir returns what lies under a directory that was renamed. A base has not all that its image has in a directory
+// where strip rules match, and more than it where it was completed.
 func (p *pass) renamedDir(path, redirect string, parent lower) (lower, error) {
 	from := p.renamed(redirect, parent)
 	if from.node == nil || from.node.Kind != squashfs.Dir || from.path == "" || p.strips(from.path) || p.completed(from.path) {

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestMarksOfUsersOverlays: an upper directory that a user's overlay has written gives no tree, whatever it is taken for; an attribute
-// on what is the session's own is kept as it is.
+// TestMarksOfUsersOverlays: an upper directory that a user's overlay has written gives no tree, whatever it is taken
+// for; an attribute on what is the session's own is kept as it is.
 func TestMarksOfUsersOverlays(t *testing.T) {
 	f := newFixture(t, func(root string) error {
 		return errors.Join(write(filepath.Join(root, "usr/dir/old"), "must not come back"), write(filepath.Join(root, "usr/file"), "x"))

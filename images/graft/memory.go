@@ -15,8 +15,8 @@ import (
 // layoutFormat changes when equal trees no longer give equal tails, or when what is remembered is written otherwise.
 const layoutFormat = 1
 
-// Memory is what a graft leaves to the next one of the same upper directory: which files it has read, and where it has stored them. Its
-// bytes are the library's own, which nobody else can write.
+// Memory is what a graft leaves to the next one of the same upper directory: which files it has read, and where it has
+// stored them. Its bytes are the library's own, which nobody else can write.
 type Memory struct {
 	Packs []string // that it speaks of
 	about string
@@ -52,7 +52,8 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// about says what a memory holds for. After a start of the host it does not: a file may have lost what was written last, and kept its times.
+// about says what a memory holds for. After a start of the host it does not: a file may have lost what was written
+// last, and kept its times.
 func (g *grafter) about() (string, error) {
 	st, err := tree.StatFile(g.root)
 	if err != nil {

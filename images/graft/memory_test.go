@@ -55,8 +55,8 @@ func kept(t *testing.T, r Result, except ...string) *Memory {
 	return m
 }
 
-// TestAGraftThatRemembersIsOneFromScratch changes a tree at random, and grafts it each time with the memory of the time before and without:
-// the tails are the same byte for byte, and so are the trees that they show.
+// TestAGraftThatRemembersIsOneFromScratch changes a tree at random, and grafts it each time with the memory of the time
+// before and without: the tails are the same byte for byte, and so are the trees that they show.
 func TestAGraftThatRemembersIsOneFromScratch(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
@@ -138,7 +138,8 @@ func churn(root string, random *rand.Rand, n int) error {
 	return errors.Join(all...)
 }
 
-// TestOnlyWhatIsNewIsReadAndStored: after a megabyte of change little more than that goes into the pack, and nobody looks at the rest.
+// TestOnlyWhatIsNewIsReadAndStored: after a megabyte of change little more than that goes into the pack, and nobody
+// looks at the rest.
 func TestOnlyWhatIsNewIsReadAndStored(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -8,8 +8,8 @@ import (
 	"slipway/images/tree"
 )
 
-// merge returns the children of a directory: base's, covered by changes, less what rules strip. Both lists are sorted; a
-// change without a node deletes. Base's own list comes back when it stays as it is.
+// merge returns the children of a directory: base's, covered by changes, less what rules strip. Both lists are sorted;
+// a change without a node deletes. Base's own list comes back when it stays as it is.
 func merge(base, changes []squashfs.Entry, rules tree.Live) []squashfs.Entry {
 	if len(changes) == 0 && len(rules) == 0 {
 		return base

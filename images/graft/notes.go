@@ -15,8 +15,8 @@ type notes struct {
 	by map[uint64]*note // by inode number
 }
 
-// note says where the content of a regular file is stored. What it says of the file never changes; body and group may be of this graft's
-// pack or of an earlier one's.
+// note says where the content of a regular file is stored. What it says of the file never changes; body and group may
+// be of this graft's pack or of an earlier one's.
 type note struct {
 	mtime, ctime, size int64          // times in nanoseconds
 	earlier            uint64         // hash of the path under which an earlier graft read it; 0: this one has

@@ -40,8 +40,8 @@ func (p *pass) tree(top *folder) (*squashfs.Node, error) {
 	return root, err
 }
 
-// merged returns the directory that one of the upper directory makes of base's of the same path; parent is what lies under the directory
-// that it is in.
+// merged returns the directory that one of the upper directory makes of base's of the same path; parent is what lies
+// under the directory that it is in.
 func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 	xattrs, marks, err := p.attributes(f.path, f.xattrs)
 	if err != nil {
@@ -179,7 +179,8 @@ func (p *pass) leaf(e *entry, below lower) (*squashfs.Node, error) {
 	return n, err
 }
 
-// place gives a node its content, which of a whole tree lies where it was stored, and else is laid out when the tree is known.
+// place gives a node its content, which of a whole tree lies where it was stored, and else is laid out when the tree is
+// known.
 func (p *pass) place(e *entry, n *squashfs.Node, known *note) {
 	if p.g.whole() {
 		n.Data = known.data

@@ -102,8 +102,8 @@ func (g *gardener) one() {
 	}
 }
 
-// file makes or overwrites a regular file. What is none is left: a fifo would wait for ever, a device is the host's, and a link may lead to
-// the runtime's directory, of which a graft takes nothing.
+// file makes or overwrites a regular file. What is none is left: a fifo would wait for ever, a device is the host's,
+// and a link may lead to the runtime's directory, of which a graft takes nothing.
 func (g *gardener) file(path string) {
 	os.MkdirAll(filepath.Dir(path), 0o755)
 	content, mode := g.content(), os.FileMode(g.r.IntN(0o1000))
@@ -145,8 +145,8 @@ func (g *gardener) write(path string) {
 	f.WriteAt([]byte("written"), g.r.Int64N(3<<20))
 }
 
-// TestAnyChangeOfAnyTree makes random trees and random changes on a real overlay, some of them while the graft runs, and
-// compares what the kernel shows of overlay and image. After each graft the changes go on.
+// TestAnyChangeOfAnyTree makes random trees and random changes on a real overlay, some of them while the graft runs,
+// and compares what the kernel shows of overlay and image. After each graft the changes go on.
 func TestAnyChangeOfAnyTree(t *testing.T) {
 	seed := treetest.Seed(t)
 	for round := range testenv.Rounds(2, 12) {
@@ -175,8 +175,8 @@ func TestAnyChangeOfAnyTree(t *testing.T) {
 	}
 }
 
-// plain takes from a base what mksquashfs would not keep as it is, or no base should hold: links of what is no regular file,
-// and sockets.
+// plain takes from a base what mksquashfs would not keep as it is, or no base should hold: links of what is no regular
+// file, and sockets.
 func plain(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -16,9 +16,10 @@ import (
 	"slipway/images/tree"
 )
 
-// revisit brings what a survey found while the source ran up to what is there in the pause. A directory whose times have not moved has the
-// names that it had; of what stands there nothing but the numbers is looked at, by several goroutines. What is new is surveyed, and what has
-// changed is read again. What follows from all that, the tree and its fingerprint, is made when the source runs on.
+// revisit brings what a survey found while the source ran up to what is there in the pause. A directory whose times
+// have not moved has the names that it had; of what stands there nothing but the numbers is looked at, by several
+// goroutines. What is new is surveyed, and what has changed is read again. What follows from all that, the tree and its
+// fingerprint, is made when the source runs on.
 type revisit struct {
 	g     *grafter
 	ctx   context.Context

@@ -117,8 +117,8 @@ func (p *print) note(path string, st *unix.Stat_t) {
 	}
 }
 
-// noteEmptied adds a directory that travels without what is in it. Whatever is made or removed there changes its times, which do not
-// travel; what they would tell of its xattrs is told by these themselves.
+// noteEmptied adds a directory that travels without what is in it. Whatever is made or removed there changes its times,
+// which do not travel; what they would tell of its xattrs is told by these themselves.
 func (p *print) noteEmptied(path string, st *unix.Stat_t, xattrs []tree.Xattr) {
 	p.note(path, &unix.Stat_t{Mode: st.Mode, Uid: st.Uid, Gid: st.Gid})
 	var all []byte

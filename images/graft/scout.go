@@ -21,11 +21,12 @@ const (
 	partLength = 256     // names of a directory that are looked at together
 )
 
-// scout looks at a tree with several goroutines, ahead of the one who asks for it in the order of a walk. What that one gets does not
-// depend on how many they are, nor on who was quicker.
+// scout looks at a tree with several goroutines, ahead of the one who asks for it in the order of a walk. What that one
+// gets does not depend on how many they are, nor on who was quicker.
 //
-// A task is a directory to open, or a part of one's names to look at. Those that are not begun lie on a stack, the one that is needed
-// first on top. Whoever asks for a task that nobody has begun does it himself, so nobody ever waits for room.
+// A task is a directory to open, or a part of one's names to look at. Those that are not begun lie on a stack, the one
+// that is needed first on top. Whoever asks for a task that nobody has begun does it himself, so nobody ever waits for
+// room.
 type scout struct {
 	ctx    context.Context
 	dev    uint64
@@ -191,7 +192,8 @@ func (s *scout) visit(f *folder) error {
 	return f.err
 }
 
-// leave closes a directory of which all was asked for. After a failure others may still be looking at it: it is closed at the end.
+// leave closes a directory of which all was asked for. After a failure others may still be looking at it: it is closed
+// at the end.
 func (s *scout) leave(f *folder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,8 +326,8 @@ func (e *entry) attributes(dir *os.File) (err error) {
 	return err
 }
 
-// closely says whether more than the numbers of an entry is to be read: of directories when they are opened, of what does not travel never,
-// and not again of what has not changed.
+// closely says whether more than the numbers of an entry is to be read: of directories when they are opened, of what
+// does not travel never, and not again of what has not changed.
 func (s *scout) closely(e *entry) bool {
 	e.ripe = age(&e.stat) >= tick
 	switch e.stat.Mode & unix.S_IFMT {

@@ -10,8 +10,8 @@ import (
 // generatedAt is the time of whatever stood in no tree before: 2020-01-01.
 const generatedAt = 1577836800
 
-// emptiedAt is the time of a directory that the image lacks and that travels without what is in it. It is not generatedAt: such a directory
-// is the session's, and comes back when one is started from the environment.
+// emptiedAt is the time of a directory that the image lacks and that travels without what is in it. It is not
+// generatedAt: such a directory is the session's, and comes back when one is started from the environment.
 const emptiedAt = generatedAt + 1
 
 // skeletonEntry is something that Apptainer mounts on, or that links into the runtime directory.
@@ -37,8 +37,8 @@ func skeleton() []skeletonEntry {
 	}
 }
 
-// addSkeleton returns root with what a runtime needs and root lacks, and the paths of that. The base's entry comes back, a
-// directory empty: what the user deleted in it stays deleted.
+// addSkeleton returns root with what a runtime needs and root lacks, and the paths of that. The base's entry comes
+// back, a directory empty: what the user deleted in it stays deleted.
 func addSkeleton(root, base *squashfs.Node) (*squashfs.Node, []string) {
 	var added []string
 	for _, e := range skeleton() {

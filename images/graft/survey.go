@@ -11,8 +11,8 @@ import (
 	"slipway/images/tree"
 )
 
-// survey is one walk of the upper directory, which stores what is not known yet. While the source runs, what changes or vanishes is left to
-// the pause; in the pause every error is one.
+// survey is one walk of the upper directory, which stores what is not known yet. While the source runs, what changes or
+// vanishes is left to the pause; in the pause every error is one.
 type survey struct {
 	g       *grafter
 	ctx     context.Context
@@ -116,8 +116,8 @@ func (s *survey) file(dir *folder, e *entry, below lower) error {
 // maxWaits bounds how often one pass stops for files that have just been written.
 const maxWaits = 3
 
-// ripe says whether a change of the file from now on will show in its times. For a file that is merely young it waits; one
-// that is written all the time is left to the next pass.
+// ripe says whether a change of the file from now on will show in its times. For a file that is merely young it waits;
+// one that is written all the time is left to the next pass.
 func (s *survey) ripe(dir *os.File, name string, st *unix.Stat_t) (bool, error) {
 	if age(st) >= tick {
 		return true, nil

@@ -11,13 +11,15 @@ import (
 	"slipway/images/tree"
 )
 
-// wanderer goes through an upper directory, less what is stripped, one entry after another, and keeps nothing of what it passes.
+// wanderer goes through an upper directory, less what is stripped, one entry after another, and keeps nothing of what
+// it passes.
 type wanderer struct {
 	ctx context.Context
 	dev uint64
 }
 
-// visitor is given an entry: what it is, zero when it has gone since; and the directory, when it is one, open until the visitor returns.
+// visitor is given an entry: what it is, zero when it has gone since; and the directory, when it is one, open until the
+// visitor returns.
 type visitor func(path string, st unix.Stat_t, dir *os.File, rules tree.Live) error
 
 // wander calls begin with the root of an upper directory.

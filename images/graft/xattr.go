@@ -14,8 +14,8 @@ import (
 // ErrNotSelfContained says that the tree cannot be told from the upper directory alone.
 var ErrNotSelfContained = errors.New("its content cannot be told from the upper directory alone")
 
-// otherPrefixes are those of overlays that users mount: the kernel's with userxattr, and fuse-overlayfs. In an overlay of root's they are
-// users' own attributes, such as those of containers that somebody runs within a session.
+// otherPrefixes are those of overlays that users mount: the kernel's with userxattr, and fuse-overlayfs. In an overlay
+// of root's they are users' own attributes, such as those of containers that somebody runs within a session.
 func otherPrefixes() []string { return []string{tree.UserOverlayPrefix, tree.FuseOverlayPrefix} }
 
 // marks is what overlayfs says of an entry of an upper directory.
@@ -42,8 +42,8 @@ func (m *marks) add(name string, value []byte) bool {
 	}
 }
 
-// attributes sorts the xattrs of an entry: what squashfs holds, and what overlayfs marks. What is lost is counted; marks that are not
-// known are refused.
+// attributes sorts the xattrs of an entry: what squashfs holds, and what overlayfs marks. What is lost is counted;
+// marks that are not known are refused.
 func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs, said marks, err error) {
 	var set []squashfs.Xattr
 	for _, x := range list {
@@ -68,8 +68,8 @@ func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs
 	return p.share(set), said, nil
 }
 
-// ofOneKind refuses an attribute by which a user's overlay would mark what the image has as well. Of nothing else could it be told whether
-// it is a mark, and the two readings are different trees: no fallback may choose either.
+// ofOneKind refuses an attribute by which a user's overlay would mark what the image has as well. Of nothing else could
+// it be told whether it is a mark, and the two readings are different trees: no fallback may choose either.
 func (p *pass) ofOneKind(path string, x tree.Xattr) error {
 	marks := func(prefix string) bool { return strings.HasPrefix(x.Name, prefix) }
 	if p.g.whole() || !slices.ContainsFunc(otherPrefixes(), marks) || p.g.cfg.Base.Lookup("/"+path) == nil {

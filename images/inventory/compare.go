@@ -34,7 +34,8 @@ func (d Difference) Equal() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Changed)+len(d.Facts) == 0 && (d.Files == nil || d.Files.none())
 }
 
-// Compare returns what now has other than old. A Python package that conda or the distribution installed is told of once, as theirs.
+// Compare returns what now has other than old. A Python package that conda or the distribution installed is told of
+// once, as theirs.
 func Compare(old, now Inventory) Difference {
 	var d Difference
 	before, after := groups(old.Packages), groups(now.Packages)
@@ -61,8 +62,8 @@ type groupKey struct {
 	name, path, architecture string
 }
 
-// groups sorts packages by what makes them the same one in another environment. Spack's prefixes are named by content, so
-// their path says nothing.
+// groups sorts packages by what makes them the same one in another environment. Spack's prefixes are named by content,
+// so their path says nothing.
 func groups(list []Package) map[groupKey][]Package {
 	out := make(map[groupKey][]Package, len(list))
 	for _, p := range list {

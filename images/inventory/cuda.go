@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// leastDrivers is the least Linux driver of each CUDA version, newest first. From 11 on a driver that runs one minor version
-// runs all of its major version ("minor version compatibility"). Source: NVIDIA's CUDA Toolkit release notes, "CUDA Toolkit
-// and Minimum Required Driver Version for CUDA Minor Version Compatibility", and for versions before 11 "CUDA Toolkit and
-// Corresponding Driver Versions".
+// leastDrivers is the least Linux driver of each CUDA version, newest first. From 11 on a driver that runs one minor
+// version runs all of its major version ("minor version compatibility"). Source: NVIDIA's CUDA Toolkit release notes,
+// "CUDA Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility", and for versions before 11
+// "CUDA Toolkit and Corresponding Driver Versions".
 func leastDrivers() []struct{ cuda, driver string } {
 	return []struct{ cuda, driver string }{
 		{"13", "580"}, {"12", "525.60.13"}, {"11", "450.80.02"},
@@ -53,7 +53,8 @@ func cudaOfPackage(p Package) string {
 	return twoNumbers(leading.FindString(p.Version))
 }
 
-// cudaOfFile returns the version in a library's name. All of CUDA 11 calls its library libcudart.so.11.0, so that says 11 alone.
+// cudaOfFile returns the version in a library's name. All of CUDA 11 calls its library libcudart.so.11.0, so that says
+// 11 alone.
 func cudaOfFile(name string) string {
 	m := cudart.FindStringSubmatch(name)
 	switch {

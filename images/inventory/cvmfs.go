@@ -18,8 +18,8 @@ type Repository struct {
 
 var cvmfsPath = regexp.MustCompile(`(?:^|[^A-Za-z0-9._-])/cvmfs/([a-z0-9][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)+)`)
 
-// leads notes a link into CVMFS, or a small file that may name a path there: one that extends Python's path, sets up a shell, says which
-// interpreter a virtual environment stands on, or is a program's script.
+// leads notes a link into CVMFS, or a small file that may name a path there: one that extends Python's path, sets up a
+// shell, says which interpreter a virtual environment stands on, or is a program's script.
 func (f *finder) leads(at string, e squashfs.Entry) {
 	switch {
 	case e.Node.Kind == squashfs.Symlink:
@@ -56,7 +56,8 @@ const (
 	maxNamed        = 50  // by one file
 )
 
-// cvmfs sums up which repositories the tree leads to. Of programs only the first line counts: what they do later is not known.
+// cvmfs sums up which repositories the tree leads to. Of programs only the first line counts: what they do later is not
+// known.
 func (l *looker) cvmfs(found finds) {
 	where := map[string][]string{}
 	note := func(name string, p place) {

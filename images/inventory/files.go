@@ -43,12 +43,12 @@ const maxDiffs = 1000
 
 func (f FileChanges) none() bool { return f.Added+f.Removed+f.Changed+f.Touched == 0 }
 
-// Shared says what two images have in common: the superblock of the base that both were grafted on, or of the base itself
-// when one of them is it. Contents that lie in the base's bytes are compared by their place alone. Nil: nothing.
+// Shared says what two images have in common: the superblock of the base that both were grafted on, or of the base
+// itself when one of them is it. Contents that lie in the base's bytes are compared by their place alone. Nil: nothing.
 type Shared = *squashfs.Superblock
 
-// Files compares two trees. Two files of one length whose content lies in no shared base are read, unless their times are
-// equal too: then they are taken for the same, as rsync does.
+// Files compares two trees. Two files of one length whose content lies in no shared base are read, unless their times
+// are equal too: then they are taken for the same, as rsync does.
 func Files(ctx context.Context, old, now Tree, shared Shared) (FileChanges, error) {
 	c := &fileComparer{ctx: ctx, old: old, now: now, shared: shared}
 	err := differ{each: c.each}.pair("", old.Root, now.Root)

@@ -55,7 +55,8 @@ func (l *looker) gitDir(at place) string {
 	return path.Clean(to)
 }
 
-// commonDir returns the directory of the objects, references and configuration: another than dir in a further working tree.
+// commonDir returns the directory of the objects, references and configuration: another than dir in a further working
+// tree.
 func (l *looker) commonDir(dir string) string {
 	common := l.small(dir + "/commondir")
 	switch {
@@ -152,7 +153,8 @@ type checkoutState struct {
 	hashed int64
 }
 
-// tell fills the state of c: modified is certain, and so is clean; whatever stands in the way of both is unknown, with the reason.
+// tell fills the state of c: modified is certain, and so is clean; whatever stands in the way of both is unknown, with
+// the reason.
 func (s *checkoutState) tell(c *Checkout) {
 	at := s.dir + "/index"
 	node := s.l.tree.lookup(at)

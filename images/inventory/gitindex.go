@@ -138,8 +138,8 @@ func (x *gitIndex) extensions(b []byte) error {
 	return nil
 }
 
-// cachedTree returns the root's name out of a TREE extension: a path, which is empty, the number of entries, which is -1 when
-// it is out of date, the number of subtrees, and the name.
+// cachedTree returns the root's name out of a TREE extension: a path, which is empty, the number of entries, which is
+// -1 when it is out of date, the number of subtrees, and the name.
 func cachedTree(b []byte) string {
 	if len(b) == 0 || b[0] != 0 {
 		return ""

@@ -137,8 +137,8 @@ func homeFile(home fs.FS, name string) []byte {
 	return b
 }
 
-// NotIn returns those of a home's packages that no interpreter at prefixes has in the same version; Shadows is the other version that one
-// has. root is the root of the tree in which the prefixes lie, as absolute paths.
+// NotIn returns those of a home's packages that no interpreter at prefixes has in the same version; Shadows is the
+// other version that one has. root is the root of the tree in which the prefixes lie, as absolute paths.
 func NotIn(list []HomePackage, root fs.FS, prefixes []string) []HomePackage {
 	there := map[string][]string{} // versions, by interpreter and name
 	read := map[string]bool{}

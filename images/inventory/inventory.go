@@ -75,7 +75,8 @@ type Interpreter struct {
 	Default    bool   `json:"default,omitempty"`    // the one that python3 is on the image's PATH
 }
 
-// CUDA says what an environment needs of a driver. Of a GPU's compute capability nothing is said: the files do not tell.
+// CUDA says what an environment needs of a driver. Of a GPU's compute capability nothing is said: the files do not
+// tell.
 type CUDA struct {
 	Version     string      `json:"version"`               // the newest found: "12.8"; "12" where only the major is known
 	LeastDriver string      `json:"leastDriver,omitempty"` // NVIDIA's least driver for all that was found; empty: not known for this version

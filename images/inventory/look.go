@@ -21,8 +21,8 @@ type Config struct {
 }
 
 // Known is a base that was looked at before. A file that lies at one place in it and in what was grafted on it has one
-// content, so what the base's inventory says of such files is taken over. Another environment grafted on the same base is no
-// base: its own content and that of this one lie at the same places.
+// content, so what the base's inventory says of such files is taken over. Another environment grafted on the same base
+// is no base: its own content and that of this one lie at the same places.
 type Known struct {
 	Tree      Tree
 	Inventory Inventory
@@ -93,7 +93,8 @@ func (l *looker) remember() {
 	}
 }
 
-// reuse takes over what the base's inventory says of a source when that file, and the others that were read with it, are the same.
+// reuse takes over what the base's inventory says of a source when that file, and the others that were read with it,
+// are the same.
 func (l *looker) reuse(source string, others ...string) bool {
 	list := l.known[text(source)]
 	if len(list) == 0 || !l.same(source) {
@@ -162,7 +163,8 @@ func (l *looker) system() {
 	l.out.System = parseOSRelease(b)
 }
 
-// add notes packages, but for those that are more than any environment has: what is found is kept, and read whenever somebody asks.
+// add notes packages, but for those that are more than any environment has: what is found is kept, and read whenever
+// somebody asks.
 func (l *looker) add(list ...Package) {
 	for _, p := range list {
 		l.most -= packageWords

@@ -30,7 +30,8 @@ type owner struct {
 	alias  map[string]string // "/lib" -> "/usr/lib": where dpkg's lists name what the tree has elsewhere
 }
 
-// outside finds the files of the change that no package has, and those that are not as their package, which is the base's, made them.
+// outside finds the files of the change that no package has, and those that are not as their package, which is the
+// base's, made them.
 func (l *looker) outside(found finds, roots []string) {
 	if roots == nil {
 		roots = []string{"/usr", "/opt", "/etc"}
@@ -126,8 +127,8 @@ func ofVenv(name string) bool {
 	return strings.HasPrefix(name, "python") || strings.HasPrefix(name, "activate") || name == "Activate.ps1"
 }
 
-// altered returns the files that packages of the base have, while their packages are as before. Their lists are read only
-// when there is a file that they could name.
+// altered returns the files that packages of the base have, while their packages are as before. Their lists are read
+// only when there is a file that they could name.
 func (o *owner) altered(found finds) []string {
 	var out []string
 	if !o.anyOld() {
@@ -201,7 +202,8 @@ func (o *owner) conda(at place, fn func(file []byte)) {
 	}
 }
 
-// mayList reports whether a list may hold a file that is left. It is many times quicker than to parse it, while few are left.
+// mayList reports whether a list may hold a file that is left. It is many times quicker than to parse it, while few are
+// left.
 func (o *owner) mayList(b []byte, prefix string) bool {
 	const few = 64
 	if len(o.left) > few {

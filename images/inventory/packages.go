@@ -123,7 +123,8 @@ func child(at place, name string) place {
 	return place{at.path + "/" + name, at.node.Child(name)}
 }
 
-// pip adds what a metadata file tells of. A directory without one, as an interrupted installation leaves it, is no package.
+// pip adds what a metadata file tells of. A directory without one, as an interrupted installation leaves it, is no
+// package.
 func (l *looker) pip(meta place, p Package) {
 	if meta.node == nil {
 		return

@@ -83,7 +83,8 @@ func parseDirectURL(b []byte) origin {
 	return o
 }
 
-// eachRecord calls fn with the absolute path of each file that a RECORD lists; site is the directory that it is relative to.
+// eachRecord calls fn with the absolute path of each file that a RECORD lists; site is the directory that it is
+// relative to.
 func eachRecord(b []byte, site string, fn func(file []byte)) {
 	var buf []byte
 	for raw := range bytes.Lines(b) {
@@ -101,8 +102,8 @@ func eachRecord(b []byte, site string, fn func(file []byte)) {
 	}
 }
 
-// recordName returns the first field of a line of RECORD. Names are quoted only where they must be. A name with a line break
-// is not found: it spans lines, and no installer writes one.
+// recordName returns the first field of a line of RECORD. Names are quoted only where they must be. A name with a line
+// break is not found: it spans lines, and no installer writes one.
 func recordName(l []byte) ([]byte, bool) {
 	if len(l) > 0 && l[0] == '"' {
 		fields, err := csv.NewReader(bytes.NewReader(l)).Read()

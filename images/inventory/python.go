@@ -55,7 +55,8 @@ func (l *looker) venv(at place) {
 	l.out.Python = append(l.out.Python, i)
 }
 
-// python adds the interpreter that lies in a bin directory, unless that belongs to a virtual environment. Packages are known by now.
+// python adds the interpreter that lies in a bin directory, unless that belongs to a virtual environment. Packages are
+// known by now.
 func (l *looker) python(at place) {
 	prefix := path.Dir(path.Dir(at.path))
 	if slices.ContainsFunc(l.out.Python, func(i Interpreter) bool { return i.Prefix == prefix && i.Home != "" }) {

@@ -36,8 +36,9 @@ const (
 
 var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]*(\.[\pL_][\pL\pN_]*)*$`)
 
-// SmokePlan makes the command that imports what a session's kernels had imported, by the interpreter that ran them, as they knew its
-// path; empty: by the environment's own. Of a name with dots the first part is imported: kernels load thousands of the others.
+// SmokePlan makes the command that imports what a session's kernels had imported, by the interpreter that ran them, as
+// they knew its path; empty: by the environment's own. Of a name with dots the first part is imported: kernels load
+// thousands of the others.
 func SmokePlan(i Inventory, program string, imported []string) (Smoke, error) {
 	program, err := interpreter(i, program)
 	if err != nil {
@@ -65,7 +66,8 @@ func SmokePlan(i Inventory, program string, imported []string) (Smoke, error) {
 	return s, nil
 }
 
-// interpreter makes sure that the environment has a program that may be a Python: one of those found, or another name beside it.
+// interpreter makes sure that the environment has a program that may be a Python: one of those found, or another name
+// beside it.
 func interpreter(i Inventory, program string) (string, error) {
 	own, ok := i.Default()
 	switch {
@@ -139,7 +141,8 @@ func (r SmokeResult) Lines() []string {
 
 var ofGPU = regexp.MustCompile(`(?i)cuda|nvidia|cudnn|cublas|nccl`)
 
-// why is the message without what is plain from the rest. What is about GPUs says that none was there: with one it may be otherwise.
+// why is the message without what is plain from the rest. What is about GPUs says that none was there: with one it may
+// be otherwise.
 func (f SmokeFailure) why() string {
 	words := strings.TrimPrefix(strings.TrimPrefix(f.Message, "ImportError: "), "ModuleNotFoundError: ")
 	if f.Kind == FailMissing {

@@ -15,7 +15,8 @@ type spackSpec struct {
 	Hash    string `json:"hash"`
 }
 
-// parseSpackSpec reads the .spack/spec.json of a prefix. Its first node is the package; the others are what it was built with.
+// parseSpackSpec reads the .spack/spec.json of a prefix. Its first node is the package; the others are what it was
+// built with.
 func parseSpackSpec(b []byte) (Package, error) {
 	var f struct {
 		Spec struct {

@@ -71,8 +71,8 @@ const (
 
 var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// SPDX writes an inventory as an SPDX 2.3 document in JSON. Equal input gives equal bytes. Python packages that conda or the
-// distribution installed are there once, as theirs.
+// SPDX writes an inventory as an SPDX 2.3 document in JSON. Equal input gives equal bytes. Python packages that conda
+// or the distribution installed are there once, as theirs.
 func SPDX(i Inventory, m Meta) ([]byte, error) {
 	if !digestPattern.MatchString(m.Digest) {
 		return nil, errs.Bad("digest", m.Digest, `give the environment's digest: "sha256:" and 64 hexadecimal digits`)

@@ -96,8 +96,8 @@ func TestLookIntoASquashfs(t *testing.T) {
 	}
 }
 
-// benchImage returns two trees of one image that share no node: the squashfs that SLIPWAY_BENCH_IMAGE names, else a made-up one
-// of 190,000 inodes and 500 packages.
+// benchImage returns two trees of one image that share no node: the squashfs that SLIPWAY_BENCH_IMAGE names, else a
+// made-up one of 190,000 inodes and 500 packages.
 func benchImage(b *testing.B) (Tree, Tree) {
 	b.Helper()
 	if name := os.Getenv("SLIPWAY_BENCH_IMAGE"); name != "" {

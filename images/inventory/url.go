@@ -9,8 +9,8 @@ import (
 // condaToken is how conda puts an access token into a channel's path.
 var condaToken = regexp.MustCompile(`/t/[^/]+`)
 
-// cleanURL returns a URL, or git's short form of one, without user, password, token and query. A login name of an ssh URL
-// stays: it is no secret, and the URL means nothing without it.
+// cleanURL returns a URL, or git's short form of one, without user, password, token and query. A login name of an ssh
+// URL stays: it is no secret, and the URL means nothing without it.
 func cleanURL(raw string) string {
 	raw = strings.TrimSpace(raw)
 	if len(raw) > 4*maxText {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Lines says a difference to people: "+ torch 2.9.0", "- scipy 1.14.0", "~ numpy 2.3.1 -> 2.3.4", facts, and a count of files.
+// Lines says a difference to people: "+ torch 2.9.0", "- scipy 1.14.0", "~ numpy 2.3.1 -> 2.3.4", facts, and a count of
+// files.
 func (d Difference) Lines() []string {
 	var out []string
 	for _, f := range d.Facts {

@@ -1,15 +1,16 @@
-// Package oci has the documents by which environments stand in a registry: the index behind a tag, the manifest of a SIF as
-// Apptainer wants it, and what refers to an environment.
+// Package oci has the documents by which environments stand in a registry: the index behind a tag, the manifest of a
+// SIF as Apptainer wants it, and what refers to an environment.
 //
-// A tag names an image index. For each architecture it has the SIF's manifest first, when there is a SIF, and behind all of those
-// the documents of the environments (base and tail). Apptainer takes the first entry of its own architecture and asks that it be
-// a manifest with exactly one SIF layer, so `apptainer exec oras://host/owner/name:tag` works; Slipway takes the entry
-// whose artifact type is an environment's. One tag names both at one instant, so nobody sees an environment beside
-// another one's SIF, and a registry that clears away what has no tag keeps both. (Tried with Apptainer 1.4.5. A manifest
-// with base and tail that comes first in the index is an error there, hence the order.)
+// A tag names an image index. For each architecture it has the SIF's manifest first, when there is a SIF, and behind
+// all of those the documents of the environments (base and tail). Apptainer takes the first entry of its own
+// architecture and asks that it be a manifest with exactly one SIF layer, so `apptainer exec
+// oras://host/owner/name:tag` works; Slipway takes the entry whose artifact type is an environment's. One tag names
+// both at one instant, so nobody sees an environment beside another one's SIF, and a registry that clears away what has
+// no tag keeps both. (Tried with Apptainer 1.4.5. A manifest with base and tail that comes first in the index is an
+// error there, hence the order.)
 //
-// What it promises: whatever it parses is bounded, and every descriptor that it hands out has a sha256 digest and a size that is
-// not negative; equal input gives equal bytes. What it must not do: any input or output.
+// What it promises: whatever it parses is bounded, and every descriptor that it hands out has a sha256 digest and a
+// size that is not negative; equal input gives equal bytes. What it must not do: any input or output.
 package oci
 
 import (
@@ -63,8 +64,8 @@ func Name(mediaType, name string, size int64) Descriptor {
 	return Descriptor{MediaType: mediaType, Digest: digest.Digest(name), Size: size}
 }
 
-// SIF returns the manifest of a SIF, under which Apptainer pulls it. Environment is the digest of what it renders. Its layer has a title,
-// because oras writes no file without one.
+// SIF returns the manifest of a SIF, under which Apptainer pulls it. Environment is the digest of what it renders. Its
+// layer has a title, because oras writes no file without one.
 func SIF(environment, name string, size int64) []byte {
 	layer := Name(TypeSIF, name, size)
 	layer.Annotations = map[string]string{spec.AnnotationTitle: FileName(environment)}
@@ -75,7 +76,8 @@ func SIF(environment, name string, size int64) []byte {
 	})
 }
 
-// FileName is how the SIF of an environment is called where a client chooses no name: the same under whatever names the environment has.
+// FileName is how the SIF of an environment is called where a client chooses no name: the same under whatever names the
+// environment has.
 func FileName(environment string) string {
 	if digits, ok := blob.Hex(environment); ok {
 		return "environment-" + digits[:12] + ".sif"

@@ -37,8 +37,8 @@ type Config struct {
 	SIF       bool   // SIFs are wanted
 	Unpacked  bool   // trees are
 	State     string // file of what was published
-	// Begin, Publish and Abort are programs with arguments that are run before and after a change, such as cvmfs_server's; each may be
-	// empty. Abort is run when a change could not be finished.
+	// Begin, Publish and Abort are programs with arguments that are run before and after a change, such as
+	// cvmfs_server's; each may be empty. Abort is run when a change could not be finished.
 	Begin, Publish, Abort []string
 	// Wanted lists what is to be published.
 	Wanted func() ([]Entry, error)
@@ -187,8 +187,8 @@ func (o *Publisher) round(ctx context.Context) error {
 	return o.change(ctx, wanted, keep, gone, add)
 }
 
-// change is one publication. What it touches is written down as doubtful before. One environment that cannot be read keeps no other
-// one from being published.
+// change is one publication. What it touches is written down as doubtful before. One environment that cannot be read
+// keeps no other one from being published.
 func (o *Publisher) change(ctx context.Context, wanted []Entry, keep, gone []published, add []Entry) error {
 	open, unread := o.openAll(ctx, add)
 	defer closeAll(open)

@@ -189,7 +189,8 @@ func TestWhatOthersHavePublishedStays(t *testing.T) {
 	}
 }
 
-// TestAKilledPublicationIsFinished: whatever a change had come to when the service died, the next one leaves what is wanted.
+// TestAKilledPublicationIsFinished: whatever a change had come to when the service died, the next one leaves what is
+// wanted.
 func TestAKilledPublicationIsFinished(t *testing.T) {
 	one, two, three := Entry{"alice", "ana", "v1", digestOf("one")}, Entry{"alice", "ana", "v2", digestOf("two")}, Entry{"alice", "ana", "v1", digestOf("three")}
 	for _, then := range [][]Entry{{three, two}, {two}, {one}, {}} {
@@ -218,7 +219,8 @@ func TestAKilledPublicationIsFinished(t *testing.T) {
 	}
 }
 
-// TestSitesPrograms: a transaction is opened when there is something to do, published once, and given up after a failure.
+// TestSitesPrograms: a transaction is opened when there is something to do, published once, and given up after a
+// failure.
 func TestSitesPrograms(t *testing.T) {
 	s := newSite(t)
 	said := filepath.Join(s.dir, "said")

@@ -1,5 +1,5 @@
-// Package registry is a read-only OCI distribution endpoint: worker nodes and other sites run, pull and download environments
-// from the service itself, with what they have installed.
+// Package registry is a read-only OCI distribution endpoint: worker nodes and other sites run, pull and download
+// environments from the service itself, with what they have installed.
 //
 //	GET /v2/                             is this a registry, and am I let in?
 //	GET /v2/<repo>/manifests/<reference> by tag or digest
@@ -9,15 +9,15 @@
 //	GET /sif/<repo>/<reference>[.sif]    the SIF as an ordinary download, with ranges
 //	GET /sif/<digest>[.sif]              the same, of any environment that the caller may read
 //
-// What it promises: nothing is read but through the [Repository] that [Config].Open gave for this very request, so no path leads
-// around the check; every error has the form that OCI clients show; content that is named by its digest can be cached for ever;
-// a client that takes no byte for a while is let go.
+// What it promises: nothing is read but through the [Repository] that [Config].Open gave for this very request, so no
+// path leads around the check; every error has the form that OCI clients show; content that is named by its digest can
+// be cached for ever; a client that takes no byte for a while is let go.
 //
 // What it must not do: know users, write anything, or keep content in memory.
 //
-// The challenge is Basic. Apptainer (1.4.5, tried: --authfile, a configuration file, APPTAINER_DOCKER_USERNAME and _PASSWORD),
-// oras and Docker answer it at once with what they have; the token service of Docker's registry would add a round trip and a second kind of
-// credential for the same right.
+// The challenge is Basic. Apptainer (1.4.5, tried: --authfile, a configuration file, APPTAINER_DOCKER_USERNAME and
+// _PASSWORD), oras and Docker answer it at once with what they have; the token service of Docker's registry would add a
+// round trip and a second kind of credential for the same right.
 package registry
 
 import (
@@ -58,8 +58,9 @@ type Document struct {
 
 // Config is what a registry is made of.
 type Config struct {
-	// Open says who is calling, and gives what that caller may see of a repository: errs.Unauthorized asks for a credential,
-	// errs.Forbidden refuses the one that was given. The empty repository has all that the caller may read, by digest alone.
+	// Open says who is calling, and gives what that caller may see of a repository: errs.Unauthorized asks for a
+	// credential, errs.Forbidden refuses the one that was given. The empty repository has all that the caller may read,
+	// by digest alone.
 	Open    func(r *http.Request, repository string) (Repository, error)
 	Realm   string        // shown by clients that ask for a password; "slipway" when empty
 	Silence time.Duration // a client that takes nothing for so long is let go; two minutes when 0
@@ -83,7 +84,8 @@ func New(cfg Config) *Registry {
 	return &Registry{cfg: cfg, log: cfg.Logger}
 }
 
-// Credential returns what a request proves itself with: the password of Basic, whatever name goes with it, or the token of Bearer.
+// Credential returns what a request proves itself with: the password of Basic, whatever name goes with it, or the token
+// of Bearer.
 func Credential(r *http.Request) (user string, token secret.Text, ok bool) {
 	if name, password, ok := r.BasicAuth(); ok {
 		return name, secret.New(password), password != ""

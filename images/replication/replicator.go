@@ -106,8 +106,8 @@ func (c *Replicator) Stats() []Stats {
 	return out
 }
 
-// Fetch writes content into a new file, from the first store that has it whole. limit bounds its size. It is of kind errs.NotFound
-// when no store has it, and errs.Unavailable when one that may have it cannot be read.
+// Fetch writes content into a new file, from the first store that has it whole. limit bounds its size. It is of kind
+// errs.NotFound when no store has it, and errs.Unavailable when one that may have it cannot be read.
 func (c *Replicator) Fetch(ctx context.Context, digest string, limit int64, path string) error {
 	var all error
 	kind := errs.NotFound
@@ -162,7 +162,8 @@ func (k *keeper) fetch(ctx context.Context, digest string, limit int64, path str
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// wrong has a damaged copy written anew. It stays until there is good content to write: what came may have been damaged on the way.
+// wrong has a damaged copy written anew. It stays until there is good content to write: what came may have been damaged
+// on the way.
 func (k *keeper) wrong(digest string, why error) error {
 	k.cfg.Logger.Error("a copy is damaged, and is to be written anew", "store", k.member.Name, "digest", digest, "error", why)
 	return errors.Join(why, k.suspect(digest), k.forget(digest))

@@ -1,7 +1,7 @@
 package secretscan
 
-// anchors lists what is searched for in every file's bytes. The key of each is chosen by how rare its pairs of bytes are
-// in source code and prose.
+// anchors lists what is searched for in every file's bytes. The key of each is chosen by how rare its pairs of bytes
+// are in source code and prose.
 func anchors() []anchor {
 	list := []anchor{
 		// PEM: RFC 7468 (labels), RFC 1421 4.6 (encrypted), PROTOCOL.key of OpenSSH, RFC 9580 6.2 (PGP).
@@ -14,7 +14,8 @@ func anchors() []anchor {
 		{"AGE-SECRET-KEY-1", "T-KE", checkAge},
 		// JWT: RFC 7519. A payload is a JSON object, and base64url of {" is eyJ.
 		{".eyJ", ".eyJ", checkJWT},
-		// Macaroons, libmacaroons' format 1: the first packet is location; this is base64 of its "cation" where it stands there.
+		// Macaroons, libmacaroons' format 1: the first packet is location; this is base64 of its "cation" where it
+		// stands there.
 		{"Y2F0aW9u", "aW9u", checkMacaroon1},
 		// Format 2: version 2, field 1 (location); this is base64 of the "htt" of its value.
 		{"aHR0", "aHR0", checkMacaroon2},
@@ -25,7 +26,8 @@ func anchors() []anchor {
 // tokens are told by a prefix that was chosen by their makers so that scanners find them.
 func tokens() []anchor {
 	var list []anchor
-	// GitHub, "Behind GitHub's new authentication token formats", 2021; the fine-grained ones: docs.github.com, token types.
+	// GitHub, "Behind GitHub's new authentication token formats", 2021; the fine-grained ones: docs.github.com, token
+	// types.
 	for _, prefix := range []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"} {
 		list = append(list, anchor{prefix, prefix, checkGitHub})
 	}
@@ -44,7 +46,8 @@ func tokens() []anchor {
 	return append(list,
 		// Slack, incoming webhooks: the URL is the secret.
 		anchor{"hooks.slack.com/services/", "ooks", checkSlackHook},
-		// Hugging Face: hf_ and 34 letters, as its partner in scanning publishes it (trufflesecurity, detector huggingface).
+		// Hugging Face: hf_ and 34 letters, as its partner in scanning publishes it (trufflesecurity, detector
+		// huggingface).
 		anchor{"hf_", "", checkHuggingFace},
 		// PyPI, warehouse's docs, "token scanning": pypi- and a macaroon of format 2.
 		anchor{"pypi-AgE", "-AgE", checkPyPI},

@@ -6,7 +6,8 @@ import (
 	"encoding/json"
 )
 
-// value returns the run of class that is assigned to a name which ends at a place: behind quotes, a colon or an equals sign.
+// value returns the run of class that is assigned to a name which ends at a place: behind quotes, a colon or an equals
+// sign.
 func value(content []byte, at int, class func(byte) bool) (text []byte, begin int, ok bool) {
 	begin = at
 	for begin < min(len(content), at+16) && bytes.IndexByte([]byte(" \t\"'\\:=,>`|[]()u"), content[begin]) >= 0 {

@@ -19,7 +19,8 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkLookLarge measures the same of files that are not given whole: a text is read to its end, a library's beginning only.
+// BenchmarkLookLarge measures the same of files that are not given whole: a text is read to its end, a library's
+// beginning only.
 func BenchmarkLookLarge(b *testing.B) {
 	for name, content := range map[string][]byte{"source": source(16 << 20), "binary": noise(16 << 20)} {
 		b.Run(name, func(b *testing.B) {

@@ -21,8 +21,8 @@ func magic(content []byte) (Kind, bool) {
 	return "", false
 }
 
-// ccache reads MIT Kerberos' credential cache, formats 3 and 4 ("Credential cache file format"), up to its principal. A cache
-// without anything behind that holds no ticket.
+// ccache reads MIT Kerberos' credential cache, formats 3 and 4 ("Credential cache file format"), up to its principal. A
+// cache without anything behind that holds no ticket.
 func ccache(raw []byte) bool {
 	version, raw := raw[1], raw[2:]
 	if version == 4 {
@@ -76,8 +76,8 @@ func printable(s []byte) bool {
 	return true
 }
 
-// keyStore says whether content is PKCS #12 (RFC 7292, section 4): a sequence that begins with version 3. A store of trusted
-// certificates looks the same, so that the file's name decides.
+// keyStore says whether content is PKCS #12 (RFC 7292, section 4): a sequence that begins with version 3. A store of
+// trusted certificates looks the same, so that the file's name decides.
 func keyStore(content []byte) bool {
 	inner, ok := sequence(content)
 	return ok && bytes.HasPrefix(inner, []byte{2, 1, 3})

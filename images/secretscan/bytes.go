@@ -40,8 +40,8 @@ func begins(content []byte, at int) bool {
 	return at >= 2 && content[at-2] == '\\' && (content[at-1] == 'n' || content[at-1] == 't' || content[at-1] == 'r')
 }
 
-// mixed says whether s can be random: placeholders (xxxx, 0123456789abcdef, YOUR_TOKEN_HERE) lack capitals, small letters or
-// digits, or repeat few.
+// mixed says whether s can be random: placeholders (xxxx, 0123456789abcdef, YOUR_TOKEN_HERE) lack capitals, small
+// letters or digits, or repeat few.
 func mixed(s []byte) bool {
 	var upper, lower, digits bool
 	for _, b := range s {

@@ -12,9 +12,9 @@ import (
 // maxSource bounds the sources that are read for their compiled files: what Look is given at most.
 const maxSource = 1 << 20
 
-// judgeSources puts a source in the place of a file that Python compiled from it (PEP 3147) and that has the same secrets: packages
-// list sums of sources, and it is the source that the user must change. One that is stale, and keeps what is no longer in
-// its source, stays.
+// judgeSources puts a source in the place of a file that Python compiled from it (PEP 3147) and that has the same
+// secrets: packages list sums of sources, and it is the source that the user must change. One that is stale, and keeps
+// what is no longer in its source, stays.
 func (s *Scanner) judgeSources(files map[string]suspect, tree Tree) {
 	for _, p := range slices.Sorted(maps.Keys(files)) {
 		source, ok := sourceOf(p)

@@ -24,7 +24,8 @@ import (
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// random returns text of an alphabet with a capital, a small letter and a digit in it where the alphabet has them; the same for the same seed.
+// random returns text of an alphabet with a capital, a small letter and a digit in it where the alphabet has them; the
+// same for the same seed.
 func random(seed uint64, length int, alphabet string) string {
 	r := mathrand.New(mathrand.NewPCG(seed, 7))
 	for {

@@ -12,9 +12,9 @@ type anchor struct {
 	check func(v view, at int) (hit, bool) // at is where text begins
 }
 
-// index finds anchors in one pass. Each key of four bytes holds three pairs of bytes, and one of them begins at a multiple of
-// three, wherever the key stands. So every third pair is looked up in a table and nothing else is read: the loads do not
-// wait for each other, which makes this several times faster than a search that skips by what it saw.
+// index finds anchors in one pass. Each key of four bytes holds three pairs of bytes, and one of them begins at a
+// multiple of three, wherever the key stands. So every third pair is looked up in a table and nothing else is read: the
+// loads do not wait for each other, which makes this several times faster than a search that skips by what it saw.
 type index struct {
 	hot     [1 << 16]uint8 // the pairs of bytes that stand in a key
 	slots   [slotCount]slot

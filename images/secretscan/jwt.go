@@ -79,8 +79,8 @@ func (c claims) ended(now time.Time) bool {
 	return json.Unmarshal(c.Expires, &exp) == nil && exp > 0 && exp < float64(now.Unix())
 }
 
-// example tells tokens of manuals: the one that jwt.io shows, and those without any claim that RFC 7519 registers, which no
-// service would accept.
+// example tells tokens of manuals: the one that jwt.io shows, and those without any claim that RFC 7519 registers,
+// which no service would accept.
 func (c claims) example() bool {
 	registered := c.Issuer != nil || c.Subject != nil || c.ID != nil || c.Expires != nil || c.Issued != nil
 	return !registered || string(c.Subject) == `"1234567890"`

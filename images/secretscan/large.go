@@ -19,8 +19,9 @@ const (
 	maxHashed  = 1 << 30  // of a file with findings whose sums are to be looked up
 )
 
-// LookLarge searches a regular file that is too large to be given whole: its first MiB, and of text up to 16 MiB, as long as 64 MiB in
-// all were not used up. A file that ends early is one that has changed meanwhile: what is there is searched.
+// LookLarge searches a regular file that is too large to be given whole: its first MiB, and of text up to 16 MiB, as
+// long as 64 MiB in all were not used up. A file that ends early is one that has changed meanwhile: what is there is
+// searched.
 func (s *Scanner) LookLarge(path string, size int64, r io.ReaderAt) error {
 	if path == "" || path[0] != '/' {
 		path = "/" + path
@@ -75,7 +76,8 @@ func (s *Scanner) searchLarge(path string, size int64, r io.ReaderAt) ([]Finding
 	return all[:min(len(all), maxHits)], nil
 }
 
-// searchOn searches a window behind the first: what lies in its first half overlap was in the one before, with what stands around it.
+// searchOn searches a window behind the first: what lies in its first half overlap was in the one before, with what
+// stands around it.
 func (s *Scanner) searchOn(path string, content []byte, lines int) []Finding {
 	v := view{path: path, content: content, now: s.now}
 	var hits []hit

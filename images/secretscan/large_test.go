@@ -15,7 +15,8 @@ func largeWith(size int, secret string, at int) []byte {
 	return content
 }
 
-// TestLookLarge: wherever a secret stands in a text, it is found once, in the line in which it stands; of other files the beginning.
+// TestLookLarge: wherever a secret stands in a text, it is found once, in the line in which it stands; of other files
+// the beginning.
 func TestLookLarge(t *testing.T) {
 	secret := github("ghp")
 	for _, at := range []int{0, 1000, windowSize - 20, windowSize - overlap, windowSize - overlap/2 - 10, windowSize, 3*windowSize - 100, 5<<20 - 200} {

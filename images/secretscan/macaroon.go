@@ -21,8 +21,8 @@ func decode64(text []byte) ([]byte, error) {
 	}, text)))
 }
 
-// checkMacaroon1 checks a macaroon of libmacaroons' format 1, which dCache gives out: packets of four hex digits (their length),
-// a name, a space, a value and a line feed.
+// checkMacaroon1 checks a macaroon of libmacaroons' format 1, which dCache gives out: packets of four hex digits (their
+// length), a name, a space, a value and a line feed.
 func checkMacaroon1(v view, at int) (hit, bool) {
 	begin := at - 8
 	if begin < 0 || !begins(v.content, begin) {
@@ -88,8 +88,9 @@ func macaroon2At(content []byte, begin int) bool {
 	return err == nil && macaroon2(raw)
 }
 
-// macaroon2 reads libmacaroons' format 2: a version byte, then sections of fields (number, length, data) that a zero ends. The
-// first section has the location and the identifier, the caveats' follow, an empty one ends them, and field 6 is the signature.
+// macaroon2 reads libmacaroons' format 2: a version byte, then sections of fields (number, length, data) that a zero
+// ends. The first section has the location and the identifier, the caveats' follow, an empty one ends them, and field 6
+// is the signature.
 func macaroon2(raw []byte) bool {
 	if len(raw) < 40 || raw[0] != 2 {
 		return false

@@ -26,7 +26,8 @@ func nameRules() []nameRule {
 		{".my.cnf", "", pattern(Password, `(?m)^\s*password\s*=\s*"?([^"\s]+)`)},
 		// git-credential-store(1), git-config(1): a remote's URL.
 		{".git-credentials", "", url}, {"credentials", "/git/", url}, {".gitconfig", "", url}, {"config", ".git/", url}, {"gitconfig", "/etc/", url},
-		// pip, "Configuration" and "Authentication"; conda, "Configuration"; uv, "Authentication"; poetry, "Repositories".
+		// pip, "Configuration" and "Authentication"; conda, "Configuration"; uv, "Authentication"; poetry,
+		// "Repositories".
 		{"pip.conf", "", url}, {"requirements*.txt", "", url}, {"uv.toml", "", url}, {"Pipfile", "", url},
 		{".condarc", "", condarc(url)}, {"condarc", "", condarc(url)}, {".mambarc", "", condarc(url)},
 		{".pypirc", "", pattern(Password, `(?m)^\s*password\s*[=:]\s*(\S+)`)},
@@ -42,7 +43,8 @@ func nameRules() []nameRule {
 		{"*.p12", "", stored}, {"*.pfx", "", stored},
 		// Kubernetes, "Organizing Cluster Access Using kubeconfig Files".
 		{"config", "/.kube/", kube}, {"kubeconfig", "", kube}, {"*.kubeconfig", "", kube}, {"kubeconfig.y*ml", "", kube},
-		// rclone, "Configuration encryption": what it obscures can be read back. s3cmd, boto, s3fs, the MinIO client, davfs2.
+		// rclone, "Configuration encryption": what it obscures can be read back. s3cmd, boto, s3fs, the MinIO client,
+		// davfs2.
 		{"rclone.conf", "", pattern(StorageKey, `(?m)^\s*(?:pass|password2?|token|secret_access_key|bearer_token|key|client_secret)\s*=\s*(\S+)`)},
 		{".s3cfg", "", pattern(StorageKey, `(?m)^\s*secret_key\s*=\s*(\S+)`)},
 		{".boto", "", pattern(StorageKey, `(?m)^\s*(?:aws|gs)_secret_access_key\s*=\s*(\S+)`)},
@@ -50,7 +52,8 @@ func nameRules() []nameRule {
 		{"config.json", "/.mc/", pattern(StorageKey, `"secretKey"\s*:\s*"([^"]+)"`)},
 		// Kaggle's API, "Authentication".
 		{"kaggle.json", "", pattern(ServiceKey, `"key"\s*:\s*"([0-9a-f]{32})"`)},
-		// XRootD, security reference, "Simple shared secrets"; rucio, "Configuration"; HTCondor, "Security", pool password.
+		// XRootD, security reference, "Simple shared secrets"; rucio, "Configuration"; HTCondor, "Security", pool
+		// password.
 		{"*keytab", "", sss}, {"*keytab.grp", "", sss},
 		{"rucio.cfg", "", pattern(Password, `(?m)^\s*password\s*=\s*(\S+)`)},
 		{"*", "/passwords.d/", whole(ServiceKey, 1)}, {"pool_password", "", whole(ServiceKey, 1)},
@@ -167,8 +170,8 @@ func whole(k Kind, length int) func(v view) []hit {
 	}
 }
 
-// netrc reads words as ftp(1) does: machine NAME or default, then login, password and account with their values. macdef's lines
-// end with an empty one.
+// netrc reads words as ftp(1) does: machine NAME or default, then login, password and account with their values.
+// macdef's lines end with an empty one.
 func netrc(v view) []hit {
 	var hits []hit
 	machine := false

@@ -11,8 +11,8 @@ import (
 
 const maxPEM = 64 << 10
 
-// checkPEM checks what stands around PRIVATE KEY: the markers, and between them bytes that are a key. Markers alone, as in
-// programs and manuals, are none.
+// checkPEM checks what stands around PRIVATE KEY: the markers, and between them bytes that are a key. Markers alone, as
+// in programs and manuals, are none.
 func checkPEM(v view, at int) (hit, bool) {
 	label, body, begin, ok := armor(v.content, at)
 	if !ok {
@@ -28,7 +28,8 @@ func checkPEM(v view, at int) (hit, bool) {
 	return hit{kind, begin}, true
 }
 
-// armor returns the label before "PRIVATE KEY" at a place, what stands between the markers, and where the first one begins.
+// armor returns the label before "PRIVATE KEY" at a place, what stands between the markers, and where the first one
+// begins.
 func armor(content []byte, at int) (label string, body []byte, begin int, ok bool) {
 	const open = "-----BEGIN "
 	from := max(0, at-len(open)-len("ENCRYPTED "))
@@ -74,8 +75,8 @@ func keyKind(label string, body []byte) (Kind, bool) {
 	return "", false
 }
 
-// decodeArmor decodes a PEM body as it stands in a file, or in a string of JSON, YAML or Python with its line ends written out.
-// sealed tells a body that RFC 1421's headers call encrypted. It gives nil for what is not base64.
+// decodeArmor decodes a PEM body as it stands in a file, or in a string of JSON, YAML or Python with its line ends
+// written out. sealed tells a body that RFC 1421's headers call encrypted. It gives nil for what is not base64.
 func decodeArmor(body []byte) (raw []byte, sealed bool) {
 	text := strings.NewReplacer(`\\n`, "\n", `\n`, "\n", `\r`, "", "\r", "", `"`, "", "'", "", ",", "", `\`, "").Replace(string(body))
 	var b strings.Builder
@@ -133,8 +134,8 @@ func (v view) refine(kind Kind, begin int) (hit, bool) {
 	return hit{kind, begin}, true
 }
 
-// certificateBefore returns the certificate that content ends with, nil when there is none. A proxy's key follows its certificate:
-// RFC 3820 says nothing of files, Globus and VOMS write them so.
+// certificateBefore returns the certificate that content ends with, nil when there is none. A proxy's key follows its
+// certificate: RFC 3820 says nothing of files, Globus and VOMS write them so.
 func certificateBefore(content []byte) []byte {
 	content = content[max(0, len(content)-maxPEM):]
 	i := bytes.LastIndex(content, []byte("-----BEGIN CERTIFICATE-----"))
@@ -149,8 +150,8 @@ func certificateBefore(content []byte) []byte {
 	return raw
 }
 
-// proxyCertificate says whether a certificate has the extension proxyCertInfo (RFC 3820, section 3.8; before it, Globus' own
-// number), or ends in the name that a proxy had before that.
+// proxyCertificate says whether a certificate has the extension proxyCertInfo (RFC 3820, section 3.8; before it,
+// Globus' own number), or ends in the name that a proxy had before that.
 func proxyCertificate(der []byte) bool {
 	for _, mark := range []string{
 		"\x06\x08\x2b\x06\x01\x05\x05\x07\x01\x0e", "\x06\x0a\x2b\x06\x01\x04\x01\x9b\x50\x01\x81\x5e",

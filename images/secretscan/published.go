@@ -44,8 +44,8 @@ func dropPublished(ctx context.Context, files map[string]suspect, tree Tree) err
 	return nil
 }
 
-// each calls fn for the name and content of every list: those of dir's entries that match pattern. A list that cannot be read
-// vouches for nothing.
+// each calls fn for the name and content of every list: those of dir's entries that match pattern. A list that cannot
+// be read vouches for nothing.
 func (r resolver) each(ctx context.Context, dir, pattern, below string, fn func(list []byte)) error {
 	for _, name := range r.tree.Names(dir) {
 		if ok, err := path.Match(pattern, name); err != nil || !ok {
@@ -94,7 +94,8 @@ func (r resolver) pip(ctx context.Context) error {
 	return nil
 }
 
-// sites returns the directories whose packages may have installed a suspect: those above it, and those of the prefixes above it.
+// sites returns the directories whose packages may have installed a suspect: those above it, and those of the prefixes
+// above it.
 func (r resolver) sites() []string {
 	found := map[string]bool{}
 	for p := range r.files {
@@ -156,8 +157,8 @@ func hasLine(list []byte, text, ends string) bool {
 	}
 }
 
-// dpkg reads the packages' md5sums (deb-md5sums(5)): a sum, two spaces, a path from the root. What a package of before the merge of
-// /usr lists below /lib is below /usr/lib now.
+// dpkg reads the packages' md5sums (deb-md5sums(5)): a sum, two spaces, a path from the root. What a package of before
+// the merge of /usr lists below /lib is below /usr/lib now.
 func (r resolver) dpkg(ctx context.Context) error {
 	return r.each(ctx, "/var/lib/dpkg/info", "*.md5sums", "", func(list []byte) {
 		r.drop(func(p string, s suspect) bool {
@@ -168,7 +169,8 @@ func (r resolver) dpkg(ctx context.Context) error {
 	})
 }
 
-// condaPaths is what conda lists of a package: conda-meta/NAME.json of an environment, info/paths.json of an unpacked package.
+// condaPaths is what conda lists of a package: conda-meta/NAME.json of an environment, info/paths.json of an unpacked
+// package.
 type condaPaths struct {
 	Data struct {
 		Paths []condaPath `json:"paths"`
@@ -183,7 +185,8 @@ type condaPath struct {
 	InPrefix string `json:"sha256_in_prefix"`
 }
 
-// conda reads the lists of the environments and unpacked packages that suspects lie in (conda-build, "Package metadata").
+// conda reads the lists of the environments and unpacked packages that suspects lie in (conda-build, "Package
+// metadata").
 func (r resolver) conda(ctx context.Context) error {
 	prefixes := map[string]bool{}
 	for p := range r.files {

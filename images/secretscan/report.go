@@ -22,9 +22,10 @@ type Report struct {
 	More     int       // files with findings beyond those that are kept
 }
 
-// Report judges what was found, once all files were looked at. tree is the tree that is to be frozen: a finding in a file that
-// is not there any more is dropped, and so is one in a file that a package published as it is (pip's RECORD, conda's and dpkg's lists have
-// its sum). The lists are read only when there is something to look up. A nil tree drops nothing.
+// Report judges what was found, once all files were looked at. tree is the tree that is to be frozen: a finding in a
+// file that is not there any more is dropped, and so is one in a file that a package published as it is (pip's RECORD,
+// conda's and dpkg's lists have its sum). The lists are read only when there is something to look up. A nil tree drops
+// nothing.
 func (s *Scanner) Report(ctx context.Context, tree Tree) (Report, error) {
 	s.mu.Lock()
 	files, more := maps.Clone(s.files), len(s.more)

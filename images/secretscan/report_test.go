@@ -155,8 +155,8 @@ func TestCompiledFilesAreJudgedByTheirSource(t *testing.T) {
 	}
 }
 
-// A package as pip installs it, with its tests' keys and manuals' tokens in every place: an environment that has it is clean, and is
-// not when one file was changed.
+// A package as pip installs it, with its tests' keys and manuals' tokens in every place: an environment that has it is
+// clean, and is not when one file was changed.
 func TestGeneratedPackage(t *testing.T) {
 	site := "/usr/local/lib/python3.12/site-packages/"
 	files, list := map[string]string{}, ""

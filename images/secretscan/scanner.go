@@ -75,8 +75,8 @@ func CheckAllow(allow []string) error {
 	return nil
 }
 
-// Look searches one regular file, given whole; path is counted from the environment's root. A file that is looked at again is
-// what it is the last time. content is not kept.
+// Look searches one regular file, given whole; path is counted from the environment's root. A file that is looked at
+// again is what it is the last time. content is not kept.
 func (s *Scanner) Look(path string, content []byte) {
 	if path == "" || path[0] != '/' {
 		path = "/" + path

@@ -27,7 +27,8 @@ func checkFineGrained(v view, at int) (hit, bool) {
 	return hit{GitHub, at}, ended && len(text) == 82 && text[22] == '_' && begins(v.content, at) && mixed(text)
 }
 
-// checkGitLab checks a prefix with at least 20 characters behind it; newer tokens are longer and have dots before a checksum.
+// checkGitLab checks a prefix with at least 20 characters behind it; newer tokens are longer and have dots before a
+// checksum.
 func checkGitLab(prefix string) func(v view, at int) (hit, bool) {
 	return func(v view, at int) (hit, bool) {
 		text, _ := run(v.content, at+len(prefix), urlByte)

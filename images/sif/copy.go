@@ -18,12 +18,12 @@ const copyPiece = 32 << 20
 // bufferSize is that of the last resort, reading and writing.
 const bufferSize = 1 << 20
 
-// CopyBase makes the first length bytes of base those of dst from dstOff on, and gives the number of those that both files now
-// share on the disk. progress gets the bytes done since its last call, shared or not; it may be nil. When it fails, dst holds a
-// part of them.
+// CopyBase makes the first length bytes of base those of dst from dstOff on, and gives the number of those that both
+// files now share on the disk. progress gets the bytes done since its last call, shared or not; it may be nil. When it
+// fails, dst holds a part of them.
 //
-// It clones where the file system can, which takes milliseconds whatever the length; else it lets the kernel copy; else it reads
-// and writes.
+// It clones where the file system can, which takes milliseconds whatever the length; else it lets the kernel copy; else
+// it reads and writes.
 func CopyBase(ctx context.Context, dst *os.File, dstOff int64, base *os.File, length int64, progress func(int64)) (shared int64, err error) {
 	c := &copier{dst: dst, base: base, dstOff: dstOff, length: length, progress: progress}
 	for _, step := range []func(context.Context) error{c.clone, c.inKernel, c.readWrite} {

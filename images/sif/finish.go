@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// Finish makes a SIF of a file that holds a squashfs of partition bytes at PartitionOffset: it writes the manifest and the head
-// and cuts off whatever lies behind. It can be repeated; the file is the same each time. Flushing is the caller's.
+// Finish makes a SIF of a file that holds a squashfs of partition bytes at PartitionOffset: it writes the manifest and
+// the head and cuts off whatever lies behind. It can be repeated; the file is the same each time. Flushing is the
+// caller's.
 func Finish(f *os.File, arch string, partition int64, manifest []byte) error {
 	head, err := Head(arch, partition, int64(len(manifest)))
 	if err != nil {
@@ -22,9 +23,9 @@ func Finish(f *os.File, arch string, partition int64, manifest []byte) error {
 	return unsigned(f, head, manifestOffset(partition)+int64(len(manifest)))
 }
 
-// Repair brings a file back to the bytes that it had before it was signed, also when a signing was interrupted at any point.
-// It trusts nothing but the sizes of partition and manifest, which no signing changes: what the file says about itself is to be
-// checked again afterwards by who knows its digest.
+// Repair brings a file back to the bytes that it had before it was signed, also when a signing was interrupted at any
+// point. It trusts nothing but the sizes of partition and manifest, which no signing changes: what the file says about
+// itself is to be checked again afterwards by who knows its digest.
 func Repair(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

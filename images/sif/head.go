@@ -85,8 +85,8 @@ func (n inPlace) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// window is a file of which only the head is in memory. What is written behind the head is kept apart, so that the caller
-// chooses when each part reaches the disk.
+// window is a file of which only the head is in memory. What is written behind the head is kept apart, so that the
+// caller chooses when each part reaches the disk.
 type window struct {
 	head   [PartitionOffset]byte
 	at     int64

@@ -42,8 +42,8 @@ type Image struct {
 	marks []sylabs.Descriptor // signatures
 }
 
-// Open reads the head of a SIF of size bytes. The file may be a stranger's: what is not built exactly as Finish and Sign build
-// it, to the last byte outside of its objects, is refused.
+// Open reads the head of a SIF of size bytes. The file may be a stranger's: what is not built exactly as Finish and
+// Sign build it, to the last byte outside of its objects, is refused.
 func Open(r io.ReaderAt, size int64) (*Image, error) {
 	head, err := readHead(r)
 	if err != nil {

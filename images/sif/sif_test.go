@@ -309,8 +309,8 @@ func TestSignatureOfAnotherFile(t *testing.T) {
 	}
 }
 
-// Everything is covered, but for the fields that name the hash and the fingerprint in a signature's descriptor, which nothing reads. Each
-// run flips others of the bits.
+// Everything is covered, but for the fields that name the hash and the fingerprint in a signature's descriptor, which
+// nothing reads. Each run flips others of the bits.
 func TestOneFlippedBitIsCaught(t *testing.T) {
 	turn := int(rand.Uint32() % 64)
 	t.Logf("turn %d", turn)

@@ -22,8 +22,9 @@ type Seal func(payloadType string, payload []byte) (envelope []byte, err error)
 // Unseal gives the payload of a DSSE envelope and the id of the accepted key that has signed it, or says why none has.
 type Unseal func(payloadType string, envelope []byte) (payload []byte, keyID string, err error)
 
-// Sign appends a signature to the SIF in f, which it reads whole; progress gets the bytes read since its last call and may be nil.
-// Readers of the file meanwhile see it without the signature or with it. A crash may leave a half: Repair takes it away.
+// Sign appends a signature to the SIF in f, which it reads whole; progress gets the bytes read since its last call and
+// may be nil. Readers of the file meanwhile see it without the signature or with it. A crash may leave a half: Repair
+// takes it away.
 func Sign(ctx context.Context, f *os.File, seal Seal, progress func(int64)) error {
 	return SignAs(ctx, f, f, seal, progress)
 }
@@ -75,8 +76,9 @@ func (i *Image) append(f *os.File, envelope []byte) error {
 	return f.Sync()
 }
 
-// Verify reads the whole file and gives the ids of the keys that have signed what it holds. It fails when there is none, and with
-// ErrChanged when an accepted key has signed something else. Signatures by other keys, and PGP's, are passed over.
+// Verify reads the whole file and gives the ids of the keys that have signed what it holds. It fails when there is
+// none, and with ErrChanged when an accepted key has signed something else. Signatures by other keys, and PGP's, are
+// passed over.
 func (i *Image) Verify(ctx context.Context, unseal Unseal, progress func(int64)) (keyIDs []string, err error) {
 	signed, passed, err := i.statements(unseal)
 	if err != nil {

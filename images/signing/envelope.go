@@ -83,7 +83,8 @@ func openEnvelope(keys []Key, payloadType string, data []byte) ([]byte, Key, err
 		With("ask the administrator to put that site's public key into the directory of trusted keys")
 }
 
-// parseEnvelope accepts an envelope only as Slipway and Apptainer write it: JSON would let many bytes be changed without an effect.
+// parseEnvelope accepts an envelope only as Slipway and Apptainer write it: JSON would let many bytes be changed
+// without an effect.
 func parseEnvelope(data []byte) (envelope, error) {
 	if len(data) > maxEnvelope {
 		return envelope{}, errs.New(errs.Invalid, "the envelope has %d bytes, more than %d", len(data), maxEnvelope)

@@ -155,7 +155,8 @@ func guard(info os.FileInfo, bits os.FileMode) error {
 	return nil
 }
 
-// make makes a key that is newer than all others, and retires those, unless wanted says no once nobody else changes the directory.
+// make makes a key that is newer than all others, and retires those, unless wanted says no once nobody else changes the
+// directory.
 func (k *Keys) make(wanted func(ring) bool) (Key, error) {
 	unlock, err := k.lock(syscall.LOCK_EX)
 	if err != nil {

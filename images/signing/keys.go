@@ -31,8 +31,8 @@ type Keys struct {
 	cfg Config
 }
 
-// New opens the directory of keys, and makes the first key when it has none. Every key there must be fit for use; later, a foreign key
-// that is not is left out, so that it stops no work.
+// New opens the directory of keys, and makes the first key when it has none. Every key there must be fit for use;
+// later, a foreign key that is not is left out, so that it stops no work.
 func New(cfg Config) (*Keys, error) {
 	k := &Keys{cfg}
 	if err := errors.Join(os.MkdirAll(cfg.Dir, 0o700), os.MkdirAll(k.path(trustedDir), 0o700)); err != nil {
@@ -65,8 +65,8 @@ func (k *Keys) List() ([]Key, error) {
 	return r.keys, nil
 }
 
-// Rotate makes a new key, which signs from now on, and destroys the private halves of all others. What they have signed stays valid
-// until their public halves are removed.
+// Rotate makes a new key, which signs from now on, and destroys the private halves of all others. What they have signed
+// stays valid until their public halves are removed.
 func (k *Keys) Rotate() (Key, error) {
 	key, err := k.make(func(ring) bool { return true })
 	if err != nil {

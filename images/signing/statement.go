@@ -22,7 +22,8 @@ const (
 	unnamed        = "environment"
 )
 
-// Provenance says where an environment comes from. None of it is in the image. Digests are written "sha256:" and 64 hexadecimal digits.
+// Provenance says where an environment comes from. None of it is in the image. Digests are written "sha256:" and 64
+// hexadecimal digits.
 type Provenance struct {
 	Environment string   // its digest
 	Names       []string // that it was given when it was frozen, "name:tag"; may be empty
@@ -145,7 +146,8 @@ func (p Provenance) encode() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// parseStatement reads a statement that an accepted key has signed. That key may be another site's: nothing in it is taken on trust.
+// parseStatement reads a statement that an accepted key has signed. That key may be another site's: nothing in it is
+// taken on trust.
 func parseStatement(payload []byte) (Provenance, error) {
 	var s statement
 	if err := json.Unmarshal(payload, &s); err != nil {

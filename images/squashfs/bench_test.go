@@ -152,8 +152,8 @@ func BenchmarkGraft(b *testing.B) {
 	}
 }
 
-// BenchmarkPackers compresses what lies below SLIPWAY_BENCH_FILES, or Slipway's own sources, with one core and all compressors and levels
-// that there are: the choice of Fast and of zstd rests on it.
+// BenchmarkPackers compresses what lies below SLIPWAY_BENCH_FILES, or Slipway's own sources, with one core and all
+// compressors and levels that there are: the choice of Fast and of zstd rests on it.
 func BenchmarkPackers(b *testing.B) {
 	data := benchFiles(b, cmp.Or(os.Getenv("SLIPWAY_BENCH_FILES"), filepath.Join("..", "..")))
 	dst := make([]byte, 0, 2*freshBlockSize)

@@ -111,8 +111,8 @@ func newPacker(compressor uint16, level Level, size int) (packer, error) {
 
 // packZstd makes frames that a reader may decode with a window of one block: the kernel allows no more. Literals are
 // entropy coded even where nothing repeats, which costs nothing that can be measured and makes numbers in text half as
-// long. Incompressible data needs no test of its own: the encoder passes it at gigabytes a second, faster than one could
-// look at it.
+// long. Incompressible data needs no test of its own: the encoder passes it at gigabytes a second, faster than one
+// could look at it.
 func packZstd(level Level, size int) (packer, error) {
 	speed := zstd.SpeedFastest
 	if level == Better {

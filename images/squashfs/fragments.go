@@ -20,8 +20,8 @@ func Stored(word uint32) int64 { return int64(word & lengthMask) }
 // BlockSize returns the block size of the image.
 func (w *Writer) BlockSize() int { return int(w.super.BlockSize) }
 
-// PutFragment stores a fragment of its own, with what fill writes into a buffer of a block. Together with Put for whole blocks and
-// FinishAt for the end it leaves it to the caller where everything lies in the image.
+// PutFragment stores a fragment of its own, with what fill writes into a buffer of a block. Together with Put for whole
+// blocks and FinishAt for the end it leaves it to the caller where everything lies in the image.
 func (w *Writer) PutFragment(ctx context.Context, fill func(block []byte) (int, error)) (*Fragment, error) {
 	if w.finished {
 		return nil, errFinished()
@@ -43,7 +43,8 @@ func (w *Writer) PutFragment(ctx context.Context, fill func(block []byte) (int, 
 	return f, nil
 }
 
-// Unpacker unpacks stored blocks of a Writer's image into buffers that have room for a block. It may be used by several goroutines.
+// Unpacker unpacks stored blocks of a Writer's image into buffers that have room for a block. It may be used by several
+// goroutines.
 type Unpacker struct {
 	writer *Writer
 	once   sync.Once
@@ -66,8 +67,8 @@ func (u *Unpacker) Unpack(block, stored []byte, word uint32) ([]byte, error) {
 	return u.unpack(block[:0], stored)
 }
 
-// FinishAt writes the tables of a tree behind data that the caller has laid out, and the padding, to out: data up to the position at, with
-// these fragments behind those of the base. Nothing can be put behind that.
+// FinishAt writes the tables of a tree behind data that the caller has laid out, and the padding, to out: data up to
+// the position at, with these fragments behind those of the base. Nothing can be put behind that.
 func (w *Writer) FinishAt(ctx context.Context, root *Node, fragments []Fragment, at uint64, out io.Writer) (Superblock, error) {
 	if err := w.Flush(ctx); err != nil {
 		return Superblock{}, err

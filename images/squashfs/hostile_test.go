@@ -81,7 +81,8 @@ func survey(image []byte) error {
 	})
 }
 
-// seeds makes images of some hundreds of bytes, without padding: what a fuzzer tries with them is quick, and quickly made smaller.
+// seeds makes images of some hundreds of bytes, without padding: what a fuzzer tries with them is quick, and quickly
+// made smaller.
 func seeds(f *testing.F) (images [][]byte) {
 	for _, image := range small(f, 200) {
 		super, err := ParseSuperblock(image)
@@ -124,8 +125,8 @@ func rewrite(t *testing.T, image []byte) error {
 	return nil
 }
 
-// assembled makes an image of the unpacked inode and directory tables, stored as they are: bytes that are changed in them are read, where
-// those of a packed table are a broken block.
+// assembled makes an image of the unpacked inode and directory tables, stored as they are: bytes that are changed in
+// them are read, where those of a packed table are a broken block.
 func assembled(inodes, listings []byte, root uint64) []byte {
 	const dataSize = 4096
 	le := binary.LittleEndian
@@ -206,7 +207,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestEveryByteMayBeWrong turns over bytes of each small image, all of its head and each time others behind that, and cuts it off.
+// TestEveryByteMayBeWrong turns over bytes of each small image, all of its head and each time others behind that, and
+// cuts it off.
 func TestEveryByteMayBeWrong(t *testing.T) {
 	each := testenv.Rounds(84, 21)
 	turn := int(treetest.Seed(t) % uint64(each))

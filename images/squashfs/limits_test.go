@@ -218,7 +218,8 @@ func TestPositionsBeyond32BitsAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsMadeOfTablesIsBounded: a hostile image of zeros unpacks to more names and attributes than there is memory for.
+// TestWhatIsMadeOfTablesIsBounded: a hostile image of zeros unpacks to more names and attributes than there is memory
+// for.
 func TestWhatIsMadeOfTablesIsBounded(t *testing.T) {
 	image := build(t, nil, WriterConfig{}, func(*Writer, *Node) *Node {
 		marked := &Node{Kind: Fifo, Xattrs: &Xattrs{List: []Xattr{{"user.a", nil}, {"user.b", nil}}}}

@@ -75,7 +75,8 @@ type Data struct {
 	Offset   uint32 // of the rest in that block
 }
 
-// Held returns how many bytes of the content lie in blocks that are no holes. It goes by the blocks, as an image may say anything of Sparse.
+// Held returns how many bytes of the content lie in blocks that are no holes. It goes by the blocks, as an image may
+// say anything of Sparse.
 func (d *Data) Held(blockSize uint32) (bytes uint64) {
 	for _, word := range d.Blocks {
 		if word&lengthMask != 0 {

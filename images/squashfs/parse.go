@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// baseBudget is what the tables of the smallest image may unpack to. Beyond it they may take a few times the image's
-	// size: a file of zeros needs four bytes of table for each block and next to nothing stored.
+	// baseBudget is what the tables of the smallest image may unpack to. Beyond it they may take a few times the
+	// image's size: a file of zeros needs four bytes of table for each block and next to nothing stored.
 	baseBudget = 64 << 20
 	maxBudget  = 2 << 30
 	// maxDepth bounds directories in directories: more cannot be reached by any path that Linux takes.
 	maxDepth = 4096
-	// maxEntries and maxXattrs bound what is made of the tables: a name or an attribute takes some bytes there, and a hundred in memory. An
-	// image of zeros, packed well, would else be the end of the process that reads it.
+	// maxEntries and maxXattrs bound what is made of the tables: a name or an attribute takes some bytes there, and a
+	// hundred in memory. An image of zeros, packed well, would else be the end of the process that reads it.
 	maxEntries = 16 << 20
 	maxXattrs  = 8 << 20
 	// minInode is the length of the shortest inode, of a fifo.

@@ -43,8 +43,9 @@ type pipeline struct {
 	wg     sync.WaitGroup
 }
 
-// readAhead is how many bytes may wait for a compressor: work for all of them while the caller has other things to do, such as
-// waiting for a container to stand still. It is memory of the kernel's, not of the collector's, which would let twice as much grow.
+// readAhead is how many bytes may wait for a compressor: work for all of them while the caller has other things to do,
+// such as waiting for a container to stand still. It is memory of the kernel's, not of the collector's, which would let
+// twice as much grow.
 const readAhead = 48 << 20
 
 func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipeline, error) {

@@ -10,15 +10,16 @@ import (
 const isDir = 1 << 31
 
 // plan says in which order inodes are written. All that are no directories come first, in the order in which a walk
-// meets them: nothing in them depends on where the tables lie, so that they can be compressed on all cores. Then come the
-// directories, each behind those below it, as a listing tells where the inodes are that it names. The root is last.
+// meets them: nothing in them depends on where the tables lie, so that they can be compressed on all cores. Then come
+// the directories, each behind those below it, as a listing tells where the inodes are that it names. The root is last.
 type plan struct {
 	files []*Node
 	links []uint32
 	dirs  []plannedDir
 	kids  []uint32 // for all entries of all directories: the place in files, or in dirs with the mark
 
-	// What was met before: nodes of an image in the place that they had there, as nearly all are of the base, and others.
+	// What was met before: nodes of an image in the place that they had there, as nearly all are of the base, and
+	// others.
 	places []numbered
 	seen   map[*Node]uint32
 }

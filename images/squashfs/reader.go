@@ -24,8 +24,8 @@ type Reader struct {
 	starts []uint64 // of the stored blocks; made at the first read, as a list of extents does not need it
 }
 
-// Open returns a reader of a file's content. The node may be of the image's own tree or of one grafted from it, as long as
-// its data lies in the image's bytes.
+// Open returns a reader of a file's content. The node may be of the image's own tree or of one grafted from it, as long
+// as its data lies in the image's bytes.
 func (i *Image) Open(n *Node) (*Reader, error) {
 	if n.Kind != File {
 		return nil, errs.New(errs.Invalid, "a %s has no content to read", n.Kind)

@@ -64,9 +64,9 @@ func NewWriter(cfg WriterConfig) (*Writer, error) {
 	return w, err
 }
 
-// Put stores the content of one file: size bytes of r, of which only the extents are read when some are given; nil means
-// all of it. It reads here and compresses behind; the Data is complete after the next Flush. A file that ends early is
-// ErrShort, after which the Writer goes on.
+// Put stores the content of one file: size bytes of r, of which only the extents are read when some are given; nil
+// means all of it. It reads here and compresses behind; the Data is complete after the next Flush. A file that ends
+// early is ErrShort, after which the Writer goes on.
 func (w *Writer) Put(ctx context.Context, r io.ReaderAt, size int64, extents []Extent) (*Data, error) {
 	if w.finished {
 		return nil, errFinished()

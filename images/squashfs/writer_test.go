@@ -54,8 +54,8 @@ func wide(t testing.TB, w *Writer, root *Node) *Node {
 	return dir(children...)
 }
 
-// TestGraftsAndFreshImages writes on bases of all sorts and compares what our parser, the kernel, unsquashfs and squashfuse
-// see with the tree that was given.
+// TestGraftsAndFreshImages writes on bases of all sorts and compares what our parser, the kernel, unsquashfs and
+// squashfuse see with the tree that was given.
 func TestGraftsAndFreshImages(t *testing.T) {
 	source := nasty(t)
 	for _, args := range []string{

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// Credential is what a registry knows somebody by: a name and password, or a token of the registry's token service. The zero
-// value is nobody.
+// Credential is what a registry knows somebody by: a name and password, or a token of the registry's token service. The
+// zero value is nobody.
 type Credential struct {
 	Username string
 	Password secret.Text
@@ -35,9 +35,9 @@ func Static(host string, c Credential) Credentials {
 	}
 }
 
-// DockerConfig reads a Docker configuration file (Podman's and Apptainer's have the same form) each time that a credential is
-// asked for, so that a login in the meantime counts. Programs that such a file may name are not run: a service must not run what
-// a user's file says.
+// DockerConfig reads a Docker configuration file (Podman's and Apptainer's have the same form) each time that a
+// credential is asked for, so that a login in the meantime counts. Programs that such a file may name are not run: a
+// service must not run what a user's file says.
 func DockerConfig(path string) Credentials {
 	return func(ctx context.Context, host string) (Credential, error) {
 		key := credentials.ServerAddressFromHostname(host)

@@ -78,7 +78,8 @@ func space(err error) error {
 	return err
 }
 
-// run receives and verifies. Bytes from before may have been damaged since: with them a wrong digest means one more attempt.
+// run receives and verifies. Bytes from before may have been damaged since: with them a wrong digest means one more
+// attempt.
 func (g *download) run(ctx context.Context) error {
 	if err := g.resume(); err != nil {
 		return err

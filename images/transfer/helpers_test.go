@@ -73,7 +73,8 @@ type front struct {
 	rules []*rule
 }
 
-// rule is one harm. It is done to the requests whose "METHOD path" holds match, after the first skip of them, times times.
+// rule is one harm. It is done to the requests whose "METHOD path" holds match, after the first skip of them, times
+// times.
 type rule struct {
 	match       string
 	skip, times int
@@ -258,8 +259,8 @@ func reference(t testing.TB, host, rest string) Reference {
 	return r
 }
 
-// chunked is a registry that takes chunks, keeps what arrived of a broken one, and says how much that is, as the specification
-// has it. It knows one repository and only blobs; the rest goes to next.
+// chunked is a registry that takes chunks, keeps what arrived of a broken one, and says how much that is, as the
+// specification has it. It knows one repository and only blobs; the rest goes to next.
 type chunked struct {
 	next  http.Handler
 	mu    sync.Mutex

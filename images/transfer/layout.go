@@ -29,8 +29,8 @@ type document struct {
 	data      []byte
 }
 
-// PushImage sends an OCI image from a layout directory, and gives the digest that the tag names then. A layout with several images is
-// pushed as one index.
+// PushImage sends an OCI image from a layout directory, and gives the digest that the tag names then. A layout with
+// several images is pushed as one index.
 func (c *Client) PushImage(ctx context.Context, to Reference, dir string, report func(Progress)) (string, error) {
 	if to.Tag == "" {
 		return "", errs.Bad("reference", to, "name a tag to push to")

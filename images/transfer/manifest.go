@@ -74,8 +74,8 @@ func (p *place) put(ctx context.Context, name, mediaType string, data []byte) er
 	})
 }
 
-// refer stores a document that is about another. A registry that does not list such documents by itself gets the list from
-// oras-go, under the tag at which clients look for it.
+// refer stores a document that is about another. A registry that does not list such documents by itself gets the list
+// from oras-go, under the tag at which clients look for it.
 func (p *place) refer(ctx context.Context, data []byte) error {
 	d := oci.Describe(oci.TypeManifest, data)
 	return p.persist(ctx, func() error {

@@ -26,8 +26,8 @@ type Into struct {
 	Have         func(d oci.Descriptor) bool // content that is kept elsewhere and need not be received, such as a known base; nil: none
 	Architecture string                      // as Go writes it; this host's when empty
 	Limit        int64                       // of all bytes together; 0: none
-	// Admit says whether an environment is wanted, by its document and by what is said about it, which nobody has checked. It is asked
-	// before any content is received. Nil: it is.
+	// Admit says whether an environment is wanted, by its document and by what is said about it, which nobody has
+	// checked. It is asked before any content is received. Nil: it is.
 	Admit func(document []byte, provenance [][]byte) error
 }
 
@@ -72,7 +72,8 @@ func (c *Client) Pull(ctx context.Context, from Reference, into Into, report fun
 	return out, nil
 }
 
-// Architectures lists for which machines a tag has environments. A reference to a single one gives none: it is what it is.
+// Architectures lists for which machines a tag has environments. A reference to a single one gives none: it is what it
+// is.
 func (c *Client) Architectures(ctx context.Context, from Reference) ([]string, error) {
 	ctx, p := c.open(ctx, from, nil, auth.ActionPull)
 	_, m, err := p.get(ctx, p.ref.name())
@@ -95,8 +96,8 @@ func (p *place) lacking(d oci.Descriptor, err error) error {
 		With("a base comes back when its image is added here again, or when an environment over it is pushed there once more")
 }
 
-// environment finds the document behind a reference: behind an index the one of the architecture, behind a SIF the one that it
-// was made from.
+// environment finds the document behind a reference: behind an index the one of the architecture, behind a SIF the one
+// that it was made from.
 func (p *place) environment(ctx context.Context, architecture string) ([]byte, oci.Manifest, error) {
 	data, m, err := p.get(ctx, p.ref.name())
 	if err != nil {

@@ -38,8 +38,8 @@ type Pushed struct {
 	Sent        int64  // bytes
 }
 
-// Push sends an environment and gives it the reference's tag. What the tag has for other architectures stays, and so does the SIF
-// of this same environment when none is sent now.
+// Push sends an environment and gives it the reference's tag. What the tag has for other architectures stays, and so
+// does the SIF of this same environment when none is sent now.
 func (c *Client) Push(ctx context.Context, to Reference, e Environment, report func(Progress)) (Pushed, error) {
 	if to.Tag == "" {
 		return Pushed{}, errs.Bad("reference", to, "name a tag to push to")
@@ -142,7 +142,8 @@ func (p *place) documents(ctx context.Context, e Environment) (string, error) {
 	return blob.Digest(index), p.put(ctx, p.ref.Tag, oci.TypeIndex, index)
 }
 
-// beside puts an image among those that the tag has. A tag that names something else is given up by whoever held it, as ever in a registry.
+// beside puts an image among those that the tag has. A tag that names something else is given up by whoever held it, as
+// ever in a registry.
 func (p *place) beside(ctx context.Context, image oci.Image) ([]oci.Image, error) {
 	_, m, err := p.get(ctx, p.ref.Tag)
 	if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Invalid) {

@@ -20,7 +20,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// referenceRegistry starts the reference registry, and gives a proxy to it that breaks connections as the other registries' do.
+// referenceRegistry starts the reference registry, and gives a proxy to it that breaks connections as the other
+// registries' do.
 func referenceRegistry(t *testing.T) http.Handler {
 	t.Helper()
 	testenv.Need(t, testenv.Registry)
@@ -55,8 +56,8 @@ func referenceRegistry(t *testing.T) http.Handler {
 	return proxy
 }
 
-// TestReferenceRegistry pushes through faults, and pulls. This registry goes on after a chunk that it did not get; one that broke
-// half-way, or whose answer was lost, it cannot go on from, so that blob is sent anew.
+// TestReferenceRegistry pushes through faults, and pulls. This registry goes on after a chunk that it did not get; one
+// that broke half-way, or whose answer was lost, it cannot go on from, so that blob is sent anew.
 func TestReferenceRegistry(t *testing.T) {
 	const size = 4 << 20
 	tests := map[string]struct {

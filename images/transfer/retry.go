@@ -132,7 +132,8 @@ type patience struct {
 	best   int64 // farthest point that was reached
 }
 
-// again waits before the next attempt, or gives the error that ends the operation. Progress is how far the operation has come.
+// again waits before the next attempt, or gives the error that ends the operation. Progress is how far the operation
+// has come.
 func (c *Client) again(ctx context.Context, p *patience, err error, progress int64) error {
 	f, ok := errors.AsType[*failure](err)
 	if ctx.Err() != nil {
@@ -210,7 +211,8 @@ type query struct {
 	want   []int            // statuses
 }
 
-// do sends a request with the credential that the registry asks for. The answer has one of the statuses that are wanted.
+// do sends a request with the credential that the registry asks for. The answer has one of the statuses that are
+// wanted.
 func (p *place) do(ctx context.Context, q query) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, q.url, nil)
 	if err != nil {

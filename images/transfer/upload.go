@@ -22,9 +22,9 @@ type cargo struct {
 	open func(context.Context) (blob.Blob, error)
 }
 
-// upload sends one blob. It goes in chunks where the registry takes them, so that one that was refused is all that is sent again.
-// After a chunk that broke half-way the registry is asked how far it came. One that does not tell gets the blob anew: the
-// reference implementation does not, nor what is built on it.
+// upload sends one blob. It goes in chunks where the registry takes them, so that one that was refused is all that is
+// sent again. After a chunk that broke half-way the registry is asked how far it came. One that does not tell gets the
+// blob anew: the reference implementation does not, nor what is built on it.
 type upload struct {
 	*place
 	cargo
@@ -143,8 +143,8 @@ func (u *upload) patch(ctx context.Context) error {
 	return u.moved(resp)
 }
 
-// otherwise finds the way that is left when a registry refuses a chunk: the session anew when it is lost, the blob in one piece
-// when the registry knows no chunks.
+// otherwise finds the way that is left when a registry refuses a chunk: the session anew when it is lost, the blob in
+// one piece when the registry knows no chunks.
 func (u *upload) otherwise(err error) error {
 	f, ok := errors.AsType[*failure](err)
 	if !ok {

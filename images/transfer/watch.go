@@ -11,7 +11,8 @@ import (
 // errSilent says that a peer moved no byte for too long.
 var errSilent = errors.New("nothing has moved for too long")
 
-// watchful is a transport that gives up on a silent peer: one that neither takes what is sent, nor answers, nor goes on with its answer.
+// watchful is a transport that gives up on a silent peer: one that neither takes what is sent, nor answers, nor goes on
+// with its answer.
 type watchful struct {
 	next    http.RoundTripper
 	silence time.Duration

@@ -14,8 +14,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// worded is an error in people's words. What Go says of a request begins with its method and its address, which may be one that a
-// registry made up and that nobody has written.
+// worded is an error in people's words. What Go says of a request begins with its method and its address, which may be
+// one that a registry made up and that nobody has written.
 type worded struct {
 	words string
 	err   error

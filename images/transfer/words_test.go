@@ -48,7 +48,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestNoAddressInErrors: what went wrong is told once, without the address of the request, and keeps its kind and remedy.
+// TestNoAddressInErrors: what went wrong is told once, without the address of the request, and keeps its kind and
+// remedy.
 func TestNoAddressInErrors(t *testing.T) {
 	at, _ := url.Parse("https://auth.example.org/token?scope=secret")
 	forbidden := errs.New(errs.Forbidden, "127.0.0.1 is this host").With("another")

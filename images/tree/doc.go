@@ -5,6 +5,6 @@
 // followed and no other file system is entered. Xattrs are read whole or not at all. [Strip] matches a path on the way
 // down, and never needs to see what lies below a match.
 //
-// What it must not do: read overlay layers by itself, beyond the one mark of a deletion ([Merged] lets the kernel do it), know images,
-// or what the tree is read for.
+// What it must not do: read overlay layers by itself, beyond the one mark of a deletion ([Merged] lets the kernel do
+// it), know images, or what the tree is read for.
 package tree

@@ -12,8 +12,9 @@ import (
 // MaxLayers keeps the mount options of the longest stack within the one page that mount(2) takes.
 const MaxLayers = 128
 
-// Merged returns the root of the read-only overlay of layers, topmost first, by way of an empty directory to mount it on. The mount
-// has no place in the file system any more when it returns: it lives as long as the file is open, and dies with the process.
+// Merged returns the root of the read-only overlay of layers, topmost first, by way of an empty directory to mount it
+// on. The mount has no place in the file system any more when it returns: it lives as long as the file is open, and
+// dies with the process.
 func Merged(layers []string, point string) (*os.File, error) {
 	options := make([]string, len(layers))
 	for i, layer := range layers {

@@ -7,8 +7,9 @@ const (
 	FuseOverlayPrefix = "user.fuseoverlayfs."
 )
 
-// HarmlessOverlayMark reports whether an overlay's mark, named by what follows the prefix, says nothing about what the tree holds: the
-// overlay keeps it for itself, and whoever reads an upper directory passes it over. Every other mark is understood or refused.
+// HarmlessOverlayMark reports whether an overlay's mark, named by what follows the prefix, says nothing about what the
+// tree holds: the overlay keeps it for itself, and whoever reads an upper directory passes it over. Every other mark is
+// understood or refused.
 func HarmlessOverlayMark(mark string) bool {
 	switch mark {
 	case "origin", "impure", "uuid", "nlink", "protattr":

@@ -2,7 +2,8 @@ package tree
 
 import "testing"
 
-// TestHarmlessOverlayMarks: what is passed over says nothing about the tree. A mark that is not known is never harmless.
+// TestHarmlessOverlayMarks: what is passed over says nothing about the tree. A mark that is not known is never
+// harmless.
 func TestHarmlessOverlayMarks(t *testing.T) {
 	for mark, want := range map[string]bool{
 		"origin": true, "impure": true, "uuid": true, "nlink": true, "protattr": true,

@@ -19,8 +19,8 @@ func NewStrip(extra []string) (*Strip, error) {
 	return ExactStrip(append(DefaultStrip(), extra...))
 }
 
-// CarriedStrip is like NewStrip for a tree that nobody gets but the user whose session it was: where her home was not mounted, it was part
-// of that tree, and comes along.
+// CarriedStrip is like NewStrip for a tree that nobody gets but the user whose session it was: where her home was not
+// mounted, it was part of that tree, and comes along.
 func CarriedStrip(extra []string) (*Strip, error) {
 	s, err := NewStrip(extra)
 	if err != nil {
@@ -79,7 +79,8 @@ func (l Live) Enter(name string) (stripped bool, below Live) {
 	return false, below
 }
 
-// All says whether nothing is left of a directory whatever it holds: the times of such a directory tell of stripped entries alone.
+// All says whether nothing is left of a directory whatever it holds: the times of such a directory tell of stripped
+// entries alone.
 func (l Live) All() bool {
 	return slices.ContainsFunc(l, func(parts []string) bool { return len(parts) == 1 && parts[0] == "*" })
 }

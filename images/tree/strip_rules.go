@@ -24,9 +24,9 @@ const (
 // homes is where users' homes are.
 const homes = "/home/*"
 
-// DefaultRules is what never travels in an environment: what only interactive work needs, what only this host needs, and where
-// secrets are kept. A pattern is a path from the root, with the wildcards of path.Match in each of its parts; a match on a
-// directory takes all below it. A site adds its own; none can be taken away.
+// DefaultRules is what never travels in an environment: what only interactive work needs, what only this host needs,
+// and where secrets are kept. A pattern is a path from the root, with the wildcards of path.Match in each of its parts;
+// a match on a directory takes all below it. A site adds its own; none can be taken away.
 //
 // Secrets in other places are found by their content (package secrets), and stop the freeze.
 func DefaultRules() []Rule {
@@ -49,7 +49,8 @@ func DefaultRules() []Rule {
 	)
 }
 
-// homeRules are those for a home directory that is part of the image. What a user installed there (.local/lib, .local/bin) travels.
+// homeRules are those for a home directory that is part of the image. What a user installed there (.local/lib,
+// .local/bin) travels.
 func homeRules(home string) []Rule {
 	below := func(why string, names ...string) []Rule {
 		for i, name := range names {

@@ -47,8 +47,8 @@ func Child(dir *os.File, name string, dev uint64) (*os.File, error) {
 	return f, nil
 }
 
-// Open opens the entry called name in dir with open(2)'s flags. A link is an error, but for O_PATH with O_NOFOLLOW, which
-// opens the link itself.
+// Open opens the entry called name in dir with open(2)'s flags. A link is an error, but for O_PATH with O_NOFOLLOW,
+// which opens the link itself.
 func Open(dir *os.File, name string, flags uint64) (*os.File, error) {
 	fd, err := OpenRaw(dir, name, flags)
 	if err != nil {

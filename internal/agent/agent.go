@@ -1,11 +1,12 @@
-// Package agent is the program inside every session and job: it keeps the link to the service, starts the one app it is told
-// to start, watches over it, and carries streams between the app and the service. In a container it is the first process.
+// Package agent is the program inside every session and job: it keeps the link to the service, starts the one app it is
+// told to start, watches over it, and carries streams between the app and the service. In a container it is the first
+// process.
 //
-// Promises: an app is started at most once; a service that restarts or is away changes nothing for the app; what the app
-// printed and how it ended stay readable until the service ends the agent; nothing that runs in the container outlives the
-// agent; no environment variable of the app is ever logged. On another host than the service's the agent does not depend on it: a job
-// starts by itself, and what is to be known of its end lies in files.
-// The package must build without cgo and stay small: no database, no container engine, no command line library.
+// Promises: an app is started at most once; a service that restarts or is away changes nothing for the app; what the
+// app printed and how it ended stay readable until the service ends the agent; nothing that runs in the container
+// outlives the agent; no environment variable of the app is ever logged. On another host than the service's the agent
+// does not depend on it: a job starts by itself, and what is to be known of its end lies in files. The package must
+// build without cgo and stay small: no database, no container engine, no command line library.
 package agent
 
 import (

@@ -158,7 +158,8 @@ func waitLog(t *testing.T, r *rig, want string) {
 	}
 }
 
-// The service may be killed and come back while an app runs: it finds the app as it was, and may launch it again in vain.
+// The service may be killed and come back while an app runs: it finds the app as it was, and may launch it again in
+// vain.
 func TestServiceRestart(t *testing.T) {
 	r := newRig(t)
 	app := shell("echo one; while [ ! -e go ]; do sleep 0.02; done; echo two")

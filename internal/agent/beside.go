@@ -190,8 +190,8 @@ func (c *code) unused(now time.Time) *beside {
 	return c.run
 }
 
-// onlyItself reports whether nothing runs below a process but its own program: no terminal and no kernel, in which somebody may have left
-// work.
+// onlyItself reports whether nothing runs below a process but its own program: no terminal and no kernel, in which
+// somebody may have left work.
 func onlyItself(proc string, pid int) bool {
 	own, err := os.Readlink(filepath.Join(proc, strconv.Itoa(pid), "exe"))
 	if err != nil {

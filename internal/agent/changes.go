@@ -103,9 +103,10 @@ func (p *packer) config(rules []string) (changeset.Config, error) {
 	return cfg, err
 }
 
-// marksOf finds by a table of mounts who keeps the changes of the tree that its reader sees. Apptainer lets a user have the kernel's overlay
-// over a directory, without userxattr: then no attributes can be set at all, so there are no marks to read, and what would need one (a
-// directory in the place of another) fails in the session with an I/O error. The kernel says that by uuid=null, from 6.6 on.
+// marksOf finds by a table of mounts who keeps the changes of the tree that its reader sees. Apptainer lets a user have
+// the kernel's overlay over a directory, without userxattr: then no attributes can be set at all, so there are no marks
+// to read, and what would need one (a directory in the place of another) fails in the session with an I/O error. The
+// kernel says that by uuid=null, from 6.6 on.
 //
 //	36 35 98:0 / / rw,noatime master:1 - overlay source rw,lowerdir=/a:/b,upperdir=/c,workdir=/d,userxattr
 func marksOf(mountinfo string) (marks changeset.Marks, bare bool, err error) {
@@ -133,7 +134,8 @@ func marksOf(mountinfo string) (marks changeset.Marks, bare bool, err error) {
 	return marks, bare, nil
 }
 
-// readsTrusted refuses to read an overlay whose marks are hidden from this process: deleted directories would come back.
+// readsTrusted refuses to read an overlay whose marks are hidden from this process: deleted directories would come
+// back.
 func readsTrusted(proc string) error {
 	const machine = "user:[4026531837]" // a fixed number of the kernel's
 	space, err := os.Readlink(filepath.Join(proc, "self/ns/user"))
@@ -152,8 +154,8 @@ func readsTrusted(proc string) error {
 	return nil
 }
 
-// fresh has what the session wrote to a file in the upper directory. fuse-overlayfs lets the kernel keep it back while a file is open,
-// and its size and time with it: where these are the same, nothing is kept.
+// fresh has what the session wrote to a file in the upper directory. fuse-overlayfs lets the kernel keep it back while
+// a file is open, and its size and time with it: where these are the same, nothing is kept.
 func (p *packer) fresh(path string, st *unix.Stat_t) error {
 	at := filepath.Join(p.root, path)
 	var seen unix.Stat_t

@@ -115,7 +115,8 @@ func TestChangesRefused(t *testing.T) {
 	}
 }
 
-// TestFreshWritesOut: a file that the session's tree shows otherwise than the upper directory is written out, and nothing else is an error.
+// TestFreshWritesOut: a file that the session's tree shows otherwise than the upper directory is written out, and
+// nothing else is an error.
 func TestFreshWritesOut(t *testing.T) {
 	p, _ := overlayRig(t, fuseTable)
 	at := filepath.Join(p.root, "opt/file")

@@ -20,8 +20,8 @@ import (
 
 const codeHeaders = 64 << 10 // bytes
 
-// code is VS Code in a session: the app itself, or a program beside it that is started when somebody asks for it. The gate stands before
-// it in both cases.
+// code is VS Code in a session: the app itself, or a program beside it that is started when somebody asks for it. The
+// gate stands before it in both cases.
 type code struct {
 	agent *agent
 	doors *streams // of its visitors
@@ -38,8 +38,8 @@ type code struct {
 
 func newCode(a *agent) *code { return &code{agent: a, doors: newStreams(), dir: a.cfg.CodeDir} }
 
-// prepare makes the gate for an HTTP app that is started with env. It alone has the Hub's tokens: code-server gets none. Without a Hub there
-// is no VS Code beside another app.
+// prepare makes the gate for an HTTP app that is started with env. It alone has the Hub's tokens: code-server gets
+// none. Without a Hub there is no VS Code beside another app.
 func (c *code) prepare(app control.App, env []string) error {
 	cfg := authproxy.Config{
 		Env: func(name string) string { return variable(env, name) }, Title: "VS Code", Mark: control.CodeState, Logger: c.agent.log,
@@ -63,15 +63,16 @@ func (c *code) prepare(app control.App, env []string) error {
 	return nil
 }
 
-// environ is code-server's environment, of what other apps have. The variable is read by that of our image, for what it keeps beside its
-// user's data.
+// environ is code-server's environment, of what other apps have. The variable is read by that of our image, for what it
+// keeps beside its user's data.
 func (c *code) environ(env []string) []string {
 	return append(withoutApps(env), "SLIPWAY_CODE_DATA="+c.data())
 }
 
 func (c *code) data() string { return filepath.Join(c.dir, "data") }
 
-// argv is how code-server is started: nobody but this user reaches its socket, and who may come in is the gate's matter.
+// argv is how code-server is started: nobody but this user reaches its socket, and who may come in is the gate's
+// matter.
 func (c *code) argv(argv ...string) []string {
 	flags := []string{"--socket", c.socket(), "--socket-mode", "600", "--auth", "none", "--user-data-dir", c.data(),
 		"--disable-telemetry", "--disable-update-check", "--disable-proxy"}
@@ -80,8 +81,8 @@ func (c *code) argv(argv ...string) []string {
 
 func (c *code) socket() string { return filepath.Join(c.dir, "code.sock") }
 
-// makeDirs makes the directory of VS Code's files, which is no other user's on a host that many share. What it keeps for its user (settings,
-// keys, snippets) lies in her home, all else is of this session.
+// makeDirs makes the directory of VS Code's files, which is no other user's on a host that many share. What it keeps
+// for its user (settings, keys, snippets) lies in her home, all else is of this session.
 func (c *code) makeDirs(home string) error {
 	if err := os.Remove(c.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -103,8 +104,8 @@ func (c *code) makeDirs(home string) error {
 	return nil
 }
 
-// question is put to code-server to learn whether it is up: it listens, and says that there is no such page, some time before it has its
-// pages.
+// question is put to code-server to learn whether it is up: it listens, and says that there is no such page, some time
+// before it has its pages.
 func (c *code) question() question { return question{"http://code/", 400, unixTransport(c.socket())} }
 
 // isApp reports whether the app is code-server.

@@ -158,7 +158,8 @@ func TestCodeNeedsAHub(t *testing.T) {
 	}
 }
 
-// Beside another app code-server is started when somebody asks for it who may, again when it has died, and is ended with the session.
+// Beside another app code-server is started when somebody asks for it who may, again when it has died, and is ended
+// with the session.
 func TestCodeBesideAnApp(t *testing.T) {
 	s := newStudio(t, true)
 	s.launch(t, control.App{Argv: []string{"/proc/self/exe"}, Env: s.env, HTTP: true, Ready: "/user/alice/env/x"}, control.Ready)

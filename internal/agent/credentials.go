@@ -18,9 +18,10 @@ import (
 	"slipway/internal/errs"
 )
 
-// credentials writes the tokens and the proxy of the workload's user where its programs look for them. A program sees a file of before or one
-// of after, never a part. What the user herself has put there is left until the service brings something new of that name, or she puts or
-// renews that credential; what she has taken away comes back when anything is brought.
+// credentials writes the tokens and the proxy of the workload's user where its programs look for them. A program sees a
+// file of before or one of after, never a part. What the user herself has put there is left until the service brings
+// something new of that name, or she puts or renews that credential; what she has taken away comes back when anything
+// is brought.
 type credentials struct {
 	dir   string
 	usual string // where there is a link to the proxy while there is one
@@ -98,8 +99,8 @@ func (c *credentials) removeBut(named map[string]bool) error {
 	return nil
 }
 
-// point keeps a link to the proxy at the usual place while there is a proxy: programs that were started before it came find it there. That
-// there can be none keeps nobody from the proxy itself.
+// point keeps a link to the proxy at the usual place while there is a proxy: programs that were started before it came
+// find it there. That there can be none keeps nobody from the proxy itself.
 func (c *credentials) point() {
 	file := proxyIn(c.dir)
 	_, err := os.Stat(file)
@@ -113,8 +114,8 @@ func (c *credentials) point() {
 	}
 }
 
-// link makes that link. What else lies there is the user's own and stays, but for a copy of the proxy itself: it was put from there, and
-// would not be renewed.
+// link makes that link. What else lies there is the user's own and stays, but for a copy of the proxy itself: it was
+// put from there, and would not be renewed.
 func (c *credentials) link(file string) error {
 	err := os.Symlink(file, c.usual)
 	if !errors.Is(err, fs.ErrExist) || !sameText(c.usual, file) {

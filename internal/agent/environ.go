@@ -73,10 +73,10 @@ func withDir(path, dir string) string {
 	return path + ":" + dir
 }
 
-// readdress puts the app's port and the relay's address in the place of the Hub's idea of both. Paths stay. Both speak plain
-// HTTP within the container, whatever the Hub has: so the app gets none of the names of certificates, whose files are not here.
-// What browsers use (JUPYTERHUB_HOST, the PUBLIC ones) stays. The request for a tunnel makes an Outpost's Hub run ssh for a
-// service of Kubernetes; Slipway brings users to the session, and nothing in it is to ask for that.
+// readdress puts the app's port and the relay's address in the place of the Hub's idea of both. Paths stay. Both speak
+// plain HTTP within the container, whatever the Hub has: so the app gets none of the names of certificates, whose files
+// are not here. What browsers use (JUPYTERHUB_HOST, the PUBLIC ones) stays. The request for a tunnel makes an Outpost's
+// Hub run ssh for a service of Kubernetes; Slipway brings users to the session, and nothing in it is to ask for that.
 func readdress(env map[string]string, port int, relay string) error {
 	for _, name := range []string{"JUPYTERHUB_SETUPTUNNEL_URL", "JUPYTERHUB_SSL_KEYFILE", "JUPYTERHUB_SSL_CERTFILE", "JUPYTERHUB_SSL_CLIENT_CA"} {
 		delete(env, name)
@@ -111,8 +111,8 @@ func readdress(env map[string]string, port int, relay string) error {
 // loopback is the address of a port of the loopback.
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// withoutApps leaves out what is between the Hub and the session's app, or of one process alone: people's own programs, and what those load
-// from registries of extensions, do not get the Hub's tokens.
+// withoutApps leaves out what is between the Hub and the session's app, or of one process alone: people's own programs,
+// and what those load from registries of extensions, do not get the Hub's tokens.
 func withoutApps(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")

@@ -43,7 +43,8 @@ func TestFirstProcess(t *testing.T) {
 	}
 }
 
-// What a process used stays counted, once, whoever took its end: its parent, or the agent because the parent had gone before.
+// What a process used stays counted, once, whoever took its end: its parent, or the agent because the parent had gone
+// before.
 func TestFirstProcessCountsCPU(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	const line = `export SLIPWAY_TEST_PLAY=burn; "$EXE"; (setsid sh -c '"$EXE"; touch done' &); while [ ! -e done ]; do sleep 0.2; done`
@@ -242,8 +243,8 @@ func TestEnvironOfASlice(t *testing.T) {
 	}
 }
 
-// The environment that an Outpost's Hub sends: the app gets no way past the relay, no certificates, no tunnel; what browsers use
-// is left alone.
+// The environment that an Outpost's Hub sends: the app gets no way past the relay, no certificates, no tunnel; what
+// browsers use is left alone.
 func TestEnvironOfAnOutpost(t *testing.T) {
 	const user = "/users/alice%40x/"
 	env, err := environ(Config{BinDir: "/b", APISocket: "/s"}, control.App{HTTP: true, Env: control.Env{

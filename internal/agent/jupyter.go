@@ -12,7 +12,8 @@ import (
 
 const maxAnswer = 1 << 20 // bytes of an app's answer: some thousand kernels
 
-// jupyter asks a Jupyter Server what its kernels and terminals do. The server is the user's: what it answers is bounded.
+// jupyter asks a Jupyter Server what its kernels and terminals do. The server is the user's: what it answers is
+// bounded.
 type jupyter struct {
 	base  string // URL of its base, with a slash at the end
 	token string // lets the agent in; empty: the server asks for none
@@ -56,7 +57,8 @@ func (j *jupyter) look(ctx context.Context) (scene, error) {
 	return parseScene(kernels, terminals)
 }
 
-// get asks once. Being asked is no activity: without the parameter jupyterhub-singleuser would report it to the Hub as such.
+// get asks once. Being asked is no activity: without the parameter jupyterhub-singleuser would report it to the Hub as
+// such.
 func (j *jupyter) get(ctx context.Context, path string) ([]byte, int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, j.base+path+"?no_track_activity=1", nil)
 	if err != nil {
@@ -80,8 +82,8 @@ func (j *jupyter) get(ctx context.Context, path string) ([]byte, int, error) {
 	return b, res.StatusCode, nil
 }
 
-// parseScene reads the lists of kernels and terminals. A kernel is "starting" until somebody has connected to it: only a busy one
-// computes.
+// parseScene reads the lists of kernels and terminals. A kernel is "starting" until somebody has connected to it: only
+// a busy one computes.
 func parseScene(kernels, terminals []byte) (scene, error) {
 	type row struct {
 		State string `json:"execution_state"`

@@ -18,8 +18,8 @@ import (
 
 // startKernel has an app that is a kernel kept running. It is ready when it answers, and has exited when it is dead.
 //
-// A kernel's environment has no JPY_PARENT_PID: ipykernel would look whether its parent is the first process, which the agent is in a
-// container, and take that for its parent's death. The agent ends it instead.
+// A kernel's environment has no JPY_PARENT_PID: ipykernel would look whether its parent is the first process, which the
+// agent is in a container, and take that for its parent's death. The agent ends it instead.
 func (s *supervisor) startKernel(app control.App, program, dir string, env []string, before memory) error {
 	a, out := s.agent, s.out
 	a.rounds.know(app.Doctor)
@@ -53,7 +53,8 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 	return nil
 }
 
-// kernelDir returns the directory that a kernel's client has named, such as its notebook's, if it is there; else the usual one.
+// kernelDir returns the directory that a kernel's client has named, such as its notebook's, if it is there; else the
+// usual one.
 func kernelDir(env []string, usual string) string {
 	dir := variable(env, wire.DirVariable)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) {

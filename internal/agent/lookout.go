@@ -18,7 +18,8 @@ const (
 	echo    = 2 * time.Second // how long a terminal may take to show what was written to it
 )
 
-// lookout knows what goes on in the session. However many ask it, the app is asked once at a time, and not again at once.
+// lookout knows what goes on in the session. However many ask it, the app is asked once at a time, and not again at
+// once.
 type lookout struct {
 	app func() *jupyter // what there is to ask; nil: nothing
 	ssh func() (channels int, last time.Time)
@@ -48,8 +49,8 @@ func (l *lookout) activity(ctx context.Context) control.Activity {
 	return l.latest
 }
 
-// speak lets the agent write to the terminals. That a terminal shows it is nobody's activity: the warning of a stop must not put
-// the stop off.
+// speak lets the agent write to the terminals. That a terminal shows it is nobody's activity: the warning of a stop
+// must not put the stop off.
 func (l *lookout) speak(ctx context.Context, write func()) {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -123,8 +124,8 @@ func (l *lookout) ask(ctx context.Context, j *jupyter) {
 	a.Asked, a.Kernels, a.Busy, a.Terminals = true, s.kernels, s.busy, s.terminals
 }
 
-// note remembers when something last happened, as a time that goes on evenly when the clock is set. So an idle session does
-// not look idle for an hour because its clock was put forward by one, and what a closed kernel did stays known.
+// note remembers when something last happened, as a time that goes on evenly when the clock is set. So an idle session
+// does not look idle for an hour because its clock was put forward by one, and what a closed kernel did stays known.
 func (l *lookout) note(last, now time.Time) {
 	if echoes := !last.Before(l.spoke) && last.Before(l.spoke.Add(echo)); last.IsZero() || echoes {
 		return

@@ -10,7 +10,8 @@ import (
 	"slipway/internal/agent/control"
 )
 
-// memory is what the kernel says of the container's memory, by either version of cgroups. Where it says nothing, kills is 0.
+// memory is what the kernel says of the container's memory, by either version of cgroups. Where it says nothing, kills
+// is 0.
 type memory struct {
 	kills int64 // processes killed for want of memory
 	limit int64 // 0: none known
@@ -59,8 +60,8 @@ func (m memory) exceeded(before memory) string {
 	return fmt.Sprintf("out of memory (limit %.1f GB)", float64(m.limit)/(1<<30))
 }
 
-// since says what was killed between before and m; nil: nothing was. Without a limit the counters are the whole host's and say nothing of
-// this app.
+// since says what was killed between before and m; nil: nothing was. Without a limit the counters are the whole host's
+// and say nothing of this app.
 func (m memory) since(before memory) *control.OutOfMemory {
 	const most = int64(1) << 50 // larger limits mean none
 	if m.kills <= before.kills || m.limit <= 0 || m.limit > most {

@@ -88,8 +88,8 @@ func terminals(dir string, uid int) []string {
 	return list
 }
 
-// show writes to a terminal what it takes now. One that is stopped or that nobody reads shows nothing. It is written by the
-// system call alone: Go's files would wait until the terminal takes more.
+// show writes to a terminal what it takes now. One that is stopped or that nobody reads shows nothing. It is written by
+// the system call alone: Go's files would wait until the terminal takes more.
 func show(path, line string) {
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// output keeps what the app printed, within a bound: the beginning of it (a job's), or the end (a session's, in two files
-// that take turns). Offsets count all that was printed, so they stay right when the beginning has gone.
+// output keeps what the app printed, within a bound: the beginning of it (a job's), or the end (a session's, in two
+// files that take turns). Offsets count all that was printed, so they stay right when the beginning has gone.
 type output struct {
 	path   string
 	limit  int64
@@ -129,8 +129,8 @@ func (o *output) total() int64 {
 	return o.size
 }
 
-// readAt fills b from offset from on and gives the offset after what it read. With nothing there yet it gives io.EOF when the
-// output has ended, and else a channel that is closed when there is more.
+// readAt fills b from offset from on and gives the offset after what it read. With nothing there yet it gives io.EOF
+// when the output has ended, and else a channel that is closed when there is more.
 func (o *output) readAt(b []byte, from int64) (n int, next int64, more <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

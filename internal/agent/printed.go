@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// printed returns when a program below a process last wrote to a terminal in dir, or somebody changed the terminal's size; zero: none has
-// one. The kernel notes it in whole seconds, and not again within the same eight.
+// printed returns when a program below a process last wrote to a terminal in dir, or somebody changed the terminal's
+// size; zero: none has one. The kernel notes it in whole seconds, and not again within the same eight.
 func printed(proc, dir string, pid int) (last time.Time) {
 	below := terminalsBelow(processes(proc), pid)
 	if len(below) == 0 {
@@ -27,7 +27,8 @@ func printed(proc, dir string, pid int) (last time.Time) {
 	return last
 }
 
-// terminalsBelow returns the terminals of a process's descendants, by their numbers. What has left them, such as tmux, is not among them.
+// terminalsBelow returns the terminals of a process's descendants, by their numbers. What has left them, such as tmux,
+// is not among them.
 func terminalsBelow(list []process, pid int) map[uint64]bool {
 	children := map[int][]process{}
 	for _, p := range list {

@@ -64,8 +64,8 @@ func processes(proc string) []process {
 }
 
 // used adds up what the others used: what they say of themselves and of the children that they have waited for. So each
-// process counts once, as long as it lives and after it. All says that every process is the workload's; else those are that
-// come from self.
+// process counts once, as long as it lives and after it. All says that every process is the workload's; else those are
+// that come from self.
 func used(list []process, self int, all bool) (ticks int64) {
 	children := map[int][]process{}
 	for _, p := range list {
@@ -100,10 +100,10 @@ func alone(proc string, pid, parent int) bool {
 	return err == nil && space != machine && parent == 1
 }
 
-// meter counts the CPU time of the workload's processes. It takes it from /proc and not from the container's cgroup: that
-// one is read in another way under each version of cgroups and each way to give it a namespace, and under Apptainer it is
-// not the workload's own. Where the agent is not alone with its workload it counts its descendants, and what leaves them to
-// become a daemon is not seen.
+// meter counts the CPU time of the workload's processes. It takes it from /proc and not from the container's cgroup:
+// that one is read in another way under each version of cgroups and each way to give it a namespace, and under
+// Apptainer it is not the workload's own. Where the agent is not alone with its workload it counts its descendants, and
+// what leaves them to become a daemon is not seen.
 type meter struct {
 	proc string
 	self int
@@ -120,8 +120,8 @@ func newMeter(proc string, self int, all bool) *meter {
 	return m
 }
 
-// seconds returns the CPU time since the meter was made. It never shrinks: what a parent that ignores its children's ends
-// takes out of the kernel's books stays in these.
+// seconds returns the CPU time since the meter was made. It never shrinks: what a parent that ignores its children's
+// ends takes out of the kernel's books stays in these.
 func (m *meter) seconds() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

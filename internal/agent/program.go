@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// find returns the path of the program that argv names: by the app's PATH, not the agent's, and from the app's directory.
+// find returns the path of the program that argv names: by the app's PATH, not the agent's, and from the app's
+// directory.
 func find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

@@ -21,8 +21,8 @@ type progressFile struct {
 	seen syscall.Stat_t // of what was read last
 }
 
-// read returns what the file says, nil when it says nothing new or nothing sound. It follows no link, waits for no pipe, and reads no more than a
-// progress can have.
+// read returns what the file says, nil when it says nothing new or nothing sound. It follows no link, waits for no
+// pipe, and reads no more than a progress can have.
 func (p *progressFile) read() *control.Progress {
 	f, err := os.OpenFile(p.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -19,9 +19,9 @@ type ended struct {
 	usage  syscall.Rusage
 }
 
-// reaper starts processes and takes their ends. Where it is the first process of a container, or stands in for one, it also takes the
-// orphans that end up with it; there it alone may call wait, so that no end is taken twice, and it starts processes under its own lock, so that
-// an end is never taken before somebody waits for it.
+// reaper starts processes and takes their ends. Where it is the first process of a container, or stands in for one, it
+// also takes the orphans that end up with it; there it alone may call wait, so that no end is taken twice, and it
+// starts processes under its own lock, so that an end is never taken before somebody waits for it.
 type reaper struct {
 	first bool // orphans end up here
 
@@ -37,13 +37,14 @@ type waiting struct {
 	group bool // what is left of its group ends with it
 }
 
-// standIn has the orphans among this process's descendants end up with it as with a first process, and reports whether they do.
+// standIn has the orphans among this process's descendants end up with it as with a first process, and reports whether
+// they do.
 func standIn() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
 func newReaper(first bool) *reaper { return &reaper{first: first, waits: map[int]waiting{}} }
 
-// start starts a program in a session and process group of its own. The channel gives its end, once; what is then left of its
-// group has been killed.
+// start starts a program in a session and process group of its own. The channel gives its end, once; what is then left
+// of its group has been killed.
 func (r *reaper) start(program string, argv []string, attr *syscall.ProcAttr) (int, <-chan ended, error) {
 	attr.Sys = &syscall.SysProcAttr{Setsid: true}
 	return r.begin(program, argv, attr, true)
@@ -71,8 +72,8 @@ func (r *reaper) begin(program string, argv []string, attr *syscall.ProcAttr, gr
 
 const userMask = 0o022 // files are for their owner to change: all users of a site may have one group
 
-// spawn forks with the mask and the standing with the kernel's out-of-memory killer that an app is to have: it goes before the
-// agent does. A process may always raise its own standing and take that back.
+// spawn forks with the mask and the standing with the kernel's out-of-memory killer that an app is to have: it goes
+// before the agent does. A process may always raise its own standing and take that back.
 func spawn(program string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	const standing = "/proc/self/oom_score_adj"
 	if old, err := os.ReadFile(standing); err == nil && os.WriteFile(standing, []byte("1000"), 0) == nil {
@@ -147,8 +148,8 @@ func waitFor(pid int, group bool) ended {
 	}
 }
 
-// killAll ends every other process of the container. Outside of one it ends what this process has begun and what came of that, as far as it
-// can be known: where orphans do not end up here, it does nothing. Nothing is started after it.
+// killAll ends every other process of the container. Outside of one it ends what this process has begun and what came
+// of that, as far as it can be known: where orphans do not end up here, it does nothing. Nothing is started after it.
 func (r *reaper) killAll() {
 	r.mu.Lock()
 	r.over = true

@@ -57,8 +57,8 @@ func (a *agent) toApp(ctx context.Context, s net.Conn) {
 	pump(ctx, c, s)
 }
 
-// pump carries bytes both ways until both sides have ended, one has failed, the service has closed the stream, or ctx ends. The end of one
-// direction is passed on alone.
+// pump carries bytes both ways until both sides have ended, one has failed, the service has closed the stream, or ctx
+// ends. The end of one direction is passed on alone.
 func pump(ctx context.Context, local, stream net.Conn) {
 	end := func() { _, _ = local.Close(), stream.Close() }
 	defer end()

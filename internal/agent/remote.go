@@ -18,7 +18,8 @@ import (
 	"slipway/internal/agent/control"
 )
 
-// An agent on another host than the service's has to do by itself what the service does for others, for it may not be reached.
+// An agent on another host than the service's has to do by itself what the service does for others, for it may not be
+// reached.
 
 const (
 	patience  = 10 * time.Minute // how long a service may be away that is needed for nothing but the end
@@ -62,7 +63,8 @@ func (f *remoteState) away() time.Duration {
 	return time.Since(f.since)
 }
 
-// launchAlone starts what a job is to run, if the agent has that with it. The service may say the same later, which is harmless.
+// launchAlone starts what a job is to run, if the agent has that with it. The service may say the same later, which is
+// harmless.
 func (a *agent) launchAlone() error {
 	f, err := os.Open(a.cfg.AppFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,8 +85,8 @@ func (a *agent) launchAlone() error {
 	return nil
 }
 
-// endAlone ends an agent that nobody else ends: that of a job when its app has exited, for all that it leaves is in files; that of a
-// session whose app does not run when the service has been away for long.
+// endAlone ends an agent that nobody else ends: that of a job when its app has exited, for all that it leaves is in
+// files; that of a session whose app does not run when the service has been away for long.
 func (a *agent) endAlone(ctx context.Context) {
 	if !a.remote.is {
 		return
@@ -114,7 +116,8 @@ func (a *agent) endAlone(ctx context.Context) {
 	}
 }
 
-// leave writes down what is to be known of the end. What was interrupted (outer has ended) is not resumed, so its changes are not kept.
+// leave writes down what is to be known of the end. What was interrupted (outer has ended) is not resumed, so its
+// changes are not kept.
 func (a *agent) leave(outer context.Context) {
 	if !a.remote.is {
 		return

@@ -24,8 +24,8 @@ What you delete in JupyterLab is gone at once here: there is no waste basket.
 // rescueEnv tells programs that they are in a rescue session, and where it is explained.
 const rescueEnv = "SLIPWAY_RESCUE"
 
-// rescued points what programs keep in a home to a directory in memory, as far as they can be told where. What the user's start names
-// itself stays. JupyterLab's waste basket would be in the home: it deletes at once.
+// rescued points what programs keep in a home to a directory in memory, as far as they can be told where. What the
+// user's start names itself stays. JupyterLab's waste basket would be in the home: it deletes at once.
 func rescued(env map[string]string, dir string) {
 	for name, at := range map[string]string{
 		"XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state",

@@ -18,8 +18,8 @@ const (
 	roundNice  = 15
 )
 
-// rounds runs the program that looks at the user's data and tells the service: once the app is up, and when somebody asks. Two never run at
-// a time, and it stands behind whatever else the session does.
+// rounds runs the program that looks at the user's data and tells the service: once the app is up, and when somebody
+// asks. Two never run at a time, and it stands behind whatever else the session does.
 type rounds struct {
 	agent *agent
 
@@ -64,7 +64,8 @@ func (r *rounds) begin() {
 	})
 }
 
-// look runs the program to its end, or the agent's, or until its time is over. It removes what it has written when it is asked to end.
+// look runs the program to its end, or the agent's, or until its time is over. It removes what it has written when it
+// is asked to end.
 func (r *rounds) look(argv []string) {
 	s, log := r.agent.app, r.agent.log
 	env := s.surroundings()
@@ -90,8 +91,8 @@ func (r *rounds) look(argv []string) {
 	}
 }
 
-// fork starts the program with a low priority from its first instruction on: what it has begun by the time that another process lowers it
-// keeps the old one. A thread cannot raise its own again, so this one ends.
+// fork starts the program with a low priority from its first instruction on: what it has begun by the time that another
+// process lowers it keeps the old one. A thread cannot raise its own again, so this one ends.
 func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan ended, pipe *os.File, err error) {
 	forked := make(chan struct{})
 	go func() {

@@ -10,7 +10,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestDataIsLookedAt: once the app is up, behind everything else, without the Hub's tokens; again when asked; never twice at a time.
+// TestDataIsLookedAt: once the app is up, behind everything else, without the Hub's tokens; again when asked; never
+// twice at a time.
 func TestDataIsLookedAt(t *testing.T) {
 	r := newRig(t)
 	seen, gate := filepath.Join(r.dir, "seen"), filepath.Join(r.dir, "gate")

@@ -37,8 +37,8 @@ func (s *supervisor) beginTested(ctx context.Context, app control.App) {
 	}
 }
 
-// selfTest runs the test of an app and gives the fault that it found. What it said is in the app's log: all of it after a fault, and
-// else a line in a session's. A job's log holds what its payload prints, and nothing besides.
+// selfTest runs the test of an app and gives the fault that it found. What it said is in the app's log: all of it after
+// a fault, and else a line in a session's. A job's log holds what its payload prints, and nothing besides.
 func (s *supervisor) selfTest(ctx context.Context, app control.App) (fault string) {
 	t := *app.SelfTest
 	if t.Timeout <= 0 {
@@ -119,8 +119,8 @@ func awaitSelfTest(ctx context.Context, pid int, done <-chan ended, timeout time
 	return e, late
 }
 
-// judgeSelfTest tells a fault from a test that could not be made. The dynamic loader ends a program with 1 too when it does not suit
-// the image's libc, so a fault needs its line.
+// judgeSelfTest tells a fault from a test that could not be made. The dynamic loader ends a program with 1 too when it
+// does not suit the image's libc, so a fault needs its line.
 func judgeSelfTest(s syscall.WaitStatus, said string, late bool, timeout time.Duration) (fault, note string) {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	first, last := lines[0], lines[len(lines)-1]

@@ -101,7 +101,8 @@ func TestSelfTestCannotRun(t *testing.T) {
 	}
 }
 
-// otherLoader makes a program that asks for the dynamic loader of a libc which is not here, as one for glibc does in an image with musl.
+// otherLoader makes a program that asks for the dynamic loader of a libc which is not here, as one for glibc does in an
+// image with musl.
 func otherLoader(t *testing.T) string {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
@@ -123,7 +124,8 @@ func otherLoader(t *testing.T) string {
 	return path
 }
 
-// A sound test leaves a line in a session's log and none in a job's, and sees of the environment what concerns GPUs alone.
+// A sound test leaves a line in a session's log and none in a job's, and sees of the environment what concerns GPUs
+// alone.
 func TestSelfTestPasses(t *testing.T) {
 	env := control.Env{"CUDA_VISIBLE_DEVICES": "MIG-1", "SLIPWAY_GPU_EXPECT": "{}", "JUPYTERHUB_API_TOKEN": "secret"}
 	const line = `[ "$CUDA_VISIBLE_DEVICES$SLIPWAY_GPU_EXPECT$SLIPWAY_ID" = "MIG-1{}` + workload + `" ] && [ -z "$JUPYTERHUB_API_TOKEN" ] || { echo "failed: $(env)"; exit 1; }; echo table`

@@ -8,8 +8,8 @@ import (
 	"slipway/internal/agent/sshd"
 )
 
-// newSSH makes the end of ssh connections. Its programs are children of the agent, as the app is; but what they leave in the background
-// goes on, as it does after a login anywhere else.
+// newSSH makes the end of ssh connections. Its programs are children of the agent, as the app is; but what they leave
+// in the background goes on, as it does after a login anywhere else.
 func newSSH(a *agent) *sshd.Server {
 	return sshd.New(sshd.Config{
 		Logger: a.log, Environment: a.app.surroundings,

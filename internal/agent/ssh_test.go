@@ -107,7 +107,8 @@ func readTo(t *testing.T, r io.Reader, want string) {
 	}
 }
 
-// In a container the agent is the first process: it takes the ends of ssh's programs among those of orphans, and leaves what they left.
+// In a container the agent is the first process: it takes the ends of ssh's programs among those of orphans, and leaves
+// what they left.
 func TestRealSSH(t *testing.T) {
 	testenv.Need(t, testenv.Docker, testenv.Notebook)
 	r := newContainer(t)

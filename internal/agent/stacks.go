@@ -14,7 +14,8 @@ import (
 	"slipway/internal/tunnel"
 )
 
-// withStacks writes the kernels of software stacks, and has the app's environment name them after what it names already.
+// withStacks writes the kernels of software stacks, and has the app's environment name them after what it names
+// already.
 func withStacks(env []string, dir string, stacks []control.Stack) ([]string, error) {
 	if err := stack.Write(dir, stacks); err != nil {
 		return nil, err
@@ -34,8 +35,8 @@ func withPath(env []string, name, dir string) []string {
 
 const slicesEvery = time.Minute // between two looks at the kernels that the service has
 
-// keepSlices keeps the kernels on slices where Jupyter looks for them, and has both environments name them. In the app's the session's own kernel
-// is the one that a new notebook starts.
+// keepSlices keeps the kernels on slices where Jupyter looks for them, and has both environments name them. In the
+// app's the session's own kernel is the one that a new notebook starts.
 func (s *supervisor) keepSlices(env []string) []string {
 	a, dir := s.agent, filepath.Join(s.agent.cfg.JupyterDir, "slices")
 	if err := kernelspecs.WriteSettings(dir); err != nil {

@@ -18,8 +18,8 @@ import (
 //go:embed standby.py
 var standbyProgram string
 
-// standby is a Python that has imported what a kernel imports, and waits to become it. It is the same user's and has the same environment
-// as the kernel will have; only what the kernel's client says is not known yet.
+// standby is a Python that has imported what a kernel imports, and waits to become it. It is the same user's and has
+// the same environment as the kernel will have; only what the kernel's client says is not known yet.
 type standby struct {
 	program string
 	flags   []string // of the interpreter
@@ -30,8 +30,8 @@ type standby struct {
 	order   *os.File
 }
 
-// pythonKernel splits the command of an ipykernel into the interpreter with its flags and the arguments behind the module; false: it is
-// something else. What a flag of two words would mean is not known here.
+// pythonKernel splits the command of an ipykernel into the interpreter with its flags and the arguments behind the
+// module; false: it is something else. What a flag of two words would mean is not known here.
 func pythonKernel(argv []string) (flags, rest []string, ok bool) {
 	at := slices.Index(argv, "-m")
 	if at < 1 || at+1 >= len(argv) || argv[at+1] != "ipykernel_launcher" || !strings.HasPrefix(filepath.Base(argv[0]), "python") {
@@ -102,7 +102,8 @@ func (s *supervisor) dismiss() {
 	_ = b.pipe.Close()
 }
 
-// forkOrTake starts a process of a kernel: it lets the Python that stands by become it, if that is what the kernel would be. The lock is held.
+// forkOrTake starts a process of a kernel: it lets the Python that stands by become it, if that is what the kernel
+// would be. The lock is held.
 func (s *supervisor) forkOrTake(program string, argv []string, dir string, env []string) (int, <-chan ended, *os.File, error) {
 	b := s.standby
 	if b == nil || !b.fits(program, argv, env) || b.over() {

@@ -37,8 +37,8 @@ func newStillness(proc string, self int, all bool) *stillness {
 	return &stillness{proc: proc, self: self, all: all, kill: syscall.Kill}
 }
 
-// stop returns when all stand still, and none has made another meanwhile. A process stops before its children do, and goes on after
-// them: a shell must not see that what it runs was stopped, for it would take the terminal back.
+// stop returns when all stand still, and none has made another meanwhile. A process stops before its children do, and
+// goes on after them: a shell must not see that what it runs was stopped, for it would take the terminal back.
 func (s *stillness) stop(ctx context.Context) error {
 	s.began = time.Now()
 	for range stopRounds {
@@ -93,8 +93,8 @@ func (s *stillness) resume() error {
 	return nil
 }
 
-// generations lists the workload's processes, children behind their parents, without the agent, and without the first one of its
-// namespace, which has none of its files.
+// generations lists the workload's processes, children behind their parents, without the agent, and without the first
+// one of its namespace, which has none of its files.
 func (s *stillness) generations() [][]int {
 	list := processes(s.proc)
 	known, children := map[int]bool{}, map[int][]int{}

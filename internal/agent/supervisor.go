@@ -96,8 +96,8 @@ func (s *supervisor) listening() int {
 	return s.port
 }
 
-// server returns the Jupyter Server that the app is, nil when it is none or does not run: another program of the node may then
-// have its port.
+// server returns the Jupyter Server that the app is, nil when it is none or does not run: another program of the node
+// may then have its port.
 func (s *supervisor) server() *jupyter {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 // uplinkLimit is the most bytes of an uplink's file: a chain of certificates is in it.
 const uplinkLimit = 1 << 20
 
-// wayTo returns how this agent reaches the service: by the socket of this host, or from another host as the uplink's file says. The file is read
-// each time: whoever renews what is in it needs to tell nobody.
+// wayTo returns how this agent reaches the service: by the socket of this host, or from another host as the uplink's
+// file says. The file is read each time: whoever renews what is in it needs to tell nobody.
 func wayTo(cfg Config) func(ctx context.Context) (net.Conn, error) {
 	far := tunnel.NewDialer()
 	return func(ctx context.Context) (net.Conn, error) {

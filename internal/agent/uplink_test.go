@@ -17,8 +17,8 @@ import (
 	"slipway/internal/tunnel"
 )
 
-// TestRemoteAgent: an agent with an uplink's file dials the service that it names, with the credential that is in the file then, and
-// is told what to do as any other.
+// TestRemoteAgent: an agent with an uplink's file dials the service that it names, with the credential that is in the
+// file then, and is told what to do as any other.
 func TestRemoteAgent(t *testing.T) {
 	cfg := configIn(t.TempDir())
 	cfg.LastDir, cfg.UplinkFile = filepath.Join(cfg.WorkDir, "../last"), filepath.Join(cfg.WorkDir, "../uplink.json")

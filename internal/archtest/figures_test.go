@@ -229,8 +229,8 @@ func ofLinux(all map[string]string, dir string) (n int) {
 	return n
 }
 
-// similarStructs finds pairs of structs of different packages that share the names and types of five fields or more. What a room needs of others
-// (its Config) is no data, and is not counted.
+// similarStructs finds pairs of structs of different packages that share the names and types of five fields or more.
+// What a room needs of others (its Config) is no data, and is not counted.
 func similarStructs(code map[string][]source) (pairs []string) {
 	fields, names := map[string]map[string]bool{}, []string{}
 	for _, dir := range sorted(code) {

@@ -29,8 +29,9 @@ func waits() map[string]int {
 //
 // It goes by names and knows no types. A declaration counts as outside when a test, or another declaration that is
 // outside, names it where no bubble is around it; a method, when its type is outside and it is exported or named there.
-// Where a function has a bubble, the functions in its tables and variables count as inside. Limits that are no constants,
-// such as fields, are taken for long ones, unless they are a parameter: then the callers' constants are looked at.
+// Where a function has a bubble, the functions in its tables and variables count as inside. Limits that are no
+// constants, such as fields, are taken for long ones, unless they are a parameter: then the callers' constants are
+// looked at.
 func waitFaults(packages map[string][]source, excepted map[string]string) (faults []string) {
 	w := waiting{constants: constants(packages), at: waits()}
 	used := map[string]bool{}
@@ -154,8 +155,8 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// look notes what a declaration names and calls outside bubbles. It reports whether the declaration runs in a bubble what
-// it is given, which was not known.
+// look notes what a declaration names and calls outside bubbles. It reports whether the declaration runs in a bubble
+// what it is given, which was not known.
 func (c *testCode) look(d *decl) (found bool) {
 	d.names, d.waits = map[string]bool{}, nil
 	given := map[string]bool{}

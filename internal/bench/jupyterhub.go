@@ -30,8 +30,8 @@ const (
 	mends     = 5           // of a broken stream of progress
 )
 
-// NewJupyterHub returns the Hub at address, such as "http://127.0.0.1:8000". The token is of a service of the Hub, or of an
-// administrator, and must have the scopes admin:users, admin:servers and tokens.
+// NewJupyterHub returns the Hub at address, such as "http://127.0.0.1:8000". The token is of a service of the Hub, or
+// of an administrator, and must have the scopes admin:users, admin:servers and tokens.
 func NewJupyterHub(address string, token secret.Text) (*JupyterHub, error) {
 	u, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

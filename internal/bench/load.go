@@ -11,8 +11,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// Run makes users, starts a server for each, visits it, stops it, and removes the users, also when ctx ends before. An error says
-// that the load could not be laid on at all; what failed of it is in the report.
+// Run makes users, starts a server for each, visits it, stops it, and removes the users, also when ctx ends before. An
+// error says that the load could not be laid on at all; what failed of it is in the report.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	if err := cfg.Check(); err != nil {
 		return Report{}, err
@@ -115,7 +115,8 @@ func (l *load) startAll(ctx context.Context, all []*visitor) float64 {
 	return last.Sub(began).Seconds()
 }
 
-// each does something for all, some at once, and begins at most rate of them a second. It does not begin any more when ctx ends.
+// each does something for all, some at once, and begins at most rate of them a second. It does not begin any more when
+// ctx ends.
 func (l *load) each(ctx context.Context, all []*visitor, rate float64, do func(*visitor)) {
 	var g errgroup.Group
 	g.SetLimit(l.Concurrency)
@@ -207,7 +208,8 @@ func (l *load) clear(ctx context.Context, all []*visitor) (down float64, left []
 	return down, left
 }
 
-// stop visits a server once more, then stops it. One that was not seen ready is stopped all the same, for it may be starting.
+// stop visits a server once more, then stops it. One that was not seen ready is stopped all the same, for it may be
+// starting.
 func (l *load) stop(ctx context.Context, v *visitor) {
 	if !v.up {
 		if err := l.Hub.Stop(ctx, v.name); err != nil {

@@ -34,8 +34,8 @@ func (t *Times) Spread() Spread {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Spread is what matters of many times, in milliseconds. Its quantiles are exact: the least time that the given part of all did
-// not exceed.
+// Spread is what matters of many times, in milliseconds. Its quantiles are exact: the least time that the given part of
+// all did not exceed.
 type Spread struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50_ms"`

@@ -1,5 +1,5 @@
-// Package clock waits, and compares times.
-// It promises that a wait ends with its context. It must not grow into policies of when to try again: each caller has its own.
+// Package clock waits, and compares times. It promises that a wait ends with its context. It must not grow into
+// policies of when to try again: each caller has its own.
 package clock
 
 import (

@@ -21,8 +21,8 @@ const (
 	overflowUID  = 65534   // what the kernel shows for an id that it cannot map
 )
 
-// Check finds everything that is wrong and can be found without doing anything: all of it at once, each with its place and what
-// would be right.
+// Check finds everything that is wrong and can be found without doing anything: all of it at once, each with its place
+// and what would be right.
 func (c Config) Check() error {
 	var p problems
 	if !listenable(c.Listen) {
@@ -85,7 +85,8 @@ func (c Config) Check() error {
 	return errors.Join(p...)
 }
 
-// checkPlainHTTP refuses plain HTTP that other hosts reach, where nobody says that it is meant: tokens and cookies go through it.
+// checkPlainHTTP refuses plain HTTP that other hosts reach, where nobody says that it is meant: tokens and cookies go
+// through it.
 func (c Config) checkPlainHTTP(p *problems) {
 	if c.TLS.Cert != "" || c.TLS.Key != "" || c.PlainHTTP {
 		return
@@ -122,7 +123,8 @@ func (c Config) checkTrustedProxies(p *problems) {
 	}
 }
 
-// listenable says whether one can listen at an address, as far as can be told from it: its port is a number, 0 for any that is free.
+// listenable says whether one can listen at an address, as far as can be told from it: its port is a number, 0 for any
+// that is free.
 func listenable(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	_, bad := strconv.ParseUint(port, 10, 16)

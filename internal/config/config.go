@@ -1,6 +1,6 @@
-// Package config reads the service's one configuration file: YAML, strict. An unknown key, a wrong type or an impossible value is
-// an error that names the place; nothing is guessed. Secrets are named by the files that hold them and read into a type that
-// cannot be printed.
+// Package config reads the service's one configuration file: YAML, strict. An unknown key, a wrong type or an
+// impossible value is an error that names the place; nothing is guessed. Secrets are named by the files that hold them
+// and read into a type that cannot be printed.
 package config
 
 import (

@@ -42,8 +42,8 @@ var (
 	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// checkCVMFS looks at what is said of CVMFS. Whether the directory is there and is mounted as it must be is for the service and the
-// doctor to see.
+// checkCVMFS looks at what is said of CVMFS. Whether the directory is there and is mounted as it must be is for the
+// service and the doctor to see.
 func (c Config) checkCVMFS(p *problems) {
 	d := c.Data.CVMFS
 	if d.Path != "" && (!filepath.IsAbs(d.Path) || filepath.Clean(d.Path) != d.Path || d.Path == "/") {

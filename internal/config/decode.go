@@ -17,12 +17,13 @@ import (
 // maxNodes bounds what aliases can make of a small file.
 const maxNodes = 100_000
 
-// Decode reads one YAML document into the struct that v points to, over what the struct holds already. It is strict: a key that the
-// struct lacks, a key that is not text, a key that stands twice and a value of another kind are mistakes. It returns all of them in the
-// order of the file; each begins with its line. help is the remedy where there is no better one.
+// Decode reads one YAML document into the struct that v points to, over what the struct holds already. It is strict: a
+// key that the struct lacks, a key that is not text, a key that stands twice and a value of another kind are mistakes.
+// It returns all of them in the order of the file; each begins with its line. help is the remedy where there is no
+// better one.
 //
-// The library parses; what fits where is decided here, because the library passes silently over a key that is not text and over all
-// that is below it.
+// The library parses; what fits where is decided here, because the library passes silently over a key that is not text
+// and over all that is below it.
 func Decode(text []byte, v any, help string) []error {
 	d := decoder{help: help, lines: strings.Split(string(text), "\n"), root: reflect.TypeOf(v).Elem()}
 	if node := d.parse(text); node != nil {

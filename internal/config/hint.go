@@ -36,7 +36,8 @@ func keys(t reflect.Type, prefix string) []string {
 	return all
 }
 
-// nearest returns the key whose last word is fewest edits from word, at most one in three letters; empty when none is near.
+// nearest returns the key whose last word is fewest edits from word, at most one in three letters; empty when none is
+// near.
 func nearest(word string, keys []string) string {
 	best, least := "", len(word)/3+1
 	for _, key := range keys {

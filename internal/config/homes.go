@@ -47,7 +47,8 @@ func (a Area) Where() string {
 // areaName is what an area may be called: a variable and a metric's label are made of it.
 var areaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
-// taken are the directories in workloads that are not the site's to give: what lies at them, below them, and what they lie below.
+// taken are the directories in workloads that are not the site's to give: what lies at them, below them, and what they
+// lie below.
 var taken = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var", "/cvmfs", "/storage"}
 
 func (c Config) checkHomes(p *problems) {

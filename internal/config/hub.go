@@ -112,8 +112,8 @@ func (h Hub) CA() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// PagesPrefix returns the path below which the Hub's proxy carries the service's pages, which lies beside that of its API; empty
-// when the service has no pages.
+// PagesPrefix returns the path below which the Hub's proxy carries the service's pages, which lies beside that of its
+// API; empty when the service has no pages.
 func (h Hub) PagesPrefix() string {
 	if h.TokenFile == "" {
 		return ""
@@ -190,7 +190,8 @@ func (h Hub) check(at string, p *problems) {
 	}
 }
 
-// checkRealm wants it said whether the users of several hubs are the same people: a guess would give one the other's home.
+// checkRealm wants it said whether the users of several hubs are the same people: a guess would give one the other's
+// home.
 func (h Hub) checkRealm(at string, several bool, p *problems) {
 	switch {
 	case h.Realm == "" && several:
@@ -217,8 +218,9 @@ func (h Hub) checkListen(at, common string, bases map[string]bool, p *problems) 
 	}
 }
 
-// checkStrangers keeps hubs apart whose users are not the same people. What a user brings to a shared address says nothing of whose
-// token it is, so that all hubs there are asked in turn, and who runs one would get hold of the others' tokens.
+// checkStrangers keeps hubs apart whose users are not the same people. What a user brings to a shared address says
+// nothing of whose token it is, so that all hubs there are asked in turn, and who runs one would get hold of the
+// others' tokens.
 func (h Hub) checkStrangers(at string, realms map[string]string, p *problems) {
 	if first, ok := realms[h.Listen]; ok && first != h.Realm && h.Realm != "" {
 		p.add(at+"listen", h.Listen, "an address of its own, such as 127.0.0.1:8091: a hub above answers at the same one and has users of the realm "+first+
@@ -228,7 +230,8 @@ func (h Hub) checkStrangers(at string, realms map[string]string, p *problems) {
 	realms[h.Listen] = h.Realm
 }
 
-// checkSpawnerToken wants a token to name a hub: with one for two hubs of an address, what the second asked for would be the first's.
+// checkSpawnerToken wants a token to name a hub: with one for two hubs of an address, what the second asked for would
+// be the first's.
 func (h Hub) checkSpawnerToken(at string, tokens map[string]string, p *problems) {
 	token, err := h.SpawnerToken()
 	if err != nil || token.Empty() {
@@ -268,7 +271,8 @@ func webURL(text string) (*url.URL, bool) {
 	return u, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && (u.Port() == "" || isPort(u.Port()))
 }
 
-// withoutPassword returns an address as it may be shown. In one that is none, what stands before an @ may be a password.
+// withoutPassword returns an address as it may be shown. In one that is none, what stands before an @ may be a
+// password.
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	switch at := strings.LastIndex(address, "@"); {

@@ -111,8 +111,8 @@ func (c Config) checkKernels(p *problems) {
 	}
 }
 
-// checkKernelName looks whether kernelspecs can be told apart by their names: those of one that stands for several begin with its own. Jupyter
-// takes capitals for small letters.
+// checkKernelName looks whether kernelspecs can be told apart by their names: those of one that stands for several
+// begin with its own. Jupyter takes capitals for small letters.
 func (c Config) checkKernelName(at string, i int, p *problems) {
 	k := c.Kernels.Specs[i]
 	if !kernelName.MatchString(k.Name) {

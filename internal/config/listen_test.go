@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestPlainHTTPIsSaidToBeMeant: tokens and cookies of users do not go through a network in clear text because nobody thought of it.
+// TestPlainHTTPIsSaidToBeMeant: tokens and cookies of users do not go through a network in clear text because nobody
+// thought of it.
 func TestPlainHTTPIsSaidToBeMeant(t *testing.T) {
 	for _, tc := range []struct {
 		listen, hub string

@@ -135,7 +135,8 @@ func (c Config) listener(address string) string {
 	return ""
 }
 
-// overlap reports whether only one can listen at two addresses: they have a port in common, and a host, where none is all of them.
+// overlap reports whether only one can listen at two addresses: they have a port in common, and a host, where none is
+// all of them.
 func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

@@ -53,8 +53,8 @@ func (c Config) checkStorage(p *problems) {
 	}
 }
 
-// cleanPath reports whether a path is absolute and says nothing twice; no name in it has a character that means something in a URL,
-// or a comma, which ends an option of xrootdfs.
+// cleanPath reports whether a path is absolute and says nothing twice; no name in it has a character that means
+// something in a URL, or a comma, which ends an option of xrootdfs.
 func cleanPath(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsAny(p, "?#%\\,") && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }

@@ -20,8 +20,9 @@ type DistributorConfig struct {
 	Logger  *slog.Logger
 }
 
-// Distributor brings to every workload, for as long as its agent is linked, the files of its owner: what is new at once, all of it after a
-// restart on either side, and nothing when a credential is gone. It must know the agent as the workload's own: Send may go there alone.
+// Distributor brings to every workload, for as long as its agent is linked, the files of its owner: what is new at
+// once, all of it after a restart on either side, and nothing when a credential is gone. It must know the agent as the
+// workload's own: Send may go there alone.
 type Distributor struct {
 	cfg  DistributorConfig
 	born time.Time
@@ -182,8 +183,8 @@ func (c *Distributor) tell(ctx context.Context, id, principal string, told map[s
 	}
 }
 
-// Bring sees to it that a workload that is about to start its program finds what its owner has. It waits a moment for what is refreshed
-// first; what comes later is brought then. Nothing that fails here keeps the program from starting.
+// Bring sees to it that a workload that is about to start its program finds what its owner has. It waits a moment for
+// what is refreshed first; what comes later is brought then. Nothing that fails here keeps the program from starting.
 func (c *Distributor) Bring(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, bringTime)
 	defer cancel()

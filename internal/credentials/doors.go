@@ -33,11 +33,12 @@ func (w *Manager) Renew(ctx context.Context, principal, name string) (Entry, err
 	return w.entry(now, time.Now()), err
 }
 
-// renewEvery is the least time between two tries that a user can bring about: repeated at once, they have the same answer.
+// renewEvery is the least time between two tries that a user can bring about: repeated at once, they have the same
+// answer.
 const renewEvery = 5 * time.Second
 
-// Remove takes a credential away, here and in all workloads, and has its issuer revoke it. An error of kind Unavailable or Missing says
-// that it is gone here, and that the issuer was not told.
+// Remove takes a credential away, here and in all workloads, and has its issuer revoke it. An error of kind Unavailable
+// or Missing says that it is gone here, and that the issuer was not told.
 func (w *Manager) Remove(ctx context.Context, principal, name string) error {
 	leave, err := w.enter(ctx, key{principal, name})
 	if err != nil {
@@ -177,7 +178,8 @@ func (w *Manager) replace(ctx context.Context, k key, from string, mark []byte, 
 	return Entry{}, err
 }
 
-// basis returns what a new login starts from: what workloads have stays theirs until there is something new, and the person is the same.
+// basis returns what a new login starts from: what workloads have stays theirs until there is something new, and the
+// person is the same.
 func (w *Manager) basis(k key, before record) (record, contents) {
 	fresh := record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), HubMark: before.HubMark}
 	if before.Issuer != fresh.Issuer || before.Removed {
@@ -193,7 +195,8 @@ func (w *Manager) basis(k key, before record) (record, contents) {
 	return before, c
 }
 
-// passOver remembers a token of the Hub's that the issuer refuses, so that it is not sent again at each start of a session.
+// passOver remembers a token of the Hub's that the issuer refuses, so that it is not sent again at each start of a
+// session.
 func (w *Manager) passOver(ctx context.Context, k key, mark []byte) {
 	w.mu.Lock()
 	r, had := w.records[k]

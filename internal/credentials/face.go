@@ -1,11 +1,13 @@
 // Package credentials keeps every user's credentials, tokens and proxies, and is the only one that refreshes them.
 //
-// Promises: what is secret lies sealed in the store, with a key outside of it; a user's token of one issuer is refreshed by one call at a
-// time, well before it ends, and users' refreshes are spread over time; a refresh token that the issuer has replaced is on the disk before
-// anything else is done with it; only access tokens and proxies ever leave, and only as Files; an issuer that is down takes nothing away
-// that still holds; what is wrong is told in the Entry, with what the user can do about it.
+// Promises: what is secret lies sealed in the store, with a key outside of it; a user's token of one issuer is
+// refreshed by one call at a time, well before it ends, and users' refreshes are spread over time; a refresh token that
+// the issuer has replaced is on the disk before anything else is done with it; only access tokens and proxies ever
+// leave, and only as Files; an issuer that is down takes nothing away that still holds; what is wrong is told in the
+// Entry, with what the user can do about it.
 //
-// It must not decide who may ask: callers name the principal whose credentials they are, and have made sure that the caller may.
+// It must not decide who may ask: callers name the principal whose credentials they are, and have made sure that the
+// caller may.
 package credentials
 
 import (

@@ -10,9 +10,9 @@ import (
 	"slipway/internal/secret"
 )
 
-// Files returns what a user's workloads are to have: her main token as "token", that for a storage element as "token-<its name>", those of
-// further issuers as "token-<issuer>", and a proxy as "x509". What has ended stays until there is something new: who uses it is told so
-// by the other side.
+// Files returns what a user's workloads are to have: her main token as "token", that for a storage element as
+// "token-<its name>", those of further issuers as "token-<issuer>", and a proxy as "x509". What has ended stays until
+// there is something new: who uses it is told so by the other side.
 func (w *Manager) Files(_ context.Context, principal string) ([]File, error) {
 	var files []File
 	main := "token"
@@ -47,8 +47,8 @@ func (w *Manager) Files(_ context.Context, principal string) ([]File, error) {
 	return files, nil
 }
 
-// Fresh sees to it that what a workload is about to be given holds for a while: what has ended, or is about to, is refreshed first; and
-// who has nothing may have something at the Hub.
+// Fresh sees to it that what a workload is about to be given holds for a while: what has ended, or is about to, is
+// refreshed first; and who has nothing may have something at the Hub.
 func (w *Manager) Fresh(ctx context.Context, principal string) {
 	w.Seek(ctx, principal)
 	for _, r := range w.of(principal) {
@@ -66,7 +66,8 @@ type Stats struct {
 	Trouble   map[string]int    // those of them that something is wrong with
 }
 
-// Stats counts. Nobody waits meanwhile: the site's rules, which are asked, may be on a file system that does not answer.
+// Stats counts. Nobody waits meanwhile: the site's rules, which are asked, may be on a file system that does not
+// answer.
 func (w *Manager) Stats() Stats {
 	w.mu.Lock()
 	s := Stats{Refreshes: maps.Clone(w.stats), Held: map[string]int{}, Trouble: map[string]int{}}

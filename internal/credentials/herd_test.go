@@ -12,8 +12,8 @@ import (
 
 const crowd = 1000
 
-// TestThousandUsersAreNoHerd has 1,000 users with sessions log in within a minute, and looks for hours at tokens that hold for one, with
-// a restart of the service, and one that takes long.
+// TestThousandUsersAreNoHerd has 1,000 users with sessions log in within a minute, and looks for hours at tokens that
+// hold for one, with a restart of the service, and one that takes long.
 func TestThousandUsersAreNoHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
@@ -61,8 +61,8 @@ func TestThousandUsersAreNoHerd(t *testing.T) {
 
 func user(i int) string { return fmt.Sprintf("user%04d", i) }
 
-// serveFor runs a wallet with a session of every user, and looks each minute whether all hold what holds. What ended while no service ran
-// has some minutes.
+// serveFor runs a wallet with a session of every user, and looks each minute whether all hold what holds. What ended
+// while no service ran has some minutes.
 func serveFor(t *testing.T, w *Manager, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

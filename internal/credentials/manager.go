@@ -54,7 +54,8 @@ type Source struct {
 	Hub    bool // the Hub has its users' refresh tokens
 }
 
-// Element is a storage element that takes the tokens of an issuer: workloads get one that is for it alone, where the issuer can make it.
+// Element is a storage element that takes the tokens of an issuer: workloads get one that is for it alone, where the
+// issuer can make it.
 type Element struct {
 	Name, Issuer string
 	Audience     string
@@ -67,13 +68,14 @@ type Config struct {
 	Sealer   Sealer
 	Sources  []Source // the first that a user has a token of gives her main one
 	Elements []Element
-	// Hub returns the refresh token of an issuer that a user's Hub has for her, empty when it has none. Nil: no Hub is asked.
+	// Hub returns the refresh token of an issuer that a user's Hub has for her, empty when it has none. Nil: no Hub is
+	// asked.
 	Hub func(ctx context.Context, principal, issuer string) (secret.Text, error)
-	// Proxy returns what may be shown of a proxy, and the proxy as workloads are to have it, or says what is wrong with it. Nil: none
-	// are taken.
+	// Proxy returns what may be shown of a proxy, and the proxy as workloads are to have it, or says what is wrong with
+	// it. Nil: none are taken.
 	Proxy func(ctx context.Context, pem secret.Text) (Entry, secret.Text, error)
-	// Whose says by which rule of the site's a credential is a user's, empty where there is no rule for its kind; an error refuses it to
-	// her. It does not wait. Nil: there are no rules.
+	// Whose says by which rule of the site's a credential is a user's, empty where there is no rule for its kind; an
+	// error refuses it to her. It does not wait. Nil: there are no rules.
 	Whose  func(principal string, h Holder) (by string, err error)
 	Logger *slog.Logger
 }
@@ -199,8 +201,8 @@ func (w *Manager) find(k key) (record, error) {
 	return r, nil
 }
 
-// Watch tells, by its channel, that a user's credentials have changed; several changes may be told as one. While somebody watches they are
-// kept fresh.
+// Watch tells, by its channel, that a user's credentials have changed; several changes may be told as one. While
+// somebody watches they are kept fresh.
 func (w *Manager) Watch(principal string) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()

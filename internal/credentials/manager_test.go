@@ -43,7 +43,8 @@ func TestCallsOfOneUserAreOne(t *testing.T) {
 	})
 }
 
-// TestNewRefreshTokenIsOnTheDiskFirst: whatever is done after the issuer's answer, a crash of the host finds the new token.
+// TestNewRefreshTokenIsOnTheDiskFirst: whatever is done after the issuer's answer, a crash of the host finds the new
+// token.
 func TestNewRefreshTokenIsOnTheDiskFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()
@@ -364,7 +365,8 @@ func TestTokensGoToTheirIssuerAlone(t *testing.T) {
 	}
 }
 
-// TestWithTheRealParts goes through a life with an issuer that speaks HTTP and a store on the disk, in which no secret can be read.
+// TestWithTheRealParts goes through a life with an issuer that speaks HTTP and a store on the disk, in which no secret
+// can be read.
 func TestWithTheRealParts(t *testing.T) {
 	i, file := oidcissuer.New(t), filepath.Join(t.TempDir(), "private", "records.db")
 	client, err := oidc.New(oidc.Config{
@@ -432,7 +434,8 @@ func TestWithTheRealParts(t *testing.T) {
 	}
 }
 
-// TestLoginAnewTakesNothingAway: what workloads have is theirs until there is something new, also when the host crashes on the way.
+// TestLoginAnewTakesNothingAway: what workloads have is theirs until there is something new, also when the host crashes
+// on the way.
 func TestLoginAnewTakesNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d, box := newFakeIssuer(time.Hour), newDisk(), secret.NewBox()

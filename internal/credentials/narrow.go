@@ -12,8 +12,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// owed is what an issuer has not given yet of what is to be had with the main token: it is asked for with that, so that an issuer that
-// refreshes and does not exchange is not made to refresh again and again.
+// owed is what an issuer has not given yet of what is to be had with the main token: it is asked for with that, so that
+// an issuer that refreshes and does not exchange is not made to refresh again and again.
 type owed struct {
 	Tried time.Time `json:"tried,omitzero"` // zero: nothing is owed
 	Tries int       `json:"tries,omitempty"`
@@ -27,7 +27,8 @@ func (w *Manager) elementsOf(name string) []Element {
 	return slices.DeleteFunc(slices.Clone(w.cfg.Elements), func(e Element) bool { return e.Issuer != name })
 }
 
-// narrow has the issuer make tokens for the storage elements that take its own, and keeps them. What could not be had now stays owed.
+// narrow has the issuer make tokens for the storage elements that take its own, and keeps them. What could not be had
+// now stays owed.
 func (w *Manager) narrow(ctx context.Context, r record, c contents) error {
 	later := w.askNarrow(ctx, &r, &c)
 	switch {
@@ -41,8 +42,8 @@ func (w *Manager) narrow(ctx context.Context, r record, c contents) error {
 	return w.save(ctx, r, c)
 }
 
-// askNarrow asks for all of them. What could not be asked for now is an error, and ends the asking: each call may take long. What the
-// issuer does not do is noted.
+// askNarrow asks for all of them. What could not be asked for now is an error, and ends the asking: each call may take
+// long. What the issuer does not do is noted.
 func (w *Manager) askNarrow(ctx context.Context, r *record, c *contents) (later error) {
 	source := w.tokens[r.Name].Issuer
 	before, now := c.Narrow, time.Now()

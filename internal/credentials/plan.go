@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// When tokens are refreshed. All of it is a function of the record and the clock, so that a restart of the service changes nothing.
+// When tokens are refreshed. All of it is a function of the record and the clock, so that a restart of the service
+// changes nothing.
 const (
 	earliest  = 0.5 // of a token's life
 	latest    = 0.8
@@ -17,8 +18,8 @@ const (
 	longWait  = 10 * time.Minute // after many
 )
 
-// due returns when something is to be done for a record's token: it is refreshed, or what its issuer owes is asked for; false: nothing is.
-// born is when the service began.
+// due returns when something is to be done for a record's token: it is refreshed, or what its issuer owes is asked for;
+// false: nothing is. born is when the service began.
 func due(r record, watched bool, born time.Time) (time.Time, bool) {
 	at, ok := refreshDue(r, watched, born)
 	if ok && watched && r.Owed.is() {
@@ -71,7 +72,8 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// spread returns a number in [0, 1) that is the user's own, and another after each refresh: users who came together do not stay together.
+// spread returns a number in [0, 1) that is the user's own, and another after each refresh: users who came together do
+// not stay together.
 func spread(r record) float64 {
 	h := fnv.New64a()
 	room := append(make([]byte, 0, 128), r.Name...)

@@ -7,8 +7,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// RenewProxy takes a proxy as PutProxy does, but no other person's than the one that there is: it is for callers in workloads, where others'
-// code may run.
+// RenewProxy takes a proxy as PutProxy does, but no other person's than the one that there is: it is for callers in
+// workloads, where others' code may run.
 func (w *Manager) RenewProxy(ctx context.Context, principal string, pem secret.Text) (Entry, error) {
 	before, err := w.find(key{principal, ProxyName})
 	if errs.Is(err, errs.NotFound) || w.cfg.Proxy == nil || len(pem.Reveal()) > maxProxy {

@@ -113,8 +113,8 @@ func (w *Manager) save(ctx context.Context, r record, c contents) error {
 	return w.keep(ctx, r)
 }
 
-// keep is save for what is sealed already. When the disk does not take it, it is in force all the same: what the issuer has replaced is of
-// no use to anybody. It is done also when who asked has gone away.
+// keep is save for what is sealed already. When the disk does not take it, it is in force all the same: what the issuer
+// has replaced is of no use to anybody. It is done also when who asked has gone away.
 func (w *Manager) keep(ctx context.Context, r record) error {
 	ctx = context.WithoutCancel(ctx)
 	err := w.cfg.Store.Put(ctx, bucket, r.key().text(), r)

@@ -175,7 +175,8 @@ func (w *Manager) renew(ctx context.Context, r record) error {
 	return errors.Join(err, w.failed(ctx, r.key(), err))
 }
 
-// exchange has a refresh token give new ones, and keeps them. An answer with a new refresh token is waited for, whoever goes away.
+// exchange has a refresh token give new ones, and keeps them. An answer with a new refresh token is waited for, whoever
+// goes away.
 func (w *Manager) exchange(ctx context.Context, r record, c contents, refresh secret.Text) error {
 	t, err := w.tokens[r.Name].Issuer.Refresh(context.WithoutCancel(ctx), refresh)
 	if err != nil {
@@ -187,8 +188,9 @@ func (w *Manager) exchange(ctx context.Context, r record, c contents, refresh se
 	return w.accept(ctx, r, c, t)
 }
 
-// accept keeps an issuer's answer: first the refresh token, which has replaced the one before, then, when all of it is sound, the main
-// token, which workloads have from then on, then those for storage elements. That these could not be had yet is no error.
+// accept keeps an issuer's answer: first the refresh token, which has replaced the one before, then, when all of it is
+// sound, the main token, which workloads have from then on, then those for storage elements. That these could not be
+// had yet is no error.
 func (w *Manager) accept(ctx context.Context, r record, c contents, t oidc.Tokens) error {
 	if t.Refresh.Reveal() != c.Refresh {
 		c.Refresh = t.Refresh.Reveal()
@@ -227,7 +229,8 @@ func (w *Manager) accept(ctx context.Context, r record, c contents, t oidc.Token
 	return w.narrow(ctx, r, c)
 }
 
-// told returns what an issuer has said of a user that rules ask for. What it does not repeat when it refreshes still holds: it is the same person.
+// told returns what an issuer has said of a user that rules ask for. What it does not repeat when it refreshes still
+// holds: it is the same person.
 func told(r record, f oidc.Facts) map[string]string {
 	all := maps.Clone(f.Claims)
 	for name, text := range r.Claims {
@@ -258,7 +261,8 @@ func (w *Manager) whose(r record) (by string, err error) {
 	return w.cfg.Whose(r.Principal, h)
 }
 
-// alone refuses what is another user's of the same realm: who confirms a login that somebody else has begun would give her own tokens away.
+// alone refuses what is another user's of the same realm: who confirms a login that somebody else has begun would give
+// her own tokens away.
 func (w *Manager) alone(r record, subject string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

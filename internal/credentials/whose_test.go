@@ -11,7 +11,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// TestWhose: what is another's by the site's rules comes in by no way, and is given to nobody once the rules have changed.
+// TestWhose: what is another's by the site's rules comes in by no way, and is given to nobody once the rules have
+// changed.
 func TestWhose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, box, f := newDisk(), secret.NewBox(), newFakeIssuer(time.Hour)
@@ -71,7 +72,8 @@ func TestWhose(t *testing.T) {
 	})
 }
 
-// TestRulesThatCannotBeAsked take nothing away from who has it, and let nothing new in; nobody waits for them but who asks.
+// TestRulesThatCannotBeAsked take nothing away from who has it, and let nothing new in; nobody waits for them but who
+// asks.
 func TestRulesThatCannotBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var silent error

@@ -1,9 +1,10 @@
-// Package datacheck looks at a user's data from where her programs run, with what they have: CVMFS, storage by XRootD and its caches,
-// mounted storage, tokens, the proxy, and the clock.
+// Package datacheck looks at a user's data from where her programs run, with what they have: CVMFS, storage by XRootD
+// and its caches, mounted storage, tokens, the proxy, and the clock.
 //
-// Promises: it ends within its deadline, whatever hangs, and says of what did; it writes nothing but a probe file on storage that may be
-// written to, under a name of its own, and none where that could not be removed. It removes the file also when it is interrupted; of one
-// that it cannot remove it says so, and one that was left because the look was killed a later look removes. No finding holds a secret.
+// Promises: it ends within its deadline, whatever hangs, and says of what did; it writes nothing but a probe file on
+// storage that may be written to, under a name of its own, and none where that could not be removed. It removes the
+// file also when it is interrupted; of one that it cannot remove it says so, and one that was left because the look was
+// killed a later look removes. No finding holds a secret.
 //
 // It must not heal anything, and must not know who asked: it gives findings.
 package datacheck
@@ -35,7 +36,8 @@ type Config struct {
 	// Issuer asks an issuer from here for its time, and Remote has the service ask it.
 	Issuer func(ctx context.Context, url string) (time.Time, error)
 	Remote func(ctx context.Context, name string) (hubapi.IssuerLook, error)
-	// List lists a directory of a server by a program of the image, for servers that take no tokens. Nil: there is none.
+	// List lists a directory of a server by a program of the image, for servers that take no tokens. Nil: there is
+	// none.
 	List        func(ctx context.Context, server, path string) error
 	Room        func(ctx context.Context) (hubapi.Quotas, error) // asks the service how full the user's directories are; nil: nobody knows
 	Credentials string                                           // the directory of tokens and the proxy

@@ -127,7 +127,8 @@ func roomOf(percent int) func(context.Context) (hubapi.Quotas, error) {
 
 func refused(code int, words string) error { return &rootclient.Refused{Code: code, Message: words} }
 
-// TestFaults: what goes wrong is found, at what it is wrong with, and what to do about it is said; nothing else is said to be wrong.
+// TestFaults: what goes wrong is found, at what it is wrong with, and what to do about it is said; nothing else is said
+// to be wrong.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/mounts"
 )
 
-// cvmfs reads in each repository, each in a process of its own. Those known to be silent are left alone: a process that hangs there
-// cannot be held still, and so the session could not be frozen meanwhile.
+// cvmfs reads in each repository, each in a process of its own. Those known to be silent are left alone: a process that
+// hangs there cannot be held still, and so the session could not be frozen meanwhile.
 func (d *doctor) cvmfs(ctx context.Context) []hubapi.DataCheck {
 	if len(d.Plan.CVMFS) == 0 {
 		return nil

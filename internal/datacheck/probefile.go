@@ -21,12 +21,14 @@ const (
 	tidyTime  = 5 * time.Second
 )
 
-// probeFile is the name of a new probe file. When and whose it is it says itself, so that a look that was cut off is tidied up by a later one.
+// probeFile is the name of a new probe file. When and whose it is it says itself, so that a look that was cut off is
+// tidied up by a later one.
 func (s *element) probeFile() string {
 	return fmt.Sprintf("%s%d-%s-%s", probeName, s.Plan.Now.Unix(), rand.Text(), s.user())
 }
 
-// left reports whether a probe file is the user's, of a look that is over. Times are those of the service, for all sessions have that.
+// left reports whether a probe file is the user's, of a look that is over. Times are those of the service, for all
+// sessions have that.
 func (s *element) left(name string) bool {
 	rest, is := strings.CutPrefix(name, probeName)
 	parts := strings.SplitN(rest, "-", 3)
@@ -39,8 +41,8 @@ func (s *element) left(name string) bool {
 
 func (s *element) user() string { return path.Base("/" + s.Plan.User) }
 
-// write makes a probe file, in the user's own directory if there is one, and gives its path; empty when it is not there. None is made where
-// it could not be removed.
+// write makes a probe file, in the user's own directory if there is one, and gives its path; empty when it is not
+// there. None is made where it could not be removed.
 func (s *element) write(ctx context.Context) (hubapi.DataCheck, string) {
 	check := "writing to storage " + s.Name
 	if c, ok := read(s.token); ok && c.onlyCreates() {
@@ -65,8 +67,8 @@ func (s *element) write(ctx context.Context) (hubapi.DataCheck, string) {
 	return fail(check, s.trouble(last), s.remedy(last)), ""
 }
 
-// put makes a probe file in a directory where none is left of an earlier look. With an error it gives the path of one that may be there and
-// could not be removed.
+// put makes a probe file in a directory where none is left of an earlier look. With an error it gives the path of one
+// that may be there and could not be removed.
 func (s *element) put(ctx context.Context, dir string) (file string, err error) {
 	list, err := s.entries(ctx, dir)
 	if err != nil && !errors.Is(err, rootclient.ErrMore) {

@@ -18,7 +18,8 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// TestRealStorage: a real origin with tokens and a real XCache before it are found well, and then each fault of theirs is found.
+// TestRealStorage: a real origin with tokens and a real XCache before it are found well, and then each fault of theirs
+// is found.
 func TestRealStorage(t *testing.T) {
 	trust := xrdtest.NewTrust(t)
 	origin := trust.TokenOrigin()

@@ -27,8 +27,8 @@ data:
 `, i.URL, oidcissuer.ClientID, secretFile, i.CAFile)
 }
 
-// keepWatch is a program in a session or job that reads the token again and again, and tells of each that is not a whole one, and of each
-// that is new, for some seconds or until it has seen so many.
+// keepWatch is a program in a session or job that reads the token again and again, and tells of each that is not a
+// whole one, and of each that is new, for some seconds or until it has seen so many.
 const keepWatch = `
 import os, sys, time
 path, last, end = os.environ["BEARER_TOKEN_FILE"], None, time.time() + float(sys.argv[1])
@@ -47,8 +47,9 @@ while time.time() < end and more != 0:
     time.sleep(0.002)
 `
 
-// TestTokensInSessionsAndJobs: a session and a job have their user's token, renewed while they run, also after the service was killed; a
-// storage element's is narrower; what is removed is gone from them; and no token shows anywhere else.
+// TestTokensInSessionsAndJobs: a session and a job have their user's token, renewed while they run, also after the
+// service was killed; a storage element's is narrower; what is removed is gone from them; and no token shows anywhere
+// else.
 func TestTokensInSessionsAndJobs(t *testing.T) {
 	t.Parallel()
 	i := oidcissuer.New(t)

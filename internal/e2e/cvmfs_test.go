@@ -14,8 +14,9 @@ import (
 	"slipway/internal/testenv/autofs"
 )
 
-// TestCVMFS: a site whose repositories autofs mounts on demand, one of which is dead. Sessions and jobs see what lives, are told of the
-// other, and wait for nothing; nothing of /cvmfs is in an environment; autofs is started anew under them.
+// TestCVMFS: a site whose repositories autofs mounts on demand, one of which is dead. Sessions and jobs see what lives,
+// are told of the other, and wait for nothing; nothing of /cvmfs is in an environment; autofs is started anew under
+// them.
 func TestCVMFS(t *testing.T) {
 	t.Parallel()
 	a := autofs.Start(t)

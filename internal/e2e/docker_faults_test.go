@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestContainerFaults does to containers what Slipway did not order. The user sees what happened and what to do, and with her next
-// start she goes on from her changes, unless they are gone with the container.
+// TestContainerFaults does to containers what Slipway did not order. The user sees what happened and what to do, and
+// with her next start she goes on from her changes, unless they are gone with the container.
 func TestContainerFaults(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -75,8 +75,8 @@ func (s *site) fell(id string) map[string]any {
 	return outcome
 }
 
-// TestAgentNeverComesUp: the agent's program is broken, or dies at once. What it said is shown, and when it is well again the same
-// session starts.
+// TestAgentNeverComesUp: the agent's program is broken, or dies at once. What it said is shown, and when it is well
+// again the same session starts.
 func TestAgentNeverComesUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -17,8 +17,8 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// TestDataDoctor: a session looks at its data by itself, and again when it is asked; what is wrong is on record, in its events and on its
-// own terminal; a job looks too; nothing is left on the storage.
+// TestDataDoctor: a session looks at its data by itself, and again when it is asked; what is wrong is on record, in its
+// events and on its own terminal; a job looks too; nothing is left on the storage.
 func TestDataDoctor(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.XRootDFS)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEndedWhileFreezing ends a session in the middle of a freeze, by each of the ways that there are: either there is a whole
-// environment, or it is said why there is none; nothing is left, and nothing stays paused.
+// TestEndedWhileFreezing ends a session in the middle of a freeze, by each of the ways that there are: either there is
+// a whole environment, or it is said why there is none; nothing is left, and nothing stays paused.
 func TestEndedWhileFreezing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -33,8 +33,8 @@ func (s *site) says(user string, args []string, words ...string) string {
 	return out
 }
 
-// TestEnvironmentsByCommand walks what people do with environments, by the commands alone: in a session, outside, as another user, as
-// the administrator.
+// TestEnvironmentsByCommand walks what people do with environments, by the commands alone: in a session, outside, as
+// another user, as the administrator.
 func TestEnvironmentsByCommand(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -12,8 +12,8 @@ import (
 // shownIn is what the cells of a notebook that was executed show, by their ids: text, and "(image/png)" for a picture.
 type shownIn map[string]string
 
-// TestExampleNotebooks executes the examples as their readers do: in kernels of a session, at once, their cells as jobs on this host.
-// function_map is executed by the tests of the Python package, which need none.
+// TestExampleNotebooks executes the examples as their readers do: in kernels of a session, at once, their cells as jobs
+// on this host. function_map is executed by the tests of the Python package, which need none.
 func TestExampleNotebooks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -19,8 +19,9 @@ import (
 	"slipway/spawner/htcondor/condortest"
 )
 
-// BenchmarkFarSpawn starts a session on the worker of a real pool with nothing else to do, and beside it, in turns, a job of plain
-// condor_submit that runs `sleep` in the same image, which the worker has. It prints what each took and of what that was made up.
+// BenchmarkFarSpawn starts a session on the worker of a real pool with nothing else to do, and beside it, in turns, a
+// job of plain condor_submit that runs `sleep` in the same image, which the worker has. It prints what each took and of
+// what that was made up.
 func BenchmarkFarSpawn(b *testing.B) {
 	s := newIdleSite(b)
 	s.spawned(0) // the worker gets the image

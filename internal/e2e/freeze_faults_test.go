@@ -15,8 +15,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestKilledWhileFreezing kills the service in each stage of a freeze, in the pause too: the session goes on and is not held still,
-// nothing half-done is visible or left, and the next freeze works.
+// TestKilledWhileFreezing kills the service in each stage of a freeze, in the pause too: the session goes on and is not
+// held still, nothing half-done is visible or left, and the next freeze works.
 func TestKilledWhileFreezing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -86,7 +86,8 @@ func (s *site) answersAlice() {
 	})
 }
 
-// killIn freezes alice's session anew until the service could be killed in the stage. A stage can be over before it is seen.
+// killIn freezes alice's session anew until the service could be killed in the stage. A stage can be over before it is
+// seen.
 func (s *site) killIn(stage, id string) bool {
 	for range 10 {
 		s.in("alice", "head -c 80000000 /dev/urandom > /opt/env/big && mkdir -p /opt/env/many && cd /opt/env/many && seq 2000 | xargs touch")
@@ -100,7 +101,8 @@ func (s *site) killIn(stage, id string) bool {
 	return false
 }
 
-// freezing freezes a session and kills the service as soon as the freeze is in the stage; it says whether that came to pass.
+// freezing freezes a session and kills the service as soon as the freeze is in the stage; it says whether that came to
+// pass.
 func (s *site) freezing(id, stage string) (killed bool) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()

@@ -52,8 +52,8 @@ func (s *site) lab(user, launch, profile string) reply {
 	})
 }
 
-// TestHomesAndAreas: homes by the site's rule, areas in sessions and jobs; a home that fills up is told of, one that is full is cleared up in
-// a rescue session, and what is another's or a link is refused.
+// TestHomesAndAreas: homes by the site's rule, areas in sessions and jobs; a home that fills up is told of, one that is
+// full is cleared up in a rescue session, and what is another's or a link is refused.
 func TestHomesAndAreas(t *testing.T) {
 	t.Parallel()
 	homes := filepath.Join(t.TempDir(), "disk") // unmounted after the site has been cleared
@@ -119,8 +119,8 @@ func (s *site) events(id string) string {
 	return string(s.call("root", http.MethodGet, "/api/v1/sessions/"+id+"/events", nil).body) + string(s.call("root", http.MethodGet, "/api/v1/sessions/"+id, nil).body)
 }
 
-// rescue wants a JupyterLab to fail with a full home in plain words, one of the rescue profile to come up and make room, and the other to
-// come up then.
+// rescue wants a JupyterLab to fail with a full home in plain words, one of the rescue profile to come up and make
+// room, and the other to come up then.
 func (s *site) rescue() {
 	s.t.Helper()
 	id := s.lab("alice", "two", "small").object(s.t)["id"].(string)

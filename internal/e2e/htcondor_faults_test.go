@@ -12,8 +12,8 @@ import (
 	"slipway/spawner/htcondor/condortest"
 )
 
-// faults kills the service at several moments of a start, beside running sessions and while one comes to its end, and the queue beside
-// all that goes on.
+// faults kills the service at several moments of a start, beside running sessions and while one comes to its end, and
+// the queue beside all that goes on.
 func (s *farSite) faults() {
 	var id string
 	asked := func() {
@@ -60,8 +60,8 @@ func (s *farSite) faults() {
 	s.withoutQueue(id)
 }
 
-// withoutQueue kills the daemon that has HTCondor's queue while a job is submitted and another canceled. Who submits a moment later is
-// told if it is not there yet.
+// withoutQueue kills the daemon that has HTCondor's queue while a job is submitted and another canceled. Who submits a
+// moment later is told if it is not there yet.
 func (s *farSite) withoutQueue(session string) {
 	pid, told, submitted := s.answers("alice"), lastEvent(s.toldSince("sessions", session, "0")), s.submissions(session)
 	endless := s.job("exec sleep 600")
@@ -118,8 +118,8 @@ func (s *farSite) keeps(id string) {
 	}
 }
 
-// apart kills the worker of one session, which goes on elsewhere, once. A run that takes its time (see partition) also parts another's
-// from all for longer than its job's lease: HTCondor needs minutes to notice.
+// apart kills the worker of one session, which goes on elsewhere, once. A run that takes its time (see partition) also
+// parts another's from all for longer than its job's lease: HTCondor needs minutes to notice.
 func (s *farSite) apart() {
 	one, lab, long := s.session("alice", "two"), s.found.lab.id, os.Getenv("SLIPWAY_E2E_PARTITION") != ""
 	s.in("alice", "echo lost > /opt/env/lost")

@@ -61,8 +61,8 @@ func (s *farSite) jobs() {
 	}
 }
 
-// orders gives running jobs to an administrator, who holds one, removes one and has the worker give one up, and lets their owner requeue
-// one. Another is held and released while it waits.
+// orders gives running jobs to an administrator, who holds one, removes one and has the worker give one up, and lets
+// their owner requeue one. Another is held and released while it waits.
 func (s *farSite) orders() {
 	var all [4]string
 	for i := range all {

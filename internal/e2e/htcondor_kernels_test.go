@@ -146,8 +146,8 @@ func (s *farSite) aKernel() {
 	k.isGone()
 }
 
-// withoutIPyKernel has a kernel started that cannot run. Who asks is told why; where the pool takes longer than a client waits, by what
-// becomes of the kernel.
+// withoutIPyKernel has a kernel started that cannot run. Who asks is told why; where the pool takes longer than a
+// client waits, by what becomes of the kernel.
 func (s *farSite) withoutIPyKernel() {
 	s.t.Helper()
 	const why = "its environment has no ipykernel"
@@ -204,7 +204,8 @@ func (k *farKernel) counted(request string) {
 	}
 }
 
-// beginsAnew waits until a kernel runs whose place was taken away, and then has an administrator hold it. Its client is to be told of both.
+// beginsAnew waits until a kernel runs whose place was taken away, and then has an administrator hold it. Its client is
+// to be told of both.
 func (k *farKernel) beginsAnew() {
 	k.s.t.Helper()
 	k.s.eventually("it is submitted anew", func() bool { return k.s.submissions(k.work) == 2 })

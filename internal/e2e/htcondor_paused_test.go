@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestHTCondorPaused: a session whose worker HTCondor had lost touch with for SLIPWAY_E2E_PAUSE (a minute at least: only then HTCondor
-// notices), and found again, keeps what was changed in it. It runs only where that is set, for it takes its time.
+// TestHTCondorPaused: a session whose worker HTCondor had lost touch with for SLIPWAY_E2E_PAUSE (a minute at least:
+// only then HTCondor notices), and found again, keeps what was changed in it. It runs only where that is set, for it
+// takes its time.
 func TestHTCondorPaused(t *testing.T) {
 	text := os.Getenv("SLIPWAY_E2E_PAUSE")
 	if text == "" {

@@ -46,8 +46,8 @@ func (s *farSite) aSession() {
 	}
 }
 
-// administrator does to a session what an administrator of a pool may: has its worker give up its jobs, holds it, and removes it. Its
-// user is told each time, and it goes on where it can.
+// administrator does to a session what an administrator of a pool may: has its worker give up its jobs, holds it, and
+// removes it. Its user is told each time, and it goes on where it can.
 func (s *farSite) administrator() {
 	id := s.session("mona", "one")
 	told := lastEvent(s.toldSince("sessions", id, "0"))

@@ -42,9 +42,9 @@ type found struct {
 // farUsers have accounts in the pool, in the order in which the service first sees them.
 var farUsers = []string{"alice", "lily", "mona"}
 
-// farWorkers give alice's workloads and lily's a machine each, so that what is done to one does not meet the other. The third is mona's,
-// whose worker is emptied, and takes jobs of everybody, until it is open to all (see apart). The second, which is cut off, does not wait long
-// for what it is to end. Nothing opens a connection to them.
+// farWorkers give alice's workloads and lily's a machine each, so that what is done to one does not meet the other. The
+// third is mona's, whose worker is emptied, and takes jobs of everybody, until it is open to all (see apart). The
+// second, which is cut off, does not wait long for what it is to end. Nothing opens a connection to them.
 var farWorkers = []condortest.Worker{
 	{Name: "node1", Config: `START = TARGET.SlipwayUser == "alice"` + "\n"},
 	{Name: "node2", Config: `START = TARGET.SlipwayUser == "lily"` + "\nMACHINE_MAX_VACATE_TIME = 2\nKILLING_TIMEOUT = 2\n"},
@@ -133,8 +133,8 @@ func (s *farSite) explained(t *testing.T) {
 	})
 }
 
-// bin has HTCondor's commands as the service runs them. While there is a file hang.NAME, the command NAME does its work and does not
-// end.
+// bin has HTCondor's commands as the service runs them. While there is a file hang.NAME, the command NAME does its work
+// and does not end.
 func (s *farSite) bin() {
 	s.t.Helper()
 	all, err := os.ReadDir(s.pool.Bin)
@@ -166,8 +166,8 @@ while [ -e %[2]s ]; do sleep .1; done
 exit $code
 `
 
-// killedIn kills the service when a command of HTCondor's, to which something leads, has done its work and has not told, and starts it
-// again.
+// killedIn kills the service when a command of HTCondor's, to which something leads, has done its work and has not
+// told, and starts it again.
 func (s *farSite) killedIn(command string, leads func()) {
 	s.t.Helper()
 	file := filepath.Join(s.dir, "hang."+command)

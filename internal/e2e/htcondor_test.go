@@ -55,7 +55,8 @@ func (s *farSite) changeJob(id, verb string) {
 	}
 }
 
-// jobsOf returns the jobs of HTCondor's that its queue has of a workload. Several that were submitted at once share a cluster.
+// jobsOf returns the jobs of HTCondor's that its queue has of a workload. Several that were submitted at once share a
+// cluster.
 func (s *farSite) jobsOf(id string) []string {
 	s.t.Helper()
 	return strings.Fields(s.pool.Admin(s.t, "condor_q", "-allusers", "-constraint", fmt.Sprintf("SlipwayId == %q", id), "-format", "%d.", "ClusterId", "-format", "%d\n", "ProcId"))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// tokens has a job on a worker watch its user's token, which is renewed over its link, also after the service was killed; and looks that
-// nothing of it is with the pool.
+// tokens has a job on a worker watch its user's token, which is renewed over its link, also after the service was
+// killed; and looks that nothing of it is with the pool.
 func (s *farSite) tokens() {
 	given := s.call("alice", http.MethodPut, "/api/v1/credentials/wlcg/refresh-token", map[string]any{"refresh_token": s.issuer.Grant("alice@example")})
 	if given.status != http.StatusOK {

@@ -11,8 +11,8 @@ import (
 	"slipway/internal/hubtest"
 )
 
-// TestAccountsOfATable: sessions have their users' own numbers and groups; who has none is told why on the Hub's page; what changes is a
-// matter of the next start.
+// TestAccountsOfATable: sessions have their users' own numbers and groups; who has none is told why on the Hub's page;
+// what changes is a matter of the next start.
 func TestAccountsOfATable(t *testing.T) {
 	t.Parallel()
 	table := filepath.Join(t.TempDir(), "table")

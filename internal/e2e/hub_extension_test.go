@@ -10,8 +10,9 @@ import (
 	"github.com/coder/websocket"
 )
 
-// extensionOfVSCode starts a server and uses a kernel in it as VS Code's extension "JupyterHub" does: its calls in their order, with nothing but a
-// user's token, as its sources have them. Of the Hub's they go to the REST API, of the server's through the proxy with the token in the header and in the query.
+// extensionOfVSCode starts a server and uses a kernel in it as VS Code's extension "JupyterHub" does: its calls in
+// their order, with nothing but a user's token, as its sources have them. Of the Hub's they go to the REST API, of the
+// server's through the proxy with the token in the header and in the query.
 func (s *hubSite) extensionOfVSCode(user string) (server string) {
 	s.t.Helper()
 	token, name := s.token(user), url.PathEscape(user)

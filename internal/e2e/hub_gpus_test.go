@@ -20,8 +20,8 @@ gpu:
   devices: [{match: 0, mode: mig}, {match: "*", mode: whole}]
 `
 
-// TestSimulatedGPUs goes the whole way with slices that do not exist: the Hub asks for a profile, the ledger leases a place, the fleet cuts
-// it out, the session is told of it, and a service that was killed knows all of it again.
+// TestSimulatedGPUs goes the whole way with slices that do not exist: the Hub asks for a profile, the ledger leases a
+// place, the fleet cuts it out, the session is told of it, and a service that was killed knows all of it again.
 func TestSimulatedGPUs(t *testing.T) {
 	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: simulatedGPUs})
@@ -58,8 +58,8 @@ func TestSimulatedGPUs(t *testing.T) {
 	}
 }
 
-// TestGPUOutOfUse: an administrator drains a GPU, nothing starts on it whatever becomes of the service, and when it is put back who
-// has waited for it gets it.
+// TestGPUOutOfUse: an administrator drains a GPU, nothing starts on it whatever becomes of the service, and when it is
+// put back who has waited for it gets it.
 func TestGPUOutOfUse(t *testing.T) {
 	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: simulatedGPUs})

@@ -8,8 +8,9 @@ import (
 	"slipway/internal/hubtest"
 )
 
-// TestGroupsOfTheHub has a user share an environment with her group of the Hub: who is in it finds it, until the Hub takes her out, and
-// until it could not be asked for a while. A profile of the group is refused to who is not in it, and to who may be in it with other words.
+// TestGroupsOfTheHub has a user share an environment with her group of the Hub: who is in it finds it, until the Hub
+// takes her out, and until it could not be asked for a while. A profile of the group is refused to who is not in it,
+// and to who may be in it with other words.
 func TestGroupsOfTheHub(t *testing.T) {
 	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: `
@@ -69,7 +70,8 @@ environments: {hub_groups: {every: 10s, fresh: 20s}}`})
 	})
 }
 
-// asksFor asks for a session as the Hub's Spawner does. The launch is none, so that nothing comes of it where the profile is open.
+// asksFor asks for a session as the Hub's Spawner does. The launch is none, so that nothing comes of it where the
+// profile is open.
 func (s *hubSite) asksFor(user, profile string) reply {
 	s.t.Helper()
 	r := hubtest.Ask(s.t, hubtest.SpawnerToken, http.MethodPost, s.url+"/api/v1/sessions", map[string]any{

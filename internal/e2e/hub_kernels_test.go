@@ -12,7 +12,8 @@ import (
 // hubKernels has the site offer kernels.
 const hubKernels = `kernels: {specs: [{name: python, profile: small}]}`
 
-// kernelOfAHubsToken starts a kernel and runs a cell by REST and websocket, with a token of the Hub's that may reach the service and nothing else.
+// kernelOfAHubsToken starts a kernel and runs a cell by REST and websocket, with a token of the Hub's that may reach
+// the service and nothing else.
 func (s *hubSite) kernelOfAHubsToken(t *testing.T) {
 	token := func(user string, scopes ...string) string {
 		t.Helper()

@@ -128,8 +128,8 @@ func (s *hubSite) outpostRestarts() {
 	s.phaseOf("dora", "leased", "starting", "booting")
 	s.hub.Kill()
 	s.hub.Restart()
-	// OutpostSpawner's id of a start is stored a little after the service has answered. A Hub that is killed before has forgotten the
-	// server, and its next start takes the session over.
+	// OutpostSpawner's id of a start is stored a little after the service has answered. A Hub that is killed before has
+	// forgotten the server, and its next start takes the session over.
 	if _, known := s.hub.Server("dora", ""); !known {
 		s.startOnly("dora", "", nil)
 	}

@@ -9,8 +9,8 @@ import (
 	"slipway/internal/hubtest"
 )
 
-// TestQueueBehindAHub fills a site: who comes next waits, is told the place in line on the Hub's progress page, may give up, which
-// frees the place, and starts when there is room.
+// TestQueueBehindAHub fills a site: who comes next waits, is told the place in line on the Hub's progress page, may
+// give up, which frees the place, and starts when there is room.
 func TestQueueBehindAHub(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]string{hubtest.Slipway: "profile", hubtest.Outpost: "flavor"} {

@@ -8,8 +8,8 @@ import (
 	"slipway/internal/hubtest"
 )
 
-// TestRecovery kills the Hub, the service, or both in either order, as kill -9 does, while sessions are in every phase. In the end
-// each session that its user wants is up and answers through the Hub's proxy, and nothing else is left.
+// TestRecovery kills the Hub, the service, or both in either order, as kill -9 does, while sessions are in every phase.
+// In the end each session that its user wants is up and answers through the Hub's proxy, and nothing else is left.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -25,9 +25,10 @@ c.Spawner.http_timeout = 120
 del c.Spawner.poll_interval
 `
 
-// TestNoSecretShowsBehindAHub looks for every secret that the service gets in its log with all details, its files, the host's
-// process list, what the Docker Engine tells of containers, the metrics and the API: while one session runs, another waits with
-// its secrets sealed, a third was refused and a person looks at the pages; and when all of that is over.
+// TestNoSecretShowsBehindAHub looks for every secret that the service gets in its log with all details, its files, the
+// host's process list, what the Docker Engine tells of containers, the metrics and the API: while one session runs,
+// another waits with its secrets sealed, a third was refused and a person looks at the pages; and when all of that is
+// over.
 func TestNoSecretShowsBehindAHub(t *testing.T) {
 	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Outpost, cpus: 1, config: marked})

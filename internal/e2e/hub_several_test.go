@@ -21,8 +21,8 @@ c.OutpostSpawner.custom_poll_interval = 2000
 c.Spawner.http_timeout = 120
 `
 
-// TestSeveralHubs runs two real Hubs on one service: one of version 6 with our Spawner, one of version 5 with OutpostSpawner, both
-// at the base path "/", with users of the same name who are not the same people.
+// TestSeveralHubs runs two real Hubs on one service: one of version 6 with our Spawner, one of version 5 with
+// OutpostSpawner, both at the base path "/", with users of the same name who are not the same people.
 func TestSeveralHubs(t *testing.T) {
 	t.Parallel()
 	own := fmt.Sprintf("127.0.0.1:%d", testenv.FreePorts(t, 1)[0])

@@ -8,8 +8,8 @@ import (
 	"slipway/internal/hubtest"
 )
 
-// TestSharedServer has a user share her server by the Hub: the other opens it through the Hub's proxy and the session proxy, in a
-// browser and with a token; a third is refused; and so is the other when the share is taken back.
+// TestSharedServer has a user share her server by the Hub: the other opens it through the Hub's proxy and the session
+// proxy, in a browser and with a token; a third is refused; and so is the other when the share is taken back.
 func TestSharedServer(t *testing.T) {
 	t.Parallel()
 	eachMajor(t, func(t *testing.T, major int) {

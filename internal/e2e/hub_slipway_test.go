@@ -129,7 +129,8 @@ func (s *hubSite) failuresOfStarts() {
 	}
 }
 
-// wholeJupyter starts the image's own JupyterLab, as VS Code does, lets a browser in by the Hub's OAuth, and notices when the container dies.
+// wholeJupyter starts the image's own JupyterLab, as VS Code does, lets a browser in by the Hub's OAuth, and notices
+// when the container dies.
 func (s *hubSite) wholeJupyter() {
 	at := s.extensionOfVSCode("real.dora")
 	dora := s.hub.Browse("real.dora")

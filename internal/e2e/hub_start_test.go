@@ -29,7 +29,8 @@ func (s *hubSite) runs(user, name, command string) string {
 	return string(r.Body)
 }
 
-// TestStartByCommand starts servers of a real Hub by `slipway sessions start`: they are the Hub's as much as those of its pages.
+// TestStartByCommand starts servers of a real Hub by `slipway sessions start`: they are the Hub's as much as those of
+// its pages.
 func TestStartByCommand(t *testing.T) {
 	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway})

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// furnish makes what an environment is to tell of: modules that fail in different ways, checkouts, links, and what no image can hold.
+// furnish makes what an environment is to tell of: modules that fail in different ways, checkouts, links, and what no
+// image can hold.
 const furnish = `set -e
 site=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p $site/needs_cuda $site/needs_driver /opt/env/conda-meta /opt/env/etc
@@ -27,8 +28,8 @@ os.setxattr("/opt/env/etc/weights.bin", "system.posix_acl_access", acl)
 PY
 `
 
-// TestWhatIsInIt: what a session was furnished with is told of its environment, and what its kernels had imported is tried in the image
-// alone, also when the service dies meanwhile.
+// TestWhatIsInIt: what a session was furnished with is told of its environment, and what its kernels had imported is
+// tried in the image alone, also when the service dies meanwhile.
 func TestWhatIsInIt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

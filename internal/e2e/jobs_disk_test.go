@@ -14,7 +14,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestFullDiskOfTheService: who submits is told, what runs comes to its end once there is room again, and nothing is half-done.
+// TestFullDiskOfTheService: who submits is told, what runs comes to its end once there is room again, and nothing is
+// half-done.
 func TestFullDiskOfTheService(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -58,8 +59,9 @@ func TestFullDiskOfTheService(t *testing.T) {
 	c.ranOnce(t, "late", c.again(t, "late", "echo 42 > answer", nil))
 }
 
-// TestKilledOnAFullDisk kills the service on a disk that is full to its last byte. Out of its reserve it starts again, says what is the
-// matter and stops what runs; it takes nothing new until there is room. When the reserve is filled too, it ends and says why.
+// TestKilledOnAFullDisk kills the service on a disk that is full to its last byte. Out of its reserve it starts again,
+// says what is the matter and stops what runs; it takes nothing new until there is room. When the reserve is filled
+// too, it ends and says why.
 func TestKilledOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.Loop)
@@ -147,7 +149,8 @@ func (s *site) mountExt4(at string) error {
 	return nil
 }
 
-// onSmallDisk starts the service anew with a disk of its own, of which the programs take half, for all but the environments.
+// onSmallDisk starts the service anew with a disk of its own, of which the programs take half, for all but the
+// environments.
 func (s *site) onSmallDisk(mount func(at string) error) {
 	s.t.Helper()
 	s.kill()

@@ -12,7 +12,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestJobsOutliveTheService kills the service at every step of jobs on this host: each has run once in the end, and nothing is left.
+// TestJobsOutliveTheService kills the service at every step of jobs on this host: each has run once in the end, and
+// nothing is left.
 func TestJobsOutliveTheService(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

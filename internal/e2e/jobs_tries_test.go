@@ -20,8 +20,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestJobsTriedAndAwaited is about jobs of which others hang, and which are tried more than once: each try runs once, whatever becomes
-// of the service meanwhile.
+// TestJobsTriedAndAwaited is about jobs of which others hang, and which are tried more than once: each try runs once,
+// whatever becomes of the service meanwhile.
 func TestJobsTriedAndAwaited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -53,8 +53,8 @@ func (c counted) triedByItself(t *testing.T) {
 	}
 }
 
-// triedByItsOwner: she mends what was wrong and has it tried again, at each step of which the service is killed. She repeats her
-// request, for she has not heard the answer.
+// triedByItsOwner: she mends what was wrong and has it tried again, at each step of which the service is killed. She
+// repeats her request, for she has not heard the answer.
 func (c counted) triedByItsOwner(t *testing.T) {
 	c.reportTo(t)
 	for _, step := range testenv.Some("to=pending", "", "to=leased", "to=starting", "to=running", "to=stopping") {
@@ -79,7 +79,8 @@ func (c counted) triedByItsOwner(t *testing.T) {
 	}
 }
 
-// chain: what waits for a scan begins when all of it is done, and what waits for a job that fails never does, and says so.
+// chain: what waits for a scan begins when all of it is done, and what waits for a job that fails never does, and says
+// so.
 func (c counted) chain(t *testing.T) {
 	c.reportTo(t)
 	points := []map[string]any{{"parameters": map[string]string{"k": "1"}}, {"parameters": map[string]string{"k": "2"}}}
@@ -225,8 +226,9 @@ func (c counted) fair(t *testing.T) {
 	}
 }
 
-// removedInTime: whose job has had its time hears so at each door, and others hear nothing of it. The service would wait for an hour before it
-// believes a clock in what is long ago, so its records are made to say that it has removed the job.
+// removedInTime: whose job has had its time hears so at each door, and others hear nothing of it. The service would
+// wait for an hour before it believes a clock in what is long ago, so its records are made to say that it has removed
+// the job.
 func (c counted) removedInTime(t *testing.T) {
 	c.reportTo(t)
 	id := c.again(t, "old", "echo 42 > answer", nil)

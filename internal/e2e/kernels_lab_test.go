@@ -29,8 +29,9 @@ kernels:
     - {name: gpu, display_name: GPU, profile: gpu}
 `
 
-// JupyterLab in a browser, on a Jupyter Server that knows the address of the kernels, and in a session: deploy/e2e/kernels.mjs says what is done
-// there. On its word the GPU is lost, as one is that a host does not have any more once it was booted.
+// JupyterLab in a browser, on a Jupyter Server that knows the address of the kernels, and in a session:
+// deploy/e2e/kernels.mjs says what is done there. On its word the GPU is lost, as one is that a host does not have any
+// more once it was booted.
 func TestKernelsInALab(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.Services, testenv.Chromium)
@@ -74,7 +75,8 @@ func (s *site) loseGPU() {
 	s.serve()
 }
 
-// sessionLab starts a session with JupyterLab, which takes everybody for its user and may have further flags, and gives its address.
+// sessionLab starts a session with JupyterLab, which takes everybody for its user and may have further flags, and gives
+// its address.
 func sessionLab(s *site, flags ...string) string {
 	s.t.Helper()
 	const prefix = "/user/alice/"

@@ -172,8 +172,8 @@ func TestKernelsFateIsTold(t *testing.T) {
 	t.Run("stood by", func(t *testing.T) { kernelThatStoodBy(t, s, j) })
 }
 
-// reconnects has a client come again a hundred times while a cell prints. It misses nothing; what it gets twice is what it had not said that it
-// has, and is known by its id.
+// reconnects has a client come again a hundred times while a cell prints. It misses nothing; what it gets twice is what
+// it had not said that it has, and is known by its id.
 func (n *openKernel) reconnects(t *testing.T, id string) {
 	const lines = 2000
 	cell := n.run(fmt.Sprintf("import time\nfor i in range(%d):\n  print(i, flush=True)\n  time.sleep(0.001)\nprint('end')", lines))

@@ -24,8 +24,8 @@ func notebooksFromOutside(t *testing.T, s *site) {
 	s.logged("a kernel's client is let in by the kernel's id", "door=ticket")
 }
 
-// What VS Code calls of an "Existing Jupyter server" from its first look to the end of a notebook, as its sources and those of
-// @jupyterlab/services have it. What is no gateway's affair it asks too, and takes a refusal.
+// What VS Code calls of an "Existing Jupyter server" from its first look to the end of a notebook, as its sources and
+// those of @jupyterlab/services have it. What is no gateway's affair it asks too, and takes a refusal.
 func vsCodeFromOutside(t *testing.T, s *site) {
 	call := func(method, path, body string, want int) string {
 		t.Helper()

@@ -17,8 +17,8 @@ kernels:
     - {name: python, display_name: Python, profile: little}
 `
 
-// A new notebook in a session is on the session's own kernel, and a kernel on a slice starts anew from the session by one line; deploy/e2e/ownkernel.mjs
-// says what is done.
+// A new notebook in a session is on the session's own kernel, and a kernel on a slice starts anew from the session by
+// one line; deploy/e2e/ownkernel.mjs says what is done.
 func TestOwnKernelInALab(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.Services, testenv.Chromium)

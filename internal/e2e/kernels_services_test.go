@@ -35,8 +35,9 @@ func node(t *testing.T) string {
 	return found[0]
 }
 
-// TestCellsOfABrokenConnection kills the service while cells go to a session's own kernel: none runs twice, what was answered has run, and
-// JupyterLab tells of those that have no answer, which are all in the dark about: they ran or did not.
+// TestCellsOfABrokenConnection kills the service while cells go to a session's own kernel: none runs twice, what was
+// answered has run, and JupyterLab tells of those that have no answer, which are all in the dark about: they ran or did
+// not.
 func TestCellsOfABrokenConnection(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.Services)

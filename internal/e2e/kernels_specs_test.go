@@ -41,7 +41,8 @@ func (n *openKernel) prints(code string) string {
 	return content.Text
 }
 
-// A kernel runs in an environment of its user's, and in a stack of the site's; its user looks at it, and switches the next, from inside.
+// A kernel runs in an environment of its user's, and in a stack of the site's; its user looks at it, and switches the
+// next, from inside.
 func TestKernelsOfSoftware(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, softwareSite)
@@ -113,7 +114,8 @@ func (s *site) asAlice(args ...string) string {
 	return string(out)
 }
 
-// kernelFromInside has a kernel's cells look at the kernel, by the program that the agent brings and by the wheel of this tree.
+// kernelFromInside has a kernel's cells look at the kernel, by the program that the agent brings and by the wheel of
+// this tree.
 func kernelFromInside(t *testing.T, s *site, n *openKernel) {
 	t.Helper()
 	list := n.prints("import subprocess\nprint(subprocess.run(['/run/slipway/bin/slipway', 'kernels'], capture_output=True, text=True))")

@@ -16,8 +16,8 @@ kernels:
     - {name: slice, profile: small, gpu: 1g.18gb, gpus: [3g.71gb, 7g.141gb]}
 `
 
-// Who switches has her next kernel on another slice, and the one after she has switched back on the usual one. For what is taken she waits, and
-// is told.
+// Who switches has her next kernel on another slice, and the one after she has switched back on the usual one. For what
+// is taken she waits, and is told.
 func TestSwitchedSlices(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, slicedSite)

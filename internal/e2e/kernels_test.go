@@ -109,8 +109,8 @@ func (n *openKernel) run(code string) string {
 	return id
 }
 
-// until reads until a message of a kind about a request, and returns its content as text. What Slipway says under a cell about a kernel that
-// is slow to start or to reach is none of its output.
+// until reads until a message of a kind about a request, and returns its content as text. What Slipway says under a
+// cell about a kernel that is slow to start or to reach is none of its output.
 func (n *openKernel) until(kind, request string) string {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), testenv.Hang)
@@ -239,7 +239,8 @@ func cellsOfTheLastMoment(t *testing.T, s *site, j *jupyter, n *openKernel, id s
 	}
 }
 
-// kernelOfAKilledStart kills the service while a kernel starts. Its client asks again: there is one kernel, in one container.
+// kernelOfAKilledStart kills the service while a kernel starts. Its client asks again: there is one kernel, in one
+// container.
 func kernelOfAKilledStart(t *testing.T, s *site, id string, delay time.Duration) {
 	ask := func() reply {
 		return s.call("alice", http.MethodPost, "/kernels/api/kernels", `{"name": "python", "env": {"KERNEL_ID": "`+id+`"}}`)

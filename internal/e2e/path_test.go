@@ -14,7 +14,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestThePath walks the whole path of the service: session, change, freeze, job in the frozen environment, result; stop and start.
+// TestThePath walks the whole path of the service: session, change, freeze, job in the frozen environment, result; stop
+// and start.
 func TestThePath(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -86,7 +87,8 @@ func TestNoSecretShows(t *testing.T) {
 	}
 }
 
-// TestKilledWhileStarting kills the service at several moments of a start. The Hub repeats its request: one container, one app.
+// TestKilledWhileStarting kills the service at several moments of a start. The Hub repeats its request: one container,
+// one app.
 func TestKilledWhileStarting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -163,8 +165,8 @@ func (s *site) ended(user, id string) map[string]any {
 	return s.call(user, http.MethodGet, "/api/v1/jobs/"+id, nil).object(s.t)
 }
 
-// TestJobs covers a job's ends: the service killed meanwhile, its limit reached, out of memory, an exit code, a cancel, and that
-// it is in another world than the session.
+// TestJobs covers a job's ends: the service killed meanwhile, its limit reached, out of memory, an exit code, a cancel,
+// and that it is in another world than the session.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -214,7 +216,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestStrangersByEveryRoute lets another user and nobody try alice's session, environment and job by the routes of the API.
+// TestStrangersByEveryRoute lets another user and nobody try alice's session, environment and job by the routes of the
+// API.
 func TestStrangersByEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -11,8 +11,9 @@ import (
 	"slipway/images/registry/registrytest"
 )
 
-// TestEnvironmentsElsewhere follows an environment out of the built service and back: into stores and a published directory, also when
-// the service is killed on the way; to another host with a job's credential; and back when the image here is damaged.
+// TestEnvironmentsElsewhere follows an environment out of the built service and back: into stores and a published
+// directory, also when the service is killed on the way; to another host with a job's credential; and back when the
+// image here is damaged.
 func TestEnvironmentsElsewhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

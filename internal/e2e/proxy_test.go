@@ -40,8 +40,8 @@ func gridIn(t *testing.T) (run func(program string, args ...string), dir string)
 	return run, dir
 }
 
-// TestProxiesInSessions: a proxy of voms-proxy-init, put from outside and from within the session, is the session's file; what is none is
-// refused where it is; nobody else has it, and its key shows nowhere.
+// TestProxiesInSessions: a proxy of voms-proxy-init, put from outside and from within the session, is the session's
+// file; what is none is refused where it is; nobody else has it, and its key shows nowhere.
 func TestProxiesInSessions(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.OpenSSL, testenv.VOMS)

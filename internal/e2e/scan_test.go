@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// scan submits scans from a user's session, in an environment of hers: one is followed to its end, in which one point fails; one is held, released and canceled.
+// scan submits scans from a user's session, in an environment of hers: one is followed to its end, in which one point
+// fails; one is held, released and canceled.
 func (s *site) scan(user, environment string) {
 	s.t.Helper()
 	s.in(user, `printf 'echo at $k of $SLIPWAY_PARAMETERS as $SLIPWAY_POINT; test $k != 2\n' > /tmp/p.sh`)

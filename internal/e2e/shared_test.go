@@ -36,8 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// haveBases gives a site, before it serves, the bases of its images: to make one takes both processors for long, and is done anew by each
-// service that is killed meanwhile. The first site that has so many images makes them; who tests just that forgets them again.
+// haveBases gives a site, before it serves, the bases of its images: to make one takes both processors for long, and is
+// done anew by each service that is killed meanwhile. The first site that has so many images makes them; who tests just
+// that forgets them again.
 func (s *site) haveBases(images int) {
 	s.t.Helper()
 	dir, err := shared()
@@ -55,7 +56,8 @@ func (s *site) haveBases(images int) {
 	s.link(ours, its)
 }
 
-// link puts the files of a directory into another as well. Between file systems it does nothing: a base is made anew there.
+// link puts the files of a directory into another as well. Between file systems it does nothing: a base is made anew
+// there.
 func (s *site) link(from, to string) {
 	s.t.Helper()
 	if err := os.MkdirAll(to, 0o700); err != nil {

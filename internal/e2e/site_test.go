@@ -20,8 +20,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// site is a whole Slipway as a site runs it: the built binary with the real Docker Engine and the real Apptainer, beside a
-// stand-in for the Hub that knows a token for each user.
+// site is a whole Slipway as a site runs it: the built binary with the real Docker Engine and the real Apptainer,
+// beside a stand-in for the Hub that knows a token for each user.
 type site struct {
 	t       testing.TB
 	dir     string

@@ -17,7 +17,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestSSHAttackers lets somebody who has a key and a session of her own, and somebody who has nothing, try all that they may not.
+// TestSSHAttackers lets somebody who has a key and a session of her own, and somebody who has nothing, try all that
+// they may not.
 func TestSSHAttackers(t *testing.T) {
 	t.Parallel()
 	s := newSSHSite(t)

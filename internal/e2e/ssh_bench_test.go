@@ -20,14 +20,16 @@ import (
 // sshdImage names the notebook image with OpenSSH's server in it, which deploy/bench/ssh makes.
 const sshdImage = "SLIPWAY_BENCH_SSHD_IMAGE"
 
-// sshBench is one session that is reached through the gateway and, in turns, through OpenSSH's sshd in the same container.
+// sshBench is one session that is reached through the gateway and, in turns, through OpenSSH's sshd in the same
+// container.
 type sshBench struct {
 	*sshSite
 	gate, sshd *laptop
 	rows       []string
 }
 
-// BenchmarkSSH prints how the gateway compares with OpenSSH's sshd in the session's own container. deploy/bench/ssh runs it.
+// BenchmarkSSH prints how the gateway compares with OpenSSH's sshd in the session's own container. deploy/bench/ssh
+// runs it.
 func BenchmarkSSH(b *testing.B) {
 	if os.Getenv(sshdImage) == "" {
 		b.Skipf("%s names no image: deploy/bench/ssh makes one", sshdImage)

@@ -68,7 +68,8 @@ func putty(l *laptop) {
 	l.echoes("tcp", "127.0.0.1:"+port)
 }
 
-// vsCodeScript is what the editor feeds to a shell: it tells what it finds, starts a server at a port of its own choice and says which.
+// vsCodeScript is what the editor feeds to a shell: it tells what it finds, starts a server at a port of its own choice
+// and says which.
 const vsCodeScript = `echo "4f1a: running"
 echo "4f1a==$(uname -s)==$(uname -m)=="
 mkdir -p /tmp/vscode-server
@@ -96,8 +97,9 @@ echo "listeningOn==$(cat /tmp/vscode-server/log)=="
 echo "4f1a: end"
 `
 
-// vsCode does what the editor's Remote-SSH does: a shell without a terminal that is fed a script, SOCKS connections to the server
-// that the script has started, with websockets in them; a second connection; a socket instead of the port; and the first one is cut.
+// vsCode does what the editor's Remote-SSH does: a shell without a terminal that is fed a script, SOCKS connections to
+// the server that the script has started, with websockets in them; a second connection; a socket instead of the port;
+// and the first one is cut.
 func vsCode(l *laptop) {
 	socks := l.freePort()
 	first := l.start(l.sshArgs("-v", "-T", "-D", socks, "-o", "ConnectTimeout=60", "sh")...)
@@ -163,8 +165,8 @@ func (l *laptop) webSocket(proxy, address string) {
 	}
 }
 
-// cipherChoice: OpenSSH comes to AES-GCM also where AES-CTR stands before it in its list, as by default before OpenSSH 10; who is told to take
-// nothing else has AES-CTR.
+// cipherChoice: OpenSSH comes to AES-GCM also where AES-CTR stands before it in its list, as by default before OpenSSH
+// 10; who is told to take nothing else has AES-CTR.
 func cipherChoice(l *laptop) {
 	for flags, want := range map[string]string{
 		"": "aes128-gcm@openssh.com", "-oCiphers=aes256-ctr,aes256-gcm@openssh.com": "aes256-gcm@openssh.com", "-caes256-ctr": "aes256-ctr",

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cutLink cuts the connection between the service and the agent of a session while files are on their way, and nothing else: service,
-// agent and session run on.
+// cutLink cuts the connection between the service and the agent of a session while files are on their way, and nothing
+// else: service, agent and session run on.
 func (s *sshSite) cutLink(t *testing.T, l *laptop, id string) {
 	before := l.remote("mkdir /tmp/cut; setsid sleep 1011 </dev/null >/dev/null 2>&1 & echo $!")
 	l.write("blob", string(noise(8<<20)))
@@ -170,8 +170,8 @@ func (s *sshSite) cut(l *laptop, id string) {
 	}
 }
 
-// connectedAt returns the connections that were made at the socket of a workload, as the links in /proc name them. They are listed where they
-// were made from: in the container's network.
+// connectedAt returns the connections that were made at the socket of a workload, as the links in /proc name them. They
+// are listed where they were made from: in the container's network.
 func connectedAt(t testing.TB, id string) map[string]bool {
 	t.Helper()
 	f, err := os.Open("/proc/" + containerPID(t, id) + "/net/unix")

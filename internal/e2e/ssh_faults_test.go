@@ -25,7 +25,8 @@ func TestSSHFaults(t *testing.T) {
 	t.Run("the agent is stopped and killed", func(t *testing.T) { s.killedAgent(l.in(t), "slipway-"+id) })
 }
 
-// killedService kills it beside open connections: they end, the session and what runs in it do not, and a new connection is there at once.
+// killedService kills it beside open connections: they end, the session and what runs in it do not, and a new
+// connection is there at once.
 func (s *sshSite) killedService(l *laptop) {
 	before := l.remote("setsid sleep 1009 </dev/null >/dev/null 2>&1 & echo $!")
 	port := l.freePort()

@@ -41,7 +41,8 @@ func bytesOf(ts *testscript.TestScript, text string, length ...string) []byte {
 	return bytes.Repeat([]byte(text), n/len(text)+1)[:n]
 }
 
-// knock sends bytes in place of ssh, and expects that the connection does not stay: `knock 'SSH-2.0-x\r\n\xff'`, with a length to repeat.
+// knock sends bytes in place of ssh, and expects that the connection does not stay: `knock 'SSH-2.0-x\r\n\xff'`, with a
+// length to repeat.
 func knock(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 {
 		ts.Fatalf("usage: knock BYTES [LENGTH]")
@@ -83,7 +84,8 @@ func letsIn(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// endedAll expects that the service has ended of the connections that are held all but those that an address may have: `ended`.
+// endedAll expects that the service has ended of the connections that are held all but those that an address may have:
+// `ended`.
 func endedAll(ts *testscript.TestScript, _ bool, _ []string) {
 	const ofAddress = 32
 	p := personaOf(ts)
@@ -102,7 +104,8 @@ func endedAll(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// crowd opens connections of which none logs in, from several addresses. Meanwhile alice gets in, and the service stays within bounds.
+// crowd opens connections of which none logs in, from several addresses. Meanwhile alice gets in, and the service stays
+// within bounds.
 func crowd(ts *testscript.TestScript, neg bool, args []string) {
 	const addresses, most, mostFiles = 16, 128 << 20, 800 // 512 may be in, and 128 on their way in or out
 	all, err := strconv.Atoi(strings.Join(args, ""))
@@ -176,7 +179,8 @@ func (s *sshSite) files(ts *testscript.TestScript) int {
 	return len(list)
 }
 
-// payloads sends, after a login, what no client does: all kinds of channels and requests with nothing, little and far too much in them.
+// payloads sends, after a login, what no client does: all kinds of channels and requests with nothing, little and far
+// too much in them.
 func payloads(ts *testscript.TestScript, _ bool, _ []string) {
 	giant := bytes.Repeat([]byte{0xff}, 200<<10)
 	for _, payload := range [][]byte{nil, {0}, {0xff, 0xff, 0xff, 0xff}, giant} {
@@ -197,7 +201,8 @@ func payloads(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// environments sends variables that are none, and far too many: the command that comes behind them runs, and has none of the first.
+// environments sends variables that are none, and far too many: the command that comes behind them runs, and has none
+// of the first.
 func environments(ts *testscript.TestScript, _ bool, _ []string) {
 	c, err := personaOf(ts).dial()
 	ts.Check(err)

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// forgeries are what is made of a certificate of alice's. It is signed again by the site's own authority, or by another.
+// forgeries are what is made of a certificate of alice's. It is signed again by the site's own authority, or by
+// another.
 var forgeries = map[string]struct {
 	change  func(c *ssh.Certificate)
 	foreign bool
@@ -27,7 +28,8 @@ var forgeries = map[string]struct {
 	"for-any-session":      {change: func(c *ssh.Certificate) { c.CriticalOptions = nil }},
 }
 
-// forge writes what is almost a certificate, for a key that is registered nowhere, and the configuration `forged` that uses it.
+// forge writes what is almost a certificate, for a key that is registered nowhere, and the configuration `forged` that
+// uses it.
 func forge(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 || forgeries[args[0]].change == nil {
 		ts.Fatalf("usage: forge NAME")

@@ -197,8 +197,9 @@ func (l *laptop) remoteAgent(command string, flags ...string) string {
 	return strings.TrimSpace(e.out)
 }
 
-// gitOverAgent clones and pushes from inside the session, to a repository behind ssh, with no other key than that in the laptop's agent.
-// The repository's server is the gateway once more, at a port of the session that is forwarded back to it.
+// gitOverAgent clones and pushes from inside the session, to a repository behind ssh, with no other key than that in
+// the laptop's agent. The repository's server is the gateway once more, at a port of the session that is forwarded back
+// to it.
 func gitOverAgent(l *laptop) {
 	l.withAgent()
 	l.remote("rm -rf ~/repo.git /tmp/clone && git init -q --bare -b main ~/repo.git")
@@ -221,7 +222,8 @@ func (l *laptop) gatewayPort() string {
 	return regexp.MustCompile(`Port (\d+)`).FindStringSubmatch(l.read("config"))[1]
 }
 
-// throughItself makes the gateway's port reachable inside the session and gives a configuration in which `inner` is that.
+// throughItself makes the gateway's port reachable inside the session and gives a configuration in which `inner` is
+// that.
 func (l *laptop) throughItself() string {
 	l.t.Helper()
 	user, host, _ := strings.Cut(l.login, "@")
@@ -233,7 +235,8 @@ func (l *laptop) throughItself() string {
 	return l.path("inner")
 }
 
-// x11 asks a play of an X server for a connection: the cookie that the session has is not the real one, which the server sees.
+// x11 asks a play of an X server for a connection: the cookie that the session has is not the real one, which the
+// server sees.
 func x11(l *laptop) {
 	number := testenv.FreePorts(l.t, 1)[0] - 6000
 	cookie := "00112233445566778899aabbccddeeff"

@@ -11,7 +11,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// newSSHHub is a whole site with a real Hub and with ssh. It has a profile whose sessions are stopped soon if nobody connects.
+// newSSHHub is a whole site with a real Hub and with ssh. It has a profile whose sessions are stopped soon if nobody
+// connects.
 func newSSHHub(t *testing.T, cpus float64) (*hubSite, gateway) {
 	testenv.Need(t, testenv.OpenSSH)
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, cpus: cpus, service: fmt.Sprintf(
@@ -73,7 +74,8 @@ func TestSSHStarts(t *testing.T) {
 	s.comesBack(g)
 }
 
-// comesBack has the Hub lose a user, as when it comes up with an old database: she may not come in. When it has her again, her key is hers.
+// comesBack has the Hub lose a user, as when it comes up with an old database: she may not come in. When it has her
+// again, her key is hers.
 func (s *hubSite) comesBack(g gateway) {
 	l := s.laptop(s.t, g, "dave").as("dave+small")
 	if r := s.hub.Call(http.MethodDelete, "/users/dave", nil); r.Status != http.StatusNoContent {
@@ -87,7 +89,8 @@ func (s *hubSite) comesBack(g gateway) {
 	s.stop("dave", "small")
 }
 
-// firstConnect starts a session that nobody connects to: it is stopped, and what is in it comes back when somebody does.
+// firstConnect starts a session that nobody connects to: it is stopped, and what is in it comes back when somebody
+// does.
 func (s *hubSite) firstConnect(l *laptop) {
 	s.startOnly("alice", "brief", map[string]any{"profile": "brief"})
 	s.eventually("a session that nobody connects to is stopped", func() bool { return s.sessionOf("alice", "brief").Phase == "stopped" })

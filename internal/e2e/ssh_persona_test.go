@@ -18,8 +18,9 @@ import (
 	"slipway/internal/testenv/program"
 )
 
-// attackScripts runs the scripts in which the attacker is one of the personas: OpenSSH's programs, and commands for what these do not
-// send, against the service and a real session. Each script comes from an address of its own, so that its failures count as that one's.
+// attackScripts runs the scripts in which the attacker is one of the personas: OpenSSH's programs, and commands for
+// what these do not send, against the service and a real session. Each script comes from an address of its own, so that
+// its failures count as that one's.
 func (s *sshSite) attackScripts(t *testing.T, id string, alice, mallory *laptop) {
 	s.decorate(t, id, alice)
 	outside := newTrap(t)
@@ -48,7 +49,8 @@ func (s *sshSite) attackScripts(t *testing.T, id string, alice, mallory *laptop)
 	})
 }
 
-// inTurn runs scripts one after the other. In parallel each would wait behind all other tests, beside a site that does nothing.
+// inTurn runs scripts one after the other. In parallel each would wait behind all other tests, beside a site that does
+// nothing.
 type inTurn struct{ *testing.T }
 
 func (t inTurn) Parallel()     {}
@@ -93,8 +95,8 @@ func newTrap(t *testing.T) *trap {
 	return trap
 }
 
-// decorate puts into a session what its user is not to reach through ssh: an address of the link at which something answers, with names, and
-// a socket of root's. What tells where it is listened on goes with it.
+// decorate puts into a session what its user is not to reach through ssh: an address of the link at which something
+// answers, with names, and a socket of root's. What tells where it is listened on goes with it.
 func (s *sshSite) decorate(t *testing.T, id string, alice *laptop) {
 	t.Helper()
 	pid := containerPID(t, id)
@@ -143,14 +145,16 @@ func tried(ts *testscript.TestScript, argv []string) (out, errs string) {
 	return ts.ReadFile("stdout"), ts.ReadFile("stderr")
 }
 
-// refused runs a program that must not get in, and is told what everybody is told who is not known: `refused ssh -F mallory alice@$GATE`.
+// refused runs a program that must not get in, and is told what everybody is told who is not known: `refused ssh -F
+// mallory alice@$GATE`.
 func refused(ts *testscript.TestScript, neg bool, args []string) {
 	if out, errs := tried(ts, args); neg || out != "" || !strings.Contains(errs, "Permission denied") {
 		ts.Fatalf("%q is not refused as a stranger is", args)
 	}
 }
 
-// refuses runs a program that must fail without having read anything, for a reason that it says: `refuses 'open failed' ssh ...`.
+// refuses runs a program that must fail without having read anything, for a reason that it says: `refuses 'open failed'
+// ssh ...`.
 func refuses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: refuses REASON COMMAND ARGS...")

@@ -326,7 +326,8 @@ func checksum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// allBytes is each byte, many times, with what terminals and careless programs change: CRLF, NUL, Ctrl-C, Ctrl-D, `\n~.`.
+// allBytes is each byte, many times, with what terminals and careless programs change: CRLF, NUL, Ctrl-C, Ctrl-D,
+// `\n~.`.
 func allBytes() []byte {
 	var b bytes.Buffer
 	for range 300 {

@@ -14,8 +14,9 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// BenchmarkStorage measures what CVMFS and a mounted storage element add to the start of a session, and how fast a session reads 500 MB
-// through a warm XCache beside xrdcp on the host. Both sides take turns. `deploy/bench/storage` runs it.
+// BenchmarkStorage measures what CVMFS and a mounted storage element add to the start of a session, and how fast a
+// session reads 500 MB through a warm XCache beside xrdcp on the host. Both sides take turns. `deploy/bench/storage`
+// runs it.
 func BenchmarkStorage(b *testing.B) {
 	testenv.Need(b, testenv.XRootDFS)
 	origin := xrdtest.Origin(b)

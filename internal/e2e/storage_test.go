@@ -14,8 +14,8 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// TestStorageInSessions: a session has its storage as directories, also over a service that is killed; it is told where files are; and
-// when it has ended nothing of it is left mounted, and what its end has lost is told.
+// TestStorageInSessions: a session has its storage as directories, also over a service that is killed; it is told where
+// files are; and when it has ended nothing of it is left mounted, and what its end has lost is told.
 func TestStorageInSessions(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.XRootDFS)
@@ -92,8 +92,8 @@ END`)
 	})
 }
 
-// TestRootInSessions: programs of the image reach a storage element by root:// and TLS, with what a session has in place: the token that is
-// for it, and the authorities of the site.
+// TestRootInSessions: programs of the image reach a storage element by root:// and TLS, with what a session has in
+// place: the token that is for it, and the authorities of the site.
 func TestRootInSessions(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, testenv.XRootD)
@@ -139,7 +139,8 @@ END`)
 	}
 }
 
-// unmountAfter unmounts what lies in the test's directories once a site that is made later has been cleared, and before they are removed.
+// unmountAfter unmounts what lies in the test's directories once a site that is made later has been cleared, and before
+// they are removed.
 func unmountAfter(t testing.TB) {
 	base := filepath.Dir(t.TempDir()) + "/"
 	t.Cleanup(func() {
@@ -152,7 +153,8 @@ func unmountAfter(t testing.TB) {
 	})
 }
 
-// TestUnpackedTrees: a plain directory with trees in it, as cvmfsexec or an administrator makes, is CVMFS for sessions and jobs.
+// TestUnpackedTrees: a plain directory with trees in it, as cvmfsexec or an administrator makes, is CVMFS for sessions
+// and jobs.
 func TestUnpackedTrees(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, fmt.Sprintf("data: {cvmfs: {path: %q, repositories: [tree.example.org]}}", sharedDir(t)))

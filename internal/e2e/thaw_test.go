@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestStartFromAnEnvironment freezes a session, and starts others from what came of it: its owner's, and another user's once it is shared.
+// TestStartFromAnEnvironment freezes a session, and starts others from what came of it: its owner's, and another user's
+// once it is shared.
 func TestStartFromAnEnvironment(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHTCondor walks the path of the service with sessions and jobs on the workers of a real pool. No test takes longer, and its file is
-// the last by name because Go begins tests that are parallel about from the last to the first.
+// TestHTCondor walks the path of the service with sessions and jobs on the workers of a real pool. No test takes
+// longer, and its file is the last by name because Go begins tests that are parallel about from the last to the first.
 func TestHTCondor(t *testing.T) {
 	t.Parallel()
 	s := newFarSite(t)

@@ -1,5 +1,5 @@
-// Package errs holds the kinds of error that Slipway tells apart and the one table that joins a kind to its wire code and
-// HTTP status. The Go client and the Python client read the same table (hubapi/testdata/errors.json).
+// Package errs holds the kinds of error that Slipway tells apart and the one table that joins a kind to its wire code
+// and HTTP status. The Go client and the Python client read the same table (hubapi/testdata/errors.json).
 //
 // An error of a kind may carry what the user needs to act: the field, the value and the remedy. Errors of no kind are
 // Internal: their text stays in the log.
@@ -119,7 +119,8 @@ func Under(field, value, least, whose string) *Error {
 	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %s is less than the %s that %s needs", field, value, least, whose), Remedy: "at least " + least}
 }
 
-// Called returns a copy of e that calls its field by the name that its reader gave it, such as --mem in place of memory. Field stays.
+// Called returns a copy of e that calls its field by the name that its reader gave it, such as --mem in place of
+// memory. Field stays.
 func (e *Error) Called(name string) *Error {
 	c := *e
 	if rest, ok := strings.CutPrefix(e.Message, e.Field+": "); ok && e.Field != "" {

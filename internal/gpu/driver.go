@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Driver is what there is to know and to do about the GPUs of one host. Several implementations pass the suite of gputest: the
-// real one (in the helper, over NVML), its client, and the simulated one. Its methods may be called at once from several
-// goroutines; changes of one GPU come one at a time.
+// Driver is what there is to know and to do about the GPUs of one host. Several implementations pass the suite of
+// gputest: the real one (in the helper, over NVML), its client, and the simulated one. Its methods may be called at
+// once from several goroutines; changes of one GPU come one at a time.
 //
 // An error that is one of the Err values below says what it is; any other means that the driver could not be asked.
 type Driver interface {
@@ -26,8 +26,8 @@ type Driver interface {
 	SetExclusive(ctx context.Context, uuid string, on bool) error
 	Health(ctx context.Context, uuid string) (Health, error)
 	Read(ctx context.Context, uuid string) (Reading, error)
-	// LimitMemory has the kernel's driver hold all processes of a cgroup (its path below /sys/fs/cgroup) to bytes on the GPU;
-	// 0 lifts it. ErrNotSupported before R615, and on a GPU that is cut.
+	// LimitMemory has the kernel's driver hold all processes of a cgroup (its path below /sys/fs/cgroup) to bytes on
+	// the GPU; 0 lifts it. ErrNotSupported before R615, and on a GPU that is cut.
 	LimitMemory(ctx context.Context, uuid, cgroup string, bytes int64) error
 	Close() error
 }

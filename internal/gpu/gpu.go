@@ -1,7 +1,8 @@
-// Package gpu holds the words in which Slipway speaks of GPUs: devices, modes, requests, slices, and what a driver can tell and do.
+// Package gpu holds the words in which Slipway speaks of GPUs: devices, modes, requests, slices, and what a driver can
+// tell and do.
 //
-// It promises to be pure: no I/O, no clock, no state. It imports no vendor's library; internal/gpu/nvml is the only package that
-// does, and it runs in a helper program of its own, so the service and the agent stay static.
+// It promises to be pure: no I/O, no clock, no state. It imports no vendor's library; internal/gpu/nvml is the only
+// package that does, and it runs in a helper program of its own, so the service and the agent stay static.
 package gpu
 
 import "slices"
@@ -96,7 +97,8 @@ func (d Device) Profile(name string) (Profile, bool) {
 	return d.Profiles[i], true
 }
 
-// Instance is a MIG instance that is there. One without a CI is the remnant of a creation or a destruction that went wrong.
+// Instance is a MIG instance that is there. One without a CI is the remnant of a creation or a destruction that went
+// wrong.
 type Instance struct {
 	GPU       string    `json:"gpu"`  // UUID of the device
 	UUID      string    `json:"uuid"` // of the MIG device; empty for a remnant. A later instance may get the same one

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// ErrBadPlace is what making a slice real fails with when the place is at fault: it is quarantined, and another is to be looked for.
+// ErrBadPlace is what making a slice real fails with when the place is at fault: it is quarantined, and another is to
+// be looked for.
 var ErrBadPlace = errors.New("this part of the GPU cannot be used now")
 
 // Lease is a slice in somebody's hands.

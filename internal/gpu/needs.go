@@ -11,8 +11,8 @@ import (
 	"slipway/internal/units"
 )
 
-// Needs are what a workload needs of whichever GPU it is given by a batch system, which has many models of them. The zero Needs are
-// none. It is comparable, and two Needs that are written differently and mean the same are equal.
+// Needs are what a workload needs of whichever GPU it is given by a batch system, which has many models of them. The
+// zero Needs are none. It is comparable, and two Needs that are written differently and mean the same are equal.
 type Needs struct {
 	Optional   bool   `json:"optional,omitempty"`   // it runs without a GPU too
 	Count      int    `json:"count,omitempty"`      // how many, if more than one

@@ -13,8 +13,8 @@ const (
 	sharedPart    = 0.25 // of a GPU in turns: as many as usually share one
 )
 
-// Part returns which part of one GPU a slice is, from 0 to 1: of its processors or of its memory, whichever is more. One that is shared in
-// turns counts as a quarter.
+// Part returns which part of one GPU a slice is, from 0 to 1: of its processors or of its memory, whichever is more.
+// One that is shared in turns counts as a quarter.
 func (s Slice) Part() float64 {
 	if s.Mode == MIG && s.Placement.Size > 0 {
 		_, slots := cuts(s.Model)

@@ -2,9 +2,9 @@ package gpu
 
 import "slices"
 
-// Public returns what everybody may read of an inventory. Why something cannot be had is said without the names of processes and
-// workloads, and without what anybody's own programs have said: a self-test runs in its user's container, so what it says of a place
-// are that user's words.
+// Public returns what everybody may read of an inventory. Why something cannot be had is said without the names of
+// processes and workloads, and without what anybody's own programs have said: a self-test runs in its user's container,
+// so what it says of a place are that user's words.
 func (i Inventory) Public() Inventory {
 	i.GPUs = slices.Clone(i.GPUs)
 	for n := range i.GPUs {

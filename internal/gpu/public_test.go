@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestPublicNamesNobody: what strangers read says in no case who is on a GPU, nor what a user's program has said, and all else stays.
+// TestPublicNamesNobody: what strangers read says in no case who is on a GPU, nor what a user's program has said, and
+// all else stays.
 func TestPublicNamesNobody(t *testing.T) {
 	const said = "process 4711 (<b>evil</b>) of s-alice"
 	until := time.Unix(1, 0)

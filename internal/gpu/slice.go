@@ -2,8 +2,8 @@ package gpu
 
 import "strings"
 
-// Slice is the share of a GPU that one workload holds. It is saved in the workload's record: to save it is to lease it. It names
-// the GPU and the place on it, never an instance's own ids alone, which another instance may bear later.
+// Slice is the share of a GPU that one workload holds. It is saved in the workload's record: to save it is to lease it.
+// It names the GPU and the place on it, never an instance's own ids alone, which another instance may bear later.
 type Slice struct {
 	GPU       string    `json:"gpu"`   // UUID of the device
 	Model     string    `json:"model"` // its name, for people
@@ -41,7 +41,8 @@ type Binding struct {
 	Mounts  []Mount           `json:"mounts"`
 	Env     map[string]string `json:"env"`
 	Expect  Expectation       `json:"expect"`
-	// Limit is what the kernel is to hold the container to: Fleet.Confine is called with its cgroup before its app starts. Zero: nothing.
+	// Limit is what the kernel is to hold the container to: Fleet.Confine is called with its cgroup before its app
+	// starts. Zero: nothing.
 	Limit int64 `json:"limit,omitempty"` // bytes
 }
 
@@ -70,7 +71,8 @@ type Expectation struct {
 	Nodes  []string `json:"nodes,omitempty"`  // NVIDIA's device files, and no others; empty: only their kinds and number are checked
 }
 
-// Hidden is the environment that keeps a container away from all GPUs, whatever its image asks for: the vendor's hook obeys it.
+// Hidden is the environment that keeps a container away from all GPUs, whatever its image asks for: the vendor's hook
+// obeys it.
 func Hidden() map[string]string { return map[string]string{"NVIDIA_VISIBLE_DEVICES": "void"} }
 
 // Vendor is the CDI vendor and class of Slipway's devices.

@@ -2,7 +2,8 @@ package homes
 
 import "sync"
 
-// Alarm remembers how full whose directories were, so that each is told once of each mark that it goes beyond. It is safe for concurrent use.
+// Alarm remembers how full whose directories were, so that each is told once of each mark that it goes beyond. It is
+// safe for concurrent use.
 type Alarm struct {
 	marks []int // percent, rising
 	keep  func(what string, mark int)
@@ -11,12 +12,14 @@ type Alarm struct {
 	passed map[string]int
 }
 
-// NewAlarm makes an Alarm that knows which marks were passed. It calls keep with each change; a mark of 0 is to be forgotten.
+// NewAlarm makes an Alarm that knows which marks were passed. It calls keep with each change; a mark of 0 is to be
+// forgotten.
 func NewAlarm(marks []int, passed map[string]int, keep func(what string, mark int)) *Alarm {
 	return &Alarm{marks: marks, passed: passed, keep: keep}
 }
 
-// calm is how far below a mark, in percent, it must fall before it is told anew: what lies on the edge is not told of all the time.
+// calm is how far below a mark, in percent, it must fall before it is told anew: what lies on the edge is not told of
+// all the time.
 const calm = 2
 
 // See notes how full something is, and gives the mark that it has gone beyond since it was last seen; 0: none.

@@ -167,7 +167,8 @@ func mkdirOf(uid int, dir string) error {
 	return errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, uid, 100))
 }
 
-// TestOfNobody: that is how NFS may show what is the server's root's; such a directory will do if nothing is to be made in it.
+// TestOfNobody: that is how NFS may show what is the server's root's; such a directory will do if nothing is to be made
+// in it.
 func TestOfNobody(t *testing.T) {
 	h, dir := newHomes(t), t.TempDir()
 	must(t, mkdirOf(20001, dir+"/Alice"), os.Chown(dir, nobody, nobody))
@@ -300,7 +301,8 @@ func TestQuotaOfTheKernel(t *testing.T) {
 	}
 }
 
-// TestTheDirectoryOfTheHomes is made so that others pass through it under any umask, and refused where they can write to it.
+// TestTheDirectoryOfTheHomes is made so that others pass through it under any umask, and refused where they can write
+// to it.
 func TestTheDirectoryOfTheHomes(t *testing.T) {
 	h := newHomes(t)
 	defer syscall.Umask(syscall.Umask(0o077))

@@ -29,7 +29,8 @@ type Limit struct {
 	MostFiles int64  `json:"most_files"`
 }
 
-// Percent says how much of it is used: of bytes or of files, whatever is more. It is above 100 where more is used than may be.
+// Percent says how much of it is used: of bytes or of files, whatever is more. It is above 100 where more is used than
+// may be.
 func (l Limit) Percent() int { return max(percent(l.Used, l.Most), percent(l.Files, l.MostFiles)) }
 
 // Full reports whether programs that write are likely to fail: next to nothing is left, of bytes or of files.
@@ -53,8 +54,8 @@ func percent(used, most int64) int {
 // nearlyFull is from when on a file system as a whole matters to everybody on it.
 const nearlyFull = 95
 
-// Tightest returns what bounds a user first. How full the whole file system is matters where nothing else bounds her, and where it is
-// nearly full.
+// Tightest returns what bounds a user first. How full the whole file system is matters where nothing else bounds her,
+// and where it is nearly full.
 func Tightest(all []Limit) (tight Limit, found bool) {
 	for _, l := range all {
 		switch {
@@ -124,7 +125,8 @@ const (
 	projectQuota = 2
 )
 
-// quotas asks for those of the user, of her groups and of the directory's project. A file system without, as most are, has none to tell.
+// quotas asks for those of the user, of her groups and of the directory's project. A file system without, as most are,
+// has none to tell.
 func (h host) quotas(fd int, path string, q question) []Limit {
 	var all []Limit
 	note := func(name string, kind, id int) {

@@ -47,8 +47,8 @@ func (t *trouble) error() error {
 	return errs.New(errs.ByCode(t.Kind), "%s", t.Message).With(t.Remedy)
 }
 
-// Look answers a question about a directory in one line of JSON. It is the whole of the program `slipway look-home QUESTION`, in a process of
-// its own because the directory's file system may never answer.
+// Look answers a question about a directory in one line of JSON. It is the whole of the program `slipway look-home
+// QUESTION`, in a process of its own because the directory's file system may never answer.
 func Look(w io.Writer, text string) error {
 	var q question
 	if err := json.Unmarshal([]byte(text), &q); err != nil {
@@ -166,7 +166,8 @@ func guarded(dir int, path string, q question) error {
 	return nil
 }
 
-// create makes a directory that is missing: of hers such that it is known again by give. Another look may have been quicker.
+// create makes a directory that is missing: of hers such that it is known again by give. Another look may have been
+// quicker.
 func create(dir int, at, name string, last bool) error {
 	mode := uint32(0o711)
 	if last {
@@ -181,8 +182,8 @@ func create(dir int, at, name string, last bool) error {
 // ungiven is the mode of a user's new directory.
 const ungiven = 0o700
 
-// give gives the user a directory that was made for her and is the service's still: by this look, by another at this moment, or by one that
-// was killed then. It is empty.
+// give gives the user a directory that was made for her and is the service's still: by this look, by another at this
+// moment, or by one that was killed then. It is empty.
 func give(fd int, at string, q question) error {
 	var st unix.Stat_t
 	if !q.Create || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o777 != ungiven || !empty(fd) {

@@ -16,12 +16,13 @@ const (
 	activityEvery = time.Minute
 	// activitySpread is the part of that time over which the users are told of, one after the other.
 	activitySpread = 0.8
-	// enough failures in a row are a Hub that is down, or a token that it does not take: the rest waits for the next minute.
+	// enough failures in a row are a Hub that is down, or a token that it does not take: the rest waits for the next
+	// minute.
 	enough = 3
 )
 
-// postActivity tells the Hub of activity. What was told is remembered by session; what is to be told is asked of the engine
-// each time, so nothing can pile up and the newest is always told.
+// postActivity tells the Hub of activity. What was told is remembered by session; what is to be told is asked of the
+// engine each time, so nothing can pile up and the newest is always told.
 func (s *Syncer) postActivity(ctx context.Context) {
 	told := stamps{}
 	t := trouble{log: s.log, what: "tell the Hub of activity"}
@@ -35,8 +36,8 @@ func (s *Syncer) postActivity(ctx context.Context) {
 // stamps are the times that the Hub has been told of.
 type stamps map[spawner.Server]time.Time
 
-// news returns by user what the Hub has not been told, and forgets sessions that do not run. A stamp is never later than now: a
-// clock that was set back must not make a session look busy.
+// news returns by user what the Hub has not been told, and forgets sessions that do not run. A stamp is never later
+// than now: a clock that was set back must not make a session look busy.
 func (t stamps) news(sessions []spawner.ActiveSession, now time.Time) map[spawner.User]map[string]time.Time {
 	fresh, runs := map[spawner.User]map[string]time.Time{}, map[spawner.Server]bool{}
 	for _, a := range sessions {
@@ -82,8 +83,8 @@ func (s *Syncer) activityRound(ctx context.Context, told stamps) error {
 	return last
 }
 
-// postUser tells of one user. The Hub takes all of a user's servers or none, so that one it does not know is left out at a
-// second try; that one has been told of as well as it can.
+// postUser tells of one user. The Hub takes all of a user's servers or none, so that one it does not know is left out
+// at a second try; that one has been told of as well as it can.
 func (s *Syncer) postUser(ctx context.Context, told stamps, user spawner.User, servers map[string]time.Time) error {
 	err := s.cfg.Hub.PostActivity(ctx, string(user), servers)
 	if errs.Is(err, errs.NotFound) && len(servers) > 1 {

@@ -8,7 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// boxLimit is how many events wait for a Hub that is behind. Of more the oldest are left out: the newest say where the start is.
+// boxLimit is how many events wait for a Hub that is behind. Of more the oldest are left out: the newest say where the
+// start is.
 const boxLimit = 8
 
 // box holds events between the engine, which never waits, and the Hub.

@@ -15,8 +15,8 @@ const (
 	flavorsMost  = time.Minute     // between two tries while the Hub is down
 )
 
-// pushFlavors tells the Hub what can be started here when it has changed. It looks rather than being told: what is free also
-// changes by other hubs' sessions and by jobs.
+// pushFlavors tells the Hub what can be started here when it has changed. It looks rather than being told: what is free
+// also changes by other hubs' sessions and by jobs.
 func (s *Syncer) pushFlavors(ctx context.Context) {
 	t := trouble{log: s.log, what: "tell the Hub of the flavors"}
 	var told []byte

@@ -17,8 +17,9 @@ const (
 	firstAsk   = 2 * time.Second // within which the Hub is asked at first: until then it is not known who is in a group
 )
 
-// Membership is what a Hub last said of who is in which of its groups. What the Hub has not confirmed for some time is not known any more,
-// until it confirms it again: a right that rests on it has ended, and nobody is told that she has none.
+// Membership is what a Hub last said of who is in which of its groups. What the Hub has not confirmed for some time is
+// not known any more, until it confirms it again: a right that rests on it has ended, and nobody is told that she has
+// none.
 type Membership struct {
 	fresh time.Duration
 
@@ -41,8 +42,8 @@ func (m *Membership) Of(user spawner.User) ([]string, bool) {
 	return slices.Clone(m.groups[user]), true
 }
 
-// Members returns who was in a group when the Hub last told, however long ago: a bound on what a group may use outlives a Hub that is
-// down, a right does not.
+// Members returns who was in a group when the Hub last told, however long ago: a bound on what a group may use outlives
+// a Hub that is down, a right does not.
 func (m *Membership) Members(group string) []spawner.User {
 	m.mu.Lock()
 	defer m.mu.Unlock()

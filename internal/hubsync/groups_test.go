@@ -19,8 +19,8 @@ func of(m *Membership, user spawner.User) []string {
 	return append([]string{}, groups...)
 }
 
-// TestGroups: what the Hub says is known within moments; what it takes back ends at the next question; and what it does not confirm is not
-// known when it is no longer fresh, also by an answer that was long on its way.
+// TestGroups: what the Hub says is known within moments; what it takes back ends at the next question; and what it does
+// not confirm is not known when it is no longer fresh, also by an answer that was long on its way.
 func TestGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, m := newFakeHub(), NewMembership(10*time.Minute)

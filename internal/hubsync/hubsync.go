@@ -1,9 +1,9 @@
-// Package hubsync keeps a Hub and the engine in agreement: it tells the Hub what happens in a start, when sessions were last
-// active and what can be started here, and asks it which servers it knows and who is in its groups.
+// Package hubsync keeps a Hub and the engine in agreement: it tells the Hub what happens in a start, when sessions were
+// last active and what can be started here, and asks it which servers it knows and who is in its groups.
 //
-// The package promises that a Hub that is down costs nothing but its own news: nothing waits for it, nothing piles up, and the
-// newest of everything is told when it is back. From a question that was not answered whole nothing is concluded. It decides
-// nothing about sessions: that is the engine's.
+// The package promises that a Hub that is down costs nothing but its own news: nothing waits for it, nothing piles up,
+// and the newest of everything is told when it is back. From a question that was not answered whole nothing is
+// concluded. It decides nothing about sessions: that is the engine's.
 package hubsync
 
 import (

@@ -24,16 +24,16 @@ const (
 // tokenName is the variable with the token of a session's own server.
 const tokenName = "JUPYTERHUB_API_TOKEN"
 
-// StartWebhook tells Hubs what happens in the starts that they asked for. A Hub that waits to be told shows nothing else. The engine
-// calls Tell, and waits for it when it ends.
+// StartWebhook tells Hubs what happens in the starts that they asked for. A Hub that waits to be told shows nothing
+// else. The engine calls Tell, and waits for it when it ends.
 type StartWebhook struct {
 	Hubs   map[string]Hub // by name
 	Engine Engine
 	Logger *slog.Logger
 }
 
-// Tell tells of the start that w is in, from its first event on and in order, until its end has been told, the Hub has refused, or
-// ctx ends. A Hub that cannot follow misses steps between, never the last one.
+// Tell tells of the start that w is in, from its first event on and in order, until its end has been told, the Hub has
+// refused, or ctx ends. A Hub that cannot follow misses steps between, never the last one.
 func (h *StartWebhook) Tell(ctx context.Context, w spawner.Workload, secrets control.Env) {
 	log := h.Logger.With("id", w.ID, "hub", w.Hub, "owner", w.Owner)
 	to, token := h.Hubs[w.Hub], tokenOf(w, secrets)
@@ -116,9 +116,9 @@ func (t *tale) tell(ctx context.Context) {
 	}
 }
 
-// post tells of one event. The Hub never shows the event that says that a start failed, and takes the server for ready for a moment
-// when it gets it. So it is told why as of a start that goes on, and finds by its own poll that the session has ended; only one
-// that does not is told that the start failed.
+// post tells of one event. The Hub never shows the event that says that a start failed, and takes the server for ready
+// for a moment when it gets it. So it is told why as of a start that goes on, and finds by its own poll that the
+// session has ended; only one that does not is told that the start failed.
 func (t *tale) post(ctx context.Context, e hub.Event) error {
 	if e.Failed && !t.reasoned {
 		reason := e
@@ -137,7 +137,8 @@ func (t *tale) post(ctx context.Context, e hub.Event) error {
 	return t.send(ctx, e)
 }
 
-// last reports whether no other start of the session has been asked for since: the Hub would take its end for that one's.
+// last reports whether no other start of the session has been asked for since: the Hub would take its end for that
+// one's.
 func (t *tale) last(ctx context.Context) bool {
 	now, err := t.Engine.Get(ctx, spawner.Caller{System: true}, t.w.ID)
 	return err == nil && now.Launch == t.w.Launch
@@ -147,7 +148,8 @@ func (t *tale) send(ctx context.Context, e hub.Event) error {
 	return t.to.PostEvent(ctx, string(t.w.Owner), t.w.Name, t.token, e)
 }
 
-// compose makes the Hub's event. The end of a start is told as it stands now: with the reason, the remedy and the last lines.
+// compose makes the Hub's event. The end of a start is told as it stands now: with the reason, the remedy and the last
+// lines.
 func (t *tale) compose(ctx context.Context, e spawner.Event, percent int) hub.Event {
 	if !e.Final {
 		return step(e.Message, min(percent, 99))

@@ -14,7 +14,8 @@ const (
 	tailLines  = 40
 )
 
-// step is an event of a start that goes on, or has come off. The text is given escaped too, because the Hub would show it raw.
+// step is an event of a start that goes on, or has come off. The text is given escaped too, because the Hub would show
+// it raw.
 func step(message string, percent int) hub.Event {
 	message = cut(message, wordsLimit)
 	return hub.Event{Percent: percent, Message: message, HTML: html.EscapeString(message)}

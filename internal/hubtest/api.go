@@ -55,7 +55,8 @@ func (h *Hub) As(token, method, path string, body any) Reply {
 	return h.ask(token, method, h.APIURL+path, body)
 }
 
-// Through asks a path of the Hub's proxy with a token: that of a server (Server.URL) or of a service, with the Hub's base path.
+// Through asks a path of the Hub's proxy with a token: that of a server (Server.URL) or of a service, with the Hub's
+// base path.
 func (h *Hub) Through(token, method, path string, body any) Reply {
 	h.t.Helper()
 	return h.ask(token, method, "http://"+h.address(0)+path, body)
@@ -224,9 +225,9 @@ func (h *Hub) Follow(user, name string) func() []Event {
 // errNotStarting is what the Hub says of a server that neither starts nor has just failed to.
 var errNotStarting = errors.New("the Hub says that it is not starting")
 
-// told reads events up to the end of a start. A Hub that takes back a start that failed says meanwhile that nothing starts: User.stop
-// ends "pending spawn" before the failure is known, and asks the service in between. So it is asked again until it has
-// an answer, for as long as taking back may last.
+// told reads events up to the end of a start. A Hub that takes back a start that failed says meanwhile that nothing
+// starts: User.stop ends "pending spawn" before the failure is known, and asks the service in between. So it is asked
+// again until it has an answer, for as long as taking back may last.
 func (h *Hub) told(req *http.Request) (events []Event, err error) {
 	testenv.Within(testenv.Hang, func() bool {
 		events, err = stream(req)

@@ -38,7 +38,8 @@ func (h *Hub) Browse(user string) *Browser {
 // scopesOf finds what an authorization page asks for.
 var scopesOf = regexp.MustCompile(`name="scopes" value="([^"]+)"`)
 
-// Authorize says yes on the page where the Hub asks whether another's server may learn who one is, and goes on from there.
+// Authorize says yes on the page where the Hub asks whether another's server may learn who one is, and goes on from
+// there.
 func (b *Browser) Authorize(page Reply) Reply {
 	b.hub.t.Helper()
 	form := url.Values{}

@@ -1,9 +1,10 @@
-// Package hubtest runs real JupyterHubs for tests: the program of either major version out of the cache that deploy/test fills,
-// the real configurable-http-proxy in front of it, and either our Spawner or the published OutpostSpawner inside.
+// Package hubtest runs real JupyterHubs for tests: the program of either major version out of the cache that
+// deploy/test fills, the real configurable-http-proxy in front of it, and either our Spawner or the published
+// OutpostSpawner inside.
 //
-// Promises: a Hub has ports, files and secrets of its own, so that several run side by side; what it started is ended with the
-// test, by the process groups that it made, and nothing else is; of this process's environment nothing but the way to the system's
-// programs reaches the Hub. It knows nothing of the service: tests give it an address.
+// Promises: a Hub has ports, files and secrets of its own, so that several run side by side; what it started is ended
+// with the test, by the process groups that it made, and nothing else is; of this process's environment nothing but the
+// way to the system's programs reaches the Hub. It knows nothing of the service: tests give it an address.
 package hubtest
 
 import (

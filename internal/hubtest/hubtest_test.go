@@ -28,7 +28,8 @@ c.Spawner.cmd = ["/nonexistent"]
 c.Spawner.post_stop_hook = slowly
 `
 
-// TestHub proves the harness with the Hub's own test Spawner: a killed Hub comes back over its database, browsers and tokens get in.
+// TestHub proves the harness with the Hub's own test Spawner: a killed Hub comes back over its database, browsers and
+// tokens get in.
 func TestHub(t *testing.T) {
 	t.Setenv("JUPYTERHUB_BASE_URL", "/not/this/one/") // as in a session of another Hub
 	service := httptest.NewServer(http.NotFoundHandler())

@@ -38,8 +38,8 @@ func nodeDir() string {
 	return found[0]
 }
 
-// start runs a program whose output goes to the log. Variables of this process's environment, such as those of a session of a
-// Hub, must not reach it.
+// start runs a program whose output goes to the log. Variables of this process's environment, such as those of a
+// session of a Hub, must not reach it.
 func (h *Hub) start(argv []string, more ...string) *process {
 	h.t.Helper()
 	log, err := os.OpenFile(filepath.Join(h.Dir, "hub.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

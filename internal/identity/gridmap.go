@@ -23,8 +23,8 @@ func (g *gridmap) users(dn string) ([]string, error) {
 	return byDN[modern(dn)], err
 }
 
-// parseGridmap reads a grid-mapfile. Lines for whole organisations (FQANs) and for pools of accounts (.name) are for others: here a user is a
-// person.
+// parseGridmap reads a grid-mapfile. Lines for whole organisations (FQANs) and for pools of accounts (.name) are for
+// others: here a user is a person.
 func parseGridmap(path, text string) (map[string][]string, error) {
 	byDN, n := map[string][]string{}, 0
 	for line := range strings.Lines(text) {

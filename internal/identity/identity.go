@@ -1,11 +1,12 @@
-// Package identity says who users are: it gives every user an account on this host, a numeric user id of her own, kept for ever, and a place for a home;
-// and it says by the site's rules whose the subject of a token, the holder of a certificate or an account of the host is. Users are told
-// apart by their realm and their name: hubs whose users of one name are the same people share a realm.
+// Package identity says who users are: it gives every user an account on this host, a numeric user id of her own, kept
+// for ever, and a place for a home; and it says by the site's rules whose the subject of a token, the holder of a
+// certificate or an account of the host is. Users are told apart by their realm and their name: hubs whose users of one
+// name are the same people share a realm.
 //
-// Promises: an id is one user's alone, wherever it comes from, and is never another's while the store has hers; what is not known just now
-// is an error of kind Unavailable, and never another number; a rule fits the whole of what it is asked for, or not at all; two users
-// that differ in anything, case included, have two homes, also on a file system that ignores case. Homes themselves are package homes's:
-// nothing here touches a user's file system.
+// Promises: an id is one user's alone, wherever it comes from, and is never another's while the store has hers; what is
+// not known just now is an error of kind Unavailable, and never another number; a rule fits the whole of what it is
+// asked for, or not at all; two users that differ in anything, case included, have two homes, also on a file system
+// that ignores case. Homes themselves are package homes's: nothing here touches a user's file system.
 package identity
 
 import (
@@ -25,7 +26,8 @@ import (
 	"slipway/internal/store"
 )
 
-// bucket is where the store keeps the accounts; nextKey holds the next free id. A user's key has a prefix, so no name meets it.
+// bucket is where the store keeps the accounts; nextKey holds the next free id. A user's key has a prefix, so no name
+// meets it.
 const (
 	bucket  = "accounts"
 	nextKey = "next"
@@ -150,7 +152,8 @@ func (a *Accounts) missed(ctx context.Context, principal string, missing error) 
 // plainRealm is what may name a directory.
 var plainRealm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
 
-// homesOf returns the directory of a realm's homes. A user's directory never begins with '@', so no home is taken for one.
+// homesOf returns the directory of a realm's homes. A user's directory never begins with '@', so no home is taken for
+// one.
 func (a *Accounts) homesOf(realm string) (string, error) {
 	switch {
 	case realm == Site:
@@ -229,8 +232,9 @@ func loginName(user string, uid int) string {
 	return fmt.Sprintf("u%d", uid)
 }
 
-// DirName returns the name of a user's directory: letters, digits, '-' and '_' as they are when lower case, every other byte as "=XX".
-// Names that would become too long keep their beginning and end in a hash. No two users share one, also where case is ignored.
+// DirName returns the name of a user's directory: letters, digits, '-' and '_' as they are when lower case, every other
+// byte as "=XX". Names that would become too long keep their beginning and end in a hash. No two users share one, also
+// where case is ignored.
 func DirName(user string) string {
 	var b strings.Builder
 	for i := range len(user) {

@@ -15,8 +15,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// NSS knows the accounts that this host has, wherever it has them from (files, LDAP, SSSD): by getent, since this program is static and
-// loads none of the modules that know them. It is safe for concurrent use.
+// NSS knows the accounts that this host has, wherever it has them from (files, LDAP, SSSD): by getent, since this
+// program is static and loads none of the modules that know them. It is safe for concurrent use.
 type NSS struct {
 	program  string
 	patience time.Duration

@@ -37,8 +37,8 @@ func (a *Accounts) recall(ctx context.Context) error {
 	return nil
 }
 
-// bind keeps a user's number, which was found elsewhere: nobody else's may it be, and no other one hers, for what lies on disks belongs to
-// the number and not to her.
+// bind keeps a user's number, which was found elsewhere: nobody else's may it be, and no other one hers, for what lies
+// on disks belongs to the number and not to her.
 func (a *Accounts) bind(ctx context.Context, principal string, n Numbers, home string) error {
 	a.ids.Lock()
 	defer a.ids.Unlock()
@@ -90,8 +90,9 @@ func (a *Accounts) Bound(ctx context.Context) (map[string]int, error) {
 	return maps.Clone(a.known), err
 }
 
-// Release forgets a user's number: her next start may have another, and it may become another user's. The caller makes sure that no
-// session or job of hers is left that has it. Her home, which no other number is given, and what she has in shared areas keep it.
+// Release forgets a user's number: her next start may have another, and it may become another user's. The caller makes
+// sure that no session or job of hers is left that has it. Her home, which no other number is given, and what she has
+// in shared areas keep it.
 func (a *Accounts) Release(ctx context.Context, principal string) (uid int, err error) {
 	a.ids.Lock()
 	defer a.ids.Unlock()

@@ -113,7 +113,8 @@ func (r *Rules) Claims(issuer string) []string {
 	return claims
 }
 
-// Subject says by which rule a token of an issuer's is a user's, in words; empty where nothing is said of the issuer. An error refuses it.
+// Subject says by which rule a token of an issuer's is a user's, in words; empty where nothing is said of the issuer.
+// An error refuses it.
 func (r *Rules) Subject(principal, issuer string, claims map[string]string) (by string, err error) {
 	var asked []string
 	for _, each := range r.subjects {
@@ -164,7 +165,8 @@ func (r *Rules) Certificate(principal, dn string) (by string, err error) {
 	return "", nobody(principal, what, "identities.certificates")
 }
 
-// AccountName says which account a user has. Without rules for her realm it has her own name, with the realm where that is not the site's.
+// AccountName says which account a user has. Without rules for her realm it has her own name, with the realm where that
+// is not the site's.
 func (r *Rules) AccountName(realm, user string) (string, error) {
 	any := false
 	for _, each := range r.accounts {

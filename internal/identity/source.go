@@ -27,7 +27,8 @@ type Group struct {
 	Name string
 }
 
-// Look gives the numbers of a realm's user. errs.Unavailable says that they are not known just now; any other error that she has none.
+// Look gives the numbers of a realm's user. errs.Unavailable says that they are not known just now; any other error
+// that she has none.
 type Look func(ctx context.Context, realm, user string) (Numbers, error)
 
 const (
@@ -37,7 +38,8 @@ const (
 	nobodyID   = 65534   // what the kernel shows for one that it cannot map
 )
 
-// check refuses numbers that no user may have, and leaves out groups that are the host's own: who is in one may be as good as root.
+// check refuses numbers that no user may have, and leaves out groups that are the host's own: who is in one may be as
+// good as root.
 func (n Numbers) check() (Numbers, error) {
 	switch {
 	case n.UID < leastID || n.UID == nobodyID || n.UID > mostID:

@@ -9,9 +9,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// Table is a file of the site's with users' numbers. A line is `user uid gid[,group...]`: the user as Principal has her, in quotes
-// where her name has a space; a further group is a number, or number=name. What begins with # is a comment. The file is read again when it
-// has changed. It is safe for concurrent use.
+// Table is a file of the site's with users' numbers. A line is `user uid gid[,group...]`: the user as Principal has
+// her, in quotes where her name has a space; a further group is a number, or number=name. What begins with # is a
+// comment. The file is read again when it has changed. It is safe for concurrent use.
 type Table struct {
 	file *watched[map[string]Numbers]
 }

@@ -11,8 +11,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// watched is a file of the site's that is read again when it has changed. Its file system may be another machine's, and dead: who asks
-// waits for it a while, whoever asks after that not at all, and only one look is ever under way. It is safe for concurrent use.
+// watched is a file of the site's that is read again when it has changed. Its file system may be another machine's, and
+// dead: who asks waits for it a while, whoever asks after that not at all, and only one look is ever under way. It is
+// safe for concurrent use.
 type watched[T any] struct {
 	path, field string
 	parse       func(path, text string) (T, error)
@@ -82,7 +83,8 @@ func (w *watched[T]) looking() *look[T] {
 	return l
 }
 
-// read does a look. What was read before is not read again while it is the same file: a failure to read one is none of its contents.
+// read does a look. What was read before is not read again while it is the same file: a failure to read one is none of
+// its contents.
 func (w *watched[T]) read(l, before *look[T]) {
 	info, err := w.stat(w.path)
 	switch {

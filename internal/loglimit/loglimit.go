@@ -1,5 +1,6 @@
-// Package loglimit keeps strangers from filling a log: of each message it lets so many lines through in an interval, and then says in one line
-// how many there were more. It is for lines that anybody outside can cause; what known users do is logged in full.
+// Package loglimit keeps strangers from filling a log: of each message it lets so many lines through in an interval,
+// and then says in one line how many there were more. It is for lines that anybody outside can cause; what known users
+// do is logged in full.
 package loglimit
 
 import (
@@ -54,7 +55,8 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.to.Handle(ctx, r)
 }
 
-// take reports whether there is room for one more line. Where lines were left out, it calls tell at the end of the interval.
+// take reports whether there is room for one more line. Where lines were left out, it calls tell at the end of the
+// interval.
 func (l *limits) take(message string, tell func(left int)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestFloodIsCounted: however much strangers have logged, it is so many lines a message and interval, and one that says how many were left out.
+// TestFloodIsCounted: however much strangers have logged, it is so many lines a message and interval, and one that says
+// how many were left out.
 func TestFloodIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out testenv.Buffer

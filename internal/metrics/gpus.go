@@ -9,8 +9,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// gpus collects what there is of GPUs when it is asked for. A GPU has its index and the beginning of its UUID as labels; slices
-// are counted by profile, and have no label of their own. What was not measured is not shown.
+// gpus collects what there is of GPUs when it is asked for. A GPU has its index and the beginning of its UUID as
+// labels; slices are counted by profile, and have no label of their own. What was not measured is not shown.
 type gpus struct {
 	inventory func() gpu.Inventory
 
@@ -184,7 +184,8 @@ func stateOf(part gpu.SliceState) string {
 	}
 }
 
-// profile is what a slice is counted under. Users choose the shares of MPS and of time slicing: these would be many labels.
+// profile is what a slice is counted under. Users choose the shares of MPS and of time slicing: these would be many
+// labels.
 func profile(m gpu.Mode, name string) string {
 	if m != gpu.MIG {
 		return string(m)

@@ -6,8 +6,8 @@ import (
 	"slipway/spawner"
 )
 
-// kernels are the engine's numbers of kernels. The label spec is an entry of the site's kernels.specs: kernelspecs that are made of users' environments
-// have words of theirs in their names.
+// kernels are the engine's numbers of kernels. The label spec is an entry of the site's kernels.specs: kernelspecs that
+// are made of users' environments have words of theirs in their names.
 type kernels struct {
 	phases, failed, restarts, dropped, standbys *prometheus.Desc
 	start                                       prometheus.Histogram

@@ -1,4 +1,5 @@
-// Package metrics shows the service to Prometheus. It promises that labels have few values: never a user, an id or a path.
+// Package metrics shows the service to Prometheus. It promises that labels have few values: never a user, an id or a
+// path.
 package metrics
 
 import (

@@ -34,14 +34,15 @@ func NewAsker(cfg AskerConfig) *Asker {
 	return &Asker{cfg: cfg, stuck: map[string][]hung{}}
 }
 
-// The processes that hang are bounded: whoever asks after those is told at once that it does not answer. Below a root may lie the mounts of
-// many servers, of which one is silent.
+// The processes that hang are bounded: whoever asks after those is told at once that it does not answer. Below a root
+// may lie the mounts of many servers, of which one is silent.
 const (
 	mostStuck = 2  // in one place
 	mostBelow = 64 // below one root
 )
 
-// Ask has a process look at a place below a root, and gives what it says; an error of kind Unavailable: it does not answer.
+// Ask has a process look at a place below a root, and gives what it says; an error of kind Unavailable: it does not
+// answer.
 func (a *Asker) Ask(ctx context.Context, root, place string, question ...string) ([]byte, error) {
 	if here, below := a.hanging(root, place); here >= mostStuck || below >= mostBelow {
 		return nil, silent(place)
@@ -85,8 +86,8 @@ func (a *Asker) hanging(root, place string) (here, below int) {
 	return here, len(a.stuck[root])
 }
 
-// Propagates reports whether what is mounted below a directory later reaches those who have bound it. It takes the path as it is, without
-// links, and touches nothing.
+// Propagates reports whether what is mounted below a directory later reaches those who have bound it. It takes the path
+// as it is, without links, and touches nothing.
 func Propagates(dir string) bool {
 	info, err := readMountinfo()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestOneSilentServerAmongMany: what hangs at one user's directory is not held against the others', until it is very much.
+// TestOneSilentServerAmongMany: what hangs at one user's directory is not held against the others', until it is very
+// much.
 func TestOneSilentServerAmongMany(t *testing.T) {
 	a := NewAsker(AskerConfig{Program: []string{"true"}, Deadline: time.Minute})
 	c, err := begin([]string{"sleep", "1000"})

@@ -18,7 +18,8 @@ const (
 	mostWords = 8 << 10
 )
 
-// child is a process that looks at a directory. Nobody waits for it without bound: one that the kernel holds cannot be killed.
+// child is a process that looks at a directory. Nobody waits for it without bound: one that the kernel holds cannot be
+// killed.
 type child struct {
 	process *os.Process
 	words   *os.File

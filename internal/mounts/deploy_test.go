@@ -13,7 +13,8 @@ import (
 
 const deployed = "../../deploy/cvmfs"
 
-// TestDeployedUnitMakesASharedMount runs the unit's commands, twice, for another directory on a host whose root is no shared mount.
+// TestDeployedUnitMakesASharedMount runs the unit's commands, twice, for another directory on a host whose root is no
+// shared mount.
 func TestDeployedUnitMakesASharedMount(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	unit, err := os.ReadFile(filepath.Join(deployed, "slipway-cvmfs.service"))
@@ -37,7 +38,8 @@ func TestDeployedUnitMakesASharedMount(t *testing.T) {
 	}
 }
 
-// TestDeployedMapIsOneOfAutofs has a real automount read the line, with another directory and another map in the place of the client's.
+// TestDeployedMapIsOneOfAutofs has a real automount read the line, with another directory and another map in the place
+// of the client's.
 func TestDeployedMapIsOneOfAutofs(t *testing.T) {
 	line, err := os.ReadFile(filepath.Join(deployed, "cvmfs.autofs"))
 	if err != nil {

@@ -27,7 +27,8 @@ type KeeperConfig struct {
 	Logger    *slog.Logger
 }
 
-// Keeper sees to it that what running workloads have at Target is what this host has at Source, also after that has been mounted anew.
+// Keeper sees to it that what running workloads have at Target is what this host has at Source, also after that has
+// been mounted anew.
 type Keeper struct {
 	cfg KeeperConfig
 
@@ -52,8 +53,8 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	return &Keeper{cfg: cfg, failed: map[int]failure{}}
 }
 
-// Run looks until ctx ends: at all workloads at first, for the service may have been away, and then whenever another file system is at
-// Source. What could not be done is tried again.
+// Run looks until ctx ends: at all workloads at first, for the service may have been away, and then whenever another
+// file system is at Source. What could not be done is tried again.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(k.cfg.Every)
 	defer tick.Stop()
@@ -88,8 +89,8 @@ func (k *Keeper) owes() bool {
 	return len(k.failed) > 0
 }
 
-// Renew gives every workload what this host has, where it has something else. The error is that they are not known: where it goes wrong for
-// one, that is logged and remembered, and holds up no other.
+// Renew gives every workload what this host has, where it has something else. The error is that they are not known:
+// where it goes wrong for one, that is logged and remembered, and holds up no other.
 func (k *Keeper) Renew(ctx context.Context, device string) error {
 	pids, err := k.cfg.Processes(ctx)
 	if err != nil {

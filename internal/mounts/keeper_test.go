@@ -53,7 +53,8 @@ func (i inside) read(name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// mounted returns what the process has mounted at the target. What others mount on this host meanwhile reaches the process too.
+// mounted returns what the process has mounted at the target. What others mount on this host meanwhile reaches the
+// process too.
 func (i inside) mounted() (list []Mount) {
 	i.t.Helper()
 	info, err := os.ReadFile("/proc/" + strconv.Itoa(i.pid) + "/mountinfo")
@@ -70,7 +71,8 @@ func (i inside) mounted() (list []Mount) {
 
 const hello = "hello from " + autofs.Repository
 
-// TestAutofsIsStartedAnew: those that have bound the old one's directory have a dead one, until the Keeper gives them the new one.
+// TestAutofsIsStartedAnew: those that have bound the old one's directory have a dead one, until the Keeper gives them
+// the new one.
 func TestAutofsIsStartedAnew(t *testing.T) {
 	a := autofs.Start(t)
 	i := bound(t, a.Dir)

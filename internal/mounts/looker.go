@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Looker has one process look at all paths that it is asked for, each by itself. A look at a file system that is silent holds a thread of
-// that process for as long, and none of this one; how many such there are is the caller's to bound.
+// Looker has one process look at all paths that it is asked for, each by itself. A look at a file system that is silent
+// holds a thread of that process for as long, and none of this one; how many such there are is the caller's to bound.
 type Looker struct {
 	program []string // argv of what calls Look
 
@@ -125,7 +125,8 @@ func (l *Looker) Close() {
 	l.read.Wait()
 }
 
-// Look is the whole of the program `slipway look-at-paths`: it looks at what it reads a line each of, and says what the kernel says.
+// Look is the whole of the program `slipway look-at-paths`: it looks at what it reads a line each of, and says what the
+// kernel says.
 func Look(ctx context.Context, r io.Reader, w io.Writer) error {
 	defer context.AfterFunc(ctx, func() { os.Exit(1) })() // a look that does not come back holds up nothing
 	var says sync.Mutex
@@ -146,7 +147,8 @@ func Look(ctx context.Context, r io.Reader, w io.Writer) error {
 	return lines.Err()
 }
 
-// LookAt looks at a path, and opens it when it is a directory: the kernel remembers for a while what a file system has said of one.
+// LookAt looks at a path, and opens it when it is a directory: the kernel remembers for a while what a file system has
+// said of one.
 func LookAt(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {

@@ -19,8 +19,8 @@ type Mount struct {
 	Options    []string // of the file system, not of the mount
 }
 
-// Mounts returns the mounts in the text of a mountinfo file, in its order: of several at one place the last is on top. A
-// line that is not of the kernel's form is passed over: one bad line must not hide the others.
+// Mounts returns the mounts in the text of a mountinfo file, in its order: of several at one place the last is on top.
+// A line that is not of the kernel's form is passed over: one bad line must not hide the others.
 func Mounts(mountinfo string) iter.Seq[Mount] {
 	return func(yield func(Mount) bool) {
 		for line := range strings.Lines(mountinfo) {

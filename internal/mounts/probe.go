@@ -17,9 +17,9 @@ type answer struct {
 	Trouble string `json:"trouble,omitempty"` // empty: all is well
 }
 
-// Probe looks at a directory or file and says what it found to w. It is the whole of the program `slipway probe-directory LOCK DIR`, in a process
-// of its own because the directory's file system may never answer. Who does not get the lock waits: another looks at it already, and
-// keeps the lock for as long as the kernel keeps it.
+// Probe looks at a directory or file and says what it found to w. It is the whole of the program `slipway
+// probe-directory LOCK DIR`, in a process of its own because the directory's file system may never answer. Who does not
+// get the lock waits: another looks at it already, and keeps the lock for as long as the kernel keeps it.
 func Probe(w io.Writer, lock, dir string) error {
 	f, err := os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -42,8 +42,8 @@ const (
 	mostBytes   = 4 << 10
 )
 
-// look lists a directory and reads the beginning of one file in it, if there is any; or reads the beginning of a file. A directory whose
-// name ends in /. may be empty, as autofs's is before anything is mounted.
+// look lists a directory and reads the beginning of one file in it, if there is any; or reads the beginning of a file.
+// A directory whose name ends in /. may be empty, as autofs's is before anything is mounted.
 func look(name string) error {
 	d, err := os.Open(name)
 	if err != nil {

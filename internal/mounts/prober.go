@@ -76,8 +76,8 @@ func (p *Prober) Run(ctx context.Context) error {
 // atOnce bounds the processes that look.
 const atOnce = 16
 
-// Round looks at all directories once. It takes little more than one deadline for every sixteen (atOnce) of them that do not answer, and ends
-// with ctx.
+// Round looks at all directories once. It takes little more than one deadline for every sixteen (atOnce) of them that
+// do not answer, and ends with ctx.
 func (p *Prober) Round(ctx context.Context) {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -167,7 +167,8 @@ func lockName(name string) string {
 	return hex.EncodeToString(sum[:8]) + ".lock"
 }
 
-// Results returns what is known, in the order of the configuration. Before the first round has ended it waits, at most for the deadline.
+// Results returns what is known, in the order of the configuration. Before the first round has ended it waits, at most
+// for the deadline.
 func (p *Prober) Results(ctx context.Context) []Result {
 	late := time.NewTimer(p.cfg.Deadline + endTime)
 	defer late.Stop()
@@ -200,7 +201,8 @@ func (p *Prober) Of(name string) (Result, bool) {
 	return r, known
 }
 
-// Stuck counts the processes that look and can neither be ended nor waited for. There is at most one for each directory.
+// Stuck counts the processes that look and can neither be ended nor waited for. There is at most one for each
+// directory.
 func (p *Prober) Stuck() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -163,7 +163,8 @@ func TestTheEndBeginsNoMore(t *testing.T) {
 	}
 }
 
-// TestARepositoryWhoseServerIsDead is the real thing: autofs waits for a map that never answers, and for the others goes on.
+// TestARepositoryWhoseServerIsDead is the real thing: autofs waits for a map that never answers, and for the others
+// goes on.
 func TestARepositoryWhoseServerIsDead(t *testing.T) {
 	a := autofs.Start(t)
 	a.AwaitExpiry(autofs.Repository)

@@ -15,8 +15,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Device names what is mounted where a directory lies, such as "0:52". When autofs is started anew, its directory is another file system
-// than before, of the same name: those that have bound the old one keep it, and it is dead.
+// Device names what is mounted where a directory lies, such as "0:52". When autofs is started anew, its directory is
+// another file system than before, of the same name: those that have bound the old one keep it, and it is dead.
 func Device(dir string) (string, error) {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -29,8 +29,8 @@ func Device(dir string) (string, error) {
 	return holder(string(info), real).Device, nil
 }
 
-// Stale returns the device of what a process has mounted at a path, where that is another than device. One that has nothing mounted there, or
-// is gone, has nothing stale.
+// Stale returns the device of what a process has mounted at a path, where that is another than device. One that has
+// nothing mounted there, or is gone, has nothing stale.
 func Stale(pid int, target, device string) (string, error) {
 	info, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
@@ -45,9 +45,10 @@ func Stale(pid int, target, device string) (string, error) {
 	return "", nil
 }
 
-// Renew puts what is mounted at source on this host in the place of what a process has at target, for all that share its mounts, if that is
-// the stale device still: the process's number may be another's by now. What they have open stays open. It is the whole of the program
-// `slipway renew-mount PID SOURCE TARGET DEVICE`, and for a process of its own: the calling thread stays in the other's mount namespace.
+// Renew puts what is mounted at source on this host in the place of what a process has at target, for all that share
+// its mounts, if that is the stale device still: the process's number may be another's by now. What they have open
+// stays open. It is the whole of the program `slipway renew-mount PID SOURCE TARGET DEVICE`, and for a process of its
+// own: the calling thread stays in the other's mount namespace.
 func Renew(pid int, source, target, stale string) error {
 	if err := renew(pid, source, target, stale); err != nil {
 		return fmt.Errorf("mount %s anew for process %d: %w", target, pid, err)
@@ -100,7 +101,8 @@ func has(mountinfo, device string) bool {
 	return false
 }
 
-// release lets go whoever waits for a daemon that is gone: else they would wait for ever. What cannot be let go is left.
+// release lets go whoever waits for a daemon that is gone: else they would wait for ever. What cannot be let go is
+// left.
 func release(name string) {
 	const catatonic = 0x9362 // AUTOFS_IOC_CATATONIC of linux/auto_fs.h
 	if fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
@@ -109,8 +111,8 @@ func release(name string) {
 	}
 }
 
-// clone makes a copy of what is mounted at dir, and below it, that nobody sees yet. It cannot be written to, hears of new mounts there, and
-// tells nobody of its own.
+// clone makes a copy of what is mounted at dir, and below it, that nobody sees yet. It cannot be written to, hears of
+// new mounts there, and tells nobody of its own.
 func clone(dir string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -123,7 +125,8 @@ func clone(dir string) (int, error) {
 	return fd, nil
 }
 
-// replace takes the mounts at name away and puts the copy there. Where they cannot be taken away it lies on top of them.
+// replace takes the mounts at name away and puts the copy there. Where they cannot be taken away it lies on top of
+// them.
 func replace(tree int, name string) error {
 	if strings.HasPrefix(name, "..") {
 		return errs.Bad("target", name, "a path from the root")

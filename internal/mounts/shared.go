@@ -9,8 +9,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// CheckShared says how to make a directory one from which mounts propagate, if it is none. Whoever binds it would not see what is mounted
-// in it later: for autofs's directories the kernel says "Too many levels of symbolic links" then.
+// CheckShared says how to make a directory one from which mounts propagate, if it is none. Whoever binds it would not
+// see what is mounted in it later: for autofs's directories the kernel says "Too many levels of symbolic links" then.
 func CheckShared(dir string) error {
 	info, err := readMountinfo()
 	if err != nil {
@@ -32,8 +32,8 @@ func readMountinfo() (string, error) {
 	return string(info), err
 }
 
-// locate returns the path of a directory without links. What is mounted on the way is taken to be a directory and not touched: its file system
-// may never answer.
+// locate returns the path of a directory without links. What is mounted on the way is taken to be a directory and not
+// touched: its file system may never answer.
 func locate(mountinfo, dir string) (string, error) {
 	points := map[string]bool{}
 	for m := range Mounts(mountinfo) {
@@ -91,7 +91,8 @@ func holder(mountinfo, dir string) (found Mount) {
 	return found
 }
 
-// propagates reads a mountinfo file: whether the mount that holds dir tells others of new mounts below it, and where it is.
+// propagates reads a mountinfo file: whether the mount that holds dir tells others of new mounts below it, and where it
+// is.
 func propagates(mountinfo, dir string) (shared bool, point string) {
 	m := holder(mountinfo, dir)
 	return m.Group != "" || m.Master != "", m.Point

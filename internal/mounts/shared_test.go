@@ -66,7 +66,8 @@ func FuzzPropagates(f *testing.F) {
 	})
 }
 
-// TestAMountIsNotTouched: what is mounted is taken from the kernel's list; its file system may never answer. Here it is not even there.
+// TestAMountIsNotTouched: what is mounted is taken from the kernel's list; its file system may never answer. Here it is
+// not even there.
 func TestAMountIsNotTouched(t *testing.T) {
 	real := t.TempDir()
 	if err := os.Symlink("silent", filepath.Join(real, "link")); err != nil {

@@ -13,7 +13,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// visitor is about to enter a process's mounts, or is in them. What it has open is of one process, also when its number is another's.
+// visitor is about to enter a process's mounts, or is in them. What it has open is of one process, also when its number
+// is another's.
 type visitor struct {
 	proc     int // this host's /proc
 	ns, root *os.File
@@ -37,11 +38,12 @@ func visit(pid int) (*visitor, error) {
 	return &visitor{proc, ns, root}, admissible(ns)
 }
 
-// deepest is how far below the service's user namespace a container's is at most: Apptainer makes two, one in the other.
+// deepest is how far below the service's user namespace a container's is at most: Apptainer makes two, one in the
+// other.
 const deepest = 2
 
-// admissible says why a mount namespace is not entered: it is this host's, or belongs to a user namespace that no backend makes. It is the
-// second guard: the first is that backends name only processes that they have started.
+// admissible says why a mount namespace is not entered: it is this host's, or belongs to a user namespace that no
+// backend makes. It is the second guard: the first is that backends name only processes that they have started.
 func admissible(ns *os.File) error {
 	ours, err := os.Open("/proc/self/ns/mnt")
 	if err != nil {
@@ -98,7 +100,8 @@ func (v *visitor) enter() error {
 	return unix.Chroot(".")
 }
 
-// mountinfo returns the mounts of where the calling thread is, by this host's /proc: what a container has there may be anything.
+// mountinfo returns the mounts of where the calling thread is, by this host's /proc: what a container has there may be
+// anything.
 func (v *visitor) mountinfo() (string, error) {
 	fd, err := unix.Openat(v.proc, "thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -37,8 +37,8 @@ type Facts struct {
 	Expires           time.Time
 }
 
-// Check looks whether an answer holds what it should, and gives what it says. An error of kind Unavailable says that it could not be
-// looked at now; any other that it is not to be used.
+// Check looks whether an answer holds what it should, and gives what it says. An error of kind Unavailable says that it
+// could not be looked at now; any other that it is not to be used.
 func (c *Client) Check(ctx context.Context, t Tokens, want Want) (Facts, error) {
 	if err := c.plain(t.Access); err != nil {
 		return Facts{}, err
@@ -95,7 +95,8 @@ func (c *Client) checkAccess(ctx context.Context, m *metadata, t Tokens, want Wa
 	return f, nil
 }
 
-// claim takes what a token says of what callers have asked for. Only text is taken: of a list it would not be known which is meant.
+// claim takes what a token says of what callers have asked for. Only text is taken: of a list it would not be known
+// which is meant.
 func (c *Client) claim(t *oidc.IDToken, f *Facts) {
 	if len(c.cfg.Claims) == 0 {
 		return
@@ -115,7 +116,8 @@ func (c *Client) claim(t *oidc.IDToken, f *Facts) {
 // maxClaim is how many bytes of a claim may be anybody's name.
 const maxClaim = 1024
 
-// verify checks a JWT: who signed it and how, that it holds now, and, where client is given, that it is for that client.
+// verify checks a JWT: who signed it and how, that it holds now, and, where client is given, that it is for that
+// client.
 func (c *Client) verify(ctx context.Context, m *metadata, what string, token secret.Text, client string) (*oidc.IDToken, error) {
 	if len(token.Reveal()) > maxToken {
 		return nil, c.bad(what, "it is larger than any that could be used")

@@ -1,12 +1,15 @@
-// Package oidc is the client of one OIDC issuer: discovery, keys, refresh, login by device flow, token exchange and revocation.
+// Package oidc is the client of one OIDC issuer: discovery, keys, refresh, login by device flow, token exchange and
+// revocation.
 //
-// Promises: every answer has a deadline and a bounded size; nothing is sent but over TLS, and no redirect is followed; a token that says
-// what it is (a JWT) is taken only when this issuer has signed it with a key of its own by a public-key algorithm, and it holds now; new
-// keys are fetched when a token names one, and not more often than every few seconds; no error holds a token.
+// Promises: every answer has a deadline and a bounded size; nothing is sent but over TLS, and no redirect is followed;
+// a token that says what it is (a JWT) is taken only when this issuer has signed it with a key of its own by a
+// public-key algorithm, and it holds now; new keys are fetched when a token names one, and not more often than every
+// few seconds; no error holds a token.
 //
-// It must not keep anything: a refresh token that an answer holds has replaced the one that was sent, and the caller saves it before she
-// does anything else. So answers are given before they are checked, which is Check's. That is also why requests are made here and not
-// by golang.org/x/oauth2, which may try a request twice to learn how clients are known, and puts answers into errors.
+// It must not keep anything: a refresh token that an answer holds has replaced the one that was sent, and the caller
+// saves it before she does anything else. So answers are given before they are checked, which is Check's. That is also
+// why requests are made here and not by golang.org/x/oauth2, which may try a request twice to learn how clients are
+// known, and puts answers into errors.
 package oidc
 
 import (

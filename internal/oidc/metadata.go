@@ -28,7 +28,8 @@ type metadata struct {
 
 func (m *metadata) grants(grant string) bool { return slices.Contains(m.Grants, grant) }
 
-// metadata returns what the issuer tells of itself, as of the last hour. When it does not answer, what it told before is good enough.
+// metadata returns what the issuer tells of itself, as of the last hour. When it does not answer, what it told before
+// is good enough.
 func (c *Client) metadata(ctx context.Context) (*metadata, error) {
 	if m, err, fresh := c.remembered(); fresh {
 		return m, err

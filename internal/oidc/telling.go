@@ -18,7 +18,8 @@ var public = map[string]bool{
 	"grant_type": true, "client_id": true, "scope": true, "audience": true, "subject_token_type": true, "requested_token_type": true, "token_type_hint": true,
 }
 
-// telling reports whether what an issuer says may hold a secret: a part of what it was sent, or a word that may be a token.
+// telling reports whether what an issuer says may hold a secret: a part of what it was sent, or a word that may be a
+// token.
 func (c *Client) telling(said string, form url.Values) bool {
 	if shares(said, c.cfg.ClientSecret.Reveal()) {
 		return true

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// PlainText writes text so that a job reads it as text, also where it looks like a number: as Python's literal_eval would give
-// something for it, it is put into quotes.
+// PlainText writes text so that a job reads it as text, also where it looks like a number: as Python's literal_eval
+// would give something for it, it is put into quotes.
 func PlainText(text string) string {
 	if !strings.ContainsFunc(text, isControl) && isLiteral(text) {
 		return quoted(text)
@@ -90,7 +90,8 @@ func (r *reader) take(token string) bool {
 	return found
 }
 
-// list reads elements up to the end, which is taken; without one, as far as there are any. One alone is itself, unless it is to be a list.
+// list reads elements up to the end, which is taken; without one, as far as there are any. One alone is itself, unless
+// it is to be a list.
 func (r *reader) list(end string, pairs bool) form {
 	all, n, comma := simple, 0, true
 	for ; comma; n++ {

@@ -157,8 +157,8 @@ func writeFloat(v float64) string {
 	return strconv.FormatFloat(v, 'e', -1, 64)
 }
 
-// precision is that in bits to which logarithmic ranges are reckoned. Python does it in 60 digits: rounded to a float both are the same
-// number, which no pow of a C library or of Go's promises.
+// precision is that in bits to which logarithmic ranges are reckoned. Python does it in 60 digits: rounded to a float
+// both are the same number, which no pow of a C library or of Go's promises.
 const precision = 256
 
 // logarithmic returns the function whose value at i is first*(last/first)**(i/(n-1)).
@@ -178,7 +178,8 @@ func newBig() *big.Float                    { return new(big.Float).SetPrec(prec
 func exact(v float64) *big.Float            { return newBig().SetFloat64(v) }
 func scaled(x *big.Float, e int) *big.Float { return newBig().SetMantExp(x, e) }
 
-// logarithm returns ln x for x > 0: of its mantissa by the series of the inverse hyperbolic tangent, and of its power of two.
+// logarithm returns ln x for x > 0: of its mantissa by the series of the inverse hyperbolic tangent, and of its power
+// of two.
 func logarithm(x *big.Float) *big.Float {
 	mantissa := newBig()
 	e := x.MantExp(mantissa)

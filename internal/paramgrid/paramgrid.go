@@ -1,8 +1,9 @@
-// Package paramgrid reads the points of a scan as people write them: `--scan name=values`, once for each name, and files of points.
+// Package paramgrid reads the points of a scan as people write them: `--scan name=values`, once for each name, and
+// files of points.
 //
-// It promises to read exactly what the Python client reads, and to write every value byte by byte as that does: both sides' tests read
-// the tables hubapi/testdata/scans.json and grid-files.json. Points are counted before any is made. It must not know commands or the
-// service.
+// It promises to read exactly what the Python client reads, and to write every value byte by byte as that does: both
+// sides' tests read the tables hubapi/testdata/scans.json and grid-files.json. Points are counted before any is made.
+// It must not know commands or the service.
 package paramgrid
 
 import (

@@ -85,7 +85,8 @@ type rowError string
 // Error returns it.
 func (e rowError) Error() string { return string(e) }
 
-// rows reads rows of cells as Python's csv does when it is strict and skips spaces before cells. encoding/csv takes other texts.
+// rows reads rows of cells as Python's csv does when it is strict and skips spaces before cells. encoding/csv takes
+// other texts.
 type rows struct {
 	rest string
 	line int

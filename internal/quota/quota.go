@@ -4,10 +4,10 @@
 // Set. Elsewhere Watch measures the directory from time to time and reports when it holds too much. Both count
 // allocated blocks.
 //
-// Three limits of the mechanism: ext4, other than XFS, does not hold a process with CAP_SYS_RESOURCE to it, such as root's of
-// the host; a process in the host's user namespace may change the project of files that it owns, so a container without a
-// user namespace of its own can evade a project quota on purpose (Docker's own limit has the same property); and rename or
-// link between a directory with a project and one outside fails with EXDEV.
+// Three limits of the mechanism: ext4, other than XFS, does not hold a process with CAP_SYS_RESOURCE to it, such as
+// root's of the host; a process in the host's user namespace may change the project of files that it owns, so a
+// container without a user namespace of its own can evade a project quota on purpose (Docker's own limit has the same
+// property); and rename or link between a directory with a project and one outside fails with EXDEV.
 //
 // The package knows nothing of workloads.
 package quota

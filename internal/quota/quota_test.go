@@ -177,7 +177,8 @@ func asUser(dir, name string, bytes int64) error {
 	return c.Run()
 }
 
-// TestInAKernelWithQuotas has TestRealFileSystems run in a kernel that surely has quotas, as a process here: User Mode Linux.
+// TestInAKernelWithQuotas has TestRealFileSystems run in a kernel that surely has quotas, as a process here: User Mode
+// Linux.
 func TestInAKernelWithQuotas(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.UML)
 	dir := t.TempDir()

@@ -1,6 +1,6 @@
-// Package reserve keeps room on the service's disk for the time when others have filled it: a file that stands for the room, and is removed
-// when the room is needed. With it the service starts on a full disk, keeps its records and can stop what fills it; the file is made anew when
-// there is room again.
+// Package reserve keeps room on the service's disk for the time when others have filled it: a file that stands for the
+// room, and is removed when the room is needed. With it the service starts on a full disk, keeps its records and can
+// stop what fills it; the file is made anew when there is room again.
 package reserve
 
 import (

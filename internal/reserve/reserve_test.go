@@ -77,7 +77,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestRecordsOnAFullDisk: with the reserve the store opens on a disk that is full to its last byte, and keeps what is written.
+// TestRecordsOnAFullDisk: with the reserve the store opens on a disk that is full to its last byte, and keeps what is
+// written.
 func TestRecordsOnAFullDisk(t *testing.T) {
 	dir := small(t)
 	log := slog.New(slog.DiscardHandler)

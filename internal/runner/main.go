@@ -1,7 +1,8 @@
-// Program slipway-job is the part of slipway that is started anew for each job of the backend `local`: the keeper of the job, what becomes
-// its Apptainer or serves its image, its agent, and what looks at its owner's home. It takes the arguments that slipway itself takes for these, and does the same. It exists because a
-// program of Go begins by setting up all that is linked into it: slipway takes 20 ms of a processor for that, and this a
-// quarter, four times a job. It must not import what only the service or its commands need.
+// Program slipway-job is the part of slipway that is started anew for each job of the backend `local`: the keeper of
+// the job, what becomes its Apptainer or serves its image, its agent, and what looks at its owner's home. It takes the
+// arguments that slipway itself takes for these, and does the same. It exists because a program of Go begins by setting
+// up all that is linked into it: slipway takes 20 ms of a processor for that, and this a quarter, four times a job. It
+// must not import what only the service or its commands need.
 package main
 
 import (

@@ -19,9 +19,9 @@ import (
 // keySize is that of AES-256.
 const keySize = 32
 
-// Box seals secrets that must survive a restart, so that they can lie in a database: AES-256 in Galois/Counter Mode with a random
-// nonce for each seal (NIST SP 800-38D). Its key lies in a file of its own; who has the database alone has nothing. It is safe
-// for concurrent use.
+// Box seals secrets that must survive a restart, so that they can lie in a database: AES-256 in Galois/Counter Mode
+// with a random nonce for each seal (NIST SP 800-38D). Its key lies in a file of its own; who has the database alone
+// has nothing. It is safe for concurrent use.
 type Box struct {
 	key  []byte
 	aead cipher.AEAD
@@ -100,8 +100,8 @@ func makeKey(file string) ([]byte, error) {
 	return key, errors.Join(dir.Sync(), dir.Close())
 }
 
-// Derive returns a key of 32 bytes for a purpose (HKDF, RFC 5869): the same after a restart, and of no use for finding the box's own or
-// that for another purpose.
+// Derive returns a key of 32 bytes for a purpose (HKDF, RFC 5869): the same after a restart, and of no use for finding
+// the box's own or that for another purpose.
 func (b *Box) Derive(purpose string) []byte {
 	key, _ := hkdf.Expand(sha256.New, b.key, purpose, keySize) // never fails for so few bytes
 	return key

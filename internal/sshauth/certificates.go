@@ -27,7 +27,8 @@ const (
 	sessionOption = "session@slipway"
 )
 
-// Certificate is a certificate that was issued. It is good as long as its record is there: revoking it removes the record.
+// Certificate is a certificate that was issued. It is good as long as its record is there: revoking it removes the
+// record.
 type Certificate struct {
 	Owner       Owner     `json:"owner"`
 	Serial      uint64    `json:"serial"`
@@ -182,7 +183,8 @@ func (a *Authority) Revoke(ctx context.Context, owner Owner, serial uint64) erro
 	return nil
 }
 
-// checkCertificate looks at what costs nothing first: a certificate that is not one of the records is not verified at all.
+// checkCertificate looks at what costs nothing first: a certificate that is not one of the records is not verified at
+// all.
 func (a *Authority) checkCertificate(login string, cert *ssh.Certificate) (Pass, error) {
 	if cert.CertType != ssh.UserCert || cert.SignatureKey == nil || !bytes.Equal(cert.SignatureKey.Marshal(), a.files.user.PublicKey().Marshal()) {
 		return Pass{}, refused("the certificate is none of this service's for users")

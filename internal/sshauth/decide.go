@@ -83,8 +83,8 @@ func (a *Authority) Decide(owner Owner, code string, yes bool) (Waiting, error) 
 	return Waiting{}, errs.New(errs.NotFound, "the login does not wait any more").With("begin it again where you want to log in")
 }
 
-// Poll returns what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What was confirmed is
-// given once.
+// Poll returns what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What
+// was confirmed is given once.
 func (a *Authority) Poll(ctx context.Context, id string) (State, error) {
 	l, err := a.logins.take(id)
 	if err != nil || l == nil {

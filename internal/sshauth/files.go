@@ -32,7 +32,8 @@ const (
 	userAuthority = "user_ca"
 )
 
-// keyFiles are all that an authority has: the authorities, and the host keys in the order in which clients are to prefer them.
+// keyFiles are all that an authority has: the authorities, and the host keys in the order in which clients are to
+// prefer them.
 func keyFiles() []keyFile {
 	ed := func() (crypto.PrivateKey, error) {
 		_, key, err := ed25519.GenerateKey(rand.Reader)

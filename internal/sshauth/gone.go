@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// lookEvery is how often the hubs are asked whether they still know whoever could come in. Who comes in is asked for then, too.
+	// lookEvery is how often the hubs are asked whether they still know whoever could come in. Who comes in is asked
+	// for then, too.
 	lookEvery = 10 * time.Minute
-	// goneAfter is how long a hub must not have known an owner before what lets her in is removed. That cannot be undone, and a Hub may come
-	// up without its database, or with an old one.
+	// goneAfter is how long a hub must not have known an owner before what lets her in is removed. That cannot be
+	// undone, and a Hub may come up without its database, or with an old one.
 	goneAfter = 24 * time.Hour
 	// A hub that does not know more than half of its owners, and more than fewGone, has rather lost its database.
 	fewGone = 3
@@ -45,8 +46,8 @@ func (a *Authority) recallMissing(ctx context.Context) error {
 	return nil
 }
 
-// forget takes everything away that lets an owner in, and ends her connections: her hub has said for long that it has no such user. Whoever
-// is given her name there later must not find her keys open his sessions.
+// forget takes everything away that lets an owner in, and ends her connections: her hub has said for long that it has
+// no such user. Whoever is given her name there later must not find her keys open his sessions.
 func (a *Authority) forget(ctx context.Context, owner Owner) error {
 	var all []error
 	keys, certificates := a.Keys(owner), a.Certificates(owner)
@@ -78,8 +79,9 @@ func (a *Authority) owners() []Owner {
 	return slices.SortedFunc(maps.Keys(have), func(x, y Owner) int { return strings.Compare(x.Hub+" "+x.User, y.Hub+" "+y.User) })
 }
 
-// Follow forgets until ctx ends whom the hubs have not known for long. gone says of an owner whether her hub has no such user; it is asked
-// for one after the other, and what it cannot find out is looked at again the next time: unknown is not gone.
+// Follow forgets until ctx ends whom the hubs have not known for long. gone says of an owner whether her hub has no
+// such user; it is asked for one after the other, and what it cannot find out is looked at again the next time: unknown
+// is not gone.
 func (a *Authority) Follow(ctx context.Context, gone func(context.Context, Owner) (bool, error)) error {
 	for {
 		a.look(ctx, gone)
@@ -134,7 +136,8 @@ func (a *Authority) believes(hub string, answers map[Owner]bool) bool {
 	return false
 }
 
-// note keeps what a hub has said of an owner: since when it does not know her. After long she is forgotten, if it still says so.
+// note keeps what a hub has said of an owner: since when it does not know her. After long she is forgotten, if it still
+// says so.
 func (a *Authority) note(ctx context.Context, o Owner, is bool, asked time.Time, gone func(context.Context, Owner) (bool, error)) {
 	m, before := a.missing[o]
 	switch {
@@ -166,7 +169,8 @@ func (a *Authority) lost(ctx context.Context, m missing) {
 		"hub", m.Owner.Hub, "after", goneAfter)
 }
 
-// found removes the record of an owner's absence: her hub knows her again, or is not believed, or nothing is left of her.
+// found removes the record of an owner's absence: her hub knows her again, or is not believed, or nothing is left of
+// her.
 func (a *Authority) found(ctx context.Context, o Owner) {
 	m, ok := a.missing[o]
 	if !ok {

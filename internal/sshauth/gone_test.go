@@ -42,8 +42,8 @@ func keyed(t *testing.T, a *Authority, user string) (Owner, ssh.PublicKey) {
 	return o, key
 }
 
-// TestWhoIsGoneIsForgotten: whom her hub has not known for a day loses keys and certificates, and her connections end at once; others' stay,
-// also over restarts of the service.
+// TestWhoIsGoneIsForgotten: whom her hub has not known for a day loses keys and certificates, and her connections end
+// at once; others' stay, also over restarts of the service.
 func TestWhoIsGoneIsForgotten(t *testing.T) {
 	cfg := configOf(t, newMemory())
 	a := opened(t, cfg)
@@ -113,8 +113,8 @@ func TestWhoIsBackBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestAHubWithoutItsDatabase is not believed, however long it is so, nor for the time when it has got some of its users back; a few who
-// are gone are.
+// TestAHubWithoutItsDatabase is not believed, however long it is so, nor for the time when it has got some of its users
+// back; a few who are gone are.
 func TestAHubWithoutItsDatabase(t *testing.T) {
 	for name, tc := range map[string]struct{ known, gone, stay int }{
 		"most of many":  {4, 5, 9},

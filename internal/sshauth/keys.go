@@ -55,8 +55,8 @@ func (a *Authority) recallKeys(ctx context.Context) error {
 	return nil
 }
 
-// AddKey makes a public key, given as ssh-keygen writes it, one of its owner's. Adding it again changes its comment. A person has it at one
-// of her hubs alone: nothing that ssh says would tell which of them is meant.
+// AddKey makes a public key, given as ssh-keygen writes it, one of its owner's. Adding it again changes its comment. A
+// person has it at one of her hubs alone: nothing that ssh says would tell which of them is meant.
 func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment string) (Key, error) {
 	key, own, err := ParseKey(text)
 	if err != nil {

@@ -122,8 +122,9 @@ func hubNames(pages []Page) string {
 	return cmp.Or(strings.Join(names, ", "), "there is none")
 }
 
-// add keeps a login that begins. Where too many wait, one that nobody has typed the code of makes room: of its own source, of the source with
-// the most in its own network, or of the network with the most. So nobody pushes out more of others' logins than these have too many.
+// add keeps a login that begins. Where too many wait, one that nobody has typed the code of makes room: of its own
+// source, of the source with the most in its own network, or of the network with the most. So nobody pushes out more of
+// others' logins than these have too many.
 func (l *logins) add(new *login) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,8 +144,8 @@ func (l *logins) add(new *login) error {
 	return nil
 }
 
-// roomLocked makes room for one more among at most so many that are alike: of those that nobody has typed the code of, the oldest of the
-// source with the most in the network with the most goes.
+// roomLocked makes room for one more among at most so many that are alike: of those that nobody has typed the code of,
+// the oldest of the source with the most in the network with the most goes.
 func (l *logins) roomLocked(most int, alike func(*login) bool) bool {
 	n, sources, networks := 0, map[netip.Prefix]int{}, map[netip.Prefix]int{}
 	for _, each := range l.byID {
@@ -201,7 +202,8 @@ func (l *logins) sweepLocked() {
 	}
 }
 
-// Source returns what stands for one source of requests: an IPv6 network gives its hosts as many addresses as they like. No address has none.
+// Source returns what stands for one source of requests: an IPv6 network gives its hosts as many addresses as they
+// like. No address has none.
 func Source(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
@@ -212,7 +214,8 @@ func Source(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Network returns what one holder of addresses has of them: an IPv6 site gets a /48 with 65,536 sources, an IPv4 network often is a /24.
+// Network returns what one holder of addresses has of them: an IPv6 site gets a /48 with 65,536 sources, an IPv4
+// network often is a /24.
 func Network(source netip.Prefix) netip.Prefix {
 	bits := 24
 	if source.Addr().Is6() {
@@ -222,9 +225,9 @@ func Network(source netip.Prefix) netip.Prefix {
 	return p
 }
 
-// newCode returns one of 20^8 codes, 2.6e10. A user has 10 wrong ones in 10 minutes (guessLimit), and of the logins that wait there are at
-// most 2,000: a guess hits one with a probability of 8e-8. A user who guesses for a year, 5e5 times, finds one with 4 %; and has then only let
-// somebody else into her own account.
+// newCode returns one of 20^8 codes, 2.6e10. A user has 10 wrong ones in 10 minutes (guessLimit), and of the logins
+// that wait there are at most 2,000: a guess hits one with a probability of 8e-8. A user who guesses for a year, 5e5
+// times, finds one with 4 %; and has then only let somebody else into her own account.
 func newCode() string {
 	var code []byte
 	for len(code) < codeLength {

@@ -158,8 +158,8 @@ func TestLoginRefusedOrOver(t *testing.T) {
 	})
 }
 
-// TestLoginLimits: who begins many logins pushes out her own, and those that nobody has looked at; never who has typed a code, and never
-// those that begin at the gateway.
+// TestLoginLimits: who begins many logins pushes out her own, and those that nobody has looked at; never who has typed
+// a code, and never those that begin at the gateway.
 func TestLoginLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Authority{logins: newLogins(), cfg: Config{Pages: []Page{{"main", "https://x"}}}}
@@ -195,7 +195,8 @@ func TestLoginLimits(t *testing.T) {
 	})
 }
 
-// TestLoginFloodIsItsOwn: who comes from many addresses of one network, or of none that is known, pushes out nobody else's.
+// TestLoginFloodIsItsOwn: who comes from many addresses of one network, or of none that is known, pushes out nobody
+// else's.
 func TestLoginFloodIsItsOwn(t *testing.T) {
 	for name, from := range map[string]func(i int) Ask{
 		"one address": func(int) Ask { return Ask{Key: anEd, Address: address(1)} },

@@ -32,13 +32,15 @@ const (
 		"name ends in .pub"
 )
 
-// private is what stands in files of private keys: of OpenSSH, PEM and PuTTY, and the first bytes of OpenSSH's without its first line.
+// private is what stands in files of private keys: of OpenSSH, PEM and PuTTY, and the first bytes of OpenSSH's without
+// its first line.
 var private = regexp.MustCompile(`PRIVATE KEY|PuTTY-User-Key-File|Private-Lines|b3BlbnNzaC1rZXktdjE`)
 
 // keyWord is the first word of a public key.
 var keyWord = regexp.MustCompile(`^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+$`)
 
-// ParseKey reads a public key as ssh-keygen writes it, with its comment. The words of its errors hold nothing of the text.
+// ParseKey reads a public key as ssh-keygen writes it, with its comment. The words of its errors hold nothing of the
+// text.
 func ParseKey(text string) (ssh.PublicKey, string, error) {
 	line, err := oneLine(text)
 	if err != nil {

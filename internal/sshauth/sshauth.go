@@ -1,10 +1,11 @@
-// Package sshauth knows who may come in by ssh: by a public key that a user has registered, by a certificate of the service's own
-// authority, or by a login that she confirms in her browser. It keeps the host keys too, by which users know the service.
+// Package sshauth knows who may come in by ssh: by a public key that a user has registered, by a certificate of the
+// service's own authority, or by a login that she confirms in her browser. It keeps the host keys too, by which users
+// know the service.
 //
-// Promises: a key or certificate of one user never opens another's sessions, whatever login name is given with it, and a public key
-// that somebody else has added too draws nobody into his; what is taken away
-// is told to those who hold connections open by it; private key material of users is refused and never kept or logged; files that are
-// damaged are refused and never overwritten. The package must not know of connections or sessions.
+// Promises: a key or certificate of one user never opens another's sessions, whatever login name is given with it, and
+// a public key that somebody else has added too draws nobody into his; what is taken away is told to those who hold
+// connections open by it; private key material of users is refused and never kept or logged; files that are damaged are
+// refused and never overwritten. The package must not know of connections or sessions.
 package sshauth
 
 import (
@@ -107,9 +108,9 @@ func New(ctx context.Context, cfg Config) (*Authority, error) {
 	return a, a.recallCertificates(ctx)
 }
 
-// Check says whom a key or certificate lets in under a login name, which is a user's or has + and more behind it. It is used before
-// the key is proved too, so it is cheap and changes nothing. Its errors are for the service's log: they may say more than a stranger is
-// to know.
+// Check says whom a key or certificate lets in under a login name, which is a user's or has + and more behind it. It is
+// used before the key is proved too, so it is cheap and changes nothing. Its errors are for the service's log: they may
+// say more than a stranger is to know.
 func (a *Authority) Check(login string, key ssh.PublicKey) (Pass, error) {
 	if c, ok := key.(*ssh.Certificate); ok {
 		return a.checkCertificate(login, c)
@@ -117,7 +118,8 @@ func (a *Authority) Check(login string, key ssh.PublicKey) (Pass, error) {
 	return a.checkKey(login, key)
 }
 
-// Holds reports whether a pass is still good to come in with: whoever opens a connection asks again once revocations reach it.
+// Holds reports whether a pass is still good to come in with: whoever opens a connection asks again once revocations
+// reach it.
 func (a *Authority) Holds(p Pass) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -132,8 +134,8 @@ func (a *Authority) Holds(p Pass) bool {
 	}
 }
 
-// OnRevoke has f called whenever something is taken away, with a question whose answer is true for passes that it concerns. f must not
-// wait for long.
+// OnRevoke has f called whenever something is taken away, with a question whose answer is true for passes that it
+// concerns. f must not wait for long.
 func (a *Authority) OnRevoke(f func(gone func(Pass) bool)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Hub is a hub whose users may come in. Users of one name at hubs of one realm are one person; of different realms they are strangers.
+// Hub is a hub whose users may come in. Users of one name at hubs of one realm are one person; of different realms they
+// are strangers.
 type Hub struct{ Name, Realm string }
 
 // person is who an owner is.
@@ -29,10 +30,11 @@ func (a *Authority) person(o Owner) (person, bool) {
 	return person{a.cfg.Hubs[at].Realm, o.User}, true
 }
 
-// checkKey finds whose key it is among those whose name the login begins with. Public keys are public, and nobody has to show that she holds
-// one when she adds it: where it is several people's, it is the one's who has come in by it; where that is nobody or several, it lets nobody
-// in, for it could be into a stranger's session. AddKey leaves a person with it at one hub; where she has it at several all the same, for the
-// configuration has made one person of two since, or she had added it before that was refused, her hubs are taken in the configuration's order.
+// checkKey finds whose key it is among those whose name the login begins with. Public keys are public, and nobody has
+// to show that she holds one when she adds it: where it is several people's, it is the one's who has come in by it;
+// where that is nobody or several, it lets nobody in, for it could be into a stranger's session. AddKey leaves a person
+// with it at one hub; where she has it at several all the same, for the configuration has made one person of two since,
+// or she had added it before that was refused, her hubs are taken in the configuration's order.
 func (a *Authority) checkKey(login string, key ssh.PublicKey) (Pass, error) {
 	fingerprint := ssh.FingerprintSHA256(key)
 	a.mu.RLock()
@@ -86,7 +88,8 @@ func (a *Authority) elsewhere(owner Owner, fingerprint string) string {
 	return ""
 }
 
-// disputes reports whether a key that owner wants to add opens the sessions of somebody else by a name that could be hers.
+// disputes reports whether a key that owner wants to add opens the sessions of somebody else by a name that could be
+// hers.
 func (a *Authority) disputes(owner Owner, fingerprint string) bool {
 	me, _ := a.person(owner)
 	a.mu.RLock()
@@ -99,8 +102,8 @@ func (a *Authority) disputes(owner Owner, fingerprint string) bool {
 	})
 }
 
-// Target takes a user's name off a login name, which is the name alone, or has + and more behind it: where she wants to get to. Names may
-// hold pluses themselves, so that only who has proved herself says where hers ends.
+// Target takes a user's name off a login name, which is the name alone, or has + and more behind it: where she wants to
+// get to. Names may hold pluses themselves, so that only who has proved herself says where hers ends.
 func Target(login, user string) (target string, ok bool) {
 	if user == "" {
 		return "", false

@@ -60,8 +60,8 @@ func TestWhoseKey(t *testing.T) {
 	}
 }
 
-// TestStrangersWithOneKey: whoever adds somebody's public key draws none of her connections to himself, by the name of another realm or by
-// one with a plus, whether he comes first or last.
+// TestStrangersWithOneKey: whoever adds somebody's public key draws none of her connections to himself, by the name of
+// another realm or by one with a plus, whether he comes first or last.
 func TestStrangersWithOneKey(t *testing.T) {
 	for _, thief := range []Owner{{"other", "alice"}, {"main", "alice+gpu"}} {
 		login := thief.User
@@ -110,7 +110,8 @@ func TestUsedAtOneHub(t *testing.T) {
 	}
 }
 
-// TestAKeyLeadsToOneHub: a person who adds her key at a second hub of hers is told, and strangers of her name are not told of her.
+// TestAKeyLeadsToOneHub: a person who adds her key at a second hub of hers is told, and strangers of her name are not
+// told of her.
 func TestAKeyLeadsToOneHub(t *testing.T) {
 	a := authority(t)
 	add(t, a, alice(), anEd)

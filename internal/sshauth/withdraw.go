@@ -8,7 +8,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Withdrawal asks for the end of a certificate in the name of its own key: whoever holds it could come in, and may as well leave.
+// Withdrawal asks for the end of a certificate in the name of its own key: whoever holds it could come in, and may as
+// well leave.
 type Withdrawal struct {
 	Serial    uint64
 	Key       string // the public key that the certificate is for, as ssh-keygen writes it
@@ -17,7 +18,8 @@ type Withdrawal struct {
 	Signature []byte
 }
 
-// Withdraw ends a certificate, and tells whose it was; nobody's where it is over or was withdrawn before, which is success.
+// Withdraw ends a certificate, and tells whose it was; nobody's where it is over or was withdrawn before, which is
+// success.
 func (a *Authority) Withdraw(ctx context.Context, w Withdrawal) (Owner, error) {
 	key, _, err := ParseKey(w.Key)
 	if err != nil {

@@ -45,7 +45,8 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// TestWithdrawAtOnce: who withdraws what somebody else withdraws at that moment has success too, and it is told once whose it was.
+// TestWithdrawAtOnce: who withdraws what somebody else withdraws at that moment has success too, and it is told once
+// whose it was.
 func TestWithdrawAtOnce(t *testing.T) {
 	a := authority(t)
 	mine := signer(t)

@@ -29,8 +29,8 @@ func (f *Files) include() include {
 	return i
 }
 
-// join has the user's configuration include ours, and reports whether the file was made for it. A file that is not plainly hers to
-// change is left alone, and the line told instead.
+// join has the user's configuration include ours, and reports whether the file was made for it. A file that is not
+// plainly hers to change is left alone, and the line told instead.
 func (f *Files) join() (in Included, made bool, err error) {
 	in.Path = f.config()
 	text, err := os.ReadFile(in.Path)

@@ -77,7 +77,8 @@ func (f *Files) Serial(name string) (uint64, error) {
 	return cert.Serial, nil
 }
 
-// Sign signs words with a service's key, in the name of which its certificate is withdrawn. The key is given as a file .pub has it.
+// Sign signs words with a service's key, in the name of which its certificate is withdrawn. The key is given as a file
+// .pub has it.
 func (f *Files) Sign(name string, words []byte) (key string, s *ssh.Signature, err error) {
 	text, err := os.ReadFile(f.Key(name))
 	if err != nil {

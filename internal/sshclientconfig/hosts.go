@@ -26,7 +26,8 @@ func (f *Files) Block(s Service) string {
 	return b.String()
 }
 
-// Plain returns the same for who writes ssh's configuration by herself, with a key that she has added: it names no files.
+// Plain returns the same for who writes ssh's configuration by herself, with a key that she has added: it names no
+// files.
 func (s Service) Plain() (string, error) {
 	if err := s.check(); err != nil {
 		return "", err
@@ -36,8 +37,8 @@ func (s Service) Plain() (string, error) {
 	return b.String(), nil
 }
 
-// entries writes a Host entry for the default session and for each target. A start may wait in line for long, so there is no end to the
-// patience of a connect.
+// entries writes a Host entry for the default session and for each target. A start may wait in line for long, so there
+// is no end to the patience of a connect.
 func (s Service) entries(b *strings.Builder, files [][2]string) {
 	entry := func(alias, user string) {
 		fmt.Fprintf(b, "Host %s\n", alias)
@@ -59,7 +60,8 @@ func (s Service) entries(b *strings.Builder, files [][2]string) {
 // option writes a path as the value of an option, in which % has a meaning.
 func option(path string) string { return quoted(strings.ReplaceAll(slashes(path), "%", "%%")) }
 
-// Alias reports whether a profile or session can be part of the name of a Host entry. The others are reached by their login name.
+// Alias reports whether a profile or session can be part of the name of a Host entry. The others are reached by their
+// login name.
 func Alias(target string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`).MatchString(target)
 }

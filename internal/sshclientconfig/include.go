@@ -47,8 +47,8 @@ func chomp(line []byte) string {
 	return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
 }
 
-// covered reports whether text includes the target for all hosts, before anything that would overrule it: ssh takes the first value
-// that it finds. A later Include does not count; then the target is included twice, which harms nothing.
+// covered reports whether text includes the target for all hosts, before anything that would overrule it: ssh takes the
+// first value that it finds. A later Include does not count; then the target is included twice, which harms nothing.
 func (i include) covered(text []byte) bool {
 	_, rest := cutBOM(text)
 	for line := range strings.Lines(string(rest)) {
@@ -112,7 +112,8 @@ func absolute(p string, windows bool) bool {
 	return strings.HasPrefix(p, "/") || strings.HasPrefix(p, "~") || windows && len(p) > 1 && p[1] == ':'
 }
 
-// words takes a line of the configuration apart: the keyword in lower case and its arguments. A line that ssh would refuse has none.
+// words takes a line of the configuration apart: the keyword in lower case and its arguments. A line that ssh would
+// refuse has none.
 func words(line string) (keyword string, arguments []string) {
 	line = strings.Trim(line, " \t\r\n\f")
 	end := strings.IndexAny(line, " \t=")

@@ -135,7 +135,8 @@ func (f *Files) blocks(list []Service) []byte {
 	return []byte(b.String())
 }
 
-// Remove takes out what was written for the service of that name; with the last one everything goes. It gives the service.
+// Remove takes out what was written for the service of that name; with the last one everything goes. It gives the
+// service.
 func (f *Files) Remove(name string) (Service, error) {
 	n, err := f.read()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sshclientconfig keeps what `slipway ssh login` leaves on a laptop, so that `ssh slipway`, VS Code's Remote-SSH, scp and rsync
-// work and nobody edits a configuration:
+// Package sshclientconfig keeps what `slipway ssh login` leaves on a laptop, so that `ssh slipway`, VS Code's
+// Remote-SSH, scp and rsync work and nobody edits a configuration:
 //
 //	~/.ssh/slipway/            a key, its certificate and the host keys of each service; services.json says what is here
 //	~/.ssh/config.d/slipway.conf   the Host entries, written anew by each login
@@ -63,7 +63,8 @@ func (f *Files) KnownHosts(name string) string { return f.Key(name) + ".known_ho
 // write puts text into a file of mode 0600 in one step.
 func write(path string, text []byte) error { return replace(path, text, 0o600, nil) }
 
-// replace writes a file beside path and moves it there. owner, unless nil, gives it the owner of the one that was there.
+// replace writes a file beside path and moves it there. owner, unless nil, gives it the owner of the one that was
+// there.
 func replace(path string, text []byte, mode os.FileMode, owner func(*os.File) error) error {
 	t, err := os.CreateTemp(filepath.Dir(path), ".slipway-*")
 	if err != nil {

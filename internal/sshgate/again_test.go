@@ -54,7 +54,8 @@ func TestLookAgain(t *testing.T) {
 	}
 }
 
-// TestSuspectGetsIn: a good key opens also where many have failed, at once behind some others, and behind more of them later.
+// TestSuspectGetsIn: a good key opens also where many have failed, at once behind some others, and behind more of them
+// later.
 func TestSuspectGetsIn(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)
@@ -123,7 +124,8 @@ func TestNewsWaitForNobody(t *testing.T) {
 	}
 }
 
-// TestStalledAgent: a session that asks for a channel and then says nothing more keeps no connection whose client has gone.
+// TestStalledAgent: a session that asks for a channel and then says nothing more keeps no connection whose client has
+// gone.
 func TestStalledAgent(t *testing.T) {
 	t.Parallel()
 	var stalled atomic.Bool

@@ -57,8 +57,8 @@ func (g *Gate) where(pass Pass, target string, all []spawner.Workload) (place, e
 	return p, err
 }
 
-// await waits for a session that does not run yet, and has it started where it is not. A start that the gateway has asked for is taken back
-// when all who wait for it here have given up.
+// await waits for a session that does not run yet, and has it started where it is not. A start that the gateway has
+// asked for is taken back when all who wait for it here have given up.
 func (v *visitor) await(ctx context.Context, p place) error {
 	key, asked, err := startKey{v.pass.Owner, p.server()}, false, error(nil)
 	st := v.g.starts.join(key)

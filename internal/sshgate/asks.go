@@ -31,8 +31,9 @@ func (l *line) ask(came <-chan *ssh.Request) {
 	_ = l.far.Close()
 }
 
-// collect takes requests as they come, and hands them on in their order. x/crypto reads nothing more of the whole connection while some of one
-// channel wait, and a session that takes no input keeps what comes behind it from being sent. Only the last size of a window counts.
+// collect takes requests as they come, and hands them on in their order. x/crypto reads nothing more of the whole
+// connection while some of one channel wait, and a session that takes no input keeps what comes behind it from being
+// sent. Only the last size of a window counts.
 func (l *line) collect(came <-chan *ssh.Request, next chan<- *ssh.Request) {
 	defer close(next)
 	var waiting []*ssh.Request
@@ -106,8 +107,8 @@ func (l *line) note(r *ssh.Request) {
 // runs reports whether a request is for what is to run in the channel.
 func runs(kind string) bool { return kind == "shell" || kind == "exec" || kind == "subsystem" }
 
-// forward makes a request of the client's in the session. Where there is none, all is granted: what the client is to be told comes next,
-// and ends the channel.
+// forward makes a request of the client's in the session. Where there is none, all is granted: what the client is to be
+// told comes next, and ends the channel.
 func (l *line) forward(r *ssh.Request) {
 	if l.far == nil {
 		_ = r.Reply(true, nil)
@@ -121,7 +122,8 @@ func (l *line) forward(r *ssh.Request) {
 	_ = r.Reply(ok && err == nil, nil)
 }
 
-// send makes a request in the session. Of what is to run it is always asked for an answer, so that the log names what does.
+// send makes a request in the session. Of what is to run it is always asked for an answer, so that the log names what
+// does.
 func (l *line) send(r *ssh.Request) (bool, error) {
 	ok, err := l.far.Send(l.v.ctx, r.Type, r.WantReply || runs(r.Type), r.Payload)
 	if ok && err == nil && runs(r.Type) {
@@ -133,6 +135,6 @@ func (l *line) send(r *ssh.Request) (bool, error) {
 	return ok, err
 }
 
-// letFlow lets a session have the client's data, of which it holds little before it has something to run: clients do not wait for the answer
-// to what they want to run, and data that overtook the request would stop it.
+// letFlow lets a session have the client's data, of which it holds little before it has something to run: clients do
+// not wait for the answer to what they want to run, and data that overtook the request would stop it.
 func (l *line) letFlow() { l.flow.Do(func() { close(l.flows) }) }

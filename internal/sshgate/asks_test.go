@@ -61,8 +61,8 @@ func answers(t *testing.T, c *ssh.Client) {
 	}
 }
 
-// TestRequestsBehindInput: a session that takes no input keeps the requests of its channel back, and nothing else. Too many end the
-// connection; the sizes of a window, of which there are many while it is dragged, count once.
+// TestRequestsBehindInput: a session that takes no input keeps the requests of its channel back, and nothing else. Too
+// many end the connection; the sizes of a window, of which there are many while it is dragged, count once.
 func TestRequestsBehindInput(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)
@@ -88,8 +88,8 @@ func TestRequestsBehindInput(t *testing.T) {
 	eventually(t, "the log says why it was ended", func() bool { return strings.Contains(h.log.String(), tooManyRequests) })
 }
 
-// TestManyRequestsEarly: a client may ask for many variables, and drag its window, while its session is looked for. The command that comes
-// behind them runs.
+// TestManyRequestsEarly: a client may ask for many variables, and drag its window, while its session is looked for. The
+// command that comes behind them runs.
 func TestManyRequestsEarly(t *testing.T) {
 	t.Parallel()
 	found := make(chan struct{})
@@ -126,7 +126,8 @@ func TestManyRequestsEarly(t *testing.T) {
 	}
 }
 
-// TestInputBeforeTheCommand: more than the session holds for whom it knows no command yet does not stand in the command's way.
+// TestInputBeforeTheCommand: more than the session holds for whom it knows no command yet does not stand in the
+// command's way.
 func TestInputBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	c := open(t, nil).alice("alice")

@@ -42,7 +42,8 @@ func (l *line) about() []any {
 	return attrs
 }
 
-// ran notes what the session has begun to run in the channel. A command is its user's own matter, and may have secrets in it.
+// ran notes what the session has begun to run in the channel. A command is its user's own matter, and may have secrets
+// in it.
 func (l *line) ran(r *ssh.Request) {
 	what := r.Type
 	if r.Type == "subsystem" {
@@ -73,7 +74,8 @@ func listens(kind string) bool {
 	return kind == "tcpip-forward" || kind == "streamlocal-forward@openssh.com"
 }
 
-// listenAddress returns the address in a request to listen (RFC 4254 section 7.1), with the port that the answer has where any was asked for.
+// listenAddress returns the address in a request to listen (RFC 4254 section 7.1), with the port that the answer has
+// where any was asked for.
 func listenAddress(r *ssh.Request, answer []byte) string {
 	if r.Type != "tcpip-forward" {
 		var a struct{ Path string }

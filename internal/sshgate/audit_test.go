@@ -25,7 +25,8 @@ func (h *hall) line(message string) string {
 	return found
 }
 
-// TestRefusedLine: who looks for attackers, or for why somebody does not get in, finds the name, the keys and the address.
+// TestRefusedLine: who looks for attackers, or for why somebody does not get in, finds the name, the keys and the
+// address.
 func TestRefusedLine(t *testing.T) {
 	h := open(t, nil)
 	var keys []ssh.Signer

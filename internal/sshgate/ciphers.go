@@ -14,8 +14,8 @@ const serverVersion = "SSH-2.0-Slipway"
 // mostTries is how many keys a connection may try: agents offer all that they hold, one after the other.
 const mostTries = 20
 
-// serverConfig is what all connections have in common. Nothing in it rests on SHA-1. There are no finite-field groups: each handshake with
-// one costs the service some 40 ms, and a stranger nothing.
+// serverConfig is what all connections have in common. Nothing in it rests on SHA-1. There are no finite-field groups:
+// each handshake with one costs the service some 40 ms, and a stranger nothing.
 func serverConfig(keys []ssh.Signer) ssh.ServerConfig {
 	c := ssh.ServerConfig{
 		MaxAuthTries: mostTries, ServerVersion: serverVersion, PublicKeyAuthAlgorithms: ssh.SupportedAlgorithms().PublicKeyAuths,
@@ -33,8 +33,9 @@ func serverConfig(keys []ssh.Signer) ssh.ServerConfig {
 	return c
 }
 
-// ciphers returns those that are offered. Clients choose the first of their own list that is among them, and OpenSSH's begins with ChaCha20:
-// where the processor has AES, that is not half as fast here as AES-GCM (see BenchmarkCiphers), and is not offered.
+// ciphers returns those that are offered. Clients choose the first of their own list that is among them, and OpenSSH's
+// begins with ChaCha20: where the processor has AES, that is not half as fast here as AES-GCM (see BenchmarkCiphers),
+// and is not offered.
 func ciphers(aes bool) []string {
 	out := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherAES128CTR, ssh.CipherAES192CTR, ssh.CipherAES256CTR}
 	if !aes {
@@ -43,8 +44,9 @@ func ciphers(aes bool) []string {
 	return out
 }
 
-// authenticated returns those of some ciphers that need no checksum beside them, where the processor has AES. AES-CTR with its SHA-256 is little
-// more than half as fast (see BenchmarkCiphers), and is offered nevertheless: older PuTTYs and Paramikos, and who is told so, have nothing else.
+// authenticated returns those of some ciphers that need no checksum beside them, where the processor has AES. AES-CTR
+// with its SHA-256 is little more than half as fast (see BenchmarkCiphers), and is offered nevertheless: older PuTTYs
+// and Paramikos, and who is told so, have nothing else.
 func authenticated(ciphers []string) []string {
 	if !hasAES() {
 		return nil

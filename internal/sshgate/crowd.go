@@ -50,7 +50,8 @@ func (c *crowd) remove(g *guest) {
 	}
 }
 
-// dismiss removes who of a source has to go: the oldest that came before a time. Who waits for a browser is let wait while there are others.
+// dismiss removes who of a source has to go: the oldest that came before a time. Who waits for a browser is let wait
+// while there are others.
 func (c *crowd) dismiss(source netip.Prefix, before time.Time) *guest {
 	for _, patient := range []bool{false, true} {
 		for _, g := range c.of[source] {
@@ -63,7 +64,8 @@ func (c *crowd) dismiss(source netip.Prefix, before time.Time) *guest {
 	return nil
 }
 
-// largest finds, in the network with the most connections, the source with the most, and of several the one whose first is the oldest.
+// largest finds, in the network with the most connections, the source with the most, and of several the one whose first
+// is the oldest.
 func (c *crowd) largest() (most netip.Prefix) {
 	size, longest := 0, []*guest(nil)
 	for source, list := range c.of {
@@ -76,7 +78,8 @@ func (c *crowd) largest() (most netip.Prefix) {
 	return most
 }
 
-// network returns what one holder of addresses has of them: an IPv6 site gets a /48, and with it 65,536 sources. With IPv4 it is the address.
+// network returns what one holder of addresses has of them: an IPv6 site gets a /48, and with it 65,536 sources. With
+// IPv4 it is the address.
 func network(source netip.Prefix) netip.Prefix {
 	if source.Addr().Is4() {
 		return source

@@ -67,7 +67,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestIdle bounds the memory of connections with an open shell on which nothing goes on. The client's and the session's parts are in it.
+// TestIdle bounds the memory of connections with an open shell on which nothing goes on. The client's and the session's
+// parts are in it.
 func TestIdle(t *testing.T) {
 	const many = 100
 	h := open(t, func(c *Config, _ *hall) { c.AtOnce = many })

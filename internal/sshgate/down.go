@@ -32,9 +32,9 @@ func (l *line) down() {
 	_ = l.near.Close()
 }
 
-// askNear passes on what the session asks of the client, until the channel ends. When passed is closed, for the session has no more data, told
-// is as soon as all is passed on that has come before. A client may close the channel once it hears of the end of the data, and hears nothing
-// more then: how its command has ended goes first.
+// askNear passes on what the session asks of the client, until the channel ends. When passed is closed, for the session
+// has no more data, told is as soon as all is passed on that has come before. A client may close the channel once it
+// hears of the end of the data, and hears nothing more then: how its command has ended goes first.
 func (l *line) askNear(passed <-chan struct{}, told chan<- struct{}) {
 	tell := sync.OnceFunc(func() { close(told) })
 	defer tell()

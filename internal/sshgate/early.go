@@ -64,8 +64,8 @@ func (l *line) fail(why ...string) {
 	_, _ = l.near.SendRequest("exit-status", false, noExit())
 }
 
-// hold keeps requests until they can be forwarded. more: the client has not closed the channel meanwhile. They are granted at once: many
-// clients do nothing before they are, and show no progress.
+// hold keeps requests until they can be forwarded. more: the client has not closed the channel meanwhile. They are
+// granted at once: many clients do nothing before they are, and show no progress.
 func (l *line) hold(reqs <-chan *ssh.Request) (held []*ssh.Request, more bool) {
 	for {
 		select {

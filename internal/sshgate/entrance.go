@@ -12,10 +12,11 @@ import (
 
 // What those may take who have not proved yet who they are.
 //
-// None of it keeps guesses from being right, and nobody is locked out for them: a key has at least 2^112 values, and a network of 65,536 addresses
-// with 32 connections each that try 20 keys a second, 4e7 in all, would need 4e18 years. A login by the browser has nothing to guess here: who
-// has logged in at the Hub confirms it there, by a code that the gateway shows (see sshauth.newCode). The bounds are for the load, and for those
-// who come from the same address as somebody who makes it.
+// None of it keeps guesses from being right, and nobody is locked out for them: a key has at least 2^112 values, and a
+// network of 65,536 addresses with 32 connections each that try 20 keys a second, 4e7 in all, would need 4e18 years. A
+// login by the browser has nothing to guess here: who has logged in at the Hub confirms it there, by a code that the
+// gateway shows (see sshauth.newCode). The bounds are for the load, and for those who come from the same address as
+// somebody who makes it.
 const (
 	mostUnproved  = 512 // connections in all
 	mostArriving  = 128 // that are accepted and not in yet, or closed for others to come in: so much on top the gateway has open
@@ -35,7 +36,8 @@ const (
 	mostRemember = 1 << 16 // addresses with failures
 )
 
-// entrance bounds the connections that have not logged in. Who has is not counted, so that no crowd of others gets in her way.
+// entrance bounds the connections that have not logged in. Who has is not counted, so that no crowd of others gets in
+// her way.
 type entrance struct {
 	log *slog.Logger
 	way chan struct{} // holds one thing for each connection on its way in
@@ -57,8 +59,8 @@ func newEntrance(log *slog.Logger) *entrance {
 	return &entrance{log: log, way: make(chan struct{}, mostArriving), guests: newCrowd(), silent: newCrowd(), failures: map[netip.Prefix]*failure{}}
 }
 
-// approach waits for a place among those on their way in. Nobody there waits for what a client or a proxy does, so it is soon free; who is not
-// accepted meanwhile waits in the kernel, in line. True: arrived or aside must follow.
+// approach waits for a place among those on their way in. Nobody there waits for what a client or a proxy does, so it
+// is soon free; who is not accepted meanwhile waits in the kernel, in line. True: arrived or aside must follow.
 func (e *entrance) approach(ctx context.Context) bool {
 	select {
 	case e.way <- struct{}{}:
@@ -71,8 +73,8 @@ func (e *entrance) approach(ctx context.Context) bool {
 // arrived says that a connection is in, or closed.
 func (e *entrance) arrived() { <-e.way }
 
-// aside takes a proxy's connection off the way, to wait there until it says for whom it comes. There is always room: where too many wait, the
-// oldest of the proxy that has the most goes. What it returns is called in place of arrived.
+// aside takes a proxy's connection off the way, to wait there until it says for whom it comes. There is always room:
+// where too many wait, the oldest of the proxy that has the most goes. What it returns is called in place of arrived.
 func (e *entrance) aside(proxy netip.Addr, closing func()) (arrived func()) {
 	defer e.arrived()
 	in, out := e.wait(proxy, closing)
@@ -99,10 +101,10 @@ func (e *entrance) wait(proxy netip.Addr, closing func()) (in, out *guest) {
 	return in, out
 }
 
-// enter lets a connection in, if there is room or if room can be made: of an address that has too many, one that has taken longer than any
-// login does goes; where there are too many in all, the oldest of the address that has the most in the network that has the most. An address
-// under suspicion has less room, and is not refused: others may come from it who can prove themselves. Who had to go is closed when it returns.
-// closing waits until that is so.
+// enter lets a connection in, if there is room or if room can be made: of an address that has too many, one that has
+// taken longer than any login does goes; where there are too many in all, the oldest of the address that has the most
+// in the network that has the most. An address under suspicion has less room, and is not refused: others may come from
+// it who can prove themselves. Who had to go is closed when it returns. closing waits until that is so.
 func (e *entrance) enter(from netip.Addr, closing func()) (in *guest, ok bool) {
 	in, out := e.place(from, closing)
 	if out != nil {
@@ -145,8 +147,9 @@ func (e *entrance) leave(g *guest) {
 	e.guests.remove(g)
 }
 
-// browse says that a connection waits for a browser, to log in as name. Where too many of its address do, one makes room that has waited longer
-// than it takes to come: the oldest for the name that most wait for. So who tries one name in a row gets in the way of that name alone.
+// browse says that a connection waits for a browser, to log in as name. Where too many of its address do, one makes
+// room that has waited longer than it takes to come: the oldest for the name that most wait for. So who tries one name
+// in a row gets in the way of that name alone.
 func (e *entrance) browse(g *guest, name string) bool {
 	ok, out := e.letBrowse(g, name)
 	if out != nil {

@@ -119,7 +119,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestBrowse: so many of an address wait for a browser. One more pushes out the oldest of the name that has the most, once they had time to come in.
+// TestBrowse: so many of an address wait for a browser. One more pushes out the oldest of the name that has the most,
+// once they had time to come in.
 func TestBrowse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, closed := newEntrance(slog.New(slog.DiscardHandler)), []string{}

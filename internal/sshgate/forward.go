@@ -29,7 +29,8 @@ type directTCP struct {
 	FromPort uint32
 }
 
-// destination says where a channel is to lead, in words for the log; empty where that says nothing. The error is of what cannot be read.
+// destination says where a channel is to lead, in words for the log; empty where that says nothing. The error is of
+// what cannot be read.
 func destination(kind string, extra []byte) (to string, host string, err error) {
 	switch kind {
 	case kindTCP:
@@ -51,9 +52,9 @@ func destination(kind string, extra []byte) (to string, host string, err error) 
 	return "", "", nil
 }
 
-// denied returns the network of deny that a host is in. A host that is a name leads where the session finds it, which is why its agent is told of
-// deny, and looks at what the name has become. The session has a shell, and could go there by itself: so this keeps ways closed that a
-// client takes without knowing, and is no wall around the session.
+// denied returns the network of deny that a host is in. A host that is a name leads where the session finds it, which
+// is why its agent is told of deny, and looks at what the name has become. The session has a shell, and could go there
+// by itself: so this keeps ways closed that a client takes without knowing, and is no wall around the session.
 func denied(host string, deny []netip.Prefix) (netip.Prefix, bool) {
 	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if err != nil {

@@ -67,7 +67,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestForwards: what is denied is refused with words, and channels towards the client come only where it has asked for such.
+// TestForwards: what is denied is refused with words, and channels towards the client come only where it has asked for
+// such.
 func TestForwards(t *testing.T) {
 	h := open(t, nil)
 	c := h.alice("alice")

@@ -1,10 +1,10 @@
-// Package sshgate is where users' ssh clients connect to. It proves who comes, finds her session or has it started, and pumps all channels
-// and requests between the client and the session's agent, which serves them.
+// Package sshgate is where users' ssh clients connect to. It proves who comes, finds her session or has it started, and
+// pumps all channels and requests between the client and the session's agent, which serves them.
 //
-// Promises: who has not proved herself costs little, is bounded, and locks nobody out who has; a login reaches only sessions of the owner
-// of its key; a running session's output is the session's alone, no byte of it is the gateway's; what is cut never looks like a clean end;
-// a key that is withdrawn ends the connections that it has opened; no payload is ever logged.
-// The package must not know what the channels are for, beyond what it has to refuse.
+// Promises: who has not proved herself costs little, is bounded, and locks nobody out who has; a login reaches only
+// sessions of the owner of its key; a running session's output is the session's alone, no byte of it is the gateway's;
+// what is cut never looks like a clean end; a key that is withdrawn ends the connections that it has opened; no payload
+// is ever logged. The package must not know what the channels are for, beyond what it has to refuse.
 package sshgate
 
 import (
@@ -36,12 +36,15 @@ type (
 // Gatekeeper knows who may come in.
 type Gatekeeper interface {
 	HostKeys() []ssh.Signer // with their certificates
-	// Check finds whose a key or certificate is, if the login name begins with hers. It is asked also for keys that are only offered.
+	// Check finds whose a key or certificate is, if the login name begins with hers. It is asked also for keys that are
+	// only offered.
 	Check(login string, key ssh.PublicKey) (Pass, error)
-	// Holds says whether a pass still does: what was withdrawn before the connection was known to OnRevoke's function is seen by it.
+	// Holds says whether a pass still does: what was withdrawn before the connection was known to OnRevoke's function
+	// is seen by it.
 	Holds(p Pass) bool
 	Used(p Pass, from netip.Addr)
-	// OnRevoke has a function called when something was withdrawn; gone says of a pass whether it does not hold any more.
+	// OnRevoke has a function called when something was withdrawn; gone says of a pass whether it does not hold any
+	// more.
 	OnRevoke(call func(gone func(Pass) bool))
 	// Browser begins a login by the browser.
 	Browser(ctx context.Context, login string, from netip.Addr) (Prompt, error)

@@ -99,7 +99,8 @@ func TestExitBeforeTheEnd(t *testing.T) {
 	all.Wait()
 }
 
-// TestLeftBehind: what a client sends before it closes the channel arrives, as the last words of a forwarded connection.
+// TestLeftBehind: what a client sends before it closes the channel arrives, as the last words of a forwarded
+// connection.
 func TestLeftBehind(t *testing.T) {
 	h := open(t, nil)
 	c := h.alice("alice")

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// greeting is a client's connection before x/crypto has it. That has no place between the lines by which both say what they are and its own
-// lists of algorithms, so the gateway says its line itself, reads what the client begins with, and chooses. Then x/crypto is given all of that
-// once more, and what it says as its line is swallowed, because it was said.
+// greeting is a client's connection before x/crypto has it. That has no place between the lines by which both say what
+// they are and its own lists of algorithms, so the gateway says its line itself, reads what the client begins with, and
+// chooses. Then x/crypto is given all of that once more, and what it says as its line is swallowed, because it was
+// said.
 type greeting struct {
 	net.Conn
 	line string // the client's, once it is whole
@@ -60,8 +61,8 @@ func (g *greeting) more() error {
 	return err
 }
 
-// versionLine returns a client's line with its end, empty as long as that has not come. What speaks something else is known by the first bytes,
-// so that it is not listened to.
+// versionLine returns a client's line with its end, empty as long as that has not come. What speaks something else is
+// known by the first bytes, so that it is not listened to.
 func versionLine(came []byte) (string, error) {
 	line, _, whole := bytes.Cut(came, []byte("\n"))
 	short := whole && len(line) <= len("SSH-2.0-")
@@ -80,11 +81,12 @@ func begins(line []byte, word string) bool {
 	return string(line[:n]) == word[:n]
 }
 
-// listsFirst are the clients whose lists are waited for: all others may be waiting for the gateway's, or put what is better first by
-// themselves, as OpenSSH does from 10 on.
+// listsFirst are the clients whose lists are waited for: all others may be waiting for the gateway's, or put what is
+// better first by themselves, as OpenSSH does from 10 on.
 var listsFirst = regexp.MustCompile(`^SSH-2\.0-OpenSSH_(for_Windows_)?[1-9]\.`)
 
-// choose chooses among the ciphers that could be offered. Where it is waited for the client, its deadline for reading is changed.
+// choose chooses among the ciphers that could be offered. Where it is waited for the client, its deadline for reading
+// is changed.
 func (g *greeting) choose(all []string) []string {
 	if !listsFirst.MatchString(g.line) || len(authenticated(all)) == 0 {
 		return all
@@ -125,8 +127,8 @@ type lists struct {
 	Rest         []byte   `ssh:"rest"`
 }
 
-// suited returns the ciphers that a client is offered which says this first. It takes the first of its own list that is offered: that would be
-// one of those that need a checksum beside them, where it has better ones as well.
+// suited returns the ciphers that a client is offered which says this first. It takes the first of its own list that is
+// offered: that would be one of those that need a checksum beside them, where it has better ones as well.
 func suited(all []string, packet []byte) []string {
 	var l lists
 	better := authenticated(all)

@@ -92,7 +92,8 @@ func firstWords(up, down []string) []byte {
 	return append(append(append(b, padding), payload...), make([]byte, padding)...)
 }
 
-// TestChosenCiphers: only an OpenSSH that would take a worse cipher than it could is offered less, and none is offered nothing that it takes.
+// TestChosenCiphers: only an OpenSSH that would take a worse cipher than it could is offered less, and none is offered
+// nothing that it takes.
 func TestChosenCiphers(t *testing.T) {
 	if !hasAES() {
 		t.Skip("this processor has no AES: everybody is offered everything")
@@ -177,7 +178,8 @@ func TestAgreed(t *testing.T) {
 	}
 }
 
-// TestListsAwaited: a client that says it is OpenSSH, and waits for the gateway's lists before it says its own, does not wait long.
+// TestListsAwaited: a client that says it is OpenSSH, and waits for the gateway's lists before it says its own, does
+// not wait long.
 func TestListsAwaited(t *testing.T) {
 	keeper := newFakeKeeper(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +204,8 @@ func TestListsAwaited(t *testing.T) {
 	})
 }
 
-// shy is the connection of a client that says nothing beyond its line before it has heard something beyond the gateway's.
+// shy is the connection of a client that says nothing beyond its line before it has heard something beyond the
+// gateway's.
 type shy struct {
 	net.Conn
 	said  bool
@@ -255,8 +258,8 @@ func TestShyClients(t *testing.T) {
 	}
 }
 
-// FuzzGreeting: whatever a client begins with, in pieces of any size, a line that is let through is as RFC 4253 has it, nothing of it is lost,
-// little is kept, and what is offered is some of what there is.
+// FuzzGreeting: whatever a client begins with, in pieces of any size, a line that is let through is as RFC 4253 has it,
+// nothing of it is lost, little is kept, and what is offered is some of what there is.
 func FuzzGreeting(f *testing.F) {
 	f.Add([]byte("SSH-2.0-OpenSSH_9.6\r\nrest"), 3)
 	f.Add(append([]byte("SSH-2.0-OpenSSH_9.2\r\n"), firstWords(ciphers(true), ciphers(false))...), 100)

@@ -15,7 +15,8 @@ type far struct{ net.Conn }
 // RemoteAddr says from where.
 func (far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4444} }
 
-// TestHandshakesEnd: wherever a client stops on its way in, its connection ends when the time for that is over, and not before.
+// TestHandshakesEnd: wherever a client stops on its way in, its connection ends when the time for that is over, and not
+// before.
 func TestHandshakesEnd(t *testing.T) {
 	says := func(text string) func(net.Conn) {
 		return func(c net.Conn) {

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// announceKeys tells the client all host keys, so that it knows them before one is changed: hostkeys-00@openssh.com in OpenSSH's PROTOCOL.
+// announceKeys tells the client all host keys, so that it knows them before one is changed: hostkeys-00@openssh.com in
+// OpenSSH's PROTOCOL.
 func (v *visitor) announceKeys() {
 	var payload []byte
 	for _, k := range v.plainKeys() {

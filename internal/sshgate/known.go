@@ -24,8 +24,8 @@ func newKnown(ask func(context.Context, Owner) (bool, error)) *known {
 	return &known{ask: ask, until: map[Owner]time.Time{}}
 }
 
-// is says whether a user may be taken for one of her hub's. A hub that does not answer locks nobody out. That it does not know her is
-// not remembered: she may come to it any time.
+// is says whether a user may be taken for one of her hub's. A hub that does not answer locks nobody out. That it does
+// not know her is not remembered: she may come to it any time.
 func (k *known) is(ctx context.Context, o Owner) bool {
 	if k.ask == nil || k.recent(o) {
 		return true

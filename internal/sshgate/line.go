@@ -58,8 +58,8 @@ func (v *visitor) drop(l *line) {
 	delete(v.lines, l)
 }
 
-// serve serves a channel that the client has asked for. One of a session is opened at once while that is being started, so that progress
-// has a place; all others wait.
+// serve serves a channel that the client has asked for. One of a session is opened at once while that is being started,
+// so that progress has a place; all others wait.
 func (l *line) serve(nc ssh.NewChannel) {
 	v := l.v
 	if l.kind == kindSession && v.waits() {

@@ -170,8 +170,9 @@ func (l *login) slowDown() {
 // nobodyTypes is how soon an answer is none of a person's.
 const nobodyTypes = time.Second
 
-// show shows words that a user has to see. OpenSSH shows questions whatever its LogLevel is, and other words only where that is INFO; where
-// it has no terminal it shows no question, and answers at once: then the words are shown by themselves.
+// show shows words that a user has to see. OpenSSH shows questions whatever its LogLevel is, and other words only where
+// that is INFO; where it has no terminal it shows no question, and answers at once: then the words are shown by
+// themselves.
 func show(challenge ssh.KeyboardInteractiveChallenge, words string) error {
 	asked := time.Now()
 	_, err := challenge("", "", []string{words + "Then press Enter here: "}, []bool{true})
@@ -181,7 +182,8 @@ func show(challenge ssh.KeyboardInteractiveChallenge, words string) error {
 	return err
 }
 
-// admit lets in who has proved herself, if she may come now and from here. She is told why not, once: clients try all keys that they have.
+// admit lets in who has proved herself, if she may come now and from here. She is told why not, once: clients try all
+// keys that they have.
 func (l *login) admit(name string, pass Pass) error {
 	target, ok := sshauth.Target(name, pass.Owner.User)
 	if !ok {

@@ -10,10 +10,12 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// headerTime is how long a proxy may take to say for whom it comes: what the protocol asks for, so that a lost packet can be sent again.
+// headerTime is how long a proxy may take to say for whom it comes: what the protocol asks for, so that a lost packet
+// can be sent again.
 const headerTime = 3 * time.Second
 
-// isProxy says whether an address is a configured proxy's. Such a one must say for whom it comes; what others say of it is no ssh.
+// isProxy says whether an address is a configured proxy's. Such a one must say for whom it comes; what others say of it
+// is no ssh.
 func (g *Gate) isProxy(a netip.Addr) bool {
 	return slices.ContainsFunc(g.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -73,7 +73,8 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestSilentProxies: however many of a proxy's connections do not say for whom they come, one that does is served at once.
+// TestSilentProxies: however many of a proxy's connections do not say for whom they come, one that does is served at
+// once.
 func TestSilentProxies(t *testing.T) {
 	keeper := newFakeKeeper(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// take takes what the client asks for, until it is gone. What x/crypto hands over in two ways is brought into the order in which it came as
-// far as it matters: channels that were asked for before a request are seen before it.
+// take takes what the client asks for, until it is gone. What x/crypto hands over in two ways is brought into the order
+// in which it came as far as it matters: channels that were asked for before a request are seen before it.
 func (v *visitor) take(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(v.queue)
 	for chans != nil || reqs != nil {
@@ -52,7 +52,8 @@ func (v *visitor) ask(r *ssh.Request) {
 	}
 }
 
-// answer answers the requests of the whole connection, one after the other: the protocol knows them by their order alone.
+// answer answers the requests of the whole connection, one after the other: the protocol knows them by their order
+// alone.
 func (v *visitor) answer() {
 	for r := range v.queue {
 		ok, answer := v.request(r)

@@ -8,8 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// mostOfSession is how many streams all ssh connections to one session may have. Its link carries 2048, and the session's pages and what
-// the service itself asks the agent need theirs too.
+// mostOfSession is how many streams all ssh connections to one session may have. Its link carries 2048, and the
+// session's pages and what the service itself asks the agent need theirs too.
 const mostOfSession = 1500
 
 // takeStream counts a stream to a session, if it may have one more.

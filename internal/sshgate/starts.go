@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// keepStart is how long a start of ours goes on when the connection of the last who waited for it was lost. Some clients give up after a
-// few seconds and come again: their second attempt finds it.
+// keepStart is how long a start of ours goes on when the connection of the last who waited for it was lost. Some
+// clients give up after a few seconds and come again: their second attempt finds it.
 const keepStart = 2 * time.Minute
 
-// starts are the starts that visitors wait for. One that the gateway has asked for is taken back when nobody waits for it any more.
+// starts are the starts that visitors wait for. One that the gateway has asked for is taken back when nobody waits for
+// it any more.
 type starts struct {
 	mu   sync.Mutex
 	keep time.Duration
@@ -65,8 +66,8 @@ func (s *starts) join(k startKey) *start {
 	return st
 }
 
-// leave says that somebody does not wait any more. It gives the recall that is to be run, or nil. Once a start is over for anybody, whoever
-// comes later begins anew.
+// leave says that somebody does not wait any more. It gives the recall that is to be run, or nil. Once a start is over
+// for anybody, whoever comes later begins anew.
 func (s *starts) leave(ctx context.Context, k startKey, st *start, l leaving) *recall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,8 @@ func (s *starts) done(r *recall) {
 	}
 }
 
-// takeBack ends a start that nobody waits for any more, and gives back its place in the queue with it. Who joins meanwhile keeps it going.
+// takeBack ends a start that nobody waits for any more, and gives back its place in the queue with it. Who joins
+// meanwhile keeps it going.
 func (g *Gate) takeBack(r *recall, stop func(ctx context.Context, server string), log *slog.Logger) {
 	defer g.starts.done(r)
 	if r.after > 0 {

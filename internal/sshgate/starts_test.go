@@ -22,8 +22,8 @@ func (h *hall) keepStarts(d time.Duration) {
 	h.gate.starts.keep = d
 }
 
-// TestStarts: what nobody waits for is taken back once; at once where it was said, else a little later; and never what somebody waits for
-// or what has come up.
+// TestStarts: what nobody waits for is taken back once; at once where it was said, else a little later; and never what
+// somebody waits for or what has come up.
 func TestStarts(t *testing.T) {
 	key := startKey{Owner{Hub: "main", User: "alice"}, "gpu10"}
 	for name, tt := range map[string]struct {
@@ -107,7 +107,8 @@ func TestWaitedForAgain(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a start that nobody waits for any more is taken back, for whoever was lost a little later; one that another waits for is not.
+// TestInterrupt: a start that nobody waits for any more is taken back, for whoever was lost a little later; one that
+// another waits for is not.
 func TestInterrupt(t *testing.T) {
 	for name, leave := range map[string]func(t *testing.T, c *ssh.Client, in io.Writer){
 		"Ctrl-C":   func(t *testing.T, _ *ssh.Client, in io.Writer) { _, _ = in.Write([]byte("x\x03")) },

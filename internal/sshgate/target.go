@@ -27,8 +27,8 @@ func (p place) server() string {
 	return p.start.Name
 }
 
-// choose finds where a target leads, among all sessions of its user and the profiles. A session that was stopped is started with what it
-// had, unless it never ran. Names of servers go before those of profiles: they are her own.
+// choose finds where a target leads, among all sessions of its user and the profiles. A session that was stopped is
+// started with what it had, unless it never ran. Names of servers go before those of profiles: they are her own.
 func choose(target string, all []spawner.Workload, offers catalog.Catalogue) (place, error) {
 	var active, stopped []spawner.Workload
 	for _, w := range all {

@@ -52,8 +52,8 @@ const (
 	deadAfter = 10 * time.Minute
 )
 
-// attend looks whether the client is still there, and shows it while it waits that the gateway is. It is asked from beside: a client that
-// takes nothing would be waited for.
+// attend looks whether the client is still there, and shows it while it waits that the gateway is. It is asked from
+// beside: a client that takes nothing would be waited for.
 func (v *visitor) attend() {
 	every := time.NewTicker(tick)
 	defer every.Stop()

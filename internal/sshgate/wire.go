@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// wire is a client's connection. It knows when it was last heard of, and that it is gone also while nobody waits for what it says.
+// wire is a client's connection. It knows when it was last heard of, and that it is gone also while nobody waits for
+// what it says.
 type wire struct {
 	net.Conn
 	counts *counts
@@ -24,7 +25,8 @@ func newWire(c net.Conn, counts *counts) *wire {
 	return &wire{Conn: c, counts: counts, begun: time.Now(), gone: make(chan struct{})}
 }
 
-// inPacket is more than what x/crypto asks for when it waits for a packet: who asks for so much waits for the rest of one.
+// inPacket is more than what x/crypto asks for when it waits for a packet: who asks for so much waits for the rest of
+// one.
 const inPacket = 8 << 10
 
 // Read reads and counts. With the rest of a long packet it takes the next ones too, as far as they are there.

@@ -143,12 +143,13 @@ type Eager interface {
 	Try(p []byte) int
 }
 
-// Feed writes all data to w, until the other side's last. What w takes at once who takes the stream writes, and nobody is woken for it; what
-// comes behind the rest does not wait for that.
+// Feed writes all data to w, until the other side's last. What w takes at once who takes the stream writes, and nobody
+// is woken for it; what comes behind the rest does not wait for that.
 func (c *Channel) Feed(w Eager) error { return c.data.feed(w) }
 
-// Pass writes all data to w, and what is for stderr to stderr, until the other side's last. It is for who need not hear of what comes behind
-// data before that is written: who takes the stream writes, and nobody is woken for it. Both must be writable at once.
+// Pass writes all data to w, and what is for stderr to stderr, until the other side's last. It is for who need not hear
+// of what comes behind data before that is written: who takes the stream writes, and nobody is woken for it. Both must
+// be writable at once.
 func (c *Channel) Pass(w, stderr io.Writer) error {
 	second := make(chan error, 1)
 	go func() { second <- c.stderr.pass(stderr) }()
@@ -226,7 +227,8 @@ func (s second) ReadFrom(r io.Reader) (n int64, e error) { return s.c.readFrom(f
 // CloseWrite says that no more data comes from here. Requests may.
 func (c *Channel) CloseWrite() error { return c.out.send(frameEOF, nil) }
 
-// Close ends the channel; what has been sent before arrives, unless the other side has not taken it in time: then the channel is cut. What has come and was not read is lost. Closing twice is success.
+// Close ends the channel; what has been sent before arrives, unless the other side has not taken it in time: then the
+// channel is cut. What has come and was not read is lost. Closing twice is success.
 func (c *Channel) Close() error {
 	var err error
 	c.closing.Do(func() {

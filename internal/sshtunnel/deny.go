@@ -11,7 +11,8 @@ const denyKind = "deny@slipway"
 
 type denyFrame struct{ Networks []string }
 
-// sendDeny tells the agent of denied networks. It waits for nothing, so that the answer comes with the one to the login.
+// sendDeny tells the agent of denied networks. It waits for nothing, so that the answer comes with the one to the
+// login.
 func (c *Conn) sendDeny(networks []string) error {
 	if len(networks) == 0 {
 		return nil
@@ -36,7 +37,8 @@ func (c *Conn) heeds(networks []string) (bool, error) {
 	return r.OK, err
 }
 
-// Heeds reports whether the agent keeps names from leading into the networks that are denied; one of an older version knows of none.
+// Heeds reports whether the agent keeps names from leading into the networks that are denied; one of an older version
+// knows of none.
 func (c *Conn) Heeds() bool { return c.heedful }
 
 // Deny returns the networks to which no forward is opened: what a name leads to, the session alone finds out.

@@ -33,8 +33,8 @@ type Conn struct {
 
 const incomingWaiting = 16
 
-// Dial begins a connection. dial opens a stream to the agent's ssh door; deny are the networks to which it is to open no forward. Close must
-// be called.
+// Dial begins a connection. dial opens a stream to the agent's ssh door; deny are the networks to which it is to open
+// no forward. Close must be called.
 func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l Login, deny []string) (*Conn, error) {
 	raw, err := dial(ctx)
 	if err != nil {
@@ -168,7 +168,8 @@ func (c *Conn) stretch(ctx context.Context, first func(line uint32) (kind byte, 
 	return ch, nil
 }
 
-// tellGone tells the agent of a channel that was cut: what is behind its stream may read nothing, and would not see that it has ended.
+// tellGone tells the agent of a channel that was cut: what is behind its stream may read nothing, and would not see
+// that it has ended.
 func (c *Conn) tellGone(line uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +213,8 @@ func (c *Conn) Request(ctx context.Context, kind string, want bool, payload []by
 	}
 }
 
-// Opened returns the channels that the session asks for towards the client, until the connection ends. Each is to be accepted or refused.
+// Opened returns the channels that the session asks for towards the client, until the connection ends. Each is to be
+// accepted or refused.
 func (c *Conn) Opened() <-chan *Incoming { return c.opened }
 
 // Done is closed when the connection to the session has ended.

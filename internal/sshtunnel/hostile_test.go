@@ -12,9 +12,10 @@ import (
 	"slipway/internal/testenv"
 )
 
-// FuzzDial is the gateway's side against an agent that says anything: the session's user may have put another in its place. The first byte
-// says how much of it comes on the connection's stream, and whether that is told of denied networks; the rest is what each channel's stream
-// says. Nothing may hang or fall over, and only what was ended by the agent ends well.
+// FuzzDial is the gateway's side against an agent that says anything: the session's user may have put another in its
+// place. The first byte says how much of it comes on the connection's stream, and whether that is told of denied
+// networks; the rest is what each channel's stream says. Nothing may hang or fall over, and only what was ended by the
+// agent ends well.
 func FuzzDial(f *testing.F) {
 	accept, granted := "a\x00\x00\x00\x00", "y\x00\x00\x00\x05\x01\x00\x00\x00\x00"
 	f.Add([]byte("\x0f" + accept + granted + accept + granted + "d\x00\x00\x00\x05hello" + "f\x00\x00\x00\x00" + "c\x00\x00\x00\x00"))

@@ -15,8 +15,9 @@ type chunk struct {
 	rest []byte // in buf
 }
 
-// queue holds data between the stream and who reads it, so that what comes behind the data need not wait for it. Once it has a sink it holds
-// nothing: who takes the stream writes the data there. Who can be tried is, before anything is held for it.
+// queue holds data between the stream and who reads it, so that what comes behind the data need not wait for it. Once
+// it has a sink it holds nothing: who takes the stream writes the data there. Who can be tried is, before anything is
+// held for it.
 type queue struct {
 	mu     sync.Mutex
 	change sync.Cond
@@ -141,7 +142,8 @@ func (q *queue) waits(w io.Writer) bool {
 	return len(q.chunks) > 0
 }
 
-// fits reports whether the last buffer has room for a chunk: else a program that writes a byte at a time would fill one with each.
+// fits reports whether the last buffer has room for a chunk: else a program that writes a byte at a time would fill one
+// with each.
 func (q *queue) fits(c chunk) bool {
 	if len(q.chunks) == 0 {
 		return false

@@ -12,7 +12,8 @@ import (
 
 // Handler is what the agent does for ssh connections. Its methods are called from several goroutines.
 type Handler interface {
-	// Channel serves a channel that the client asks for: it accepts or refuses it, and returns when it has done with it.
+	// Channel serves a channel that the client asks for: it accepts or refuses it, and returns when it has done with
+	// it.
 	Channel(ctx context.Context, p *Peer, i *Incoming)
 	// Request answers a request of the whole connection. The next one waits for it, and so do answers to Peer.Open.
 	Request(ctx context.Context, p *Peer, kind string, payload []byte) (ok bool, answer []byte)

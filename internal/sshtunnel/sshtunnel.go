@@ -1,13 +1,14 @@
-// Package sshtunnel carries ssh connections between the gateway, which has proved who comes, and the agent of her session, where the
-// other ends of their channels are. It is the connection protocol of RFC 4254 without a transport of its own: the link between
-// service and agent is private already, and a second encryption would cost as much as the first.
+// Package sshtunnel carries ssh connections between the gateway, which has proved who comes, and the agent of her
+// session, where the other ends of their channels are. It is the connection protocol of RFC 4254 without a transport of
+// its own: the link between service and agent is private already, and a second encryption would cost as much as the
+// first.
 //
-// An ssh connection has one stream of the link for what concerns all of it, and each of its channels has one more: so the link's flow
-// control is the channels'. The gateway opens all streams. The agent asks on the connection's stream for channels towards the client.
+// An ssh connection has one stream of the link for what concerns all of it, and each of its channels has one more: so
+// the link's flow control is the channels'. The gateway opens all streams. The agent asks on the connection's stream
+// for channels towards the client.
 //
-// Promises: a stream that is cut never looks like one that was ended; who floods, stalls or sends garbage costs its own connection
-// alone; nothing is buffered beyond a bound.
-// The package must not know what the channels are for.
+// Promises: a stream that is cut never looks like one that was ended; who floods, stalls or sends garbage costs its own
+// connection alone; nothing is buffered beyond a bound. The package must not know what the channels are for.
 package sshtunnel
 
 import (
@@ -23,8 +24,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Login says who has come; it is the beginning of a connection. It takes no further field: sessions run on through a change of the service's
-// program, and an agent of another version could not read it. What is new is a request, which who does not know it refuses.
+// Login says who has come; it is the beginning of a connection. It takes no further field: sessions run on through a
+// change of the service's program, and an agent of another version could not read it. What is new is a request, which
+// who does not know it refuses.
 type Login struct {
 	ID      string // names the connection, and nobody can guess it
 	User    string // as the Hub has her name

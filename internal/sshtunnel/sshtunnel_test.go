@@ -181,7 +181,8 @@ func (s *slow) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// What is passed on is whole and in order: what came before there was a place for it, and what comes while that is not ready.
+// What is passed on is whole and in order: what came before there was a place for it, and what comes while that is not
+// ready.
 func TestPass(t *testing.T) {
 	c, _, _ := connect(t)
 	ch := open(t, c, "echo")

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// firstLogin is the login as the first version had it, and as every version of a session that runs on through an upgrade reads it.
+// firstLogin is the login as the first version had it, and as every version of a session that runs on through an
+// upgrade reads it.
 type firstLogin struct{ ID, User, Address, Local, Key string }
 
 // firstAgent serves a connection's stream as the first version did, which refuses the requests that it does not know.
@@ -39,7 +40,8 @@ func firstAgent(stream net.Conn) error {
 	return err
 }
 
-// TestServiceUpgraded: who comes into a session whose agent is of the first version gets in, whether or not the site denies networks.
+// TestServiceUpgraded: who comes into a session whose agent is of the first version gets in, whether or not the site
+// denies networks.
 func TestServiceUpgraded(t *testing.T) {
 	for _, deny := range [][]string{nil, {"192.0.2.0/24"}} {
 		ended := make(chan error, 1)
@@ -82,7 +84,8 @@ func TestServiceRolledBack(t *testing.T) {
 	}
 }
 
-// TestDenied: a session is told of denied networks before anything else, and what the client says of them later changes nothing.
+// TestDenied: a session is told of denied networks before anything else, and what the client says of them later changes
+// nothing.
 func TestDenied(t *testing.T) {
 	dial, a, _ := link(t)
 	networks := []string{"192.0.2.0/24", "2001:db8::/32"}

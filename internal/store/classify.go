@@ -35,8 +35,9 @@ func classify(path, step string, err error) error {
 // littleRoom is how much a disk has free that cannot take another page of the log and its index.
 const littleRoom = 256 << 10
 
-// noRoom reports whether an error of reading and writing is that of a full disk: SQLite tells that of its files beside the store, such as the
-// index of its log, as an error of the disk. It has an error of its own only for the store's file.
+// noRoom reports whether an error of reading and writing is that of a full disk: SQLite tells that of its files beside
+// the store, such as the index of its log, as an error of the disk. It has an error of its own only for the store's
+// file.
 func noRoom(path string, err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
 		return true

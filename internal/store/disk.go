@@ -20,8 +20,8 @@ type disk struct {
 // wrote counts a write that is complete.
 func (d *disk) wrote() { d.written.Add(1) }
 
-// sync returns when all writes counted before it are safe. Who waits while another flushes is served together with all others who
-// wait: by the next flush.
+// sync returns when all writes counted before it are safe. Who waits while another flushes is served together with all
+// others who wait: by the next flush.
 func (d *disk) sync() error {
 	want := d.written.Load()
 	d.mu.Lock()
@@ -37,9 +37,10 @@ func (d *disk) sync() error {
 	return nil
 }
 
-// flusher returns a function that brings the write-ahead log of the store at path to the disk. SQLite puts a commit there, whole, before
-// it returns; what it has moved on to the store's file it has flushed itself (source: sqlite.org/wal.html, "Performance
-// Considerations"). The log is a file of its own, so that opening it here takes none of SQLite's locks away.
+// flusher returns a function that brings the write-ahead log of the store at path to the disk. SQLite puts a commit
+// there, whole, before it returns; what it has moved on to the store's file it has flushed itself (source:
+// sqlite.org/wal.html, "Performance Considerations"). The log is a file of its own, so that opening it here takes none
+// of SQLite's locks away.
 func flusher(path string) func() error {
 	var log *os.File
 	return func() error {

@@ -24,10 +24,10 @@ func migrations() []string {
 	}
 }
 
-// dsn names the file with the settings of its connection. The exclusive lock keeps a second service out, and keeps the WAL's
-// index in memory rather than in a mapped file, where a full disk would end the process with SIGBUS. A commit does not wait for the
-// disk: Sync does, and in the order of the log nothing is lost that a later commit has kept. A checkpoint, for which writers wait,
-// comes every 16 MB of the log.
+// dsn names the file with the settings of its connection. The exclusive lock keeps a second service out, and keeps the
+// WAL's index in memory rather than in a mapped file, where a full disk would end the process with SIGBUS. A commit
+// does not wait for the disk: Sync does, and in the order of the log nothing is lost that a later commit has kept. A
+// checkpoint, for which writers wait, comes every 16 MB of the log.
 func dsn(path string, wait time.Duration) string {
 	v := url.Values{}
 	v.Add("_pragma", "busy_timeout="+strconv.FormatInt(wait.Milliseconds(), 10))

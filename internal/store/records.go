@@ -17,7 +17,8 @@ type Record = struct {
 	Value json.RawMessage
 }
 
-// statements are what a store says to its file, prepared once: parsing one costs about as much as carrying it out in memory.
+// statements are what a store says to its file, prepared once: parsing one costs about as much as carrying it out in
+// memory.
 type statements struct{ put, get, remove, all *sql.Stmt }
 
 func prepareStatements(ctx context.Context, db *sql.DB) (s statements, err error) {
@@ -86,8 +87,8 @@ func (r records) Delete(ctx context.Context, bucket, key string) error {
 	return nil
 }
 
-// All returns the records of bucket as they were when the loop began, in the order of their keys; after an error it ends.
-// The store may be written inside the loop.
+// All returns the records of bucket as they were when the loop began, in the order of their keys; after an error it
+// ends. The store may be written inside the loop.
 func (r records) All(ctx context.Context, bucket string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		all, err := r.read(ctx, bucket)

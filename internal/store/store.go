@@ -1,11 +1,12 @@
 // Package store keeps the service's records: JSON values under a key in a bucket, in one SQLite file.
 //
-// Promises: a write that returned without error survives a crash of the service at once, and one of the host once a Sync that began
-// after it has returned; writes are kept or lost in their order; a Batch happens wholly or not at all; the file is its owner's alone. One process has the store at a time: a second Open waits
-// a few seconds and is refused, because two services over one ledger would give the same slice away twice.
+// Promises: a write that returned without error survives a crash of the service at once, and one of the host once a
+// Sync that began after it has returned; writes are kept or lost in their order; a Batch happens wholly or not at all;
+// the file is its owner's alone. One process has the store at a time: a second Open waits a few seconds and is refused,
+// because two services over one ledger would give the same slice away twice.
 //
-// Methods are safe for concurrent use; they take turns on one connection. The package knows nothing of what the records mean,
-// and it must not be given secrets: they have a type that is stored as a mask.
+// Methods are safe for concurrent use; they take turns on one connection. The package knows nothing of what the records
+// mean, and it must not be given secrets: they have a type that is stored as a mask.
 package store
 
 import (
@@ -35,8 +36,8 @@ type Store struct {
 	full func() bool // makes room; nil: nobody does
 }
 
-// OnFull has room made by relieve when the disk is full, which reports whether it has made any: what was to be saved then is saved all the
-// same. It is called before the store is used by others.
+// OnFull has room made by relieve when the disk is full, which reports whether it has made any: what was to be saved
+// then is saved all the same. It is called before the store is used by others.
 func (s *Store) OnFull(relieve func() bool) { s.full = relieve }
 
 // relieved reports whether what has failed with err is worth another try, because room was made.
@@ -62,7 +63,8 @@ func (s *Store) Delete(ctx context.Context, bucket, key string) error {
 	return err
 }
 
-// Open opens the store in the file at path, and makes it when it is not there. Its directory must be the caller's alone.
+// Open opens the store in the file at path, and makes it when it is not there. Its directory must be the caller's
+// alone.
 func Open(ctx context.Context, path string, logger *slog.Logger) (*Store, error) {
 	return open(ctx, path, logger, busyWait)
 }
@@ -92,8 +94,8 @@ func open(ctx context.Context, path string, logger *slog.Logger, wait time.Durat
 	return s, nil
 }
 
-// Sync makes all that was written before it safe from a crash of the host. Any number may wait for it at once: one flush of the
-// disk serves all who came while another was under way.
+// Sync makes all that was written before it safe from a crash of the host. Any number may wait for it at once: one
+// flush of the disk serves all who came while another was under way.
 func (s *Store) Sync(context.Context) error {
 	if err := s.disk.sync(); err != nil {
 		return classify(s.path, "bring the records to the disk", err)
@@ -112,8 +114,8 @@ func (s *Store) Close() error {
 // Tx is the store within a Batch.
 type Tx struct{ records }
 
-// Batch runs fn and keeps all that it wrote, or nothing of it when fn fails. Inside fn use tx alone: the Store waits for
-// the Batch to end. One that finds the disk full fails, and has room made for the next.
+// Batch runs fn and keeps all that it wrote, or nothing of it when fn fails. Inside fn use tx alone: the Store waits
+// for the Batch to end. One that finds the disk full fails, and has room made for the next.
 func (s *Store) Batch(ctx context.Context, fn func(tx *Tx) error) error {
 	err := s.batch(ctx, fn)
 	s.relieved(err)

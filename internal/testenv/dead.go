@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// UntilUnlessDead is Until for what a process is to do. It fails as soon as the process has ended, and shows its last lines: nobody
-// waits for the dead.
+// UntilUnlessDead is Until for what a process is to do. It fails as soon as the process has ended, and shows its last
+// lines: nobody waits for the dead.
 func UntilUnlessDead(t testing.TB, what string, limit time.Duration, dead <-chan struct{}, log string, ok func() bool) {
 	t.Helper()
 	Until(t, what, limit, func() bool {

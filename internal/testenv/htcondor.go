@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// HTCondorImage returns the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of the recipe as it
-// lies in this checkout.
+// HTCondorImage returns the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of
+// the recipe as it lies in this checkout.
 func HTCondorImage() (string, error) {
 	root, err := checkout()
 	if err != nil {

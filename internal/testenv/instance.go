@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// Instance returns a name for an instance of the service that keeps its data in dir, a test's temporary directory. No other run has it: a
-// service without records does not become ready while containers of its instance run, such as those that a killed test has left.
+// Instance returns a name for an instance of the service that keeps its data in dir, a test's temporary directory. No
+// other run has it: a service without records does not become ready while containers of its instance run, such as those
+// that a killed test has left.
 func Instance(kind, dir string) string {
 	return kind + "-" + filepath.Base(filepath.Dir(dir)) + "-" + filepath.Base(dir)
 }

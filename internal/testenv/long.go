@@ -8,8 +8,8 @@ import (
 // longMode is the environment variable that has tests run in their long mode; `deploy/test --long` sets it.
 const longMode = "SLIPWAY_TEST_LONG"
 
-// Long skips a test in all but the long mode: one that measures, or walks so many situations that it takes minutes. No behaviour is
-// tested in the long mode alone.
+// Long skips a test in all but the long mode: one that measures, or walks so many situations that it takes minutes. No
+// behaviour is tested in the long mode alone.
 func Long(t testing.TB) {
 	t.Helper()
 	if !isLong() {

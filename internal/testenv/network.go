@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Bridge returns the address by which containers reach servers of this host. It is taken from the interface of the Docker Engine's first
-// network: the engine itself says it only from its second start on.
+// Bridge returns the address by which containers reach servers of this host. It is taken from the interface of the
+// Docker Engine's first network: the engine itself says it only from its second start on.
 func Bridge(t testing.TB) string {
 	t.Helper()
 	i, err := net.InterfaceByName("docker0")

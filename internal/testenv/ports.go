@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FreePorts returns TCP ports of this host at which nobody listens, and which no other test is given before this one ends, in this process or
-// in another: a server that a test starts listens only later, and may be started anew. They lie below those that the kernel gives to
-// connections.
+// FreePorts returns TCP ports of this host at which nobody listens, and which no other test is given before this one
+// ends, in this process or in another: a server that a test starts listens only later, and may be started anew. They
+// lie below those that the kernel gives to connections.
 func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
 	const first, end = 10000, 32768
@@ -26,7 +26,8 @@ func FreePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// reserve notes for all processes that a port is given to a test: by a socket of that name, which goes with the process at the latest.
+// reserve notes for all processes that a port is given to a test: by a socket of that name, which goes with the process
+// at the latest.
 func reserve(t testing.TB, port int) error {
 	hold, err := net.Listen("unix", fmt.Sprintf("@slipway-test-port-%d", port))
 	if err != nil {

@@ -17,8 +17,9 @@ const (
 // alarming are lines that tell of trouble: of slog's, of JupyterHub's, of dockerd's.
 var alarming = regexp.MustCompile(`level=(WARN|ERROR|warning|error|fatal)|^\[[WEC] \d`)
 
-// ShowLog shows a test that has failed what a program wrote: its last warnings and errors, and its last lines. The whole file is kept below
-// SLIPWAY_TEST_LOGS, where that is set. It is looked up only here: `go test` would otherwise run every test anew when it is set.
+// ShowLog shows a test that has failed what a program wrote: its last warnings and errors, and its last lines. The
+// whole file is kept below SLIPWAY_TEST_LOGS, where that is set. It is looked up only here: `go test` would otherwise
+// run every test anew when it is set.
 func ShowLog(t testing.TB, what, path string) {
 	t.Helper()
 	if !t.Failed() {

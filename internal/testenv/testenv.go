@@ -1,5 +1,6 @@
 // Package testenv says which real parts a test needs. A test of a real part skips with its reason where the part is
-// missing, and fails when SLIPWAY_TEST_REQUIRE (a comma-separated list of part names) names it: so CI cannot pass by skipping.
+// missing, and fails when SLIPWAY_TEST_REQUIRE (a comma-separated list of part names) names it: so CI cannot pass by
+// skipping.
 package testenv
 
 import (
@@ -208,8 +209,8 @@ func installed(library string) error {
 	return err
 }
 
-// noTiles says why User Mode Linux cannot run: it has no room for the state of a processor with tiles (AMX), and its first program dies of
-// "ptrace set fp regs failed".
+// noTiles says why User Mode Linux cannot run: it has no room for the state of a processor with tiles (AMX), and its
+// first program dies of "ptrace set fp regs failed".
 func noTiles() error {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err == nil && bytes.Contains(text, []byte(" amx_tile ")) {

@@ -24,9 +24,9 @@ const (
 	frameHeader   = 16 // bytes that the library gathers before it writes: a burst does so anyway
 )
 
-// Upgrade makes the link of workload id of a request whose caller is known to be its agent, in place of an older one, and returns when
-// it has ended. It returns an error only if it has answered nothing. Nothing that bounds requests bounds a link: its streams tell
-// whether the peer is there.
+// Upgrade makes the link of workload id of a request whose caller is known to be its agent, in place of an older one,
+// and returns when it has ended. It returns an error only if it has answered nothing. Nothing that bounds requests
+// bounds a link: its streams tell whether the peer is there.
 func (l *Links) Upgrade(w http.ResponseWriter, r *http.Request, id string) error {
 	k := l.find(id)
 	if k == nil || k.visitors == nil {

@@ -2,8 +2,8 @@ package tunnel
 
 import "sync"
 
-// backlog is what a goroutine of the link's does, in order, for others that must not wait for it: who closes a stream may hold a lock that
-// the streams of all users need.
+// backlog is what a goroutine of the link's does, in order, for others that must not wait for it: who closes a stream
+// may hold a lock that the streams of all users need.
 type backlog[T any] struct {
 	mu   sync.Mutex
 	more sync.Cond

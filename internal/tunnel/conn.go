@@ -14,8 +14,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Conn is one stream of the multiplexer's. Unlike a bare yamux stream it behaves as a TCP connection does: Close ends both directions and wakes
-// readers, CloseWrite ends one, and the loss of the link is an error and not an end of file.
+// Conn is one stream of the multiplexer's. Unlike a bare yamux stream it behaves as a TCP connection does: Close ends
+// both directions and wakes readers, CloseWrite ends one, and the loss of the link is an error and not an end of file.
 type Conn struct {
 	farewell
 	stream *yamux.Stream
@@ -88,7 +88,8 @@ func copyAll(w io.Writer, r io.Reader) (total int64, err error) {
 // CloseWrite tells the peer that nothing follows; reading goes on.
 func (c *Conn) CloseWrite() error { return c.stream.Close() }
 
-// Close ends the stream. What the peer still sends is not read: it is told so, and its writes fail. It waits for nothing.
+// Close ends the stream. What the peer still sends is not read: it is told so, and its writes fail. It waits for
+// nothing.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {

@@ -18,8 +18,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// AgentHeader names the process that dials. With it the service tells an agent that comes back from a second one with the same
-// credential.
+// AgentHeader names the process that dials. With it the service tells an agent that comes back from a second one with
+// the same credential.
 const AgentHeader = "Slipway-Agent"
 
 // Dialer dials the service from another host, by websocket.

@@ -29,8 +29,8 @@ func (d *Dialer) explain(ctx context.Context, at *url.URL, answer *http.Response
 	return Explain(ctx, at, d.now(), err)
 }
 
-// Explain says why nothing was heard from the service at an address, by this host's time. Whose time is wrong, where a certificate is out
-// of its, the service is asked.
+// Explain says why nothing was heard from the service at an address, by this host's time. Whose time is wrong, where a
+// certificate is out of its, the service is asked.
 func Explain(ctx context.Context, at *url.URL, now time.Time, err error) error {
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 		return explainTime(at, e.Cert, now, theirTime(ctx, at))
@@ -87,8 +87,8 @@ func explainAnswer(at *url.URL, answer *http.Response) error {
 	return errs.New(kind, "the service at %s opens no link: %s", at.Host, r.Error.Message).With(r.Error.Remedy)
 }
 
-// explainTime says whether a certificate is out of its time, or a clock is wrong. The service's own clock decides; zero: it is not
-// known.
+// explainTime says whether a certificate is out of its time, or a clock is wrong. The service's own clock decides;
+// zero: it is not known.
 func explainTime(at *url.URL, cert *x509.Certificate, here, there time.Time) error {
 	said := fmt.Sprintf("the certificate of %s holds from %s to %s", at.Host, stamp(cert.NotBefore), stamp(cert.NotAfter))
 	e := errs.New(errs.Unavailable, "%s, and the clock of this machine says %s", said, stamp(here))
@@ -108,8 +108,8 @@ func explainTime(at *url.URL, cert *x509.Certificate, here, there time.Time) err
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// theirTime asks whatever is at the address for its time, without showing it any secret. What is not trusted can lie: the answer is for
-// the words of an error alone.
+// theirTime asks whatever is at the address for its time, without showing it any secret. What is not trusted can lie:
+// the answer is for the words of an error alone.
 func theirTime(ctx context.Context, at *url.URL) time.Time {
 	c := http.Client{
 		Timeout: handshakeTime,

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// farewell notices that nobody is at the other end of a stream any more: the peer has closed it, both ways, and all that it had sent
-// before has been read. Who carries bytes from elsewhere into the stream would learn of it only by the next that come, if any do.
+// farewell notices that nobody is at the other end of a stream any more: the peer has closed it, both ways, and all
+// that it had sent before has been read. Who carries bytes from elsewhere into the stream would learn of it only by the
+// next that come, if any do.
 type farewell struct {
 	mu         sync.Mutex
 	left, read bool
@@ -14,8 +15,8 @@ type farewell struct {
 	late       *time.Timer
 }
 
-// AfterLeft has then called, at most once and before the stream is closed here, when nobody is at the other end any more, or when what the
-// peer left behind was not read for long. It must not wait.
+// AfterLeft has then called, at most once and before the stream is closed here, when nobody is at the other end any
+// more, or when what the peer left behind was not read for long. It must not wait.
 func (f *farewell) AfterLeft(then func()) {
 	f.mu.Lock()
 	f.then = then

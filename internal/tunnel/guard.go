@@ -22,9 +22,9 @@ const (
 
 var errFlood = errors.New("the peer sends too many pings")
 
-// guard stands between the multiplexer and the connection and follows the frames. It cuts a peer that floods pings, for the
-// multiplexer answers each in a goroutine of its own and would be driven out of memory; and it sends a frame's header and
-// body in one system call, which wakes the reader once.
+// guard stands between the multiplexer and the connection and follows the frames. It cuts a peer that floods pings, for
+// the multiplexer answers each in a goroutine of its own and would be driven out of memory; and it sends a frame's
+// header and body in one system call, which wakes the reader once.
 type guard struct {
 	net.Conn
 	in     frames
@@ -69,7 +69,8 @@ type frames struct {
 	skip  uint32 // bytes of the current body still to come
 	pings int
 	since time.Time
-	// arrived is told of each frame of a stream: how many bytes it brings, and whether it is the last. Nil: nobody wants to know.
+	// arrived is told of each frame of a stream: how many bytes it brings, and whether it is the last. Nil: nobody
+	// wants to know.
 	arrived func(stream, length uint32, ended bool) error
 }
 

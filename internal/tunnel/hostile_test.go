@@ -114,7 +114,8 @@ func TestStreamLimit(t *testing.T) {
 	}
 }
 
-// TestManyOfTheService: the agent takes far more streams of the service's than the service takes of an agent's, also when all are asked for at once.
+// TestManyOfTheService: the agent takes far more streams of the service's than the service takes of an agent's, also
+// when all are asked for at once.
 func TestManyOfTheService(t *testing.T) {
 	overEach(t, func(t *testing.T, carrier string) {
 		p := newPairOver(t, carrier, map[Door]func(context.Context, net.Conn){DoorSSH: func(_ context.Context, c net.Conn) {
@@ -251,7 +252,8 @@ func (p *paused) Read(b []byte) (int, error) {
 	}
 }
 
-// A process of its own for each: the multiplexer shares timers between links, which a bubble of false time must not meet.
+// A process of its own for each: the multiplexer shares timers between links, which a bubble of false time must not
+// meet.
 func TestPause(t *testing.T) {
 	const chosen = "SLIPWAY_TEST_PAUSE"
 	if d, err := time.ParseDuration(os.Getenv(chosen)); err == nil {
@@ -337,7 +339,8 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
-// TestUnreadBytesDropTheLink: what agents of one user have sent over several links, and nobody reads, is bounded; what is read is not counted.
+// TestUnreadBytesDropTheLink: what agents of one user have sent over several links, and nobody reads, is bounded; what
+// is read is not counted.
 func TestUnreadBytesDropTheLink(t *testing.T) {
 	user := func(id string) string { return map[string]string{"s-1": "alice", "s-2": "alice", "s-3": "bob"}[id] }
 	links := New(Config{Logger: slog.New(slog.DiscardHandler), User: user})

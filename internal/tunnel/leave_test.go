@@ -155,8 +155,8 @@ func TestOneStreamFails(t *testing.T) {
 	roundTrip(t, c)
 }
 
-// Who has a stream learns that the other side has closed it, once all that came before was read, and also where it ended its own direction
-// first. Who only ends a direction is still there.
+// Who has a stream learns that the other side has closed it, once all that came before was read, and also where it
+// ended its own direction first. Who only ends a direction is still there.
 func TestLeft(t *testing.T) {
 	overEach(t, func(t *testing.T, carrier string) {
 		streams := make(chan net.Conn, 1)

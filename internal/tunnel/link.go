@@ -29,8 +29,8 @@ type link struct {
 	told    bool
 }
 
-// listen accepts the agent until ctx ends. Connections are taken at a bounded pace and greeted one at a time: a workload that
-// connects in a loop gets no further than that.
+// listen accepts the agent until ctx ends. Connections are taken at a bounded pace and greeted one at a time: a
+// workload that connects in a loop gets no further than that.
 func (k *link) listen(ctx context.Context) {
 	var serving sync.WaitGroup
 	defer serving.Wait()

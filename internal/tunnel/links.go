@@ -18,11 +18,13 @@ type Config struct {
 	// Changed is told when a workload's link comes up (also when a new connection has replaced the old one) and when it
 	// goes down; for one workload never two calls at once. May be nil.
 	Changed func(id string, up bool)
-	// User names the user of a workload, who is bounded in what her agents can have the service keep. Nil: each workload is one of its own.
+	// User names the user of a workload, who is bounded in what her agents can have the service keep. Nil: each
+	// workload is one of its own.
 	User func(id string) string
 }
 
-// Links is the service's side: it listens for the agents of all workloads of this host, and takes in those of other hosts.
+// Links is the service's side: it listens for the agents of all workloads of this host, and takes in those of other
+// hosts.
 type Links struct {
 	log     *slog.Logger
 	pool    *sync.Pool // of bursts' buffers
@@ -176,8 +178,8 @@ func (l *Links) Dial(ctx context.Context, id string, door Door) (net.Conn, error
 	return m.open(ctx, door)
 }
 
-// DialWhenUp opens a stream to the agent of id as soon as it is connected. A link that is lost before the stream is open is waited for anew,
-// until ctx ends.
+// DialWhenUp opens a stream to the agent of id as soon as it is connected. A link that is lost before the stream is
+// open is waited for anew, until ctx ends.
 func (l *Links) DialWhenUp(ctx context.Context, id string, door Door) (net.Conn, error) {
 	for {
 		if err := l.Wait(ctx, id); err != nil {

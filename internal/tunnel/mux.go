@@ -98,8 +98,8 @@ func (m *mux) serve(ctx context.Context) {
 	m.unread.close()
 }
 
-// close ends the link. Readers are woken first: those of the multiplexer's would turn in circles until it has come round to each of them,
-// which, when they are many, they keep it from.
+// close ends the link. Readers are woken first: those of the multiplexer's would turn in circles until it has come
+// round to each of them, which, when they are many, they keep it from.
 func (m *mux) close() {
 	m.over.Store(true)
 	m.mu.Lock()
@@ -249,8 +249,8 @@ func tooMany(open int) error {
 	return errs.New(errs.Unavailable, "the workload has %d connections open", open).With("close some, then try again")
 }
 
-// endStreams ends the streams that were closed here, and tells the peer which of them are read no more, so that it stops sending. A peer that
-// does not take that in time loses the link.
+// endStreams ends the streams that were closed here, and tells the peer which of them are read no more, so that it
+// stops sending. A peer that does not take that in time loses the link.
 func (m *mux) endStreams() {
 	defer m.close()
 	resets, err := m.dial(doorReset)

@@ -19,8 +19,8 @@ type pair struct {
 	dress      func(net.Conn) net.Conn
 }
 
-// carriers are what bears the streams that the service opens, by how an agent of this host dials: one that does not know its connection
-// for a unix socket is as one of an earlier version.
+// carriers are what bears the streams that the service opens, by how an agent of this host dials: one that does not
+// know its connection for a unix socket is as one of an earlier version.
 var carriers = map[string]func(net.Conn) net.Conn{
 	"sockets":     func(c net.Conn) net.Conn { return c },
 	"multiplexer": func(c net.Conn) net.Conn { return struct{ net.Conn }{c} },

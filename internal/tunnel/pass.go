@@ -25,8 +25,8 @@ func (g *giver) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// taker is a connection of this host that keeps a file which comes along with what it reads. Any other reader throws such files away: the
-// kernel closes what is not asked for.
+// taker is a connection of this host that keeps a file which comes along with what it reads. Any other reader throws
+// such files away: the kernel closes what is not asked for.
 type taker struct {
 	*net.UnixConn
 	file *os.File

@@ -18,7 +18,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestFlaps: a network that breaks a hundred times costs the streams that are open, each with an error, and nothing else.
+// TestFlaps: a network that breaks a hundred times costs the streams that are open, each with an error, and nothing
+// else.
 func TestFlaps(t *testing.T) {
 	a := newRemoteSite(t, nil)
 	a.agent(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
@@ -134,8 +135,8 @@ func TestSecondAgentWins(t *testing.T) {
 	}
 }
 
-// An agent whose network was cut dials again while the service still takes the old connection for a link: it is the same agent, however
-// often, and the new connection counts.
+// An agent whose network was cut dials again while the service still takes the old connection for a link: it is the
+// same agent, however often, and the new connection counts.
 func TestSameAgentAfterAPartition(t *testing.T) {
 	up := make(chan bool, 16)
 	a := newRemoteSite(t, func(_ string, is bool) { up <- is })
@@ -290,8 +291,8 @@ func TestSilentConnections(t *testing.T) {
 	roundTrip(t, a.stream(t))
 }
 
-// Whatever a peer with a sound credential sends, its link ends, the next one is served, and no frame is held in memory because it says
-// that it is large.
+// Whatever a peer with a sound credential sends, its link ends, the next one is served, and no frame is held in memory
+// because it says that it is large.
 func TestHostileFrames(t *testing.T) {
 	for name, bytes := range map[string]string{
 		"text":                   "\x81\x85\x00\x00\x00\x00hello",

@@ -46,8 +46,8 @@ func upload(b *testing.B, dial func() (net.Conn, error)) {
 	}
 }
 
-// BenchmarkBulkRemote compares 256 MiB through a stream of a link from another host with the same through a bare connection with TLS, in both
-// directions: down is from the agent to the service.
+// BenchmarkBulkRemote compares 256 MiB through a stream of a link from another host with the same through a bare
+// connection with TLS, in both directions: down is from the agent to the service.
 func BenchmarkBulkRemote(b *testing.B) {
 	cert := certificate(b, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), net.ParseIP("127.0.0.1"))
 	direct := func(b *testing.B, serve func(net.Conn)) func() (net.Conn, error) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// deaf is a connection from which nothing comes any more once it is cut, and to which nothing goes, as of a network that drops all. Until
-// then it counts as one from which something has just come.
+// deaf is a connection from which nothing comes any more once it is cut, and to which nothing goes, as of a network
+// that drops all. Until then it counts as one from which something has just come.
 type deaf struct {
 	*wire
 	cut *atomic.Bool
@@ -43,8 +43,8 @@ func (d *deaf) writeAll(pieces ...[]byte) error {
 
 func (d *deaf) heard() bool { return !d.cut.Load() }
 
-// A link whose network was cut is another one soon after it has healed, though neither side's connection has ended. Until then the old one
-// stays.
+// A link whose network was cut is another one soon after it has healed, though neither side's connection has ended.
+// Until then the old one stays.
 func TestSilentLink(t *testing.T) {
 	came := make(chan struct{}, 16)
 	a := newRemoteSite(t, func(_ string, up bool) {

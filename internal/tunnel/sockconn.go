@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// socketConn is a stream that has a socket of its own, so that what goes through it meets no other. That a direction has ended is said on the
-// line too: a socket whose process was killed ends in the same way as one that was closed.
+// socketConn is a stream that has a socket of its own, so that what goes through it meets no other. That a direction
+// has ended is said on the line too: a socket whose process was killed ends in the same way as one that was closed.
 type socketConn struct {
 	farewell
 	raw    *net.UnixConn
@@ -63,8 +63,8 @@ func (c *socketConn) explain(err error) error {
 	return err
 }
 
-// hear waits, no longer than Read may, for the peer's word that it has ended, and gives io.EOF then. The word comes with the end, so who
-// waits for long has a peer that breaks the rules, or that was killed a moment ago.
+// hear waits, no longer than Read may, for the peer's word that it has ended, and gives io.EOF then. The word comes
+// with the end, so who waits for long has a peer that breaks the rules, or that was killed a moment ago.
 func (c *socketConn) hear() error {
 	late := time.AfterFunc(c.owner.patience, c.owner.close)
 	defer late.Stop()

@@ -14,8 +14,8 @@ import (
 
 const longestSocket = 100 // bytes of a socket's path, a little under the kernel's limit
 
-// listen makes the socket that the workload's agent dials. It appears under its name complete, with owner and mode, in place
-// of whatever a killed service left there.
+// listen makes the socket that the workload's agent dials. It appears under its name complete, with owner and mode, in
+// place of whatever a killed service left there.
 func listen(path string, uid int) (*net.UnixListener, error) {
 	if len(path) > longestSocket {
 		return nil, errs.Bad("socket", path, fmt.Sprintf("a socket's path has at most %d bytes: choose a shorter state directory", longestSocket))

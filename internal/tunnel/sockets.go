@@ -18,8 +18,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// The messages of the line that goes with the streams that have sockets of their own. Each has one size: a byte that says what it is,
-// the stream's number, and its door. The line's sockets keep messages apart.
+// The messages of the line that goes with the streams that have sockets of their own. Each has one size: a byte that
+// says what it is, the stream's number, and its door. The line's sockets keep messages apart.
 const (
 	lineReady byte = 'r' // the agent's first: it takes sockets
 	lineOpen  byte = 'o' // the service's, with the agent's end of a new stream
@@ -28,8 +28,8 @@ const (
 
 	lineSize = 10
 
-	// wholly stands for the door of lineEnd where a side has closed the stream, and reads no more of it either. Those of the version before
-	// take it for an end.
+	// wholly stands for the door of lineEnd where a side has closed the stream, and reads no more of it either. Those
+	// of the version before take it for an end.
 	wholly Door = 1
 
 	mostWords = 2 // of an agent about one stream: that it has ended, and that it has closed it
@@ -52,8 +52,9 @@ func parseMessage(b []byte) (message, error) {
 	return message{b[0], binary.BigEndian.Uint64(b[1:]), Door(b[9])}, nil
 }
 
-// sockets are the streams of a link of this host that have sockets of their own: those that the service opens. It makes a pair for each,
-// and passes one end to the agent through the line, a third pair, whose end goes with the service's hello.
+// sockets are the streams of a link of this host that have sockets of their own: those that the service opens. It makes
+// a pair for each, and passes one end to the agent through the line, a third pair, whose end goes with the service's
+// hello.
 type sockets struct {
 	line     *net.UnixConn
 	accept   func(context.Context, Door, net.Conn) // takes what the service opens; nil on its own side
@@ -73,7 +74,8 @@ func newSockets(line *net.UnixConn) *sockets {
 	return &sockets{line: line, patience: stallTime, unsaid: newBacklog[message](), conns: map[uint64]*socketConn{}}
 }
 
-// greetAgent greets an agent. Nil sockets: it is of another host, or does not take them, as those of earlier versions do not.
+// greetAgent greets an agent. Nil sockets: it is of another host, or does not take them, as those of earlier versions
+// do not.
 func greetAgent(ctx context.Context, c net.Conn) (*sockets, error) {
 	local, ok := c.(*net.UnixConn)
 	if !ok {
@@ -102,7 +104,8 @@ func ready(line *net.UnixConn) bool {
 	return err == nil && bad == nil && m.kind == lineReady
 }
 
-// greetService greets the service, and takes the line that it offers. Nil sockets: it offers none, or this process may have no more files.
+// greetService greets the service, and takes the line that it offers. Nil sockets: it offers none, or this process may
+// have no more files.
 func greetService(c net.Conn) (*sockets, error) {
 	local, ok := c.(*net.UnixConn)
 	if !ok {
@@ -136,8 +139,8 @@ func (s *sockets) send(m message, file *os.File) error {
 	return err
 }
 
-// broken reports whether an error is the line's own, and not only of what was to go through it: a process may have no more than so many
-// sockets on their way to others.
+// broken reports whether an error is the line's own, and not only of what was to go through it: a process may have no
+// more than so many sockets on their way to others.
 func broken(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }

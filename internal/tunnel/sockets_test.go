@@ -164,7 +164,8 @@ func TestGarbageOnTheLine(t *testing.T) {
 	}
 }
 
-// What the agent says of streams that are not there any more is nothing. What it says without end, or of what never was, costs its link.
+// What the agent says of streams that are not there any more is nothing. What it says without end, or of what never
+// was, costs its link.
 func TestWordsWithoutStreams(t *testing.T) {
 	const streams = 100
 	for name, tc := range map[string]struct {

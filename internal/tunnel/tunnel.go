@@ -1,12 +1,13 @@
-// Package tunnel is the one connection between the service and the agent of a workload. The agent always dials: on the same
-// host a unix socket that the service listens on, in a directory that the workload can only read. Many streams share the
-// connection; each is for one thing, its Door. On the same host those that the service opens do not go through it: each has a socket of its
-// own, which the service passes to the agent, so that bytes wake only who sends and who takes them.
+// Package tunnel is the one connection between the service and the agent of a workload. The agent always dials: on the
+// same host a unix socket that the service listens on, in a directory that the workload can only read. Many streams
+// share the connection; each is for one thing, its Door. On the same host those that the service opens do not go
+// through it: each has a socket of its own, which the service passes to the agent, so that bytes wake only who sends
+// and who takes them.
 //
-// Promises: a connection that dies takes its streams with it, and they end with an error, never with a clean end of file; a
-// peer that floods, stalls or sends garbage costs its own link and nobody else's; silence of less than a minute (a paused
-// container) does not drop a link; a service that was killed only has to listen again, the agent dials until it does.
-// The package must not know what is said on the streams.
+// Promises: a connection that dies takes its streams with it, and they end with an error, never with a clean end of
+// file; a peer that floods, stalls or sends garbage costs its own link and nobody else's; silence of less than a minute
+// (a paused container) does not drop a link; a service that was killed only has to listen again, the agent dials until
+// it does. The package must not know what is said on the streams.
 package tunnel
 
 import (
@@ -49,7 +50,8 @@ const (
 	copyLarge   = 256 << 10
 )
 
-// receiveWindow returns the window of the streams of a connection. What an agent can have the service keep is bounded besides, see unread.
+// receiveWindow returns the window of the streams of a connection. What an agent can have the service keep is bounded
+// besides, see unread.
 func receiveWindow(c net.Conn, agent bool) uint32 {
 	if _, local := c.(*net.UnixConn); local && !agent {
 		return window

@@ -7,8 +7,8 @@ import (
 	"slipway/internal/units"
 )
 
-// userUnread is the most bytes that the agents of one user may have sent, over all her links, that nobody here has read. More than a
-// hundred streams of a sound agent can stand still before it is reached.
+// userUnread is the most bytes that the agents of one user may have sent, over all her links, that nobody here has
+// read. More than a hundred streams of a sound agent can stand still before it is reached.
 const userUnread = 32 << 20
 
 // unreadBook counts for users what has come and was not read.
@@ -30,7 +30,8 @@ func (b *unreadBook) add(user string, n int64) bool {
 	return n <= 0 || have <= userUnread
 }
 
-// unread counts what a link has received and nobody has read, stream by stream: the multiplexer keeps it in memory. Nil: nothing is counted.
+// unread counts what a link has received and nobody has read, stream by stream: the multiplexer keeps it in memory.
+// Nil: nothing is counted.
 type unread struct {
 	book *unreadBook
 	user string
@@ -40,7 +41,8 @@ type unread struct {
 	over    bool
 }
 
-// backlogOf is what of one stream is unread. It is forgotten when the stream is left and the peer has ended it: until then more may come.
+// backlogOf is what of one stream is unread. It is forgotten when the stream is left and the peer has ended it: until
+// then more may come.
 type backlogOf struct {
 	bytes, most int64
 	left, ended bool
@@ -75,7 +77,8 @@ func (u *unread) arrived(stream, length uint32, ended bool) error {
 	return nil
 }
 
-// read takes off what was read, and reports whether the stream's buffer has become large and is empty: it is worth giving back then.
+// read takes off what was read, and reports whether the stream's buffer has become large and is empty: it is worth
+// giving back then.
 func (u *unread) read(stream uint32, n int) (drained bool) {
 	if u == nil {
 		return false

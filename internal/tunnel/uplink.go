@@ -26,8 +26,8 @@ const (
 // UplinkConfig is what an Uplink needs.
 type UplinkConfig struct {
 	Dial func(context.Context) (net.Conn, error)
-	// Doors take the streams that the service opens. A handler owns its stream and closes it; it may return before. ctx ends
-	// with the link.
+	// Doors take the streams that the service opens. A handler owns its stream and closes it; it may return before. ctx
+	// ends with the link.
 	Doors map[Door]func(ctx context.Context, c net.Conn)
 	// Changed is told when the link comes up and when it goes down, never twice at once. May be nil.
 	Changed func(up bool)
@@ -84,7 +84,8 @@ func (u *Uplink) tell(told string, err error) string {
 	return e.Remedy + e.Field
 }
 
-// afterLink is the pause after a link that was up for a time. What comes and goes at once is dialled a little later each time.
+// afterLink is the pause after a link that was up for a time. What comes and goes at once is dialled a little later
+// each time.
 func afterLink(pause, lived time.Duration) time.Duration {
 	if lived > steady {
 		return firstPause
@@ -106,7 +107,8 @@ func longest(err error) time.Duration {
 // jitter keeps the agents of a service that was away apart.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// Open opens a stream to the service. While the link is down it waits until ctx ends: a service that restarts is soon back.
+// Open opens a stream to the service. While the link is down it waits until ctx ends: a service that restarts is soon
+// back.
 func (u *Uplink) Open(ctx context.Context, door Door) (net.Conn, error) {
 	for {
 		u.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// wire is a websocket as a connection: a message is what was written at once, and of messages the bytes alone count. It has no limit
-// for a message's length, because none is ever held in memory as a whole.
+// wire is a websocket as a connection: a message is what was written at once, and of messages the bytes alone count. It
+// has no limit for a message's length, because none is ever held in memory as a whole.
 type wire struct {
 	ws  *websocket.Conn
 	out *burst
@@ -62,8 +62,8 @@ func (w *wire) Write(b []byte) (int, error) {
 	return len(b), w.writeAll(b)
 }
 
-// writeAll sends pieces one behind the other, each a message of its own, in as few and as large writes as there can be: each becomes a
-// record of TLS and a system call.
+// writeAll sends pieces one behind the other, each a message of its own, in as few and as large writes as there can be:
+// each becomes a record of TLS and a system call.
 func (w *wire) writeAll(pieces ...[]byte) error {
 	w.out.begin()
 	var err error
@@ -97,12 +97,12 @@ func (w *wire) SetReadDeadline(t time.Time) error { return w.raw.SetReadDeadline
 // SetWriteDeadline bounds Write.
 func (w *wire) SetWriteDeadline(t time.Time) error { return w.raw.SetWriteDeadline(t) }
 
-// burstSize is how much is gathered: two full records of TLS. The library alone writes 4 KiB at a time, which is half as fast; from 16 KiB
-// on nothing can be measured any more (BenchmarkBulkRemote).
+// burstSize is how much is gathered: two full records of TLS. The library alone writes 4 KiB at a time, which is half
+// as fast; from 16 KiB on nothing can be measured any more (BenchmarkBulkRemote).
 const burstSize = 32 << 10
 
-// burst gathers what is written between begin and end. Outside of it, as when the library answers a ping, it lets all through. It
-// holds its buffer only for that long: most links are idle.
+// burst gathers what is written between begin and end. Outside of it, as when the library answers a ping, it lets all
+// through. It holds its buffer only for that long: most links are idle.
 type burst struct {
 	to   io.Writer
 	pool *sync.Pool // of *[]byte, each with room for burstSize

@@ -136,7 +136,8 @@ func FuzzWebsocket(f *testing.F) {
 	})
 }
 
-// TestCredentialStaysOnItsWay: an agent shows its credential to the address that it was given, not to where that points.
+// TestCredentialStaysOnItsWay: an agent shows its credential to the address that it was given, not to where that
+// points.
 func TestCredentialStaysOnItsWay(t *testing.T) {
 	shown := make(chan string, 4)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown <- r.Header.Get("Authorization") }))

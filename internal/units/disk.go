@@ -23,8 +23,8 @@ func DiskWords(n int64) string {
 	return fmt.Sprintf("%.0f %s", x, units[at])
 }
 
-// ParseDisk reads a size of files, or of a disk: digits with an optional fraction, then an optional K, M, G or T, with B behind it or not, or with iB for powers
-// of 1024.
+// ParseDisk reads a size of files, or of a disk: digits with an optional fraction, then an optional K, M, G or T, with
+// B behind it or not, or with iB for powers of 1024.
 func ParseDisk(s string) (int64, error) {
 	number := strings.TrimSpace(s)
 	unit := strings.TrimLeft(number, "0123456789.")

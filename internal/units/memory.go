@@ -1,9 +1,10 @@
-// Package units reads and writes sizes in bytes as people say them: of memory, and of files and disks. Every face of Slipway
-// writes them by this package, so that the same size is the same text everywhere.
+// Package units reads and writes sizes in bytes as people say them: of memory, and of files and disks. Every face of
+// Slipway writes them by this package, so that the same size is the same text everywhere.
 //
-// The two parsers differ on purpose. Memory comes in powers of two, and JupyterHub, Slurm and Docker read "2G" as 2 GiB, so
-// ParseMemory does. Disks are sold, and quotas told, in powers of ten: ParseDisk reads "2G" as 2 GB, 2,000,000,000 bytes, and
-// "2GiB" as 2 GiB. Neither rounds to zero or overflows. The package must not know what a size is of.
+// The two parsers differ on purpose. Memory comes in powers of two, and JupyterHub, Slurm and Docker read "2G" as 2
+// GiB, so ParseMemory does. Disks are sold, and quotas told, in powers of ten: ParseDisk reads "2G" as 2 GB,
+// 2,000,000,000 bytes, and "2GiB" as 2 GiB. Neither rounds to zero or overflows. The package must not know what a size
+// is of.
 package units
 
 import (
@@ -19,8 +20,9 @@ const MemoryHint = "a size such as 512M or 2G, or a whole number of bytes"
 // prefixes are the letters of the units, of which each stands for the next power.
 const prefixes = "KMGT"
 
-// ParseMemory reads a size of memory, also as MemoryWords and FormatMemory write it: digits with an optional fraction, then an
-// optional K, M, G or T, then an optional B or iB, with blanks before the unit or not. A number without a unit is of bytes.
+// ParseMemory reads a size of memory, also as MemoryWords and FormatMemory write it: digits with an optional fraction,
+// then an optional K, M, G or T, then an optional B or iB, with blanks before the unit or not. A number without a unit
+// is of bytes.
 func ParseMemory(s string) (int64, error) {
 	number, factor := splitMemory(s)
 	if number == "" || strings.Trim(number, "0123456789.") != "" {
@@ -76,7 +78,8 @@ func MemoryText(size string) string {
 	return MemoryWords(n)
 }
 
-// FormatMemory writes n bytes for programs, so that ParseMemory returns n: with the largest unit that leaves a whole number: 2 GiB is "2G", 1.5 GiB is "1536M".
+// FormatMemory writes n bytes for programs, so that ParseMemory returns n: with the largest unit that leaves a whole
+// number: 2 GiB is "2G", 1.5 GiB is "1536M".
 func FormatMemory(n int64) string {
 	unit := -1
 	for n != 0 && n%1024 == 0 && unit < len(prefixes)-1 {

@@ -57,7 +57,8 @@ func (r row) Lost() string {
 	}
 }
 
-// ChangesLost reports whether a session has ended on another host without its changes having come back, so that there are none.
+// ChangesLost reports whether a session has ended on another host without its changes having come back, so that there
+// are none.
 func (r row) ChangesLost() bool {
 	return r.Remote && !r.IsJob() && r.Workload.Kept == "" && r.Outcome != nil && strings.Contains(r.Outcome.Reason, "has not come back")
 }

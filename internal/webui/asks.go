@@ -14,8 +14,8 @@ type ask struct {
 	Action, Page, Back  string
 }
 
-// AskScan asks whether something is really to be done to all points of a scan: cancel, requeue or discard. It reports false when
-// there is no such thing.
+// AskScan asks whether something is really to be done to all points of a scan: cancel, requeue or discard. It reports
+// false when there is no such thing.
 func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (known bool, err error) {
 	s := scanRow{Scan: scan, Visit: v}
 	a := ask{Visit: v, Action: s.Page() + "/" + verb, Page: s.Page()}

@@ -11,8 +11,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestDataOnTheSessionsPage: what is wrong comes first, with what to do; the button is a button of a form, and is there while there is
-// something that could look.
+// TestDataOnTheSessionsPage: what is wrong comes first, with what to do; the button is a button of a form, and is there
+// while there is something that could look.
 func TestDataOnTheSessionsPage(t *testing.T) {
 	report := hubapi.DataReport{At: time.Unix(1e9, 0), Checks: []hubapi.DataCheck{
 		{Check: "clock", Result: hubapi.CheckOK, Finding: "agrees"},

@@ -57,8 +57,8 @@ func (e environmentRow) SharedWith() string {
 // Pause is how long its freeze held the session still, in milliseconds; zero where that is not known.
 func (e environmentRow) Pause() int { return int(e.Paused*1000 + .5) }
 
-// EnvironmentRef names an environment for a request: by its name and tag where it has both and they are no newer one's, else by its
-// digest.
+// EnvironmentRef names an environment for a request: by its name and tag where it has both and they are no newer one's,
+// else by its digest.
 func EnvironmentRef(e hubapi.Environment) string {
 	if e.Name == "" || e.Tag == "" || e.Moved {
 		return e.Digest

@@ -31,9 +31,9 @@ type Form struct {
 	GPUs         gpu.Inventory // what slices are cut from
 }
 
-// SpawnForm writes the form fragment with the fields profile, image, cpus, memory and fresh. The Hub's page puts it into a form
-// of its own. An empty field means the profile's default. Without scripts every choice is offered with every profile, and what
-// does not fit is the engine's to refuse.
+// SpawnForm writes the form fragment with the fields profile, image, cpus, memory and fresh. The Hub's page puts it
+// into a form of its own. An empty field means the profile's default. Without scripts every choice is offered with
+// every profile, and what does not fit is the engine's to refuse.
 func SpawnForm(w io.Writer, f Form) error {
 	chosen, notes := recall(f.Catalogue, f.Chosen)
 	shown := form{choice: chosen, Notes: notes, Refresh: f.Refresh, From: f.origins(chosen)}
@@ -170,9 +170,9 @@ type choice struct {
 	bytes                int64
 }
 
-// recall takes from the last choice what is still offered, and says what is not. It never fails: what makes no sense is as if it
-// had not been chosen. Where it is not known whether the profile is open to her, none is chosen for her. Whether changes are discarded is
-// not remembered.
+// recall takes from the last choice what is still offered, and says what is not. It never fails: what makes no sense is
+// as if it had not been chosen. Where it is not known whether the profile is open to her, none is chosen for her.
+// Whether changes are discarded is not remembered.
 func recall(c catalog.Catalogue, options map[string]any) (choice, []string) {
 	var out choice
 	var lost []string

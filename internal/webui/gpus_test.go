@@ -182,7 +182,8 @@ func TestGPUsPageOfNothing(t *testing.T) {
 	}
 }
 
-// TestGPUsPageKeepsToThePolicy: no inline styles, no handlers, nothing from elsewhere; every row that a picture shows is in words.
+// TestGPUsPageKeepsToThePolicy: no inline styles, no handlers, nothing from elsewhere; every row that a picture shows
+// is in words.
 func TestGPUsPageKeepsToThePolicy(t *testing.T) {
 	doc := gpusPage(t, inventory(), hers())
 	for d := range doc.Descendants() {

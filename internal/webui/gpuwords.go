@@ -69,7 +69,8 @@ func modeWords(m gpu.Mode) string {
 	}
 }
 
-// sliceWords says what a request gets of the GPUs that could serve it: "1g.18gb: 1/7 of an NVIDIA H200, 16 GiB of its memory".
+// sliceWords says what a request gets of the GPUs that could serve it: "1g.18gb: 1/7 of an NVIDIA H200, 16 GiB of its
+// memory".
 func sliceWords(r gpu.Request, inv gpu.Inventory) string {
 	var ways []string
 	for _, g := range serving(r, inv) {

@@ -109,7 +109,8 @@ func TestOwnFailuresAreTriedAgain(t *testing.T) {
 	}
 }
 
-// The page of a job says what it waits for, how it went before, what it has used and until when it is kept, with all text escaped.
+// The page of a job says what it waits for, how it went before, what it has used and until when it is kept, with all
+// text escaped.
 func TestJobPage(t *testing.T) {
 	r := aJob(func(i *Item) {
 		i.Attempt, i.Attempts, i.Spec.Retries, i.After, i.Origin = 2, []spawner.Outcome{{Failed: true, Reason: "<b>first</b>"}, {Canceled: true}}, 2, []string{"scan-9"}, "j-0"

@@ -53,7 +53,8 @@ func (r row) Further() string {
 	return ""
 }
 
-// InTable are the links of a table's row: to the files where they are few, else to the page that lists them; and to the output.
+// InTable are the links of a table's row: to the files where they are few, else to the page that lists them; and to the
+// output.
 func (r row) InTable() []download {
 	all, files := r.Left(), len(r.left())
 	if files <= leftNamed {

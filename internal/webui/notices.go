@@ -15,8 +15,8 @@ type Notice struct {
 	RefreshAfter int    // seconds until the page asks again; 0: never
 }
 
-// NoSession answers for a path that no session has. server: the path is one of a server of a Hub. pages is where its user finds
-// her sessions; empty where there are no such pages.
+// NoSession answers for a path that no session has. server: the path is one of a server of a Hub. pages is where its
+// user finds her sessions; empty where there are no such pages.
 func NoSession(w http.ResponseWriter, r *http.Request, server bool, pages string) {
 	n := Notice{Status: http.StatusNotFound, Title: "No session here", Text: "No session runs at this address: it was stopped, or it has ended.",
 		Next: "Start your server on the Hub's home page."}

@@ -37,8 +37,9 @@ type origin struct {
 	Chosen        bool
 }
 
-// origins returns what can be started, and notes which one was chosen last: one that the profile and the image chosen with it still
-// allow. An environment is there once for each name that leads to it; under one that does not any more, only where it has no other.
+// origins returns what can be started, and notes which one was chosen last: one that the profile and the image chosen
+// with it still allow. An environment is there once for each name that leads to it; under one that does not any more,
+// only where it has no other.
 func (f Form) origins(chosen choice) (all origins) {
 	wish, picked := word(f.Chosen["environment"]), false
 	for _, e := range f.Environments {
@@ -114,7 +115,8 @@ func (f Form) nameOf(digest string) string {
 	return ShortDigest(digest)
 }
 
-// EnvironmentName is how people call an environment: by its owner if that is another, its name and tag; without a name by its digest.
+// EnvironmentName is how people call an environment: by its owner if that is another, its name and tag; without a name
+// by its digest.
 func EnvironmentName(e hubapi.Environment) string {
 	name := e.Name
 	if name == "" {

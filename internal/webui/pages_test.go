@@ -183,7 +183,8 @@ func TestPagesWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestKernelsApart: kernels have a table of their own, with the notebooks that they compute for, and nothing of them is said to be kept.
+// TestKernelsApart: kernels have a table of their own, with the notebooks that they compute for, and nothing of them is
+// said to be kept.
 func TestKernelsApart(t *testing.T) {
 	k := session(spawner.Stopped)
 	k.ID, k.Kind, k.Name, k.Kernel = "s-2", spawner.Kernel, "python-gpu", "secret-id"

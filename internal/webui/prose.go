@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// prose is text as people read it: what stands between backticks, as commands and names do in the service's words, is shown as code. All of
-// it is escaped, whoever wrote it. A backtick without its second stays what it is.
+// prose is text as people read it: what stands between backticks, as commands and names do in the service's words, is
+// shown as code. All of it is escaped, whoever wrote it. A backtick without its second stays what it is.
 func prose(words string) template.HTML {
 	var out strings.Builder
 	for {

@@ -50,8 +50,8 @@ const (
 	pasteEnd     = "END-OF-SLIPWAY"
 )
 
-// Unix is what a user of macOS or Linux pastes into a terminal: her own configuration gets one line in front, once. A configuration that is
-// a link is written through.
+// Unix is what a user of macOS or Linux pastes into a terminal: her own configuration gets one line in front, once. A
+// configuration that is a link is written through.
 func (b sshBody) Unix() string {
 	return strings.Join([]string{
 		"(",
@@ -69,7 +69,8 @@ func (b sshBody) Unix() string {
 	}, "\n")
 }
 
-// Windows is the same for PowerShell. What it writes has no mark of its encoding in front, which ssh would not understand.
+// Windows is the same for PowerShell. What it writes has no mark of its encoding in front, which ssh would not
+// understand.
 func (b sshBody) Windows() string {
 	return strings.Join([]string{
 		`& {`,

@@ -1,8 +1,8 @@
-// Package webui has the pages that people see: the form of the Hub's spawn page, the pages of sessions and jobs, and what the
-// session proxy says when there is no session to show. It only shows: who may see what is decided before.
+// Package webui has the pages that people see: the form of the Hub's spawn page, the pages of sessions and jobs, and
+// what the session proxy says when there is no session to show. It only shows: who may see what is decided before.
 //
-// The package promises that all of it works without scripts, by keyboard, in the dark and on a phone; that all text in it is
-// escaped; and that its pages ask no other host for anything.
+// The package promises that all of it works without scripts, by keyboard, in the dark and on a phone; that all text in
+// it is escaped; and that its pages ask no other host for anything.
 package webui
 
 import (

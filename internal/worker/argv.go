@@ -78,9 +78,9 @@ func (w *worker) argv(program, image string) []string {
 	return append(args, "--pwd", control.RunDir, image, control.Program, "agent")
 }
 
-// contained are the options that keep the node's directories out, whatever the administrator lets other containers see, and put /tmp and
-// /var/tmp on disk, not into 64 MB of memory. Who shares a GPU by a daemon shares the node's /dev/shm with it: there is no such thing in
-// the /dev that Apptainer makes for a container.
+// contained are the options that keep the node's directories out, whatever the administrator lets other containers see,
+// and put /tmp and /var/tmp on disk, not into 64 MB of memory. Who shares a GPU by a daemon shares the node's /dev/shm
+// with it: there is no such thing in the /dev that Apptainer makes for a container.
 func (w *worker) contained() []string {
 	const unwanted = "bind-paths,cwd"
 	if w.daemon == "" {
@@ -91,7 +91,8 @@ func (w *worker) contained() []string {
 	}
 }
 
-// hosts is where programs find localhost without asking a name server. Those of images are empty, or of where they were made.
+// hosts is where programs find localhost without asking a name server. Those of images are empty, or of where they were
+// made.
 const hosts = "/etc/hosts"
 
 func (w *worker) binds() []string {
@@ -124,8 +125,8 @@ const (
 	sharedGPU     = "CUDA_MPS_PIPE_DIRECTORY"
 )
 
-// shared is where the daemon listens by which several jobs share a GPU, if there is one; empty: there is none. It shares memory with them
-// as well. Whose GPU's work a stranger's daemon would see is refused.
+// shared is where the daemon listens by which several jobs share a GPU, if there is one; empty: there is none. It
+// shares memory with them as well. Whose GPU's work a stranger's daemon would see is refused.
 func (w *worker) shared() (string, error) {
 	dir := variable(w.cfg.Env, sharedGPU)
 	if !w.plan.GPU || !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || strings.ContainsAny(dir, ":,\\\"'\n") {
@@ -144,8 +145,8 @@ func (w *worker) shared() (string, error) {
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// passes reports whether a variable of that name arrives as it is, and is anybody's to set: the shell that starts a container's program
-// keeps some for itself. The app is given the others by its agent.
+// passes reports whether a variable of that name arrives as it is, and is anybody's to set: the shell that starts a
+// container's program keeps some for itself. The app is given the others by its agent.
 func passes(name string) bool {
 	own := []string{
 		"HOME", "USER", "LOGNAME", control.IDEnv, visibleGPUs,

@@ -29,8 +29,9 @@ const (
 	partExt  = ".part" // what has come so far, kept from run to run
 )
 
-// cache is where a node keeps one user's images, for her next runs there: a directory that nobody else can read or write. Several runs of
-// a node fetch an image once. A run holds the lock of its image while it uses it, and the others take no image from it to make room.
+// cache is where a node keeps one user's images, for her next runs there: a directory that nobody else can read or
+// write. Several runs of a node fetch an image once. A run holds the lock of its image while it uses it, and the others
+// take no image from it to make room.
 //
 // What the administrator has put into the directory above, as <64 digits of the digest>.sif, is for everybody.
 type cache struct {
@@ -40,7 +41,8 @@ type cache struct {
 	log    *slog.Logger
 }
 
-// openCache makes a user's part of the directory that a plan names; next to it, where there is no such directory, or it is another's.
+// openCache makes a user's part of the directory that a plan names; next to it, where there is no such directory, or it
+// is another's.
 func openCache(dir string, most int64, log *slog.Logger) (*cache, error) {
 	c := &cache{most: most, log: log}
 	if c.most <= 0 {
@@ -247,7 +249,8 @@ func occupied(f *os.File) int64 {
 	return n
 }
 
-// list returns the images and the parts of images but those of one name, the longest unused first, and how many bytes they have.
+// list returns the images and the parts of images but those of one name, the longest unused first, and how many bytes
+// they have.
 func (c *cache) list(except string) (list []kept, total int64) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {

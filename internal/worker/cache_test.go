@@ -257,7 +257,8 @@ func TestFetchedImage(t *testing.T) {
 	}
 }
 
-// TestEndedWhileFetching: who is asked to end does not wait for the image, and what has come of it stays for the next run.
+// TestEndedWhileFetching: who is asked to end does not wait for the image, and what has come of it stays for the next
+// run.
 func TestEndedWhileFetching(t *testing.T) {
 	n := newNode(t, "echo here")
 	image, err := os.ReadFile(n.plan.Image.Path)

@@ -153,8 +153,8 @@ func (d *download) again(f *os.File, why string) error {
 	return errs.New(errs.Unavailable, "begin again: %s", why)
 }
 
-// verify looks at a whole of which a part is from an earlier run: it may be of another state of the image, and a node that was switched
-// off may have lost some of it.
+// verify looks at a whole of which a part is from an earlier run: it may be of another state of the image, and a node
+// that was switched off may have lost some of it.
 func (d *download) verify(ctx context.Context, f *os.File) error {
 	if !d.older {
 		return nil
@@ -257,8 +257,8 @@ func (d *download) receive(body io.Reader, f *os.File, from, total int64, cancel
 	}
 }
 
-// unreached says why the service was not reached. A certificate that is not accepted will not be in a minute either, but for one whose
-// time is up: that may be renewed, and a clock be set.
+// unreached says why the service was not reached. A certificate that is not accepted will not be in a minute either,
+// but for one whose time is up: that may be renewed, and a clock be set.
 func (d *download) unreached(ctx context.Context, err error) error {
 	why := tunnel.Explain(ctx, d.at, time.Now(), err)
 	bad, ok := errors.AsType[*tls.CertificateVerificationError](err)

@@ -239,8 +239,8 @@ func TestFetchRefused(t *testing.T) {
 	}
 }
 
-// TestAllOfAnotherState: what an earlier run had begun to fetch may be of another state of the image. That the rest of it took longer than
-// a silence may is none.
+// TestAllOfAnotherState: what an earlier run had begun to fetch may be of another state of the image. That the rest of
+// it took longer than a silence may is none.
 func TestAllOfAnotherState(t *testing.T) {
 	image := fakeImage(1000, 'x')
 	patience := 500 * time.Millisecond

@@ -59,7 +59,8 @@ func (g *gatherer) miss(what string, err error) {
 	}
 }
 
-// move moves a regular file of at most limit bytes to where it comes back from, if it is there; limit -1: whatever its size.
+// move moves a regular file of at most limit bytes to where it comes back from, if it is there; limit -1: whatever its
+// size.
 func (g *gatherer) move(from, name string, limit int64) bool {
 	st, err := os.Lstat(from)
 	if errors.Is(err, fs.ErrNotExist) {

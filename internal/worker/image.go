@@ -46,8 +46,8 @@ func (w *worker) atPath() (string, error) {
 	return path, checkImage(path)
 }
 
-// checkImage refuses a file that is no image, or not all of one. How large an image is it says itself: its environment does not, for
-// whoever signs an image adds to it.
+// checkImage refuses a file that is no image, or not all of one. How large an image is it says itself: its environment
+// does not, for whoever signs an image adds to it.
 func checkImage(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // what is no file is not waited for
 	if err != nil {

@@ -21,9 +21,9 @@ const KeepCommand = "worker-keep"
 // lifeFD is where a keeper learns that its worker has been killed.
 const lifeFD = 3
 
-// Keep runs a container's program to its end, and gives the code of it. It is the whole of the program `slipway worker-keep ARGV...`: with
-// it the container goes when the worker is killed, and with the worker when it is killed itself. A signal at the parent's death would not
-// do: the kernel takes that back when Apptainer makes its namespace.
+// Keep runs a container's program to its end, and gives the code of it. It is the whole of the program `slipway
+// worker-keep ARGV...`: with it the container goes when the worker is killed, and with the worker when it is killed
+// itself. A signal at the parent's death would not do: the kernel takes that back when Apptainer makes its namespace.
 func Keep(ctx context.Context, argv []string) (int, error) {
 	if len(argv) == 0 {
 		return 0, errors.New("keep a container: no program is named")
@@ -52,7 +52,8 @@ func Keep(ctx context.Context, argv []string) (int, error) {
 // askEvery is the time between two requests to end: one that comes while Apptainer makes its container is lost.
 const askEvery = time.Second
 
-// await returns the code of a program when it has ended, or its keeper is alone. When ctx ends, it asks the program to end.
+// await returns the code of a program when it has ended, or its keeper is alone. When ctx ends, it asks the program to
+// end.
 func await(ctx context.Context, pid int, ended <-chan syscall.WaitStatus, alone <-chan struct{}) int {
 	stop := ctx.Done()
 	again := time.NewTicker(askEvery)
@@ -74,7 +75,8 @@ func await(ctx context.Context, pid int, ended <-chan syscall.WaitStatus, alone 
 	}
 }
 
-// adoptOrphans makes what loses its parent below this process its child: so nothing gets away, and none stays behind as a zombie.
+// adoptOrphans makes what loses its parent below this process its child: so nothing gets away, and none stays behind as
+// a zombie.
 func adoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
@@ -90,7 +92,8 @@ func codeOf(s syscall.WaitStatus) int {
 	return s.ExitStatus()
 }
 
-// reaping collects every child, and tells how the one with the given process ID ended. all is closed when no child is left.
+// reaping collects every child, and tells how the one with the given process ID ended. all is closed when no child is
+// left.
 func reaping(pid int) (all <-chan struct{}, ended <-chan syscall.WaitStatus) {
 	none, one := make(chan struct{}), make(chan syscall.WaitStatus, 1)
 	go func() {
@@ -147,7 +150,8 @@ func children(proc string, parent int) []int {
 	return list
 }
 
-// parentIn reads the parent from /proc/PID/stat; 0: it is not there. The program's name, in parentheses, may hold anything.
+// parentIn reads the parent from /proc/PID/stat; 0: it is not there. The program's name, in parentheses, may hold
+// anything.
 func parentIn(stat []byte) int {
 	at := bytes.LastIndex(stat, []byte(") "))
 	if at < 0 {

@@ -52,8 +52,8 @@ func memoryIn(dir, events, limit string) memory {
 	return m
 }
 
-// exceeded says that something was killed for want of memory since before; empty when not. Without a limit the numbers are the node's,
-// and say nothing of this run.
+// exceeded says that something was killed for want of memory since before; empty when not. Without a limit the numbers
+// are the node's, and say nothing of this run.
 func (m memory) exceeded(before memory) string {
 	const most = int64(1) << 50 // larger limits mean none
 	if m.kills <= before.kills || m.limit <= 0 || m.limit > most {

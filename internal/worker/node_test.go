@@ -175,7 +175,8 @@ func (n *node) swept() {
 	until(n.t, "nothing of the run is left", func() bool { return len(n.processes()) == 0 })
 }
 
-// processes are those of the run: their environment or their arguments name its sandbox, or they are below one that does.
+// processes are those of the run: their environment or their arguments name its sandbox, or they are below one that
+// does.
 func (n *node) processes() []string {
 	var list []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

@@ -1,10 +1,10 @@
-// Package worker is the program that a batch system starts on a worker node: it gets the image there, starts it under Apptainer with the
-// agent as first process, and leaves behind what the batch system is to bring back. It is `slipway worker`, in the agent's own static
-// binary, and runs as the workload's user.
+// Package worker is the program that a batch system starts on a worker node: it gets the image there, starts it under
+// Apptainer with the agent as first process, and leaves behind what the batch system is to bring back. It is `slipway
+// worker`, in the agent's own static binary, and runs as the workload's user.
 //
-// Promises: it needs of the node no more than Apptainer and room on disk; whatever goes wrong is said in a file that travels back, in
-// plain words; nothing that it started outlives it; no secret is in an argument, in the environment or in what it prints.
-// The package must not know the batch system, nor what the agent runs.
+// Promises: it needs of the node no more than Apptainer and room on disk; whatever goes wrong is said in a file that
+// travels back, in plain words; nothing that it started outlives it; no secret is in an argument, in the environment or
+// in what it prints. The package must not know the batch system, nor what the agent runs.
 package worker
 
 import (
@@ -45,8 +45,9 @@ type Plan struct {
 	Fleeting  bool   `json:"fleeting,omitempty"` // a session of which nothing is kept
 	Image     Image  `json:"image"`
 	Apptainer string `json:"apptainer,omitempty"` // the program; empty: apptainer on PATH
-	// Cache is a directory of the node, for images of all users' jobs: each user has her own part of it, and what root puts into it is
-	// for all. Where it is not there, each user has a directory beside it. Empty: each run fetches its own.
+	// Cache is a directory of the node, for images of all users' jobs: each user has her own part of it, and what root
+	// puts into it is for all. Where it is not there, each user has a directory beside it. Empty: each run fetches its
+	// own.
 	Cache     string            `json:"cache,omitempty"`
 	CacheSize int64             `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 20 GiB
 	Login     string            `json:"login"`                // of the user, inside
@@ -72,8 +73,8 @@ type End struct {
 	Reason   string `json:"reason,omitempty"` // why it could not run, or was ended; empty: the agent's status says all
 	Remedy   string `json:"remedy,omitempty"`
 	Tail     string `json:"tail,omitempty"` // the last lines of Apptainer and of the agent
-	// PackSize is how many bytes PackFile has; 0: there is none. One that comes back with fewer was cut off on its way; whatever else may
-	// befall it shows in the sum at its end.
+	// PackSize is how many bytes PackFile has; 0: there is none. One that comes back with fewer was cut off on its way;
+	// whatever else may befall it shows in the sum at its end.
 	PackSize int64     `json:"pack_size,omitempty"`
 	Host     string    `json:"host"`
 	Started  time.Time `json:"started"` // by the node's clock

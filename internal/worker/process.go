@@ -74,8 +74,8 @@ func (w *worker) start(c command) (pid int, output, life *os.File, err error) {
 	return pid, output, life, nil
 }
 
-// attend waits for the end of the container's program. It passes on the request to end, and asks for the end itself when the time is up;
-// what does not end then is killed.
+// attend waits for the end of the container's program. It passes on the request to end, and asks for the end itself
+// when the time is up; what does not end then is killed.
 func (w *worker) attend(ctx context.Context, pid int, ended <-chan syscall.WaitStatus) (h how) {
 	var limit, patience <-chan time.Time
 	if w.plan.TimeLimit > 0 {

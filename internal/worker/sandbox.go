@@ -159,7 +159,8 @@ func (s sandbox) furnish(program string, p Plan) error {
 	return s.install(program)
 }
 
-// keepToOneself takes everybody else's rights to what lies in a directory: not every batch system brings the modes along.
+// keepToOneself takes everybody else's rights to what lies in a directory: not every batch system brings the modes
+// along.
 func (s sandbox) keepToOneself(dir string) error {
 	list, err := os.ReadDir(s.path(dir))
 	if err != nil {
@@ -226,8 +227,8 @@ func (p Plan) nodeHome() string {
 	return ""
 }
 
-// keepsHome says whether the home is among what the run changes of its tree, and comes back with it. On a node where the user has no home a
-// job's is empty, and goes with the job; a session's is where its notebooks are.
+// keepsHome says whether the home is among what the run changes of its tree, and comes back with it. On a node where
+// the user has no home a job's is empty, and goes with the job; a session's is where its notebooks are.
 func (p Plan) keepsHome() bool { return p.Session && p.nodeHome() == "" }
 
 // makeHome makes such a home. Whoever starts from what was kept finds in it what the last session had there.

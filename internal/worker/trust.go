@@ -13,8 +13,9 @@ import (
 
 const mostLinks = 40 // symbolic links on one path, as the kernel has it
 
-// trusted returns where a path leads, without links in it, if nobody but root and this user can make it lead elsewhere: whatever lies on
-// the way is of one of the two, and of directories nobody else may change what is in them but what is his own.
+// trusted returns where a path leads, without links in it, if nobody but root and this user can make it lead elsewhere:
+// whatever lies on the way is of one of the two, and of directories nobody else may change what is in them but what is
+// his own.
 func trusted(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("%s is no absolute path", path)
@@ -57,8 +58,8 @@ func ours(st fs.FileInfo) bool {
 // changeable reports whether others may write to something.
 func changeable(st fs.FileInfo) bool { return st.Mode().Perm()&0o022 != 0 }
 
-// openOwn opens a regular file of that owner, which nobody else can have written and which has no other name: a second name may be
-// another user's doing. Nothing that is no file is waited for.
+// openOwn opens a regular file of that owner, which nobody else can have written and which has no other name: a second
+// name may be another user's doing. Nothing that is no file is waited for.
 func openOwn(path string, owner int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

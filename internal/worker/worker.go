@@ -38,8 +38,9 @@ func (e *ExitError) Error() string { return fmt.Sprintf("the run ended with code
 // ExitCode returns the code.
 func (e *ExitError) ExitCode() int { return e.Code }
 
-// Run sees one run through, from its plan to its End. It returns when nothing of it is left running; that ctx ends asks the run to end.
-// The calling process becomes the one that orphans of its children fall to, and must have no children of its own.
+// Run sees one run through, from its plan to its End. It returns when nothing of it is left running; that ctx ends asks
+// the run to end. The calling process becomes the one that orphans of its children fall to, and must have no children
+// of its own.
 func Run(ctx context.Context, cfg Config) error {
 	box, err := openSandbox(cfg.Dir)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package workloadtoken makes and checks what workloads on other hosts show to the service: short texts (RFC 7519, signed with HMAC
-// SHA-256) that say which workload, which run of it, and for what.
+// Package workloadtoken makes and checks what workloads on other hosts show to the service: short texts (RFC 7519,
+// signed with HMAC SHA-256) that say which workload, which run of it, and for what.
 //
-// Promises: nobody without the key makes one, and one that is made for one purpose is not taken for another. A credential says only
-// what it was made for: whether the workload is still active, and this is its run, the caller asks of the engine at each use.
-// The package must not know what a workload is.
+// Promises: nobody without the key makes one, and one that is made for one purpose is not taken for another. A
+// credential says only what it was made for: whether the workload is still active, and this is its run, the caller asks
+// of the engine at each use. The package must not know what a workload is.
 package workloadtoken
 
 import (
@@ -27,8 +27,8 @@ const (
 	Image Audience = "image" // the workload's image is fetched from the service
 )
 
-// Life is how long a credential holds at most. A job may wait for weeks in a batch system's queue, and what it carries cannot be
-// renewed there. It ends with the workload's run in any case.
+// Life is how long a credential holds at most. A job may wait for weeks in a batch system's queue, and what it carries
+// cannot be renewed there. It ends with the workload's run in any case.
 const Life = 30 * 24 * time.Hour
 
 // limit is the most bytes of a credential.
@@ -79,8 +79,8 @@ func (i *Issuer) Issue(c Claims) (secret.Text, error) {
 	return secret.New(text), nil
 }
 
-// Check returns what a credential says that was made for audience. All that is wrong with one is errs.Forbidden, and its words tell
-// nothing of what is in it.
+// Check returns what a credential says that was made for audience. All that is wrong with one is errs.Forbidden, and
+// its words tell nothing of what is in it.
 func (i *Issuer) Check(token string, audience Audience) (Claims, error) {
 	if len(token) > limit || strings.ContainsFunc(token, odd) {
 		return Claims{}, refused("is no credential of this service")

@@ -204,8 +204,8 @@ func (l line) expires(path []*x509.Certificate) time.Time {
 	return first
 }
 
-// pem writes the line as every program reads it: the proxy, its key, and those it descends from. Of the authorities those that the
-// file has brought are kept, where they are needed.
+// pem writes the line as every program reads it: the proxy, its key, and those it descends from. Of the authorities
+// those that the file has brought are kept, where they are needed.
 func (l line) pem(key signer, path []*x509.Certificate) secret.Text {
 	var b bytes.Buffer
 	certificate := func(c *x509.Certificate) {

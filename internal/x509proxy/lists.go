@@ -11,8 +11,8 @@ type List struct {
 	Trouble string // in words that follow "the list"; empty: it holds
 }
 
-// Lists returns the revocation lists, and which of them hold no longer, or not yet: then no proxy of their authority is taken. Who has signed
-// them is looked at where they are used.
+// Lists returns the revocation lists, and which of them hold no longer, or not yet: then no proxy of their authority is
+// taken. Who has signed them is looked at where they are used.
 func (c *Checker) Lists() ([]List, error) {
 	a, err := c.trust.read()
 	if err != nil {

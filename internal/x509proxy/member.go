@@ -63,7 +63,8 @@ func (c *Checker) vouched(out *Proxy, a attributes, person *x509.Certificate, tr
 	return nil
 }
 
-// of reports whether it is a certificate's. Some versions of VOMS name its issuer, as they should, and some its subject.
+// of reports whether it is a certificate's. Some versions of VOMS name its issuer, as they should, and some its
+// subject.
 func (a attributes) of(person *x509.Certificate) bool {
 	return a.holderSerial.Cmp(person.SerialNumber) == 0 && (bytes.Equal(a.holderIssuer, person.RawIssuer) || bytes.Equal(a.holderIssuer, person.RawSubject))
 }
@@ -119,7 +120,8 @@ func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// lists reports whether a file of a VOMS server has this chain: its name, that of its authority, and those above as far as the file goes.
+// lists reports whether a file of a VOMS server has this chain: its name, that of its authority, and those above as far
+// as the file goes.
 func lists(text string, server []*x509.Certificate) bool {
 	var names []string
 	fits := func() bool {

@@ -25,8 +25,8 @@ func label(oid string) string {
 	return oid
 }
 
-// nameOf writes a name on one line with slashes. What a terminal would act on is escaped, and so is a slash in a part that would make two of
-// it: people are known by these words.
+// nameOf writes a name on one line with slashes. What a terminal would act on is escaped, and so is a slash in a part
+// that would make two of it: people are known by these words.
 func nameOf(n pkix.Name) string {
 	var b strings.Builder
 	for _, part := range n.Names {
@@ -102,7 +102,8 @@ func relatives(der []byte) ([][]byte, bool) {
 	return all, true
 }
 
-// singles reports whether a name has one thing in each of its parts. Written on one line, it could be another's otherwise.
+// singles reports whether a name has one thing in each of its parts. Written on one line, it could be another's
+// otherwise.
 func singles(der []byte) bool {
 	parts, ok := relatives(der)
 	return ok && !slices.ContainsFunc(parts, func(part []byte) bool {

@@ -168,7 +168,8 @@ func unwrapped(text []byte, what string) []byte {
 
 func selfIssued(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, c.RawIssuer) }
 
-// verify finds a way from a certificate to an authority that is trusted, all of which is permitted and nothing of which is revoked.
+// verify finds a way from a certificate to an authority that is trusted, all of which is permitted and nothing of which
+// is revoked.
 func (a *authorities) verify(c *x509.Certificate, others []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
 	between := a.between.Clone()
 	for _, each := range others {
@@ -230,8 +231,8 @@ func anyPermits(policies []policy, name string) bool {
 	return false
 }
 
-// revoked looks a certificate up in all sound lists of its authority, for each may be of some certificates only. Where no list is sound it
-// refuses: nobody knows what the next one says.
+// revoked looks a certificate up in all sound lists of its authority, for each may be of some certificates only. Where
+// no list is sound it refuses: nobody knows what the next one says.
 func (a *authorities) revoked(c, issuer *x509.Certificate, now time.Time) error {
 	lists := a.lists[string(issuer.RawSubject)]
 	if len(lists) == 0 {
@@ -256,8 +257,8 @@ func (a *authorities) revoked(c, issuer *x509.Certificate, now time.Time) error 
 	return refuse("ask the site's administrator to run fetch-crl", "whether %s is revoked cannot be told: the site's revocation list of %s %s", nameOf(c.Subject), nameOf(issuer.Subject), why)
 }
 
-// faultOf says why a list is of no use now; empty: it is. What is critical and not known may say that it is of some certificates only, or
-// of changes.
+// faultOf says why a list is of no use now; empty: it is. What is critical and not known may say that it is of some
+// certificates only, or of changes.
 func faultOf(list *x509.RevocationList, issuer *x509.Certificate, now time.Time) string {
 	switch {
 	case list.CheckSignatureFrom(issuer) != nil:

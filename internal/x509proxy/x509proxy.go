@@ -1,10 +1,11 @@
-// Package x509proxy reads and validates X.509 proxies: what a Grid user makes of her certificate for some hours, so that programs
-// act for her (RFC 3820, and the older kind that is known by its name alone).
+// Package x509proxy reads and validates X.509 proxies: what a Grid user makes of her certificate for some hours, so
+// that programs act for her (RFC 3820, and the older kind that is known by its name alone).
 //
-// The package promises that a proxy which passes is one that storage elements can take: its key is its own, every certificate is signed by the
-// next, the first authority is one that the site trusts and its revocation list and signing policy permit it, no part has expired, and
-// what a VOMS server says of its holder was signed by that server for her. It refuses what gives less than it seems to: limited and
-// restricted proxies. It bounds what it reads, and runs no other program.
+// The package promises that a proxy which passes is one that storage elements can take: its key is its own, every
+// certificate is signed by the next, the first authority is one that the site trusts and its revocation list and
+// signing policy permit it, no part has expired, and what a VOMS server says of its holder was signed by that server
+// for her. It refuses what gives less than it seems to: limited and restricted proxies. It bounds what it reads, and
+// runs no other program.
 //
 // It must not keep what it was given, and no error of it has a byte of a key.
 package x509proxy
@@ -96,8 +97,8 @@ func (c *Checker) Check(text secret.Text) (Proxy, error) {
 	return out, c.short(out, now)
 }
 
-// Screen finds what is wrong with a proxy by itself, before it leaves its user's computer: above all that it is none, but a certificate with
-// its own key. Who stands behind it is not looked at.
+// Screen finds what is wrong with a proxy by itself, before it leaves its user's computer: above all that it is none,
+// but a certificate with its own key. Who stands behind it is not looked at.
 func Screen(text secret.Text, now time.Time) error {
 	parts, err := split(text.Reveal())
 	if err != nil {

@@ -30,8 +30,8 @@ type Place struct {
 // longest is the longest path that servers take.
 const longest = 1024
 
-// URL returns the URL for a use of what a user calls by name: ELEMENT:PATH, a path on an element's server, a path below Root as sessions
-// see it, or a URL of an element's server.
+// URL returns the URL for a use of what a user calls by name: ELEMENT:PATH, a path on an element's server, a path below
+// Root as sessions see it, or a URL of an element's server.
 func (s *Storage) URL(name string, use Use) (Place, error) {
 	e, at, err := s.locate(name)
 	if err != nil {
@@ -182,7 +182,8 @@ func before(name string) string {
 	return start + "?..."
 }
 
-// clean returns a path without a slash at its end, and refuses one that says something in a way that could mean another file.
+// clean returns a path without a slash at its end, and refuses one that says something in a way that could mean another
+// file.
 func clean(name, p string) (string, error) {
 	trimmed := strings.TrimSuffix(p, "/")
 	if trimmed == "" {

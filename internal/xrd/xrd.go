@@ -1,11 +1,12 @@
-// Package xrd knows the site's storage elements, which speak XRootD: how what a user calls her data becomes the URL that is right
-// here and now, and which of the caches in front of them answer.
+// Package xrd knows the site's storage elements, which speak XRootD: how what a user calls her data becomes the URL
+// that is right here and now, and which of the caches in front of them answer.
 //
-// Promises: whoever reads is sent to a cache only while it answers, and otherwise to the origin; whoever writes is always sent to the
-// origin; a name never leaves the directory of its element, and nothing that it says becomes a parameter of a URL. A question is
-// answered at once: caches are looked at in the background, by Run.
+// Promises: whoever reads is sent to a cache only while it answers, and otherwise to the origin; whoever writes is
+// always sent to the origin; a name never leaves the directory of its element, and nothing that it says becomes a
+// parameter of a URL. A question is answered at once: caches are looked at in the background, by Run.
 //
-// It must not decide who may read or write what: the storage does that, by the user's own credentials, which are not seen here.
+// It must not decide who may read or write what: the storage does that, by the user's own credentials, which are not
+// seen here.
 package xrd
 
 import (
@@ -26,7 +27,8 @@ type Element struct {
 	Write  bool   // anybody may write there
 }
 
-// Root is where sessions see the mounted elements: each by its name, and what its cache has of it by that and CachedSuffix.
+// Root is where sessions see the mounted elements: each by its name, and what its cache has of it by that and
+// CachedSuffix.
 const (
 	Root         = "/storage"
 	CachedSuffix = ".cached"

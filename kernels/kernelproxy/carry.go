@@ -57,8 +57,8 @@ func refused(err error) bool {
 	return code == websocket.StatusMessageTooBig || code == websocket.StatusInvalidFramePayloadData
 }
 
-// giveUp refuses what the service does not take: of what was sent by the connection before, it is the largest. To send it again would end
-// each connection.
+// giveUp refuses what the service does not take: of what was sent by the connection before, it is the largest. To send
+// it again would end each connection.
 func (b *bridge) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,8 @@ func (b *bridge) give(m wire.Message) {
 	}
 }
 
-// spread tells all clients what the kernel publishes. That it has ended they are told in words of this side's own. The lock is held.
+// spread tells all clients what the kernel publishes. That it has ended they are told in words of this side's own. The
+// lock is held.
 func (b *bridge) spread(m wire.Message) {
 	var c struct {
 		State string `json:"execution_state"`

@@ -107,7 +107,8 @@ func (c *clients) echo(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// join has answers to an identity go by this connection. One before it with the same, if it is still there, gets those to what came by it.
+// join has answers to an identity go by this connection. One before it with the same, if it is still there, gets those
+// to what came by it.
 func (c *clients) join(p *peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,8 +45,9 @@ func (b *bridge) wake() {
 	}
 }
 
-// hold keeps a message until the kernel is there. Servers of Jupyter relay nothing to browsers before a kernel has answered them, by either
-// channel: they are answered by the one on which nobody looks at what kernel it is. The lock is held.
+// hold keeps a message until the kernel is there. Servers of Jupyter relay nothing to browsers before a kernel has
+// answered them, by either channel: they are answered by the one on which nobody looks at what kernel it is. The lock
+// is held.
 func (b *bridge) hold(r *request) {
 	if r.kind() == "kernel_info_request" && (r.m.Channel == wire.Control || b.late) {
 		b.present(r)
@@ -106,7 +107,8 @@ func (b *bridge) interrupt(ctx context.Context) error {
 	return err
 }
 
-// fail ends the hope for a kernel. The process lives on and says why to who asks: one that ended would be started again at once.
+// fail ends the hope for a kernel. The process lives on and says why to who asks: one that ended would be started again
+// at once.
 func (b *bridge) fail(why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -57,8 +57,8 @@ func listen(ctx context.Context, c wire.Connection, port int) (net.Listener, err
 	return s, err
 }
 
-// kernelID names the kernel that belongs to a connection file, in the form of a UUID. Jupyter keeps path and key when it restarts a kernel,
-// so the next process finds the kernel again; no other has both.
+// kernelID names the kernel that belongs to a connection file, in the form of a UUID. Jupyter keeps path and key when
+// it restarts a kernel, so the next process finds the kernel again; no other has both.
 func kernelID(path string, c wire.Connection) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

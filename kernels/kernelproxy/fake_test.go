@@ -355,8 +355,8 @@ func (c *client) until(kind, request string) wire.Message {
 	return c.find(kind+" of "+request, func(m wire.Message) bool { return m.Type() == kind && m.ParentID() == request })
 }
 
-// find returns the first message that is what is looked for, of those that have come and were not found yet: channels keep no order among each
-// other.
+// find returns the first message that is what is looked for, of those that have come and were not found yet: channels
+// keep no order among each other.
 func (c *client) find(what string, is func(wire.Message) bool) wire.Message {
 	c.Helper()
 	if i := slices.IndexFunc(c.kept, is); i >= 0 {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// lookup is Python for "has it, outside of the home": a kernel has the same home. It imports nothing of what it looks for.
+// lookup is Python for "has it, outside of the home": a kernel has the same home. It imports nothing of what it looks
+// for.
 const lookup = `import importlib.metadata as metadata, importlib.util as util, os, sys
 name = sys.argv[1]
 found = util.find_spec(name)

@@ -1,10 +1,11 @@
-// Package kernelproxy is a program that stands in for a Jupyter kernel in a session: for its clients it is a kernel of that machine, with sockets
-// and a connection file, and what they say and are told it carries to a kernel that the service runs on a slice, and back.
+// Package kernelproxy is a program that stands in for a Jupyter kernel in a session: for its clients it is a kernel of
+// that machine, with sockets and a connection file, and what they say and are told it carries to a kernel that the
+// service runs on a slice, and back.
 //
-// Promises: a slice is leased while the kernel lives and no longer; a restart by Jupyter keeps it; while the service is away nothing is lost and
-// nothing runs twice; what keeps the kernel from running is said in the notebook, with what to do, and not by a process that dies again
-// and again.
-// The package must not know how a kernel is started, nor who may have one.
+// Promises: a slice is leased while the kernel lives and no longer; a restart by Jupyter keeps it; while the service is
+// away nothing is lost and nothing runs twice; what keeps the kernel from running is said in the notebook, with what to
+// do, and not by a process that dies again and again. The package must not know how a kernel is started, nor who may
+// have one.
 package kernelproxy
 
 import (
@@ -31,14 +32,17 @@ type Config struct {
 	Language string // its language
 	Socket   string // by which the service is reached
 	Dir      string // where the kernel is to run, if it is there
-	// Parent returns whoever is the bridge's parent now: it ends once that is another. Nil: it may outlive who has started it.
+	// Parent returns whoever is the bridge's parent now: it ends once that is another. Nil: it may outlive who has
+	// started it.
 	Parent    func() int
 	Interrupt <-chan os.Signal // each one interrupts the kernel
 	Logger    *slog.Logger
-	// Has reports whether the session has a module of Python, and in which version where that is known. Nil: nobody is told of modules.
+	// Has reports whether the session has a module of Python, and in which version where that is known. Nil: nobody is
+	// told of modules.
 	Has func(ctx context.Context, module string) (version string, has bool)
 
-	// Patience is how long a client may take nothing of what is printed before its connection is ended: libzmq then connects again. Zero: 30 s.
+	// Patience is how long a client may take nothing of what is printed before its connection is ended: libzmq then
+	// connects again. Zero: 30 s.
 	Patience time.Duration
 }
 
@@ -50,7 +54,8 @@ const (
 	patience    = 30 * time.Second
 )
 
-// Run is the bridge. It returns when its clients have shut the kernel down, when whoever started it is gone, or when ctx ends.
+// Run is the bridge. It returns when its clients have shut the kernel down, when whoever started it is gone, or when
+// ctx ends.
 func Run(ctx context.Context, cfg Config) error {
 	conn, err := readConnection(cfg.File)
 	if err != nil {

@@ -121,7 +121,8 @@ func TestInterruptTakesBackWhatWaits(t *testing.T) {
 	}
 }
 
-// What keeps the kernel from starting is said in each cell; the process does not end, for Jupyter would start it again and again.
+// What keeps the kernel from starting is said in each cell; the process does not end, for Jupyter would start it again
+// and again.
 func TestRefusalIsSaid(t *testing.T) {
 	g := newGateway(t)
 	g.refuse = "you have 2 kernels, and may have 2 at once: shut one down first"

@@ -14,8 +14,8 @@ import (
 	"slipway/kernels/wire"
 )
 
-// FromSession is the cell that has the session frozen and its kernel start in that environment. The bridge takes it: the kernel's own environment
-// need not know of it.
+// FromSession is the cell that has the session frozen and its kernel start in that environment. The bridge takes it:
+// the kernel's own environment need not know of it.
 const FromSession = "%slipway kernel --from-session"
 
 const (
@@ -26,7 +26,8 @@ const (
 
 var noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)'$`)
 
-// missing returns the module for want of which a cell has failed; empty: it has not failed so. A submodule does not count: its package is there.
+// missing returns the module for want of which a cell has failed; empty: it has not failed so. A submodule does not
+// count: its package is there.
 func missing(m wire.Message) string {
 	if m.Type() != "error" {
 		return ""
@@ -42,8 +43,8 @@ func missing(m wire.Message) string {
 	return ""
 }
 
-// advise says under a cell that has failed for want of a module that the session has it, and how this kernel gets it. It is said before the cell
-// is over: JupyterLab shows nothing that comes later.
+// advise says under a cell that has failed for want of a module that the session has it, and how this kernel gets it.
+// It is said before the cell is over: JupyterLab shows nothing that comes later.
 func (b *bridge) advise(ctx context.Context, m wire.Message) {
 	module := missing(m)
 	if module == "" || b.cfg.Has == nil {
@@ -105,7 +106,8 @@ func withRemedy(err error) string {
 	return text
 }
 
-// move freezes the session, has kernels of this kernelspec run in that environment, and ends the one that there is: serve starts another.
+// move freezes the session, has kernels of this kernelspec run in that environment, and ends the one that there is:
+// serve starts another.
 func (b *bridge) move(ctx context.Context, r *request) error {
 	b.say(r, "Freezing your session")
 	e, err := b.service.api.Freeze(ctx, hubapi.Self, hubapi.FreezeRequest{}, func(hubapi.Progress) {})

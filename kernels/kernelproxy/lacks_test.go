@@ -14,7 +14,8 @@ func withNumpy(cfg *Config) {
 	cfg.Has = func(_ context.Context, module string) (string, bool) { return "2.5.5", module == "numpy" }
 }
 
-// Who imports what the session has and the kernel has not is told so below the cell, and before that is over: JupyterLab shows nothing after it.
+// Who imports what the session has and the kernel has not is told so below the cell, and before that is over:
+// JupyterLab shows nothing after it.
 func TestModuleThatTheSessionHas(t *testing.T) {
 	g := newGateway(t)
 	c := startBridge(t, g, "", withNumpy).join("one")

@@ -61,7 +61,8 @@ func (b *bridge) found(ctx context.Context) (hubapi.Kernel, error) {
 	return now, errs.New(errs.NotFound, "the kernel before has ended")
 }
 
-// begin starts the kernel, and says meanwhile how it goes on. One that has just been removed may still be on its way out.
+// begin starts the kernel, and says meanwhile how it goes on. One that has just been removed may still be on its way
+// out.
 func (b *bridge) begin(ctx context.Context) (hubapi.Kernel, error) {
 	watching, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup

@@ -9,8 +9,8 @@ import (
 
 const outboxLimit = 16 << 20 // bytes that wait, beside one message of any size
 
-// outbox has what the clients are to be told, in order: by the kernel, and by the bridge itself, which decides that under its lock. What is put
-// there waits for nobody; a client that takes nothing is waited for behind it.
+// outbox has what the clients are to be told, in order: by the kernel, and by the bridge itself, which decides that
+// under its lock. What is put there waits for nobody; a client that takes nothing is waited for behind it.
 type outbox struct {
 	mu      sync.Mutex
 	changed sync.Cond

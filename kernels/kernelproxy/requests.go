@@ -28,7 +28,8 @@ func (r *request) kind() string { return r.m.Type() }
 // answer is the kind of message that answers the request.
 func (r *request) answer() string { return strings.TrimSuffix(r.kind(), "_request") + "_reply" }
 
-// requests are the clients' messages: whose they are, and which of them the kernel may not have. Its zero value has none.
+// requests are the clients' messages: whose they are, and which of them the kernel may not have. Its zero value has
+// none.
 type requests struct {
 	byID  map[string]*request
 	ring  []*request // in order, the oldest is forgotten first
@@ -128,8 +129,8 @@ func (q *requests) open(kinds ...string) (list []*request) {
 	return list
 }
 
-// seen knows which messages of the kernel's have come. After a loss of the connection those come once more of which the agent does not know
-// that they have come.
+// seen knows which messages of the kernel's have come. After a loss of the connection those come once more of which the
+// agent does not know that they have come.
 type seen struct {
 	seed   maphash.Seed
 	latest *wire.Latest[uint64]

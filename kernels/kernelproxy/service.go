@@ -80,7 +80,8 @@ func (s *service) remove(ctx context.Context) error {
 	return nil
 }
 
-// dial opens the websocket. The first time what is kept of an earlier process is not asked for; after that, all that was missed is.
+// dial opens the websocket. The first time what is kept of an earlier process is not asked for; after that, all that
+// was missed is.
 func (s *service) dial(ctx context.Context, first bool) (*websocket.Conn, error) {
 	q := url.Values{"session_id": {"bridge"}, "once": {"1"}}
 	if first {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// introduce answers those who have long asked what kernel it is: some programs give up a kernel that does not answer within a minute, and
-// for a slice it may have to wait longer.
+// introduce answers those who have long asked what kernel it is: some programs give up a kernel that does not answer
+// within a minute, and for a slice it may have to wait longer.
 func (b *bridge) introduce() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -21,8 +21,9 @@ func (b *bridge) introduce() {
 	}
 }
 
-// present says of a kernel that is not there what is known of it. JupyterLab takes no notice of the status that goes with such an answer, and
-// shows that of the kernel as unknown until there is another: it is idle, as who runs a cell is told under it what that waits for.
+// present says of a kernel that is not there what is known of it. JupyterLab takes no notice of the status that goes
+// with such an answer, and shows that of the kernel as unknown until there is another: it is idle, as who runs a cell
+// is told under it what that waits for.
 func (b *bridge) present(r *request) {
 	r.open = false
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "busy"})

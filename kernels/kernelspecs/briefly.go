@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// briefly remembers for a moment what is asked for again and again, by many at once. The zero value is not ready: see newBriefly.
+// briefly remembers for a moment what is asked for again and again, by many at once. The zero value is not ready: see
+// newBriefly.
 type briefly[K comparable, V any] struct {
 	mu    sync.Mutex
 	known map[K]moment[V]

@@ -1,8 +1,9 @@
-// Package kernelspecs makes the kernelspecs of a site's users: of what the configuration has of kernels, with their environments and the site's
-// stacks, as they have switched them, and with how soon each would start.
+// Package kernelspecs makes the kernelspecs of a site's users: of what the configuration has of kernels, with their
+// environments and the site's stacks, as they have switched them, and with how soon each would start.
 //
-// Promises: nobody is shown what is not for her, and what cannot be had just now is shown with the reason; who asks often costs little.
-// The package must not start anything, nor know of requests; the engine refuses what the menu should not have shown.
+// Promises: nobody is shown what is not for her, and what cannot be had just now is shown with the reason; who asks
+// often costs little. The package must not start anything, nor know of requests; the engine refuses what the menu
+// should not have shown.
 package kernelspecs
 
 import (

@@ -20,7 +20,8 @@ import (
 // switchBucket is where the store keeps what users have switched, by their principals.
 const switchBucket = "kernel-switches"
 
-// Switches are what users have switched of their next kernels: by principal, by kernelspec. They stay until somebody switches back.
+// Switches are what users have switched of their next kernels: by principal, by kernelspec. They stay until somebody
+// switches back.
 type Switches struct {
 	records *store.Store
 	mu      sync.Mutex
@@ -51,8 +52,8 @@ func (s *Switches) of(principal string) map[string]hubapi.KernelSwitch {
 	return s.known[principal]
 }
 
-// put keeps a switch of one kernelspec, and forgets those that cannot come back: of what the site has no more. Where there are too many those of
-// kernelspecs that are not offered now go too.
+// put keeps a switch of one kernelspec, and forgets those that cannot come back: of what the site has no more. Where
+// there are too many those of kernelspecs that are not offered now go too.
 func (s *Switches) put(ctx context.Context, principal, name string, to hubapi.KernelSwitch, keep func(name string, all int) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,10 +128,12 @@ func (m *Catalog) isKernel(c spawner.Caller) bool {
 	return slices.ContainsFunc(m.Engine.Kernels(c), func(w spawner.Workload) bool { return w.ID == c.Workload })
 }
 
-// mostSwitches is how many switches of a user's are kept of kernelspecs that she is not offered now: her environments come and go.
+// mostSwitches is how many switches of a user's are kept of kernelspecs that she is not offered now: her environments
+// come and go.
 const mostSwitches = 100
 
-// keeps says of which other kernelspecs a switch is kept: of those that the site has, also where it is not known just now what they stand for.
+// keeps says of which other kernelspecs a switch is kept: of those that the site has, also where it is not known just
+// now what they stand for.
 func (m *Catalog) keeps(offered []offer) func(name string, all int) bool {
 	return func(name string, all int) bool {
 		if slices.ContainsFunc(offered, func(o offer) bool { return o.Name == name }) {
@@ -192,7 +195,8 @@ func (m *Catalog) environmentFor(c spawner.Caller, k config.KernelSpec, o offer,
 	return e, err
 }
 
-// switchedEnvironment returns the environment to which a user has switched; nil: none, or it is not there for her any more.
+// switchedEnvironment returns the environment to which a user has switched; nil: none, or it is not there for her any
+// more.
 func (m *Catalog) switchedEnvironment(g guest, k config.KernelSpec, v variant, digest string) *Environment {
 	if digest == "" || v.stack != nil {
 		return nil
@@ -213,7 +217,8 @@ func labelOf(e Environment) string {
 
 func shortened(s string) string { return s[:min(len(s), len("sha256:")+12)] }
 
-// meant finds the kernelspec of a name. hubapi.Self is that of the kernel that asks; elsewhere it is the only one that can be switched so.
+// meant finds the kernelspec of a name. hubapi.Self is that of the kernel that asks; elsewhere it is the only one that
+// can be switched so.
 func (m *Catalog) meant(c spawner.Caller, all []offer, name string, to hubapi.KernelSwitch) (offer, error) {
 	if name == hubapi.Self {
 		for _, w := range m.Engine.Kernels(c) {

@@ -82,7 +82,8 @@ func (m *Catalog) stackVariants(g guest, k config.KernelSpec) (list []variant) {
 	return list
 }
 
-// imageUnder returns the name of the image of a profile on which an environment stands; empty: the profile does not have it.
+// imageUnder returns the name of the image of a profile on which an environment stands; empty: the profile does not
+// have it.
 func (m *Catalog) imageUnder(profile string, e Environment) string {
 	for _, p := range m.Site.Profiles {
 		for _, name := range p.Images {

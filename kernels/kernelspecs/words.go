@@ -18,8 +18,8 @@ import (
 // mostKernelName is how long a kernelspec's name may be.
 const mostKernelName = 100
 
-// nameOfOwn returns the name of the kernelspec of an environment: entry.name.tag, which stays the same as long as the tag is there. Where two
-// might be called so, or it is too long, some digits tell them apart.
+// nameOfOwn returns the name of the kernelspec of an environment: entry.name.tag, which stays the same as long as the
+// tag is there. Where two might be called so, or it is too long, some digits tell them apart.
 func nameOfOwn(entry string, e Environment) string {
 	name := entry + "." + e.Name + "." + e.Tag
 	plain := !strings.Contains(e.Name, ".") && e.Name+e.Tag == strings.ToLower(e.Name+e.Tag) // Jupyter takes capitals for small letters

@@ -1,4 +1,5 @@
-// Package kernelstest has what every agent of a kernel passes that the service speaks with, the real one and those of tests.
+// Package kernelstest has what every agent of a kernel passes that the service speaks with, the real one and those of
+// tests.
 //
 // Promises: it knows an agent by its streams alone.
 package kernelstest
@@ -15,7 +16,8 @@ import (
 
 const patience = time.Minute
 
-// Agents holds an agent to what the service relies on. Its kernel says at least one thing about each request. Dial opens a stream to it.
+// Agents holds an agent to what the service relies on. Its kernel says at least one thing about each request. Dial
+// opens a stream to it.
 func Agents(t *testing.T, dial func(testing.TB) net.Conn) {
 	for name, test := range map[string]func(*talk){
 		"what is not acknowledged comes again": unacknowledged, "what is acknowledged does not": acknowledged, "what is taken is told": taken,

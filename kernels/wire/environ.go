@@ -2,7 +2,8 @@ package wire
 
 import "strings"
 
-// The variables of a kernel's environment by which its clients say what is meant. All that they may set begins with VariablePrefix.
+// The variables of a kernel's environment by which its clients say what is meant. All that they may set begins with
+// VariablePrefix.
 const (
 	VariablePrefix = "KERNEL_"
 	IDVariable     = VariablePrefix + "ID"          // the kernel's id, a UUID of the client's choice: asking again with it is harmless
@@ -14,7 +15,8 @@ const (
 // LongestValue is how many bytes the value of such a variable may have.
 const LongestValue = 4096
 
-// PlainValue reports whether a value of such a variable is passed on. Some clients' values end up in shells: nothing there is to start one.
+// PlainValue reports whether a value of such a variable is passed on. Some clients' values end up in shells: nothing
+// there is to start one.
 func PlainValue(value string) bool {
 	return len(value) <= LongestValue && !strings.ContainsAny(value, "$`\n\r\x00")
 }

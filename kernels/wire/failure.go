@@ -1,6 +1,7 @@
 package wire
 
-// What a cell is told whose kernel began anew before it had answered: by its agent, or by who stands in for it in a session.
+// What a cell is told whose kernel began anew before it had answered: by its agent, or by who stands in for it in a
+// session.
 const (
 	DeadKernel = "DeadKernel"
 	BegunAnew  = "the kernel began anew, and its variables are gone: run the cells again that it needs"

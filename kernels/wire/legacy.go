@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Legacy is the framing of a websocket for which none was chosen: JSON as text, and binary with the JSON first where there are buffers.
+// Legacy is the framing of a websocket for which none was chosen: JSON as text, and binary with the JSON first where
+// there are buffers.
 type Legacy struct{}
 
 // Encode returns the bytes.
@@ -89,8 +90,8 @@ func withBuffers(text []byte, buffers [][]byte) ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a message. A Jupyter Server between passes on as text what a browser sent as binary, its bytes as they are: no JSON begins
-// with a zero, and what is binary does.
+// Decode reads a message. A Jupyter Server between passes on as text what a browser sent as binary, its bytes as they
+// are: no JSON begins with a zero, and what is binary does.
 func (Legacy) Decode(binary bool, data []byte) (Message, error) {
 	if len(data) > Limit {
 		return Message{}, fmt.Errorf("message: %d bytes", len(data))

@@ -10,8 +10,8 @@ import (
 
 const splitSpare = 512 // for what a framing adds
 
-// Split makes several messages of one with printed text that is larger than limit, one after the other: clients of Jupyter's own server cannot
-// take one above 10 MiB. Any other message stays as it is.
+// Split makes several messages of one with printed text that is larger than limit, one after the other: clients of
+// Jupyter's own server cannot take one above 10 MiB. Any other message stays as it is.
 func Split(m Message, limit int) iter.Seq[Message] {
 	alone := func(yield func(Message) bool) { yield(m) }
 	if m.Size()+splitSpare <= limit || m.Type() != "stream" || len(m.Buffers) > 0 {

@@ -11,8 +11,9 @@ import (
 	"slipway/kernels/zmtp"
 )
 
-// The stream between service and agent: a Hello, a Welcome, and then frames. Up, to the agent, goes what the client sends and which
-// messages it has; down comes each message with its number, and how many of the client's messages were taken. Messages are in the framing V1.
+// The stream between service and agent: a Hello, a Welcome, and then frames. Up, to the agent, goes what the client
+// sends and which messages it has; down comes each message with its number, and how many of the client's messages were
+// taken. Messages are in the framing V1.
 
 const (
 	lineLimit    = 4 << 10
@@ -31,7 +32,8 @@ const (
 	upAck     = 'a'
 )
 
-// Hello names the client: the session_id of its websocket. Who comes again with the same name gets what it has not acknowledged.
+// Hello names the client: the session_id of its websocket. Who comes again with the same name gets what it has not
+// acknowledged.
 type Hello struct {
 	Client string `json:"client"`
 	Came   int64  `json:"came,omitempty"`  // when it came to the service, in milliseconds since 1970: of two of one name the later one stays
@@ -150,13 +152,14 @@ func WriteDown(w io.Writer, seq uint64, v1 ...[]byte) error {
 	return writeFrame(w, binary.BigEndian.AppendUint64(nil, seq), v1...)
 }
 
-// WriteTaken says how many messages of this stream were taken since its beginning: the kernel has them, or has had them before, or they were
-// answered in its place. None of them is to be sent again. Only a Hello that asks for it is told.
+// WriteTaken says how many messages of this stream were taken since its beginning: the kernel has them, or has had them
+// before, or they were answered in its place. None of them is to be sent again. Only a Hello that asks for it is told.
 func WriteTaken(w io.Writer, messages uint64) error {
 	return writeFrame(w, binary.BigEndian.AppendUint64(nil, messages))
 }
 
-// Down is what comes from the agent: a message and its number, or with none how many of the client's messages were taken on this stream.
+// Down is what comes from the agent: a message and its number, or with none how many of the client's messages were
+// taken on this stream.
 type Down struct {
 	Seq     uint64
 	Message []byte // V1

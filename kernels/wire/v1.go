@@ -11,14 +11,16 @@ const V1Name = "v1.kernel.websocket.jupyter.org"
 
 // Codec is a framing of websockets.
 type Codec interface {
-	// Encode returns a message's bytes, and whether they are to travel as binary. Parts that are no JSON are an error where the framing
-	// cannot carry them.
+	// Encode returns a message's bytes, and whether they are to travel as binary. Parts that are no JSON are an error
+	// where the framing cannot carry them.
 	Encode(m Message) (binary bool, data []byte, err error)
-	// Decode reads a message. The message shares its memory with data. One on a channel that there is not is an ErrChannel.
+	// Decode reads a message. The message shares its memory with data. One on a channel that there is not is an
+	// ErrChannel.
 	Decode(binary bool, data []byte) (Message, error)
 }
 
-// V1 is the framing that is chosen by V1Name, and the one on the stream between service and agent. It does not look into the parts.
+// V1 is the framing that is chosen by V1Name, and the one on the stream between service and agent. It does not look
+// into the parts.
 type V1 struct{}
 
 // Encode returns the bytes, which are always binary.

@@ -1,9 +1,9 @@
-// Package wire has the messages of Jupyter's kernels in every form in which they travel: signed frames of ZeroMQ between an agent and its
-// kernel, the two framings of websockets, and the stream between the service and an agent.
+// Package wire has the messages of Jupyter's kernels in every form in which they travel: signed frames of ZeroMQ
+// between an agent and its kernel, the two framings of websockets, and the stream between the service and an agent.
 //
-// Promises: what is decoded is bounded, and hostile bytes give an error, never a panic; contents are not parsed on the way, so that a
-// message comes out as it went in.
-// The package must not open or hold connections; it only reads from and writes to what it is given.
+// Promises: what is decoded is bounded, and hostile bytes give an error, never a panic; contents are not parsed on the
+// way, so that a message comes out as it went in. The package must not open or hold connections; it only reads from and
+// writes to what it is given.
 package wire
 
 import (

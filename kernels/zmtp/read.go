@@ -7,8 +7,8 @@ const (
 	further = 4        // there is room for so many times what has come
 )
 
-// ReadN reads n bytes, with room for a few times what has come until then and no more: that a peer says so is no reason to have memory for
-// them. In the end there is as much as was read, and while the last of it came a quarter more.
+// ReadN reads n bytes, with room for a few times what has come until then and no more: that a peer says so is no reason
+// to have memory for them. In the end there is as much as was read, and while the last of it came a quarter more.
 func ReadN(r io.Reader, n int) ([]byte, error) {
 	b := make([]byte, min(n, trusted))
 	for at := 0; ; {

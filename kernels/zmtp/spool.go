@@ -11,7 +11,8 @@ const (
 	spoolLimit = 256 << 20 // bytes that wait; what a reader behind that has not taken waits in the kernel, which keeps it or drops it
 )
 
-// spool reads ahead: libzmq publishes without waiting, and drops what waits beyond its limit, of 1000 messages if nobody has set another.
+// spool reads ahead: libzmq publishes without waiting, and drops what waits beyond its limit, of 1000 messages if
+// nobody has set another.
 type spool struct {
 	from io.Reader
 

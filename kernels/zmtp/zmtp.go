@@ -1,8 +1,8 @@
 // Package zmtp speaks ZMTP 3.0 with the mechanism NULL, as libzmq does: one connection, from either side.
 //
-// Promises: what a peer sends is bounded, and a peer that takes nothing holds up nobody.
-// It does not bind, resolve or connect again: whoever has the connections does that where it is needed, and knows which kinds of sockets
-// go with each other.
+// Promises: what a peer sends is bounded, and a peer that takes nothing holds up nobody. It does not bind, resolve or
+// connect again: whoever has the connections does that where it is needed, and knows which kinds of sockets go with
+// each other.
 package zmtp
 
 import (
@@ -58,8 +58,8 @@ type Socket struct {
 // Peer returns the identity by which the other side wants to be found; empty: it leaves that to this side.
 func (s *Socket) Peer() string { return s.peer }
 
-// Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to run for as long as it
-// is open.
+// Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to
+// run for as long as it is open.
 func Open(ctx context.Context, c net.Conn, kind string, identity []byte) (*Socket, error) {
 	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1), room: make(chan struct{}, 1), over: make(chan struct{})}
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
@@ -106,7 +106,8 @@ func (s *Socket) greet(kind string, identity []byte) error {
 
 const longestIdentity = 255
 
-// readIdentity reads the properties of a READY: a name, its length in one byte before it, and a value, its length in four.
+// readIdentity reads the properties of a READY: a name, its length in one byte before it, and a value, its length in
+// four.
 func readIdentity(b []byte) (identity string, err error) {
 	for len(b) > 0 {
 		n := int(b[0])
@@ -153,7 +154,8 @@ func appendFrames(b []byte, frames [][]byte) []byte {
 	return b
 }
 
-// ReadAhead takes what comes as fast as it comes. It is called before anything is received, and fill goes on until the socket is closed.
+// ReadAhead takes what comes as fast as it comes. It is called before anything is received, and fill goes on until the
+// socket is closed.
 func (s *Socket) ReadAhead() (fill func()) {
 	s.ahead = newSpool(s.in)
 	s.in = bufio.NewReaderSize(s.ahead, soon)
@@ -238,7 +240,8 @@ func (s *Socket) Send(frames [][]byte) error {
 	return nil
 }
 
-// SendSoon puts a message in line once there is room for it. A peer that has taken nothing for longer than patience is an error.
+// SendSoon puts a message in line once there is room for it. A peer that has taken nothing for longer than patience is
+// an error.
 func (s *Socket) SendSoon(ctx context.Context, frames [][]byte, patience time.Duration) error {
 	for {
 		err := s.Send(frames)

@@ -16,8 +16,9 @@ type closed struct {
 	unsure error // why it is not known whether it is open to her; nil: it surely is not
 }
 
-// Only returns a site's catalogue without the profiles that are not open, and those of which open does not know it. It remembers these, for
-// who asks for one of them is to know why not, and for unknown is not no: none stands for one that may be hers.
+// Only returns a site's catalogue without the profiles that are not open, and those of which open does not know it. It
+// remembers these, for who asks for one of them is to know why not, and for unknown is not no: none stands for one that
+// may be hers.
 func (c Catalogue) Only(open func(Profile) (bool, error)) Catalogue {
 	var hers, perhaps []Profile
 	c.closed, c.doubt = nil, nil
@@ -39,8 +40,9 @@ func (c Catalogue) Only(open func(Profile) (bool, error)) Catalogue {
 	return c
 }
 
-// Offered says whether a profile may be chosen by its name; empty: by none. errs.Forbidden where it is there, but not for whom the catalogue
-// is, errs.Unavailable where that is not known just now, errs.Invalid where there is none of this name.
+// Offered says whether a profile may be chosen by its name; empty: by none. errs.Forbidden where it is there, but not
+// for whom the catalogue is, errs.Unavailable where that is not known just now, errs.Invalid where there is none of
+// this name.
 func (c Catalogue) Offered(name string) error {
 	_, err := c.profile(name)
 	return err

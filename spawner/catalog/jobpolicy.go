@@ -33,8 +33,8 @@ type JobMost struct {
 	Memory int64 // bytes
 }
 
-// On returns what users may ask for in a job on a backend; empty is the one of jobs that name none. Of AnyBackend it is the most of all, and
-// Admits says of which.
+// On returns what users may ask for in a job on a backend; empty is the one of jobs that name none. Of AnyBackend it is
+// the most of all, and Admits says of which.
 func (p JobPolicy) On(backend string) JobPolicy {
 	if backend == spawner.AnyBackend {
 		for _, most := range p.Most {
@@ -73,8 +73,8 @@ func (p JobPolicy) GPU(option any) (gpu.Request, error) {
 	return r, nil
 }
 
-// Resolve reads a job's limits, given as strings or numbers; nil and the empty string mean the default. A time without a unit
-// is of seconds. What is beyond the policy is refused, never bent.
+// Resolve reads a job's limits, given as strings or numbers; nil and the empty string mean the default. A time without
+// a unit is of seconds. What is beyond the policy is refused, never bent.
 func (p JobPolicy) Resolve(cpus, memory, limit any) (spawner.Resources, time.Duration, error) {
 	c, err := cpusWithin(aJob, cpus, p.DefaultCPUs, max(p.DefaultCPUs, p.MaxCPUs))
 	if err != nil {

@@ -1,7 +1,9 @@
-// Package catalog is what a site offers: profiles of sessions with their images and limits, who may use them, and what one job may ask for.
+// Package catalog is what a site offers: profiles of sessions with their images and limits, who may use them, and what
+// one job may ask for.
 //
-// Promises: it reads what a user has chosen, fills in what was left open, and refuses the rest with the field, the value and the remedy. It
-// decides on what it is given alone: it must not look at what is in use, do I/O, or have a clock.
+// Promises: it reads what a user has chosen, fills in what was left open, and refuses the rest with the field, the
+// value and the remedy. It decides on what it is given alone: it must not look at what is in use, do I/O, or have a
+// clock.
 package catalog
 
 import (
@@ -30,8 +32,8 @@ func (p Profile) Serves(ref string, c Catalogue) bool {
 	return slices.ContainsFunc(c.Images, func(i ImageChoice) bool { return i.Ref == ref && slices.Contains(p.Images, i.Name) })
 }
 
-// minMemory is the least that a workload may be limited to: with less an interpreter does not start, and the user only sees
-// that it was killed.
+// minMemory is the least that a workload may be limited to: with less an interpreter does not start, and the user only
+// sees that it was killed.
 const minMemory = 64 << 20
 
 // defaultPids is the limit of processes of a profile that names none.
@@ -44,8 +46,8 @@ type ImageChoice struct {
 	Ref   string // the engine's reference
 }
 
-// Profile is one kind of session that the site offers, with its limits. The zero MaxCPUs and MaxMemory mean that the user
-// cannot have more than CPUs and Memory.
+// Profile is one kind of session that the site offers, with its limits. The zero MaxCPUs and MaxMemory mean that the
+// user cannot have more than CPUs and Memory.
 type Profile struct {
 	Name, Title, Description string
 	Kind                     spawner.Kind
@@ -139,8 +141,8 @@ func (p Profile) check(field string, images map[string]bool) error {
 	return errors.Join(all...)
 }
 
-// Default returns the profile of a user who names none: the site's default, or the first where that is surely not open to her; false when
-// there is none, and when it is not known just now which it is.
+// Default returns the profile of a user who names none: the site's default, or the first where that is surely not open
+// to her; false when there is none, and when it is not known just now which it is.
 func (c Catalogue) Default() (Profile, bool) {
 	if len(c.Profiles) == 0 || c.doubt != nil {
 		return Profile{}, false
@@ -180,9 +182,9 @@ func (p Profile) MostMemory() int64 { return max(p.Memory, p.MaxMemory) }
 // optionNames are the words that a user's options may hold.
 var optionNames = []string{"cpus", "image", "memory", "profile"}
 
-// Resolve makes a session's spec out of a user's options: strings or numbers, as a form or JSON gives them. An option that is
-// absent, null or the empty string has its default. What is unknown or beyond the profile's limits is refused, never bent.
-// The spec lacks what options cannot say: Argv, Env and Prefix; its Ready is relative to Prefix.
+// Resolve makes a session's spec out of a user's options: strings or numbers, as a form or JSON gives them. An option
+// that is absent, null or the empty string has its default. What is unknown or beyond the profile's limits is refused,
+// never bent. The spec lacks what options cannot say: Argv, Env and Prefix; its Ready is relative to Prefix.
 func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, error) {
 	for name := range options {
 		if !slices.Contains(optionNames, name) {
@@ -218,7 +220,8 @@ func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, 
 	return p.Kind, spec, nil
 }
 
-// Again returns the options with which a session starts as it was. What the site does not offer any more is then refused by name.
+// Again returns the options with which a session starts as it was. What the site does not offer any more is then
+// refused by name.
 func (c Catalogue) Again(s spawner.Spec) map[string]any {
 	options := map[string]any{"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": units.FormatMemory(s.Resources.Memory)}
 	if s.Environment != "" {

@@ -1,8 +1,8 @@
-// Package culling says when a session is stopped because nothing goes on in it, nobody has opened it, or its time is up, and when its user is
-// told.
+// Package culling says when a session is stopped because nothing goes on in it, nobody has opened it, or its time is
+// up, and when its user is told.
 //
-// Promises: nobody is stopped for being idle of whom nothing is known, nor without having been told in time. It judges what it is given: it has no
-// clock and does no I/O. Who stops a session is the engine.
+// Promises: nobody is stopped for being idle of whom nothing is known, nor without having been told in time. It judges
+// what it is given: it has no clock and does no I/O. Who stops a session is the engine.
 package culling
 
 import (
@@ -20,7 +20,8 @@ const (
 	FreshLook = 3 * time.Minute // for how long its answer counts
 )
 
-// Prospect judges a running session at now, by its record and by when its agent last told what goes on in it. It has no clock.
+// Prospect judges a running session at now, by its record and by when its agent last told what goes on in it. It has no
+// clock.
 func Prospect(w spawner.Workload, looked, now time.Time) spawner.Prospect {
 	l, idleSince := w.Spec.Life, clock.Latest(w.Up, w.Visited, w.Active)
 	var p spawner.Prospect
@@ -84,7 +85,8 @@ type Pulse struct {
 	Stop   time.Time      // the time of that stop
 }
 
-// ActiveAt returns when something last went on in a session, by what its agent tells at now; zero when nothing is known to have.
+// ActiveAt returns when something last went on in a session, by what its agent tells at now; zero when nothing is known
+// to have.
 func (p Pulse) ActiveAt(a control.Activity, l spawner.Life, now time.Time) time.Time {
 	if a.Asked && (a.Busy > 0 || l.Connected && !a.Left) {
 		return now
@@ -101,8 +103,8 @@ func (p Pulse) ActiveAt(a control.Activity, l spawner.Life, now time.Time) time.
 // longestQuiet bounds what an agent may say, which runs as the user.
 const longestQuiet = 10 * 365 * 24 * time.Hour
 
-// Due reports whether a running session is to be stopped now. Nobody is stopped for being idle of whom nothing is known, nor
-// without having been told in time, also when the service was away when the warning was due.
+// Due reports whether a running session is to be stopped now. Nobody is stopped for being idle of whom nothing is
+// known, nor without having been told in time, also when the service was away when the warning was due.
 func (p Pulse) Due(stop spawner.Prospect, w spawner.Workload, now time.Time) bool {
 	switch {
 	case stop.At.IsZero() || now.Before(stop.At) || !stop.Known:
@@ -127,5 +129,6 @@ func Unopened(w spawner.Workload) bool {
 	return w.Visited.IsZero() && w.Active.IsZero() && w.KeepUntil.IsZero()
 }
 
-// LeastWarning is how long before its stop a session is told in any case, also when the service was away when it was to be told.
+// LeastWarning is how long before its stop a session is told in any case, also when the service was away when it was to
+// be told.
 func LeastWarning(p spawner.Prospect) time.Duration { return min(p.Warning, 2*time.Minute) }

@@ -1,7 +1,8 @@
-// Package diagnosis says why a job has failed: from what its backend tells, its exit code, and the last lines of what it has printed.
+// Package diagnosis says why a job has failed: from what its backend tells, its exit code, and the last lines of what
+// it has printed.
 //
-// Promises: it knows the words of Python, CUDA and the C library for what runs out, and what none of them matches it leaves as it is. It never
-// makes a failure a success. It has no clock and does no I/O.
+// Promises: it knows the words of Python, CUDA and the C library for what runs out, and what none of them matches it
+// leaves as it is. It never makes a failure a success. It has no clock and does no I/O.
 package diagnosis
 
 import (
@@ -22,7 +23,8 @@ type sign struct {
 	names bool     // the word behind the form names what is missing
 }
 
-// signs are what programs say when something runs out: their words are no interface, and what none of these matches is left as it is.
+// signs are what programs say when something runs out: their words are no interface, and what none of these matches is
+// left as it is.
 func signs() []sign {
 	return []sign{
 		{spawner.CauseGPUMemory, []string{
@@ -68,8 +70,8 @@ func missing(text string) string {
 	return name
 }
 
-// Of returns an outcome o of w with why the job has failed, in a word: by what its backend tells, its exit code and the last lines of what
-// it has printed. Where that says what would help, it is the remedy.
+// Of returns an outcome o of w with why the job has failed, in a word: by what its backend tells, its exit code and the
+// last lines of what it has printed. Where that says what would help, it is the remedy.
 func Of(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
 	if !o.Failed || o.Cause != "" && o.Cause != spawner.CauseExit {
 		return o

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// traceback is the line above which Python writes nothing of an exception that ends it. What stands before it in that line, such as a
-// rank or a frame, stands before all of it.
+// traceback is the line above which Python writes nothing of an exception that ends it. What stands before it in that
+// line, such as a rank or a frame, stands before all of it.
 const traceback = "Traceback (most recent call last):"
 
 // links are what Python writes between an exception and the one that it has led to.
@@ -16,8 +16,9 @@ var links = []string{"The above exception was the direct cause of", "During hand
 // wrappers are exceptions by which one process tells of the end of another: why that was, the other has printed before.
 var wrappers = []string{"CalledProcessError", "ChildFailedError", "ProcessExitedException"}
 
-// LastWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest first. Where it has ended
-// by an exception of Python only that does, with what has led to it: what an earlier line tells of was caught.
+// LastWords returns those of the last lines that a payload has printed which may say what has ended it, the earliest
+// first. Where it has ended by an exception of Python only that does, with what has led to it: what an earlier line
+// tells of was caught.
 func LastWords(lines []string) []string {
 	lines = lines[:lastWord(lines)+1]
 	ends := max(0, len(lines)-diagnosisLines)
@@ -38,7 +39,8 @@ func LastWords(lines []string) []string {
 // longestReason is how many characters of an exception are a reason. Its message may be anything, of any length.
 const longestReason = 300
 
-// exceptionIn returns the exception by which a payload has ended, in one line as Python writes it; empty: it has not ended by one.
+// exceptionIn returns the exception by which a payload has ended, in one line as Python writes it; empty: it has not
+// ended by one.
 func exceptionIn(tail string) string {
 	lines := strings.Split(tail, "\n")
 	lines = lines[:lastWord(lines)+1]

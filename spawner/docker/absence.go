@@ -2,7 +2,8 @@ package docker
 
 import "time"
 
-// absence is a time in which the engine's events did not come: it was restarted, or is down. What ended in it, ended with it.
+// absence is a time in which the engine's events did not come: it was restarted, or is down. What ended in it, ended
+// with it.
 type absence struct {
 	from time.Time
 	to   time.Time // zero: it lasts

@@ -50,8 +50,9 @@ func validAccount(a spawner.Account) error {
 	return nil
 }
 
-// writeAccounts makes the files by which programs in the workload find the name of its user. They are bound read-only, so they
-// are no part of its changes. A file is replaced, not rewritten: a running container goes on with the one that it has.
+// writeAccounts makes the files by which programs in the workload find the name of its user. They are bound read-only,
+// so they are no part of its changes. A file is replaced, not rewritten: a running container goes on with the one that
+// it has.
 func (b *Backend) writeAccounts(ctx context.Context, l spawner.Launch, image string) error {
 	has, err := b.accountsOf(ctx, image)
 	if err != nil {
@@ -72,8 +73,8 @@ func (b *Backend) writeAccounts(ctx context.Context, l spawner.Launch, image str
 	return nil
 }
 
-// withLine puts a line first into a file like /etc/passwd, and drops lines that give its id another name: so both the name
-// and the id are found as the line has them.
+// withLine puts a line first into a file like /etc/passwd, and drops lines that give its id another name: so both the
+// name and the id are found as the line has them.
 func withLine(file []byte, line string) []byte {
 	id := field(line, 2)
 	out := []string{line}
@@ -141,7 +142,8 @@ func (b *Backend) probe(ctx context.Context, image string) (a accounts, err erro
 	return a, nil
 }
 
-// still calls do with a container of an image that is never started, and removes it. What a killed service left of the kind goes first.
+// still calls do with a container of an image that is never started, and removes it. What a killed service left of the
+// kind goes first.
 func (b *Backend) still(ctx context.Context, kind, image string, do func(container string) error) error {
 	if err := b.sweep(ctx, kind); err != nil {
 		return err

@@ -44,7 +44,8 @@ func setTime(at string, when time.Time) error {
 // attributePrefix is that of a tar record which has an extended attribute.
 const attributePrefix = "SCHILY.xattr."
 
-// attributesOf reads those extended attributes of an entry that are a tree's own. The overlay's would make it another tree.
+// attributesOf reads those extended attributes of an entry that are a tree's own. The overlay's would make it another
+// tree.
 func attributesOf(h *tar.Header) map[string]string {
 	all := map[string]string{}
 	for key, value := range h.PAXRecords {

@@ -24,22 +24,23 @@ type Image struct {
 	Labels          map[string]string
 }
 
-// Capture says where a session's file tree lies on this host, for a freeze. The image is the one that the container really has.
+// Capture says where a session's file tree lies on this host, for a freeze. The image is the one that the container
+// really has.
 type Capture struct {
 	Image
 	Upper       string   // the directory of its changes
 	Mounts      []string // paths inside at which something else is mounted: nothing below them is in Upper
 	Base        string   // the image's reference, as the session was started with
 	Environment string   // the digest of the environment that the session was started from: Upper holds its changes too; empty: none
-	// Fetch is nil when Upper and Layers are there to be read. Otherwise they are empty, and Fetch gets the tree through the engine's
-	// API: it makes both directories below dir, which is the caller's to remove, and keeps a copy of the image. See fetch for its
-	// price. Pause and Resume do nothing then: what was fetched stays still.
+	// Fetch is nil when Upper and Layers are there to be read. Otherwise they are empty, and Fetch gets the tree
+	// through the engine's API: it makes both directories below dir, which is the caller's to remove, and keeps a copy
+	// of the image. See fetch for its price. Pause and Resume do nothing then: what was fetched stays still.
 	Fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
 	Why   string   // in words, why Fetch is there
 	Lost  []string // what Fetch cannot bring, for it is not in what engines give out
-	// Pause holds all processes still, Resume lets them go on. Both are harmless when there is nothing to do. Resume must be
-	// called with a context that has not ended. It is an error of kind Conflict when they were not still all the time; they are
-	// let go at the latest after 30 seconds.
+	// Pause holds all processes still, Resume lets them go on. Both are harmless when there is nothing to do. Resume
+	// must be called with a context that has not ended. It is an error of kind Conflict when they were not still all
+	// the time; they are let go at the latest after 30 seconds.
 	Pause, Resume func(context.Context) error
 }
 

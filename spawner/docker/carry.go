@@ -18,10 +18,10 @@ import (
 	"slipway/spawner"
 )
 
-// An engine fixes a container's devices and mounts when it is made. When a kept container needs others, an heir is made beside it, of the same
-// image and under a name of its own, and the directory of the changes moves to it by one rename. Then the old container goes, and
-// the heir takes its name. Whatever is cut short, settle sees how far it came: the changes are where their directory is, and there
-// is but one.
+// An engine fixes a container's devices and mounts when it is made. When a kept container needs others, an heir is made
+// beside it, of the same image and under a name of its own, and the directory of the changes moves to it by one rename.
+// Then the old container goes, and the heir takes its name. Whatever is cut short, settle sees how far it came: the
+// changes are where their directory is, and there is but one.
 const (
 	labelHeir  = "slipway.heir"  // on an heir: the ID of the container whose changes it takes
 	labelImage = "slipway.image" // the image's reference, as the workload was started with it
@@ -121,7 +121,8 @@ func (b *Backend) rename(ctx context.Context, id spawner.ID, heir container.Insp
 	return nil
 }
 
-// inherits reports whether an heir has its predecessor's changes. An answer that is none is an error: nothing may be removed then.
+// inherits reports whether an heir has its predecessor's changes. An answer that is none is an error: nothing may be
+// removed then.
 func inherits(old, heir container.InspectResponse) (bool, error) {
 	from, to := upper(old), upper(heir)
 	left, err := there(from)
@@ -151,8 +152,8 @@ func there(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// bequeath moves the changes of a stopped container to another one of the same image that never ran. It is done by one rename of
-// their directory, so links, owners, deletions and all other attributes are those that were.
+// bequeath moves the changes of a stopped container to another one of the same image that never ran. It is done by one
+// rename of their directory, so links, owners, deletions and all other attributes are those that were.
 func bequeath(old, heir container.InspectResponse) error {
 	from, to, err := estate(old, heir)
 	if err != nil {

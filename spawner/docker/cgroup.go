@@ -13,12 +13,12 @@ import (
 	"slipway/spawner"
 )
 
-// containerID is how an engine writes a container's ID in the name of a control group: as the name itself, or between "docker-" and
-// ".scope" where systemd keeps the groups.
+// containerID is how an engine writes a container's ID in the name of a control group: as the name itself, or between
+// "docker-" and ".scope" where systemd keeps the groups.
 var containerID = regexp.MustCompile(`^(?:docker-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// Containers reads a file /proc/<pid>/cgroup and gives the IDs of the containers that the process may be in, the outermost first.
-// An engine may run in a container of another engine, and a container may hold groups of its own.
+// Containers reads a file /proc/<pid>/cgroup and gives the IDs of the containers that the process may be in, the
+// outermost first. An engine may run in a container of another engine, and a container may hold groups of its own.
 func Containers(cgroup string) []string {
 	var ids []string
 	seen := map[string]bool{}
@@ -46,8 +46,8 @@ func parseGroup(line string) (controllers []string, group string) {
 // mostWhose bounds what is remembered of containers.
 const mostWhose = 4096
 
-// WorkloadOf returns the workload of a container, by its whole ID; empty when it is none of this instance's, or when the engine cannot
-// be asked.
+// WorkloadOf returns the workload of a container, by its whole ID; empty when it is none of this instance's, or when
+// the engine cannot be asked.
 func (b *Backend) WorkloadOf(container string) spawner.ID {
 	b.owned.Lock()
 	defer b.owned.Unlock()
@@ -72,7 +72,8 @@ func (b *Backend) WorkloadOf(container string) spawner.ID {
 	return id
 }
 
-// Holder returns the workload that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
+// Holder returns the workload that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is
+// none of ours.
 func (b *Backend) Holder(cgroup string) spawner.ID {
 	for _, container := range Containers(cgroup) {
 		if id := b.WorkloadOf(container); id != "" && b.inside(cgroup, container) {
@@ -82,8 +83,9 @@ func (b *Backend) Holder(cgroup string) spawner.ID {
 	return ""
 }
 
-// inside reports whether a process is in a container's own control group. A group may only have the container's name: a user of the
-// host to whom systemd has given groups of her own calls them what she likes, and what she runs there is not the workload's.
+// inside reports whether a process is in a container's own control group. A group may only have the container's name: a
+// user of the host to whom systemd has given groups of her own calls them what she likes, and what she runs there is
+// not the workload's.
 func (b *Backend) inside(cgroup, container string) bool {
 	group := groupOf(cgroup, container)
 	b.owned.Lock()
@@ -109,7 +111,8 @@ func (b *Backend) inside(cgroup, container string) bool {
 	return group == own
 }
 
-// Cgroup returns the path, below the hierarchy's mount point, of the control group that holds all processes of a running workload.
+// Cgroup returns the path, below the hierarchy's mount point, of the control group that holds all processes of a
+// running workload.
 func (b *Backend) Cgroup(ctx context.Context, id spawner.ID) (string, error) {
 	c, found, err := b.find(ctx, id)
 	if err != nil {
@@ -129,8 +132,8 @@ func (b *Backend) Cgroup(ctx context.Context, id spawner.ID) (string, error) {
 	return group, nil
 }
 
-// groupOf finds a container's own group in a process's file: in the one hierarchy of version 2, or else in that of memory. The
-// process may be in a group below.
+// groupOf finds a container's own group in a process's file: in the one hierarchy of version 2, or else in that of
+// memory. The process may be in a group below.
 func groupOf(cgroup, container string) string {
 	found := ""
 	for line := range strings.Lines(cgroup) {

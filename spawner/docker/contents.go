@@ -38,8 +38,8 @@ func (u *unpacking) file(name string, h *tar.Header, r io.Reader) error {
 // compareSize is how much of two files is compared at once.
 const compareSize = 64 << 10
 
-// compare reads both as long as they are equal. It gives how much that was, and what it has read of b behind that; nil when all was
-// equal.
+// compare reads both as long as they are equal. It gives how much that was, and what it has read of b behind that; nil
+// when all was equal.
 func compare(a, b io.Reader) (equal int64, rest []byte, err error) {
 	left, right := make([]byte, compareSize), make([]byte, compareSize)
 	for {

@@ -63,8 +63,8 @@ func (b *Backend) config(l plan) *container.Config {
 	}
 }
 
-// environment is public: `docker inspect` shows it. That GPUs are hidden is said to all containers, over whatever an image says: an
-// engine may have a runtime that would obey the image.
+// environment is public: `docker inspect` shows it. That GPUs are hidden is said to all containers, over whatever an
+// image says: an engine may have a runtime that would obey the image.
 func environment(l plan) []string {
 	env := gpu.Hidden()
 	maps.Copy(env, l.Spec.Env)

@@ -1,13 +1,14 @@
 // Package docker is the backend that runs sessions in containers of a Docker Engine on this host.
 //
-// A workload is the one container slipway-<id>; its writable layer is the session's changes. The container's labels say whose
-// it is, so a service that starts anew finds all that an earlier one made, by List, and adopts it. Containers of another
-// instance, or of nobody, are never touched. No secret is in a container's configuration: the agent gets them later. A container
-// sees the GPU of its launch and no other, whatever its image asks for, in each of its starts anew.
+// A workload is the one container slipway-<id>; its writable layer is the session's changes. The container's labels say
+// whose it is, so a service that starts anew finds all that an earlier one made, by List, and adopts it. Containers of
+// another instance, or of nobody, are never touched. No secret is in a container's configuration: the agent gets them
+// later. A container sees the GPU of its launch and no other, whatever its image asks for, in each of its starts anew.
 //
-// The package knows nothing of which slices there are, of who may start what, or of what an environment is made of. For a freeze it
-// says where a container's layers lie, or fetches them from an engine whose directories it cannot read; for a session that starts
-// from an environment it gives an empty directory to fill, and never runs a container of which that is not done.
+// The package knows nothing of which slices there are, of who may start what, or of what an environment is made of. For
+// a freeze it says where a container's layers lie, or fetches them from an engine whose directories it cannot read; for
+// a session that starts from an environment it gives an empty directory to fill, and never runs a container of which
+// that is not done.
 package docker
 
 import (
@@ -37,12 +38,14 @@ type Config struct {
 	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
 	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
 	Mounts    []Mount
-	// Outlook says at each start what its user should know of Mounts, or why nothing can be started with them. Nil: all is well.
+	// Outlook says at each start what its user should know of Mounts, or why nothing can be started with them. Nil: all
+	// is well.
 	Outlook func(context.Context) (notes []string, err error)
-	// Scratch keeps the unpacked trees of images when the engine's directories cannot be read; empty: then no image can be had whole.
+	// Scratch keeps the unpacked trees of images when the engine's directories cannot be read; empty: then no image can
+	// be had whole.
 	Scratch string
-	// Self is the program that knows `docker-wake HOST CONTAINER`, which wakes a container if this process dies in a freeze. Empty: the next
-	// service does.
+	// Self is the program that knows `docker-wake HOST CONTAINER`, which wakes a container if this process dies in a
+	// freeze. Empty: the next service does.
 	Self   string
 	Pull   bool // whether an image that is not in the engine may be pulled. The engine pulls without a login: see pull
 	Logger *slog.Logger
@@ -52,8 +55,8 @@ type Config struct {
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool // does not reach file systems that are mounted below it later
-	// Propagation is the engine's word for whether later mounts are seen inside: empty is rprivate, which is no; rslave is yes
-	// and needs a source that is a shared mount.
+	// Propagation is the engine's word for whether later mounts are seen inside: empty is rprivate, which is no; rslave
+	// is yes and needs a source that is a shared mount.
 	Propagation string
 }
 
@@ -82,7 +85,8 @@ type Backend struct {
 
 var _ spawner.Backend = (*Backend)(nil)
 
-// hurry bounds the calls that must not be broken off halfway, and those that clear up behind a call whose context has ended.
+// hurry bounds the calls that must not be broken off halfway, and those that clear up behind a call whose context has
+// ended.
 const hurry = 2 * time.Minute
 
 // New makes a Backend. It does not speak to the engine yet: an engine that is down is for Check and Start to tell.

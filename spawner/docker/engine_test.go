@@ -11,8 +11,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// engine is a Docker Engine of the test's own, which may be killed. Its containerd is a process beside it, as on most machines:
-// what runs outlives the engine.
+// engine is a Docker Engine of the test's own, which may be killed. Its containerd is a process beside it, as on most
+// machines: what runs outlives the engine.
 type engine struct {
 	t      *testing.T
 	dir    string
@@ -46,7 +46,8 @@ func (e *engine) path(name string) string { return filepath.Join(e.dir, name) }
 func (e *engine) process(program string, args ...string) *testenv.Process {
 	e.t.Helper()
 	cmd := exec.Command(program, args...)
-	// A network of its own: an engine that is told to have no bridge removes the host's docker0, which belongs to another engine.
+	// A network of its own: an engine that is told to have no bridge removes the host's docker0, which belongs to
+	// another engine.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	return testenv.Begin(e.t, cmd, e.log)
 }

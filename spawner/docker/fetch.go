@@ -24,10 +24,11 @@ func notExported() []string {
 	return []string{"extended attributes other than file capabilities", "sockets", "owner and mode of / itself"}
 }
 
-// fetch gets a session's tree through the engine's API. A stopped one is exported as it is. Of a running one the engine makes an image
-// first, while it is held still: a few seconds for some hundred megabytes of changes, and as much of the engine's disk until this is
-// done. The export is the whole tree: 13 s for 2.5 GB, where reading the directories of the changes takes a quarter of a second. It is
-// compared with the image's tree, which is exported once and kept unpacked in Config.Scratch.
+// fetch gets a session's tree through the engine's API. A stopped one is exported as it is. Of a running one the engine
+// makes an image first, while it is held still: a few seconds for some hundred megabytes of changes, and as much of the
+// engine's disk until this is done. The export is the whole tree: 13 s for 2.5 GB, where reading the directories of the
+// changes takes a quarter of a second. It is compared with the image's tree, which is exported once and kept unpacked
+// in Config.Scratch.
 func (h *holding) fetch(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error) {
 	b := h.b
 	b.trees.Lock()
@@ -108,7 +109,8 @@ func (h *holding) snapshot(ctx context.Context, c container.InspectResponse) (im
 	return image, errors.Join(err, h.resume(whole))
 }
 
-// unhidden refuses a container with a file whose name says in an image that another one is deleted: the image is another tree then.
+// unhidden refuses a container with a file whose name says in an image that another one is deleted: the image is
+// another tree then.
 func (b *Backend) unhidden(ctx context.Context, container string) error {
 	changes, err := b.client.ContainerDiff(ctx, container, client.ContainerDiffOptions{})
 	if err != nil {

@@ -26,17 +26,18 @@ import (
 	"slipway/spawner"
 )
 
-// How a container comes to its slice of a GPU. An engine with CDI is told one name when the container is made, and reads what the
-// name stands for at each start: the label says viaCDI. Other engines are told devices, files and environment when the container
-// is made, and never again: the label bears their digest, and a start that needs others needs another container (see carry).
+// How a container comes to its slice of a GPU. An engine with CDI is told one name when the container is made, and
+// reads what the name stands for at each start: the label says viaCDI. Other engines are told devices, files and
+// environment when the container is made, and never again: the label bears their digest, and a start that needs others
+// needs another container (see carry).
 const (
 	labelGPU = "slipway.gpu"
 	noGPU    = "none"
 	viaCDI   = "cdi"
 )
 
-// cdiEnv bears the digest of what an engine with CDI was told last: a container that starts with another one was given what its
-// name stood for before.
+// cdiEnv bears the digest of what an engine with CDI was told last: a container that starts with another one was given
+// what its name stood for before.
 const cdiEnv = "SLIPWAY_GPU_BINDING"
 
 // checkEnv refuses variables that would decide which GPUs a container sees.
@@ -151,8 +152,9 @@ func (p plan) describe(c container.InspectResponse) error {
 	return nil
 }
 
-// An engine with CDI reads a description when the kernel tells it of the change, which may be after it has started a container by the
-// one before. So each container is looked at, and ended again, before its app is started: so often, and with a longer pause each time.
+// An engine with CDI reads a description when the kernel tells it of the change, which may be after it has started a
+// container by the one before. So each container is looked at, and ended again, before its app is started: so often,
+// and with a longer pause each time.
 const (
 	firstLook = 50 * time.Millisecond
 	lastLook  = 2 * time.Second
@@ -191,7 +193,8 @@ func unheard(err error) bool {
 	return strings.Contains(strings.ToLower(err.Error()), "unresolvable cdi")
 }
 
-// given reports whether a container that has just started has the GPU that describe has told. One that has ended has none.
+// given reports whether a container that has just started has the GPU that describe has told. One that has ended has
+// none.
 func (b *Backend) given(ctx context.Context, p plan, c container.InspectResponse) (bool, error) {
 	if c.Config.Labels[labelGPU] != viaCDI {
 		return true, nil
@@ -222,13 +225,14 @@ func (b *Backend) undescribe(ctx context.Context, c container.InspectResponse, i
 	return a.cdi.Remove(deviceName(id))
 }
 
-// ofDriver reports whether a path inside is one at which the host's driver is put. It lies in memory in any case, so it does not
-// matter to the workload's own files whether it is there.
+// ofDriver reports whether a path inside is one at which the host's driver is put. It lies in memory in any case, so it
+// does not matter to the workload's own files whether it is there.
 func ofDriver(target string) bool {
 	return target == control.GPUDir || strings.HasPrefix(path.Clean(target), control.GPUDir+"/")
 }
 
-// volumes are those that the engine made for a container because its image asks for them. Nobody else knows their names.
+// volumes are those that the engine made for a container because its image asks for them. Nobody else knows their
+// names.
 func volumes(c container.InspectResponse) []mount.Mount {
 	var all []mount.Mount
 	for _, m := range c.Mounts {
@@ -239,7 +243,8 @@ func volumes(c container.InspectResponse) []mount.Mount {
 	return all
 }
 
-// removeVolumes removes those that the engine does not count as the container's own, since a successor was given them by name.
+// removeVolumes removes those that the engine does not count as the container's own, since a successor was given them
+// by name.
 func (b *Backend) removeVolumes(ctx context.Context, c container.InspectResponse) error {
 	for _, v := range volumes(c) {
 		if _, err := b.client.VolumeRemove(ctx, v.Source, client.VolumeRemoveOptions{}); err != nil && !gone(err) {

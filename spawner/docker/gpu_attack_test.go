@@ -12,8 +12,8 @@ import (
 	"slipway/spawner"
 )
 
-// trojan is an image whose maker has put nodes of a device into it where GPUs' would be, a program with root's rights, and a volume
-// in place of /dev.
+// trojan is an image whose maker has put nodes of a device into it where GPUs' would be, a program with root's rights,
+// and a volume in place of /dev.
 func (w world) trojan(t *testing.T, l *spawner.Launch) {
 	t.Helper()
 	c, err := w.client.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{
@@ -49,7 +49,8 @@ func (w world) trojan(t *testing.T, l *spawner.Launch) {
 	t.Cleanup(func() { w.dropImage(t, l.Spec.Image) })
 }
 
-// TestATrojanTakesNoDevice: what an image brings opens no device, gives no rights, and is not taken for a word of the service.
+// TestATrojanTakesNoDevice: what an image brings opens no device, gives no rights, and is not taken for a word of the
+// service.
 func TestATrojanTakesNoDevice(t *testing.T) {
 	w := newWorld(t)
 	l := w.launch(t, "")
@@ -105,8 +106,8 @@ func TestUsersSetNoGPU(t *testing.T) {
 	}
 }
 
-// TestNobodyElsesGroupIsTheContainers: a control group that only bears a container's name is not its workload's. Its members are on a
-// GPU in nobody's right, and what they use is not held against the workload.
+// TestNobodyElsesGroupIsTheContainers: a control group that only bears a container's name is not its workload's. Its
+// members are on a GPU in nobody's right, and what they use is not held against the workload.
 func TestNobodyElsesGroupIsTheContainers(t *testing.T) {
 	w := newWorld(t)
 	l := w.launch(t, "")

@@ -199,7 +199,8 @@ func FuzzContainers(f *testing.F) {
 	})
 }
 
-// TestHeirs: of two containers of a workload the one with its name counts, and one that has taken another's changes did run.
+// TestHeirs: of two containers of a workload the one with its name counts, and one that has taken another's changes did
+// run.
 func TestHeirs(t *testing.T) {
 	if got := existence(container.StateCreated, map[string]string{labelHeir: "x"}); got != spawner.Exited {
 		t.Errorf("an heir is %s", got)

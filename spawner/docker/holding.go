@@ -47,8 +47,8 @@ func (h *holding) pause(ctx context.Context) error {
 	return nil
 }
 
-// tooBusy is what runc says when the processes of a control group of version 1 are not all still after its many looks. It lets them go
-// on then. On a machine under load that happens to a container in which nothing is wrong.
+// tooBusy is what runc says when the processes of a control group of version 1 are not all still after its many looks.
+// It lets them go on then. On a machine under load that happens to a container in which nothing is wrong.
 const tooBusy = "unable to freeze"
 
 // freezeProcesses pauses a container, and tries it three times more within two seconds when its processes are too busy.
@@ -61,8 +61,8 @@ func (b *Backend) freezeProcesses(ctx context.Context, container string) error {
 	}
 }
 
-// guard lets the container go on by itself when nobody else does. It is set before the container is paused, for the answer to that may
-// be lost.
+// guard lets the container go on by itself when nobody else does. It is set before the container is paused, for the
+// answer to that may be lost.
 func (h *holding) guard(ctx context.Context, container string) {
 	if h.watch != nil {
 		h.watch.Stop()
@@ -79,8 +79,8 @@ func (h *holding) guard(ctx context.Context, container string) {
 	})
 }
 
-// resume lets the container go on. It is an error when the container was not still all the time since pause: what was copied
-// meanwhile may be half of one state and half of another.
+// resume lets the container go on. It is an error when the container was not still all the time since pause: what was
+// copied meanwhile may be half of one state and half of another.
 func (h *holding) resume(ctx context.Context) error {
 	c, found, err := h.b.find(ctx, h.id)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// pausing returns a holding of a container whose pauses the engine answers with these words in turn, and with success after them.
+// pausing returns a holding of a container whose pauses the engine answers with these words in turn, and with success
+// after them.
 func pausing(t *testing.T, words ...string) (h *holding, asked *int) {
 	asked = new(int)
 	b := stub(t, Config{}, map[string]http.HandlerFunc{
@@ -29,7 +30,8 @@ func pausing(t *testing.T, words ...string) (h *holding, asked *int) {
 	return &holding{b: b, id: "s-x", limit: time.Hour}, asked
 }
 
-// TestPauseOfTheBusy: a container whose processes are too busy to be held still gets a few more tries, and that error alone does.
+// TestPauseOfTheBusy: a container whose processes are too busy to be held still gets a few more tries, and that error
+// alone does.
 func TestPauseOfTheBusy(t *testing.T) {
 	const busy = "Cannot pause container c: OCI runtime pause failed: unable to freeze: unknown"
 	for _, tt := range []struct {

@@ -51,7 +51,8 @@ func (b *Backend) image(ctx context.Context, l spawner.Launch) (string, error) {
 	return has.ID, fits(ref, has.Architecture, runtime.GOARCH)
 }
 
-// fits refuses an image whose programs are for other processors: the agent would come up in it, and then nothing else would.
+// fits refuses an image whose programs are for other processors: the agent would come up in it, and then nothing else
+// would.
 func fits(ref, image, machine string) error {
 	if image == "" || image == machine {
 		return nil

@@ -79,9 +79,10 @@ func (b *Backend) prune(ctx context.Context) error {
 	return nil
 }
 
-// Layers returns an image of the engine with the directories of its layers, so that it can be converted before anybody freezes. An engine
-// with its own store just says where they lie. For containerd's store a container is made of the image, looked at and removed; it never
-// runs. When the directories cannot be read, the image is exported once, which takes as long as reading all of it; tell is told.
+// Layers returns an image of the engine with the directories of its layers, so that it can be converted before anybody
+// freezes. An engine with its own store just says where they lie. For containerd's store a container is made of the
+// image, looked at and removed; it never runs. When the directories cannot be read, the image is exported once, which
+// takes as long as reading all of it; tell is told.
 func (b *Backend) Layers(ctx context.Context, ref string, tell func(message string, percent int)) (Image, error) {
 	b.trees.Lock()
 	defer b.trees.Unlock()

@@ -18,18 +18,20 @@ import (
 	"slipway/internal/errs"
 )
 
-// An engine keeps trees in one of two worlds. With its own store (storage driver overlay2) it says where the directories lie. With
-// containerd's store it says nothing: but whenever it gives out a container's tree, and while the container runs, an overlay is
-// mounted at a path of the container's ID, and the host's table of mounts has its directories. So a stopped or new container is found
-// by beginning to export it. Both need the engine's directories to be this process's own: else the tree goes through the API.
+// An engine keeps trees in one of two worlds. With its own store (storage driver overlay2) it says where the
+// directories lie. With containerd's store it says nothing: but whenever it gives out a container's tree, and while the
+// container runs, an overlay is mounted at a path of the container's ID, and the host's table of mounts has its
+// directories. So a stopped or new container is found by beginning to export it. Both need the engine's directories to
+// be this process's own: else the tree goes through the API.
 
 // elsewhere is the error of directories that this process cannot read.
 func elsewhere(format string, args ...any) error {
 	return errs.New(errs.Missing, "the engine's directories cannot be read: "+format, args...)
 }
 
-// locate finds where the tree of a container lies whose image has so many layers. It costs a millisecond; with containerd's store and a
-// container that does not run, about ten. An error of kind Missing says that the tree is to be had through the API alone.
+// locate finds where the tree of a container lies whose image has so many layers. It costs a millisecond; with
+// containerd's store and a container that does not run, about ten. An error of kind Missing says that the tree is to be
+// had through the API alone.
 func (b *Backend) locate(ctx context.Context, c container.InspectResponse, layers int) (stack, error) {
 	if err := b.near(ctx); err != nil {
 		return stack{}, err
@@ -57,7 +59,8 @@ func (b *Backend) locate(ctx context.Context, c container.InspectResponse, layer
 	return stack{}, elsewhere("an overlay of %d layers is no image's of %d", len(s.layers), layers)
 }
 
-// near reports by its error that the engine's files are not what a container sees: with user ids of their own, or on another host.
+// near reports by its error that the engine's files are not what a container sees: with user ids of their own, or on
+// another host.
 func (b *Backend) near(ctx context.Context) error {
 	if b.remote {
 		return elsewhere("it is asked over the network, at %s", b.host)
@@ -93,7 +96,8 @@ func visible(s stack) (stack, error) {
 	return s, nil
 }
 
-// mounted finds the overlay of a container; where there is none it has the engine make one for a moment, and waits until it is gone.
+// mounted finds the overlay of a container; where there is none it has the engine make one for a moment, and waits
+// until it is gone.
 func (b *Backend) mounted(ctx context.Context, container string) (o overlay, err error) {
 	if o, found := hostOverlay(container); found {
 		return o, nil
@@ -118,7 +122,8 @@ func (b *Backend) mounted(ctx context.Context, container string) (o overlay, err
 	return o, unmounted(ctx, container)
 }
 
-// unmounted waits until a container that does not run is mounted no more: nobody may write into a mounted overlay's directories.
+// unmounted waits until a container that does not run is mounted no more: nobody may write into a mounted overlay's
+// directories.
 func unmounted(ctx context.Context, container string) error {
 	for pause := time.Millisecond; pause < lastPause; pause *= 2 {
 		if _, found := hostOverlay(container); !found {
@@ -131,7 +136,8 @@ func unmounted(ctx context.Context, container string) error {
 	return errs.New(errs.Unavailable, "the engine keeps the tree of %s mounted though it does not run", container).With("try again; if it lasts, restart the engine")
 }
 
-// hostOverlay looks into the host's tables of mounts: this process's own, and that of the first one, for a service may have its own.
+// hostOverlay looks into the host's tables of mounts: this process's own, and that of the first one, for a service may
+// have its own.
 func hostOverlay(container string) (overlay, bool) {
 	for _, table := range []string{"/proc/self/mountinfo", "/proc/1/mountinfo"} {
 		text, err := os.ReadFile(table)
@@ -154,9 +160,9 @@ func layersOf(d *storage.DriverData) []string {
 	return slices.DeleteFunc(append(all, strings.Split(d.Data["LowerDir"], ":")...), func(dir string) bool { return dir == "" })
 }
 
-// Reach reports by its error, which is of kind Missing, that this process cannot read the engine's directories, so that freezes take
-// the slow way. It changes nothing, so of containerd's store, of which the engine tells nothing before there is a container, it sees
-// only whether the engine is on this host.
+// Reach reports by its error, which is of kind Missing, that this process cannot read the engine's directories, so that
+// freezes take the slow way. It changes nothing, so of containerd's store, of which the engine tells nothing before
+// there is a container, it sees only whether the engine is on this host.
 func (b *Backend) Reach(ctx context.Context) error {
 	if err := b.near(ctx); err != nil {
 		return err

@@ -34,8 +34,8 @@ func (m Mount) valid() error {
 	return nil
 }
 
-// checkSources sees to it that the mounts' sources are there, and are shared mounts where later mounts are to be seen. Those, which may be
-// other machines' and never answer, are not touched.
+// checkSources sees to it that the mounts' sources are there, and are shared mounts where later mounts are to be seen.
+// Those, which may be other machines' and never answer, are not touched.
 func checkSources(all []Mount) error {
 	var problems []error
 	for _, m := range all {
@@ -95,7 +95,8 @@ func fingerprintOf(all []Mount) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// outgrown says why a kept container cannot serve a launch; empty: it can. An engine fixes devices and mounts when it makes one.
+// outgrown says why a kept container cannot serve a launch; empty: it can. An engine fixes devices and mounts when it
+// makes one.
 func (b *Backend) outgrown(p plan, c container.InspectResponse) string {
 	switch {
 	case !p.suits(c):

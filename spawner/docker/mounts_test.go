@@ -23,7 +23,8 @@ func TestCheckSources(t *testing.T) {
 	}
 }
 
-// TestAreasAreNotTouched: they were found by who may wait for them; since then their file system may have fallen silent.
+// TestAreasAreNotTouched: they were found by who may wait for them; since then their file system may have fallen
+// silent.
 func TestAreasAreNotTouched(t *testing.T) {
 	b := &Backend{cfg: Config{Mounts: []Mount{{Source: t.TempDir(), Target: "/x"}}}, accounts: map[string]accounts{"image": {}}}
 	l := spawner.Launch{Dir: t.TempDir(), Areas: []spawner.Area{{Name: "scratch", Source: filepath.Join(t.TempDir(), "silent"), Target: "/scratch"}}}

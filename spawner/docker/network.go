@@ -28,8 +28,8 @@ func ownNetwork(instance string) string {
 	return name + "-net"
 }
 
-// ensureNetwork makes the instance's own network unless it is there, and returns its ID. A network that the site has named is the
-// site's: then the ID is empty, and whether it is there is for the engine to say.
+// ensureNetwork makes the instance's own network unless it is there, and returns its ID. A network that the site has
+// named is the site's: then the ID is empty, and whether it is there is for the engine to say.
 func (b *Backend) ensureNetwork(ctx context.Context) (string, error) {
 	if !b.ownNet {
 		return "", nil
@@ -53,7 +53,8 @@ func (b *Backend) ensureNetwork(ctx context.Context) (string, error) {
 	return made.ID, nil
 }
 
-// oursToUse refuses a network that another instance has made. One without a mark may be the site's, with a subnet of its choice.
+// oursToUse refuses a network that another instance has made. One without a mark may be the site's, with a subnet of
+// its choice.
 func (b *Backend) oursToUse(n network.Inspect) error {
 	if whose := n.Labels[labelInstance]; whose != "" && whose != b.cfg.Instance {
 		return errs.New(errs.Conflict, "the engine's network %s belongs to another service, with docker.instance %q", n.Name, whose).
@@ -62,8 +63,8 @@ func (b *Backend) oursToUse(n network.Inspect) error {
 	return nil
 }
 
-// rejoin has a stopped container use the network of today: it may have been made when another was configured, or its network may have
-// been removed and made anew since, which an engine takes for another one.
+// rejoin has a stopped container use the network of today: it may have been made when another was configured, or its
+// network may have been removed and made anew since, which an engine takes for another one.
 func (b *Backend) rejoin(ctx context.Context, c container.InspectResponse, id string) error {
 	if c.NetworkSettings == nil || id == "" || !ordinary(c.HostConfig.NetworkMode) {
 		return nil
@@ -93,7 +94,8 @@ func ordinary(mode container.NetworkMode) bool {
 	return mode != "none" && mode != "host" && !strings.HasPrefix(string(mode), "container:")
 }
 
-// Isolation is an error if sessions reach each other by the engine's network. It is for the administrator to judge: a site may want that.
+// Isolation is an error if sessions reach each other by the engine's network. It is for the administrator to judge: a
+// site may want that.
 func (b *Backend) Isolation(ctx context.Context) error {
 	r, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
 	switch {

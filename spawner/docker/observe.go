@@ -36,8 +36,8 @@ func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	return o, nil
 }
 
-// existence reads an engine's word for a container's state. A paused one is up: it has processes. One that never ran and has
-// another's changes is what that one was.
+// existence reads an engine's word for a container's state. A paused one is up: it has processes. One that never ran
+// and has another's changes is what that one was.
 func existence(s container.ContainerState, labels map[string]string) spawner.Existence {
 	if s == container.StateCreated && labels[labelHeir] != "" {
 		return spawner.Exited
@@ -87,8 +87,8 @@ func moment(s string) time.Time {
 // afterwards is how long after the end of a container a busy engine may tell that it was asked to signal it.
 const afterwards = 2 * time.Second
 
-// signaled asks the engine, which remembers its latest events, whether somebody had it signal the container in its last run. An
-// end that this service has ordered looks the same, but nobody asks for its reason.
+// signaled asks the engine, which remembers its latest events, whether somebody had it signal the container in its last
+// run. An end that this service has ordered looks the same, but nobody asks for its reason.
 func (b *Backend) signaled(ctx context.Context, c container.InspectResponse) bool {
 	ctx, cancel := context.WithTimeout(ctx, shortly)
 	defer cancel()
@@ -112,9 +112,9 @@ func (b *Backend) told(ctx context.Context, c container.InspectResponse, what ev
 // atLast is how long before the end of a container something in it was killed for memory, if that was its end.
 const atLast = 10 * time.Second
 
-// ofMemory reports whether a container has ended for want of memory. The engine notes for good that something in it was killed for that, and
-// JupyterLab and the agent of a Jupyter kernel go on then: they may end for another reason long after. A job does not, however long its
-// results take. What the engine does not remember was the end.
+// ofMemory reports whether a container has ended for want of memory. The engine notes for good that something in it was
+// killed for that, and JupyterLab and the agent of a Jupyter kernel go on then: they may end for another reason long
+// after. A job does not, however long its results take. What the engine does not remember was the end.
 func (b *Backend) ofMemory(ctx context.Context, c container.InspectResponse) bool {
 	if !c.State.OOMKilled || c.Config.Labels[labelKind] == string(spawner.Job) {
 		return c.State.OOMKilled
@@ -135,7 +135,8 @@ func (b *Backend) ofMemory(ctx context.Context, c container.InspectResponse) boo
 // shortly bounds what is good to know and not needed.
 const shortly = 5 * time.Second
 
-// lost is the code that the engine gives a container whose end it did not see: the machine went down, or all of the engine.
+// lost is the code that the engine gives a container whose end it did not see: the machine went down, or all of the
+// engine.
 const lost = 255
 
 // killed is the code of a process that was ended by the signal that none can refuse.

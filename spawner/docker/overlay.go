@@ -24,11 +24,11 @@ type overlay struct {
 	alien  string // an option by which lower directories do not hold all; empty: none
 }
 
-// overlayOf finds the mounted overlay whose target has a directory of the given name on its way: engines mount a container's tree at a
-// path that bears its ID. Of two the later one counts, for it is on top.
+// overlayOf finds the mounted overlay whose target has a directory of the given name on its way: engines mount a
+// container's tree at a path that bears its ID. Of two the later one counts, for it is on top.
 //
-// It is for the files of processes that are root's, such as /proc/self/mountinfo. In a container's own view a user may have mounted
-// what she likes.
+// It is for the files of processes that are root's, such as /proc/self/mountinfo. In a container's own view a user may
+// have mounted what she likes.
 func overlayOf(mountinfo, name string) (o overlay, found bool) {
 	for m := range mounts.Mounts(mountinfo) {
 		one, ok := asOverlay(m)
@@ -61,8 +61,8 @@ func asOverlay(m mounts.Mount) (overlay, bool) {
 	return o, true
 }
 
-// splitLowers takes the overlay's own list of lower directories apart: a backslash takes a character for itself. Behind two colons
-// there would be data that no name leads to; they give an empty part.
+// splitLowers takes the overlay's own list of lower directories apart: a backslash takes a character for itself. Behind
+// two colons there would be data that no name leads to; they give an empty part.
 func splitLowers(list string) []string {
 	var all []string
 	var part strings.Builder
@@ -81,8 +81,9 @@ func splitLowers(list string) []string {
 	return append(all, part.String())
 }
 
-// resolve turns an overlay's directories into whole paths without links. Relative ones are where they are found: engines mount from
-// within the directory that holds all of theirs when the options would be too long, and that is one in which the upper one lies.
+// resolve turns an overlay's directories into whole paths without links. Relative ones are where they are found:
+// engines mount from within the directory that holds all of theirs when the options would be too long, and that is one
+// in which the upper one lies.
 func (o overlay) resolve() (stack, error) {
 	if o.alien != "" || o.upper == "" || len(o.lowers) == 0 || slices.Contains(o.lowers, "") {
 		return stack{}, errs.New(errs.Missing, "the overlay at %s is not made of directories alone", o.target)
@@ -98,7 +99,8 @@ func (o overlay) resolve() (stack, error) {
 	return stack{upper: all[0], layers: all[1:]}, nil
 }
 
-// rootsAbove is how far above an upper directory those lie that an engine mounts from: snapshots/7/fs, overlay2/<id>/diff.
+// rootsAbove is how far above an upper directory those lie that an engine mounts from: snapshots/7/fs,
+// overlay2/<id>/diff.
 const rootsAbove = 3
 
 func (o overlay) whole(dir string) (string, error) {

@@ -76,8 +76,8 @@ func (p *progress) stage() stage {
 	return s
 }
 
-// tell tells the user of every percent, but at least a mebibyte at a time. The engine names the size of a layer only when it
-// begins to download it, so the whole grows for a while: the percentage that goes along never shrinks.
+// tell tells the user of every percent, but at least a mebibyte at a time. The engine names the size of a layer only
+// when it begins to download it, so the whole grows for a while: the percentage that goes along never shrinks.
 func (p *progress) tell(s stage) {
 	step := max(s.size/100, 1<<20)
 	grown := s.here >= p.told.here+step || s.unpacked >= p.told.unpacked+step

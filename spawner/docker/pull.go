@@ -9,9 +9,9 @@ import (
 	"slipway/internal/errs"
 )
 
-// pull fetches an image from its registry, without a login: what a registry gives only to some is for the administrator to load,
-// for then everybody who may use this service has it. The engine ends the pull when ctx ends or this service is killed. Engines
-// drop what had come so far (20.10 does), so the next pull may begin from nothing.
+// pull fetches an image from its registry, without a login: what a registry gives only to some is for the administrator
+// to load, for then everybody who may use this service has it. The engine ends the pull when ctx ends or this service
+// is killed. Engines drop what had come so far (20.10 does), so the next pull may begin from nothing.
 func (b *Backend) pull(ctx context.Context, ref string, tell report) error {
 	what := "pull image " + ref
 	stream, err := b.client.ImagePull(ctx, ref, client.ImagePullOptions{})

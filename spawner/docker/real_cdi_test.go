@@ -14,7 +14,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestGPUByName: on an engine with CDI one container is started with a slice, with another and with none: it stays the same.
+// TestGPUByName: on an engine with CDI one container is started with a slice, with another and with none: it stays the
+// same.
 func TestGPUByName(t *testing.T) {
 	testenv.Need(t, testenv.CDI)
 	specs := t.TempDir()

@@ -40,8 +40,8 @@ func (w world) reads(t *testing.T, id spawner.ID, name string) string {
 	return string(out)
 }
 
-// TestCVMFSMountedLater: what nobody had mounted when the container started appears when its user looks, goes when it is idle, and comes
-// back. Nobody writes there.
+// TestCVMFSMountedLater: what nobody had mounted when the container started appears when its user looks, goes when it
+// is idle, and comes back. Nobody writes there.
 func TestCVMFSMountedLater(t *testing.T) {
 	w, a := cvmfsWorld(t)
 	a.AwaitExpiry(lookalike.Repository)
@@ -68,7 +68,8 @@ func TestCVMFSMountedLater(t *testing.T) {
 	}
 }
 
-// TestCVMFSBusyAtTheEnd: a session that ends while it reads a repository leaves no mount, and the repository is unmounted afterwards.
+// TestCVMFSBusyAtTheEnd: a session that ends while it reads a repository leaves no mount, and the repository is
+// unmounted afterwards.
 func TestCVMFSBusyAtTheEnd(t *testing.T) {
 	w, a := cvmfsWorld(t)
 	l := w.launch(t, "")

@@ -46,8 +46,8 @@ func (w *watched) count(id spawner.ID) int {
 	return w.told[id]
 }
 
-// TestEngineRestarted: what runs on an engine ends with it or lives on, as the engine is set up; either way it is told truly, the
-// events come again, and nothing is left.
+// TestEngineRestarted: what runs on an engine ends with it or lives on, as the engine is set up; either way it is told
+// truly, the events come again, and nothing is left.
 func TestEngineRestarted(t *testing.T) {
 	e := newEngine(t)
 	w := e.world(Config{Instance: "test-restart"})

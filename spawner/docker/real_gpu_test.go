@@ -116,7 +116,8 @@ func (w world) exec(t *testing.T, id spawner.ID, line string) int {
 	return code
 }
 
-// env returns the environment of a workload's first process. It reads as empty while that becomes the workload's program.
+// env returns the environment of a workload's first process. It reads as empty while that becomes the workload's
+// program.
 func (w world) env(t *testing.T, id spawner.ID) []string {
 	t.Helper()
 	var text []byte
@@ -149,7 +150,8 @@ func (w world) greedy(t *testing.T, l *spawner.Launch) {
 	t.Cleanup(func() { w.dropImage(t, l.Spec.Image) })
 }
 
-// TestImageBringsNoGPU: what the image asks for is not heard, nor is the vendor's runtime, though it be the engine's default.
+// TestImageBringsNoGPU: what the image asks for is not heard, nor is the vendor's runtime, though it be the engine's
+// default.
 func TestImageBringsNoGPU(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	runtime := filepath.Join(t.TempDir(), "nvidia-container-runtime")
@@ -178,7 +180,8 @@ func TestImageBringsNoGPU(t *testing.T) {
 	}
 }
 
-// TestGPUFollowsTheLease: a kept session is started with one slice, with another, with none; its files stay what they were.
+// TestGPUFollowsTheLease: a kept session is started with one slice, with another, with none; its files stay what they
+// were.
 func TestGPUFollowsTheLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -291,7 +294,8 @@ func (w world) edit(t *testing.T, root string) {
 	}
 }
 
-// snapshot tells all that there is to tell of the files of a directory, but for what the test's agent writes at each start.
+// snapshot tells all that there is to tell of the files of a directory, but for what the test's agent writes at each
+// start.
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -332,7 +336,8 @@ func snapshot(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestChangeOfGPUCutShort: a service that was killed at any step of the change has lost nothing, and the next one goes on.
+// TestChangeOfGPUCutShort: a service that was killed at any step of the change has lost nothing, and the next one goes
+// on.
 func TestChangeOfGPUCutShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

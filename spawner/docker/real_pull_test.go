@@ -110,8 +110,8 @@ func checkProgress(t *testing.T, heard *listener) {
 	}
 }
 
-// breakOff cancels a start while its image comes: that ends the download at once, and the next start gets the image. So it is too
-// when the service is killed, for then the engine loses its client in the same way.
+// breakOff cancels a start while its image comes: that ends the download at once, and the next start gets the image. So
+// it is too when the service is killed, for then the engine loses its client in the same way.
 func breakOff(t *testing.T, w world, s *shop, tiny []byte) {
 	s.set(20*time.Millisecond, nil)
 	ref := s.push(t, "a/broken", tiny, noise(t, 12<<20))

@@ -11,7 +11,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestStorageMountedLater: what is mounted for a session after its container has started appears in it, and in no other.
+// TestStorageMountedLater: what is mounted for a session after its container has started appears in it, and in no
+// other.
 func TestStorageMountedLater(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Busybox)
 	w := newWorld(t)

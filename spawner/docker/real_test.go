@@ -129,7 +129,8 @@ func TestKeepsItsImage(t *testing.T) {
 	}
 }
 
-// dropImage removes an image that a tag has left, once the test's containers are gone: it runs before the world's own cleanup.
+// dropImage removes an image that a tag has left, once the test's containers are gone: it runs before the world's own
+// cleanup.
 func (w world) dropImage(t *testing.T, id string) {
 	w.clear(t)
 	_, err := w.client.ImageRemove(context.WithoutCancel(t.Context()), id, client.ImageRemoveOptions{PruneChildren: true})
@@ -245,7 +246,8 @@ func TestHeldForTooLong(t *testing.T) {
 	}
 }
 
-// TestNextServiceWakes: a service that is killed in a freeze leaves the session asleep; the next one wakes it as it starts.
+// TestNextServiceWakes: a service that is killed in a freeze leaves the session asleep; the next one wakes it as it
+// starts.
 func TestNextServiceWakes(t *testing.T) {
 	w := newWorld(t)
 	l := w.launch(t, "")

@@ -115,7 +115,8 @@ func change(t *testing.T, upper string) {
 	}
 }
 
-// fetches: what comes through the API is the tree that lies in the directories, of a running session and of a stopped one.
+// fetches: what comes through the API is the tree that lies in the directories, of a running session and of a stopped
+// one.
 func fetches(t *testing.T, w world) {
 	l := w.launch(t, "")
 	w.up(t, l)

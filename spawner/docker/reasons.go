@@ -6,8 +6,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// saying is one thing that can go wrong: how engines and registries say it, and what it means to a user. Their words are no part
-// of any interface, so what none of these matches is passed on as it is.
+// saying is one thing that can go wrong: how engines and registries say it, and what it means to a user. Their words
+// are no part of any interface, so what none of these matches is passed on as it is.
 type saying struct {
 	forms  []string // lower case; any of them; a star stands for anything
 	kind   errs.Kind

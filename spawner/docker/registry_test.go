@@ -21,7 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// shop is a registry on this machine, as slow and as faulty as a test wants it. Engines need no certificate of such a one.
+// shop is a registry on this machine, as slow and as faulty as a test wants it. Engines need no certificate of such a
+// one.
 type shop struct {
 	*httptest.Server
 	stock http.Handler // the registry itself

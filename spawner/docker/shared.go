@@ -9,8 +9,8 @@ import (
 // report tells of a step that takes time, as spawner.Launch.Report.
 type report func(message string, percent int)
 
-// pulls are the downloads under way, by reference. Who wants an image that is being pulled joins in: the engine would fetch each
-// layer once only, but a registry that counts requests would count all of them.
+// pulls are the downloads under way, by reference. Who wants an image that is being pulled joins in: the engine would
+// fetch each layer once only, but a registry that counts requests would count all of them.
 type pulls struct {
 	mu    sync.Mutex // guards all below, and is held while those who wait are told
 	under map[string]*shared
@@ -26,8 +26,8 @@ type shared struct {
 	percent int
 }
 
-// share does what is to be done once for all who ask for it at the same time, and tells them all how it goes on. It is broken off
-// when the last of them has gone, and then has ended when share returns.
+// share does what is to be done once for all who ask for it at the same time, and tells them all how it goes on. It is
+// broken off when the last of them has gone, and then has ended when share returns.
 func (p *pulls) share(ctx context.Context, ref string, tell report, do func(context.Context, report) error) error {
 	one := p.join(ctx, ref, &tell, do)
 	select {

@@ -135,8 +135,8 @@ func (b *Backend) ready(ctx context.Context, l spawner.Launch, image string) err
 	return b.writeAccounts(ctx, l, image)
 }
 
-// order asks the engine for the container. It is not broken off when ctx ends: the engine would go on by itself, and the next
-// start would meet half a container. A container of the name is no error here; whose it is decides the caller.
+// order asks the engine for the container. It is not broken off when ctx ends: the engine would go on by itself, and
+// the next start would meet half a container. A container of the name is no error here; whose it is decides the caller.
 func (b *Backend) order(ctx context.Context, name string, p plan) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start %s: %w", p.ID, err)
@@ -153,8 +153,8 @@ func (b *Backend) order(ctx context.Context, name string, p plan) error {
 	return nil
 }
 
-// renew prepares a kept container for another run: with the limits, the GPU and the mounts of this launch. Its image stays, for the changes
-// lie on it.
+// renew prepares a kept container for another run: with the limits, the GPU and the mounts of this launch. Its image
+// stays, for the changes lie on it.
 func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
 	same := referenceOf(c) == p.Spec.Image && c.Config.Labels[labelEnvironment] == p.Spec.Environment
 	other := b.outgrown(p, c)
@@ -196,7 +196,8 @@ func groundOf(c container.InspectResponse) string {
 	return ground(referenceOf(c), c.Config.Labels[labelEnvironment])
 }
 
-// compare tells the user when the image's name has come to mean a newer one. That the image is gone does not matter here.
+// compare tells the user when the image's name has come to mean a newer one. That the image is gone does not matter
+// here.
 func (b *Backend) compare(ctx context.Context, l spawner.Launch, c container.InspectResponse) {
 	now, err := b.client.ImageInspect(ctx, l.Spec.Image)
 	if err == nil && now.ID != baseOf(c) {
@@ -204,7 +205,8 @@ func (b *Backend) compare(ctx context.Context, l spawner.Launch, c container.Ins
 	}
 }
 
-// run lets a stopped container run. Like order it is not broken off; if ctx has ended meanwhile, the container is ended again.
+// run lets a stopped container run. Like order it is not broken off; if ctx has ended meanwhile, the container is ended
+// again.
 func (b *Backend) run(ctx context.Context, p plan, c container.InspectResponse) error {
 	if err := b.writeAccounts(ctx, p.Launch, c.Image); err != nil {
 		return err

@@ -16,19 +16,20 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// How much of what a first process printed is told: so many lines, and of them so many bytes. mostOfLog bounds what is read for it.
+// How much of what a first process printed is told: so many lines, and of them so many bytes. mostOfLog bounds what is
+// read for it.
 const (
 	tailLines = 40
 	tailBytes = 8 << 10
 	mostOfLog = 1 << 20
 )
 
-// headstart is by how much a process may have begun to print before the engine took down that it runs. It is less than lies between
-// the end of a run and the next one.
+// headstart is by how much a process may have begun to print before the engine took down that it runs. It is less than
+// lies between the end of a run and the next one.
 const headstart = 300 * time.Millisecond
 
-// tail returns the last lines that a container's first process printed in its last run; nothing when they cannot be had: they are
-// good to know, and no more.
+// tail returns the last lines that a container's first process printed in its last run; nothing when they cannot be
+// had: they are good to know, and no more.
 func (b *Backend) tail(ctx context.Context, c container.InspectResponse) string {
 	switch c.HostConfig.LogConfig.Type {
 	case "local", "json-file":

@@ -15,9 +15,10 @@ import (
 	"slipway/spawner"
 )
 
-// A session that starts from an environment has the environment's changes as its own first ones. Its container is made under a name
-// that no start looks for, its empty directory of changes is filled, and then one renaming makes it the session's. What is cut
-// short leaves a container of the first name, which never runs: the next start removes it and makes another.
+// A session that starts from an environment has the environment's changes as its own first ones. Its container is made
+// under a name that no start looks for, its empty directory of changes is filled, and then one renaming makes it the
+// session's. What is cut short leaves a container of the first name, which never runs: the next start removes it and
+// makes another.
 
 // labelEnvironment has the digest of the environment that a session was started from.
 const labelEnvironment = "slipway.environment"
@@ -101,8 +102,8 @@ func (b *Backend) writable(ctx context.Context, image string) error {
 	return err
 }
 
-// fill puts an environment's changes into a container that never ran. What the engine has put there for the container's making goes: it
-// does so again when the container starts.
+// fill puts an environment's changes into a container that never ran. What the engine has put there for the container's
+// making goes: it does so again when the container starts.
 func (b *Backend) fill(ctx context.Context, c container.InspectResponse, from spawner.Thaw) error {
 	image, err := b.client.ImageInspect(ctx, c.Image)
 	if err != nil {

@@ -26,8 +26,9 @@ import (
 	"slipway/spawner"
 )
 
-// Where an engine's directories cannot be reached, an environment's changes become a layer over its image. No archive that is copied into
-// a container can delete, and a layer can. The engine is sent that layer alone: it finds those of the image by their digests.
+// Where an engine's directories cannot be reached, an environment's changes become a layer over its image. No archive
+// that is copied into a container can delete, and a layer can. The engine is sent that layer alone: it finds those of
+// the image by their digests.
 const (
 	kindThaw  = "thaw"         // the kind label of an image that is an environment over its base
 	labelBase = "slipway.base" // on a container of such an image: the ID of the image that the environment stands on
@@ -56,7 +57,8 @@ func (b *Backend) thawLayered(ctx context.Context, p plan, from spawner.Thaw) er
 	return b.order(ctx, nameOf(p.ID), p)
 }
 
-// layered returns the ID of an image that has an environment's changes as one more layer than its base. It runs under b.trees.
+// layered returns the ID of an image that has an environment's changes as one more layer than its base. It runs under
+// b.trees.
 func (b *Backend) layered(ctx context.Context, base string, from spawner.Thaw) (string, error) {
 	image, err := b.client.ImageInspect(ctx, base)
 	if err != nil {
@@ -107,7 +109,8 @@ func fewHoles(dir string) error {
 	return nil
 }
 
-// imageWith returns the ID of an image over another that shows an upper directory's changes. One that is there already is taken.
+// imageWith returns the ID of an image over another that shows an upper directory's changes. One that is there already
+// is taken.
 func (b *Backend) imageWith(ctx context.Context, image client.ImageInspectResult, dir string) (string, error) {
 	sum := &summing{hash: sha256.New()}
 	if err := writeLayer(ctx, sum, dir); err != nil {
@@ -195,7 +198,8 @@ func (b *Backend) configOver(image client.ImageInspectResult, layer string) ([]b
 	})
 }
 
-// writeImage writes an archive as engines load them, of an image that lacks all layers but the last: the engine has them.
+// writeImage writes an archive as engines load them, of an image that lacks all layers but the last: the engine has
+// them.
 func writeImage(w io.Writer, config []byte, lacking int, size int64, layer func(io.Writer) error) error {
 	t := tar.NewWriter(w)
 	var names []string
@@ -265,8 +269,8 @@ const (
 	opaqueName     = ".wh..wh..opq"
 )
 
-// writeLayer writes an upper directory as a layer. The same directory gives the same bytes. Holes become zeros, and / itself stays the
-// image's.
+// writeLayer writes an upper directory as a layer. The same directory gives the same bytes. Holes become zeros, and /
+// itself stays the image's.
 func writeLayer(ctx context.Context, w io.Writer, dir string) error {
 	l := &layering{ctx: ctx, t: tar.NewWriter(w), dir: dir, links: map[uint64]string{}}
 	return errors.Join(filepath.WalkDir(dir, l.entry), l.t.Close())
@@ -355,8 +359,8 @@ func (l *layering) content(at string, size int64) error {
 	return err
 }
 
-// sweepThawed removes the images of environments of which no container is left. It waits for nobody: whoever thaws or fetches now has its
-// own swept later.
+// sweepThawed removes the images of environments of which no container is left. It waits for nobody: whoever thaws or
+// fetches now has its own swept later.
 func (b *Backend) sweepThawed(ctx context.Context) {
 	if !b.trees.TryLock() {
 		return

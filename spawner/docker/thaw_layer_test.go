@@ -41,8 +41,8 @@ func (w world) thawed(t *testing.T) []string {
 	return all
 }
 
-// TestThawThroughTheAPI: a session starts from an environment on an engine whose directories cannot be reached, with the environment's
-// very tree, is frozen over the image that the environment stands on, and leaves nothing.
+// TestThawThroughTheAPI: a session starts from an environment on an engine whose directories cannot be reached, with
+// the environment's very tree, is frozen over the image that the environment stands on, and leaves nothing.
 func TestThawThroughTheAPI(t *testing.T) {
 	near := newWorld(t)
 	w := near.far(t)
@@ -118,7 +118,8 @@ func fillThen(whole thawFunc, more func(upper string) error) thawFunc {
 	}
 }
 
-// TestThawThroughTheAPICutShort: what fails leaves no container and no image, and what a kill left goes at the next start.
+// TestThawThroughTheAPICutShort: what fails leaves no container and no image, and what a kill left goes at the next
+// start.
 func TestThawThroughTheAPICutShort(t *testing.T) {
 	w := newWorld(t).far(t)
 	fills := 0

@@ -17,15 +17,15 @@ import (
 	"slipway/internal/errs"
 )
 
-// unpacking writes an archive of a whole tree, as an engine exports it, below an empty directory of this process's own. Over a base it
-// writes only what differs from it, as an overlay's upper directory: contents are compared to the last byte, and what is missing
-// becomes a whiteout.
+// unpacking writes an archive of a whole tree, as an engine exports it, below an empty directory of this process's own.
+// Over a base it writes only what differs from it, as an overlay's upper directory: contents are compared to the last
+// byte, and what is missing becomes a whiteout.
 //
-// What the archive cannot tell is lost: extended attributes other than those that engines export (capabilities), fractions of seconds,
-// sockets. What the engine itself puts into every container is left out on both sides.
+// What the archive cannot tell is lost: extended attributes other than those that engines export (capabilities),
+// fractions of seconds, sockets. What the engine itself puts into every container is left out on both sides.
 //
-// An archive is not trusted. An entry lies below a directory that this unpacking has met as one, or it is refused; so no link is ever
-// followed, and nothing is written elsewhere.
+// An archive is not trusted. An entry lies below a directory that this unpacking has met as one, or it is refused; so
+// no link is ever followed, and nothing is written elsewhere.
 type unpacking struct {
 	dir  string    // where it is written
 	base string    // what is there already; empty: nothing
@@ -140,7 +140,8 @@ func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {
 	}
 }
 
-// link makes a hard link, unless the base has it and its target is the base's. The base's file comes along where it gets a new name.
+// link makes a hard link, unless the base has it and its target is the base's. The base's file comes along where it
+// gets a new name.
 func (u *unpacking) link(name string, h *tar.Header) error {
 	target := path.Clean(h.Linkname)
 	if !u.seen[target] || target == name || u.dirs[target] != nil {
@@ -226,7 +227,8 @@ func (u *unpacking) parents(name string) error {
 	return u.make(dir, u.dirs[dir])
 }
 
-// alike reports whether the base has an entry with the same attributes at a path; the content of files is not looked at.
+// alike reports whether the base has an entry with the same attributes at a path; the content of files is not looked
+// at.
 func (u *unpacking) alike(name string, h *tar.Header) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // a link there would lead out of the base
 		if info, err := os.Lstat(filepath.Join(u.base, dir)); err != nil || !info.IsDir() {

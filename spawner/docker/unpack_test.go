@@ -17,7 +17,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// item is one entry of an archive. Its time is one second after 1970, as is that of the directories that engines change.
+// item is one entry of an archive. Its time is one second after 1970, as is that of the directories that engines
+// change.
 type item struct {
 	kind byte
 	name string

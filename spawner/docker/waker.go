@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// waker is a process beside this one that wakes a container if this one dies: see package wake. The zero waker does nothing.
+// waker is a process beside this one that wakes a container if this one dies: see package wake. The zero waker does
+// nothing.
 type waker struct {
 	mu   sync.Mutex
 	cmd  *exec.Cmd

@@ -18,8 +18,8 @@ func buildWaker(t *testing.T) string {
 	return program
 }
 
-// TestWakes: what is beside a service wakes its session when the service's end of the pipe goes, is started anew when it is killed, and
-// is gone when the session goes on.
+// TestWakes: what is beside a service wakes its session when the service's end of the pipe goes, is started anew when
+// it is killed, and is gone when the session goes on.
 func TestWakes(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.Self = buildWaker(t)

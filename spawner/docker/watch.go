@@ -12,15 +12,16 @@ import (
 	"slipway/spawner"
 )
 
-// Watch waits firstPause before it asks an engine anew that broke off, then twice as long each time, up to lastPause: an engine
-// that is down for a night must not fill the log.
+// Watch waits firstPause before it asks an engine anew that broke off, then twice as long each time, up to lastPause:
+// an engine that is down for a night must not fill the log.
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
 )
 
-// Watch calls changed for every workload whose container changes, until ctx ends. When the engine breaks off it is asked
-// anew, and then everything may have changed. Watch makes looking cheap, not needless: what it misses, a later look finds.
+// Watch calls changed for every workload whose container changes, until ctx ends. When the engine breaks off it is
+// asked anew, and then everything may have changed. Watch makes looking cheap, not needless: what it misses, a later
+// look finds.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	b.recover(ctx)
 	b.clearUp(ctx)
@@ -46,8 +47,8 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	}
 }
 
-// recover wakes the containers that a service left paused when it was killed in a freeze. It is done once, before this service
-// freezes anything, and as long as it takes: a session must not sleep for ever.
+// recover wakes the containers that a service left paused when it was killed in a freeze. It is done once, before this
+// service freezes anything, and as long as it takes: a session must not sleep for ever.
 func (b *Backend) recover(ctx context.Context) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := b.wakePaused(ctx)
@@ -62,7 +63,8 @@ func (b *Backend) recover(ctx context.Context) {
 	}
 }
 
-// clearUp removes what a service left that was killed while it fetched a tree. When one is being fetched, that was done already.
+// clearUp removes what a service left that was killed while it fetched a tree. When one is being fetched, that was done
+// already.
 func (b *Backend) clearUp(ctx context.Context) {
 	if !b.trees.TryLock() {
 		return

@@ -42,7 +42,8 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// again returns another backend on the same engine. Its network is the engine's, for making one takes time: see ownNetworkOf.
+// again returns another backend on the same engine. Its network is the engine's, for making one takes time: see
+// ownNetworkOf.
 func (w world) again(t *testing.T, cfg Config) *Backend {
 	t.Helper()
 	cfg.Network = cmp.Or(cfg.Network, "bridge")

@@ -8,8 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// Written returns how many bytes of the engine's disk a session's changes take. It reads their whole tree, and no file. An error of kind
-// Missing says that the engine's directories cannot be read.
+// Written returns how many bytes of the engine's disk a session's changes take. It reads their whole tree, and no file.
+// An error of kind Missing says that the engine's directories cannot be read.
 func (b *Backend) Written(ctx context.Context, id spawner.ID) (int64, error) {
 	c, err := b.Capture(ctx, id)
 	if err != nil {

@@ -64,8 +64,8 @@ func (m *Manager) visibleLocked(c spawner.Caller) iter.Seq[*entry] {
 	return maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}])
 }
 
-// Stop ends a workload: a session keeps its changes, a job is canceled, a kernel is removed. It returns at once; Await waits. Stopping
-// what is stopped is success.
+// Stop ends a workload: a session keeps its changes, a job is canceled, a kernel is removed. It returns at once; Await
+// waits. Stopping what is stopped is success.
 func (m *Manager) Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	return m.wish(ctx, c, id, spawner.WantStopped)
 }
@@ -75,8 +75,8 @@ func (m *Manager) StopLaunch(ctx context.Context, c spawner.Caller, name string)
 	return m.together(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launch{c.Hub, name}] }, c, spawner.WantStopped))
 }
 
-// Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets it. It
-// returns at once.
+// Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets
+// it. It returns at once.
 func (m *Manager) Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error {
 	_, err := m.wish(ctx, c, id, spawner.WantGone)
 	return err
@@ -87,8 +87,8 @@ func (m *Manager) wish(ctx context.Context, c spawner.Caller, id spawner.ID, wan
 	return m.together(ctx, m.wishFor(func() spawner.ID { return id }, c, want))
 }
 
-// vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk, and nobody
-// holds the lock meanwhile.
+// vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk,
+// and nobody holds the lock meanwhile.
 func (m *Manager) vouch(ctx context.Context, w spawner.Workload, err error) (spawner.Workload, error) {
 	if err != nil {
 		return w, err
@@ -116,8 +116,8 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 	}}
 }
 
-// Await returns the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is forgotten
-// meanwhile is NotFound.
+// Await returns the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is
+// forgotten meanwhile is NotFound.
 func (m *Manager) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error) {
 	for {
 		w, changed, err := m.peek(c, id)

@@ -14,8 +14,9 @@ import (
 	"slipway/spawner/engine"
 )
 
-// TestAccountIsOfTheStart: as whom something runs is settled when it starts. What becomes of the account meanwhile is a matter of the next
-// start, which is refused where it is asked for; a job that waits goes on waiting while nobody knows.
+// TestAccountIsOfTheStart: as whom something runs is settled when it starts. What becomes of the account meanwhile is a
+// matter of the next start, which is refused where it is asked for; a job that waits goes on waiting while nobody
+// knows.
 func TestAccountIsOfTheStart(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("directories are given to others")

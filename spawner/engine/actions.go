@@ -80,8 +80,9 @@ func (m *Manager) act(ctx context.Context, e entry, a lifecycle.Action, o spawne
 	}
 }
 
-// restsOnRecord reports whether something would be wrong if the host crashed during an action and took the newest changes of the
-// record with it: a container without a lease, an app started twice, a job whose outcome nobody knows and nobody can ask for.
+// restsOnRecord reports whether something would be wrong if the host crashed during an action and took the newest
+// changes of the record with it: a container without a lease, an app started twice, a job whose outcome nobody knows
+// and nobody can ask for.
 func restsOnRecord(a lifecycle.Action, k spawner.Kind) bool {
 	switch a {
 	case lifecycle.Start, lifecycle.LaunchApp, lifecycle.Cleanup, lifecycle.Requeue, lifecycle.RetryJob, lifecycle.Delete:
@@ -96,7 +97,8 @@ func restsOnRecord(a lifecycle.Action, k spawner.Kind) bool {
 // backendPatience is how long a backend may take to answer, beside the grace of the workload's own processes.
 const backendPatience = time.Minute
 
-// lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed waits for retryAfter.
+// lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed
+// waits for retryAfter.
 const lookAgain = 2 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e entry) error {
@@ -134,8 +136,8 @@ func (m *Manager) killUnseen(ctx context.Context, e entry) error {
 	return err
 }
 
-// grace returns how long a workload has between being told to end and being killed. A slice that is called back is to be back by its
-// deadline, however often the service was killed meanwhile.
+// grace returns how long a workload has between being told to end and being killed. A slice that is called back is to
+// be back by its deadline, however often the service was killed meanwhile.
 //
 // Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.
 func (m *Manager) grace(e entry) time.Duration {
@@ -158,8 +160,8 @@ func (m *Manager) cleanup(ctx context.Context, e entry) error {
 	return nil
 }
 
-// abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look then
-// decides anew.
+// abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look
+// then decides anew.
 func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Context, entry) error) error {
 	own, abort := context.WithCancel(ctx)
 	defer abort()
@@ -288,8 +290,8 @@ func (e *entry) account(o spawner.Outcome) spawner.Outcome {
 	return o
 }
 
-// release gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that says why,
-// what its first process printed does.
+// release gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that
+// says why, what its first process printed does.
 func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) error {
 	m.cfg.Agents.Close(e.ID)
 	if m.cfg.Storage != nil {

@@ -19,8 +19,8 @@ const (
 	askTime   = 10 * time.Second
 )
 
-// takePulse asks a session's agent from time to time what goes on in it. The first question comes at a random moment, so that
-// the sessions of a restarted service are not asked all at once.
+// takePulse asks a session's agent from time to time what goes on in it. The first question comes at a random moment,
+// so that the sessions of a restarted service are not asked all at once.
 func (m *Manager) takePulse(ctx context.Context, id spawner.ID) {
 	for clock.Sleep(ctx, rand.N(culling.LookEvery)); ctx.Err() == nil; clock.Sleep(ctx, m.lookAfter(id)) {
 		m.feelPulse(ctx, id)
@@ -43,8 +43,8 @@ func (m *Manager) feelPulse(ctx context.Context, id spawner.ID) {
 	m.trackOrphan(ctx, id, a.Left)
 }
 
-// lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it back as soon
-// as she works again.
+// lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it
+// back as soon as she works again.
 func (m *Manager) lookAfter(id spawner.ID) time.Duration {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -69,7 +69,8 @@ func (m *Manager) miss(id spawner.ID, asked time.Time) {
 	}
 }
 
-// feel notes what an agent tells. A Jupyter Server that could not be asked leaves it unknown whether somebody works in it.
+// feel notes what an agent tells. A Jupyter Server that could not be asked leaves it unknown whether somebody works in
+// it.
 func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,8 +91,8 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 	}
 }
 
-// noteDroppedLocked counts what a kernel's agent could not keep since it was last asked. What it tells first is of the time of another service, if
-// there is something, and an agent that begins anew counts from 0 again.
+// noteDroppedLocked counts what a kernel's agent could not keep since it was last asked. What it tells first is of the
+// time of another service, if there is something, and an agent that begins anew counts from 0 again.
 func (m *Manager) noteDroppedLocked(e *entry, dropped int64) {
 	if more := dropped - e.pulse.Lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.Looked.IsZero() {
 		m.kernelsDropped[e.EntryName()] += more
@@ -133,8 +134,9 @@ func (m *Manager) saveActivityLocked(ctx context.Context, e *entry, now time.Tim
 	}
 }
 
-// Visit notes that somebody has sent a request to a session; acted says that it was to change something, as saving a file does.
-// That a page is open and asks for news is no activity. Of a kernel that is not up yet it is noted that somebody asks for it.
+// Visit notes that somebody has sent a request to a session; acted says that it was to change something, as saving a
+// file does. That a page is open and asks for news is no activity. Of a kernel that is not up yet it is noted that
+// somebody asks for it.
 func (m *Manager) Visit(id spawner.ID, acted bool) {
 	now := time.Now()
 	if !m.isNews(id, acted, now) {
@@ -176,8 +178,8 @@ func (m *Manager) isNews(id spawner.ID, acted bool, now time.Time) bool {
 	return e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain
 }
 
-// Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on in it. Its
-// maximal age stays.
+// Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on
+// in it. Its maximal age stays.
 func (m *Manager) Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
 	m.mu.Lock()
 	w, err := m.keepLocked(ctx, c, id, d)
@@ -205,7 +207,8 @@ func (m *Manager) keepLocked(ctx context.Context, c spawner.Caller, id spawner.I
 	return e.Workload, err
 }
 
-// Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does not run.
+// Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does
+// not run.
 func (m *Manager) Prospect(w spawner.Workload) spawner.Prospect {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -216,7 +219,8 @@ func (m *Manager) Prospect(w spawner.Workload) spawner.Prospect {
 	return e.prospect(time.Now())
 }
 
-// warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has come.
+// warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has
+// come.
 func (m *Manager) warn(ctx context.Context, e entry) {
 	if e.Phase != spawner.Running {
 		return

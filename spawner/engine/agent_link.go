@@ -78,7 +78,8 @@ func (m *Manager) followAgent(ctx context.Context, id spawner.ID) {
 	_ = g.Wait() // the functions above return no error
 }
 
-// hear notes an agent's word. What comes late, when the link has gone down and ctx with it, would hide what a newer link says.
+// hear notes an agent's word. What comes late, when the link has gone down and ctx with it, would hide what a newer
+// link says.
 func (m *Manager) hear(ctx context.Context, id spawner.ID, s control.Status) {
 	if alert, news := m.noteWord(ctx, id, s); news {
 		m.tellAlert(ctx, id, alert)
@@ -279,7 +280,8 @@ func ranFor(s control.Status) float64 {
 	return 0
 }
 
-// collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth a repetition.
+// collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth
+// a repetition.
 func (m *Manager) collectJob(ctx context.Context, e entry, from jobfiles.Source) (lost []string, err error) {
 	if err := m.pullLog(ctx, e.ID, from, false); jobfiles.Permanent(err) && !jobfiles.Full(err) {
 		lost = append(lost, fmt.Sprintf("the end of the log: %v", err))

@@ -96,8 +96,8 @@ func (m *Manager) tellAlert(ctx context.Context, id spawner.ID, a spawner.Alert)
 	}
 }
 
-// hearMemoryLocked notes what was killed in a session for want of memory, and gives what to tell; false when there is nothing new. After
-// a restart of the service an agent says again what it has said.
+// hearMemoryLocked notes what was killed in a session for want of memory, and gives what to tell; false when there is
+// nothing new. After a restart of the service an agent says again what it has said.
 func (m *Manager) hearMemoryLocked(e *entry, s control.Status) (spawner.Alert, bool) {
 	o := s.OutOfMemory
 	if o == nil || e.Kind == spawner.Job || e.Kind == spawner.Kernel || s.Launch != e.Run() {

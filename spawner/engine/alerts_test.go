@@ -10,8 +10,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestOutOfMemoryIsTold: the owner of a session of which something was killed for want of memory is told once, in its events, in its
-// terminals and where its limits are shown; another start of it knows nothing of that.
+// TestOutOfMemoryIsTold: the owner of a session of which something was killed for want of memory is told once, in its
+// events, in its terminals and where its limits are shown; another start of it knows nothing of that.
 func TestOutOfMemoryIsTold(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{})
@@ -65,7 +65,8 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 	})(t)
 }
 
-// TestOverrunEndsASession: a session beyond a limit is stopped with the reason and what to do, keeps its changes, and starts again.
+// TestOverrunEndsASession: a session beyond a limit is stopped with the reason and what to do, keeps its changes, and
+// starts again.
 func TestOverrunEndsASession(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{})

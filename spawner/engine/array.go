@@ -15,16 +15,16 @@ import (
 	"slipway/spawner"
 )
 
-// What all points of a scan may bring along together: each is a record with its command and variables, and where jobs run on other hosts
-// each carries the files there.
+// What all points of a scan may bring along together: each is a record with its command and variables, and where jobs
+// run on other hosts each carries the files there.
 const (
 	scanCommandLimit = 64 << 20 // bytes
 	scanFileLimit    = 100_000  // points times files
 	scanCarryLimit   = 64 << 30 // bytes, times points
 )
 
-// SubmitScan saves one job for each point, all or none, and returns at once. The jobs share their input files. Of a request that is
-// repeated it gives the jobs of the first time.
+// SubmitScan saves one job for each point, all or none, and returns at once. The jobs share their input files. Of a
+// request that is repeated it gives the jobs of the first time.
 func (m *Manager) SubmitScan(ctx context.Context, c spawner.Caller, req spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error) {
 	if n := len(points); n == 0 || n > spawner.MostPoints {
 		return nil, errs.Bad("points", n, fmt.Sprintf("from 1 to %d points", spawner.MostPoints))
@@ -91,7 +91,8 @@ func checkScan(r submission, points []spawner.Point, remote bool) error {
 	}
 }
 
-// sizeOf returns how many bytes a command and variables are, with the one that ends each: a million empty words are not nothing.
+// sizeOf returns how many bytes a command and variables are, with the one that ends each: a million empty words are not
+// nothing.
 func sizeOf(argv []string, env map[string]string) int {
 	bytes := 0
 	for _, a := range argv {

@@ -22,8 +22,8 @@ import (
 
 const atOnce = 500
 
-// BenchmarkLargeScan shows how long a scan of ten thousand points with input files takes to be accepted, with its records on a disk, and how
-// long it takes its owner to cancel it, to try it again and to remove it.
+// BenchmarkLargeScan shows how long a scan of ten thousand points with input files takes to be accepted, with its
+// records on a disk, and how long it takes its owner to cancel it, to try it again and to remove it.
 func BenchmarkLargeScan(b *testing.B) {
 	for b.Loop() {
 		m := jobService(b)

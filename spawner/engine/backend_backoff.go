@@ -15,8 +15,8 @@ func (m *Manager) backOff(ctx context.Context, e entry, err error) error {
 	return m.postpone(ctx, e, m.at(e.Backend)+" takes no more now: "+brief(err))
 }
 
-// postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting too. It holds nothing
-// while it waits.
+// postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting
+// too. It holds nothing while it waits.
 func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestTakesNoMore: what a batch system does not take now waits in line, in order, until it does; nobody else waits for it, and it is not
-// asked without end.
+// TestTakesNoMore: what a batch system does not take now waits in line, in order, until it does; nobody else waits for
+// it, and it is not asked without end.
 func TestTakesNoMore(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.pool.Limit(3)

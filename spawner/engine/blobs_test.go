@@ -209,7 +209,8 @@ func TestBlobsAtOnceAreWithinTheQuota(t *testing.T) {
 	}
 }
 
-// TestBlobsCountAfterARestart: also of a user who has no jobs, and they are cleared away by services that never last an hour.
+// TestBlobsCountAfterARestart: also of a user who has no jobs, and they are cleared away by services that never last an
+// hour.
 func TestBlobsCountAfterARestart(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.allow(1000)

@@ -23,11 +23,12 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// LedgerPairs is the environment variable that says how many leases TestLedgerUnderFire is to make; deploy/bench/ledger sets it.
+// LedgerPairs is the environment variable that says how many leases TestLedgerUnderFire is to make; deploy/bench/ledger
+// sets it.
 const ledgerPairs = "SLIPWAY_LEDGER_PAIRS"
 
-// TestLedgerUnderFire has 64 clients lease and release parts of a GPU through SQLite, and kills the service at random steps: no part
-// ever has two owners, and nothing is left.
+// TestLedgerUnderFire has 64 clients lease and release parts of a GPU through SQLite, and kills the service at random
+// steps: no part ever has two owners, and nothing is left.
 func TestLedgerUnderFire(t *testing.T) {
 	pairs := testenv.Rounds(100, 400)
 	if n, err := strconv.Atoi(os.Getenv(ledgerPairs)); err == nil {
@@ -176,7 +177,8 @@ func (u *underFire) now() (*engine.Manager, context.Context) {
 	return u.Manager, u.alive
 }
 
-// client starts and stops a session of its own until all pairs are asked for. What a death of the service takes away is repeated.
+// client starts and stops a session of its own until all pairs are asked for. What a death of the service takes away is
+// repeated.
 func (u *underFire) client(n int) {
 	for launch := 0; u.pairs.Add(-1) >= 0; launch++ {
 		r := onGPU(fmt.Sprint("user", n), fmt.Sprintf("l%d-%d", n, launch))

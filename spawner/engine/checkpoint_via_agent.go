@@ -8,16 +8,19 @@ import (
 	"slipway/spawner"
 )
 
-// HTCondor 23.9 brings nothing back of a job whose worker it has lost touch with for a minute and found again: the shadow refuses the key
-// for the transfer that it has given to the starter ("transkey is invalid!" in its log, "Failed to receive GoAhead message" in the
-// starter's), five times, and has the job evicted then. The link to the agent is as good as ever.
+// HTCondor 23.9 brings nothing back of a job whose worker it has lost touch with for a minute and found again: the
+// shadow refuses the key for the transfer that it has given to the starter ("transkey is invalid!" in its log, "Failed
+// to receive GoAhead message" in the starter's), five times, and has the job evicted then. The link to the agent is as
+// good as ever.
 
-// needsAgentCheckpoint reports whether what a session has changed may not come back by way of its batch system, and its agent can be asked for it.
+// needsAgentCheckpoint reports whether what a session has changed may not come back by way of its batch system, and its
+// agent can be asked for it.
 func (m *Manager) needsAgentCheckpoint(e entry) bool {
 	return e.seen.Shaken && e.Kind != spawner.Job && !e.Up.IsZero() && e.Asked.IsZero() && e.status.State != ""
 }
 
-// checkpointViaAgent keeps what a session has changed before it is ended. Where that does not work, it is ended as any other.
+// checkpointViaAgent keeps what a session has changed before it is ended. Where that does not work, it is ended as any
+// other.
 func (m *Manager) checkpointViaAgent(ctx context.Context, e entry) bool {
 	err := m.keepViaAgent(ctx, e)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestChangesByLink: the changes of a session with which its pool had lost touch are taken from its agent, who still answers.
+// TestChangesByLink: the changes of a session with which its pool had lost touch are taken from its agent, who still
+// answers.
 func TestChangesByLink(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		id := s.changed()

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// A clock is believed in what it says of days and months once it has gone evenly for a while: for an hour after the service has begun, for
-// a day after it was seen to jump, also while the service was away, where a week or more counts as a jump. So one that is wrong for a while,
-// ahead by a year, removes nothing that has not had its time; one that is set back lets things live longer, which harms nobody. A doubt
-// outlives the service: only time in which it runs takes it away.
+// A clock is believed in what it says of days and months once it has gone evenly for a while: for an hour after the
+// service has begun, for a day after it was seen to jump, also while the service was away, where a week or more counts
+// as a jump. So one that is wrong for a while, ahead by a year, removes nothing that has not had its time; one that is
+// set back lets things live longer, which harms nobody. A doubt outlives the service: only time in which it runs takes
+// it away.
 const (
 	calmStart = time.Hour
 	calmJump  = 24 * time.Hour
@@ -36,8 +37,8 @@ type timekeeper struct {
 	calm  time.Duration // for how long it has to
 }
 
-// look reports whether the clock is believed, which says wall when the service has been up for so long. before is what was known when the
-// service began.
+// look reports whether the clock is believed, which says wall when the service has been up for so long. before is what
+// was known when the service began.
 func (k *timekeeper) look(wall time.Time, up time.Duration, before clockNote) bool {
 	drift := wall.Sub(k.wall) - (up - k.up)
 	if k.wall.IsZero() {
@@ -78,7 +79,8 @@ func (m *Manager) noteClock(ctx context.Context, h *retention, up time.Duration)
 	h.noted = max(up, 1)
 }
 
-// readClock reads what the run before has left; after one that has left nothing, the newest time on record is the last look.
+// readClock reads what the run before has left; after one that has left nothing, the newest time on record is the last
+// look.
 func (m *Manager) readClock(ctx context.Context, newest time.Time) error {
 	m.clock = clockNote{Seen: newest}
 	for r, err := range m.cfg.Store.All(ctx, clocks) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestTimekeeper: a clock that jumps, at any time and either way, is not believed for a day, a new service's not for an hour; what was in
-// doubt when the service ended still is when it begins again.
+// TestTimekeeper: a clock that jumps, at any time and either way, is not believed for a day, a new service's not for an
+// hour; what was in doubt when the service ended still is when it begins again.
 func TestTimekeeper(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const year, look = 365 * 24 * time.Hour, 15 * time.Second

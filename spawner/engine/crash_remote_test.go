@@ -89,8 +89,8 @@ func (s *doomed) rest() {
 	}
 }
 
-// TestRemoteCrashAtEveryStep kills the service at each of its steps: what is sent to other hosts is sent once, what has changed there is
-// kept, and nothing is left behind.
+// TestRemoteCrashAtEveryStep kills the service at each of its steps: what is sent to other hosts is sent once, what has
+// changed there is kept, and nothing is left behind.
 func TestRemoteCrashAtEveryStep(t *testing.T) {
 	lives := map[string]func(*doomed){
 		"session": func(s *doomed) {

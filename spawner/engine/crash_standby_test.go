@@ -7,8 +7,8 @@ import (
 	"slipway/spawner"
 )
 
-// takeStandby has a kernel of a user's on one part of the GPU, the next one stand by on the other, taken, and both shut down, and another one that
-// none is to stand by after.
+// takeStandby has a kernel of a user's on one part of the GPU, the next one stand by on the other, taken, and both shut
+// down, and another one that none is to stand by after.
 func takeStandby(s *fated) {
 	r := warmRequest("one")
 	r.Spec.GPU = part()

@@ -18,8 +18,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// fuse kills the service at its nth step: a write of the store, or a call of the GPUs or of a backend. What it calls afterwards has no
-// effect, as of a process that is not there any more.
+// fuse kills the service at its nth step: a write of the store, or a call of the GPUs or of a backend. What it calls
+// afterwards has no effect, as of a process that is not there any more.
 type fuse struct {
 	mu    sync.Mutex
 	left  int           // steps until it blows; negative: never
@@ -223,8 +223,8 @@ func (s *fated) atRest() {
 	}
 }
 
-// TestCrashAtEveryStep kills the service at each of its steps, and has each of them fail though it was done: a start, a stop, a bad
-// part and a loan come to their end all the same, and no part ever has two owners.
+// TestCrashAtEveryStep kills the service at each of its steps, and has each of them fail though it was done: a start, a
+// stop, a bad part and a loan come to their end all the same, and no part ever has two owners.
 func TestCrashAtEveryStep(t *testing.T) {
 	lives := map[string]func(*fated){
 		"start and stop": func(s *fated) {
@@ -270,8 +270,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// atEveryStep lives a life as often as it has steps, and has the service killed at another one each time: in one of three ways, and in
-// each of them in the long mode.
+// atEveryStep lives a life as often as it has steps, and has the service killed at another one each time: in one of
+// three ways, and in each of them in the long mode.
 func atEveryStep(t *testing.T, name string, life func(*testing.T, *fuse)) {
 	every := testenv.Rounds(3, 1)
 	for i, kind := range []string{"before", "after", "lie"} {

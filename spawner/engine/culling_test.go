@@ -162,8 +162,8 @@ func TestOldSessionsAreStoppedBusyOrNot(t *testing.T) {
 	})(t)
 }
 
-// TestUnknownIsNotIdle: an agent that does not answer, a Jupyter Server that cannot be asked and a service that was away are no
-// reason to stop anybody; and who could not be warned in time is warned first.
+// TestUnknownIsNotIdle: an agent that does not answer, a Jupyter Server that cannot be asked and a service that was
+// away are no reason to stop anybody; and who could not be warned in time is warned first.
 func TestUnknownIsNotIdle(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", mortal)
@@ -256,7 +256,8 @@ func TestHubThatHasLostItsDatabaseStopsNobody(t *testing.T) {
 	})(t)
 }
 
-// TestAnnounceStart: whoever asked to be told of a start is told once, and again by a restarted service, with the secrets.
+// TestAnnounceStart: whoever asked to be told of a start is told once, and again by a restarted service, with the
+// secrets.
 func TestAnnounceStart(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		var mu sync.Mutex

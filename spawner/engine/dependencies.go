@@ -7,8 +7,8 @@ import (
 	"slipway/spawner/sched"
 )
 
-// clearDependency notes durably which of those that a job waits for are done: they may be removed then. All who wait for the same are noted at once:
-// these may be thousands.
+// clearDependency notes durably which of those that a job waits for are done: they may be removed then. All who wait
+// for the same are noted at once: these may be thousands.
 func (m *Manager) clearDependency(ctx context.Context, e entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,7 +35,8 @@ func (m *Manager) clearDependency(ctx context.Context, e entry) error {
 	return nil
 }
 
-// needed reports whether a workload has to stay known for a moment, because somebody waits for it who has not seen how it ended.
+// needed reports whether a workload has to stay known for a moment, because somebody waits for it who has not seen how
+// it ended.
 func (m *Manager) needed(w *spawner.Workload) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

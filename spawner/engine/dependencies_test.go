@@ -26,7 +26,8 @@ func runsFor(d time.Duration, code int) func(*spawnertest.Hand) {
 	return func(h *spawnertest.Hand) { h.Ready(); time.AfterFunc(d, func() { h.Exit(code) }) }
 }
 
-// TestAfter: a job starts once all that it waits for is done, in chains, over a restart, and though what was done is removed.
+// TestAfter: a job starts once all that it waits for is done, in chains, over a restart, and though what was done is
+// removed.
 func TestAfter(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.crew.Boot(runsFor(time.Minute, 0))
@@ -177,7 +178,8 @@ func TestAfterWhoseItIs(t *testing.T) {
 	})(t)
 }
 
-// TestCrashInChain kills the service at each step of two jobs, of which one starts after the other: each runs once, in their order.
+// TestCrashInChain kills the service at each step of two jobs, of which one starts after the other: each runs once, in
+// their order.
 func TestCrashInChain(t *testing.T) {
 	atEveryStep(t, "remote", func(t *testing.T, f *fuse) {
 		s := newDoomed(t, f)

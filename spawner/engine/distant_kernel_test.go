@@ -11,7 +11,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestRemoteKernel: nothing that a kernel has changed on another host is fetched, however it ends, and its agent is not asked for it.
+// TestRemoteKernel: nothing that a kernel has changed on another host is fetched, however it ends, and its agent is not
+// asked for it.
 func TestRemoteKernel(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		start := func(launch string) spawner.Workload {

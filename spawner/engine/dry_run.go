@@ -12,8 +12,9 @@ import (
 	"slipway/spawner"
 )
 
-// Plan says what would become of a job, and refuses what SubmitJob would refuse as it is asked for, whatever environment it is to run in.
-// It does nothing else: it is asked before a session is frozen for a job that could never run.
+// Plan says what would become of a job, and refuses what SubmitJob would refuse as it is asked for, whatever
+// environment it is to run in. It does nothing else: it is asked before a session is frozen for a job that could never
+// run.
 func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req spawner.JobRequest) (spawner.Plan, error) {
 	r, err := m.admissible(ctx, c, submission{JobRequest: req})
 	if err != nil {
@@ -38,8 +39,8 @@ func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req spawner.JobReq
 // mostTypical is how many of the jobs that ended last are looked at for how long they run.
 const mostTypical = 50
 
-// typicalLocked returns how long the jobs of the owner and the name of w have run that were done last, in the middle; negative: there are
-// none.
+// typicalLocked returns how long the jobs of the owner and the name of w have run that were done last, in the middle;
+// negative: there are none.
 func (m *Manager) typicalLocked(w spawner.Workload) time.Duration {
 	var last []*entry // the latest first
 	for _, e := range m.index.owned[w.Principal()] {

@@ -8,9 +8,10 @@ import (
 	"slipway/spawner"
 )
 
-// Each has each look at the workloads that the caller may see: the points of a scan in their order or, without one, all in no order. Jobs
-// that are being removed are left out: for who has removed them they are gone. What it looks at is not copied, for there may be very many:
-// each must be quick, must change and keep nothing of it, and must not ask the Manager anything.
+// Each has each look at the workloads that the caller may see: the points of a scan in their order or, without one, all
+// in no order. Jobs that are being removed are left out: for who has removed them they are gone. What it looks at is
+// not copied, for there may be very many: each must be quick, must change and keep nothing of it, and must not ask the
+// Manager anything.
 func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

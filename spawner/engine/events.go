@@ -53,8 +53,8 @@ func (j *journal) latest() spawner.Event {
 	return j.events[len(j.events)-1]
 }
 
-// after returns the events of launch behind seq. A number that has not come yet is of an earlier run of the service, whose clock was
-// ahead: then everything may be new.
+// after returns the events of launch behind seq. A number that has not come yet is of an earlier run of the service,
+// whose clock was ahead: then everything may be new.
 func (j *journal) after(seq int64, launch string) []spawner.Event {
 	if seq > j.last {
 		seq = 0
@@ -68,8 +68,9 @@ func (j *journal) after(seq int64, launch string) []spawner.Event {
 	return out
 }
 
-// Events returns what happens to one launch of a workload, the current one when launch is empty: from behind the number after on,
-// as it happens. It ends behind a final event, when another launch has taken the place of this one, and with ctx.
+// Events returns what happens to one launch of a workload, the current one when launch is empty: from behind the number
+// after on, as it happens. It ends behind a final event, when another launch has taken the place of this one, and with
+// ctx.
 func (m *Manager) Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error) {
 	w, err := m.Get(ctx, c, id)
 	if err != nil {
@@ -99,7 +100,8 @@ func (m *Manager) Events(ctx context.Context, c spawner.Caller, id spawner.ID, l
 	}, nil
 }
 
-// eventsAfter returns the events and a channel that closes at the next change; nil when there will be no more of this launch.
+// eventsAfter returns the events and a channel that closes at the next change; nil when there will be no more of this
+// launch.
 func (m *Manager) eventsAfter(id spawner.ID, launch string, after int64) ([]spawner.Event, <-chan struct{}) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

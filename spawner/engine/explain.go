@@ -69,7 +69,8 @@ func (m *Manager) waitingFor(w spawner.Workload) string {
 	}
 }
 
-// Detail says in a line what a workload waits for, here or where it is queued or ends; empty when it does not wait, or nothing is known.
+// Detail says in a line what a workload waits for, here or where it is queued or ends; empty when it does not wait, or
+// nothing is known.
 func (m *Manager) Detail(w spawner.Workload) string {
 	e, ok := m.snapshot(w.ID)
 	switch {

@@ -257,7 +257,8 @@ func (s *service) runs(jobs []spawner.Workload) int {
 	return n
 }
 
-// TestGPUHoursAreCounted: of sessions and jobs, over restarts, and who has had hers waits or is refused until some no longer count.
+// TestGPUHoursAreCounted: of sessions and jobs, over restarts, and who has had hers waits or is refused until some no
+// longer count.
 func TestGPUHoursAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newGPUService(t, 3)

@@ -38,8 +38,9 @@ func (m *Manager) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Requ
 	return r
 }
 
-// disputeLocked ends leases that were saved though the store said they were not, as one may that fails in the middle: somebody else
-// has got the place meanwhile. Nothing was done for a workload that is only Leased, so it goes back in line; the youngest first.
+// disputeLocked ends leases that were saved though the store said they were not, as one may that fails in the middle:
+// somebody else has got the place meanwhile. Nothing was done for a workload that is only Leased, so it goes back in
+// line; the youngest first.
 func (m *Manager) disputeLocked(ctx context.Context) error {
 	var leased []*entry
 	for _, e := range m.work {

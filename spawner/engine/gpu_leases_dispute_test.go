@@ -36,7 +36,8 @@ func (s recordsOf) All(context.Context, string) iter.Seq2[Record, error] {
 	}
 }
 
-// TestDisputedLease: a lease that the store kept though it said it had not is given up when another has the place meanwhile.
+// TestDisputedLease: a lease that the store kept though it said it had not is given up when another has the place
+// meanwhile.
 func TestDisputedLease(t *testing.T) {
 	slice := func(mode gpu.Mode, start, size int) *gpu.Slice {
 		return &gpu.Slice{GPU: "GPU-1", Mode: mode, Placement: gpu.Placement{Start: start, Size: size}}

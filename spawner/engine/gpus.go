@@ -12,11 +12,11 @@ import (
 	"slipway/spawner"
 )
 
-// GPUs shares out the GPUs of this host. internal/gpu/fleet has them. The engine's records say who holds what; GPUs knows what
-// there is.
+// GPUs shares out the GPUs of this host. internal/gpu/fleet has them. The engine's records say who holds what; GPUs
+// knows what there is.
 type GPUs interface {
-	// Place finds a place for r beside what is held; lacks says in words why there is none now. It is quick and does no I/O. A held
-	// slice without a mode takes the whole GPU out, whatever that is shared as.
+	// Place finds a place for r beside what is held; lacks says in words why there is none now. It is quick and does no
+	// I/O. A held slice without a mode takes the whole GPU out, whatever that is shared as.
 	Place(r gpu.Request, held []gpu.Slice) (s gpu.Slice, lacks string)
 	// Asked notes that r was asked for, whether or not it can be had now. It is quick and does no I/O.
 	Asked(r gpu.Request)
@@ -24,15 +24,17 @@ type GPUs interface {
 	Never(r gpu.Request) string
 	// Count says how many of r could be had now, and on empty GPUs. It is quick and does no I/O.
 	Count(r gpu.Request, held []gpu.Slice) (free, most int)
-	// Realise makes what s stands for, for a workload that holds it, and says what its container needs. Repeating it is harmless.
-	// After an error that is gpu.ErrBadPlace the place is quarantined, and another is to be looked for.
+	// Realise makes what s stands for, for a workload that holds it, and says what its container needs. Repeating it is
+	// harmless. After an error that is gpu.ErrBadPlace the place is quarantined, and another is to be looked for.
 	Realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Binding, error)
 	// Confine has the driver hold the container of this cgroup to what s may use of the GPU's memory.
 	Confine(ctx context.Context, s gpu.Slice, cgroup string) error
-	// Part has a workload's processes leave the GPU in an orderly way, where its mode needs that before they are killed.
+	// Part has a workload's processes leave the GPU in an orderly way, where its mode needs that before they are
+	// killed.
 	Part(ctx context.Context, holder string, s gpu.Slice) error
-	// Release says that holder has been seen gone from s. It is called under the engine's lock, so that nobody can have s before: it is
-	// quick and asks the engine nothing. A service that is killed does not say it: who holds what then is Manager.Leases' word.
+	// Release says that holder has been seen gone from s. It is called under the engine's lock, so that nobody can have
+	// s before: it is quick and asks the engine nothing. A service that is killed does not say it: who holds what then
+	// is Manager.Leases' word.
 	Release(holder string, s gpu.Slice)
 	// Condemn quarantines a place at which a workload's self-test has failed.
 	Condemn(s gpu.Slice, why string)
@@ -66,8 +68,8 @@ func forGood(err error) bool {
 	return ok && (e.Kind == errs.Internal || e.Kind == errs.Missing || e.Kind == errs.Invalid) && e.Remedy != ""
 }
 
-// confine puts the memory limit of a slice on a container that runs, before it is given its app: also when the service was killed
-// since the container was started.
+// confine puts the memory limit of a slice on a container that runs, before it is given its app: also when the service
+// was killed since the container was started.
 func (m *Manager) confine(ctx context.Context, e entry) error {
 	if e.Slice == nil || e.Slice.Tier != gpu.Cgroup || m.cfg.GPUs == nil {
 		return nil
@@ -83,8 +85,8 @@ func (m *Manager) confine(ctx context.Context, e entry) error {
 	return m.cfg.GPUs.Confine(ctx, *e.Slice, cgroup)
 }
 
-// partPatience is for how long it is tried to have processes leave a GPU in an orderly way. A driver that has died must not keep
-// what is to end from ending.
+// partPatience is for how long it is tried to have processes leave a GPU in an orderly way. A driver that has died must
+// not keep what is to end from ending.
 const partPatience = 30 * time.Second
 
 // part has a workload's processes leave the GPU before they are ended.

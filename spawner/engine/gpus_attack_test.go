@@ -7,7 +7,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestAJobNamesNoGPU: variables that would choose a GPU are refused when the job is submitted, and not when its turn has come.
+// TestAJobNamesNoGPU: variables that would choose a GPU are refused when the job is submitted, and not when its turn
+// has come.
 func TestAJobNamesNoGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newGPUService(t, 1)

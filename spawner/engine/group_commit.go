@@ -8,11 +8,12 @@ import (
 	"slipway/spawner"
 )
 
-// ballot is a change of one workload that somebody asks for. Those of many who ask at once are saved together: each is decided as if it had
-// come alone, and what it costs is shared.
+// ballot is a change of one workload that somebody asks for. Those of many who ask at once are saved together: each is
+// decided as if it had come alone, and what it costs is shared.
 type ballot struct {
-	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands. revived counts the jobs of
-	// each that those who are saved together with it, and came before, make active: the index does not have them yet.
+	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands.
+	// revived counts the jobs of each that those who are saved together with it, and came before, make active: the
+	// index does not have them yet.
 	decide func(revived map[spawner.Principal]int) (e *entry, edit func(*entry), err error)
 	after  func(e *entry) // is done under the lock when the change is saved
 	w      spawner.Workload

@@ -9,8 +9,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestChangesTogether: what many ask for at once, also of the same job, comes out as if each had asked alone; what cannot be saved is told to
-// each of them, and changes nothing.
+// TestChangesTogether: what many ask for at once, also of the same job, comes out as if each had asked alone; what
+// cannot be saved is told to each of them, and changes nothing.
 func TestChangesTogether(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		scan, err := s.SubmitScan(t.Context(), alice, simpleJob(), points(200))

@@ -35,8 +35,8 @@ func (m *Manager) holdLocked(ctx context.Context, e *entry) error {
 	return err
 }
 
-// withdrawLocked has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since the last look, is seen
-// when that is done: as long as it may run on, it is the same run.
+// withdrawLocked has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since
+// the last look, is seen when that is done: as long as it may run on, it is the same run.
 func (m *Manager) withdrawLocked(ctx context.Context, e *entry) error {
 	return m.returnLocked(ctx, e, "Its owner has it wait: it is taken back from "+m.at(e.Backend), func(e *entry) { e.Held, e.Withdrawn = true, true })
 }
@@ -69,7 +69,8 @@ func (m *Manager) resume(ctx context.Context, e entry) error {
 	return err
 }
 
-// Release has a job go on that waits because its owner, or the batch system, holds it. What a batch system holds is asked for anew there.
+// Release has a job go on that waits because its owner, or the batch system, holds it. What a batch system holds is
+// asked for anew there.
 func (m *Manager) Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	return m.reorder(ctx, c, id, func(e *entry) error {
 		switch {
@@ -134,7 +135,8 @@ func (e *entry) waitsElsewhere() bool {
 	return e.Phase == spawner.Starting && e.Remote && (e.seen.Existence == spawner.Queued || e.seen.Existence == spawner.Held)
 }
 
-// heldElsewhere reports whether a batch system holds a workload that is to run, as far as is known: also one that has begun.
+// heldElsewhere reports whether a batch system holds a workload that is to run, as far as is known: also one that has
+// begun.
 func (e *entry) heldElsewhere() bool {
 	return e.Remote && e.seen.Existence == spawner.Held && (e.Phase == spawner.Starting || e.Phase == spawner.Booting || e.Phase == spawner.Running)
 }

@@ -12,7 +12,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestHoldAndRelease on this host and on others: a job that waits is held, also where it is queued elsewhere, and goes on when released.
+// TestHoldAndRelease on this host and on others: a job that waits is held, also where it is queued elsewhere, and goes
+// on when released.
 func TestHoldAndRelease(t *testing.T) {
 	for _, backend := range []string{"local", "pool"} {
 		for _, restarted := range []bool{false, true} {
@@ -82,7 +83,8 @@ func TestReleasedBeforeItIsBack(t *testing.T) {
 	})(t)
 }
 
-// TestHoldMeetsItsStart: a job that is to be held, and has begun since the last look at it, is not ended, and so does not run twice.
+// TestHoldMeetsItsStart: a job that is to be held, and has begun since the last look at it, is not ended, and so does
+// not run twice.
 func TestHoldMeetsItsStart(t *testing.T) {
 	for name, ends := range map[string]bool{"runs": false, "has ended": true} {
 		t.Run(name, inPool(func(t *testing.T, s *distant) {
@@ -200,7 +202,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// TestRequeuedAndCanceled: of what is canceled while it waits for its next run, neither the wait nor the run before counts.
+// TestRequeuedAndCanceled: of what is canceled while it waits for its next run, neither the wait nor the run before
+// counts.
 func TestRequeuedAndCanceled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(func(h *spawnertest.Hand) {

@@ -10,7 +10,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestHeldBySomebody: what another holds than its owner she cannot have begin anew, whether it waits or has begun. She can cancel it.
+// TestHeldBySomebody: what another holds than its owner she cannot have begin anew, whether it waits or has begun. She
+// can cancel it.
 func TestHeldBySomebody(t *testing.T) {
 	for name, queued := range map[string]bool{"waits": true, "has begun": false} {
 		t.Run(name, inPool(func(t *testing.T, s *distant) {

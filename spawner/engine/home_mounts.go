@@ -8,8 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// HomeMounts is what of this host's directories the workloads of a user have. All paths are without links, and such that she could not have
-// put another in the place of one.
+// HomeMounts is what of this host's directories the workloads of a user have. All paths are without links, and such
+// that she could not have put another in the place of one.
 type HomeMounts struct {
 	HomeDir string // in place of the account's; empty: that
 	Follows bool   // what is mounted in the home later is to be seen inside

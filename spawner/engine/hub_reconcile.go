@@ -13,9 +13,9 @@ const (
 	mostOfSessions = 0.5
 )
 
-// ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks twice in a row is a
-// stranger: its Hub died while it started, or gave it up without saying so, and nobody can reach it. It is stopped if r says so,
-// and keeps its changes.
+// ReconcileHub compares a hub's active sessions with the Hub's own list. A session that the list lacks twice in a row
+// is a stranger: its Hub died while it started, or gave it up without saying so, and nobody can reach it. It is stopped
+// if r says so, and keeps its changes.
 func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.HubReconcileReport, error) {
 	known := make(map[spawner.Server]bool, len(r.Servers))
 	for _, s := range r.Servers {

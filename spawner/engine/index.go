@@ -16,8 +16,8 @@ type launch struct{ hub, name string }
 // route is a path of a hub.
 type route struct{ hub, prefix string }
 
-// index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It agrees
-// with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
+// index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It
+// agrees with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
 type index struct {
 	owned    map[spawner.Principal]map[spawner.ID]*entry
 	launches map[launch]spawner.ID // of sessions, the current ones; their hub gives each a name of its own

@@ -15,8 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestIndexAgreesWithTheRecords changes records in thousands of ways and looks each time whether the index says what a search of
-// all of them does.
+// TestIndexAgreesWithTheRecords changes records in thousands of ways and looks each time whether the index says what a
+// search of all of them does.
 func TestIndexAgreesWithTheRecords(t *testing.T) {
 	for seed := range uint64(testenv.Rounds(4, 20)) {
 		r := &registry{rng: rand.New(rand.NewPCG(seed, 2)), work: map[spawner.ID]*entry{}, index: newIndex()}

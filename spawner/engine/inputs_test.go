@@ -31,7 +31,8 @@ func (s *service) bundles() map[string][]string {
 // take plays a payload that leaves what it was given.
 func take(h *spawnertest.Hand) { h.Ready(); h.Leave("out", h.Input("in")); h.Exit(0) }
 
-// TestInputsLieOnce: the points of a scan, tries and those submitted anew have the same files, until the last of them is removed.
+// TestInputsLieOnce: the points of a scan, tries and those submitted anew have the same files, until the last of them
+// is removed.
 func TestInputsLieOnce(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(take)
@@ -80,7 +81,8 @@ func TestInputsLieOnce(t *testing.T) {
 	})(t)
 }
 
-// TestInputsOfBefore: a job of an old record has its files in its own directory, also when it is tried again or submitted anew.
+// TestInputsOfBefore: a job of an old record has its files in its own directory, also when it is tried again or
+// submitted anew.
 func TestInputsOfBefore(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(take)
@@ -120,8 +122,8 @@ func TestInputsOfBefore(t *testing.T) {
 	})(t)
 }
 
-// TestInputsWithoutJob: what a service that was killed has left of a submission goes after a while, what a job has stays; a submission that
-// is refused leaves nothing.
+// TestInputsWithoutJob: what a service that was killed has left of a submission goes after a while, what a job has
+// stays; a submission that is refused leaves nothing.
 func TestInputsWithoutJob(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(take)
@@ -157,8 +159,8 @@ func TestInputsWithoutJob(t *testing.T) {
 	})(t)
 }
 
-// TestCrashWithInputs kills the service at each step of a scan with input files: every point that is known has them, and nothing is left of
-// them in the end.
+// TestCrashWithInputs kills the service at each step of a scan with input files: every point that is known has them,
+// and nothing is left of them in the end.
 func TestCrashWithInputs(t *testing.T) {
 	atEveryStep(t, "scan", func(t *testing.T, f *fuse) {
 		s := newFated(t, f)

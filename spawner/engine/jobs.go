@@ -61,7 +61,8 @@ func (m *Manager) admissible(ctx context.Context, c spawner.Caller, r submission
 	return r, err
 }
 
-// acceptable refuses what can never run, and so many jobs where their owner may not have them, and gives the digest of the environment.
+// acceptable refuses what can never run, and so many jobs where their owner may not have them, and gives the digest of
+// the environment.
 func (m *Manager) acceptable(ctx context.Context, c spawner.Caller, r submission, jobs int) (digest string, err error) {
 	if err := m.checkJob(ctx, c, r); err != nil {
 		return "", err
@@ -147,7 +148,8 @@ func (m *Manager) checkJob(ctx context.Context, c spawner.Caller, r submission) 
 	return err
 }
 
-// What one job may bring along: its command and variables travel in one message to the agent, and every file is one more.
+// What one job may bring along: its command and variables travel in one message to the agent, and every file is one
+// more.
 const (
 	commandLimit = 1 << 20 // bytes
 	inputLimit   = 1000    // files

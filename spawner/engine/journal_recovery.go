@@ -6,8 +6,8 @@ import (
 	"slipway/spawner"
 )
 
-// recallLocked writes down where a workload of an earlier run of the service stands, and when it came there: its events were not saved, and
-// who follows them waits for the last one, which is new to her.
+// recallLocked writes down where a workload of an earlier run of the service stands, and when it came there: its events
+// were not saved, and who follows them waits for the last one, which is new to her.
 func (m *Manager) recallLocked(e *entry) {
 	if e.Kind == spawner.Job {
 		m.recallTriesLocked(e)
@@ -34,7 +34,8 @@ func (m *Manager) recallLocked(e *entry) {
 	}
 }
 
-// recallTriesLocked writes down when a job was submitted, and how each of its tries has ended of which something is kept.
+// recallTriesLocked writes down when a job was submitted, and how each of its tries has ended of which something is
+// kept.
 func (m *Manager) recallTriesLocked(e *entry) {
 	m.noteLocked(e, spawner.Event{Message: "Submitted to " + m.at(e.Backend), Time: e.Created})
 	past := e.Workload

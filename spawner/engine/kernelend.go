@@ -9,7 +9,8 @@ import (
 	"slipway/spawner/diagnosis"
 )
 
-// another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which come back.
+// another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which
+// come back.
 const another = "start another, and run what you need again"
 
 // noOther is what a user can do whose kernel does not come up.
@@ -17,7 +18,8 @@ const noOther = "choose another kernel, or tell your administrator"
 
 const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
 
-// countFailedLocked counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed, and the next one may be.
+// countFailedLocked counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed,
+// and the next one may be.
 func (m *Manager) countFailedLocked(e *entry, o spawner.Outcome) {
 	if e.Kind != spawner.Kernel || !o.Failed || e.Outcome != nil {
 		return
@@ -29,7 +31,8 @@ func (m *Manager) countFailedLocked(e *entry, o spawner.Outcome) {
 	m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, diagnosis.CauseOf(o.Reason), ended), 1)
 }
 
-// ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come back.
+// ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come
+// back.
 func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 	switch {
 	case diagnosis.CauseOf(o.Reason) == spawner.CauseMemory:
@@ -43,8 +46,8 @@ func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 	}
 }
 
-// unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of one that is gone. It has
-// no clock and does no I/O.
+// unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of
+// one that is gone. It has no clock and does no I/O.
 func unbegun(o spawner.Outcome) spawner.Outcome {
 	lines := diagnosis.LastWords(strings.Split(o.Tail, "\n"))
 	switch {

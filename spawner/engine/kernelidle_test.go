@@ -25,7 +25,8 @@ func (s *service) runKernel(launch string, life spawner.Life) spawner.Workload {
 
 var hour = spawner.Life{Idle: time.Hour, Warning: 10 * time.Minute}
 
-// A kernel that computes never idles, however long its cell runs and whoever watches it; one that waits for input() computes, as Jupyter has it.
+// A kernel that computes never idles, however long its cell runs and whoever watches it; one that waits for input()
+// computes, as Jupyter has it.
 func TestBusyKernelIsNeverCulled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.runKernel("one", hour)

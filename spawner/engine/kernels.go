@@ -12,8 +12,8 @@ import (
 // kernelMemory is for how long it is known of a kernel that ended by itself why it did.
 const kernelMemory = 10 * time.Minute
 
-// StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps nothing when it ends:
-// stopping it is removing it. One that is started from a session ends with that.
+// StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps
+// nothing when it ends: stopping it is removing it. One that is started from a session ends with that.
 func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return spawner.Workload{}, err
@@ -30,7 +30,8 @@ func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r spawner.K
 	return m.vouch(ctx, w, err)
 }
 
-// enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands by becomes it.
+// enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands
+// by becomes it.
 func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,9 +59,9 @@ func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.S
 	return m.enterLocked(ctx, c.Hub, r, nil)
 }
 
-// tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut one down starts the next at
-// once: what they still hold nobody has until they are seen gone. But where more of them are ending than she may have she waits, or who starts
-// and shuts down without end would have any number.
+// tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut
+// one down starts the next at once: what they still hold nobody has until they are seen gone. But where more of them
+// are ending than she may have she waits, or who starts and shuts down without end would have any number.
 func (m *Manager) tooManyKernels(active, ending int) error {
 	most := m.cfg.Kernels
 	switch {
@@ -72,7 +73,8 @@ func (m *Manager) tooManyKernels(active, ending int) error {
 	return nil
 }
 
-// Kernels returns the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is among them for a while.
+// Kernels returns the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is
+// among them for a while.
 func (m *Manager) Kernels(c spawner.Caller) []spawner.Workload {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -2,9 +2,9 @@ package engine
 
 import "sync"
 
-// lock guards what the Manager has in memory. Who changes it holds the lock alone, from the decision to the end of saving, so that
-// the order of records is the order of changes and no change is lost. Who only reads never waits for the disk: until a change is
-// saved, it sees what was before.
+// lock guards what the Manager has in memory. Who changes it holds the lock alone, from the decision to the end of
+// saving, so that the order of records is the order of changes and no change is lost. Who only reads never waits for
+// the disk: until a change is saved, it sees what was before.
 type lock struct {
 	turn   sync.Mutex   // to change, one after the other
 	memory sync.RWMutex // held alone only while memory changes

@@ -1,11 +1,13 @@
-// Package engine keeps workloads (sessions, jobs and kernels) in the state that their owners want. It is the one owner of their records.
+// Package engine keeps workloads (sessions, jobs and kernels) in the state that their owners want. It is the one owner
+// of their records.
 //
-// Promises: a workload is saved before anything is done for it; its resources are leased before it starts and given back only
-// when it was seen gone; what a killed service left is found again by the workload's ID and adopted; a stopped session keeps
-// its changes. Who may see or change a workload is decided here, in the Manager's methods, and nowhere else.
+// Promises: a workload is saved before anything is done for it; its resources are leased before it starts and given
+// back only when it was seen gone; what a killed service left is found again by the workload's ID and adopted; a
+// stopped session keeps its changes. Who may see or change a workload is decided here, in the Manager's methods, and
+// nowhere else.
 //
-// What is to be done next for a workload lifecycle.Next decides; the Manager alone carries it out. The package must not import a backend, and
-// knows nothing of images beyond their names, nor of HTTP.
+// What is to be done next for a workload lifecycle.Next decides; the Manager alone carries it out. The package must not
+// import a backend, and knows nothing of images beyond their names, nor of HTTP.
 package engine
 
 import (
@@ -35,7 +37,8 @@ import (
 
 // Store keeps records over restarts of the service. internal/store has it.
 type Store interface {
-	// Put and Delete are quick, in order, and outlive the service; a crash of the host they outlive once Sync has returned.
+	// Put and Delete are quick, in order, and outlive the service; a crash of the host they outlive once Sync has
+	// returned.
 	Put(ctx context.Context, bucket, key string, value any) error
 	Delete(ctx context.Context, bucket, key string) error
 	All(ctx context.Context, bucket string) iter.Seq2[Record, error]
@@ -66,8 +69,8 @@ type Agent interface {
 	End(ctx context.Context) error
 }
 
-// Sealer makes secrets fit to lie in the store, and opens them again after a restart; purpose must be the same both times.
-// secret.Box is one.
+// Sealer makes secrets fit to lie in the store, and opens them again after a restart; purpose must be the same both
+// times. secret.Box is one.
 type Sealer interface {
 	Seal(plain []byte, purpose string) []byte
 	Open(sealed []byte, purpose string) ([]byte, error)
@@ -87,8 +90,9 @@ type Agents interface {
 
 // Storage shows workloads of this host their users' storage as directories.
 type Storage interface {
-	// Open returns the directory that a workload is to see as /storage, and mounts into it what its user has. The start of a session does not
-	// wait for that, that of a job for a while: nobody is there to try again. What is amiss it tells. Opening twice is harmless.
+	// Open returns the directory that a workload is to see as /storage, and mounts into it what its user has. The start
+	// of a session does not wait for that, that of a job for a while: nobody is there to try again. What is amiss it
+	// tells. Opening twice is harmless.
 	Open(w spawner.Workload, tell func(message string)) (dir string, err error)
 	// Close unmounts what a workload had that was seen gone. Closing twice is harmless.
 	Close(id spawner.ID)
@@ -108,8 +112,8 @@ type Limits struct {
 // Config is what a Manager needs. All fields without a stated default are required.
 type Config struct {
 	Store Store
-	// Full says that the store's disk is full: then nothing new is taken, and what little room is left is for the records of what there is
-	// already. Nil: it never is.
+	// Full says that the store's disk is full: then nothing new is taken, and what little room is left is for the
+	// records of what there is already. Nil: it never is.
 	Full     func() error
 	Backends []spawner.Backend
 	Agents   Agents
@@ -118,42 +122,45 @@ type Config struct {
 	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
 	// Catalogue is what the site offers: by it StartSession knows which profiles are not everybody's.
 	Catalogue catalog.Catalogue
-	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's; an error says why that is not
-	// known just now. Nil: nobody is.
+	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's; an error says
+	// why that is not known just now. Nil: nobody is.
 	Member func(hub string, user spawner.User, p catalog.Profile) (bool, error)
-	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its digest. Nil: there
-	// are none.
+	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its
+	// digest. Nil: there are none.
 	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
-	// Image returns the image file of an environment for a job that was accepted with it, once its bytes are known to be what the
-	// digest says.
+	// Image returns the image file of an environment for a job that was accepted with it, once its bytes are known to
+	// be what the digest says.
 	Image func(ctx context.Context, digest string) (path string, err error)
-	// Thaw returns what a session starts from that was accepted with an environment. Nil: sessions start from their images alone.
+	// Thaw returns what a session starts from that was accepted with an environment. Nil: sessions start from their
+	// images alone.
 	Thaw func(ctx context.Context, digest string) (spawner.Thaw, error)
-	// Stacks returns the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It does not wait. Nil: there are none.
+	// Stacks returns the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It
+	// does not wait. Nil: there are none.
 	Stacks func(w spawner.Workload) []control.Stack
 	// Gateway says that there are kernels on slices, which sessions are to offer beside their own.
 	Gateway bool
-	// Uplink returns what the agent of a workload needs to reach the service from another host. w.Spec.Environment is what it runs, as in
-	// Launch. Required where a backend is a Remote.
+	// Uplink returns what the agent of a workload needs to reach the service from another host. w.Spec.Environment is
+	// what it runs, as in Launch. Required where a backend is a Remote.
 	Uplink func(ctx context.Context, w spawner.Workload) (*control.Uplink, error)
-	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an image alone. It may
-	// take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
+	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an
+	// image alone. It may take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
 	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
-	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset streams it. Repeating it
-	// gives the same one. Nil: a Remote runs no sessions.
+	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset
+	// streams it. Repeating it gives the same one. Nil: a Remote runs no sessions.
 	Keep func(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error)
-	// AnnounceStart tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its end, good or bad.
-	// It is called once a start, and again after a restart of the service. Nil: nobody is told.
+	// AnnounceStart tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its
+	// end, good or bad. It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	AnnounceStart func(ctx context.Context, w spawner.Workload, secrets control.Env)
 	// Env is what every program finds in its environment unless its start names it otherwise.
 	Env  map[string]string
 	GPUs GPUs // nil: this host has none
 	// Storage shows workloads of this host their users' storage. Nil: they see none.
 	Storage Storage
-	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one. What it cannot have
-	// otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
+	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one.
+	// What it cannot have otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
 	House func(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(message string)) (HomeMounts, error)
-	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing. Nil: it is not known.
+	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing.
+	// Nil: it is not known.
 	Ailment func(w spawner.Workload) (why, remedy string)
 	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
 	SliceUse func(w spawner.Workload) *spawner.SliceUse
@@ -168,20 +175,21 @@ type Config struct {
 	Capacity map[string]spawner.Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string                      // the backend of sessions
 	Jobs     string                      // the backend of jobs whose submitter names none
-	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is for whoever makes the
-	// request to know. Nil: it always may.
+	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is
+	// for whoever makes the request to know. Nil: it always may.
 	Admits func(backend string, r spawner.Resources) bool
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
 	Yield    bool
 	Kernels  int           // most kernels that a user may have at once. Zero: not limited
 	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
-	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one three times as long, up to
-	// five minutes. Zero: not at all.
+	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one
+	// three times as long, up to five minutes. Zero: not at all.
 	Pause time.Duration
-	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs. Zero: 24 h.
+	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs.
+	// Zero: 24 h.
 	HalfLife time.Duration
-	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now. It asks the Manager
-	// nothing. Nil: nobody is limited.
+	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now.
+	// It asks the Manager nothing. Nil: nobody is limited.
 	Allowance func(hub string, user spawner.User) (spawner.Allowance, bool)
 	Limits    Limits
 	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
@@ -193,8 +201,8 @@ type Config struct {
 	Logger        *slog.Logger
 }
 
-// Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has returned;
-// Run makes things happen.
+// Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has
+// returned; Run makes things happen.
 type Manager struct {
 	cfg      Config
 	backends map[string]spawner.Backend
@@ -369,8 +377,8 @@ func (m *Manager) admitLocked(w spawner.Workload) *entry {
 	return e
 }
 
-// bookLocked makes the index and the scheduler agree with a workload, which was before until now. It reports whether somebody who waits may go
-// now.
+// bookLocked makes the index and the scheduler agree with a workload, which was before until now. It reports whether
+// somebody who waits may go now.
 func (m *Manager) bookLocked(before spawner.Workload, e *entry) (wake bool) {
 	m.index.put(before, e)
 	look, wake := m.sched.Put(before, &e.Workload, time.Now())
@@ -380,7 +388,8 @@ func (m *Manager) bookLocked(before spawner.Workload, e *entry) (wake bool) {
 	return wake
 }
 
-// Run looks after all workloads until ctx ends. It returns when everything it started has ended; sessions and jobs run on.
+// Run looks after all workloads until ctx ends. It returns when everything it started has ended; sessions and jobs run
+// on.
 func (m *Manager) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for range m.cfg.Workers {
@@ -402,7 +411,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return err
 }
 
-// labour works on one workload after the other. It hands on those of Remotes, whose calls take long: nobody else is to wait for them.
+// labour works on one workload after the other. It hands on those of Remotes, whose calls take long: nobody else is to
+// wait for them.
 func (m *Manager) labour(ctx context.Context) {
 	for {
 		id, ok := m.queue.Get(ctx)
@@ -467,9 +477,9 @@ func newID(k spawner.Kind) spawner.ID {
 	return prefix + spawner.ID(strings.ToLower(rand.Text()[:16]))
 }
 
-// change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or not of
-// revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when it cannot
-// be saved.
+// change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or
+// not of revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when
+// it cannot be saved.
 func (m *Manager) change(ctx context.Context, id spawner.ID, rev int64, edit func(*entry)) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -496,7 +506,8 @@ func (e *entry) change(edit func(*entry)) change {
 	return change{e, edit, next.Workload}
 }
 
-// makeLocked makes a change that was saved. What else is known of the workload may have changed with others that were saved with it.
+// makeLocked makes a change that was saved. What else is known of the workload may have changed with others that were
+// saved with it.
 func (m *Manager) makeLocked(c change) {
 	e, next, before := c.e, *c.e, c.e.Workload
 	c.edit(&next)
@@ -511,7 +522,8 @@ func (m *Manager) makeLocked(c change) {
 	m.enteredLocked(before, e)
 }
 
-// enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if it is new.
+// enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if
+// it is new.
 func (m *Manager) enteredLocked(before spawner.Workload, e *entry) {
 	m.work[e.ID] = e
 	wake := m.bookLocked(before, e)

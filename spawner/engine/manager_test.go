@@ -21,7 +21,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// service is a Manager over fakes. It can be killed and started again over the same world. It lives in a synctest bubble.
+// service is a Manager over fakes. It can be killed and started again over the same world. It lives in a synctest
+// bubble.
 type service struct {
 	*engine.Manager
 	t        *testing.T
@@ -450,8 +451,9 @@ func TestUnknownIsNotDead(t *testing.T) {
 	})(t)
 }
 
-// TestKilledAtEveryMoment kills the service after every virtual tenth of a second of a start and starts it again; the Hub may
-// repeat its request or not. In the end exactly one container runs, and exactly one app was launched in it, with its secrets.
+// TestKilledAtEveryMoment kills the service after every virtual tenth of a second of a start and starts it again; the
+// Hub may repeat its request or not. In the end exactly one container runs, and exactly one app was launched in it,
+// with its secrets.
 func TestKilledAtEveryMoment(t *testing.T) {
 	for tenth := range 32 {
 		t.Run(fmt.Sprint(tenth), inBubble(func(t *testing.T, s *service) {

@@ -16,8 +16,8 @@ func (m *Manager) backend(name string) spawner.Backend {
 	return missingBackend(name)
 }
 
-// missingBackend is a backend of which there are records and that the configuration does not have any more. Nothing is known of what
-// it holds, so nothing is concluded: its workloads stay as they are until it is configured again.
+// missingBackend is a backend of which there are records and that the configuration does not have any more. Nothing is
+// known of what it holds, so nothing is concluded: its workloads stay as they are until it is configured again.
 type missingBackend string
 
 // Name returns the name in the records.

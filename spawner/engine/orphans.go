@@ -7,8 +7,8 @@ import (
 	"slipway/spawner"
 )
 
-// tidyKernels ends the kernels whose sessions have ended: a kernel that was started from a session is there for it alone, and holds a slice.
-// It ends those as well that wait for a slice which nobody wants any more.
+// tidyKernels ends the kernels whose sessions have ended: a kernel that was started from a session is there for it
+// alone, and holds a slice. It ends those as well that wait for a slice which nobody wants any more.
 func (m *Manager) tidyKernels(ctx context.Context) {
 	for _, id := range m.orphanKernels() {
 		m.endKernel(ctx, id, "a kernel ends with the session that started it")
@@ -39,8 +39,8 @@ func (m *Manager) orphanKernels() (ids []spawner.ID) {
 	return ids
 }
 
-// forsakenKernels returns the tied kernels that are not up yet and for which nobody has asked for as long as they may be left. While the service
-// is away nobody can ask: that time does not count.
+// forsakenKernels returns the tied kernels that are not up yet and for which nobody has asked for as long as they may
+// be left. While the service is away nobody can ask: that time does not count.
 func (m *Manager) forsakenKernels(now time.Time) (ids []spawner.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,8 +58,8 @@ func (m *Manager) forsakenKernels(now time.Time) (ids []spawner.ID) {
 	return ids
 }
 
-// trackOrphan ends a kernel for which nobody has come for as long as it may be left. How long that is, is what this run of the service has
-// seen: while the service is away nobody can come.
+// trackOrphan ends a kernel for which nobody has come for as long as it may be left. How long that is, is what this run
+// of the service has seen: while the service is away nobody can come.
 func (m *Manager) trackOrphan(ctx context.Context, id spawner.ID, left bool) {
 	if m.orphaned(ctx, id, left, time.Now()) {
 		m.endKernel(ctx, id, "a kernel ends because no client has come, or come back")

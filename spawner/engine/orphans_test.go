@@ -35,7 +35,8 @@ func TestKernelEndsWithItsSession(t *testing.T) {
 	})
 }
 
-// A kernel whose client stays away ends, busy or not. While the service is away nobody can come: that time does not count.
+// A kernel whose client stays away ends, busy or not. While the service is away nobody can come: that time does not
+// count.
 func TestDesertedKernelEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
@@ -75,7 +76,8 @@ func TestDesertedKernelEnds(t *testing.T) {
 	})
 }
 
-// A tied kernel that waits for its slice ends when nobody asks for it any more: whoever has asked so long is gone, and nobody would use the slice.
+// A tied kernel that waits for its slice ends when nobody asks for it any more: whoever has asked so long is gone, and
+// nobody would use the slice.
 func TestTiedKernelThatWaitsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)

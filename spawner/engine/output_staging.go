@@ -21,7 +21,8 @@ func (r staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, err
 	return r.StagedOutput.Log(ctx, from)
 }
 
-// source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came back of it.
+// source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came
+// back of it.
 func (m *Manager) source(ctx context.Context, e entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
 	if !cameBack(e, o) {
 		return m.cfg.Agents.Agent(e.ID), e.status, nil
@@ -59,12 +60,12 @@ func (m *Manager) tailOf(ctx context.Context, e entry, from jobfiles.Source) (st
 	return jobfiles.Tail(r, tailLines)
 }
 
-// keepPatience is for how long keeping a session's changes is repeated that does not work, counted from the first try: they may have
-// taken long to come back.
+// keepPatience is for how long keeping a session's changes is repeated that does not work, counted from the first try:
+// they may have taken long to come back.
 const keepPatience = 10 * time.Minute
 
-// save brings here what came back of a run on another host: a session's changes, as an environment from which it starts the next time,
-// and the output of a job that was ended. Nothing is removed there before it is here.
+// save brings here what came back of a run on another host: a session's changes, as an environment from which it starts
+// the next time, and the output of a job that was ended. Nothing is removed there before it is here.
 func (m *Manager) save(ctx context.Context, e entry) error {
 	since, due := m.dueToKeep(e.ID)
 	if !due {
@@ -127,8 +128,9 @@ func (m *Manager) saveJob(ctx context.Context, e entry, r spawner.StagedOutput) 
 	return err
 }
 
-// hinder notes that what a job has left cannot be kept here now, tells its owner and the administrator, and sees to the next try: it
-// stays where it is until it can be, or until the job is removed. The time meanwhile is not that of its agent.
+// hinder notes that what a job has left cannot be kept here now, tells its owner and the administrator, and sees to the
+// next try: it stays where it is until it can be, or until the job is removed. The time meanwhile is not that of its
+// agent.
 func (m *Manager) hinder(e entry, why error) {
 	m.queue.AddAfter(e.ID, m.cfg.Interval)
 	m.mu.Lock()
@@ -167,8 +169,8 @@ type attempts struct{ since, next time.Time }
 // mostPause is the longest pause between two of them. Each is as long as all before took together.
 const mostPause = time.Minute
 
-// dueToKeep returns since when it is tried to keep what came back of a workload, and reports whether it is to be tried now; otherwise it
-// sees to the next time.
+// dueToKeep returns since when it is tried to keep what came back of a workload, and reports whether it is to be tried
+// now; otherwise it sees to the next time.
 func (m *Manager) dueToKeep(id spawner.ID) (since time.Time, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,7 +209,8 @@ func (m *Manager) noteLost(ctx context.Context, e entry, lost string) error {
 	return m.noteSaved(ctx, e, "", lost)
 }
 
-// noteSaved notes that what a run has left is here: a session's changes in the environment digest, or nothing, with what was lost.
+// noteSaved notes that what a run has left is here: a session's changes in the environment digest, or nothing, with
+// what was lost.
 func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) error {
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)

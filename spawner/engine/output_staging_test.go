@@ -38,8 +38,8 @@ func (s *service) fills() *disk {
 	return d
 }
 
-// TestFullDiskLosesNothing: what a job has left waits where it is while the service's disk is full, however long that takes and whatever
-// becomes of the service meanwhile, and whoever asks is told so.
+// TestFullDiskLosesNothing: what a job has left waits where it is while the service's disk is full, however long that
+// takes and whatever becomes of the service meanwhile, and whoever asks is told so.
 func TestFullDiskLosesNothing(t *testing.T) {
 	tests := map[string]struct {
 		backend string

@@ -42,7 +42,8 @@ func (s *distant) keeps(id spawner.ID) {
 	}
 }
 
-// TestRestartWhileRemoteIsStopped: the next service lets the agent in, also when the stop was asked for before it had looked at anything.
+// TestRestartWhileRemoteIsStopped: the next service lets the agent in, also when the stop was asked for before it had
+// looked at anything.
 func TestRestartWhileRemoteIsStopped(t *testing.T) {
 	t.Run("stopping", inPool(func(t *testing.T, s *distant) {
 		id := s.changed()
@@ -70,8 +71,8 @@ func TestRestartWhileRemoteIsStopped(t *testing.T) {
 	}))
 }
 
-// TestAskedToEndWithoutAnswer: an agent that was asked to end does so whatever is heard of it, and has its time to bring back what it
-// has; one that was not reached is asked again.
+// TestAskedToEndWithoutAnswer: an agent that was asked to end does so whatever is heard of it, and has its time to
+// bring back what it has; one that was not reached is asked again.
 func TestAskedToEndWithoutAnswer(t *testing.T) {
 	t.Run("the link breaks", inPool(func(t *testing.T, s *distant) {
 		id := s.changed()
@@ -121,8 +122,8 @@ func TestAskedToEndWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestRemoteMuteAgent: one that cannot be asked is ended by the batch system in the end: soon when nothing can have been changed in it,
-// and else not before a link that is down for a while has come up again.
+// TestRemoteMuteAgent: one that cannot be asked is ended by the batch system in the end: soon when nothing can have
+// been changed in it, and else not before a link that is down for a while has come up again.
 func TestRemoteMuteAgent(t *testing.T) {
 	tests := map[string]struct {
 		up       bool
@@ -197,8 +198,8 @@ func (s *distant) endsWithin(id spawner.ID, most time.Duration) spawner.Workload
 	return w
 }
 
-// TestRemoteCanceled: what a job has printed and left until then comes back, also when the service is started again meanwhile and its link
-// was down; one without a link is not waited for long.
+// TestRemoteCanceled: what a job has printed and left until then comes back, also when the service is started again
+// meanwhile and its link was down; one without a link is not waited for long.
 func TestRemoteCanceled(t *testing.T) {
 	tests := map[string]struct {
 		down time.Duration // for how long its link is after the restart

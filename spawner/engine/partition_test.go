@@ -48,7 +48,8 @@ func (s *distant) alone() (stop func()) {
 	return func() { close(ended); synctest.Wait() }
 }
 
-// TestPartitionOfFiveMinutes: nothing that nobody sees is given up, started again or asked for twice; when it heals the same run goes on.
+// TestPartitionOfFiveMinutes: nothing that nobody sees is given up, started again or asked for twice; when it heals the
+// same run goes on.
 func TestPartitionOfFiveMinutes(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		inPool(func(t *testing.T, s *distant) {
@@ -85,8 +86,8 @@ func TestPartitionOfFiveMinutes(t *testing.T) {
 	}
 }
 
-// TestPartitionBeyondTheLease: the batch system gives the place up. What ran begins anew, once the first run is known to have ended and
-// not before; its user is told what is lost, and the one place there is has one owner at a time.
+// TestPartitionBeyondTheLease: the batch system gives the place up. What ran begins anew, once the first run is known
+// to have ended and not before; its user is told what is lost, and the one place there is has one owner at a time.
 func TestPartitionBeyondTheLease(t *testing.T) {
 	for _, job := range []bool{false, true} {
 		inPool(func(t *testing.T, s *distant) {
@@ -130,7 +131,8 @@ func TestPartitionBeyondTheLease(t *testing.T) {
 	}
 }
 
-// TestHostThatStandsStill: whoever looks at a session whose agent is connected and says nothing reads so, until it says something.
+// TestHostThatStandsStill: whoever looks at a session whose agent is connected and says nothing reads so, until it says
+// something.
 func TestHostThatStandsStill(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)

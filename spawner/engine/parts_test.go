@@ -25,7 +25,8 @@ func inGPUBubble(parts int, f func(*testing.T, *service, *spawnertest.GPUs)) fun
 	}
 }
 
-// TestHostileImageTakesNothing: a user whose image fails every test gets no other user's parts taken out, however often she starts.
+// TestHostileImageTakesNothing: a user whose image fails every test gets no other user's parts taken out, however often
+// she starts.
 func TestHostileImageTakesNothing(t *testing.T) {
 	inGPUBubble(8, func(t *testing.T, s *service, g *spawnertest.GPUs) {
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Fault("no CUDA in this image") })
@@ -96,7 +97,8 @@ func TestSpentStartHoldsUpNobody(t *testing.T) {
 	})(t)
 }
 
-// TestBorrowedPartIsNotCondemned: what a job says of a part that a session has lent it harms the session's part in no way.
+// TestBorrowedPartIsNotCondemned: what a job says of a part that a session has lent it harms the session's part in no
+// way.
 func TestBorrowedPartIsNotCondemned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g, session := lending(t)
@@ -210,7 +212,8 @@ func TestUnheardIsNotLent(t *testing.T) {
 	})
 }
 
-// TestRecallHasADeadline: a job that does not end is killed when its time is up, also when the service was killed in between.
+// TestRecallHasADeadline: a job that does not end is killed when its time is up, also when the service was killed in
+// between.
 func TestRecallHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, session := lending(t)
@@ -230,8 +233,8 @@ func TestRecallHasADeadline(t *testing.T) {
 	})
 }
 
-// TestNoLineStarves: who lacks only processors is not overtaken by those of another line who came later, and who lacks a part holds up
-// nobody who needs none.
+// TestNoLineStarves: who lacks only processors is not overtaken by those of another line who came later, and who lacks
+// a part holds up nobody who needs none.
 func TestNoLineStarves(t *testing.T) {
 	inGPUBubble(2, func(t *testing.T, s *service, g *spawnertest.GPUs) {
 		s.kill()
@@ -265,7 +268,8 @@ func TestNoLineStarves(t *testing.T) {
 	})(t)
 }
 
-// TestSessionsAndJobsShareThePartsFairly: a job does not overtake a session that waits for a part, nor the other way round.
+// TestSessionsAndJobsShareThePartsFairly: a job does not overtake a session that waits for a part, nor the other way
+// round.
 func TestSessionsAndJobsShareThePartsFairly(t *testing.T) {
 	inGPUBubble(1, func(t *testing.T, s *service, g *spawnertest.GPUs) {
 		first := s.reach(s.startSession(onGPU("alice", "one")).ID, spawner.Running)
@@ -334,8 +338,8 @@ func (grouped) Cgroup(_ context.Context, id spawner.ID) (string, error) {
 	return "docker/" + string(id), nil
 }
 
-// TestLimitBeforeTheApp: no app starts without the limit of its part, also when the service was killed since the container started,
-// or the driver does not answer at first. A backend that cannot do so starts nothing.
+// TestLimitBeforeTheApp: no app starts without the limit of its part, also when the service was killed since the
+// container started, or the driver does not answer at first. A backend that cannot do so starts nothing.
 func TestLimitBeforeTheApp(t *testing.T) {
 	inGPUBubble(1, func(t *testing.T, s *service, g *spawnertest.GPUs) {
 		mute := errors.New("the driver does not answer")
@@ -398,7 +402,8 @@ func TestWhatIsNoMoreEndsTheWait(t *testing.T) {
 	})(t)
 }
 
-// TestNewStartWhileMoving: a second start, a stop and a removal that meet a workload on its way back in line win over it.
+// TestNewStartWhileMoving: a second start, a stop and a removal that meet a workload on its way back in line win over
+// it.
 func TestNewStartWhileMoving(t *testing.T) {
 	for name, do := range map[string]func(*service, spawner.Workload){
 		"start": func(s *service, w spawner.Workload) {

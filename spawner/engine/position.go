@@ -18,8 +18,8 @@ func (m *Manager) Queue(w spawner.Workload) spawner.Queue {
 	return m.sched.Queue(&e.Workload)
 }
 
-// Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now on a backend; empty:
-// Config.Sessions. How long a Remote lets it wait there is not known.
+// Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now on a backend;
+// empty: Config.Sessions. How long a Remote lets it wait there is not known.
 func (m *Manager) Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

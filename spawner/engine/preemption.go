@@ -17,12 +17,13 @@ type Lend struct {
 	On     bool
 	After  time.Duration // for how long nothing went on in the session, and on its slice
 	Recall time.Duration // between telling a job to end and killing it
-	// Idle is called under the engine's lock and must not call the engine. It says since when nothing has run on the slice of a
-	// workload, and that a job would find its memory free. False: it is not so, or nobody can say.
+	// Idle is called under the engine's lock and must not call the engine. It says since when nothing has run on the
+	// slice of a workload, and that a job would find its memory free. False: it is not so, or nobody can say.
 	Idle func(holder string, s gpu.Slice) (since time.Time, idle bool)
 }
 
-// callBackLocked has the slice of a session come back to it: its user is there again. The job that borrowed it goes back in line.
+// callBackLocked has the slice of a session come back to it: its user is there again. The job that borrowed it goes
+// back in line.
 func (m *Manager) callBackLocked(ctx context.Context, session *entry) {
 	if session.Slice == nil {
 		return
@@ -55,8 +56,9 @@ func (m *Manager) recall(ctx context.Context, e entry) error {
 	return m.recallSliceLocked(ctx, now)
 }
 
-// lendsLocked reports whether a session's slice can be lent now: it runs, its agent was heard and says that nobody has worked in it of late, and
-// its slice idles. Only a slice of its own hardware is lent: on any other a job would disturb third ones.
+// lendsLocked reports whether a session's slice can be lent now: it runs, its agent was heard and says that nobody has
+// worked in it of late, and its slice idles. Only a slice of its own hardware is lent: on any other a job would disturb
+// third ones.
 func (m *Manager) lendsLocked(id spawner.ID) bool {
 	e := m.work[id]
 	if e == nil || e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning || e.Slice.Tier != gpu.Hardware {

@@ -23,9 +23,10 @@ type fetched struct {
 	percent int
 }
 
-// Fetching tells the owner of a workload that starts on another host how much of its image has come there: so many bytes of size. run is
-// which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and what is said too often is not told. As long
-// as more and more of it comes, the start is not given up because its agent does not.
+// Fetching tells the owner of a workload that starts on another host how much of its image has come there: so many
+// bytes of size. run is which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and
+// what is said too often is not told. As long as more and more of it comes, the start is not given up because its agent
+// does not.
 func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 	if size <= 0 {
 		return
@@ -55,7 +56,8 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 	m.noteLocked(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
 }
 
-// vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was frozen.
+// vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was
+// frozen.
 func vehicle(w spawner.Workload) string {
 	if w.Kept == "" && w.Spec.Environment == "" {
 		return "image"
@@ -63,8 +65,8 @@ func vehicle(w spawner.Workload) string {
 	return "environment"
 }
 
-// furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon as anything of it
-// does, and its agent is heard when that is over.
+// furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon
+// as anything of it does, and its agent is heard when that is over.
 func (e *entry) furnishes() bool {
 	return e.Phase == spawner.Starting || e.Kind == spawner.Job && e.Phase == spawner.Running && e.status.State == ""
 }

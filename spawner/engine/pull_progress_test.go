@@ -10,7 +10,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestFetching: the owner of a start sees how far its image has come, no more than once a second, and nothing of what is not this run's.
+// TestFetching: the owner of a start sees how far its image has come, no more than once a second, and nothing of what
+// is not this run's.
 func TestFetching(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		const size = 1000 << 20
@@ -64,8 +65,8 @@ func TestFetching(t *testing.T) {
 	})(t)
 }
 
-// TestLongDownload: a start goes on as long as its image comes, however long that takes, and who asks for the same again and again is not
-// waited for.
+// TestLongDownload: a start goes on as long as its image comes, however long that takes, and who asks for the same
+// again and again is not waited for.
 func TestLongDownload(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.pool.Fill(true)

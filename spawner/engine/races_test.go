@@ -18,8 +18,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestSilentBackendIsNotAskedWithoutPause: whatever a workload is in the middle of, a backend that is down is asked every few
-// seconds, not as fast as it can refuse.
+// TestSilentBackendIsNotAskedWithoutPause: whatever a workload is in the middle of, a backend that is down is asked
+// every few seconds, not as fast as it can refuse.
 func TestSilentBackendIsNotAskedWithoutPause(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		idle := s.run("alice", mortal)
@@ -45,7 +45,8 @@ func TestSilentBackendIsNotAskedWithoutPause(t *testing.T) {
 	})(t)
 }
 
-// TestWhoLeavesTheLineHeldNothing: a start that is canceled while it waits takes nobody's place, and is no place come free.
+// TestWhoLeavesTheLineHeldNothing: a start that is canceled while it waits takes nobody's place, and is no place come
+// free.
 func TestWhoLeavesTheLineHeldNothing(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.run("alice", spawner.Life{})
@@ -83,8 +84,8 @@ func TestWhoLeavesTheLineHeldNothing(t *testing.T) {
 	})(t)
 }
 
-// TestNewestStartWins: of several starts of one server that wait for an earlier one to end, the last asked for is started, whichever
-// of them wakes first.
+// TestNewestStartWins: of several starts of one server that wait for an earlier one to end, the last asked for is
+// started, whichever of them wakes first.
 func TestNewestStartWins(t *testing.T) {
 	for range 20 {
 		inBubble(func(t *testing.T, s *service) {
@@ -236,7 +237,8 @@ func (s *service) fill(full bool) {
 	s.store.full = full
 }
 
-// TestEachStopIsWarnedOf: who did something after a warning is warned again before another stop, be it of another cause.
+// TestEachStopIsWarnedOf: who did something after a warning is warned again before another stop, be it of another
+// cause.
 func TestEachStopIsWarnedOf(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{Idle: time.Hour, MaxAge: 75 * time.Minute, Warning: 30 * time.Minute})
@@ -257,7 +259,8 @@ func TestEachStopIsWarnedOf(t *testing.T) {
 	})(t)
 }
 
-// TestShortLivesAreNotWarnedAllTheTime: where a site's idle limit is shorter than its warning, who works is left in peace.
+// TestShortLivesAreNotWarnedAllTheTime: where a site's idle limit is shorter than its warning, who works is left in
+// peace.
 func TestShortLivesAreNotWarnedAllTheTime(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{Idle: 4 * time.Minute, Warning: 10 * time.Minute})
@@ -276,8 +279,8 @@ func TestShortLivesAreNotWarnedAllTheTime(t *testing.T) {
 	})(t)
 }
 
-// TestEventsOfAnEarlierClock: a reader that goes on behind a number which this run of the service has not come to, because the
-// clock was set back, misses nothing.
+// TestEventsOfAnEarlierClock: a reader that goes on behind a number which this run of the service has not come to,
+// because the clock was set back, misses nothing.
 func TestEventsOfAnEarlierClock(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{})
@@ -297,7 +300,8 @@ func TestEventsOfAnEarlierClock(t *testing.T) {
 	})(t)
 }
 
-// TestRecordsLostWhileABackendIsDown: what runs there is not stopped either when it answers again, whatever was started meanwhile.
+// TestRecordsLostWhileABackendIsDown: what runs there is not stopped either when it answers again, whatever was started
+// meanwhile.
 func TestRecordsLostWhileABackendIsDown(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", spawner.Life{})

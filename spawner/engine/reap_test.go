@@ -8,7 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestManyStrangers: where many have no record, one resync ends few of them, and all are ended in time. Sessions that are kept hold up none.
+// TestManyStrangers: where many have no record, one resync ends few of them, and all are ended in time. Sessions that
+// are kept hold up none.
 func TestManyStrangers(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.reach(s.startSession(request("alice", "", "one")).ID, spawner.Running) // there are records

@@ -14,8 +14,8 @@ import (
 // retryAfter is how long the Manager waits before it repeats what did not work.
 const retryAfter = 2 * time.Second
 
-// reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step a call is
-// enough.
+// reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step
+// a call is enough.
 func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 	e, ok := m.snapshot(id)
 	if !ok {
@@ -91,18 +91,19 @@ func (m *Manager) situate(e entry, o spawner.Observation) lifecycle.Situation {
 	return s
 }
 
-// unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two tries.
+// unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two
+// tries.
 const unseenPatience = time.Minute
 
-// unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a session has changed
-// could be lost by that: it is looked for until its backend tells what has become of it.
+// unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a
+// session has changed could be lost by that: it is looked for until its backend tells what has become of it.
 func (m *Manager) unseen(e entry) bool {
 	given := e.Want == spawner.WantGone || e.Kind == spawner.Job && e.Want == spawner.WantStopped
 	return e.Remote && e.Phase == spawner.Stopping && given && min(m.inPhase(e), time.Since(e.blindly)) >= unseenPatience
 }
 
-// phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a backend's
-// Start takes what it takes.
+// phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a
+// backend's Start takes what it takes.
 func (m *Manager) phaseBegan(e entry) time.Time {
 	switch {
 	case !e.quit.IsZero():
@@ -116,7 +117,8 @@ func (m *Manager) phaseBegan(e entry) time.Time {
 	}
 }
 
-// phaseOwn returns when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that was set back.
+// phaseOwn returns when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that
+// was set back.
 func (m *Manager) phaseOwn(e entry) time.Time {
 	if e.Since.After(time.Now()) {
 		return m.born
@@ -129,8 +131,8 @@ func (m *Manager) inPhase(e entry) time.Duration {
 	return time.Since(clock.Latest(m.phaseOwn(e), m.born))
 }
 
-// listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service, and again
-// when that did not work. It is harmless when the door is open.
+// listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service,
+// and again when that did not work. It is harmless when the door is open.
 func (m *Manager) listen(ctx context.Context, e entry) {
 	if e.status.State != "" || (e.Phase != spawner.Starting && e.Phase != spawner.Booting && e.Phase != spawner.Running) {
 		return
@@ -158,7 +160,8 @@ func (m *Manager) socket(id spawner.ID) string {
 	return filepath.Join(m.files.Dir(id), "link", linkSocket)
 }
 
-// appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is Idle.
+// appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is
+// Idle.
 func appOf(e entry) control.State {
 	if e.status.State != control.Idle && e.status.Launch != e.Run() {
 		return ""
@@ -166,8 +169,8 @@ func appOf(e entry) control.State {
 	return e.status.State
 }
 
-// limit returns how long the phase may last; false when for ever. On another host none counts before something runs there, and a job needs
-// none but for the way back of what it has left.
+// limit returns how long the phase may last; false when for ever. On another host none counts before something runs
+// there, and a job needs none but for the way back of what it has left.
 func (m *Manager) limit(e entry) (time.Duration, bool) {
 	switch {
 	case e.Rests && e.Phase == spawner.Pending:

@@ -13,8 +13,8 @@ import (
 // returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
 const returnPatience = 10 * time.Minute
 
-// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace. Where it has what nobody
-// else has, it is longer; see askFor.
+// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace. Where
+// it has what nobody else has, it is longer; see askFor.
 const askPatience = 2 * time.Minute
 
 // mostEvictions is how often a start may lose its place before it fails.
@@ -40,7 +40,8 @@ func (m *Manager) judge(ctx context.Context, w spawner.Workload) error {
 	return err
 }
 
-// sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that changed the record.
+// sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that
+// changed the record.
 func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (entry, bool) {
 	late := e.Kind == spawner.Job && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited // it came and went between two looks
 	moved := o.Host != "" && o.Host != e.Host && (o.Existence == spawner.Up || late)
@@ -88,8 +89,8 @@ func (m *Manager) tellSeenLocked(e *entry) {
 	}
 }
 
-// findBase saves from which environment a session is to start on another host: the one that holds its changes, the one that it was asked
-// for with, or the one that is its image.
+// findBase saves from which environment a session is to start on another host: the one that holds its changes, the one
+// that it was asked for with, or the one that is its image.
 func (m *Manager) findBase(ctx context.Context, e entry) error {
 	from := cmp.Or(e.Kept, e.Spec.Environment)
 	if from == "" {
@@ -167,8 +168,8 @@ func evictedFrom(host string, o spawner.Observation, e entry) string {
 	return text + ": it begins anew; what ran in it is lost, and what was changed outside your home if it does not come back"
 }
 
-// partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes back. It reports
-// false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
+// partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes
+// back. It reports false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
 func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved || e.Moving && e.Kind == spawner.Job || e.seen.Existence != spawner.Up {
 		return false
@@ -192,8 +193,9 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 	return waits
 }
 
-// askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its answer is lost, and
-// what it leaves is waited for, also when the service is started again meanwhile. One that is not connected finds the door open.
+// askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its
+// answer is lost, and what it leaves is waited for, also when the service is started again meanwhile. One that is not
+// connected finds the door open.
 func (m *Manager) askToEnd(ctx context.Context, e entry) {
 	if e.status.State == "" {
 		if err := m.cfg.Agents.Expect(e.ID); err != nil {
@@ -226,9 +228,10 @@ func (m *Manager) askToEnd(ctx context.Context, e entry) {
 	}
 }
 
-// askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link that is down for
-// a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a job's only its output is lost: its
-// link has the time to come up again that the job would have to end, as after a restart of the service.
+// askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link
+// that is down for a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a
+// job's only its output is lost: its link has the time to come up again that the job would have to end, as after a
+// restart of the service.
 func (m *Manager) askFor(e entry) time.Duration {
 	patience := m.cfg.Limits.Grace + askPatience
 	switch {

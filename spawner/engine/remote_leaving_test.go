@@ -7,8 +7,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestEvictedSessionTellsItsEnd: that the app of an evicted session has ended is told before its place is known to be taken away. It
-// begins anew all the same.
+// TestEvictedSessionTellsItsEnd: that the app of an evicted session has ended is told before its place is known to be
+// taken away. It begins anew all the same.
 func TestEvictedSessionTellsItsEnd(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)

@@ -142,7 +142,8 @@ func TestRemoteSession(t *testing.T) {
 	})(t)
 }
 
-// TestEvictedSessionBeginsAnew: with its secrets, from what it had kept; also when the service was started again in between.
+// TestEvictedSessionBeginsAnew: with its secrets, from what it had kept; also when the service was started again in
+// between.
 func TestEvictedSessionBeginsAnew(t *testing.T) {
 	for _, kindly := range []bool{true, false} {
 		inPool(func(t *testing.T, s *distant) {
@@ -349,8 +350,8 @@ func TestRemoteStartIsAnnouncedOnce(t *testing.T) {
 	})(t)
 }
 
-// TestUnusedRemoteReturnsItsSlot: one that nobody opens, and one in which nothing goes on, leave the pool with what they had changed, and
-// go on from there when they are started again. Their user is told why, and that nothing is lost.
+// TestUnusedRemoteReturnsItsSlot: one that nobody opens, and one in which nothing goes on, leave the pool with what
+// they had changed, and go on from there when they are started again. Their user is told why, and that nothing is lost.
 func TestUnusedRemoteReturnsItsSlot(t *testing.T) {
 	tests := map[string]struct {
 		life   spawner.Life
@@ -392,7 +393,8 @@ func TestUnusedRemoteReturnsItsSlot(t *testing.T) {
 	}
 }
 
-// TestSlowNodes: a node may take long to get the image, also at the second start, and a link that goes down meanwhile may come up again.
+// TestSlowNodes: a node may take long to get the image, also at the second start, and a link that goes down meanwhile
+// may come up again.
 func TestSlowNodes(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		for _, launch := range []string{"one", "two"} {
@@ -417,7 +419,8 @@ func TestSlowNodes(t *testing.T) {
 	})(t)
 }
 
-// TestPartition: a link that is down changes nothing as long as the batch system has it running; its end is told by what comes back.
+// TestPartition: a link that is down changes nothing as long as the batch system has it running; its end is told by
+// what comes back.
 func TestPartition(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
@@ -580,7 +583,8 @@ func TestRemoteFresh(t *testing.T) {
 	})(t)
 }
 
-// TestBackendsKeepApart: a session of this host is not gone on with on another, and its server has one session at a time.
+// TestBackendsKeepApart: a session of this host is not gone on with on another, and its server has one session at a
+// time.
 func TestBackendsKeepApart(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		here := s.reach(s.startSession(request("alice", "", "one")).ID, spawner.Running)
@@ -654,7 +658,8 @@ func TestBatchSystemIsDown(t *testing.T) {
 	}
 }
 
-// TestImageThatIsNotReadyYet: where the engine of images does not answer a start waits; what is wrong with the image ends it.
+// TestImageThatIsNotReadyYet: where the engine of images does not answer a start waits; what is wrong with the image
+// ends it.
 func TestImageThatIsNotReadyYet(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		base := s.config.Base

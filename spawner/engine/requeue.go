@@ -10,12 +10,13 @@ import (
 	"slipway/spawner"
 )
 
-// mostBad is how many parts of GPUs a start may find bad before it fails: then it is rather the workload that is at fault.
+// mostBad is how many parts of GPUs a start may find bad before it fails: then it is rather the workload that is at
+// fault.
 const mostBad = 3
 
-// leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's own test
-// found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has it from the driver, and
-// has seen to it that nobody gets the place.
+// leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's
+// own test found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has
+// it from the driver, and has seen to it that nobody gets the place.
 func (m *Manager) leaveSlice(ctx context.Context, e entry, why string, tested bool) error {
 	condemn, err := m.leave(ctx, e, why, tested)
 	if condemn && err == nil {
@@ -31,7 +32,8 @@ func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (
 	if now == nil || now.Rev != e.Rev || now.Slice == nil {
 		return false, nil
 	}
-	// What was borrowed may be bad only because its owner is on it too. It is not borrowed again, and nothing else follows.
+	// What was borrowed may be bad only because its owner is on it too. It is not borrowed again, and nothing else
+	// follows.
 	bad := spawner.BadPart{Slice: *now.Slice, Why: why, Shun: tested && now.Lender == ""}
 	if len(now.Bad) >= mostBad {
 		err = m.endLocked(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
@@ -55,8 +57,8 @@ func unusable(bad []spawner.BadPart) spawner.Outcome {
 	}
 }
 
-// moveLocked ends what runs of a workload and has it go back in line, where it stands before those of its line who asked later, or of jobs those of its owner who did. also is what else
-// changes of it; nil: nothing.
+// moveLocked ends what runs of a workload and has it go back in line, where it stands before those of its line who
+// asked later, or of jobs those of its owner who did. also is what else changes of it; nil: nothing.
 func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
 	return m.returnLocked(ctx, e, message, func(e *entry) {
 		if e.Moves++; also != nil {
@@ -82,8 +84,8 @@ func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, al
 	return nil
 }
 
-// requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job begins anew, so
-// what it had printed and left is dropped.
+// requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job
+// begins anew, so what it had printed and left is dropped.
 func (m *Manager) requeue(ctx context.Context, e entry) error {
 	m.cfg.Agents.Close(e.ID)
 	if err := m.files.ClearTry(e.ID); err != nil {
@@ -98,7 +100,8 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 	return err
 }
 
-// toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell is told.
+// toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell
+// is told.
 func (e *entry) toLine() {
 	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = spawner.Pending, nil, "", false, false, control.Status{}
 	e.collecting, e.Host, e.progress = time.Time{}, "", nil

@@ -10,8 +10,8 @@ import (
 	"slipway/spawner"
 )
 
-// Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own. What each of them had of
-// its own, and the input files, are as before.
+// Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own.
+// What each of them had of its own, and the input files, are as before.
 func (m *Manager) Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error) {
 	if jobs := m.repeated(c, r.RequestID); len(jobs) > 0 && c.MaySubmit() {
 		return jobs, nil

@@ -46,8 +46,8 @@ func (m *Manager) survey(ctx context.Context) map[string]map[spawner.ID]spawner.
 	return found
 }
 
-// toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way, and those
-// that the survey does not show as their phase has them.
+// toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way,
+// and those that the survey does not show as their phase has them.
 func (m *Manager) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []spawner.ID {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -61,7 +61,8 @@ func (m *Manager) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []
 	return ids
 }
 
-// looksSettled reports whether a settled workload may look like seen. A backend's list leaves out what it does not hold.
+// looksSettled reports whether a settled workload may look like seen. A backend's list leaves out what it does not
+// hold.
 func looksSettled(w spawner.Workload, seen spawner.Existence) bool {
 	if w.Phase == spawner.Running {
 		return seen == spawner.Up
@@ -69,9 +70,9 @@ func looksSettled(w spawner.Workload, seen spawner.Existence) bool {
 	return !seen.Alive()
 }
 
-// forgetful reports whether the service has lost its records: it started without any, and things run of which it knows nothing. It
-// stops none of them, for they are users' work, and starts nothing, for their resources are taken; an administrator has to look.
-// A backend is believed to hold nothing of that kind when it has said so once.
+// forgetful reports whether the service has lost its records: it started without any, and things run of which it knows
+// nothing. It stops none of them, for they are users' work, and starts nothing, for their resources are taken; an
+// administrator has to look. A backend is believed to hold nothing of that kind when it has said so once.
 func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,10 +122,11 @@ func (m *Manager) remembers() error {
 // mostReaped is how many workloads without a record one resync ends.
 const mostReaped = 100
 
-// reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a stranger).
-// Every workload is recorded before anything is started for it, so a stranger means that records were lost: what it runs holds
-// resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept, for they may be somebody's
-// work, and the administrator is told. One resync ends few: where many records were lost, there is time to see it.
+// reap ends what runs without a record, when it was there at the last look too (a workload just forgotten is not a
+// stranger). Every workload is recorded before anything is started for it, so a stranger means that records were lost:
+// what it runs holds resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept,
+// for they may be somebody's work, and the administrator is told. One resync ends few: where many records were lost,
+// there is time to see it.
 func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spawner.Existence, before map[spawner.ID]bool) map[spawner.ID]bool {
 	now := map[spawner.ID]bool{}
 	reaped := 0
@@ -156,7 +158,8 @@ func (m *Manager) knows(id spawner.ID) bool {
 	return m.work[id] != nil
 }
 
-// list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked at.
+// list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked
+// at.
 func (m *Manager) list(ctx context.Context, b spawner.Backend) (map[spawner.ID]spawner.Existence, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -75,7 +75,8 @@ func (m *Manager) isOverdue(e *entry, now time.Time) bool {
 	return !at.IsZero() && now.After(at) && e.Want != spawner.WantGone
 }
 
-// Expires returns when a job is removed with its files; zero: it has not ended, or never. A point of a scan stays as long as the last of them.
+// Expires returns when a job is removed with its files; zero: it has not ended, or never. A point of a scan stays as
+// long as the last of them.
 func (m *Manager) Expires(w spawner.Workload) time.Time {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -11,7 +11,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestJobsExpire: what ended long ago is removed with its files and remembered for a while, by its owner alone; what goes on is not.
+// TestJobsExpire: what ended long ago is removed with its files and remembered for a while, by its owner alone; what
+// goes on is not.
 func TestJobsExpire(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
@@ -51,7 +52,8 @@ func TestJobsExpire(t *testing.T) {
 	})(t)
 }
 
-// TestScansExpireWhole: no point of a scan goes while another has not ended, or is tried again, nor before the last one does.
+// TestScansExpireWhole: no point of a scan goes while another has not ended, or is tried again, nor before the last one
+// does.
 func TestScansExpireWhole(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
@@ -102,7 +104,8 @@ func TestScansExpireWhole(t *testing.T) {
 	})(t)
 }
 
-// TestDoubtsOfTheClockStay: a clock that is a year ahead at one start and at the next is believed after a day in which the service ran.
+// TestDoubtsOfTheClockStay: a clock that is a year ahead at one start and at the next is believed after a day in which
+// the service ran.
 func TestDoubtsOfTheClockStay(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()

@@ -17,8 +17,8 @@ import (
 // mostAttempts is how many ends of earlier tries, and requests for them, a job's record keeps.
 const mostAttempts = 10
 
-// willRetry reports whether a job that is being ended is tried once more by itself. What its owner or the service has ended, what waited in
-// vain for another, and what would fail in the same way again, is not.
+// willRetry reports whether a job that is being ended is tried once more by itself. What its owner or the service has
+// ended, what waited in vain for another, and what would fail in the same way again, is not.
 func willRetry(w spawner.Workload) bool {
 	return w.Want == spawner.WantRunning && hasTriesLeft(w) && !lastingFailure(*w.Outcome)
 }
@@ -29,8 +29,8 @@ func hasTriesLeft(w spawner.Workload) bool {
 	return w.Kind == spawner.Job && w.Phase == spawner.Stopping && o != nil && o.Failed && !o.Canceled && o.Cause != spawner.CauseDependency && o.Cause != spawner.CauseCanceled && w.Attempt < w.Spec.Retries
 }
 
-// lastingFailure reports whether what a job has failed for is the same at every try: what it runs or where it runs has to be changed first. Not so what an
-// exit code alone tells, nor what is the fault of a host.
+// lastingFailure reports whether what a job has failed for is the same at every try: what it runs or where it runs has
+// to be changed first. Not so what an exit code alone tells, nor what is the fault of a host.
 func lastingFailure(o spawner.Outcome) bool {
 	return o.Cause == spawner.CauseModule || o.Cause == spawner.CauseOutput
 }
@@ -54,7 +54,8 @@ func (m *Manager) pauseBefore(tries int) time.Duration {
 	return min(pause, mostRest)
 }
 
-// retryJob has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after a while.
+// retryJob has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after
+// a while.
 func (m *Manager) retryJob(ctx context.Context, e entry) error {
 	m.cfg.Agents.Close(e.ID)
 	if err := m.files.ClearTry(e.ID); err != nil {
@@ -79,7 +80,8 @@ func (m *Manager) endBackoff(ctx context.Context, e entry) error {
 	return err
 }
 
-// restWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit code 1".
+// restWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
+// code 1".
 func (m *Manager) restWords(e entry) string {
 	words := "tries again in " + max(time.Until(m.phaseBegan(e).Add(m.pauseBefore(e.Attempt))), time.Second).Round(time.Second).String()
 	if len(e.Attempts) > 0 {
@@ -148,7 +150,8 @@ func tryWords(w spawner.Workload) string {
 	}
 }
 
-// Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has left is dropped.
+// Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has
+// left is dropped.
 func (m *Manager) Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
 	w, err := m.retryable(ctx, c, id, r)
 	if err != nil || retriedBy(w, r.RequestID) {

@@ -15,7 +15,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// tries plays a payload that prints and leaves which try it is, and fails as often as it is told. It notes each run that there was.
+// tries plays a payload that prints and leaves which try it is, and fails as often as it is told. It notes each run
+// that there was.
 type tries struct {
 	mu    sync.Mutex
 	fails int
@@ -52,8 +53,8 @@ func (p *tries) once(t *testing.T, w spawner.Workload) {
 	}
 }
 
-// TestTriesAgain: a job that fails is tried again as often as it may, with its inputs; what the try before has left is dropped, and who
-// follows goes on with the new one.
+// TestTriesAgain: a job that fails is tried again as often as it may, with its inputs; what the try before has left is
+// dropped, and who follows goes on with the new one.
 func TestTriesAgain(t *testing.T) {
 	life := func(t *testing.T, s *distant, backend string) {
 		play := &tries{fails: 2}
@@ -115,7 +116,8 @@ func TestTriesAreCounted(t *testing.T) {
 	})(t)
 }
 
-// TestRetry: its owner has a job tried again that has failed, or was canceled, once a request; one that is done only if she means it.
+// TestRetry: its owner has a job tried again that has failed, or was canceled, once a request; one that is done only if
+// she means it.
 func TestRetry(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		play := &tries{fails: 1}
@@ -266,8 +268,8 @@ func TestRetryIsCanceled(t *testing.T) {
 	})(t)
 }
 
-// TestCrashInTries kills the service at each step of a job that is tried again, by itself and by its owner: no try is lost, and none is
-// made twice.
+// TestCrashInTries kills the service at each step of a job that is tried again, by itself and by its owner: no try is
+// lost, and none is made twice.
 func TestCrashInTries(t *testing.T) {
 	own := func(s *fated, r spawner.JobRequest) {
 		play := &tries{fails: 2}
@@ -301,7 +303,8 @@ func TestCrashInTries(t *testing.T) {
 	})
 }
 
-// TestPausesBetweenTries: before each try by itself a job waits for longer, over restarts too, and says so; others go on meanwhile.
+// TestPausesBetweenTries: before each try by itself a job waits for longer, over restarts too, and says so; others go
+// on meanwhile.
 func TestPausesBetweenTries(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
@@ -357,7 +360,8 @@ func TestPausesBetweenTries(t *testing.T) {
 	})(t)
 }
 
-// TestNotTriedAgain: what would fail in the same way again is not tried again by itself, and says why; its owner can have it tried.
+// TestNotTriedAgain: what would fail in the same way again is not tried again by itself, and says why; its owner can
+// have it tried.
 func TestNotTriedAgain(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(func(h *spawnertest.Hand) {

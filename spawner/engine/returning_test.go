@@ -10,8 +10,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestSlowWayBack: what comes back of a session that was asked to end is waited for as long as the batch system brings it, also when the
-// service is started again meanwhile, and its owner sees so. Who gives it up does not wait.
+// TestSlowWayBack: what comes back of a session that was asked to end is waited for as long as the batch system brings
+// it, also when the service is started again meanwhile, and its owner sees so. Who gives it up does not wait.
 func TestSlowWayBack(t *testing.T) {
 	for _, discarded := range []bool{false, true} {
 		inPool(func(t *testing.T, s *distant) {

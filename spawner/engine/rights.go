@@ -5,8 +5,8 @@ import (
 	"slipway/spawner/catalog"
 )
 
-// Offers returns what a hub's user may choose from. It is what every list is made of, and what StartSession goes by: no door offers more, and
-// none lets in more.
+// Offers returns what a hub's user may choose from. It is what every list is made of, and what StartSession goes by: no
+// door offers more, and none lets in more.
 func (m *Manager) Offers(hub string, user spawner.User) catalog.Catalogue {
 	return m.cfg.Catalogue.Only(func(p catalog.Profile) (bool, error) {
 		if !p.Restricted() {
@@ -19,8 +19,8 @@ func (m *Manager) Offers(hub string, user spawner.User) catalog.Catalogue {
 	})
 }
 
-// admits refuses a start with a profile that is not surely open to the user whose session it would be. What the catalogue does not have is
-// for whoever made the spec to know.
+// admits refuses a start with a profile that is not surely open to the user whose session it would be. What the
+// catalogue does not have is for whoever made the spec to know.
 func (m *Manager) admits(hub string, user spawner.User, profile string) error {
 	if profile == "" {
 		return nil

@@ -73,8 +73,8 @@ func TestWhyAProfileIsNotOffered(t *testing.T) {
 	}
 }
 
-// TestUnknownIsNotNo: where a Hub does not say who is in its groups, nobody hears that she is in none, and nobody gets another profile than
-// the one that may be hers.
+// TestUnknownIsNotNo: where a Hub does not say who is in its groups, nobody hears that she is in none, and nobody gets
+// another profile than the one that may be hers.
 func TestUnknownIsNotNo(t *testing.T) {
 	silent := errors.New("the Hub does not say")
 	only := func(sure ...string) catalog.Catalogue { // the first is hers, the others are surely not; of the rest the Hub does not say it
@@ -127,7 +127,8 @@ func TestUnknownRightsStartNothing(t *testing.T) {
 	})
 }
 
-// TestRightsHoldAtTheStart: whoever makes the request, and whatever was offered to her, the engine starts only what is open to the user.
+// TestRightsHoldAtTheStart: whoever makes the request, and whatever was offered to her, the engine starts only what is
+// open to the user.
 func TestRightsHoldAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)

@@ -11,8 +11,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestNothingRestsOnWhatACrashOfTheHostCouldLose: before a container starts, an app gets its secrets, or a caller is told that
-// something will be so, the record of it is on the disk.
+// TestNothingRestsOnWhatACrashOfTheHostCouldLose: before a container starts, an app gets its secrets, or a caller is
+// told that something will be so, the record of it is on the disk.
 func TestNothingRestsOnWhatACrashOfTheHostCouldLose(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		check := func(what string, w spawner.Workload) {

@@ -19,8 +19,8 @@ func (m *Manager) seal(id spawner.ID, launch string, secrets control.Env) []byte
 	return m.cfg.Sealer.Seal(plain, purpose(id, launch))
 }
 
-// unseal gives back the secrets of a start that an earlier run of the service began; nil when there are none, or the service's
-// key is another one now.
+// unseal gives back the secrets of a start that an earlier run of the service began; nil when there are none, or the
+// service's key is another one now.
 func (m *Manager) unseal(w spawner.Workload) control.Env {
 	if len(w.Sealed) == 0 {
 		return nil

@@ -16,9 +16,9 @@ import (
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
 //
-// A session stays the same one over its stops and starts: when this user's session of that name, image and environment was stopped
-// before, it is started again with its changes. One that is still active from an earlier launch is stopped first: the Hub has given it up,
-// and its credentials with it.
+// A session stays the same one over its stops and starts: when this user's session of that name, image and environment
+// was stopped before, it is started again with its changes. One that is still active from an earlier launch is stopped
+// first: the Hub has given it up, and its credentials with it.
 func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
 	if !c.MayStart() {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
@@ -46,8 +46,8 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 	}
 }
 
-// examined returns a request with its backend and the digest of its environment, once nothing is known that stands against it: what is wrong is
-// said where the start is asked for.
+// examined returns a request with its backend and the digest of its environment, once nothing is known that stands
+// against it: what is wrong is said where the start is asked for.
 func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
 	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
@@ -64,8 +64,9 @@ func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionReq
 	return r, m.judge(ctx, m.sessionOf(hub, r))
 }
 
-// startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was started from
-// it before may go on with it, whatever has become of the environment's names since: its changes lie over it.
+// startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was
+// started from it before may go on with it, whatever has become of the environment's names since: its changes lie over
+// it.
 func (m *Manager) startsFrom(ctx context.Context, hub string, r spawner.SessionRequest) (digest string, err error) {
 	ref := r.Spec.Environment
 	if ref == "" {
@@ -128,8 +129,8 @@ type ask struct {
 	requests int
 }
 
-// askLocked notes that a start is asked for, and reports whether a later one has taken its place: of several starts that wait for a
-// session to end, the last is the one that the Hub wants.
+// askLocked notes that a start is asked for, and reports whether a later one has taken its place: of several starts
+// that wait for a session to end, the last is the one that the Hub wants.
 func (m *Manager) askLocked(hub string, r spawner.SessionRequest, mine **ask) (overtaken bool) {
 	s := seat{hub, r.User, r.Name}
 	if *mine == nil {

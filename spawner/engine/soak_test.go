@@ -26,9 +26,9 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestSoak has users, hubs, containers, agents, the disk and the service itself do anything at any time. What must always hold is
-// looked at whenever a record is saved; then all trouble ends, and everything must come to rest. One seed again:
-// -run 'TestSoak/seed_17$' -v.
+// TestSoak has users, hubs, containers, agents, the disk and the service itself do anything at any time. What must
+// always hold is looked at whenever a record is saved; then all trouble ends, and everything must come to rest. One
+// seed again: -run 'TestSoak/seed_17$' -v.
 func TestSoak(t *testing.T) {
 	for seed := range testenv.Rounds(3, 60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -476,7 +476,8 @@ func (s *soak) all() []spawner.Workload {
 	return all
 }
 
-// mayFail takes the errors that a call may give of a full disk or of a workload that is not there any more, or not as it was.
+// mayFail takes the errors that a call may give of a full disk or of a workload that is not there any more, or not as
+// it was.
 func (s *soak) mayFail(what string, err error) {
 	if err != nil && !errs.Is(err, errs.NoSpace) && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) {
 		s.t.Errorf("%s: %v", what, err)

@@ -69,7 +69,8 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	return nil
 }
 
-// noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a job waits for.
+// noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a
+// job waits for.
 func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -88,7 +89,8 @@ func (m *Manager) account(ctx context.Context, e entry) (spawner.Account, error)
 	return m.cfg.Account(ctx, e.Hub, e.Owner)
 }
 
-// noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be seen.
+// noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be
+// seen.
 func (m *Manager) noteStarted(e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,8 +165,8 @@ func (m *Manager) launch(ctx context.Context, e entry) (spawner.Launch, error) {
 	return l, m.admitAgent(e, account)
 }
 
-// relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said last is not
-// said again.
+// relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said
+// last is not said again.
 func (m *Manager) relay(id spawner.ID, message string, percent int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,7 +33,8 @@ func (s *memory) Sync(context.Context) error {
 	return s.broken
 }
 
-// safe reports whether a crash of the host now would lose nothing of a workload up to a revision. What is done for it goes on meanwhile.
+// safe reports whether a crash of the host now would lose nothing of a workload up to a revision. What is done for it
+// goes on meanwhile.
 func (s *memory) safe(id spawner.ID, rev int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

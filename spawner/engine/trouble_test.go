@@ -281,8 +281,8 @@ func TestBackendThatDoesNotAnswer(t *testing.T) {
 	})(t)
 }
 
-// TestRefusedEndIsRepeatedCalmly: a backend that refuses at once to end something, or to remove it, is asked again now and then, not as
-// often as it can answer.
+// TestRefusedEndIsRepeatedCalmly: a backend that refuses at once to end something, or to remove it, is asked again now
+// and then, not as often as it can answer.
 func TestRefusedEndIsRepeatedCalmly(t *testing.T) {
 	for _, op := range []spawnertest.Op{spawnertest.Stop, spawnertest.Remove} {
 		t.Run(string(op), inBubble(func(t *testing.T, s *service) {

@@ -8,8 +8,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestEndedUnseen: a job that is canceled while nobody knows what has become of it is ended all the same, after a while and not without
-// end. A session is not: what was changed in it might come back.
+// TestEndedUnseen: a job that is canceled while nobody knows what has become of it is ended all the same, after a while
+// and not without end. A session is not: what was changed in it might come back.
 func TestEndedUnseen(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		job := s.reach(s.submit(alice, poolJob()).ID, spawner.Running)

@@ -21,8 +21,8 @@ import (
 // startsPerSecond is the load under which BenchmarkVisitorsWait measures: faster than any Hub starts servers.
 const startsPerSecond = 50
 
-// BenchmarkVisitorsWait measures how long the session proxy's calls wait while sessions start and every change is synced to disk:
-// visitors of running sessions must not feel that others start theirs.
+// BenchmarkVisitorsWait measures how long the session proxy's calls wait while sessions start and every change is
+// synced to disk: visitors of running sessions must not feel that others start theirs.
 func BenchmarkVisitorsWait(b *testing.B) {
 	m, started := busyService(b)
 	r := request("visitor", "", "v")

@@ -11,15 +11,17 @@ import (
 	"slipway/spawner"
 )
 
-// A standby is a kernel that its owner has not asked for yet: leased and started like any other, its agent up and its interpreter loaded, but
-// for its app. Her next kernel of the same kernelspec is made of it by one change of its record, so it answers at once.
+// A standby is a kernel that its owner has not asked for yet: leased and started like any other, its agent up and its
+// interpreter loaded, but for its app. Her next kernel of the same kernelspec is made of it by one change of its
+// record, so it answers at once.
 //
-// It is its owner's from the beginning, with her account, home, groups and storage, and never changes hands: what a container is cannot be
-// changed once it runs, and one that could become anybody's would have to begin with more rights than any workload has. So the first kernel
-// of a user starts as ever, and those after it are warm.
+// It is its owner's from the beginning, with her account, home, groups and storage, and never changes hands: what a
+// container is cannot be changed once it runs, and one that could become anybody's would have to begin with more rights
+// than any workload has. So the first kernel of a user starts as ever, and those after it are warm.
 //
-// It holds a lease as every workload does, and nobody waits for it: it is made of what is free and nobody else is to have next, and ends as soon
-// as it keeps somebody from starting. So what it holds counts as free for whoever asks. It counts towards no limit of its owner's.
+// It holds a lease as every workload does, and nobody waits for it: it is made of what is free and nobody else is to
+// have next, and ends as soon as it keeps somebody from starting. So what it holds counts as free for whoever asks. It
+// counts towards no limit of its owner's.
 
 // claimable reports whether a standby can become a kernel now: its agent is there, and waits.
 func (e *entry) claimable() bool {

@@ -17,8 +17,9 @@ import (
 	"slipway/spawner/sched"
 )
 
-// Pools are what keeps standbys: who has started a kernel of an entry that may have some is to have one stand by, as far as there is room. How many
-// there are of an entry is of all users together, and of all kernelspecs that it stands for.
+// Pools are what keeps standbys: who has started a kernel of an entry that may have some is to have one stand by, as
+// far as there is room. How many there are of an entry is of all users together, and of all kernelspecs that it stands
+// for.
 
 const (
 	standbyLife  = 30 * time.Minute // of a standby that nobody takes: software and policy change, and its owner may have gone home
@@ -108,7 +109,8 @@ func (m *Manager) keepPools(ctx context.Context) {
 	}
 }
 
-// weedPools ends the standbys that are too old or not their owners' to have any more, and forgets who has started no kernel for as long.
+// weedPools ends the standbys that are too old or not their owners' to have any more, and forgets who has started no
+// kernel for as long.
 func (m *Manager) weedPools(ctx context.Context) {
 	m.mu.Lock()
 	list := m.standbysLocked(func(*entry) bool { return true })
@@ -131,8 +133,8 @@ func (m *Manager) weedPools(ctx context.Context) {
 	}
 }
 
-// whyNoStandby says why a standby is to end; empty: it may stay. That it is not known just now whose it may be is no reason: it is asked again
-// before it is taken.
+// whyNoStandby says why a standby is to end; empty: it may stay. That it is not known just now whose it may be is no
+// reason: it is asked again before it is taken.
 func (m *Manager) whyNoStandby(ctx context.Context, w spawner.Workload) string {
 	if time.Since(w.Created) >= standbyLife {
 		return "nobody has taken it"
@@ -181,8 +183,8 @@ func (m *Manager) hasMuchToDo() bool {
 	return busy
 }
 
-// lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one last. One of her kernels that
-// is still starting goes first.
+// lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one
+// last. One of her kernels that is still starting goes first.
 func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r spawner.SessionRequest, lacking bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,7 +211,8 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 	return poolKey{}, spawner.SessionRequest{}, false
 }
 
-// replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet. Of her own the last word counts at once.
+// replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet.
+// Of her own the last word counts at once.
 func (p *pool) replaces(all []*entry, of spawner.Principal, now time.Time) *entry {
 	for _, e := range all {
 		if e.Created.Before(p.used) && (e.Principal() == of || now.Sub(e.Created) >= standbyTurn) {
@@ -244,8 +247,8 @@ func (m *Manager) makeStandby(ctx context.Context, key poolKey, r spawner.Sessio
 	return m.enterStandby(ctx, key, r)
 }
 
-// enterStandby saves a new standby and leases what it needs. It is saved before it holds anything, as all workloads are: where a lease was saved
-// and not confirmed, its record is known, and goes.
+// enterStandby saves a new standby and leases what it needs. It is saved before it holds anything, as all workloads
+// are: where a lease was saved and not confirmed, its record is known, and goes.
 func (m *Manager) enterStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

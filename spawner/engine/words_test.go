@@ -13,8 +13,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestNoStepBack: nothing of a start tells of less than what came before, though its image takes long and it is tried twice; one that begins
-// anew, after it was up, starts from the beginning.
+// TestNoStepBack: nothing of a start tells of less than what came before, though its image takes long and it is tried
+// twice; one that begins anew, after it was up, starts from the beginning.
 func TestNoStepBack(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.pool.Inject(spawnertest.Fault{Op: spawnertest.Start, Step: spawnertest.Before, Times: 2})
@@ -68,7 +68,8 @@ func TestWhatAStartWaitsFor(t *testing.T) {
 	})(t)
 }
 
-// TestRequeuedWhereNobodyReachesIt: its owner sees what a job waits for that is to begin anew, and whose worker is cut off.
+// TestRequeuedWhereNobodyReachesIt: its owner sees what a job waits for that is to begin anew, and whose worker is cut
+// off.
 func TestRequeuedWhereNobodyReachesIt(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		job := s.reach(s.submit(alice, poolJob()).ID, spawner.Running)

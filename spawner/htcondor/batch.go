@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// batcher joins calls that come at about the same time to one: who comes first does it for all. There is one at a time, and who comes
-// meanwhile is in the next.
+// batcher joins calls that come at about the same time to one: who comes first does it for all. There is one at a time,
+// and who comes meanwhile is in the next.
 type batcher[T any] struct {
 	do   func(ctx context.Context, all []*wish[T])
 	pick func(all []*wish[T]) (now, later []*wish[T]) // of what has gathered what is done next, one at least; nil: all
@@ -42,7 +42,8 @@ func (b *batcher[T]) add(n int) {
 	b.coming += n
 }
 
-// join has it done and gives how it went. When ctx ends before it was begun, nothing is done; once begun it is waited for.
+// join has it done and gives how it went. When ctx ends before it was begun, nothing is done; once begun it is waited
+// for.
 func (b *batcher[T]) join(ctx context.Context, what T) (*wish[T], error) {
 	w := &wish[T]{what: what, done: make(chan struct{}), lead: make(chan struct{}, 1)}
 	b.enter(w)

@@ -13,8 +13,8 @@ import (
 	"slipway/spawner"
 )
 
-// BenchmarkScan is a scan of 1,000 points, from the first Start to the last one's return: sandboxes, submission and records. Beside it
-// is what condor_submit alone needs for as many jobs.
+// BenchmarkScan is a scan of 1,000 points, from the first Start to the last one's return: sandboxes, submission and
+// records. Beside it is what condor_submit alone needs for as many jobs.
 func BenchmarkScan(b *testing.B) {
 	const points = 1000
 	w := newWorld(b)
@@ -59,8 +59,8 @@ func BenchmarkScan(b *testing.B) {
 	})
 }
 
-// BenchmarkLook is one look at a queue of so many waiting jobs, which is all that is asked in an interval: the whole of it, the
-// processor time of condor_q and of the service, and of the schedd.
+// BenchmarkLook is one look at a queue of so many waiting jobs, which is all that is asked in an interval: the whole of
+// it, the processor time of condor_q and of the service, and of the schedd.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -95,7 +95,8 @@ func used(b *testing.B, who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// scheddTime is the processor time of the schedd so far. What it forks to answer a question is counted when that has ended.
+// scheddTime is the processor time of the schedd so far. What it forks to answer a question is counted when that has
+// ended.
 func (w *world) scheddTime(b *testing.B) time.Duration {
 	b.Helper()
 	stat := w.pool.Admin(b, "sh", "-c", "cat /proc/$(pidof condor_schedd | tr ' ' '\\n' | sort -n | head -n 1)/stat")

@@ -61,8 +61,8 @@ func (b *Backend) recordOf(l spawner.Launch, o owner) (record, error) {
 	return r, nil
 }
 
-// archOf reads from an image's header for which machines it is, as HTCondor calls them; empty when it has no header, or for others than
-// HTCondor has names for.
+// archOf reads from an image's header for which machines it is, as HTCondor calls them; empty when it has no header, or
+// for others than HTCondor has names for.
 func archOf(sif string) (string, error) {
 	f, err := os.Open(sif)
 	if err != nil {
@@ -117,8 +117,8 @@ func (b *Backend) imagePath(l spawner.Launch, r record) string {
 	return strings.ReplaceAll(b.cfg.Image, digestMark, hex)
 }
 
-// fill makes a workload's sandbox: out of the way and as root's, then it is given away whole. Nothing is written as root in what a user
-// may change.
+// fill makes a workload's sandbox: out of the way and as root's, then it is given away whole. Nothing is written as
+// root in what a user may change.
 func (b *Backend) fill(l spawner.Launch, r record, o owner) (err error) {
 	place := b.records.place(r.ID)
 	part := filepath.Join(place, ".part")
@@ -175,8 +175,8 @@ func (b *Backend) copyFile(from, to string) error {
 	return b.writeFile(to, in)
 }
 
-// writeFile makes a file of a sandbox. It is on the disk then: a job may be in the queue when the host comes up after a power cut. Its name
-// is there too when the record is, which is written after it.
+// writeFile makes a file of a sandbox. It is on the disk then: a job may be in the queue when the host comes up after a
+// power cut. Its name is there too when the record is, which is written after it.
 func (b *Backend) writeFile(name string, from io.Reader) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it alike.
+// demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it
+// alike.
 type demand struct {
 	resources spawner.Resources
 	own       int64 // bytes of memory for what runs it, beside those
@@ -60,7 +61,8 @@ func clausesOf(d demand) []clause {
 	return append(all, gpuClauses(d.gpu, d.hope)...)
 }
 
-// gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the same GPU.
+// gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the
+// same GPU.
 func gpuClauses(r gpu.Request, hope time.Duration) []clause {
 	switch {
 	case r.None(), r.Needs.CanUse:
@@ -81,8 +83,8 @@ func gpuClauses(r gpu.Request, hope time.Duration) []clause {
 	return all
 }
 
-// usualHope is for how long a job waits for a GPU that it can do without: some negotiations. A preference by rank would not do: the
-// usual NEGOTIATOR_PRE_JOB_RANK, which prefers the slot with the fewest processors, outweighs it.
+// usualHope is for how long a job waits for a GPU that it can do without: some negotiations. A preference by rank would
+// not do: the usual NEGOTIATOR_PRE_JOB_RANK, which prefers the slot with the fewest processors, outweighs it.
 const usualHope = 2 * time.Minute
 
 // hoped has a job go where there is a GPU, and after a time to any slot. It excludes nothing for good.

@@ -15,9 +15,9 @@ import (
 	"slipway/spawner/htcondor/condortest"
 )
 
-// matchCases are what is asked of the tests' pool: one machine with a V100 (capability 7.0, 24220 MiB) and seven MIG instances of 4861
-// MiB that do not tell their capability, as HTCondor 23.9 has them. The first is decided before the others are submitted: it may go
-// without the GPU that another has.
+// matchCases are what is asked of the tests' pool: one machine with a V100 (capability 7.0, 24220 MiB) and seven MIG
+// instances of 4861 MiB that do not tell their capability, as HTCondor 23.9 has them. The first is decided before the
+// others are submitted: it may go without the GPU that another has.
 var matchCases = []struct {
 	name string
 	gpu  string
@@ -66,7 +66,8 @@ func demandOf(t *testing.T, request string, with func(*demand)) demand {
 	return d
 }
 
-// TestRealMatches submits a job for each of matchCases: it starts, with as many GPUs as it asked for, exactly when the ads say so.
+// TestRealMatches submits a job for each of matchCases: it starts, with as many GPUs as it asked for, exactly when the
+// ads say so.
 func TestRealMatches(t *testing.T) {
 	pool := shared.Pool(t)
 	pool.AddUser(t, "alice", aliceUID)
@@ -107,8 +108,8 @@ func TestRealMatches(t *testing.T) {
 	}
 }
 
-// describeDemand returns what is submitted. A user's jobs take over the machine's parts from one another, with the GPUs that are there, so
-// who is to get none is another user.
+// describeDemand returns what is submitted. A user's jobs take over the machine's parts from one another, with the GPUs
+// that are there, so who is to get none is another user.
 func describeDemand(t *testing.T, name, mark string, d demand) []line {
 	t.Helper()
 	gpus, err := gpuLines(d.gpu)
@@ -120,7 +121,8 @@ func describeDemand(t *testing.T, name, mark string, d demand) []line {
 	})
 }
 
-// submitAll submits several at once, for a command takes its time. What one sets and the next does not is taken back between them.
+// submitAll submits several at once, for a command takes its time. What one sets and the next does not is taken back
+// between them.
 func submitAll(t *testing.T, as *exec.Cmd, all [][]line) {
 	t.Helper()
 	var text strings.Builder
@@ -154,8 +156,8 @@ type matched struct {
 // freed is how many seconds it takes at most until the pool counts a part of a machine as free that a job had.
 const freed = 3
 
-// settled waits until every job has run, or was refused when nobody had a part of the machine any more: what is refused while it is
-// given to another says nothing.
+// settled waits until every job has run, or was refused when nobody had a part of the machine any more: what is refused
+// while it is given to another says nothing.
 func settled(t *testing.T, pool *condortest.Pool, mark string, want int) map[string]matched {
 	t.Helper()
 	only := fmt.Sprintf(`Mark == %q`, mark)

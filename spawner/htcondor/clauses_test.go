@@ -72,7 +72,8 @@ func TestGPULines(t *testing.T) {
 	}
 }
 
-// TestWindows has each profile of the GPUs that there are take its own instances by their memory, and none of the next size.
+// TestWindows has each profile of the GPUs that there are take its own instances by their memory, and none of the next
+// size.
 func TestWindows(t *testing.T) {
 	mib := map[string]int64{ // as drivers report them
 		"1g.5gb": 4864, "1g.10gb": 9984, "3g.20gb": 20096, "7g.40gb": 40192, "7g.80gb": 80640, "1g.18gb": 16384, "1g.35gb": 33280, "3g.71gb": 71168, "7g.141gb": 143360,

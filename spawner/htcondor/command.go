@@ -23,8 +23,8 @@ type command struct {
 	args   []string
 	tokens string // the directory with the token to show; empty: the service's own identity
 	input  string
-	// holds is open in the command for as long as it runs, which is ended when this process is killed; what it has started in its turn may
-	// go on. nil: it is nothing to wait for, and goes on by itself.
+	// holds is open in the command for as long as it runs, which is ended when this process is killed; what it has
+	// started in its turn may go on. nil: it is nothing to wait for, and goes on by itself.
 	holds *os.File
 }
 
@@ -60,7 +60,8 @@ func complained(err error, of string) bool {
 // program runs the commands of a directory.
 type program struct{ dir string }
 
-// commandPatience is how long any command may take; commandDelay how long it may still hold its output after it was killed.
+// commandPatience is how long any command may take; commandDelay how long it may still hold its output after it was
+// killed.
 const (
 	commandPatience = time.Minute
 	commandDelay    = 2 * time.Second
@@ -178,8 +179,8 @@ const tooManyAtOnce = "max_jobs_per_submission"
 // unknownFace is what is complained of when HTCondor does not know who asks.
 const unknownFace = "authenticate"
 
-// uncommitted is what is complained of when the schedd does not take a submission in the end. The reason that a rule of the site gives
-// follows; without one it is the schedd's own trouble.
+// uncommitted is what is complained of when the schedd does not take a submission in the end. The reason that a rule of
+// the site gives follows; without one it is the schedd's own trouble.
 const uncommitted = "failed to commit job submission"
 
 const askAdmin = "tell your administrator: `slipway doctor` says more"

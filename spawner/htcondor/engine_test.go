@@ -285,8 +285,8 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// TestKilledBetween: a service that was killed between the submission and its record finds the job again, and does not submit it twice:
-// not when it is in the queue, and not when it has left it.
+// TestKilledBetween: a service that was killed between the submission and its record finds the job again, and does not
+// submit it twice: not when it is in the queue, and not when it has left it.
 func TestKilledBetween(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		s := newSchedd()
@@ -333,7 +333,8 @@ func TestStaleRun(t *testing.T) {
 	}
 }
 
-// TestStopOfWhatWaits: what has only waited leaves nothing; what is stopped and removed twice, or was never there, is no error.
+// TestStopOfWhatWaits: what has only waited leaves nothing; what is stopped and removed twice, or was never there, is
+// no error.
 func TestStopOfWhatWaits(t *testing.T) {
 	s := newSchedd()
 	b, launch := played(t, s)
@@ -419,7 +420,8 @@ func TestDiskFull(t *testing.T) {
 	must(t, b.Start(t.Context(), l))
 }
 
-// TestOddFiles: what lies in a sandbox is the user's. No link is followed, no pipe waited for, and no odd word taken over.
+// TestOddFiles: what lies in a sandbox is the user's. No link is followed, no pipe waited for, and no odd word taken
+// over.
 func TestOddFiles(t *testing.T) {
 	s := newSchedd()
 	b, launch := played(t, s)
@@ -462,8 +464,8 @@ func owned(t *testing.T, name string) {
 	}
 }
 
-// TestWhoseFiles: of the files in a sandbox only those are read that are its account's and have no other name, and of a log no more than
-// a worker brings back.
+// TestWhoseFiles: of the files in a sandbox only those are read that are its account's and have no other name, and of a
+// log no more than a worker brings back.
 func TestWhoseFiles(t *testing.T) {
 	s := newSchedd()
 	b, launch := played(t, s)

@@ -21,8 +21,8 @@ type need struct {
 	attribute string // of the ad, that not all pools tell
 }
 
-// What tells a MIG instance and a part of a GPU apart from a whole one. Workers look at DeviceUuid and the like when they choose a GPU
-// for a job, but not at Id: by that a job would be matched, and refused, for ever.
+// What tells a MIG instance and a part of a GPU apart from a whole one. Workers look at DeviceUuid and the like when
+// they choose a GPU for a job, but not at Id: by that a job would be matched, and refused, for ever.
 const (
 	isMIG  = `substr(DeviceUuid, 0, 4) == "MIG-"`
 	notMIG = `substr(DeviceUuid, 0, 4) != "MIG-"`
@@ -41,8 +41,8 @@ func checkGPUs(r gpu.Request) error {
 	return nil
 }
 
-// gpuLines are what a workload's request for GPUs is in a submit description. They are the attributes of HTCondor and, for
-// matchmaking at other places, both those that CMS has now and those that it had before.
+// gpuLines are what a workload's request for GPUs is in a submit description. They are the attributes of HTCondor and,
+// for matchmaking at other places, both those that CMS has now and those that it had before.
 func gpuLines(r gpu.Request) ([]line, error) {
 	if r.None() { // said in so many words: others' matchmaking takes what is not defined for neither
 		return []line{{"My.RequiresGPU", "0"}, {"request_gpus", "0"}}, nil
@@ -63,7 +63,8 @@ func gpuLines(r gpu.Request) ([]line, error) {
 	return append(lines, cmsLines(r.Needs)...), nil
 }
 
-// optionalCount asks for GPUs where there are such, and for none elsewhere. It is evaluated for each slot that the job might have.
+// optionalCount asks for GPUs where there are such, and for none elsewhere. It is evaluated for each slot that the job
+// might have.
 func optionalCount(r gpu.Request) string {
 	return fmt.Sprintf("ifThenElse(%s, %d, 0)", enoughGPUs(r), r.GPUs())
 }
@@ -127,14 +128,14 @@ func kindNeeds(r gpu.Request) []need {
 	return nil
 }
 
-// What a MIG instance has of the memory that its name promises, in parts of that: from 0.87 to 0.99 on the GPUs that there are. The
-// next smaller one has half.
+// What a MIG instance has of the memory that its name promises, in parts of that: from 0.87 to 0.99 on the GPUs that
+// there are. The next smaller one has half.
 const leastOfName, mostOfName = 0.85, 1.0
 
 var profileForm = regexp.MustCompile(`^([1-9][0-9]?g)(?:\.([0-9]{1,4})gb)?([+-].*)?$`)
 
-// profileText is a MIG profile in the terms of a GPU's ad. Its memory tells it, for the ads of older pools have no name; where the
-// name tells the profile it must be that one. What the memory cannot tell, the name must.
+// profileText is a MIG profile in the terms of a GPU's ad. Its memory tells it, for the ads of older pools have no
+// name; where the name tells the profile it must be that one. What the memory cannot tell, the name must.
 func profileText(profile string) string {
 	m := profileForm.FindStringSubmatch(profile)
 	if m == nil {
@@ -156,7 +157,8 @@ func profileText(profile string) string {
 // named asks for a GPU's name by a pattern without quotes and backslashes.
 func named(pattern string) string { return fmt.Sprintf(`regexp("%s", DeviceName)`, pattern) }
 
-// literally writes a text as a pattern. What would need a backslash, which the parsers of ads do not read alike, stands for any sign.
+// literally writes a text as a pattern. What would need a backslash, which the parsers of ads do not read alike, stands
+// for any sign.
 func literally(s string) string {
 	var b strings.Builder
 	for _, c := range s {
@@ -172,9 +174,10 @@ func literally(s string) string {
 	return b.String()
 }
 
-// cmsLines are what others' matchmaking looks at: HTCondor-CE at GPUsMinMemory and the like, which condor_submit makes of
-// gpus_minimum_memory and which do not change a require_gpus that is there; CMS at its own of today, and at those that it had before.
-// Those of today are numbers (WMCore from 2.4.4 on): a comparison of a slot's number with a text is an error in a ClassAd. The old ones are texts.
+// cmsLines are what others' matchmaking looks at: HTCondor-CE at GPUsMinMemory and the like, which condor_submit makes
+// of gpus_minimum_memory and which do not change a require_gpus that is there; CMS at its own of today, and at those
+// that it had before. Those of today are numbers (WMCore from 2.4.4 on): a comparison of a slot's number with a text is
+// an error in a ClassAd. The old ones are texts.
 func cmsLines(n gpu.Needs) []line {
 	var lines []line
 	if n.Memory > 0 {
@@ -196,7 +199,8 @@ func cmsLines(n gpu.Needs) []line {
 	return lines
 }
 
-// capabilities lists the compute capabilities that there are from the least to the greatest, where these are not empty: CMS asked for one of a list.
+// capabilities lists the compute capabilities that there are from the least to the greatest, where these are not empty:
+// CMS asked for one of a list.
 func capabilities(least, greatest string) string {
 	var all []string
 	for _, c := range []string{"6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1"} {

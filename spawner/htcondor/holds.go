@@ -15,7 +15,8 @@ type hold struct {
 	sub    integer // 0: any
 	reason string  // in plain words; HTCondor's own follow
 	remedy string
-	// over says that the job's run came to an end by it, so that there is nothing to release: it had begun, and is not begun twice.
+	// over says that the job's run came to an end by it, so that there is nothing to release: it had begun, and is not
+	// begun twice.
 	over bool
 }
 

@@ -1,13 +1,14 @@
 // Package htcondor runs sessions and jobs as jobs of an HTCondor pool, of which the service's host is an access point.
 //
-// Promises: a run of a workload is at most one job, whatever is killed and whatever HTCondor does of itself: who was submitted is found
-// again by the ads' attributes, and a job that has begun once is never begun again by the pool; what the pool holds, evicts or refuses is
-// told in plain words; a job is its user's at the access point, by a token minted for her; nothing that a user names can change a line of
-// what is submitted.
+// Promises: a run of a workload is at most one job, whatever is killed and whatever HTCondor does of itself: who was
+// submitted is found again by the ads' attributes, and a job that has begun once is never begun again by the pool; what
+// the pool holds, evicts or refuses is told in plain words; a job is its user's at the access point, by a token minted
+// for her; nothing that a user names can change a line of what is submitted.
 //
-// It talks to HTCondor by the commands that stand on the host (argv, no shell) and reads their JSON. Each workload has a directory here:
-// its record, which is root's, and below it the sandbox, which is the user's and is read without following a link. The package must not
-// know what the agent runs; what starts it on the worker node is package internal/worker.
+// It talks to HTCondor by the commands that stand on the host (argv, no shell) and reads their JSON. Each workload has
+// a directory here: its record, which is root's, and below it the sandbox, which is the user's and is read without
+// following a link. The package must not know what the agent runs; what starts it on the worker node is package
+// internal/worker.
 package htcondor
 
 import (
@@ -32,15 +33,15 @@ type Config struct {
 	Dir      string // holds a directory for each workload; made when missing. Required, absolute. Users must be able to pass through it
 	Bin      string // the directory of HTCondor's commands; empty: they are on PATH
 	Instance string // keeps two services at one access point apart. Required
-	// MarkKey makes the marks by which the service knows its jobs from those that others submit in their likeness; a job that was
-	// submitted with another key is not seen any more. Required, 32 bytes at least.
+	// MarkKey makes the marks by which the service knows its jobs from those that others submit in their likeness; a
+	// job that was submitted with another key is not seen any more. Required, 32 bytes at least.
 	MarkKey []byte
 	// Owner is the account as which all jobs are submitted and run; empty: each user's own, by her login.
 	Owner  string
 	Domain string // of the users' identities, as the pool has it; empty: its UID_DOMAIN
 	Key    string // the name of the key that signs tokens; empty: POOL
-	// Lookup returns the numbers of an account at the access point: a job's must be those that its user has here. nil: those of a getent in
-	// the directory Bin, or else of this host's table of users.
+	// Lookup returns the numbers of an account at the access point: a job's must be those that its user has here. nil:
+	// those of a getent in the directory Bin, or else of this host's table of users.
 	Lookup func(login string) (uid, gid int, err error)
 
 	Requirements    string            // of the site, on every job: a ClassAd expression
@@ -48,8 +49,9 @@ type Config struct {
 	Extra           map[string]string // lines of the site for every job, such as "+ProjectName": `"cms"`
 	AccountingGroup string            // such as group_physics; empty: the pool's default
 
-	// Image says how the nodes get at images: a path on what they share with {digest} in it, such as /cvmfs/slipway/{digest}.sif;
-	// "send": each job brings its own; empty: they fetch them from the service. Where a path is not there, they fetch.
+	// Image says how the nodes get at images: a path on what they share with {digest} in it, such as
+	// /cvmfs/slipway/{digest}.sif; "send": each job brings its own; empty: they fetch them from the service. Where a
+	// path is not there, they fetch.
 	Image     string
 	Cache     string   // a directory of the nodes, for fetched images
 	Apptainer string   // the program on the nodes; empty: apptainer on PATH
@@ -63,7 +65,8 @@ type Config struct {
 	Output    int64         // bytes that a run may bring back; zero: 20 GiB
 	PollEvery time.Duration // between two looks at the queue; zero: 5 s
 	Pool      *Pool         // tells what the pool's machines have, for Judge and Why; nil: nobody does
-	// Arch returns for which machines an environment is, by its digest, as Go names them; nil: that is known only once it starts.
+	// Arch returns for which machines an environment is, by its digest, as Go names them; nil: that is known only once
+	// it starts.
 	Arch   func(digest string) (string, error)
 	Logger *slog.Logger // required
 }
@@ -187,8 +190,8 @@ func (c Config) check() error {
 	return c.CheckLines()
 }
 
-// CheckLines refuses lines of the site (Requirements, Rank, Extra) that would be more than one, are no expressions, or would take one of
-// ours away. What HTCondor's macros make of an expression is not looked at.
+// CheckLines refuses lines of the site (Requirements, Rank, Extra) that would be more than one, are no expressions, or
+// would take one of ours away. What HTCondor's macros make of an expression is not looked at.
 func (c Config) CheckLines() error {
 	for field, text := range map[string]string{"htcondor.requirements": c.Requirements, "htcondor.rank": c.Rank} {
 		if !oneLine(text) {
@@ -223,7 +226,8 @@ func (b *Backend) knows(id spawner.ID) error {
 	return nil
 }
 
-// Check asks for the commands, for the access point, for the account of all jobs and for a token, which is what a start needs of them.
+// Check asks for the commands, for the access point, for the account of all jobs and for a token, which is what a start
+// needs of them.
 func (b *Backend) Check(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errs.New(errs.Missing, "submitting to HTCondor for users needs root, this is uid %d", os.Geteuid()).With("run the service as root")

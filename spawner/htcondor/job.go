@@ -81,8 +81,8 @@ func attributes() string {
 		"RequestMemory,TotalJobReconnectAttempts"
 }
 
-// integer, boolean and lenient are attributes of those types. One that is of another, such as an expression, is zero: a single odd job
-// must not hide all others.
+// integer, boolean and lenient are attributes of those types. One that is of another, such as an expression, is zero: a
+// single odd job must not hide all others.
 type (
 	integer int64
 	boolean bool
@@ -113,8 +113,8 @@ func (s *lenient) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// parseJobs reads what condor_q or condor_history prints with -json: nothing at all when there is no job. Jobs that are not of this
-// instance, of no workload, or only say so, are left out.
+// parseJobs reads what condor_q or condor_history prints with -json: nothing at all when there is no job. Jobs that are
+// not of this instance, of no workload, or only say so, are left out.
 func parseJobs(data []byte, own signet) ([]job, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
@@ -238,7 +238,8 @@ func clean(s string, most int) string {
 	return strings.TrimSpace(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), unicode.IsControl), " "))
 }
 
-// constraint asks for the jobs of this instance. What others submit in their likeness could be large, and all of it would be printed.
+// constraint asks for the jobs of this instance. What others submit in their likeness could be large, and all of it
+// would be printed.
 func (b *Backend) constraint() string {
 	return attrInstance + " == " + quoted(b.cfg.Instance) + " && size(" + attrMark + ") == 64 && size(" + attrID + ") <= 42 && size(" + attrLaunch + ") <= 1000"
 }

@@ -41,8 +41,8 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 	return b.inLine(ctx, rec, e), nil
 }
 
-// inLine adds to an explanation what only the queue knows of a job that machines could take: a limit of the site, or that it is not its
-// turn. What cannot be asked for is left out.
+// inLine adds to an explanation what only the queue knows of a job that machines could take: a limit of the site, or
+// that it is not its turn. What cannot be asked for is left out.
 func (b *Backend) inLine(ctx context.Context, rec record, e spawner.Explanation) spawner.Explanation {
 	waiting := b.cfg.Pool.places.answered(ctx)
 	if waiting.err != nil {
@@ -83,7 +83,8 @@ func (b *Backend) forewarn(l spawner.Launch, r record) {
 	}
 }
 
-// archFor returns for which machines a workload's environment is, as HTCondor calls them; empty when that is not known before it starts.
+// archFor returns for which machines a workload's environment is, as HTCondor calls them; empty when that is not known
+// before it starts.
 func (b *Backend) archFor(w spawner.Workload) string {
 	digest := cmp.Or(w.From, w.Kept, w.Spec.Environment)
 	if digest == "" || b.cfg.Arch == nil {
@@ -96,7 +97,8 @@ func (b *Backend) archFor(w spawner.Workload) string {
 	return archName(arch)
 }
 
-// archName returns HTCondor's name for what Go and OCI call an architecture; empty for others, of which a job may go anywhere.
+// archName returns HTCondor's name for what Go and OCI call an architecture; empty for others, of which a job may go
+// anywhere.
 func archName(arch string) string {
 	switch arch {
 	case "amd64":

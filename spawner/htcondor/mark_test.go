@@ -7,8 +7,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestForged: a job in the likeness of the service's, which somebody else has submitted with all that he could read of one, is not the
-// service's: it is not listed, not taken for the workload's, and nothing is done to it.
+// TestForged: a job in the likeness of the service's, which somebody else has submitted with all that he could read of
+// one, is not the service's: it is not listed, not taken for the workload's, and nothing is done to it.
 func TestForged(t *testing.T) {
 	s := newSchedd()
 	b, launch := played(t, s)

@@ -33,8 +33,8 @@ func (b *Backend) askPast(ctx context.Context) ([]job, error) {
 	return parseJobs(out, b.cfg.signet())
 }
 
-// Observe tells what the latest look at the queue shows of a workload; a look that began before the workload was last submitted does not
-// count. What has ended is told in the words of the worker, where it left any.
+// Observe tells what the latest look at the queue shows of a workload; a look that began before the workload was last
+// submitted does not count. What has ended is told in the words of the worker, where it left any.
 func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observation, error) {
 	if err := b.knows(id); err != nil {
 		return spawner.Observation{}, err
@@ -72,13 +72,14 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	return b.rests(id, rec, known), nil
 }
 
-// recently is from when on a look is new enough for who only wants to see. It is so long ago that, where no look is, the next may begin at
-// once: nobody waits for longer than a look takes.
+// recently is from when on a look is new enough for who only wants to see. It is so long ago that, where no look is,
+// the next may begin at once: nobody waits for longer than a look takes.
 func (b *Backend) recently() time.Time {
 	return time.Now().Add(-max(b.cfg.PollEvery, (lookFactor+2)*b.queue.cost()))
 }
 
-// current picks the job of a workload that counts: of its record's run, and of several the one that is known, or the first.
+// current picks the job of a workload that counts: of its record's run, and of several the one that is known, or the
+// first.
 func current(rec record, jobs []job) (job, bool) {
 	if len(jobs) == 0 {
 		return job{}, false
@@ -103,8 +104,8 @@ func current(rec record, jobs []job) (job, bool) {
 	}), true
 }
 
-// removeDoubles removes what else of a workload lives in the queue than the job of its record: what a command has submitted of which it
-// was concluded that it had not.
+// removeDoubles removes what else of a workload lives in the queue than the job of its record: what a command has
+// submitted of which it was concluded that it had not.
 func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own job, jobs []job) {
 	if len(jobs) < 2 {
 		return
@@ -136,7 +137,8 @@ func (b *Backend) rests(id spawner.ID, r record, known bool) spawner.Observation
 	}
 }
 
-// List returns all workloads of this instance that have a job in the queue or a directory here, but for one whose record cannot be read.
+// List returns all workloads of this instance that have a job in the queue or a directory here, but for one whose
+// record cannot be read.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
@@ -183,8 +185,8 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 // mostStrays is how many jobs without a record are told of at a time.
 const mostStrays = 50
 
-// fewStrays leaves of the jobs without a record here the oldest alone: who knows nothing of them either ends what is listed. Where the
-// records were lost or damaged, there is time to see it.
+// fewStrays leaves of the jobs without a record here the oldest alone: who knows nothing of them either ends what is
+// listed. Where the records were lost or damaged, there is time to see it.
 func (b *Backend) fewStrays(all map[spawner.ID]spawner.Existence, strays []job) {
 	if len(strays) == 0 {
 		return

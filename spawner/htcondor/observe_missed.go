@@ -12,9 +12,9 @@ import (
 // pastEvery is how often at most the history is asked for jobs that are missed, and have not been found there.
 const pastEvery = time.Minute
 
-// missed tells of a job that a look does not show which began at begun. An access point that has just started again may know nothing of
-// its jobs, so it takes a second look some time after the first, and then the word of the history. Where there is none, the job is gone
-// when none of it can run any more.
+// missed tells of a job that a look does not show which began at begun. An access point that has just started again may
+// know nothing of its jobs, so it takes a second look some time after the first, and then the word of the history.
+// Where there is none, the job is gone when none of it can run any more.
 func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (spawner.Observation, error) {
 	a := b.queue.lacks(rec.ID, begun)
 	second := a.since.Add(b.cfg.PollEvery)
@@ -66,8 +66,8 @@ func endOf(rec record, past []job) (end, bool) {
 	return end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
 }
 
-// seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes a second look, when
-// nothing can submit it any more.
+// seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes
+// a second look, when nothing can submit it any more.
 func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
 	jobs, _, err := b.queue.of(ctx, id, time.Now())
 	if err != nil || len(jobs) > 0 {

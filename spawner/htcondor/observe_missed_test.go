@@ -45,8 +45,8 @@ func looks(t *testing.T, b *Backend, id spawner.ID, later time.Duration) spawner
 	return o
 }
 
-// TestVanished: jobs that an administrator removed are missed by two looks, and told of by the history, which is asked once for all. One
-// that it knows nothing of is gone when none of it can run any more.
+// TestVanished: jobs that an administrator removed are missed by two looks, and told of by the history, which is asked
+// once for all. One that it knows nothing of is gone when none of it can run any more.
 func TestVanished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedd()
@@ -89,7 +89,8 @@ func TestVanished(t *testing.T) {
 	})
 }
 
-// TestMissedIsWatched: who looks only when he is woken learns what became of a job that is missed, and is not woken for it any more then.
+// TestMissedIsWatched: who looks only when he is woken learns what became of a job that is missed, and is not woken for
+// it any more then.
 func TestMissedIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedd()
@@ -124,8 +125,8 @@ func TestMissedIsWatched(t *testing.T) {
 	})
 }
 
-// TestEmptyAnswer: a queue that answers as if it had no job, as it may once it has started again, ends none: not by looks in a row, nor by
-// two that another parts.
+// TestEmptyAnswer: a queue that answers as if it had no job, as it may once it has started again, ends none: not by
+// looks in a row, nor by two that another parts.
 func TestEmptyAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedd()
@@ -159,7 +160,8 @@ func TestEmptyAnswer(t *testing.T) {
 	})
 }
 
-// TestNoHistory: where there is no history, what is to end settles after two looks, and everything else when none of it can run.
+// TestNoHistory: where there is no history, what is to end settles after two looks, and everything else when none of it
+// can run.
 func TestNoHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedd()
@@ -196,7 +198,8 @@ func TestNoHistory(t *testing.T) {
 	})
 }
 
-// TestSubmittedOrNot: a run of which no record says whether it was submitted is not submitted again by one look without it.
+// TestSubmittedOrNot: a run of which no record says whether it was submitted is not submitted again by one look without
+// it.
 func TestSubmittedOrNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedd()

@@ -15,14 +15,15 @@ import (
 // guardFile is what each condor_submit holds a shared lock of for as long as it runs.
 const guardFile = ".submitting"
 
-// guard tells of a condor_submit that goes on though the service which began it was killed: it may put jobs in the queue after a service
-// that was started again has looked there. It is safe for concurrent use.
+// guard tells of a condor_submit that goes on though the service which began it was killed: it may put jobs in the
+// queue after a service that was started again has looked there. It is safe for concurrent use.
 type guard struct {
 	name  string
 	quiet atomic.Bool // no such one goes on, nor will: what is begun since is this service's own
 }
 
-// hold returns a file for a condor_submit to hold, once nothing of before goes on. The caller closes it when the command has ended.
+// hold returns a file for a condor_submit to hold, once nothing of before goes on. The caller closes it when the
+// command has ended.
 func (g *guard) hold(ctx context.Context) (*os.File, error) {
 	if err := g.await(ctx); err != nil {
 		return nil, err

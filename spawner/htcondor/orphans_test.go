@@ -43,7 +43,8 @@ func orphaned(t *testing.T, dir string) (*Backend, spawner.Launch) {
 	}
 }
 
-// TestOrphan: a service that is killed while it submits, and started again, does not submit what the orphaned command submits yet.
+// TestOrphan: a service that is killed while it submits, and started again, does not submit what the orphaned command
+// submits yet.
 func TestOrphan(t *testing.T) {
 	if dir := os.Getenv(orphanDir); dir != "" {
 		b, l := orphaned(t, dir)
@@ -82,7 +83,8 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestDoubles: of two jobs of a workload the one that is not its record's is removed when it is seen, and none that is the next run's.
+// TestDoubles: of two jobs of a workload the one that is not its record's is removed when it is seen, and none that is
+// the next run's.
 func TestDoubles(t *testing.T) {
 	for name, state := range map[string]string{"waits": `"JobStatus":1`, "runs": `"JobStatus":2,"NumShadowStarts":1`, "has ended": `"JobStatus":4,"NumShadowStarts":1`} {
 		s := newSchedd()

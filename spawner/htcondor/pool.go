@@ -21,7 +21,8 @@ type PoolConfig struct {
 	History string
 	// Seen is the file that keeps what kinds of slots there were, as long. Empty: in memory alone.
 	Seen string
-	// Elastic is for a pool whose workers are made as they are needed: nothing is refused for what there is, the user is told instead.
+	// Elastic is for a pool whose workers are made as they are needed: nothing is refused for what there is, the user
+	// is told instead.
 	Elastic bool
 	Every   time.Duration // between two scans; zero: 10 min
 	Keep    time.Duration // zero: 30 days
@@ -29,8 +30,8 @@ type PoolConfig struct {
 	Logger  *slog.Logger  // required
 }
 
-// Pool knows the machines of an HTCondor pool by their own ads: what GPUs they have, and why a job waits for one. It changes nothing.
-// It is safe for concurrent use.
+// Pool knows the machines of an HTCondor pool by their own ads: what GPUs they have, and why a job waits for one. It
+// changes nothing. It is safe for concurrent use.
 type Pool struct {
 	cfg PoolConfig
 	run runner
@@ -125,7 +126,8 @@ func (p *Pool) scan(ctx context.Context) error {
 	return errors.Join(p.book.add(p.catalogue(now.value, now.begun)), p.sightings.add(now.value, now.begun))
 }
 
-// all returns the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked again at once.
+// all returns the pool's slots, as they were a short time ago at most. Nor is a collector that does not answer asked
+// again at once.
 func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
 	now := p.slots.answered(ctx)
 	if now.err != nil {
@@ -175,8 +177,8 @@ func (p *Pool) weigh(d demand, slots []slot, asked time.Time) judgement {
 	return v
 }
 
-// judgement looks at the slots of now and of before. A demand can be taken also when no slot of now could ever have it, but one that was
-// there could.
+// judgement looks at the slots of now and of before. A demand can be taken also when no slot of now could ever have it,
+// but one that was there could.
 func (p *Pool) judgement(d demand, slots []slot, now time.Time) judgement {
 	e := explanation(d, slots)
 	if e.Slots == 0 || e.Fit > 0 {
@@ -192,8 +194,8 @@ func (p *Pool) judgement(d demand, slots []slot, now time.Time) judgement {
 	return judgement{e, p.cfg.Elastic}
 }
 
-// forewarning says that a demand which has been taken waits for workers that are not there, as far as is known without asking; empty:
-// nothing is known against it.
+// forewarning says that a demand which has been taken waits for workers that are not there, as far as is known without
+// asking; empty: nothing is known against it.
 func (p *Pool) forewarning(d demand) string {
 	last := p.slots.known()
 	if last.err != nil || len(last.value) == 0 {
@@ -208,8 +210,8 @@ func (p *Pool) forewarning(d demand) string {
 // judgePatience is how long a user who submits waits for a collector that does not answer.
 const judgePatience = 10 * time.Second
 
-// judge refuses what no machine that the pool has or had could ever take, and what no pool can be asked for. A pool that does not
-// answer, or has no machines at present, refuses nothing: what is not known is not never.
+// judge refuses what no machine that the pool has or had could ever take, and what no pool can be asked for. A pool
+// that does not answer, or has no machines at present, refuses nothing: what is not known is not never.
 func (p *Pool) judge(ctx context.Context, d demand) error {
 	if err := checkGPUs(d.gpu); err != nil {
 		return err

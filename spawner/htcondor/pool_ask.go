@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// question is one to HTCondor that serves all who want to know: there is one at a time, and what comes of it holds for a while, also when
-// that is an error. It goes on when who asked has gone. It is safe for concurrent use.
+// question is one to HTCondor that serves all who want to know: there is one at a time, and what comes of it holds for
+// a while, also when that is an error. It goes on when who asked has gone. It is safe for concurrent use.
 type question[T any] struct {
 	ask   func(ctx context.Context) (T, error)
 	fresh time.Duration   // how long an answer holds
@@ -57,7 +57,8 @@ func (q *question[T]) known() reply[T] {
 	return q.latest
 }
 
-// askLocked returns the question that goes on, or begins one. It ends by itself, as its command does, or when finish ends it.
+// askLocked returns the question that goes on, or begins one. It ends by itself, as its command does, or when finish
+// ends it.
 func (q *question[T]) askLocked(ctx context.Context) *asking[T] {
 	if q.now == nil {
 		all, cancel := context.WithCancel(context.WithoutCancel(ctx))

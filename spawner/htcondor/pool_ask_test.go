@@ -63,8 +63,8 @@ func (s *slowPool) count(what string) (n int) {
 	return n
 }
 
-// waitingJobs are four jobs: two that are alike, of which HTCondor says of one why it waits, one of a group, and one that nobody has looked
-// at yet.
+// waitingJobs are four jobs: two that are alike, of which HTCondor says of one why it waits, one of a group, and one
+// that nobody has looked at yet.
 const waitingJobs = `[
 {"ClusterId": 5, "ProcId": 0, "User": "alice@x.org", "AutoClusterId": 3},
 {"ClusterId": 5, "ProcId": 1, "User": "alice@x.org", "AutoClusterId": 3, "LastRejMatchReason": "concurrency limit slim reached"},
@@ -137,7 +137,8 @@ func TestPatienceIsTheAskers(t *testing.T) {
 	})
 }
 
-// TestSilenceIsToldOnce: that HTCondor does not answer is in the log once, and once that it does again, however many ask.
+// TestSilenceIsToldOnce: that HTCondor does not answer is in the log once, and once that it does again, however many
+// ask.
 func TestSilenceIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -142,7 +142,8 @@ func kindOf(s slot, g *classad.Ad, site string, all []*classad.Ad) GPUKind {
 	return k
 }
 
-// ClassAds writes a catalogue as ads, one for each kind of GPU. Control characters, which a machine's ad may have, are left out.
+// ClassAds writes a catalogue as ads, one for each kind of GPU. Control characters, which a machine's ad may have, are
+// left out.
 func (c Catalogue) ClassAds() string {
 	var b strings.Builder
 	text := func(name, value string) {

@@ -21,7 +21,8 @@ type places struct {
 	reasons map[string]string // of those that are alike
 }
 
-// askPlaces asks the access point for all jobs of Slipway's that wait: whoever asks for one of them is answered from it.
+// askPlaces asks the access point for all jobs of Slipway's that wait: whoever asks for one of them is answered from
+// it.
 func (p *Pool) askPlaces(ctx context.Context) (places, error) {
 	out, err := p.run(ctx, command{name: "condor_q", args: []string{
 		"-allusers", "-json", "-attributes", "ClusterId,ProcId,User,AccountingGroup,AutoClusterId,LastRejMatchReason",
@@ -56,7 +57,8 @@ func placesOf(ads []*classad.Ad) places {
 	return all
 }
 
-// of returns for whom a job counts, and why no machine was found for it the last time; nothing of one that is not among them.
+// of returns for whom a job counts, and why no machine was found for it the last time; nothing of one that is not among
+// them.
 func (p places) of(job string) (submitter, reason string) {
 	at := p.jobs[job]
 	if at.reason == "" {

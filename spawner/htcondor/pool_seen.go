@@ -14,8 +14,8 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// sighting is a kind of slot that the pool has had: what those that are alike offer when nothing runs there. Workers come and go in a
-// pool of pilots, and what no worker of now could take is not what none ever will.
+// sighting is a kind of slot that the pool has had: what those that are alike offer when nothing runs there. Workers
+// come and go in a pool of pilots, and what no worker of now could take is not what none ever will.
 type sighting struct {
 	kind  string    // what follows up to the GPUs, but the disk, as text
 	Arch  string    `json:"arch"`
@@ -51,8 +51,8 @@ func kindsOf(slots []slot) map[string]sighting {
 	return all
 }
 
-// sightingOf describes a slot. Memory, which differs a little from one worker to the next, is rounded, upwards: for too much a job is warned, for
-// too little it is refused.
+// sightingOf describes a slot. Memory, which differs a little from one worker to the next, is rounded, upwards: for too
+// much a job is warned, for too little it is refused.
 func sightingOf(s slot) sighting {
 	number := func(a *classad.Ad, name string) float64 { n, _ := a.Number(name); return n }
 	k := sighting{
@@ -194,7 +194,8 @@ func (m *sightings) gone(slots []slot, now time.Time) []seen {
 	return slices.DeleteFunc(m.latestLocked(now), func(s seen) bool { _, is := there[s.kind]; return is })
 }
 
-// earlier says what slots the pool has had, and has none like now, that could have taken what is asked for; empty: there was none.
+// earlier says what slots the pool has had, and has none like now, that could have taken what is asked for; empty:
+// there was none.
 func earlier(d demand, past []seen, now time.Time) string {
 	count, thing, last := 0, "worker", time.Time{}
 	if !d.gpu.None() {

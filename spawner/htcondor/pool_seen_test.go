@@ -15,8 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestElastic has a pool that had H200s for a time judge what asks for one: what was there is waited for, what never was is refused, and
-// a site may have nothing refused.
+// TestElastic has a pool that had H200s for a time judge what asks for one: what was there is waited for, what never
+// was is refused, and a site may have nothing refused.
 func TestElastic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seen.json")
 	small := spawner.Resources{CPUs: 1, Memory: 1 << 30}
@@ -82,8 +82,8 @@ func TestSeenIsNoLicence(t *testing.T) {
 	}
 }
 
-// TestAskedInTurn: who waits for another's question to the collector waits no longer than he wants, and who wants only what is known waits
-// for nobody.
+// TestAskedInTurn: who waits for another's question to the collector waits no longer than he wants, and who wants only
+// what is known waits for nobody.
 func TestAskedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})

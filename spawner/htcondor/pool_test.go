@@ -184,7 +184,8 @@ func TestPoolJudges(t *testing.T) {
 	}
 }
 
-// TestHistory has scans be kept over a restart, for as long as they are to be, and an end in the midst of a line do no harm.
+// TestHistory has scans be kept over a restart, for as long as they are to be, and an end in the midst of a line do no
+// harm.
 func TestHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool.jsonl")
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// accounting is what a collector has of a pool with a group that is served first. Carol has never had a machine, and dave waits for none.
+// accounting is what a collector has of a pool with a group that is served first. Carol has never had a machine, and
+// dave waits for none.
 const accounting = `[
 {"MyType": "Accounting", "Name": "<none>", "IsAccountingGroup": true, "AccountingGroup": "<none>", "GroupSortKey": 3.4E+38},
 {"MyType": "Accounting", "Name": "interactive", "IsAccountingGroup": true, "AccountingGroup": "interactive", "GroupSortKey": 0.5},

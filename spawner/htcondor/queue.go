@@ -17,16 +17,16 @@ type snapshot struct {
 	jobs  map[spawner.ID][]job
 }
 
-// How long nobody looks after a look: lookRest at least, and lookFactor times as long as it took, but for mostRest. Whoever must know it
-// anew waits for that too.
+// How long nobody looks after a look: lookRest at least, and lookFactor times as long as it took, but for mostRest.
+// Whoever must know it anew waits for that too.
 const (
 	lookRest   = 250 * time.Millisecond
 	lookFactor = 2
 	mostRest   = 20 * time.Second
 )
 
-// queue looks at HTCondor's queue, or at its history, for all who want to know of some job: however many ask, there is one look at a
-// time, and one that began late enough serves all. It is safe for concurrent use.
+// queue looks at HTCondor's queue, or at its history, for all who want to know of some job: however many ask, there is
+// one look at a time, and one that began late enough serves all. It is safe for concurrent use.
 type queue struct {
 	ask  func(ctx context.Context) ([]job, error)
 	rest time.Duration // between two looks, at least
@@ -71,8 +71,9 @@ func newQueue(ask func(context.Context) ([]job, error), rest time.Duration) *que
 	return &queue{ask: ask, rest: rest, news: map[spawner.ID]news{}, missed: map[spawner.ID]absence{}}
 }
 
-// since returns a look that began at t or later, or the error of one that has ended after t: while HTCondor does not answer, who is content
-// with what was seen of late does not have it asked again and again. It returns when ctx ends; the look goes on for the others.
+// since returns a look that began at t or later, or the error of one that has ended after t: while HTCondor does not
+// answer, who is content with what was seen of late does not have it asked again and again. It returns when ctx ends;
+// the look goes on for the others.
 func (q *queue) since(ctx context.Context, t time.Time) (*snapshot, error) {
 	for {
 		q.mu.Lock()
@@ -97,7 +98,8 @@ func (q *queue) since(ctx context.Context, t time.Time) (*snapshot, error) {
 	}
 }
 
-// lookLocked returns the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends it.
+// lookLocked returns the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends
+// it.
 func (q *queue) lookLocked(ctx context.Context) *look {
 	if q.look == nil {
 		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -139,8 +141,8 @@ func (q *queue) endLocked(l *look, begun time.Time, jobs []job, err error) {
 	q.latest = l.snap
 }
 
-// compareLocked notes which jobs a look lacks that the one before has shown, or that were submitted since. What is news no more is
-// forgotten.
+// compareLocked notes which jobs a look lacks that the one before has shown, or that were submitted since. What is news
+// no more is forgotten.
 func (q *queue) compareLocked(before, now *snapshot) {
 	if before != nil {
 		for id, jobs := range before.jobs {

@@ -143,7 +143,8 @@ func TestRealWords(t *testing.T) {
 	}
 }
 
-// TestRealQueueDown: while the schedd is down nothing is concluded; what runs goes on, and what is submitted is there once.
+// TestRealQueueDown: while the schedd is down nothing is concluded; what runs goes on, and what is submitted is there
+// once.
 func TestRealQueueDown(t *testing.T) {
 	w := newWorld(t)
 	b := w.backend(t)
@@ -248,7 +249,8 @@ func TestRealDescriptions(t *testing.T) {
 	}
 }
 
-// TestRealPartition: a worker that is cut off for less than the lease changes nothing; one that vanishes loses the job its place.
+// TestRealPartition: a worker that is cut off for less than the lease changes nothing; one that vanishes loses the job
+// its place.
 func TestRealPartition(t *testing.T) {
 	t.Parallel()
 	pool := condortest.Start(t, condortest.Options{CPUs: -1, Workers: []condortest.Worker{{Name: "far"}}})

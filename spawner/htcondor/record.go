@@ -12,7 +12,8 @@ import (
 	"slipway/spawner"
 )
 
-// learn notes what was learnt of a run. That a disk is full does not undo it: HTCondor can be asked again after a restart.
+// learn notes what was learnt of a run. That a disk is full does not undo it: HTCondor can be asked again after a
+// restart.
 func (b *Backend) learn(r record) {
 	if err := b.records.amend(r); err != nil {
 		b.log.Warn("what was learnt of a job is not saved", "id", r.ID, "job", r.Job, "error", err)
@@ -20,8 +21,8 @@ func (b *Backend) learn(r record) {
 	}
 }
 
-// record is what is known of the current run of a workload, as it lies in its directory, root's alone. It is written before anything is
-// asked of HTCondor.
+// record is what is known of the current run of a workload, as it lies in its directory, root's alone. It is written
+// before anything is asked of HTCondor.
 type record struct {
 	ID      spawner.ID `json:"id"`
 	Run     string     `json:"run"`
@@ -58,15 +59,16 @@ func (e end) observation() spawner.Observation {
 
 const recordFile = "record.json"
 
-// recordStore has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for concurrent use.
+// recordStore has the records of all workloads, in memory and on disk. Only this process changes them. It is safe for
+// concurrent use.
 type recordStore struct {
 	dir  string
 	mu   sync.Mutex // guards held, and which files are records
 	held map[spawner.ID]record
 }
 
-// get returns a workload's record; false when it has no directory or none that came to be one. What is no record, such as what a crash of
-// the host has cut off, counts as none.
+// get returns a workload's record; false when it has no directory or none that came to be one. What is no record, such
+// as what a crash of the host has cut off, counts as none.
 func (s *recordStore) get(id spawner.ID) (record, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +117,8 @@ func (s *recordStore) hold(r record) {
 	}
 }
 
-// save puts a record in place if it still fits. What takes its time, the disk, is waited for before: others need the lock.
+// save puts a record in place if it still fits. What takes its time, the disk, is waited for before: others need the
+// lock.
 func (s *recordStore) save(r record, fits func() bool) error {
 	part, err := s.write(r)
 	if err != nil {

@@ -55,7 +55,8 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestAmended: what was learnt of a run is kept, and not of one that another has followed; nothing else is left beside the record.
+// TestAmended: what was learnt of a run is kept, and not of one that another has followed; nothing else is left beside
+// the record.
 func TestAmended(t *testing.T) {
 	s := newRecordStore(t)
 	must(t, os.Mkdir(s.place("j-1"), 0o700))
@@ -108,7 +109,8 @@ func TestOddRecords(t *testing.T) {
 	}
 }
 
-// TestLearns: what was learnt of a run counts, also where it cannot be saved; of a run that is over nothing is learnt any more.
+// TestLearns: what was learnt of a run counts, also where it cannot be saved; of a run that is over nothing is learnt
+// any more.
 func TestLearns(t *testing.T) {
 	b, launch := played(t, newSchedd())
 	l := launch(1)
@@ -129,7 +131,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestStrays: of jobs without a record here few are told of at a time, the oldest first, so that not all are ended at once.
+// TestStrays: of jobs without a record here few are told of at a time, the oldest first, so that not all are ended at
+// once.
 func TestStrays(t *testing.T) {
 	s := newSchedd()
 	b, launch := played(t, s)

@@ -30,8 +30,8 @@ type box string
 
 func (b *Backend) box(r record) box { return box(filepath.Join(b.records.place(r.ID), boxDir)) }
 
-// open opens a regular file that came back. No link in the sandbox leads out of it, and the file is the account's to which the sandbox
-// was given, in which alone it stands: a second name of somebody else's file is none that came back.
+// open opens a regular file that came back. No link in the sandbox leads out of it, and the file is the account's to
+// which the sandbox was given, in which alone it stands: a second name of somebody else's file is none that came back.
 func (b box) open(name string) (*os.File, int64, error) {
 	root, err := os.OpenRoot(string(b))
 	if err != nil {
@@ -102,7 +102,8 @@ func parseEnd(data []byte) (worker.End, error) {
 	return e, nil
 }
 
-// recount puts the worker's words into what HTCondor says of an ended job. Where HTCondor has a reason of its own, that is what ended it.
+// recount puts the worker's words into what HTCondor says of an ended job. Where HTCondor has a reason of its own, that
+// is what ended it.
 func (b box) recount(o *spawner.Observation) {
 	e, err := b.end()
 	if err != nil {

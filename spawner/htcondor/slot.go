@@ -6,8 +6,8 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// slot is a machine's slot as it tells itself to the pool: one that is divided for jobs, or one that is given whole. The parts that
-// were cut off for jobs are not among them.
+// slot is a machine's slot as it tells itself to the pool: one that is divided for jobs, or one that is given whole.
+// The parts that were cut off for jobs are not among them.
 type slot struct{ *classad.Ad }
 
 // slotsOf returns the slots among ads.

@@ -8,7 +8,8 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// captured returns the slots that a file of testdata/ads holds: idle, busy and divided as HTCondor 23.9 printed them, later by hand.
+// captured returns the slots that a file of testdata/ads holds: idle, busy and divided as HTCondor 23.9 printed them,
+// later by hand.
 func captured(t testing.TB, name string) []slot {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "ads", name+".json"))

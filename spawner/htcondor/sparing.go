@@ -13,8 +13,8 @@ const (
 	sparingTime = 10 * time.Minute
 )
 
-// sparing returns a logger that does not say the same again and again: thousands of jobs may have the same trouble, and each that is tried
-// anew has it anew. The last line says that more are left out, and the next after a time how many.
+// sparing returns a logger that does not say the same again and again: thousands of jobs may have the same trouble, and
+// each that is tried anew has it anew. The last line says that more are left out, and the next after a time how many.
 func sparing(log *slog.Logger) *slog.Logger {
 	return slog.New(sparingHandler{log.Handler(), &repetitions{of: map[string]repetition{}}})
 }
@@ -50,7 +50,8 @@ func (h sparingHandler) WithGroup(name string) slog.Handler {
 	return sparingHandler{h.Handler.WithGroup(name), h.said}
 }
 
-// repetitions counts lines by their words, which are few: what differs stands beside them. It is safe for concurrent use.
+// repetitions counts lines by their words, which are few: what differs stands beside them. It is safe for concurrent
+// use.
 type repetitions struct {
 	mu sync.Mutex
 	of map[string]repetition

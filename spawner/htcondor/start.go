@@ -15,8 +15,9 @@ import (
 	"slipway/spawner"
 )
 
-// Start submits a run of a workload, unless it is in the queue already. It does not wait for a machine: the workload is Queued then. A
-// job that has ended is not submitted again under the same run. What an earlier run left is removed first.
+// Start submits a run of a workload, unless it is in the queue already. It does not wait for a machine: the workload is
+// Queued then. A job that has ended is not submitted again under the same run. What an earlier run left is removed
+// first.
 func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 	if err := b.knows(l.ID); err != nil {
 		return err
@@ -69,7 +70,8 @@ type submission struct {
 	uncertain bool   // whether it is in the queue is not known
 }
 
-// undo removes what a start has left of which it is known that it is not in the queue. The next start looks closely at all else.
+// undo removes what a start has left of which it is known that it is not in the queue. The next start looks closely at
+// all else.
 func (b *Backend) undo(s *submission, err error) error {
 	if s.uncertain {
 		return errs.New(errs.Unavailable, "whether HTCondor has taken it is not known: %w", err)
@@ -77,7 +79,8 @@ func (b *Backend) undo(s *submission, err error) error {
 	return errors.Join(err, b.records.drop(s.rec.ID))
 }
 
-// adopt reports whether this run needs no submission. If it does, nothing of the workload is left: what there was is removed.
+// adopt reports whether this run needs no submission. If it does, nothing of the workload is left: what there was is
+// removed.
 func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	rec, known, err := b.records.get(l.ID)
 	if err != nil {
@@ -114,8 +117,8 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	return false, b.records.drop(l.ID)
 }
 
-// there returns the jobs of a workload that is to be started. Of one that is not known here a look since the service came up shows what a
-// crash of the host has taken the record of.
+// there returns the jobs of a workload that is to be started. Of one that is not known here a look since the service
+// came up shows what a crash of the host has taken the record of.
 func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]job, error) {
 	if known {
 		return b.seek(ctx, id)
@@ -146,8 +149,8 @@ func (b *Backend) restore(l spawner.Launch, jobs []job) (record, bool, error) {
 	return rec, true, b.records.put(rec)
 }
 
-// hasRun reports whether a job that is not in the queue has been there: then this run is over. An access point without a history cannot
-// tell: what no look shows has not run then.
+// hasRun reports whether a job that is not in the queue has been there: then this run is over. An access point without
+// a history cannot tell: what no look shows has not run then.
 func (b *Backend) hasRun(ctx context.Context, rec record) (bool, error) {
 	if rec.Job != "" {
 		return true, nil

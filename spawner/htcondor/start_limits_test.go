@@ -62,8 +62,8 @@ func insist(t *testing.T, b *Backend, l spawner.Launch) (told string) {
 	return told
 }
 
-// TestRealLimits: at an access point that takes three jobs of a user, two at once, all six points of a scan run in the end. It keeps no
-// history: what an administrator removes there has ended all the same.
+// TestRealLimits: at an access point that takes three jobs of a user, two at once, all six points of a scan run in the
+// end. It keeps no history: what an administrator removes there has ended all the same.
 func TestRealLimits(t *testing.T) {
 	t.Parallel()
 	w := worldOf(t, condortest.Start(t, condortest.Options{Config: "MAX_JOBS_PER_OWNER = 3\nMAX_JOBS_PER_SUBMISSION = 2\nHISTORY =\n"}))

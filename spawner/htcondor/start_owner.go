@@ -25,8 +25,8 @@ type owner struct {
 // getent asks the table of users of the access point.
 const getent = "getent"
 
-// lookup asks which numbers an account has at the access point: the getent beside HTCondor's commands knows, where they are in a
-// directory with one, as they are when they stand for another machine's; or else this host's table of users.
+// lookup asks which numbers an account has at the access point: the getent beside HTCondor's commands knows, where they
+// are in a directory with one, as they are when they stand for another machine's; or else this host's table of users.
 func (p program) lookup(login string) (uid, gid int, err error) {
 	if _, err := exec.LookPath(filepath.Join(p.dir, getent)); p.dir == "" || err != nil {
 		return lookupHere(login)
@@ -75,7 +75,8 @@ func parsePasswd(line, login string) (uid, gid int, err error) {
 	return int(u), int(g), errors.Join(err, err2)
 }
 
-// For how long the answer of a table of users counts. A table that does not answer is not waited for by each point of a scan.
+// For how long the answer of a table of users counts. A table that does not answer is not waited for by each point of a
+// scan.
 const (
 	accountsKept = time.Minute
 	accountsAnew = 5 * time.Second
@@ -113,8 +114,8 @@ func (a *accounts) of(login string) (owner, error) {
 	return k.owner, k.err
 }
 
-// ownerOf returns the account that a workload's job is of: the user's own, which must be the same here and there, unless all are mapped to
-// one.
+// ownerOf returns the account that a workload's job is of: the user's own, which must be the same here and there,
+// unless all are mapped to one.
 func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
 	if !safeWord.MatchString(l.Account.Login) {
 		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of HTCondor", l.Account.Login).With("have a login of letters, digits and ._-")

@@ -8,8 +8,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// sessionsFirst picks what is submitted next: sessions, for which somebody waits, before jobs, and only so much that who comes meanwhile
-// does not wait for all of a large scan.
+// sessionsFirst picks what is submitted next: sessions, for which somebody waits, before jobs, and only so much that
+// who comes meanwhile does not wait for all of a large scan.
 func sessionsFirst(all []*wish[*submission]) (now, later []*wish[*submission]) {
 	rank := func(w *wish[*submission]) int {
 		if w.what.rec.Session {
@@ -55,11 +55,12 @@ func (b *Backend) atOnce() int {
 // mostAtOnce is how many jobs are submitted in one transaction: the schedd does nothing else meanwhile.
 const mostAtOnce = 1000
 
-// refusalKept is for how long it counts that a submission was too large: its limit is the site's to change, and more jobs are tried then.
+// refusalKept is for how long it counts that a submission was too large: its limit is the site's to change, and more
+// jobs are tried then.
 const refusalKept = 10 * time.Minute
 
-// submitGroup submits jobs that share all lines. When they are refused, one is tried alone: if it is taken, it is their number that is
-// too large, or another's fault, and the rest is tried in halves; if not, none would be taken.
+// submitGroup submits jobs that share all lines. When they are refused, one is tried alone: if it is taken, it is their
+// number that is too large, or another's fault, and the rest is tried in halves; if not, none would be taken.
 func (b *Backend) submitGroup(ctx context.Context, group []*wish[*submission]) {
 	if len(group) == 0 {
 		return
@@ -98,7 +99,8 @@ func (b *Backend) submitHalves(ctx context.Context, group []*wish[*submission]) 
 	b.submitGroup(ctx, group[len(group)/2:])
 }
 
-// submitOrRepeat submits a group, and one that is alone once more when nobody knows why it was refused: of several, each is tried again.
+// submitOrRepeat submits a group, and one that is alone once more when nobody knows why it was refused: of several,
+// each is tried again.
 func (b *Backend) submitOrRepeat(ctx context.Context, group []*wish[*submission]) error {
 	err := b.submitOnce(ctx, group)
 	if lone := group[0].what; len(group) > 1 || lone.job != "" || lone.uncertain || errs.KindOf(err) != errs.Internal {
@@ -107,7 +109,8 @@ func (b *Backend) submitOrRepeat(ctx context.Context, group []*wish[*submission]
 	return b.submitOnce(ctx, group)
 }
 
-// submitOnce submits a group in one transaction. After any error it looks into the queue for what is there all the same.
+// submitOnce submits a group in one transaction. After any error it looks into the queue for what is there all the
+// same.
 func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) error {
 	rows := make([]row, len(group))
 	for i, w := range group {
@@ -143,8 +146,8 @@ func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) er
 // lateCommit is what the schedd is given to end the transaction of a command that was killed.
 const lateCommit = time.Second
 
-// findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer may have taken
-// them, and one that was slow may take yet what a killed command has sent: that stays uncertain.
+// findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer
+// may have taken them, and one that was slow may take yet what a killed command has sent: that stays uncertain.
 func (b *Backend) findSubmitted(ctx context.Context, group []*wish[*submission], cause error) {
 	f, ok := asFailure(cause)
 	killed := ok && f.Code < 0

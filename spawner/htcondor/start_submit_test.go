@@ -29,7 +29,8 @@ func TestUnknownRefusal(t *testing.T) {
 	}
 }
 
-// TestSessionsFirst: a session is submitted before the jobs that were there first, and these in parts that let others in between.
+// TestSessionsFirst: a session is submitted before the jobs that were there first, and these in parts that let others
+// in between.
 func TestSessionsFirst(t *testing.T) {
 	var all []*wish[*submission]
 	for i := range mostAtOnce + 10 {

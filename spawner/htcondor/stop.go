@@ -14,8 +14,8 @@ import (
 // stopLook is the time between two looks at a job that is being removed.
 const stopLook = 250 * time.Millisecond
 
-// Stop removes a workload's job from the queue and waits until nothing of it runs. The job is asked to end and has for that what it was
-// submitted with, Config.Grace: HTCondor is told of none at its removal.
+// Stop removes a workload's job from the queue and waits until nothing of it runs. The job is asked to end and has for
+// that what it was submitted with, Config.Grace: HTCondor is told of none at its removal.
 func (b *Backend) Stop(ctx context.Context, id spawner.ID, _ time.Duration) error {
 	if err := b.knows(id); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (b *Backend) clear(ctx context.Context, id spawner.ID, jobs []job) error {
 	return err
 }
 
-// expel removes jobs and waits until none of the workload's is left of which left says that it is; unbegun: only those that have not begun
-// when HTCondor comes to them. It gives the jobs that are left.
+// expel removes jobs and waits until none of the workload's is left of which left says that it is; unbegun: only those
+// that have not begun when HTCondor comes to them. It gives the jobs that are left.
 func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left func(job) bool, unbegun bool) ([]job, error) {
 	for asked := map[string]bool{}; slices.ContainsFunc(jobs, left); {
 		for _, j := range jobs {
@@ -156,7 +156,8 @@ func (b *Backend) rm(ctx context.Context, all []*wish[removal]) {
 	}
 }
 
-// rmSome removes jobs of one account. That one is not there any more, or has begun, is no error: who waits for it sees so.
+// rmSome removes jobs of one account. That one is not there any more, or has begun, is no error: who waits for it sees
+// so.
 func (b *Backend) rmSome(ctx context.Context, key removalKey, some []*wish[removal]) error {
 	dir, err := b.tokens.of(ctx, key.login)
 	if err != nil {

@@ -34,8 +34,8 @@ type line struct{ name, value string }
 // quoted makes a text a string of a ClassAd.
 func quoted(text string) string { return `"` + encode(text) + `"` }
 
-// encode makes any text one of letters, digits and ._@%+-, and never two texts the same: what may be anything is never quoted by rules that
-// differ between HTCondor's parsers, it has nothing to quote.
+// encode makes any text one of letters, digits and ._@%+-, and never two texts the same: what may be anything is never
+// quoted by rules that differ between HTCondor's parsers, it has nothing to quote.
 func encode(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -72,8 +72,8 @@ func ours(name string) bool {
 	}, name)
 }
 
-// onceOnly keeps the pool from beginning a job again that it has begun: the schedd counts the shadows of a job before it starts one,
-// and NumJobStarts only some time after.
+// onceOnly keeps the pool from beginning a job again that it has begun: the schedd counts the shadows of a job before
+// it starts one, and NumJobStarts only some time after.
 const onceOnly = `(MY.NumShadowStarts ?: 0) == 0`
 
 // rowNames are the variables in which the jobs of one description differ.
@@ -139,10 +139,12 @@ func (b *Backend) running(r record) []line {
 
 // What Slipway's own programs need on a worker beside what the user asked for: HTCondor counts all of a job together.
 const (
-	// ownMemory is for the worker (33 MB resident, measured in a pool), what it keeps beside the job (33), the agent (37), Apptainer (24), and
-	// the FUSE programs that show the image (22) and the changes over it (11). Where there are no cgroups HTCondor adds these up.
+	// ownMemory is for the worker (33 MB resident, measured in a pool), what it keeps beside the job (33), the agent
+	// (37), Apptainer (24), and the FUSE programs that show the image (22) and the changes over it (11). Where there
+	// are no cgroups HTCondor adds these up.
 	ownMemory = 160 << 20
-	// packedTwice is for a session that ends: its changes lie on the worker as they are and, packed to be sent, once more beside that.
+	// packedTwice is for a session that ends: its changes lie on the worker as they are and, packed to be sent, once
+	// more beside that.
 	packedTwice = 2
 )
 
@@ -163,8 +165,8 @@ func (d demand) lines() []line {
 	}
 }
 
-// timeSlack is what a job may run above its time limit, which its worker holds it to, before HTCondor ends it: for its image to arrive,
-// and for its output to be gathered.
+// timeSlack is what a job may run above its time limit, which its worker holds it to, before HTCondor ends it: for its
+// image to arrive, and for its output to be gathered.
 const timeSlack = time.Hour
 
 // lasting says when a job ends, and what is left of it then. A completed one stays visible until it is removed.

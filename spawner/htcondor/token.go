@@ -12,7 +12,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// tokensDir is where the users' tokens lie, root's alone; each in a directory of its own, for HTCondor shows any that it finds.
+// tokensDir is where the users' tokens lie, root's alone; each in a directory of its own, for HTCondor shows any that
+// it finds.
 const tokensDir = ".tokens"
 
 // tokenLife is how long a token is good; it is made anew when half of that is over.

@@ -13,8 +13,8 @@ import (
 // restFactor is how many times as long as a look takes nobody looks: the access point has other users.
 const restFactor = 10
 
-// Watch looks at the queue from time to time and calls changed for every workload that looks different, until ctx ends. It makes looking
-// cheap, not needless: what it misses, a later look finds. When it returns no look goes on.
+// Watch looks at the queue from time to time and calls changed for every workload that looks different, until ctx ends.
+// It makes looking cheap, not needless: what it misses, a later look finds. When it returns no look goes on.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	defer b.past.finish()
 	defer b.queue.finish()
@@ -55,7 +55,8 @@ func (b *Backend) doubts() []spawner.ID {
 	})
 }
 
-// rest waits until the next look is due, or a little longer than now when something goes on. It reports false when ctx ends before.
+// rest waits until the next look is due, or a little longer than now when something goes on. It reports false when ctx
+// ends before.
 func (b *Backend) rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -70,8 +71,8 @@ func (b *Backend) rest(ctx context.Context, d time.Duration) bool {
 // eventDelay is how long after HTCondor has noted an event of a job its queue may not show it yet.
 const eventDelay = time.Second
 
-// due returns from which time on a look shows a workload as it is, if one from t on does unless something has happened: HTCondor notes
-// events of a job in a file here. A time that has not come yet is none of HTCondor's.
+// due returns from which time on a look shows a workload as it is, if one from t on does unless something has happened:
+// HTCondor notes events of a job in a file here. A time that has not come yet is none of HTCondor's.
 func (b *Backend) due(r record, t time.Time) time.Time {
 	info, err := os.Lstat(filepath.Join(string(b.box(r)), eventsFile))
 	now := time.Now()

@@ -18,7 +18,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestWatch: each change is told once, none while the queue does not answer, and what changed meanwhile after it does again.
+// TestWatch: each change is told once, none while the queue does not answer, and what changed meanwhile after it does
+// again.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -216,7 +217,8 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// TestTokens: a token is made once in half its life, lies in a file of root's alone, and is of the one whose it is to be.
+// TestTokens: a token is made once in half its life, lies in a file of root's alone, and is of the one whose it is to
+// be.
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	made := 0

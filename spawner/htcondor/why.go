@@ -12,14 +12,16 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// ownTerms is the condition that each machine has of its own: its START expression and whether what is asked for is free.
+// ownTerms is the condition that each machine has of its own: its START expression and whether what is asked for is
+// free.
 func ownTerms() clause {
 	c := required("the machine's own conditions", "START", "")
 	c.own = true
 	return c
 }
 
-// explanation says how slots stand to a demand. It looks at each slot as it would be if nothing ran there, and as it is now.
+// explanation says how slots stand to a demand. It looks at each slot as it would be if nothing ran there, and as it is
+// now.
 func explanation(d demand, slots []slot) spawner.Explanation {
 	cs, job := append(clausesOf(d), ownTerms()), d.job()
 	e := spawner.Explanation{Slots: len(slots)}
@@ -168,7 +170,8 @@ func (t tally) better(o tally) bool {
 	return t.excludes > o.excludes
 }
 
-// refusal is the error of what can never start in the pool as it is; nil when it can, or when the pool has nothing now to judge by.
+// refusal is the error of what can never start in the pool as it is; nil when it can, or when the pool has nothing now
+// to judge by.
 func refusal(e spawner.Explanation) error {
 	if e.Slots == 0 || e.Fit > 0 {
 		return nil

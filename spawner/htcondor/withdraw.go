@@ -10,8 +10,8 @@ import (
 	"slipway/spawner"
 )
 
-// Withdraw takes back a workload that has never begun to run. Whether it has is the schedd's word at the moment at which it removes the
-// job, not that of a look before.
+// Withdraw takes back a workload that has never begun to run. Whether it has is the schedd's word at the moment at
+// which it removes the job, not that of a look before.
 func (b *Backend) Withdraw(ctx context.Context, id spawner.ID) error {
 	if err := b.knows(id); err != nil {
 		return err
@@ -43,7 +43,8 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 	return b.records.drop(id)
 }
 
-// takeBack removes the jobs of a workload that have not begun. That it does so is noted before: this service may not live to see it done.
+// takeBack removes the jobs of a workload that have not begun. That it does so is noted before: this service may not
+// live to see it done.
 func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec record, jobs []job) error {
 	rec.ID, rec.Withdrawn = id, true // the record may be lost
 	if err := b.records.amend(rec); err != nil {

@@ -1,8 +1,9 @@
-// Package lifecycle is the state machine of a workload: from what its owner wants, how far it has come and what is seen of it, to what is to be
-// done next.
+// Package lifecycle is the state machine of a workload: from what its owner wants, how far it has come and what is seen
+// of it, to what is to be done next.
 //
-// Promises: Next is a pure function, and is walked over every situation that there can be. Unknown is not an answer, so nothing is concluded from
-// it; resources are given back only by Release, which needs the workload to be seen not running. The package has no clock and does no I/O.
+// Promises: Next is a pure function, and is walked over every situation that there can be. Unknown is not an answer, so
+// nothing is concluded from it; resources are given back only by Release, which needs the workload to be seen not
+// running. The package has no clock and does no I/O.
 package lifecycle
 
 import (
@@ -48,9 +49,11 @@ type Situation struct {
 	Want  spawner.Want
 	Phase spawner.Phase
 	Seen  spawner.Existence
-	// app is the agent's word on the current launch; empty while the link is down or the agent speaks of another launch.
+	// app is the agent's word on the current launch; empty while the link is down or the agent speaks of another
+	// launch.
 	App control.State
-	// armed says that what the app needs is at hand. A session's secrets are missing only when their seal cannot be opened.
+	// armed says that what the app needs is at hand. A session's secrets are missing only when their seal cannot be
+	// opened.
 	Armed bool
 	// started says that the backend's Start returned success for this launch since the service runs.
 	Started bool
@@ -74,7 +77,8 @@ type Situation struct {
 	Leaves bool
 	// withdrawing says that a job is being taken back to be held, unless it has begun.
 	Withdrawing bool
-	// unseen says that what is being ended for good, and leaves nothing that anybody wants, has not been seen for a while.
+	// unseen says that what is being ended for good, and leaves nothing that anybody wants, has not been seen for a
+	// while.
 	Unseen bool
 	// after says what has become of what a job is to start after.
 	After struct{ Open, Met, Lost bool }
@@ -86,14 +90,15 @@ type Situation struct {
 	Saved bool
 	// fleeting says that a session keeps nothing when it ends.
 	Fleeting bool
-	// standby says that a kernel waits for its owner to ask for it, and prepared that its agent knows what it is to become.
+	// standby says that a kernel waits for its owner to ask for it, and prepared that its agent knows what it is to
+	// become.
 	Standby, Prepared bool
 	// unkept says that what a session had changed cannot be kept now: it stays where it is, and nothing runs over it.
 	Unkept bool
 }
 
-// over reports whether what was to run has ended by itself. On another host the agent's word that its app has exited is not enough: the
-// batch system may yet lose what it left.
+// over reports whether what was to run has ended by itself. On another host the agent's word that its app has exited is
+// not enough: the batch system may yet lose what it left.
 func (s Situation) over() bool {
 	if s.Remote && s.Seen == spawner.Exited {
 		return !s.Evicted
@@ -108,8 +113,8 @@ func (s Situation) displaced() bool {
 
 // next decides what to do. It has no clock and no I/O; it is walked exhaustively in a test.
 //
-// Two rules stand above all: Unknown is not an answer, so nothing is concluded from it; and resources are given back only by
-// Settle, which needs the workload to be seen not running.
+// Two rules stand above all: Unknown is not an answer, so nothing is concluded from it; and resources are given back
+// only by Settle, which needs the workload to be seen not running.
 func Next(s Situation) Action {
 	switch {
 	case s.Phase == spawner.Removing:
@@ -149,8 +154,8 @@ func remove(seen spawner.Existence) Action {
 	}
 }
 
-// stop waits for the end of a workload that is being ended. A job leaves nothing behind but its outcome, and what ran on another host
-// leaves nothing there that is not here.
+// stop waits for the end of a workload that is being ended. A job leaves nothing behind but its outcome, and what ran
+// on another host leaves nothing there that is not here.
 func stop(s Situation) Action {
 	switch {
 	case s.Seen == spawner.Unknown && s.Unseen:
@@ -176,7 +181,8 @@ func stop(s Situation) Action {
 	}
 }
 
-// toSave reports whether something may have come back of a run on another host that is nowhere else, and is not to be dropped.
+// toSave reports whether something may have come back of a run on another host that is nowhere else, and is not to be
+// dropped.
 func (s Situation) toSave() bool {
 	return s.Remote && !s.Fleeting && s.Seen == spawner.Exited && !s.Saved && s.Want != spawner.WantGone && !(s.Retry && s.Want == spawner.WantRunning)
 }
@@ -209,8 +215,9 @@ func leave(s Situation) Action {
 	}
 }
 
-// harvest fetches what an app that has ended left. A job's agent on another host ends by itself then, and all of it comes back. So does a
-// session's that was asked there to end: whether its place was taken away is the batch system's to tell.
+// harvest fetches what an app that has ended left. A job's agent on another host ends by itself then, and all of it
+// comes back. So does a session's that was asked there to end: whether its place was taken away is the batch system's
+// to tell.
 func harvest(s Situation) Action {
 	if s.Remote && (s.Job || s.Leaves && s.Want == spawner.WantRunning) && (s.Seen.Alive() || s.Seen == spawner.Unknown) && !s.Overdue {
 		return Wait
@@ -238,8 +245,8 @@ func admit(s Situation) Action {
 	}
 }
 
-// begin starts a leased workload. What came back of an earlier run on another host, and could not be kept then, is saved first. A job
-// finds nothing of an earlier try.
+// begin starts a leased workload. What came back of an earlier run on another host, and could not be kept then, is
+// saved first. A job finds nothing of an earlier try.
 func begin(s Situation) Action {
 	switch {
 	case s.Remote && s.Seen == spawner.Unknown:
@@ -291,8 +298,9 @@ func boot(s Situation) Action {
 	}
 }
 
-// revive repeats a start that a killed service may have left half-done. A start that is known to have succeeded, and any that
-// left a job ended, is not repeated: the workload has died, and a job runs at most once, but for one whose place was taken away.
+// revive repeats a start that a killed service may have left half-done. A start that is known to have succeeded, and
+// any that left a job ended, is not repeated: the workload has died, and a job runs at most once, but for one whose
+// place was taken away.
 func revive(s Situation) Action {
 	switch {
 	case s.displaced():

@@ -15,8 +15,8 @@ var (
 	both      = []bool{false, true}
 )
 
-// everySituation calls f with each of the situations that there are: what is of a Remote's alone does not come with other backends, and
-// what is of GPUs and of agents that are given their app does not come with a Remote.
+// everySituation calls f with each of the situations that there are: what is of a Remote's alone does not come with
+// other backends, and what is of GPUs and of agents that are given their app does not come with a Remote.
 func everySituation(f func(Situation)) {
 	for _, job := range both {
 		for _, want := range allWants {
@@ -222,8 +222,8 @@ func (w *world) obey(a Action) bool {
 	return true
 }
 
-// TestNextComesToRest follows next from every situation in an obedient world: it must come to rest within a few steps, in a
-// phase that fits the want, holding resources exactly when it is active, and with nothing running that holds none.
+// TestNextComesToRest follows next from every situation in an obedient world: it must come to rest within a few steps,
+// in a phase that fits the want, holding resources exactly when it is active, and with nothing running that holds none.
 func TestNextComesToRest(t *testing.T) {
 	everySituation(func(s Situation) {
 		if s.Seen == spawner.Unknown {
@@ -245,7 +245,8 @@ func TestNextComesToRest(t *testing.T) {
 	})
 }
 
-// goOn is what a batch system does while the Manager waits: who is queued comes to run, and what a job leaves comes back with its end.
+// goOn is what a batch system does while the Manager waits: who is queued comes to run, and what a job leaves comes
+// back with its end.
 func (w *world) goOn(last Action) bool {
 	switch {
 	case last != Wait || !w.Remote || !w.Phase.Active():

@@ -9,9 +9,9 @@ import (
 	"slipway/internal/agent/control"
 )
 
-// The job's sources, as they lie in the job's own mount namespace. Enter binds them here before it gives up root's rights, so
-// Apptainer, which runs as the user, needs no way to where they really lie; and their names hold nothing that Apptainer's
-// options could take for syntax.
+// The job's sources, as they lie in the job's own mount namespace. Enter binds them here before it gives up root's
+// rights, so Apptainer, which runs as the user, needs no way to where they really lie; and their names hold nothing
+// that Apptainer's options could take for syntax.
 const (
 	stage        = "/run/slipway-job"
 	stageImage   = stage + "/image"
@@ -70,8 +70,9 @@ func (p plan) contained() []string {
 	return append(args, "--bind", hosts+":"+hosts+":ro")
 }
 
-// hosts has the names that this host knows by itself, localhost first. Those of images are empty, or of where they were made; and it is
-// among the paths that the administrator lets containers see. The name servers are told by Apptainer itself.
+// hosts has the names that this host knows by itself, localhost first. Those of images are empty, or of where they were
+// made; and it is among the paths that the administrator lets containers see. The name servers are told by Apptainer
+// itself.
 const hosts = "/etc/hosts"
 
 // environ is Apptainer's own environment. What has the prefix reaches the job, without it.
@@ -101,8 +102,8 @@ func (p plan) environ() []string {
 	return env
 }
 
-// reserved reports whether a variable of that name would not arrive as it is: the shell that starts a container's program
-// keeps these for itself, and the prefixes change PATH.
+// reserved reports whether a variable of that name would not arrive as it is: the shell that starts a container's
+// program keeps these for itself, and the prefixes change PATH.
 func reserved(name string) bool {
 	return slices.Contains([]string{"APPEND_PATH", "PREPEND_PATH", "PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID", "PPID", "OPTIND", "_"}, name)
 }

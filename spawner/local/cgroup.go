@@ -18,17 +18,18 @@ import (
 	"slipway/spawner"
 )
 
-// The kernel's interface is a handful of small files; what is used of it is written out here, once for both versions, so that
-// it can be tested on any directory.
+// The kernel's interface is a handful of small files; what is used of it is written out here, once for both versions,
+// so that it can be tested on any directory.
 
 // cgroupRoot is where the kernel's control groups are mounted on every host.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// shims is the group, without limits, of all shims of a service. It takes them out of the service's own group, whose members
-// the init system kills with the service, and keeps them out of reach of their jobs' memory limits.
+// shims is the group, without limits, of all shims of a service. It takes them out of the service's own group, whose
+// members the init system kills with the service, and keeps them out of reach of their jobs' memory limits.
 const shims = "shims"
 
-// tree is the part of the host's control groups that belongs to one service, in either version of the kernel's interface.
+// tree is the part of the host's control groups that belongs to one service, in either version of the kernel's
+// interface.
 type tree struct {
 	root    string
 	parent  string
@@ -89,8 +90,8 @@ func (g group) dir(controller string) string {
 	return filepath.Join(g.root, controller, g.parent, g.name)
 }
 
-// dirs are the group's directories, one for each hierarchy. The init system's own hierarchy of version 1 counts: by it, the
-// init system knows what belongs to a service.
+// dirs are the group's directories, one for each hierarchy. The init system's own hierarchy of version 1 counts: by it,
+// the init system knows what belongs to a service.
 func (g group) dirs() []string {
 	if g.unified {
 		return []string{g.dir("")}
@@ -161,7 +162,8 @@ type setting struct {
 // cpuPeriod is the period of the CPU limit, in microseconds: the kernel's default.
 const cpuPeriod = 100_000
 
-// settings returns the kernel's files that hold the limits, in the order in which they can be written. Zero is no limit.
+// settings returns the kernel's files that hold the limits, in the order in which they can be written. Zero is no
+// limit.
 func (g group) settings(r spawner.Resources) []setting {
 	memory, pids, quota := strconv.FormatInt(r.Memory, 10), strconv.FormatInt(r.Pids, 10), int64(math.Ceil(r.CPUs*cpuPeriod))
 	var s []setting
@@ -207,8 +209,8 @@ func (g group) pids() ([]int, error) {
 	return parsePids(data)
 }
 
-// kill kills every process of the group and returns when none is left. No process can be started in the group from then on,
-// so one that forks without end does not get away.
+// kill kills every process of the group and returns when none is left. No process can be started in the group from then
+// on, so one that forks without end does not get away.
 func (g group) kill(ctx context.Context) error {
 	if err := put(filepath.Join(g.dir("pids"), "pids.max"), "0"); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -15,8 +15,8 @@ import (
 	"slipway/spawner/local"
 )
 
-// TestCVMFSInAJob: a job that was started before a repository was mounted reads it through Apptainer, as its user; it cannot write there;
-// and when the job ends while it is there, nothing of it is left.
+// TestCVMFSInAJob: a job that was started before a repository was mounted reads it through Apptainer, as its user; it
+// cannot write there; and when the job ends while it is there, nothing of it is left.
 func TestCVMFSInAJob(t *testing.T) {
 	w := newWorld(t)
 	a := autofs.Start(t)

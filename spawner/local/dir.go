@@ -86,8 +86,8 @@ func (d dir) write(name string, value any) error {
 	return syncDir(string(d))
 }
 
-// put puts a value into a file whole, or leaves the file as it was. What is to survive a crash of the host is synced before it gets its
-// name.
+// put puts a value into a file whole, or leaves the file as it was. What is to survive a crash of the host is synced
+// before it gets its name.
 func (d dir) put(name string, value any, sync func(*os.File) error) error {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -140,8 +140,8 @@ func (d dir) forget() error {
 	return nil
 }
 
-// lock takes the lock of the directory; ok is false when another holds it. The lock lasts until every copy of the file is
-// closed, those that programs have inherited too.
+// lock takes the lock of the directory; ok is false when another holds it. The lock lasts until every copy of the file
+// is closed, those that programs have inherited too.
 func (d dir) lock() (f *os.File, ok bool, err error) { return d.lockFile(lockFile, unix.F_WRLCK) }
 
 // lockFile takes a lock of a kind of a file of the directory.
@@ -200,8 +200,8 @@ func (d dir) awaitFreeEvery(ctx context.Context, limit time.Duration, p pauses) 
 	}
 }
 
-// signal signals the shim if it lives. The lock is asked for again once the process is in hand: a process ID may have passed
-// to another program, the lock not.
+// signal signals the shim if it lives. The lock is asked for again once the process is in hand: a process ID may have
+// passed to another program, the lock not.
 func (d dir) signal(s syscall.Signal) error {
 	data, err := os.ReadFile(d.path(pidFile))
 	if errors.Is(err, fs.ErrNotExist) {

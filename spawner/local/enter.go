@@ -17,9 +17,9 @@ import (
 	"slipway/spawner"
 )
 
-// Enter becomes a job's Apptainer: it joins the job's control group, puts the job's files in place in the mount namespace in
-// which the shim has started it, gives up every right of root's, and is replaced by Apptainer. It is the whole of the program
-// `slipway local-enter DIR`, and returns only an error, which the shim has been told then.
+// Enter becomes a job's Apptainer: it joins the job's control group, puts the job's files in place in the mount
+// namespace in which the shim has started it, gives up every right of root's, and is replaced by Apptainer. It is the
+// whole of the program `slipway local-enter DIR`, and returns only an error, which the shim has been told then.
 func Enter(name string) error {
 	runtime.LockOSThread() // rights are a thread's own, and exec keeps those of the thread that calls it
 	status := os.NewFile(statusFD, "status")
@@ -114,8 +114,8 @@ func (p plan) bindings() []binding {
 	return slices.Concat(all, p.gpuBindings(), p.deviceBindings())
 }
 
-// furnish makes the stage. No mount of it reaches the host, and all end with the namespace's last process. The sources are
-// opened before the stage covers anything.
+// furnish makes the stage. No mount of it reaches the host, and all end with the namespace's last process. The sources
+// are opened before the stage covers anything.
 func (p plan) furnish() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return err
@@ -221,8 +221,9 @@ func (b binding) point(fd int) error {
 	return os.WriteFile(b.to, nil, 0o444)
 }
 
-// introduce makes the account known in the namespace. Nothing is mounted on the host's own tables: programs such as useradd replace them by
-// new files, and what is mounted on a file that is replaced is gone, in every namespace. So /etc is the host's below a layer with ours.
+// introduce makes the account known in the namespace. Nothing is mounted on the host's own tables: programs such as
+// useradd replace them by new files, and what is mounted on a file that is replaced is gone, in every namespace. So
+// /etc is the host's below a layer with ours.
 func (p plan) introduce() error {
 	users, err := os.ReadFile("/etc/passwd")
 	if err != nil {
@@ -245,7 +246,8 @@ func (p plan) introduce() error {
 	return coverEtc()
 }
 
-// coverEtc lays stageEtc over /etc. What is mounted below that, as in a container, is not in the layers and is bound again.
+// coverEtc lays stageEtc over /etc. What is mounted below that, as in a container, is not in the layers and is bound
+// again.
 func coverEtc() error {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -266,7 +268,8 @@ func coverEtc() error {
 	return nil
 }
 
-// mountsBelow returns what is mounted below a directory, relative to it; what is mounted below one of those comes with it.
+// mountsBelow returns what is mounted below a directory, relative to it; what is mounted below one of those comes with
+// it.
 func mountsBelow(mountinfo, dir string) (names []string) {
 	for m := range mounts.Mounts(mountinfo) {
 		name, below := strings.CutPrefix(m.Point, dir+"/")
@@ -278,8 +281,8 @@ func mountsBelow(mountinfo, dir string) (names []string) {
 	return names
 }
 
-// drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities but those that are kept, or the means
-// to gain any. What is kept, the program that replaces this one has too.
+// drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities but those
+// that are kept, or the means to gain any. What is kept, the program that replaces this one has too.
 func drop(a spawner.Account, kept ...uint) error {
 	for c := 0; ; c++ {
 		if slices.Contains(kept, uint(c)) {

@@ -22,8 +22,9 @@ const (
 	markEtcJob  = "SLIPWAY_TEST_ETC_JOB"
 )
 
-// TestTableReplacedOnTheHost: a job knows its account also when the host's table of users is replaced while it starts, as useradd does, and
-// has what is mounted below /etc. It has a host of its own for that: a namespace with a copy of /etc.
+// TestTableReplacedOnTheHost: a job knows its account also when the host's table of users is replaced while it starts,
+// as useradd does, and has what is mounted below /etc. It has a host of its own for that: a namespace with a copy of
+// /etc.
 func TestTableReplacedOnTheHost(t *testing.T) {
 	switch {
 	case os.Getenv(markEtcJob) != "":

@@ -20,10 +20,11 @@ import (
 	"slipway/spawner"
 )
 
-// A job sees no device of this host but those of its slice, however Apptainer is set up: Enter puts a directory of its own in place
-// of /dev, before it gives up root's rights, which has what any program needs and the nodes of the slice. Apptainer binds them from
-// there by their paths. Its option --device (1.5 and later) would do no more: it applies nodes, mounts and environment, and no hooks.
-// Driver files come as one directory, which lies below control.RunDir as in a session.
+// A job sees no device of this host but those of its slice, however Apptainer is set up: Enter puts a directory of its
+// own in place of /dev, before it gives up root's rights, which has what any program needs and the nodes of the slice.
+// Apptainer binds them from there by their paths. Its option --device (1.5 and later) would do no more: it applies
+// nodes, mounts and environment, and no hooks. Driver files come as one directory, which lies below control.RunDir as
+// in a session.
 
 const (
 	devices    = "/dev"
@@ -147,7 +148,8 @@ func ownDevices() error {
 	return all
 }
 
-// Holder returns the job that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none of ours.
+// Holder returns the job that a process of this host belongs to, by its file /proc/<pid>/cgroup; empty when it is none
+// of ours.
 func (b *Backend) Holder(cgroup string) spawner.ID {
 	for line := range strings.Lines(cgroup) {
 		fields := strings.SplitN(strings.TrimRight(line, "\n"), ":", 3)
@@ -163,7 +165,8 @@ func (b *Backend) Holder(cgroup string) spawner.ID {
 	return ""
 }
 
-// Cgroup returns the path, below the hierarchy's mount point, of the control group that holds all processes of a running job.
+// Cgroup returns the path, below the hierarchy's mount point, of the control group that holds all processes of a
+// running job.
 func (b *Backend) Cgroup(_ context.Context, id spawner.ID) (string, error) {
 	if !validID.MatchString(string(id)) {
 		return "", errs.Bad("id", id, "a letter, a dash, lower-case letters and digits")

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// grab is a job that tries to come to a device by every way that its user has: nodes in the image, in the home, in scratch, nodes that
-// it makes, and the namespaces of whatever else it can see.
+// grab is a job that tries to come to a device by every way that its user has: nodes in the image, in the home, in
+// scratch, nodes that it makes, and the namespaces of whatever else it can see.
 const grab = `cd /var/tmp
 for n in /opt/node /opt/open/node /home/wanda/node /opt/linked /dev/nvidia0 /proc/*/root/dev/fuse0 /proc/*/root/dev/nvidia*; do
 	[ -e $n ] && (: < $n) 2>/dev/null && echo $n
@@ -50,8 +50,9 @@ func hostileImage(t *testing.T) string {
 	return image
 }
 
-// TestAJobTakesNoDevice: nodes that a user can bring along open no device, and no word of an image's gives one, however generous the
-// host's Apptainer is. What an image says of its environment may stand: nobody but its user's own programs read it.
+// TestAJobTakesNoDevice: nodes that a user can bring along open no device, and no word of an image's gives one, however
+// generous the host's Apptainer is. What an image says of its environment may stand: nobody but its user's own programs
+// read it.
 func TestAJobTakesNoDevice(t *testing.T) {
 	w := newWorld(t)
 	w.spied(t)
@@ -77,7 +78,8 @@ func TestAJobTakesNoDevice(t *testing.T) {
 	}
 }
 
-// TestAJobSetsNoGPU: variables that choose GPUs, or speak to Apptainer, are refused under every name by which they could come.
+// TestAJobSetsNoGPU: variables that choose GPUs, or speak to Apptainer, are refused under every name by which they
+// could come.
 func TestAJobSetsNoGPU(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{

@@ -48,7 +48,8 @@ func (w *world) standIn(t *testing.T) *gpu.Binding {
 	}
 }
 
-// spied puts a program before Apptainer that writes down what devices it sees, and sets Apptainer up to give GPUs to everybody.
+// spied puts a program before Apptainer that writes down what devices it sees, and sets Apptainer up to give GPUs to
+// everybody.
 func (w *world) spied(t *testing.T) {
 	t.Helper()
 	program := filepath.Join(shared(), "spy") // users may go there
@@ -59,7 +60,8 @@ func (w *world) spied(t *testing.T) {
 	w.cfg.Apptainer = program
 }
 
-// TestDevicesOfAJob: a job has its slice's devices, and without a slice none, and none of the host's own in either case.
+// TestDevicesOfAJob: a job has its slice's devices, and without a slice none, and none of the host's own in either
+// case.
 func TestDevicesOfAJob(t *testing.T) {
 	usual := []string{"fd", "full", "null", "ptmx", "random", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
 	for name, with := range map[string]bool{"no slice": false, "a slice": true} {

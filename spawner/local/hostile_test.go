@@ -45,7 +45,8 @@ func (w *world) realAgent(t *testing.T) {
 	must(t, os.Link(program, name))
 }
 
-// pay starts a job and has its agent run a line of shell. Of the image's programs those that have no name there are asked of $b.
+// pay starts a job and has its agent run a line of shell. Of the image's programs those that have no name there are
+// asked of $b.
 func pay(t *testing.T, w *world, change func(*spawner.Launch), line string) payload {
 	t.Helper()
 	w.realAgent(t)
@@ -191,7 +192,8 @@ func TestMemoryOfAllProcesses(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfAJob fills the disk that a job's directories lie on, which is the control directory's too: how it ended is known all the same.
+// TestFullDiskOfAJob fills the disk that a job's directories lie on, which is the control directory's too: how it ended
+// is known all the same.
 func TestFullDiskOfAJob(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	for _, where := range []string{"/tmp/x", "x"} {

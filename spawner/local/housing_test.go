@@ -9,7 +9,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestWhatWasExchangedIsNotBound: between the look at a home or an area and the start somebody has put another in its place.
+// TestWhatWasExchangedIsNotBound: between the look at a home or an area and the start somebody has put another in its
+// place.
 func TestWhatWasExchangedIsNotBound(t *testing.T) {
 	w := newWorld(t)
 	b := w.backend(t)

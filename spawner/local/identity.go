@@ -13,9 +13,9 @@ import (
 //go:embed *.go
 var sources embed.FS
 
-// Identity names the sources by which the service and the program that it starts for a job understand each other. It is the same in all
-// programs that were built from the same ones, however they were built, and needs nobody to count it up. What else they say to each other has
-// its sources in others.
+// Identity names the sources by which the service and the program that it starts for a job understand each other. It is
+// the same in all programs that were built from the same ones, however they were built, and needs nobody to count it
+// up. What else they say to each other has its sources in others.
 func Identity(others ...embed.FS) (string, error) {
 	h := sha256.New()
 	for _, dir := range append([]embed.FS{sources, control.Sources()}, others...) {

@@ -20,10 +20,10 @@ import (
 	"slipway/internal/errs"
 )
 
-// An image is mounted once for all jobs of one account that run in it, by a squashfuse of that account's: a job that mounts its image by
-// itself pays for that, and reads all that it uses of the image anew. The mount is in a namespace of squashfuse's own, out of which jobs take
-// it (see openImage), so it shows nowhere on the host and ends with that process. What is known of it lies in a directory as a job's does
-// (see dir), and survives the service:
+// An image is mounted once for all jobs of one account that run in it, by a squashfuse of that account's: a job that
+// mounts its image by itself pays for that, and reads all that it uses of the image anew. The mount is in a namespace
+// of squashfuse's own, out of which jobs take it (see openImage), so it shows nowhere on the host and ends with that
+// process. What is known of it lies in a directory as a job's does (see dir), and survives the service:
 //
 //	lock         held by squashfuse as long as it lives
 //	launch.json  what is mounted
@@ -104,7 +104,8 @@ func buildValue(apptainer, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// forbidsDirectories says why Apptainer's configuration keeps containers from being made of a directory, or would be evaded by it.
+// forbidsDirectories says why Apptainer's configuration keeps containers from being made of a directory, or would be
+// evaded by it.
 func forbidsDirectories(confdir string) string {
 	for file, line := range map[string]string{"apptainer.conf": "allowcontainerdir=no", "ecl.toml": "activated=true"} {
 		name := filepath.Join(confdir, file)
@@ -118,8 +119,8 @@ func forbidsDirectories(confdir string) string {
 	return ""
 }
 
-// shareImage returns a job's plan the shared mount of its image, and what keeps that mounted. Where there is none the job mounts its image by
-// itself, and nil is returned.
+// shareImage returns a job's plan the shared mount of its image, and what keeps that mounted. Where there is none the
+// job mounts its image by itself, and nil is returned.
 func (b *Backend) shareImage(ctx context.Context, p *plan) *os.File {
 	if b.cfg.Squashfs == nil {
 		return nil
@@ -174,7 +175,8 @@ func (b *Backend) spurn(d dir) {
 	s.spurned = time.Now().Add(spurnFor)
 }
 
-// imageDir is where it is known what is mounted of a job's image for its account. Another file of that name has another.
+// imageDir is where it is known what is mounted of a job's image for its account. Another file of that name has
+// another.
 func (b *Backend) imageDir(p plan) (dir, error) {
 	info, err := os.Stat(p.Image)
 	if err != nil {
@@ -271,7 +273,8 @@ func (b *Backend) endImage(ctx context.Context, d dir) error {
 // Tidy unmounts the images that no job uses.
 func (b *Backend) Tidy(ctx context.Context) error { return b.sweepImages(ctx, 0) }
 
-// sweepImages unmounts the images that no job has used for a while, and removes what is left of those that nobody serves.
+// sweepImages unmounts the images that no job has used for a while, and removes what is left of those that nobody
+// serves.
 func (b *Backend) sweepImages(ctx context.Context, linger time.Duration) error {
 	entries, err := os.ReadDir(filepath.Join(b.cfg.Dir, imagesDir))
 	if errors.Is(err, fs.ErrNotExist) {

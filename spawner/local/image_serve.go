@@ -26,13 +26,14 @@ type imagePlan struct {
 	Cgroups string          `json:"cgroups"`
 }
 
-// imageResources bound what a hostile image may do to who reads it. Nothing else needs much: the kernel keeps what was read for the job
-// that reads it.
+// imageResources bound what a hostile image may do to who reads it. Nothing else needs much: the kernel keeps what was
+// read for the job that reads it.
 var imageResources = spawner.Resources{Memory: 2 << 30, Pids: 64}
 
-// Image becomes the squashfuse that serves an image to all jobs of one account: it joins a control group of its own, mounts in a namespace
-// of its own what squashfuse is to serve, gives up every right of root's, and is replaced by squashfuse. It is the whole of the program
-// `slipway local-image DIR`, and returns only an error, which the service has been told then.
+// Image becomes the squashfuse that serves an image to all jobs of one account: it joins a control group of its own,
+// mounts in a namespace of its own what squashfuse is to serve, gives up every right of root's, and is replaced by
+// squashfuse. It is the whole of the program `slipway local-image DIR`, and returns only an error, which the service
+// has been told then.
 func Image(name string) error {
 	runtime.LockOSThread() // the namespace is the thread's own, and so are rights
 	word := os.NewFile(wordFD, "word")
@@ -75,7 +76,8 @@ func serveImage(d dir) error {
 	return fmt.Errorf("run %s: %w", p.Program, syscall.Exec(p.Program, p.argv(image, fuse), []string{}))
 }
 
-// mount mounts on the stage of a new namespace what the returned file serves. Without allow_other the kernel lets nobody in but the account.
+// mount mounts on the stage of a new namespace what the returned file serves. Without allow_other the kernel lets
+// nobody in but the account.
 func (p imagePlan) mount() (fuse int, err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return 0, err
@@ -99,8 +101,8 @@ func (p imagePlan) argv(image, fuse int) []string {
 	return []string{p.Program, "-f", "-o", options, "/proc/self/fd/" + strconv.Itoa(image), "/dev/fd/" + strconv.Itoa(fuse)}
 }
 
-// openImage takes a mount of an image out of the namespace of who serves it. Nothing is read of it, so nothing waits for an answer. The
-// calling thread must be locked to its goroutine.
+// openImage takes a mount of an image out of the namespace of who serves it. Nothing is read of it, so nothing waits
+// for an answer. The calling thread must be locked to its goroutine.
 func openImage(d dir) (int, error) {
 	theirs, err := d.namespace()
 	if err != nil {
@@ -122,7 +124,8 @@ func openImage(d dir) (int, error) {
 	return fd, errors.Join(err, unix.Setns(int(ours.Fd()), unix.CLONE_NEWNS))
 }
 
-// namespace opens that of who serves an image. The lock is asked for once it is in hand: the process ID may have passed to another.
+// namespace opens that of who serves an image. The lock is asked for once it is in hand: the process ID may have passed
+// to another.
 func (d dir) namespace() (*os.File, error) {
 	pid, err := os.ReadFile(d.path(pidFile))
 	if err != nil {
@@ -145,7 +148,8 @@ func (d dir) namespace() (*os.File, error) {
 // notServed marks an error of a start that would not have been one on a mount of the job's own.
 const notServed = "the mount of the image that several jobs share is not served"
 
-// served asks who serves a job's image for an answer. One that is dead gives none; one that never answers is killed by the shim.
+// served asks who serves a job's image for an answer. One that is dead gives none; one that never answers is killed by
+// the shim.
 func (p plan) served() error {
 	if p.Mounted == "" {
 		return nil
@@ -167,8 +171,8 @@ func (p plan) killImage(ctx context.Context) error {
 	return newTree(cgroupRoot, p.Cgroups).imageGroup(dir(p.Mounted)).kill(ctx)
 }
 
-// end kills every process of a job's group. The kernel lets none die that waits for an answer of who serves its image, so one who gives none
-// has to be killed too.
+// end kills every process of a job's group. The kernel lets none die that waits for an answer of who serves its image,
+// so one who gives none has to be killed too.
 func (p plan) end(ctx context.Context, g group) error {
 	if p.Mounted == "" {
 		return g.kill(ctx)

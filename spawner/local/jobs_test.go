@@ -317,7 +317,8 @@ func TestNamesOfTheHost(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfAJobLieInMemory: its disk has none of what is written where they come, and nobody else may look there.
+// TestCredentialsOfAJobLieInMemory: its disk has none of what is written where they come, and nobody else may look
+// there.
 func TestCredentialsOfAJobLieInMemory(t *testing.T) {
 	w := newWorld(t)
 	w.script(t, `cd /run/slipway

@@ -80,8 +80,8 @@ func (o order) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// TestKilledService kills the service at many points of a start. A new one sees the truth, goes on from there, and the job
-// runs once.
+// TestKilledService kills the service at many points of a start. A new one sees the truth, goes on from there, and the
+// job runs once.
 func TestKilledService(t *testing.T) {
 	for _, after := range []time.Duration{-1, 0, 1, 2, 4, 6, 8, 12, 20, 100} {
 		w := newWorld(t)

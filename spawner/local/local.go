@@ -1,13 +1,13 @@
 // Package local runs batch jobs on this host, each in a container of Apptainer and in a control group with limits and a
 // deadline.
 //
-// Promises: a job runs on while the service is down, and its time limit, memory limit and number of processes hold all the
-// same; when it is said to have ended, every process of it is gone and no mount is left; a job runs as its owner's account,
-// without capabilities, and sees of the host only its image, its own directories and its owner's home.
+// Promises: a job runs on while the service is down, and its time limit, memory limit and number of processes hold all
+// the same; when it is said to have ended, every process of it is gone and no mount is left; a job runs as its owner's
+// account, without capabilities, and sees of the host only its image, its own directories and its owner's home.
 //
-// A job is kept by a small program of its own, the shim (see Shim), which the service starts and then forgets. All that the
-// service knows of a job it reads from the job's control directory: the lock says whether the shim lives, exit.json how it
-// ended. The package must not know what the agent runs, nor how many jobs may run at once.
+// A job is kept by a small program of its own, the shim (see Shim), which the service starts and then forgets. All that
+// the service knows of a job it reads from the job's control directory: the lock says whether the shim lives, exit.json
+// how it ended. The package must not know what the agent runs, nor how many jobs may run at once.
 package local
 
 import (
@@ -47,13 +47,15 @@ type Config struct {
 	Pasta        string        // the program, a path or a name on PATH; empty: "pasta"
 	// Squashfs says where in an image file its squashfs begins. Nil: each job mounts its image by itself.
 	Squashfs func(image string) (offset int64, err error) `json:"-"`
-	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them. Nil: all is well.
+	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them.
+	// Nil: all is well.
 	Outlook func(context.Context) (notes []string, err error) `json:"-"`
 	Logger  *slog.Logger                                      // required
 }
 
-// Mount is a directory of this host that jobs see, with what is mounted below it now and later, and cannot write to unless Write says so. For
-// later mounts it must lie on a shared mount. What is mounted below it says for itself whether it can be written to.
+// Mount is a directory of this host that jobs see, with what is mounted below it now and later, and cannot write to
+// unless Write says so. For later mounts it must lie on a shared mount. What is mounted below it says for itself
+// whether it can be written to.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
@@ -149,8 +151,8 @@ func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	return o, nil
 }
 
-// running describes a job that runs. That the kernel has killed some of it for want of memory is said at once: the agent may
-// outlive its payload.
+// running describes a job that runs. That the kernel has killed some of it for want of memory is said at once: the
+// agent may outlive its payload.
 func (b *Backend) running(d dir, id spawner.ID) spawner.Observation {
 	o := spawner.Observation{Existence: spawner.Up}
 	u := b.groups.group(string(id)).usage()
@@ -196,7 +198,8 @@ func (b *Backend) settle(ctx context.Context, d dir, id spawner.ID) (spawner.Obs
 	}
 }
 
-// Stop asks the shim to end the job, and kills the job after grace. It returns when the shim has written down how it ended.
+// Stop asks the shim to end the job, and kills the job after grace. It returns when the shim has written down how it
+// ended.
 func (b *Backend) Stop(ctx context.Context, id spawner.ID, grace time.Duration) error {
 	d, err := b.dir(id)
 	if err != nil {
@@ -283,7 +286,8 @@ func (b *Backend) Remove(ctx context.Context, id spawner.ID) error {
 	return nil
 }
 
-// List returns every job that has a control directory or a control group. It also unmounts the images that no job has used for a while.
+// List returns every job that has a control directory or a control group. It also unmounts the images that no job has
+// used for a while.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	if err := b.sweepImages(ctx, linger); err != nil {
 		b.cfg.Logger.Warn("an image that no job uses stays mounted for now", "err", err)

@@ -20,7 +20,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestMain makes the test's program the two small programs too, which the backend runs as `slipway local-shim` and so on.
+// TestMain makes the test's program the two small programs too, which the backend runs as `slipway local-shim` and so
+// on.
 func TestMain(m *testing.M) {
 	testenv.EndAtOnce()
 	if len(os.Args) == 3 {
@@ -222,8 +223,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// BenchmarkStart compares a job that does nothing with plain Apptainer: the difference is what limits, namespaces and the
-// account of the end cost.
+// BenchmarkStart compares a job that does nothing with plain Apptainer: the difference is what limits, namespaces and
+// the account of the end cost.
 func BenchmarkStart(b *testing.B) {
 	w := newWorld(b)
 	b.Run("apptainer", func(b *testing.B) {

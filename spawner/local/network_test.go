@@ -93,15 +93,16 @@ func answering(t testing.TB, network, address, word string) string {
 // cables counts what outside has made: each has a name and addresses of its own.
 var cables atomic.Int32
 
-// outside makes another host: a network namespace with a cable to this one. It returns the address there, this host's at the cable, the
-// cable's name here, and what runs a function there.
+// outside makes another host: a network namespace with a cable to this one. It returns the address there, this host's
+// at the cable, the cable's name here, and what runs a function there.
 func outside(t testing.TB) (there, here, cable string, in func(func() error) error) {
 	t.Helper()
 	holder := exec.Command("unshare", "--net", "sleep", "1000")
 	must(t, holder.Start())
 	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
 	ns := fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
-	// Not of /proc/self, which is the first thread: that stays in the other host's network when it has run a function there.
+	// Not of /proc/self, which is the first thread: that stays in the other host's network when it has run a function
+	// there.
 	for own := mustRead(t, "/proc/thread-self/ns/net"); mustRead(t, ns) == own; runtime.Gosched() {
 	}
 	made := int(cables.Add(1))

@@ -2,8 +2,9 @@ package local
 
 import "time"
 
-// pauses are between two looks at what is over soon, mostly. They grow by half up to the longest: on a host whose processors are all in
-// use, what is waited for takes hundreds of milliseconds, and who looks every two takes more of them than what is looked at.
+// pauses are between two looks at what is over soon, mostly. They grow by half up to the longest: on a host whose
+// processors are all in use, what is waited for takes hundreds of milliseconds, and who looks every two takes more of
+// them than what is looked at.
 type pauses struct{ now, longest time.Duration }
 
 // soon are the pauses for what mostly takes some milliseconds.

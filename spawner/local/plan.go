@@ -55,7 +55,8 @@ func (p plan) namespaces() uintptr {
 	return syscall.CLONE_NEWNS
 }
 
-// words is how many bytes of the output are kept: a job's is Apptainer's and the agent's, a trial's is what it is tried for.
+// words is how many bytes of the output are kept: a job's is Apptainer's and the agent's, a trial's is what it is tried
+// for.
 func (p plan) words() int64 {
 	if p.isTrial() {
 		return 1 << 20
@@ -103,8 +104,8 @@ func checkAccount(a spawner.Account) error {
 
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// The kernel takes one string of an environment up to 128 KiB, and Apptainer puts a prefix before each name. The whole has to
-// fit several times into what the kernel leaves for it.
+// The kernel takes one string of an environment up to 128 KiB, and Apptainer puts a prefix before each name. The whole
+// has to fit several times into what the kernel leaves for it.
 const (
 	maxVariable = 128<<10 - 64
 	maxEnv      = 512 << 10

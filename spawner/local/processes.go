@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Processes returns one process of each job that runs: the first one in its container, which Apptainer has started. What the job starts may
-// have made mounts of its own.
+// Processes returns one process of each job that runs: the first one in its container, which Apptainer has started.
+// What the job starts may have made mounts of its own.
 func (b *Backend) Processes(context.Context) ([]int, error) {
 	names, err := b.groups.names()
 	if err != nil {
@@ -52,8 +52,8 @@ func firsts(pids []int) (out []int, err error) {
 	return out, nil
 }
 
-// isFirst reads /proc/PID/status: whether the process is number 1 of a PID namespace right below the reader's. Who is in one can only make
-// deeper ones.
+// isFirst reads /proc/PID/status: whether the process is number 1 of a PID namespace right below the reader's. Who is
+// in one can only make deeper ones.
 func isFirst(status string) bool {
 	for line := range strings.Lines(status) {
 		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok {

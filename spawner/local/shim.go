@@ -27,9 +27,9 @@ const (
 	usersFD   = 5 // the shim's: the lock that keeps the job's image mounted, if that is shared
 )
 
-// Shim keeps one job: it starts it, enforces its time limit, passes on the request to end (SIGTERM, or ctx), waits, kills what
-// is left, and writes down how it ended. It is the whole of the program `slipway local-shim DIR`, and returns once nothing of
-// the job runs. It needs no service: the lock of DIR, which it inherits, tells that it lives.
+// Shim keeps one job: it starts it, enforces its time limit, passes on the request to end (SIGTERM, or ctx), waits,
+// kills what is left, and writes down how it ended. It is the whole of the program `slipway local-shim DIR`, and
+// returns once nothing of the job runs. It needs no service: the lock of DIR, which it inherits, tells that it lives.
 func Shim(ctx context.Context, name string) error {
 	runtime.LockOSThread() // the enter program dies with the thread that started it
 	defer runtime.UnlockOSThread()
@@ -72,8 +72,8 @@ type keeper struct {
 	output *os.File // what that and its children write
 }
 
-// keep makes the calling process the keeper of the directory's job. Its process ID is written before the plan is read: an
-// abandoned start either finds the one to kill, or the shim finds no plan.
+// keep makes the calling process the keeper of the directory's job. Its process ID is written before the plan is read:
+// an abandoned start either finds the one to kill, or the shim finds no plan.
 func (d dir) keep() (*keeper, error) {
 	if err := d.reserve(exitFile); err != nil {
 		return nil, err
@@ -208,8 +208,8 @@ type limits struct {
 	full int64 // what it had on disk
 }
 
-// attend waits for the end of the container's program, passes on the request to end, and ends it when its time is up or it has too much on
-// disk.
+// attend waits for the end of the container's program, passes on the request to end, and ends it when its time is up or
+// it has too much on disk.
 func (k *keeper) attend(
 	ctx context.Context, asked <-chan os.Signal, ended <-chan syscall.WaitStatus, full <-chan int64, begun time.Time,
 ) (s syscall.WaitStatus, why limits) {

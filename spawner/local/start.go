@@ -18,8 +18,8 @@ import (
 	"slipway/spawner"
 )
 
-// Start starts the shim of a job and waits until Apptainer runs. A job that runs is adopted; one that has ended is not run
-// again under the same launch.
+// Start starts the shim of a job and waits until Apptainer runs. A job that runs is adopted; one that has ended is not
+// run again under the same launch.
 func (b *Backend) Start(ctx context.Context, l spawner.Launch) error {
 	d, err := b.dir(l.ID)
 	if err != nil {
@@ -89,7 +89,8 @@ func (b *Backend) startAlone(ctx context.Context, d dir, id spawner.ID, p plan) 
 	return b.launch(ctx, d, id, lock, nil)
 }
 
-// survey tells the owner what is amiss with the mounts, or forbids a start that would wait for one that does not answer.
+// survey tells the owner what is amiss with the mounts, or forbids a start that would wait for one that does not
+// answer.
 func (b *Backend) survey(ctx context.Context, l spawner.Launch) error {
 	if b.cfg.Outlook == nil {
 		return nil
@@ -188,7 +189,8 @@ func owned(name string, a spawner.Account) error {
 	return os.Lchown(name, a.UID, a.GID)
 }
 
-// launch starts the shim, which inherits the lock and that of the shared mount of the job's image, if there is one, and waits for its word.
+// launch starts the shim, which inherits the lock and that of the shared mount of the job's image, if there is one, and
+// waits for its word.
 func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock, users *os.File) error {
 	r, err := b.detach("local-shim", d, lock, users)
 	if err = errors.Join(err, lock.Close()); err == nil {
@@ -203,8 +205,8 @@ func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock, users 
 	return errors.Join(err, b.abandon(ctx, d, id))
 }
 
-// detach starts a program of this package, which inherits some files, and gives what it says. It is nobody's child: `setsid --fork` leaves
-// it behind, so it needs no reaping and no signal to the service's group reaches it.
+// detach starts a program of this package, which inherits some files, and gives what it says. It is nobody's child:
+// `setsid --fork` leaves it behind, so it needs no reaping and no signal to the service's group reaches it.
 func (b *Backend) detach(program string, d dir, lock, users *os.File) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -246,8 +248,8 @@ func hear(ctx context.Context, r *os.File) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// abandon ends a start that went wrong, at whatever point, and leaves nothing that looks like a job that ran. A shim that has
-// not come far enough to be killed finds no plan.
+// abandon ends a start that went wrong, at whatever point, and leaves nothing that looks like a job that ran. A shim
+// that has not come far enough to be killed finds no plan.
 func (b *Backend) abandon(ctx context.Context, d dir, id spawner.ID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 // trialName names the control directory and the control group of the one trial at a time. It is no workload's ID.
 const trialName = "trial"
 
-// Trial is a command that is tried in an environment, in a container that has nothing but its image: no network, no GPU, an empty
-// home, no agent.
+// Trial is a command that is tried in an environment, in a container that has nothing but its image: no network, no
+// GPU, an empty home, no agent.
 type Trial struct {
 	Image     string          // path of the SIF
 	Account   spawner.Account // as whom; its home is left alone
@@ -26,8 +26,8 @@ type Trial struct {
 	Limit     time.Duration // by which it has ended
 }
 
-// Try runs a command in an environment, with the least priority, and gives what it printed. It comes back when nothing of it is left,
-// also when ctx ends. What a killed service has left of another trial is ended first.
+// Try runs a command in an environment, with the least priority, and gives what it printed. It comes back when nothing
+// of it is left, also when ctx ends. What a killed service has left of another trial is ended first.
 func (b *Backend) Try(ctx context.Context, t Trial) (output []byte, err error) {
 	b.trying.Lock()
 	defer b.trying.Unlock()
@@ -104,7 +104,8 @@ func (d dir) prepareTrial(p plan) error {
 	return d.write(launchFile, p)
 }
 
-// outcome returns what a trial printed, or why it has not come to its end. That its command failed is for the reader of its words.
+// outcome returns what a trial printed, or why it has not come to its end. That its command failed is for the reader of
+// its words.
 func (d dir) outcome() ([]byte, error) {
 	e, err := d.exit()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -29,7 +29,8 @@ func samplePlan() plan {
 	}
 }
 
-// TestCommandLine compares with testdata/command.json what Apptainer is started with; write it anew with UPDATE_GOLDEN=1.
+// TestCommandLine compares with testdata/command.json what Apptainer is started with; write it anew with
+// UPDATE_GOLDEN=1.
 func TestCommandLine(t *testing.T) {
 	commandLine(t, samplePlan(), "command.json")
 	p := samplePlan()

@@ -57,8 +57,8 @@ func number(data []byte) int64 {
 	return n
 }
 
-// parsePids reads a list of process IDs. Those of 0 and 1, which a process outside of this one's view would show as, are an
-// error: a signal to them would go astray.
+// parsePids reads a list of process IDs. Those of 0 and 1, which a process outside of this one's view would show as,
+// are an error: a signal to them would go astray.
 func parsePids(data []byte) ([]int, error) {
 	var pids []int
 	for _, f := range strings.Fields(string(data)) {

@@ -15,8 +15,9 @@ const (
 	leastShares = 2
 )
 
-// weigh gives all jobs together so much of the processors beside the host's other groups, where there are not enough for all, in percent of
-// what a group has by itself. A kernel that has no such file yet, before the first job, is asked again with the next.
+// weigh gives all jobs together so much of the processors beside the host's other groups, where there are not enough
+// for all, in percent of what a group has by itself. A kernel that has no such file yet, before the first job, is asked
+// again with the next.
 func (t tree) weigh(parent string, percent int) error {
 	dir, file, value := filepath.Join(t.root, "cpu", parent), "cpu.shares", max(leastShares, plainShares*percent/100)
 	if t.unified {

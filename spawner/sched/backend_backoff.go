@@ -8,7 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// For how long nobody of a user's is sent to a backend that takes no more of hers: longer each time, unless one of hers ends there.
+// For how long nobody of a user's is sent to a backend that takes no more of hers: longer each time, unless one of hers
+// ends there.
 const (
 	minBackoff = 5 * time.Second
 	maxBackoff = 5 * time.Minute
@@ -17,9 +18,9 @@ const (
 // freely is how many may be sent at once to a Remote that counts as one that takes them all again.
 const freely = 64
 
-// backoffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more, or what her jobs need on
-// this host is away. All of hers wait in line then, and the first of them is sent from time to time to see. They are lost
-// with the service, which costs a repetition.
+// backoffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more,
+// or what her jobs need on this host is away. All of hers wait in line then, and the first of them is sent from time to
+// time to see. They are lost with the service, which costs a repetition.
 type backoffs map[client]*backoff
 
 // client is a user of a backend, with her jobs or with her sessions: the one do not count where the others are limited.
@@ -83,7 +84,8 @@ func (r backoffs) taken(c client, id spawner.ID) bool {
 	return true
 }
 
-// left notes at now that id is on its way no more. ended says that it has ended where it was taken: there may be room again.
+// left notes at now that id is on its way no more. ended says that it has ended where it was taken: there may be room
+// again.
 func (r backoffs) left(c client, id spawner.ID, ended bool, now time.Time) {
 	b := r[c]
 	if b == nil {
@@ -119,5 +121,6 @@ func (s *Scheduler) Refused(w spawner.Workload, why string, now time.Time) time.
 	return s.backoffs.add(clientOf(w), w.ID, why, now)
 }
 
-// Taken notes that a backend has taken w. It reports true when w was sent to see whether it would be: then others may go too.
+// Taken notes that a backend has taken w. It reports true when w was sent to see whether it would be: then others may
+// go too.
 func (s *Scheduler) Taken(w spawner.Workload) bool { return s.backoffs.taken(clientOf(w), w.ID) }

@@ -11,8 +11,9 @@ import (
 	"slipway/spawner"
 )
 
-// ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose saved phase
-// is beyond Pending and not yet Stopped, so saving the phase is saving the lease, and the book is read back from the records.
+// ledger is the book of who holds what. It holds no state of its own that could be lost: a lease is a workload whose
+// saved phase is beyond Pending and not yet Stopped, so saving the phase is saving the lease, and the book is read back
+// from the records.
 type ledger struct {
 	capacity map[string]spawner.Capacity
 	held     map[string]map[spawner.ID]spawner.Resources // by backend
@@ -105,7 +106,8 @@ func (l ledger) lacks(backend string, r spawner.Resources) string {
 	return cmp.Or(shortage(l.capacity[backend], l.use(backend), r), l.lacksHere(backend, r))
 }
 
-// lacksHere says in words what of the host is missing for r on backend now; empty when it fits, or the backend is not of this host.
+// lacksHere says in words what of the host is missing for r on backend now; empty when it fits, or the backend is not
+// of this host.
 func (l ledger) lacksHere(backend string, r spawner.Resources) string {
 	if l.remote[backend] {
 		return ""

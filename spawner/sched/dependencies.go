@@ -63,8 +63,8 @@ func (t *scanSum) count(w *spawner.Workload, n int) {
 	}
 }
 
-// dependencies know who waits for what, and what has become of scans: a scan of thousands that waits for a scan of thousands must not be looked
-// through for each point. It agrees with the records at all times, for Put keeps it so.
+// dependencies know who waits for what, and what has become of scans: a scan of thousands that waits for a scan of
+// thousands must not be looked through for each point. It agrees with the records at all times, for Put keeps it so.
 type dependencies struct {
 	waiting map[string]map[spawner.ID]bool // who waits, by the job or scan that it waits for
 	scans   map[string]*scanSum
@@ -314,7 +314,8 @@ func (s *Scheduler) Awaited(w *spawner.Workload) string {
 	return "waits for " + strings.Join(parts, ", ")
 }
 
-// CheckDependencies refuses what a job of a user cannot wait for: what is not the user's, and what is lost already. Reads only.
+// CheckDependencies refuses what a job of a user cannot wait for: what is not the user's, and what is lost already.
+// Reads only.
 func (s *Scheduler) CheckDependencies(o spawner.Principal, after []string) error {
 	if len(after) > MostDependencies {
 		return errs.Bad("after", fmt.Sprintf("%d jobs and scans", len(after)), fmt.Sprintf("at most %d", MostDependencies))

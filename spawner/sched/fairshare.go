@@ -11,13 +11,14 @@ import (
 // What a use is counted by.
 const (
 	defaultHalfLife = 24 * time.Hour
-	// shareAhead is for how long what jobs hold now counts in advance: who is given several places at once has the next only after others.
+	// shareAhead is for how long what jobs hold now counts in advance: who is given several places at once has the next
+	// only after others.
 	shareAhead = time.Minute
 )
 
-// shares are what users have had of a backend of late: the integral over time of the largest part of it that their jobs held, which
-// halves in each half-life. Of those who wait, whoever has had least goes first. It changes only when jobs begin and end and at a tick,
-// so that between two of these the order is the same for all who look.
+// shares are what users have had of a backend of late: the integral over time of the largest part of it that their jobs
+// held, which halves in each half-life. Of those who wait, whoever has had least goes first. It changes only when jobs
+// begin and end and at a tick, so that between two of these the order is the same for all who look.
 type shares struct {
 	half time.Duration
 	of   map[client]*share

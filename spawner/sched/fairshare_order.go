@@ -12,8 +12,8 @@ type fairshareOrder struct {
 	sizes           []int // how many of each wait
 }
 
-// fairshareOrders remembers that order for as long as it holds. Many are asked for their places between two changes: what each costs must not
-// be a look at all that users have had.
+// fairshareOrders remembers that order for as long as it holds. Many are asked for their places between two changes:
+// what each costs must not be a look at all that users have had.
 type fairshareOrders struct {
 	mu sync.Mutex // those who ask are many at once
 	of map[line]fairshareOrder
@@ -47,8 +47,8 @@ func (s *Scheduler) lineUp(l line) fairshareOrder {
 	return o
 }
 
-// ahead counts who goes before one of a client, of whose own so many do, if users take turns. at is the client's place, and has whether
-// she has one in this line already.
+// ahead counts who goes before one of a client, of whose own so many do, if users take turns. at is the client's place,
+// and has whether she has one in this line already.
 func (o fairshareOrder) ahead(own, at int, has bool) int {
 	n := own
 	for i, size := range o.sizes {

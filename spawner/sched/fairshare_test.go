@@ -92,7 +92,8 @@ func TestPartOfABackend(t *testing.T) {
 	}
 }
 
-// TestHeadOfManyIsFoundAtOnce: who is next of 10,000 points beside a hundred others' jobs is found without looking at the points.
+// TestHeadOfManyIsFoundAtOnce: who is next of 10,000 points beside a hundred others' jobs is found without looking at
+// the points.
 func TestHeadOfManyIsFoundAtOnce(t *testing.T) {
 	m := line10k(100, 10_000)
 	const looks = 2000

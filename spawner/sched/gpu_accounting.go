@@ -14,13 +14,13 @@ const (
 	defaultWindow = 7 * 24 * time.Hour
 	// MostWindow is how far back GPU hours are known.
 	MostWindow = 90 * 24 * time.Hour
-	// mostAway is what of the time while the service was down is counted of slices that were held before and after: whether they were of use
-	// nobody knows, and the clock may have been set.
+	// mostAway is what of the time while the service was down is counted of slices that were held before and after:
+	// whether they were of use nobody knows, and the clock may have been set.
 	mostAway = 6 * time.Hour
 )
 
-// hours are the GPU hours that users have had, by the hours of the clock in which they had them. Each slice counts as the part of a GPU that
-// it is, for who holds it: what is borrowed counts for the lender.
+// hours are the GPU hours that users have had, by the hours of the clock in which they had them. Each slice counts as
+// the part of a GPU that it is, for who holds it: what is borrowed counts for the lender.
 type hours struct {
 	of  map[spawner.Principal]map[int64]float64
 	sum map[spawner.Principal]float64 // of each one's window
@@ -50,8 +50,8 @@ func (h *hours) since(held, now time.Time) time.Duration {
 	return min(max(now.Sub(held), 0), mostAway)
 }
 
-// count says that all is counted until now, after a time by a clock that nobody sets, and forgets what is too old to matter. Where the other
-// clock was set meanwhile, what is known moves with it: it stays as old as it is.
+// count says that all is counted until now, after a time by a clock that nobody sets, and forgets what is too old to
+// matter. Where the other clock was set meanwhile, what is known moves with it: it stays as old as it is.
 func (h *hours) count(now time.Time, passed time.Duration) {
 	var jump int64
 	if !h.at.IsZero() {

@@ -11,8 +11,8 @@ import (
 	"slipway/spawner"
 )
 
-// sliceBook is the ledger of GPUs: who holds which slice. Like the ledger of processors it holds nothing of its own: a slice in a
-// saved record of a workload that is active and not pending is a lease.
+// sliceBook is the ledger of GPUs: who holds which slice. Like the ledger of processors it holds nothing of its own: a
+// slice in a saved record of a workload that is active and not pending is a lease.
 type sliceBook map[spawner.ID]sliceEntry
 
 // sliceEntry is one line of the book.
@@ -20,7 +20,8 @@ type sliceEntry struct {
 	gpu.Slice
 	since  time.Time
 	lender spawner.ID // the session that the slice was borrowed from; empty: it is the holder's own
-	// borrower is the job that has the slice meanwhile, once it is known: to look for it each time would cost the square of all leases.
+	// borrower is the job that has the slice meanwhile, once it is known: to look for it each time would cost the
+	// square of all leases.
 	borrower spawner.ID
 }
 
@@ -62,8 +63,8 @@ func (b sliceBook) lookForBorrower(session spawner.ID, s gpu.Slice) spawner.ID {
 	return ""
 }
 
-// lent reports whether an entry is a sub-lease: its lender still holds that very place. When the lender has gone, whoever borrowed
-// from it is the owner.
+// lent reports whether an entry is a sub-lease: its lender still holds that very place. When the lender has gone,
+// whoever borrowed from it is the owner.
 func (b sliceBook) lent(e sliceEntry) bool {
 	lender, holds := b[e.lender]
 	return e.lender != "" && holds && lender.Same(e.Slice)
@@ -168,7 +169,8 @@ func (s *Scheduler) lender(job *spawner.Workload) (spawner.ID, gpu.Slice) {
 	return "", gpu.Slice{}
 }
 
-// StillHeld reports whether the place that a workload has left is held by another: by who lent it, or by who borrowed it.
+// StillHeld reports whether the place that a workload has left is held by another: by who lent it, or by who borrowed
+// it.
 func (s *Scheduler) StillHeld(w spawner.Workload) bool {
 	for id, held := range s.slices {
 		if id != w.ID && held.Same(*w.Slice) && (id == w.Lender || held.lender == w.ID) {
@@ -181,12 +183,13 @@ func (s *Scheduler) StillHeld(w spawner.Workload) bool {
 // Borrower returns the job that has a session's slice meanwhile; empty: none has. Reads only.
 func (s *Scheduler) Borrower(session spawner.ID) spawner.ID { return s.slices.borrower(session) }
 
-// BorrowedSince returns since when a job has a slice that its lender holds still; false: it has borrowed none. Reads only.
+// BorrowedSince returns since when a job has a slice that its lender holds still; false: it has borrowed none. Reads
+// only.
 func (s *Scheduler) BorrowedSince(job spawner.ID) (since time.Time, borrowed bool) {
 	held, holds := s.slices[job]
 	return held.since, holds && s.slices.lent(held)
 }
 
-// Disputed reports whether somebody else has the place of id too: a store that fails in the middle may have saved a lease though it said that it
-// had not.
+// Disputed reports whether somebody else has the place of id too: a store that fails in the middle may have saved a
+// lease though it said that it had not.
 func (s *Scheduler) Disputed(id spawner.ID) bool { return s.slices.disputed(id) }

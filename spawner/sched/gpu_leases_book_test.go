@@ -9,8 +9,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestBorrowersAreFound: whatever comes and goes in whatever order, the book knows who has borrowed from whom as a search of all of it
-// would.
+// TestBorrowersAreFound: whatever comes and goes in whatever order, the book knows who has borrowed from whom as a
+// search of all of it would.
 func TestBorrowersAreFound(t *testing.T) {
 	b, random := sliceBook{}, rand.New(rand.NewPCG(1, 2))
 	at := func(place int) *gpu.Slice {

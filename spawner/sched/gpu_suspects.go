@@ -18,9 +18,10 @@ type place struct {
 
 func placeOf(s gpu.Slice) place { return place{s.GPU, s.Mode, s.Placement} }
 
-// gpuSuspects are the parts of GPUs that one user's workload found bad. A user can make any test fail in her own container, so her word
-// alone takes nothing away from others: a part in doubt is given last, and it is condemned when a workload of somebody else finds it
-// bad too. One that passes ends the doubt. They are lost with the service, which costs a repetition.
+// gpuSuspects are the parts of GPUs that one user's workload found bad. A user can make any test fail in her own
+// container, so her word alone takes nothing away from others: a part in doubt is given last, and it is condemned when
+// a workload of somebody else finds it bad too. One that passes ends the doubt. They are lost with the service, which
+// costs a repetition.
 type gpuSuspects map[place]gpuSuspect
 
 type gpuSuspect struct {
@@ -32,7 +33,8 @@ type gpuSuspect struct {
 // suspectLasts is for how long a doubt counts.
 const suspectLasts = 24 * time.Hour
 
-// add notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to be condemned.
+// add notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to be
+// condemned.
 func (d gpuSuspects) add(s gpu.Slice, by spawner.Principal, now time.Time) (condemn bool) {
 	p := placeOf(s)
 	maps.DeleteFunc(d, func(_ place, old gpuSuspect) bool { return now.Sub(old.since) >= suspectLasts })
@@ -55,7 +57,8 @@ func (d gpuSuspects) list(now time.Time) []gpu.Slice {
 	return all
 }
 
-// out is what keeps a part from being given when it stands among those that are held. Of a GPU that several use at once, all is out.
+// out is what keeps a part from being given when it stands among those that are held. Of a GPU that several use at
+// once, all is out.
 func out(s gpu.Slice) gpu.Slice {
 	if s.Mode == gpu.MPS || s.Mode == gpu.Shared {
 		s.Mode = ""
@@ -63,7 +66,8 @@ func out(s gpu.Slice) gpu.Slice {
 	return s
 }
 
-// Suspect notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to be condemned.
+// Suspect notes that a user's workload found a part bad. It reports true when another one's had, so that the part is to
+// be condemned.
 func (s *Scheduler) Suspect(part gpu.Slice, by spawner.Principal, now time.Time) (condemn bool) {
 	return s.suspects.add(part, by, now)
 }
@@ -99,8 +103,8 @@ func (s *Scheduler) partLacks(w *spawner.Workload) bool {
 	return lacks != ""
 }
 
-// Spent reports whether w, of which Turn says q, is next and waits though what it wants is free, only for having found that bad. It must not
-// keep the line waiting, and its word does not take the part away from others: so it is to fail.
+// Spent reports whether w, of which Turn says q, is next and waits though what it wants is free, only for having found
+// that bad. It must not keep the line waiting, and its word does not take the part away from others: so it is to fail.
 func (s *Scheduler) Spent(w *spawner.Workload, q spawner.Queue) bool {
 	if q.Place == 0 || len(shunned(*w)) == 0 || s.cfg.GPUs == nil || s.head(lineOf(*w)) != w || !s.partLacks(w) {
 		return false
@@ -109,7 +113,8 @@ func (s *Scheduler) Spent(w *spawner.Workload, q spawner.Queue) bool {
 	return lacks == ""
 }
 
-// disputed reports whether somebody else has the place of id too, and neither lends it to the other; or has borrowed it too.
+// disputed reports whether somebody else has the place of id too, and neither lends it to the other; or has borrowed it
+// too.
 func (b sliceBook) disputed(id spawner.ID) bool {
 	e := b[id]
 	for other, o := range b {

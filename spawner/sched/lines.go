@@ -65,8 +65,8 @@ func (b bench) before(t ticket) int {
 	return n
 }
 
-// line is where workloads stand that wait for the same: room of a backend and, with a mode, a slice of a GPU. Who waits for a GPU does
-// not hold up who needs none. Who is first within a line head says; between lines see yields.
+// line is where workloads stand that wait for the same: room of a backend and, with a mode, a slice of a GPU. Who waits
+// for a GPU does not hold up who needs none. Who is first within a line head says; between lines see yields.
 type line struct {
 	backend string
 	mode    gpu.Mode // empty: no GPU is wanted

@@ -54,8 +54,9 @@ type candidate struct {
 	ticket
 }
 
-// before reports whether a goes before b, who waits in the same line or in another line of jobs of the same backend: sessions in the
-// order in which they were asked for, jobs of whoever has had least of late, and of one user's by their priority.
+// before reports whether a goes before b, who waits in the same line or in another line of jobs of the same backend:
+// sessions in the order in which they were asked for, jobs of whoever has had least of late, and of one user's by their
+// priority.
 func (s *Scheduler) before(a, b candidate) bool {
 	switch {
 	case !a.jobs:
@@ -72,8 +73,8 @@ func candidateOf(w *spawner.Workload) candidate {
 	return candidate{clientOf(*w), ticketOf(*w)}
 }
 
-// head returns who is next in a line: the first of those whom anything that is given back could serve. Who waits for GPUs that are
-// out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
+// head returns who is next in a line: the first of those whom anything that is given back could serve. Who waits for
+// GPUs that are out of service holds up nobody: that may last for weeks, and others ask for other GPUs.
 func (s *Scheduler) head(l line) *spawner.Workload {
 	if l.jobs {
 		return s.headOfJobs(l)
@@ -130,9 +131,9 @@ func (s *Scheduler) stuck(r gpu.Request) bool {
 	return most == 0
 }
 
-// yields says what w leaves to the first of another line, who goes before it; empty: nothing. Who lacks one thing only, processors
-// or a part of a GPU, is not overtaken in that by who comes later, else many small ones starved a large one; nor is who lacks
-// nothing any more and is about to have it. Who lacks both holds up nobody.
+// yields says what w leaves to the first of another line, who goes before it; empty: nothing. Who lacks one thing only,
+// processors or a part of a GPU, is not overtaken in that by who comes later, else many small ones starved a large one;
+// nor is who lacks nothing any more and is about to have it. Who lacks both holds up nobody.
 func (s *Scheduler) yields(w spawner.Workload, g Grant) string {
 	for l := range s.lines.byAge {
 		first := s.head(l)
@@ -157,8 +158,8 @@ func (s *Scheduler) yields(w spawner.Workload, g Grant) string {
 	return ""
 }
 
-// competes reports whether first could do with processors and memory that w would take: of the same backend or, where it lacks nothing
-// of its own, of the host.
+// competes reports whether first could do with processors and memory that w would take: of the same backend or, where
+// it lacks nothing of its own, of the host.
 func (s *Scheduler) competes(first *spawner.Workload, w spawner.Workload) bool {
 	if first.Backend == w.Backend {
 		return true
@@ -167,9 +168,9 @@ func (s *Scheduler) competes(first *spawner.Workload, w spawner.Workload) bool {
 	return own == "" && s.ledger.together(first.Backend, w.Backend)
 }
 
-// precedes reports whether a, the first of its line, goes before b, of another one. A session, for which somebody waits, goes before
-// jobs of the same Remote, and on this host unless the site has it otherwise: then all jobs of a backend stand where the oldest of them does,
-// so that no three can wait for one another.
+// precedes reports whether a, the first of its line, goes before b, of another one. A session, for which somebody
+// waits, goes before jobs of the same Remote, and on this host unless the site has it otherwise: then all jobs of a
+// backend stand where the oldest of them does, so that no three can wait for one another.
 func (s *Scheduler) precedes(a, b spawner.Workload) bool {
 	aJob, bJob := a.Kind == spawner.Job, b.Kind == spawner.Job
 	switch {

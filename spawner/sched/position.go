@@ -51,7 +51,8 @@ func (r releases) add(at time.Time) releases {
 	return r
 }
 
-// estimate returns how long the one at place waits if room comes free as often as of late; negative when too little is known.
+// estimate returns how long the one at place waits if room comes free as often as of late; negative when too little is
+// known.
 func (r releases) estimate(place int, now time.Time) time.Duration {
 	for len(r) > 0 && now.Sub(r[0]) > releaseSpan {
 		r = r[1:]

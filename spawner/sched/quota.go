@@ -24,8 +24,8 @@ const (
 	RefusedGPUHours = "gpu_hours"
 )
 
-// Afford refuses jobs where their owner would have too many with them, or has had too many GPU hours, and returns the reason in a word too. gpu
-// says that they ask for a GPU of this host.
+// Afford refuses jobs where their owner would have too many with them, or has had too many GPU hours, and returns the
+// reason in a word too. gpu says that they ask for a GPU of this host.
 func (s *Scheduler) Afford(o spawner.Principal, jobs int, gpu bool) (reason string, err error) {
 	a := s.allowances[o]
 	if have := s.jobs[o]; a.Waiting > 0 && jobs > 0 && have+jobs > a.Waiting {

@@ -1,12 +1,13 @@
-// Package sched decides who has what next: the lines in which workloads wait, fair share among users, quotas, the capacity of backends, leases
-// of slices of GPUs, backoff from backends that take nothing, and estimates of waiting times.
+// Package sched decides who has what next: the lines in which workloads wait, fair share among users, quotas, the
+// capacity of backends, leases of slices of GPUs, backoff from backends that take nothing, and estimates of waiting
+// times.
 //
-// Promises: what it knows follows from the records that it is told of (Put, Drop) and from what their owners may have (Allow). It holds no lease
-// of its own that could be lost: a lease is a saved record of a phase that holds something, so saving the phase is saving the lease. It decides
-// and never acts: no record is changed here.
+// Promises: what it knows follows from the records that it is told of (Put, Drop) and from what their owners may have
+// (Allow). It holds no lease of its own that could be lost: a lease is a saved record of a phase that holds something,
+// so saving the phase is saving the lease. It decides and never acts: no record is changed here.
 //
-// It has no lock, does no I/O and starts nothing. Whoever owns the records calls it under their lock; methods that say "reads only" may be called
-// by several at once who hold it for reading.
+// It has no lock, does no I/O and starts nothing. Whoever owns the records calls it under their lock; methods that say
+// "reads only" may be called by several at once who hold it for reading.
 package sched
 
 import (
@@ -18,10 +19,11 @@ import (
 	"slipway/spawner"
 )
 
-// GPUs are the GPUs of this host. The records say who holds what; GPUs knows what there is. All methods are quick and do no I/O.
+// GPUs are the GPUs of this host. The records say who holds what; GPUs knows what there is. All methods are quick and
+// do no I/O.
 type GPUs interface {
-	// Place finds a place for r beside what is held; lacks says in words why there is none now. A held slice without a mode takes the
-	// whole GPU out, whatever that is shared as.
+	// Place finds a place for r beside what is held; lacks says in words why there is none now. A held slice without a
+	// mode takes the whole GPU out, whatever that is shared as.
 	Place(r gpu.Request, held []gpu.Slice) (s gpu.Slice, lacks string)
 	// Asked notes that r was asked for, whether or not it can be had now.
 	Asked(r gpu.Request)
@@ -75,15 +77,16 @@ func New(cfg Config) *Scheduler {
 	}
 }
 
-// NextTurn returns a turn behind all that were given: of two who wait in one line the one with the lower turn goes first.
+// NextTurn returns a turn behind all that were given: of two who wait in one line the one with the lower turn goes
+// first.
 func (s *Scheduler) NextTurn() int64 {
 	s.turn++
 	return s.turn
 }
 
-// Put takes in a record that was saved, which was before until now; the zero before is that of a new one. The Scheduler keeps w, which its owner
-// changes before the next Put of it. It returns who waited for this one to be done, and is to be
-// looked at, and whether somebody who waits for room may go now.
+// Put takes in a record that was saved, which was before until now; the zero before is that of a new one. The Scheduler
+// keeps w, which its owner changes before the next Put of it. It returns who waited for this one to be done, and is to
+// be looked at, and whether somebody who waits for room may go now.
 func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.Time) (look []spawner.ID, wake bool) {
 	s.turn = max(s.turn, w.Turn)
 	if before.ID != "" {

@@ -15,8 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestLinesAgreeWithTheRecords changes records in thousands of ways and looks each time whether the lines and the counts of users and of what is
-// held are what a search of all of them finds.
+// TestLinesAgreeWithTheRecords changes records in thousands of ways and looks each time whether the lines and the
+// counts of users and of what is held are what a search of all of them finds.
 func TestLinesAgreeWithTheRecords(t *testing.T) {
 	for seed := range uint64(testenv.Rounds(4, 20)) {
 		r := &records{rng: rand.New(rand.NewPCG(seed, 2)), sched: New(Config{Remote: map[string]bool{"docker": false, "local": false}})}

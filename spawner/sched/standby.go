@@ -6,8 +6,8 @@ import (
 	"slipway/spawner"
 )
 
-// InTheWay returns the standbys without which somebody who waits would have room: no more than it takes, the oldest first; none where all of
-// them would not be enough, or those that are ending are.
+// InTheWay returns the standbys without which somebody who waits would have room: no more than it takes, the oldest
+// first; none where all of them would not be enough, or those that are ending are.
 func (s *Scheduler) InTheWay(waits *spawner.Workload) []*spawner.Workload {
 	if waits.Remote || len(s.standbys) == 0 {
 		return nil
@@ -58,8 +58,8 @@ func (s *Scheduler) StandbysHolding(is func(w *spawner.Workload) bool) (list []s
 	return list
 }
 
-// AwaitedBy returns who is next in a line of this host and could do with what w would hold; nil: nobody. Who waits for something else alone is
-// kept from nothing.
+// AwaitedBy returns who is next in a line of this host and could do with what w would hold; nil: nobody. Who waits for
+// something else alone is kept from nothing.
 func (s *Scheduler) AwaitedBy(w *spawner.Workload, g Grant) *spawner.Workload {
 	after := s.ledger.plus(1, []spawner.Workload{*w})
 	for l := range s.lines.byAge {

@@ -16,8 +16,8 @@ const RunsFile = "/var/tmp/slipway-test-runs"
 // ReportFile is the file inside a workload in which the test's agent says how it runs, when AgentEnv is Report.
 const ReportFile = "/var/tmp/slipway-test-report"
 
-// ForksFile is the file inside a workload in which the test's agent says how many children it could start, when AgentEnv is
-// ForkMany with a number.
+// ForksFile is the file inside a workload in which the test's agent says how many children it could start, when
+// AgentEnv is ForkMany with a number.
 const ForksFile = "/var/tmp/slipway-test-forks"
 
 // What AgentEnv may ask of the program that BuildAgent makes; Fake does not know these.
@@ -34,7 +34,8 @@ func BuildAgent(t testing.TB, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another process writes it: a child that this one starts meanwhile would hold it open, and what is open for writing cannot be run.
+	// Another process writes it: a child that this one starts meanwhile would hold it open, and what is open for
+	// writing cannot be run.
 	cmd := exec.Command("install", "--mode=755", "/dev/stdin", filepath.Join(dir, "slipway"))
 	cmd.Stdin = bytes.NewReader(program)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -134,8 +134,8 @@ func startContextEnds(t *testing.T, h harness) {
 	}
 }
 
-// unfinished is what may be seen of a start that was given up. A batch system may have taken it all the same, and only the answer is
-// lost: it is found again.
+// unfinished is what may be seen of a start that was given up. A batch system may have taken it all the same, and only
+// the answer is lost: it is found again.
 func (h harness) unfinished() []spawner.Existence {
 	if h.Remote {
 		return []spawner.Existence{spawner.Absent, spawner.Created, spawner.Queued, spawner.Up}

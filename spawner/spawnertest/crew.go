@@ -15,8 +15,8 @@ import (
 	"slipway/spawner/engine"
 )
 
-// Crew plays the agents of all workloads of a Fake: ComeUp and GoDown are its Config.Started and Config.Ended. It outlives a
-// Manager, as agents do. It is safe for concurrent use, and in a synctest bubble.
+// Crew plays the agents of all workloads of a Fake: ComeUp and GoDown are its Config.Started and Config.Ended. It
+// outlives a Manager, as agents do. It is safe for concurrent use, and in a synctest bubble.
 type Crew struct {
 	mu      sync.Mutex // guards the fields below
 	hands   map[spawner.ID]*Hand
@@ -54,7 +54,8 @@ func (c *Crew) Parting(f func(context.Context, *Hand) error) {
 	c.part = f
 }
 
-// HangUp is the service's end: nobody listens any more, and the next service lets in from another host whom it expects itself.
+// HangUp is the service's end: nobody listens any more, and the next service lets in from another host whom it expects
+// itself.
 func (c *Crew) HangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

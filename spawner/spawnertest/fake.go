@@ -1,6 +1,6 @@
-// Package spawnertest has what tests of the engine and of its backends share: Fake, a backend in memory that goes wrong on
-// demand, and Run, the suite that every backend passes, Fake among them. So what the engine's tests learn of Fake holds for
-// the real backends too.
+// Package spawnertest has what tests of the engine and of its backends share: Fake, a backend in memory that goes wrong
+// on demand, and Run, the suite that every backend passes, Fake among them. So what the engine's tests learn of Fake
+// holds for the real backends too.
 //
 // Fake is safe for concurrent use and may live in a testing/synctest bubble: it starts no goroutines and waits only on
 // channels and timers. The package must not import a real backend.
@@ -18,8 +18,8 @@ import (
 	"slipway/spawner"
 )
 
-// AgentEnv is the public variable by which a test tells the agent what to do: Fake obeys it as the program of AgentDir does.
-// Empty: stay until asked to end, then exit with 0.
+// AgentEnv is the public variable by which a test tells the agent what to do: Fake obeys it as the program of AgentDir
+// does. Empty: stay until asked to end, then exit with 0.
 const AgentEnv = "SLIPWAY_TEST_AGENT"
 
 // What AgentEnv may ask for.
@@ -31,8 +31,8 @@ const (
 // Config is what a Fake is made of. Its zero value is good.
 type Config struct {
 	Name string // the backend's name; empty: "fake"
-	// Started is called when a workload has come up, before Start returns: here a test plays the agent. Not called for what
-	// was adopted.
+	// Started is called when a workload has come up, before Start returns: here a test plays the agent. Not called for
+	// what was adopted.
 	Started func(spawner.Launch)
 	// Ended is called whenever a running workload has ended, by whatever cause.
 	Ended func(spawner.ID)
@@ -40,7 +40,8 @@ type Config struct {
 	StartTime, StopTime time.Duration
 }
 
-// Fake is a backend in memory. A Fake made by Again shares everything with the first, as a backend of a restarted service does.
+// Fake is a backend in memory. A Fake made by Again shares everything with the first, as a backend of a restarted
+// service does.
 type Fake struct {
 	cfg Config
 	*world

@@ -44,8 +44,8 @@ type Fault struct {
 	ID    spawner.ID // empty: every workload
 	Step  Step
 	Times int // how many calls it hits; zero: one
-	// Hold keeps the call until it is closed, or until the call's context ends, which is then the error. In a synctest bubble
-	// it must be made there.
+	// Hold keeps the call until it is closed, or until the call's context ends, which is then the error. In a synctest
+	// bubble it must be made there.
 	Hold <-chan struct{}
 	// Err is the call's error. Nil with a Hold: the call goes on after it. Nil without: an error of kind Unavailable.
 	Err error
@@ -130,7 +130,8 @@ func (w *world) Count(op Op, id spawner.ID) int {
 	return n
 }
 
-// Runs tells how often a workload was started since it was made: what a session's changes remember. Zero: it is not there.
+// Runs tells how often a workload was started since it was made: what a session's changes remember. Zero: it is not
+// there.
 func (w *world) Runs(id spawner.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +183,8 @@ func (f *Fake) Vanish(id spawner.ID) {
 	}
 }
 
-// replace sets the state of a running workload, or with nil drops one in any state; it reports whether it ran until now.
+// replace sets the state of a running workload, or with nil drops one in any state; it reports whether it ran until
+// now.
 func (w *world) replace(id spawner.ID, o *spawner.Observation) (ran bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// GPUs is one GPU that is cut into equal parts, for tests of the engine. It looks whether what the engine does with them may be.
+// GPUs is one GPU that is cut into equal parts, for tests of the engine. It looks whether what the engine does with
+// them may be.
 type GPUs struct {
 	mu       sync.Mutex // guards the fields below
 	parts    int
@@ -31,8 +32,8 @@ func NewGPUs(parts int) *GPUs {
 	return &GPUs{parts: parts, bad: map[int]string{}, rotten: map[int]string{}, inUse: map[int]string{}}
 }
 
-// Hold has the GPU look at the engine's word on who holds what, as Manager.Leases gives it: parts are made for their holders only,
-// and what a killed service has not released is taken back.
+// Hold has the GPU look at the engine's word on who holds what, as Manager.Leases gives it: parts are made for their
+// holders only, and what a killed service has not released is taken back.
 func (g *GPUs) Hold(held func() []gpu.Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"slipway/spawner"
 )
 
-// Pool is a Remote in memory: a Fake whose workloads wait in a queue before they run, on hosts that are called node1, node2 and so on.
-// As long as it is not full, who is queued runs at once. It looks whether the engine loses what somebody has changed.
+// Pool is a Remote in memory: a Fake whose workloads wait in a queue before they run, on hosts that are called node1,
+// node2 and so on. As long as it is not full, who is queued runs at once. It looks whether the engine loses what
+// somebody has changed.
 type Pool struct {
 	*Fake
 	crew *Crew
@@ -145,7 +146,8 @@ func (p *Pool) Start(ctx context.Context, l spawner.Launch) error {
 	return p.trip(ctx, Start, l.ID, After)
 }
 
-// enqueue makes the workload's record, in place of what an earlier run left, and reports whether this run has one already.
+// enqueue makes the workload's record, in place of what an earlier run left, and reports whether this run has one
+// already.
 func (p *Pool) enqueue(l spawner.Launch) (adopted bool, err error) {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -259,7 +261,8 @@ func (p *Pool) Exit(id spawner.ID, code int) {
 	}
 }
 
-// Linger has what is left by whoever ends from now on be on its way until Arrive. Whoever is stopped meanwhile loses it.
+// Linger has what is left by whoever ends from now on be on its way until Arrive. Whoever is stopped meanwhile loses
+// it.
 func (p *Pool) Linger() {
 	p.hall.mu.Lock()
 	defer p.hall.mu.Unlock()

@@ -18,10 +18,11 @@ type Subject struct {
 	Launch func(t *testing.T) spawner.Launch
 	// Again returns a second backend over the same world, as after a restart of the service.
 	Again func(t *testing.T) spawner.Backend
-	// Runs tells from what a session keeps how often its agent was started there. Needed where Launch gives sessions, but for a Remote:
-	// what a session keeps there is the engine's to bring back.
+	// Runs tells from what a session keeps how often its agent was started there. Needed where Launch gives sessions,
+	// but for a Remote: what a session keeps there is the engine's to bring back.
 	Runs func(t *testing.T, id spawner.ID) int
-	// Remote says that the backend is a spawner.Remote: what is started there is queued first, and its coming up is awaited.
+	// Remote says that the backend is a spawner.Remote: what is started there is queued first, and its coming up is
+	// awaited.
 	Remote bool
 	// Unfit returns, of a Remote, a launch that no host ever takes: it stays queued.
 	Unfit func(t *testing.T) spawner.Launch
@@ -151,8 +152,8 @@ func (h harness) sees(t *testing.T, id spawner.ID, want ...spawner.Existence) sp
 	return o
 }
 
-// ended checks that a workload has been stopped: a session keeps its changes, of a job nothing needs to be left, nor of what is stopped
-// on another host.
+// ended checks that a workload has been stopped: a session keeps its changes, of a job nothing needs to be left, nor of
+// what is stopped on another host.
 func (h harness) ended(t *testing.T, l spawner.Launch) {
 	t.Helper()
 	switch {

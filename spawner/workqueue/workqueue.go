@@ -1,8 +1,8 @@
 // Package workqueue hands out keys of workloads to workers.
 //
-// Promises: a key is with one worker at a time; adding it meanwhile brings it back once afterwards; adding it twice while it waits merges. So
-// whatever happens to a workload is looked at, by one worker, after it happened. It is what Kubernetes' controllers call a work queue. It knows
-// nothing of what the workers do, and starts no goroutine.
+// Promises: a key is with one worker at a time; adding it meanwhile brings it back once afterwards; adding it twice
+// while it waits merges. So whatever happens to a workload is looked at, by one worker, after it happened. It is what
+// Kubernetes' controllers call a work queue. It knows nothing of what the workers do, and starts no goroutine.
 package workqueue
 
 import (

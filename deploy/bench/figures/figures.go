@@ -1,4 +1,5 @@
-// Package figures writes down what the benchmarks in Go measure, one like the other. It names the kind of a machine, and no machine.
+// Package figures writes down what the benchmarks in Go measure, one like the other. It names the kind of a machine,
+// and no machine.
 package figures
 
 import (

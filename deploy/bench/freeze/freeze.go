@@ -107,7 +107,8 @@ func (b *bench) pack(ctx context.Context) error {
 	return call(ctx, "mksquashfs", b.box.upper, b.squashed, "-noappend", "-no-progress", "-quiet", "-comp", "zstd", "-Xcompression-level", "1")
 }
 
-// again freezes a session that was frozen before, of which one file of 1 MB has changed since; and makes what came of it ready for a run.
+// again freezes a session that was frozen before, of which one file of 1 MB has changed since; and makes what came of
+// it ready for a run.
 func (b *bench) again(ctx context.Context) error {
 	b.key = "again"
 	if err := b.freeze(ctx); err != nil {

@@ -75,7 +75,8 @@ func (b *bench) copyBase(ctx context.Context, base *os.File, cut int64) (shared 
 	return shared, errors.Join(err, dst.Close())
 }
 
-// starts compares the first start of a container from the frozen image with that from one whose squashfs was made in one piece.
+// starts compares the first start of a container from the frozen image with that from one whose squashfs was made in
+// one piece.
 func (b *bench) starts(ctx context.Context) error {
 	grafted, err := b.library.Ready(ctx, b.last.Digest)
 	if err != nil {
@@ -192,7 +193,8 @@ func (b *bench) push(ctx context.Context, client *transfer.Client, to transfer.R
 	return sent, u, p.Document.Tail.Size, err
 }
 
-// build is the usual way: the container is committed and Apptainer asks the engine for the image. The engine's work counts.
+// build is the usual way: the container is committed and Apptainer asks the engine for the image. The engine's work
+// counts.
 func (b *bench) build(ctx context.Context) error {
 	const image = "slipway/bench-freeze:committed"
 	note("apptainer build, which takes minutes")

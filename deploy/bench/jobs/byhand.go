@@ -12,7 +12,8 @@ import (
 // handID is nobody's, and the number of nobody's group.
 const handID = 65534
 
-// byHand is what somebody who has an account here would type to run a program in the image, and as much apart from the host as a job is.
+// byHand is what somebody who has an account here would type to run a program in the image, and as much apart from the
+// host as a job is.
 func (s *site) byHand(ctx context.Context, o options, scratch string, argv ...string) *exec.Cmd {
 	all := s.byHandArgv(o, scratch, argv...)
 	return s.asUser(ctx, scratch, all[0], all[1:]...)
@@ -32,8 +33,9 @@ for root in /sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct /sys/fs/cgroup; do
 done
 exec setpriv --reuid "$id" --regid "$id" --clear-groups -- "$@"`
 
-// asUser runs a program as an account that any host knows, for Apptainer wants a known one, and nothing of this program's environment. It is in
-// a control group beside those of jobs: what else the machine does takes as much from it as from them.
+// asUser runs a program as an account that any host knows, for Apptainer wants a known one, and nothing of this
+// program's environment. It is in a control group beside those of jobs: what else the machine does takes as much from
+// it as from them.
 func (s *site) asUser(ctx context.Context, scratch, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", slices.Concat([]string{"-c", enter, "sh", s.handGroup(), strconv.Itoa(handID), program}, args)...)
 	cmd.Dir = "/"

@@ -1,10 +1,11 @@
-// Program jobs measures jobs of the backend `local` beside `apptainer exec` by hand of the same image, as an ordinary user, with
-// the same options, in turns: how long one job takes to its payload's first line, and how many empty points of a scan end in a second. Then
-// it submits a scan as large as one may be, and looks at the service's memory while it runs. Where a Python with submitit and dask is
-// named, the same scan goes through their own executors too. It prints Markdown tables.
+// Program jobs measures jobs of the backend `local` beside `apptainer exec` by hand of the same image, as an ordinary
+// user, with the same options, in turns: how long one job takes to its payload's first line, and how many empty points
+// of a scan end in a second. Then it submits a scan as large as one may be, and looks at the service's memory while it
+// runs. Where a Python with submitit and dask is named, the same scan goes through their own executors too. It prints
+// Markdown tables.
 //
-// The service is a real one, with Docker for the session whose environment is frozen; only the Hub is played. What it must not do: leave
-// anything of it behind, or measure one side with another image or other options than the other.
+// The service is a real one, with Docker for the session whose environment is frozen; only the Hub is played. What it
+// must not do: leave anything of it behind, or measure one side with another image or other options than the other.
 package main
 
 import (

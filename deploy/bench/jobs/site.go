@@ -246,7 +246,8 @@ func (s *site) empty() error {
 // pause is between two questions: often enough for what takes tenths of a second, and no load.
 const pause = 50 * time.Millisecond
 
-// scanPause is the same for a scan, which takes many seconds. An answer about one costs the service a millisecond of processor time.
+// scanPause is the same for a scan, which takes many seconds. An answer about one costs the service a millisecond of
+// processor time.
 const scanPause = 10 * pause
 
 func until(ctx context.Context, what string, limit time.Duration, ok func() (bool, error)) error {

@@ -23,7 +23,8 @@ func (u usage) ms(points int) [4]float64 {
 	return [4]float64{u.service * f, u.shims * f, u.containers * f, u.hand * f}
 }
 
-// used reads what the service and its jobs have used until now. The group above those of the jobs keeps what ended ones have used.
+// used reads what the service and its jobs have used until now. The group above those of the jobs keeps what ended ones
+// have used.
 func (s *site) used() (usage, error) {
 	stat, err := os.ReadFile(s.proc("stat"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Program load is both ends of the proxy's benchmark: a server that answers from memory, and clients that measure how fast a
-// server gives small answers and one large one. It is bounded in time and in bytes, speaks HTTP/1.1 alone, and must not do
-// more than that: it is no general load generator.
+// Program load is both ends of the proxy's benchmark: a server that answers from memory, and clients that measure how
+// fast a server gives small answers and one large one. It is bounded in time and in bytes, speaks HTTP/1.1 alone, and
+// must not do more than that: it is no general load generator.
 package main
 
 import (

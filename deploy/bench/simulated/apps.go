@@ -14,8 +14,9 @@ import (
 	"slipway/spawner"
 )
 
-// apps are the apps of all sessions. They lie in other processes in the world that is played, so they cost next to nothing here: an
-// app is a connection that knows what it is asked and answers it, without a goroutine and without buffers of its own.
+// apps are the apps of all sessions. They lie in other processes in the world that is played, so they cost next to
+// nothing here: an app is a connection that knows what it is asked and answers it, without a goroutine and without
+// buffers of its own.
 type apps struct{ version string } // of JupyterHub, as its single-user servers tell it
 
 // dial opens a connection to a session's app: server.Config.Dial.

@@ -23,8 +23,8 @@ func newClient(url string) client {
 	return client{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * atOnce}, Timeout: 2 * time.Minute}}
 }
 
-// start starts a session, waits until it runs and asks its app for its version, all as a Hub does. It sends about as much
-// environment, too.
+// start starts a session, waits until it runs and asks its app for its version, all as a Hub does. It sends about as
+// much environment, too.
 func (c client) start(ctx context.Context, user string) (string, error) {
 	env := map[string]string{}
 	for i := range 20 {

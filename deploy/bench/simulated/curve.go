@@ -215,7 +215,8 @@ func (s *service) bursts(ctx context.Context, at *point) error {
 	return err
 }
 
-// steady starts and stops sessions at a rate that a busy Hub has, while each that stands is asked for as often as a Hub does.
+// steady starts and stops sessions at a rate that a busy Hub has, while each that stands is asked for as often as a Hub
+// does.
 func (s *service) steady(ctx context.Context, d time.Duration) (figures, error) {
 	if _, err := s.figures(ctx, true); err != nil {
 		return figures{}, err

@@ -41,8 +41,8 @@ type meter struct {
 
 func newMeter(next http.Handler) *meter { return &meter{next: next, took: map[string]*bench.Times{}} }
 
-// ServeHTTP measures from the handler's call, when the request's headers have been read, to its return, less the time for which it
-// waits for the request's body: a Hub that is busy sends that long after the headers.
+// ServeHTTP measures from the handler's call, when the request's headers have been read, to its return, less the time
+// for which it waits for the request's body: a Hub that is busy sends that long after the headers.
 func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == figuresPath {
 		m.show(w, r)

@@ -1,8 +1,9 @@
-// Program simulated is the service over a simulated world, for measuring the service alone: the real HTTP server, engine, store and
-// accounts, with a backend and agents that are played in memory. No container ever runs; whatever a session answers says so.
+// Program simulated is the service over a simulated world, for measuring the service alone: the real HTTP server,
+// engine, store and accounts, with a backend and agents that are played in memory. No container ever runs; whatever a
+// session answers says so.
 //
-// It listens on loopback only and must never stand for the service anywhere but in a benchmark: beside the service's own routes it
-// tells, to anybody who asks, how long its answers took.
+// It listens on loopback only and must never stand for the service anywhere but in a benchmark: beside the service's
+// own routes it tells, to anybody who asks, how long its answers took.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Program tunnel measures the link of an agent on another host against a bare connection with TLS between the same two processes, in
-// turns: how much goes through, how long a byte takes there and back, what a link costs that does nothing. It prints Markdown tables.
-// What it must not do: leave this machine, or measure one path with other code at its ends than the other.
+// Program tunnel measures the link of an agent on another host against a bare connection with TLS between the same two
+// processes, in turns: how much goes through, how long a byte takes there and back, what a link costs that does
+// nothing. It prints Markdown tables. What it must not do: leave this machine, or measure one path with other code at
+// its ends than the other.
 package main
 
 import (

@@ -29,8 +29,8 @@ var others = map[token.Token][]string{
 	token.ADD: {"-"}, token.SUB: {"+"}, token.MUL: {"/"}, token.QUO: {"*"},
 }
 
-// changes are the mutants of one file: operators, negations, and the answers true and false. What only hands an error on is no decision,
-// and the text of a message is none.
+// changes are the mutants of one file: operators, negations, and the answers true and false. What only hands an error
+// on is no decision, and the text of a message is none.
 func changes(path string, source []byte) (all []mutant, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, source, 0)

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// survivor is a change that no test can notice. It is known by the line's text, so that it stays known when the line moves.
+// survivor is a change that no test can notice. It is known by the line's text, so that it stays known when the line
+// moves.
 type survivor struct{ path, change, text, why string }
 
 // readSurvivors reads lines such as

@@ -1,11 +1,11 @@
-// Mutants finds out whether the tests of what decides would notice a wrong decision: it changes one condition after another, runs the
-// package's own tests on each, and says which changes no test noticed.
+// Mutants finds out whether the tests of what decides would notice a wrong decision: it changes one condition after
+// another, runs the package's own tests on each, and says which changes no test noticed.
 //
 //	go run ./deploy/dev/mutants [PACKAGE...]
 //
-// plan.txt names the packages and their files with decisions. survivors.txt names the changes that no test can notice, with why: one that
-// is not there any more is told, so that the list stays true. It exits 1 when less than 85 of 100 mutants are noticed in any package; one
-// that makes the tests go on for ever is noticed.
+// plan.txt names the packages and their files with decisions. survivors.txt names the changes that no test can notice,
+// with why: one that is not there any more is told, so that the list stays true. It exits 1 when less than 85 of 100
+// mutants are noticed in any package; one that makes the tests go on for ever is noticed.
 package main
 
 import (

@@ -38,8 +38,8 @@ func TestLeast(t *testing.T) {
 }
 `
 
-// TestMutants has a small package tried: what no test notices is named, unless it is known that none can; and what is known is, only while
-// it is so.
+// TestMutants has a small package tried: what no test notices is named, unless it is known that none can; and what is
+// known is, only while it is so.
 func TestMutants(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

@@ -25,7 +25,8 @@ type front struct {
 	server    http.Server
 }
 
-// newFront listens at a port of its own of an address. Its authority and its keys are made anew each time and lie nowhere.
+// newFront listens at a port of its own of an address. Its authority and its keys are made anew each time and lie
+// nowhere.
 func newFront(address, service string) (*front, error) {
 	target, err := url.Parse(service)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Pool runs an HTCondor pool in containers on this machine, the one that the tests have, for `deploy/demo --htcondor`: an access point
-// and two workers that nobody can call, one of them with simulated GPUs.
+// Pool runs an HTCondor pool in containers on this machine, the one that the tests have, for `deploy/demo --htcondor`:
+// an access point and two workers that nobody can call, one of them with simulated GPUs.
 //
 //	go run ./deploy/dev/pool --dir DIR --service URL [--share DIR] [--user NAME:UID]
 //
-// Before the service it stands as a site's web server does, with TLS: the workers reach the service there and at nothing else of this
-// machine. When all is ready there are in DIR: bin, with the pool's commands; ca.pem, the authority of the certificate; and url, the
-// service's address for the workers. It runs in the checkout, for the image has the name of its recipe there, until SIGTERM. Then, and
-// also when it is killed, nothing of the pool is left.
+// Before the service it stands as a site's web server does, with TLS: the workers reach the service there and at
+// nothing else of this machine. When all is ready there are in DIR: bin, with the pool's commands; ca.pem, the
+// authority of the certificate; and url, the service's address for the workers. It runs in the checkout, for the image
+// has the name of its recipe there, until SIGTERM. Then, and also when it is killed, nothing of the pool is left.
 package main
 
 import (

@@ -40,8 +40,9 @@ func (a *attempt) shown() string {
 	return b.String()
 }
 
-// ownLines returns what a test itself said, without the framing of go test and what the programs that it runs have printed. A package
-// says what stands outside its tests, in whatever form: what TestMain finds left over is nowhere else.
+// ownLines returns what a test itself said, without the framing of go test and what the programs that it runs have
+// printed. A package says what stands outside its tests, in whatever form: what TestMain finds left over is nowhere
+// else.
 func (a *attempt) ownLines() []string {
 	if !a.whole {
 		return a.messages()

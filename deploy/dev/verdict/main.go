@@ -1,12 +1,12 @@
-// Verdict reads what `go test -json` has told of one or more runs and says what failed, in the tests' own words: for the end of a long
-// log, where a reader looks first.
+// Verdict reads what `go test -json` has told of one or more runs and says what failed, in the tests' own words: for
+// the end of a long log, where a reader looks first.
 //
 //	go run ./deploy/dev/verdict FILE.json...
 //
-// A test that failed and passed when it was run again is named, with what it said at first, and does not count as failed. Everything
-// else counts, also what a second run cannot repair: a program of tests that ended without a test that failed, or that did not compile.
-// It exits 1 when something failed, and prints nothing when nothing ever did. A record in which nothing failed and no package passed is
-// of no tests at all: it exits 2.
+// A test that failed and passed when it was run again is named, with what it said at first, and does not count as
+// failed. Everything else counts, also what a second run cannot repair: a program of tests that ended without a test
+// that failed, or that did not compile. It exits 1 when something failed, and prints nothing when nothing ever did. A
+// record in which nothing failed and no package passed is of no tests at all: it exits 2.
 package main
 
 import (

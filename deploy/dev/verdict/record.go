@@ -103,7 +103,8 @@ func (r *record) passed() bool {
 	})
 }
 
-// cutOff gives a result to the tests that have none when their package has ended. Of those it is to blame for what went on.
+// cutOff gives a result to the tests that have none when their package has ended. Of those it is to blame for what went
+// on.
 func (r *record) cutOff(pkg *subject) {
 	for _, s := range r.subjects {
 		if s.pkg != pkg.pkg || s.name == "" || s.last().result != "" {

@@ -41,7 +41,8 @@ func (s *subject) alone() string {
 	return fmt.Sprintf("    alone: go test -race%s ./%s\n", run, dir)
 }
 
-// firstFailure returns the first try that failed; of a package only one for which no test is to blame, or of which it has more to say.
+// firstFailure returns the first try that failed; of a package only one for which no test is to blame, or of which it
+// has more to say.
 func (s *subject) firstFailure() *attempt {
 	for _, a := range s.tries {
 		passed := a.result == "pass" || a.result == "skip"

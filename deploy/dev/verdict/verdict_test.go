@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestVerdicts reads what go test and gotestsum have really told of a test that passes at its second try, of one that panics or has a
-// race, of a time limit, and of packages that do not compile or whose program ends itself.
+// TestVerdicts reads what go test and gotestsum have really told of a test that passes at its second try, of one that
+// panics or has a race, of a time limit, and of packages that do not compile or whose program ends itself.
 func TestVerdicts(t *testing.T) {
 	failed := map[string]bool{"build": true, "flaky": false, "main": true, "panics": true, "race": true, "slow": true}
 	for name, want := range failed {

@@ -1,6 +1,7 @@
-// Package api serves the native API: it translates between requests and what the engine and the other parts of the service do, and nothing
-// else. Who may do what is decided by the methods that it calls, which take the caller; where a part has no callers of its own, as for keys,
-// credentials and GPUs, one function here decides. Pages do what they do through it.
+// Package api serves the native API: it translates between requests and what the engine and the other parts of the
+// service do, and nothing else. Who may do what is decided by the methods that it calls, which take the caller; where a
+// part has no callers of its own, as for keys, credentials and GPUs, one function here decides. Pages do what they do
+// through it.
 package api
 
 import (
@@ -80,15 +81,15 @@ type Config struct {
 	Files     Files
 	Catalogue catalog.Catalogue
 	Policy    catalog.JobPolicy
-	// Environments keeps environments, and Freeze makes one out of a session; it goes on when ctx ends, and asking for the same again joins
-	// it. Its progress may be told from any goroutine until it returns.
+	// Environments keeps environments, and Freeze makes one out of a session; it goes on when ctx ends, and asking for
+	// the same again joins it. Its progress may be told from any goroutine until it returns.
 	Environments Environments
 	Freeze       func(ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
 	Shipper      Shipper
 	Exporter     Exporter
 	Credentials  Credentials
-	// GPUs returns what there is of GPUs, GPUSeries how much of its slice a workload has used over time, and PublishGPUs the GPUs in a form
-	// for matchmaking.
+	// GPUs returns what there is of GPUs, GPUSeries how much of its slice a workload has used over time, and
+	// PublishGPUs the GPUs in a form for matchmaking.
 	GPUs        func() gpu.Inventory
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	PublishGPUs func(format string) (string, error)

@@ -16,7 +16,8 @@ import (
 	"slipway/spawner"
 )
 
-// UserCredentials keeps users' tokens and proxies: credentials.Manager, which has the contract of each method. Who may ask is decided here.
+// UserCredentials keeps users' tokens and proxies: credentials.Manager, which has the contract of each method. Who may
+// ask is decided here.
 type UserCredentials interface {
 	CredentialStore
 	DeviceLogins
@@ -61,9 +62,10 @@ const (
 	Manage            // what stands for the user herself at an issuer
 )
 
-// Principal returns the word for the owner of the credentials that are meant: the caller's own, unless user names another. It is the one
-// place that decides who may. What runs in a session may be somebody else's, so a session only looks and brings; a job does neither. An
-// administrator sees and removes what others have, and nothing else: there is no way to read a secret for anybody.
+// Principal returns the word for the owner of the credentials that are meant: the caller's own, unless user names
+// another. It is the one place that decides who may. What runs in a session may be somebody else's, so a session only
+// looks and brings; a job does neither. An administrator sees and removes what others have, and nothing else: there is
+// no way to read a secret for anybody.
 func (s *API) Principal(r *http.Request, user string, what Use) (string, error) {
 	c := web.CallerOf(r.Context())
 	own := user == "" || user == string(c.User)
@@ -176,7 +178,8 @@ func (s *API) RemoveCredential(r *http.Request, _ web.None) (hubapi.CredentialRe
 	return s.removal(r, principal, name)
 }
 
-// removal takes a credential away. That its issuer was not told is no failure: it is gone here, which is said with what is left to do.
+// removal takes a credential away. That its issuer was not told is no failure: it is gone here, which is said with what
+// is left to do.
 func (s *API) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
 	out := hubapi.CredentialRemoval{Name: name}
 	err := s.cfg.UserCredentials.Remove(r.Context(), principal, name)

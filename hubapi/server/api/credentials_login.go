@@ -13,8 +13,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// issuerLogins are the logins at issuers that users have begun here. Each is waited for in the background: who has confirmed it is logged in,
-// also when nobody looks any more.
+// issuerLogins are the logins at issuers that users have begun here. Each is waited for in the background: who has
+// confirmed it is logged in, also when nobody looks any more.
 type issuerLogins struct {
 	mu  sync.Mutex
 	all map[string]*issuerLogin

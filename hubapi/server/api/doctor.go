@@ -15,7 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// DataDoctor knows what the programs of a session or job are to find of their user's data, and what was found. Who may ask is decided here.
+// DataDoctor knows what the programs of a session or job are to find of their user's data, and what was found. Who may
+// ask is decided here.
 type DataDoctor interface {
 	// Plan says what is to be looked at in a workload.
 	Plan(ctx context.Context, w spawner.Workload) hubapi.DataPlan

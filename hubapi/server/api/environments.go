@@ -17,8 +17,8 @@ import (
 	"slipway/spawner"
 )
 
-// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name, name:tag, or another
-// user's owner/name:tag.
+// Environments are the environments that callers may use. A reference is a digest, the beginning of one, name,
+// name:tag, or another user's owner/name:tag.
 type Environments interface {
 	EnvironmentReader
 	EnvironmentEditor

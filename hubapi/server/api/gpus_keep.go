@@ -14,14 +14,14 @@ import (
 	"slipway/spawner"
 )
 
-// administers reports whether c may know of everybody's parts of the GPUs, and take GPUs out of use: administrators by themselves, and
-// no program in a session of theirs.
+// administers reports whether c may know of everybody's parts of the GPUs, and take GPUs out of use: administrators by
+// themselves, and no program in a session of theirs.
 func administers(c spawner.Caller) bool {
 	return c.System || c.Admin && !c.Spawner && c.Workload == ""
 }
 
-// keeping lets administrators take GPUs out of use and put them back. Its methods take the caller, so that no handler can forget who
-// may.
+// keeping lets administrators take GPUs out of use and put them back. Its methods take the caller, so that no handler
+// can forget who may.
 type keeping struct{ keeper GPUKeeper }
 
 func (s *API) keeping() keeping { return keeping{s.cfg.Keeper} }

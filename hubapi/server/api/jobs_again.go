@@ -23,8 +23,8 @@ func (s *API) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, er
 	return s.changeJob(again)(r, web.None{})
 }
 
-// retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that was
-// canceled was ended on purpose.
+// retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that
+// was canceled was ended on purpose.
 func (s *API) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
 	again, meant, err := s.Again(req)
 	if err != nil {

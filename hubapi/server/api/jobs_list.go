@@ -65,8 +65,9 @@ func (c choice) has(w *spawner.Workload) bool {
 	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && (len(c.states) == 0 || slices.Contains(c.states, convert.State(w)))
 }
 
-// listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their points. state chooses among
-// the jobs, offset and limit among those. files=yes counts what each that has ended has left.
+// listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their
+// points. state chooses among the jobs, offset and limit among those. files=yes counts what each that has ended has
+// left.
 func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	c, err := choiceOf(r)
 	if err != nil {

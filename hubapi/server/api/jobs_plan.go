@@ -9,8 +9,8 @@ import (
 	"slipway/spawner"
 )
 
-// checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made first, which takes a
-// while.
+// checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made
+// first, which takes a while.
 func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
 	job, err := s.jobRequest(r, req)
 	if err != nil {

@@ -32,7 +32,8 @@ func (s *API) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.
 	return s.submitted(web.CallerOf(r.Context()), jobs), nil
 }
 
-// resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has it.
+// resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has
+// it.
 func (s *API) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
 	c, first := web.CallerOf(r.Context()), old[0]
 	again := spawner.Resubmission{

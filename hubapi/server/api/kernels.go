@@ -31,7 +31,8 @@ func (s *API) KernelRoutes(r chi.Router, find func(*http.Request) (spawner.Calle
 	}, s.tellOfKernel))
 }
 
-// tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks: her websocket lasts.
+// tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks:
+// her websocket lasts.
 func (s *API) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	e := audit.Of(ctx)
 	if d.By != (spawner.Caller{}) {

@@ -23,8 +23,8 @@ import (
 // pointsLimit is the most bytes of all points of a scan.
 const pointsLimit = 8 << 20
 
-// enginePoints makes the engine's form of a scan's points.
-// pointsOf gives the points of a request, also those that the caller has put into her store; nil of one that is no scan.
+// enginePoints makes the engine's form of a scan's points. pointsOf gives the points of a request, also those that the
+// caller has put into her store; nil of one that is no scan.
 func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point, error) {
 	switch {
 	case req.PointsBlob == "" && req.Points == nil:
@@ -125,7 +125,8 @@ func (s *API) EachPoint(r *http.Request, id string, each func(w *spawner.Workloa
 	return err
 }
 
-// submitted tells of a scan that was: it, and the first of its points. All of them may be megabytes, which nobody reads.
+// submitted tells of a scan that was: it, and the first of its points. All of them may be megabytes, which nobody
+// reads.
 func (s *API) submitted(c spawner.Caller, points []spawner.Workload) hubapi.Jobs {
 	list := s.convert.Jobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
 	list.Scans = []hubapi.Scan{s.convert.Scan(convert.TallyOf(points))}
@@ -233,7 +234,8 @@ func (s *API) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan {
 	return gone
 }
 
-// atOnce is how many points are changed at a time: each waits for the disk, and the engine saves together those that wait together.
+// atOnce is how many points are changed at a time: each waits for the disk, and the engine saves together those that
+// wait together.
 const atOnce = 500
 
 // each does something to each point, counts how it went in out, and gives the first refusal.

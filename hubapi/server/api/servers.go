@@ -16,10 +16,11 @@ import (
 	"slipway/spawner"
 )
 
-// startServer asks the caller's Hub for one of her own servers, and streams what the Hub tells of the start, then the session. The
-// start goes on when the reader goes away; asking for the same again joins it.
+// startServer asks the caller's Hub for one of her own servers, and streams what the Hub tells of the start, then the
+// session. The start goes on when the reader goes away; asking for the same again joins it.
 //
-// The Hub is asked, and not the engine, so that the Hub knows the server: its pages, its proxy and its limits hold for it.
+// The Hub is asked, and not the engine, so that the Hub knows the server: its pages, its proxy and its limits hold for
+// it.
 func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.ServerRequest
 	if err := web.Decode(w, r, &req); err != nil {
@@ -45,8 +46,8 @@ func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// StartFor does for a user what startServer does for her requests. asked says, beside an error too, that the Hub was asked for the start,
-// and none joined that was under way.
+// StartFor does for a user what startServer does for her requests. asked says, beside an error too, that the Hub was
+// asked for the start, and none joined that was under way.
 func (s *API) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
 	servers, err := s.serversOf(c)
 	if err != nil {
@@ -57,9 +58,10 @@ func (s *API) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerR
 	return s.bringUp(ctx, servers, c, req, tell)
 }
 
-// StopFor takes the start of a user's server back, wherever it is; what runs by now stays: others may be in it. Of a session that never
-// ran nothing is kept, not even its name. The Hub refuses to stop a server that it is starting, so that it is the engine that ends it, as
-// soon as the Hub has asked for it; the Hub takes it for a start that has failed.
+// StopFor takes the start of a user's server back, wherever it is; what runs by now stays: others may be in it. Of a
+// session that never ran nothing is kept, not even its name. The Hub refuses to stop a server that it is starting, so
+// that it is the engine that ends it, as soon as the Hub has asked for it; the Hub takes it for a start that has
+// failed.
 func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error {
 	servers, err := s.serversOf(c)
 	if err != nil {
@@ -124,8 +126,8 @@ func (s *API) start(ctx context.Context, servers hubs.Servers, c spawner.Caller,
 	return true, s.startAndFollow(ctx, servers, c, req, tell)
 }
 
-// awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is under way, which
-// can be joined.
+// awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is
+// under way, which can be joined.
 func (s *API) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(errs.Unavailable, "%s is still being stopped", serverWords(name)).
 		With("it goes on by itself; try again in a moment"))
@@ -151,8 +153,8 @@ func (s *API) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.Cal
 	}
 }
 
-// isFree says whether a server with nothing pending can be started; one that runs is an error. The Hub looks after its servers twice a
-// minute: of one that was stopped here since, it finds out when it is asked for the start.
+// isFree says whether a server with nothing pending can be started; one that runs is an error. The Hub looks after its
+// servers twice a minute: of one that was stopped here since, it finds out when it is asked for the start.
 func (s *API) isFree(ctx context.Context, c spawner.Caller, name string, ready bool) (bool, error) {
 	if !ready {
 		return true, nil
@@ -195,7 +197,8 @@ const (
 	beginEvery   = 200 * time.Millisecond
 )
 
-// startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for it a while.
+// startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for
+// it a while.
 func (s *API) startAndFollow(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
 	user, asked := string(c.User), make(chan error, 1)
 	go func() {
@@ -225,7 +228,8 @@ func (s *API) startAndFollow(ctx context.Context, servers hubs.Servers, c spawne
 	}
 }
 
-// takenBack is how long a Hub may take to take back a start that failed. Meanwhile it says that nothing starts, and then why.
+// takenBack is how long a Hub may take to take back a start that failed. Meanwhile it says that nothing starts, and
+// then why.
 const takenBack = 30 * time.Second
 
 // followStart tells what the Hub tells of a start that it has agreed to, until the server is up.

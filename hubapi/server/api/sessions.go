@@ -104,7 +104,8 @@ func (s *API) session(r *http.Request, _ web.None) (hubapi.Session, error) {
 	return s.convert.Session(w), err
 }
 
-// waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it is.
+// waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it
+// is.
 func (s *API) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"slipway/spawner/catalog"
 )
 
-// takeEnvironment takes the option out that names an environment to start from, and puts the image in on which that one stands: a
-// profile that does not offer it cannot start it, and another image beside it is a contradiction. Whether the user may is the
-// engine's to say once more.
+// takeEnvironment takes the option out that names an environment to start from, and puts the image in on which that one
+// stands: a profile that does not offer it cannot start it, and another image beside it is a contradiction. Whether the
+// user may is the engine's to say once more.
 func (s *API) takeEnvironment(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest) (ref string, err error) {
 	value := req.Options["environment"]
 	delete(req.Options, "environment")
@@ -104,8 +104,9 @@ func shortRef(ref string) string {
 	return fmt.Sprintf("%.80s", ref)
 }
 
-// Startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not choose any more are
-// offered too: nothing that was kept becomes unreachable. It says nothing of what cannot be listed: the images are still there.
+// Startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not
+// choose any more are offered too: nothing that was kept becomes unreachable. It says nothing of what cannot be listed:
+// the images are still there.
 func (s *API) Startable(ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload) []hubapi.Environment {
 	if s.cfg.Environments == nil || user == "" || !c.Spawner {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// OpenSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's yet.
+// OpenSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's
+// yet.
 func (s *API) OpenSSH(r chi.Router) {
 	r.Get(hubapi.Base+"/ssh", web.Serve(s.web, 200, s.sshService))
 	r.Post(hubapi.Base+"/ssh/logins", web.Serve(s.web, 200, s.beginSSHLogin))
@@ -39,8 +40,8 @@ func noSSH() error {
 	return errs.New(errs.Missing, "this service has no ssh").With("its administrator switches it on: ssh.listen in its configuration")
 }
 
-// SSHOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or job is not let in
-// though it acts as its owner: what runs in it may be somebody else's, and a key lets in for ever.
+// SSHOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or
+// job is not let in though it acts as its owner: what runs in it may be somebody else's, and a key lets in for ever.
 func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
 	switch {
 	case s.cfg.SSH == nil:
@@ -153,7 +154,8 @@ func (s *API) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) 
 	return web.None{}, err
 }
 
-// EndSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no certificate stands for.
+// EndSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no
+// certificate stands for.
 func (s *API) EndSSH(r *http.Request, _ web.None) (web.None, error) {
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err == nil {

@@ -23,8 +23,8 @@ func (s *API) loginPages(r *http.Request) []sshauth.Page {
 	})
 }
 
-// beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of one must not be
-// confirmed at another, where the same name may be somebody else's.
+// beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of
+// one must not be confirmed at another, where the same name may be somebody else's.
 func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.SSHLogin, error) {
 	if s.cfg.SSH == nil {
 		return hubapi.SSHLogin{}, noSSH()

@@ -11,8 +11,8 @@ import (
 	"slipway/spawner"
 )
 
-// Shipper moves environments to and from other registries. Both end with ctx, and what had been done by then is not done again. They
-// tell their first step when they know that the caller may, and nothing after they have returned.
+// Shipper moves environments to and from other registries. Both end with ctx, and what had been done by then is not
+// done again. They tell their first step when they know that the caller may, and nothing after they have returned.
 type Shipper interface {
 	Push(ctx context.Context, c spawner.Caller, ref string, r hubapi.PushRequest, progress func(hubapi.Progress)) (hubapi.Pushed, error)
 	Pull(ctx context.Context, c spawner.Caller, r hubapi.PullRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)

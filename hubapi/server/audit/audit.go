@@ -1,9 +1,10 @@
-// Package audit keeps the audit log: whoever changes something leaves one line, whatever comes of it: who, by which door, what, and on
-// what.
+// Package audit keeps the audit log: whoever changes something leaves one line, whatever comes of it: who, by which
+// door, what, and on what.
 //
-// A request has an Entry, which those who serve it fill with what they know: who asks, and in better words than the route's what was done.
-// The line is written when the request is over (Record), so that no handler can forget it; the words for routes that say nothing
-// themselves are in Words. The package decides nothing about a request, and no secret and no id that opens something gets into a line.
+// A request has an Entry, which those who serve it fill with what they know: who asks, and in better words than the
+// route's what was done. The line is written when the request is over (Record), so that no handler can forget it; the
+// words for routes that say nothing themselves are in Words. The package decides nothing about a request, and no secret
+// and no id that opens something gets into a line.
 package audit
 
 import (
@@ -23,7 +24,8 @@ import (
 	"slipway/spawner"
 )
 
-// Entry is what a request does that others must be able to find out later. Its fields may be set until the request is over.
+// Entry is what a request does that others must be able to find out later. Its fields may be set until the request is
+// over.
 type Entry struct {
 	Caller spawner.Caller
 	Door   string
@@ -168,7 +170,8 @@ const done = "done"
 // StatusGone is the status in the log and in the metrics of a request whose client has gone: nobody gets an answer.
 const StatusGone = 499
 
-// judged returns what came of an action by the status of its answer, 0 when there was none; and the words for what was not done.
+// judged returns what came of an action by the status of its answer, 0 when there was none; and the words for what was
+// not done.
 func judged(status int, wrong string) (result, what string) {
 	switch {
 	case status == 0 || status == StatusGone:
@@ -183,8 +186,8 @@ func judged(status int, wrong string) (result, what string) {
 	return done, ""
 }
 
-// Write writes the line of what a user has done by a door that is none of the routes': what in words, once it is done, and the error that it
-// came to otherwise.
+// Write writes the line of what a user has done by a door that is none of the routes': what in words, once it is done,
+// and the error that it came to otherwise.
 func (l *Log) Write(ctx context.Context, c spawner.Caller, door, action, what string, err error, which ...any) {
 	status, why := http.StatusOK, ""
 	if err != nil {
@@ -220,7 +223,8 @@ func (l *Log) who(ctx context.Context, e Entry) []any {
 	return attrs
 }
 
-// whose says whose something is that another does something to. A Hub's spawner has no principal of its own: the line has the owner's.
+// whose says whose something is that another does something to. A Hub's spawner has no principal of its own: the line
+// has the owner's.
 func (l *Log) whose(e Entry) []any {
 	if e.Owner == "" {
 		return nil

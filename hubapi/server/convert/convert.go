@@ -1,5 +1,6 @@
-// Package convert makes the API's form of what the engine has: of workloads, jobs, scans, GPUs, keys and credentials. What is the owner's
-// alone to read, it shows to nobody else. It asks the engine for what a record does not say by itself, and changes nothing.
+// Package convert makes the API's form of what the engine has: of workloads, jobs, scans, GPUs, keys and credentials.
+// What is the owner's alone to read, it shows to nobody else. It asks the engine for what a record does not say by
+// itself, and changes nothing.
 package convert
 
 import (

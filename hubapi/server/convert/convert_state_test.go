@@ -7,7 +7,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestHeldIsNotRunning: a job that is being taken back from where it is queued, to be held, counts among those that wait.
+// TestHeldIsNotRunning: a job that is being taken back from where it is queued, to be held, counts among those that
+// wait.
 func TestHeldIsNotRunning(t *testing.T) {
 	for want, w := range map[hubapi.State]spawner.Workload{
 		hubapi.JobPending: {Phase: spawner.Stopping, Want: spawner.WantRunning, Held: true, Moving: true, Withdrawn: true},

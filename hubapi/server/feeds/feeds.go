@@ -1,6 +1,6 @@
-// Package feeds streams how things go on, as text/event-stream: the steps of a session's or job's start, the points of a scan, and the
-// progress of work that a request has asked for. A reader who comes back is told what has changed meanwhile. All streams end with the
-// server; nothing is kept for anybody who reads slowly.
+// Package feeds streams how things go on, as text/event-stream: the steps of a session's or job's start, the points of
+// a scan, and the progress of work that a request has asked for. A reader who comes back is told what has changed
+// meanwhile. All streams end with the server; nothing is kept for anybody who reads slowly.
 package feeds
 
 import (

@@ -51,9 +51,10 @@ func (f *Feeds) Scan(w http.ResponseWriter, r *http.Request, scan hubapi.Scan) e
 	}
 }
 
-// A scan's stream tells how its points stand, not what has happened to them: what is behind gets the newest state of what has changed, and
-// nothing is kept for anybody who reads slowly. All who watch a scan with the same rights share a feed of it, on which each point is
-// written once however many read it. It numbers them for itself: who comes back with another feed's number is told of all points once more.
+// A scan's stream tells how its points stand, not what has happened to them: what is behind gets the newest state of
+// what has changed, and nothing is kept for anybody who reads slowly. All who watch a scan with the same rights share a
+// feed of it, on which each point is written once however many read it. It numbers them for itself: who comes back with
+// another feed's number is told of all points once more.
 
 const (
 	beat       = 500 * time.Millisecond // no point is told more often
@@ -91,8 +92,9 @@ type told struct {
 	seen  int // the last look at which it was there
 }
 
-// since returns what has changed after a number, as far as it is to be written at once, and the number to go on from. It is looked at no more
-// often than once a beat, whoever asks. The scan's sum is behind all points, and its end is the stream's.
+// since returns what has changed after a number, as far as it is to be written at once, and the number to go on from.
+// It is looked at no more often than once a beat, whoever asks. The scan's sum is behind all points, and its end is the
+// stream's.
 func (b *scanFeed) since(ctx context.Context, after int64, into []byte) (out []byte, upTo int64, more, ended bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +114,8 @@ func (b *scanFeed) since(ctx context.Context, after int64, into []byte) (out []b
 	return into, b.seq, false, b.scan.Ended(), nil
 }
 
-// resume returns the number to go on from for who comes back with the last that she has had. That all has ended may be old by then: she may
-// have had some of it tried again since.
+// resume returns the number to go on from for who comes back with the last that she has had. That all has ended may be
+// old by then: she may have had some of it tried again since.
 func (b *scanFeed) resume(ctx context.Context, last string) (after int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +236,8 @@ func (b *scanFeed) writeScan(sum *convert.Tally) {
 	b.sum = b.frame(hubapi.EventScan, b.seq, scan)
 }
 
-// inLine is all that a point says which waits in line: its place changes without it, and the scan's sum says that of the first.
+// inLine is all that a point says which waits in line: its place changes without it, and the scan's sum says that of
+// the first.
 const inLine = "Waiting for room"
 
 // pointEvent says how a point stands.

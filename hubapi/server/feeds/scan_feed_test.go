@@ -68,8 +68,8 @@ func aLargeScan() points {
 	return p
 }
 
-// A reader who comes back is told what has changed, and no more. Who was told by another board, as before a restart of the service, is told
-// of all points: its record does not say what of it is new, nor does a clock that was set back.
+// A reader who comes back is told what has changed, and no more. Who was told by another board, as before a restart of
+// the service, is told of all points: its record does not say what of it is new, nor does a clock that was set back.
 func TestWatchGoesOn(t *testing.T) {
 	engine := aScan()
 	open := func() *scanFeed {
@@ -106,7 +106,8 @@ func TestWatchGoesOn(t *testing.T) {
 	}
 }
 
-// toldBy is what a reader gets at once who has last had the event of that id: how many points, and the id of the last event.
+// toldBy is what a reader gets at once who has last had the event of that id: how many points, and the id of the last
+// event.
 func toldBy(t *testing.T, b *scanFeed, last string) (points int, id string) {
 	t.Helper()
 	b.at = time.Time{}
@@ -178,7 +179,8 @@ func TestWatchIsWrittenInPieces(t *testing.T) {
 	}
 }
 
-// BenchmarkWatchers is what a beat costs in which a hundredth of a scan of ten thousand points changes, and two hundred watch it.
+// BenchmarkWatchers is what a beat costs in which a hundredth of a scan of ten thousand points changes, and two hundred
+// watch it.
 func BenchmarkWatchers(b *testing.B) {
 	engine := aLargeScan()
 	s := newFeeds(engine)

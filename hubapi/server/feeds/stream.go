@@ -90,7 +90,8 @@ func frame(name, id string, data any) []byte {
 // readerTime is how long a reader may take nothing: then she is cut off, and may come back.
 const readerTime = time.Minute
 
-// write reports whether it could. A reader who has gone ends the request's context, which ends whoever sends; one who takes nothing does not.
+// write reports whether it could. A reader who has gone ends the request's context, which ends whoever sends; one who
+// takes nothing does not.
 func (s *Stream) write(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"slipway/internal/gpu"
 )
 
-// SessionEnv is the environment of a session that the hub asks for. Where the service tells the Hub of activity, jupyterhub-singleuser
-// must not: it knows less. What a Hub's own configuration says of GPUs is meant for its other spawners: here it would hide the slice
-// from the app, and have its self-test look for another.
+// SessionEnv is the environment of a session that the hub asks for. Where the service tells the Hub of activity,
+// jupyterhub-singleuser must not: it knows less. What a Hub's own configuration says of GPUs is meant for its other
+// spawners: here it would hide the slice from the app, and have its self-test look for another.
 func (h Hub) SessionEnv(given map[string]string) control.Env {
 	env := control.Env{}
 	maps.Copy(env, h.Env)

@@ -1,5 +1,5 @@
-// Package hubs has the JupyterHubs of a service: what each is, which of them a request may be of, and which paths are whose. A hub vouches for
-// its users (Identify); what a user may do is decided elsewhere.
+// Package hubs has the JupyterHubs of a service: what each is, which of them a request may be of, and which paths are
+// whose. A hub vouches for its users (Identify); what a user may do is decided elsewhere.
 package hubs
 
 import (
@@ -26,17 +26,19 @@ type Hub struct {
 	Activity     bool           // the service tells the Hub what goes on in sessions: their servers need not
 	// Identify finds the user of a Hub token: hub.Client's method.
 	Identify func(ctx context.Context, token string) (hub.Identity, error)
-	// PagesPrefix is the path below which the Hub's proxy carries the service's pages, with its Hub's base path and with slashes at
-	// both ends, such as /services/slipway/. Empty, or without OAuth: there are none.
+	// PagesPrefix is the path below which the Hub's proxy carries the service's pages, with its Hub's base path and
+	// with slashes at both ends, such as /services/slipway/. Empty, or without OAuth: there are none.
 	PagesPrefix string
 	OAuth       OAuth // logs users in to the pages
 	// Outpost are the credentials of its OutpostSpawner, any of which stands for the hub; none: it has no such Spawner.
 	Outpost []Credential
 	// Servers starts servers for its users; nil: the service has no token there.
 	Servers Servers
-	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the service.
+	// OutpostAddress is the host:port at which its proxy reaches the session proxy. Empty: as its requests name the
+	// service.
 	OutpostAddress string
-	// Address is where programs of its users reach the service, such as https://slipway.example.org. Empty: it is not known.
+	// Address is where programs of its users reach the service, such as https://slipway.example.org. Empty: it is not
+	// known.
 	Address string
 	// Env is what all its sessions find in their environment, unless the Hub says something else.
 	Env map[string]string

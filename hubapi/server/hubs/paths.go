@@ -8,7 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// Base returns the path below which the Hub and all its servers lie, with slashes at both ends: that of its API tells it.
+// Base returns the path below which the Hub and all its servers lie, with slashes at both ends: that of its API tells
+// it.
 func (h Hub) Base() string {
 	return strings.TrimSuffix(strings.TrimRight(h.APIURL.EscapedPath(), "/"), "hub/api")
 }
@@ -37,8 +38,8 @@ func (h Hub) Home() string {
 	return h.PagesPrefix[:max(0, strings.LastIndex(h.PagesPrefix, "services/"))] + "hub/"
 }
 
-// ServersAt returns the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for any path, so
-// it must not take a look at all sessions to say whose it is.
+// ServersAt returns the servers that a decoded path can be the prefix of: a name may hold a slash. Anybody may ask for
+// any path, so it must not take a look at all sessions to say whose it is.
 func (h Hub) ServersAt(prefix string) []spawner.Server {
 	base, err := url.PathUnescape(h.Base())
 	rest, in := strings.CutPrefix(prefix, base+"user/")
@@ -53,8 +54,8 @@ func (h Hub) ServersAt(prefix string) []spawner.Server {
 	return servers
 }
 
-// SessionPrefix decodes the URL path of a session. It must be that of a server of the hub's, so that no session can take the
-// service's own paths or another hub's.
+// SessionPrefix decodes the URL path of a session. It must be that of a server of the hub's, so that no session can
+// take the service's own paths or another hub's.
 func (h Hub) SessionPrefix(escaped string) (string, error) {
 	decoded, err := url.PathUnescape(escaped)
 	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||

@@ -27,8 +27,8 @@ func ByListenerOf(ctx context.Context, hub string) context.Context {
 	return context.WithValue(ctx, ownHubKey{}, hub)
 }
 
-// Of returns the hubs that a request may be of: the one whose own listener it came by, else all that share the common one.
-// Hubs of one listener differ in their base paths, so that a path is one hub's.
+// Of returns the hubs that a request may be of: the one whose own listener it came by, else all that share the common
+// one. Hubs of one listener differ in their base paths, so that a path is one hub's.
 func (s *Set) Of(ctx context.Context) []Hub {
 	if own, ok := ctx.Value(ownHubKey{}).(string); ok {
 		return []Hub{s.Named(own)}

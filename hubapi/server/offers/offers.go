@@ -1,4 +1,5 @@
-// Package offers says what a hub's users may start: the part of the catalogue that is open to each, and what of it there is room for now.
+// Package offers says what a hub's users may start: the part of the catalogue that is open to each, and what of it
+// there is room for now.
 package offers
 
 import (
@@ -58,7 +59,8 @@ func (o *Offers) ActiveByImage(hub string) map[string]int {
 	return byName
 }
 
-// TakeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be discarded.
+// TakeFresh takes the one option out that is of a start and not of the session: whether kept changes are to be
+// discarded.
 func TakeFresh(options map[string]any) (bool, error) {
 	value := options["fresh"]
 	delete(options, "fresh")

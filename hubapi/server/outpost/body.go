@@ -94,8 +94,8 @@ func className(code string) string {
 // lineLimit is the most bytes of a text that the Hub is to show.
 const lineLimit = 400
 
-// oneLine makes a text fit for an HTTP reason and for a page: the Hub puts it into both as it stands, and shows "Unknown" in place
-// of what a reason may not hold.
+// oneLine makes a text fit for an HTTP reason and for a page: the Hub puts it into both as it stands, and shows
+// "Unknown" in place of what a reason may not hold.
 func oneLine(text string) string {
 	line := strings.Map(func(r rune) rune {
 		switch {
@@ -144,8 +144,8 @@ type startMisc struct {
 	InternalSSL any `json:"internal_ssl"`
 }
 
-// drainLimit is the most bytes of a body that are read only to be able to answer: a client that is still sending when the
-// connection ends does not get to see why.
+// drainLimit is the most bytes of a body that are read only to be able to answer: a client that is still sending when
+// the connection ends does not get to see why.
 const drainLimit = 32 << 20
 
 // readBody reads a request's body: one JSON object, of which fields that are not known are left out.

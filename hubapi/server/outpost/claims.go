@@ -16,9 +16,9 @@ const (
 // claim is one start of one hub.
 type claim struct{ hub, name, id string }
 
-// claims put requests about one start in order: two with the same id follow one another, and a stop that overtakes a start which is being asked
-// for ends it. They remember what was stopped, so that it is known to nobody any more. What they remember is lost in a restart; the Hub's list
-// of servers then shows what is left over.
+// claims put requests about one start in order: two with the same id follow one another, and a stop that overtakes a
+// start which is being asked for ends it. They remember what was stopped, so that it is known to nobody any more. What
+// they remember is lost in a restart; the Hub's list of servers then shows what is left over.
 type claims struct {
 	mu      sync.Mutex
 	held    map[claim]*holder
@@ -88,7 +88,8 @@ func (c *claims) release(k claim) {
 	close(h.done)
 }
 
-// overtake ends a request for a start, and remembers that. What it returns closes when there is none in progress; nil: there was none.
+// overtake ends a request for a start, and remembers that. What it returns closes when there is none in progress; nil:
+// there was none.
 func (c *claims) overtake(k claim) <-chan struct{} {
 	if !c.starting(k) {
 		return nil

@@ -28,8 +28,8 @@ type FlavorResources struct {
 	Memory string  `json:"memory"`
 }
 
-// Flavors returns what a hub may start for any of its users, and how much of it is free now. What other hubs hold of the same hardware shows in Max,
-// which is never less than Current.
+// Flavors returns what a hub may start for any of its users, and how much of it is free now. What other hubs hold of
+// the same hardware shows in Max, which is never less than Current.
 func (o *Outpost) Flavors(hub string) map[string]Flavor {
 	return o.flavors(hub, o.cfg.Catalogue.Profiles)
 }
@@ -79,8 +79,8 @@ func runtimeOf(d time.Duration) map[string]int {
 // mostUser is how much is read of what a Hub says of a user.
 const mostUser = 1 << 20
 
-// userFlavors answers with the flavors that are open to the user whom the request names. Where it names none these are what is
-// everybody's.
+// userFlavors answers with the flavors that are open to the user whom the request names. Where it names none these are
+// what is everybody's.
 func (o *Outpost) userFlavors(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	var user struct {
 		Name string `json:"name"`

@@ -1,6 +1,7 @@
-// Package outpost speaks the protocol of the published OutpostSpawner to Hubs: starts, polls, stops and flavors, as JupyterHub Outpost has
-// them. A start is of one id, and asking for it again is the same start; a stop that overtakes its start ends it; and it is never said by
-// mistake that there is no such session, for which the Hub would take the server for dead.
+// Package outpost speaks the protocol of the published OutpostSpawner to Hubs: starts, polls, stops and flavors, as
+// JupyterHub Outpost has them. A start is of one id, and asking for it again is the same start; a stop that overtakes
+// its start ends it; and it is never said by mistake that there is no such session, for which the Hub would take the
+// server for dead.
 package outpost
 
 import (
@@ -83,8 +84,8 @@ const (
 	routeStart       = "/services/{name}/{start_id}"
 )
 
-// parsePath reads an escaped path as it was sent; false when it is none of the protocol's. The default server's name is empty,
-// so that an empty segment has a meaning: no path here is ever cleaned or redirected.
+// parsePath reads an escaped path as it was sent; false when it is none of the protocol's. The default server's name is
+// empty, so that an empty segment has a meaning: no path here is ever cleaned or redirected.
 func parsePath(path string) (requestPath, bool) {
 	switch plain := strings.TrimSuffix(path, "/"); plain {
 	case routePing, routeFlavors, routeUserFlavors, routeCredits, routeUserCredits, routeStarts:
@@ -133,8 +134,8 @@ func (o *Outpost) methods(route string) map[string]handler {
 	}
 }
 
-// Middleware takes the requests of the Outpost protocol and hands all others on. It stands before the router, which could not match
-// an empty name.
+// Middleware takes the requests of the Outpost protocol and hands all others on. It stands before the router, which
+// could not match an empty name.
 func (o *Outpost) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, ok := parsePath(r.URL.EscapedPath())
@@ -186,8 +187,8 @@ func (o *Outpost) serve(w http.ResponseWriter, r *http.Request, path requestPath
 	web.WriteJSON(w, status, body)
 }
 
-// isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the protocol:
-// then it brings no Basic credentials. Of those only the ones come here that no hub's pages answer.
+// isPage reports whether a request is one of a browser for the service's own pages, which lie at the same place as the
+// protocol: then it brings no Basic credentials. Of those only the ones come here that no hub's pages answer.
 func (o *Outpost) isPage(r *http.Request) bool {
 	return !web.IsBasic(r) && slices.ContainsFunc(o.hubs.Of(r.Context()), func(h hubs.Hub) bool {
 		return h.PagesPrefix != "" && strings.HasPrefix(r.URL.EscapedPath()+"/", h.PagesPrefix)

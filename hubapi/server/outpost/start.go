@@ -34,8 +34,8 @@ type startAnswer struct {
 	Service string `json:"service"`
 }
 
-// start starts a session and answers at once with the address of the session proxy, which holds the Hub's question whether
-// the session is up.
+// start starts a session and answers at once with the address of the session proxy, which holds the Hub's question
+// whether the session is up.
 func (o *Outpost) start(w http.ResponseWriter, r *http.Request, c spawner.Caller, _ startPath) (int, any, error) {
 	if err := o.cfg.Engine.Ready(); err != nil {
 		return 0, nil, err
@@ -75,8 +75,8 @@ func accepted(r *http.Request) int {
 	return http.StatusOK
 }
 
-// launchClaimed starts a session when no other request for the same start is in progress, and takes the start back when a stop has
-// overtaken it.
+// launchClaimed starts a session when no other request for the same start is in progress, and takes the start back when
+// a stop has overtaken it.
 func (o *Outpost) launchClaimed(ctx context.Context, c spawner.Caller, k claim, req spawner.SessionRequest) error {
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -123,8 +123,8 @@ func (o *Outpost) launch(ctx context.Context, c spawner.Caller, req spawner.Sess
 	return before, nil
 }
 
-// startNew starts a session. That an earlier one does not end in time is told as a failure, of which the Hub shows the text: of an
-// unavailable service it does not.
+// startNew starts a session. That an earlier one does not end in time is told as a failure, of which the Hub shows the
+// text: of an unavailable service it does not.
 func (o *Outpost) startNew(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
 	w, err := o.cfg.Engine.StartSession(ctx, c, req)
 	if errs.Is(err, errs.Unavailable) {
@@ -140,7 +140,8 @@ func sameStart(w spawner.Workload, req spawner.SessionRequest) bool {
 		a.EventsURL == b.EventsURL && slices.Equal(a.Argv, b.Argv)
 }
 
-// unnamed begins the launches of starts without an id. The protocol then has one start a name, and after its end another.
+// unnamed begins the launches of starts without an id. The protocol then has one start a name, and after its end
+// another.
 const unnamed = noStartID + "-"
 
 // launchOfName returns the launch of a start without an id: the one that goes on, or a new one.
@@ -176,8 +177,8 @@ func (o *Outpost) unnamedStart(ctx context.Context, c spawner.Caller, name strin
 // startIDs are the ids that a start may have: they stand in paths.
 var startIDs = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
-// notForSessions are variables that are not the session's business: the first has the Hub's idea of an address, from which the
-// agent makes its own when there is none; the others are credentials of the service.
+// notForSessions are variables that are not the session's business: the first has the Hub's idea of an address, from
+// which the agent makes its own when there is none; the others are credentials of the service.
 var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDATE_URL", "JUPYTERHUB_FLAVORS_UPDATE_TOKEN"}
 
 // userIDVariable has the Hub's number of the user.
@@ -292,7 +293,8 @@ func prefixOf(h hubs.Hub, b startBody, user, prefix string) (string, error) {
 	return decoded, nil
 }
 
-// specOf makes the session's spec of the options: a flavor is a profile, and the options of the native API are taken as well.
+// specOf makes the session's spec of the options: a flavor is a profile, and the options of the native API are taken as
+// well.
 func specOf(catalogue catalog.Catalogue, b startBody) (spawner.Kind, spawner.Spec, bool, error) {
 	o := b.UserOptions
 	options := map[string]any{"image": word(o.Image), "cpus": word(o.CPUs), "memory": word(o.Memory), "fresh": word(o.Fresh)}
@@ -325,7 +327,8 @@ func word(v any) any {
 // hosts are the addresses that the Hub's client can read: it splits at the colon and wants two parts.
 var hosts = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?$`)
 
-// proxyAddress is where the Hub's proxy finds the session proxy: as configured, or else where the Hub has found the service.
+// proxyAddress is where the Hub's proxy finds the session proxy: as configured, or else where the Hub has found the
+// service.
 func proxyAddress(h hubs.Hub, r *http.Request) (string, error) {
 	if h.OutpostAddress != "" {
 		return h.OutpostAddress, nil

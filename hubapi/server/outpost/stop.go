@@ -83,7 +83,8 @@ func exitCode(o *spawner.Outcome) int {
 	}
 }
 
-// logs returns the last lines of a session's output when the request wants them. A session that cannot be asked has none.
+// logs returns the last lines of a session's output when the request wants them. A session that cannot be asked has
+// none.
 func (o *Outpost) logs(r *http.Request, c spawner.Caller, w spawner.Workload) []string {
 	if wanted, err := strconv.ParseBool(r.URL.Query().Get("collect_logs")); err != nil || !wanted {
 		return nil
@@ -99,8 +100,8 @@ func (o *Outpost) logs(r *http.Request, c spawner.Caller, w spawner.Workload) []
 	return lines
 }
 
-// stop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does not
-// wait longer than the Hub's client does.
+// stop stops a session, or the start that has not yet become one. It is certain once the wish is saved: the answer does
+// not wait longer than the Hub's client does.
 func (o *Outpost) stop(_ http.ResponseWriter, r *http.Request, c spawner.Caller, start startPath) (int, any, error) {
 	ctx, cancel := o.web.Stream(r.Context())
 	defer cancel()

@@ -25,7 +25,8 @@ func (p *Pages) environmentPages(r chi.Router) {
 	r.Post("/environments/{ref}/remove", p.act(p.removeEnvironment))
 }
 
-// refOf returns the environment that a page's path names, another user's also as people write it. Pages are routed by the escaped path.
+// refOf returns the environment that a page's path names, another user's also as people write it. Pages are routed by
+// the escaped path.
 func (p *Pages) refOf(r *http.Request) (string, error) {
 	if p.cfg.Environments == nil {
 		return "", api.NoEnvironments()

@@ -183,8 +183,8 @@ func (p *Pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y web
 	return webui.WhyPage(w, p.view(v), y)
 }
 
-// pagesBack returns where somebody goes on whose request of a page failed: to the environment, scan or job that it was about, if that is
-// there, or to all. Empty for other pages.
+// pagesBack returns where somebody goes on whose request of a page failed: to the environment, scan or job that it was
+// about, if that is there, or to all. Empty for other pages.
 func pagesBack(rest string, there bool) (link, label string) {
 	words := strings.Split(rest, "/")
 	back := map[string]string{"environments": "Back to the environment", "scans": "Back to the scan", "jobs": "Back to the job"}[words[0]]

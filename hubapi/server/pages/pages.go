@@ -1,8 +1,8 @@
-// Package pages is what people see of the service in a browser, below each hub's prefix. It logs visitors in by their Hub, shows what webui
-// draws, and does what forms ask for through the API and the engine, as the visitor.
+// Package pages is what people see of the service in a browser, below each hub's prefix. It logs visitors in by their
+// Hub, shows what webui draws, and does what forms ask for through the API and the engine, as the visitor.
 //
-// Users' servers have the origin of these pages, and what runs in them may be somebody else's. So the cookie alone permits nothing: pages
-// are given to navigations only, and forms and scripts send a token that only the page has.
+// Users' servers have the origin of these pages, and what runs in them may be somebody else's. So the cookie alone
+// permits nothing: pages are given to navigations only, and forms and scripts send a token that only the page has.
 package pages
 
 import (
@@ -89,8 +89,8 @@ type Rooms struct {
 	Feeds   *feeds.Feeds
 }
 
-// Pages serve a hub's users. A visitor is known by a cookie that names a visit; a visit holds the user's token of the Hub, which is asked
-// about it again and again: who is logged out there is out here.
+// Pages serve a hub's users. A visitor is known by a cookie that names a visit; a visit holds the user's token of the
+// Hub, which is asked about it again and again: who is logged out there is out here.
 type Pages struct {
 	cfg     Config
 	web     *web.Core
@@ -141,8 +141,8 @@ func New(cfg Config, rooms Rooms) *Pages {
 	return p
 }
 
-// Middleware puts the pages before the routes. Basic credentials are a hub's OutpostSpawner's, which may have paths below the
-// same prefix.
+// Middleware puts the pages before the routes. Basic credentials are a hub's OutpostSpawner's, which may have paths
+// below the same prefix.
 func (p *Pages) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, rest, ok := p.pagesOf(r)
@@ -175,8 +175,8 @@ func hubOfPage(ctx context.Context) hubs.Hub {
 	return h
 }
 
-// pagesOf returns the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or empty where
-// the prefix lacks its last slash.
+// pagesOf returns the hub below whose prefix a request lies, and the path below it: with a slash at its beginning, or
+// empty where the prefix lacks its last slash.
 func (p *Pages) pagesOf(r *http.Request) (found hubs.Hub, rest string, ok bool) {
 	path := r.URL.EscapedPath()
 	for _, h := range p.hubs.Of(r.Context()) {
@@ -204,7 +204,8 @@ func (p *Pages) view(v visitor) webui.Visit {
 	}
 }
 
-// show makes a handler of a page: for people who navigate, and for the page's own script. Who is not known is sent to the Hub.
+// show makes a handler of a page: for people who navigate, and for the page's own script. Who is not known is sent to
+// the Hub.
 func (p *Pages) show(do func(w http.ResponseWriter, r *http.Request, v visitor) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.visitor(r)
@@ -283,8 +284,8 @@ const hubSessionCookie = "jupyterhub-session-id"
 
 // visitor finds who asks; Unauthorized when nobody is known or the Hub does not vouch any more.
 //
-// A script of a user's server can put cookies into the browser for any path, its owner's visit among them. So a visit counts only beside the
-// Hub's own session in which it was begun, and not while cookies name two of those.
+// A script of a user's server can put cookies into the browser for any path, its owner's visit among them. So a visit
+// counts only beside the Hub's own session in which it was begun, and not while cookies name two of those.
 func (p *Pages) visitor(r *http.Request) (visitor, error) {
 	audit.Of(r.Context()).Door = audit.DoorPage
 	session, err := hubSession(r)

@@ -18,7 +18,8 @@ func limitsOf(w spawner.Workload) webui.Limits {
 	return webui.Limits{Memory: w.Spec.Resources.Memory, Time: w.Spec.TimeLimit}
 }
 
-// wouldDo returns what a job should have that is tried again: twice of what was not enough, and no more than it may have.
+// wouldDo returns what a job should have that is tried again: twice of what was not enough, and no more than it may
+// have.
 func wouldDo(w spawner.Workload, most webui.Limits) webui.Limits {
 	had := limitsOf(w)
 	if w.Outcome == nil {

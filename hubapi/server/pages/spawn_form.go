@@ -45,8 +45,8 @@ func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin. Empty when
-// there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
+// roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin.
+// Empty when there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
 func (p *Pages) roomAddress(hub string, user spawner.User) string {
 	h := p.hubs.Named(hub)
 	if !h.HasPages() {

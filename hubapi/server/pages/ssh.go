@@ -20,8 +20,8 @@ import (
 	"slipway/spawner/catalog"
 )
 
-// sshPages are the pages of keys and of logins by ssh. A code is only ever typed: an address with one in it would have people confirm
-// what somebody else has begun.
+// sshPages are the pages of keys and of logins by ssh. A code is only ever typed: an address with one in it would have
+// people confirm what somebody else has begun.
 func (p *Pages) sshPages(r chi.Router) {
 	r.Get("/ssh", p.show(p.sshPage))
 	r.Get("/ssh/keys", p.show(p.sshPage)) // where a key is that was not taken

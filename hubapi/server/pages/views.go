@@ -60,7 +60,8 @@ func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 	return item
 }
 
-// overview shows the visitor's sessions, kernels, scans and jobs; an administrator's, with all=1, those of the whole Hub.
+// overview shows the visitor's sessions, kernels, scans and jobs; an administrator's, with all=1, those of the whole
+// Hub.
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
 	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
 	var list []spawner.Workload
@@ -138,7 +139,8 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
 }
 
-// stepsSoFar returns the steps of the current launch without waiting for more: what there is comes before the context is looked at.
+// stepsSoFar returns the steps of the current launch without waiting for more: what there is comes before the context
+// is looked at.
 func (p *Pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -183,8 +185,8 @@ func (p *Pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.api.Lent()))
 }
 
-// pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send no
-// headers of the page's choice with such a request.
+// pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send
+// no headers of the page's choice with such a request.
 func (p *Pages) pageEvents(w http.ResponseWriter, r *http.Request) {
 	if err := p.streamTo(w, r); err != nil {
 		p.problem(w, r, err)

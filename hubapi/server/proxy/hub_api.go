@@ -18,8 +18,9 @@ import (
 
 type hubKey struct{}
 
-// HubAPI makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must not
-// reach the rest of the Hub's network through the service. Who may do what there is the Hub's to judge, by the workload's token.
+// HubAPI makes the way from a workload to the REST API of its own Hub. Only paths below that API pass: a workload must
+// not reach the rest of the Hub's network through the service. Who may do what there is the Hub's to judge, by the
+// workload's token.
 func (p *Proxy) HubAPI() http.Handler {
 	transports := map[string]*http.Transport{}
 	for _, h := range p.hubs.All() {

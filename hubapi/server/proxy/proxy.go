@@ -1,8 +1,9 @@
 // Package proxy carries requests to sessions, and the requests of programs in sessions to their Hub.
 //
-// What a session answers is the session's alone: cookies, headers and service workers that would reach beyond its prefix are taken out, as
-// all sessions, the Hub and the service's pages have one origin. The session is asked who may do what; a login of the service's pages never
-// gets there. A workload reaches its Hub's REST API and nothing else of its network.
+// What a session answers is the session's alone: cookies, headers and service workers that would reach beyond its
+// prefix are taken out, as all sessions, the Hub and the service's pages have one origin. The session is asked who may
+// do what; a login of the service's pages never gets there. A workload reaches its Hub's REST API and nothing else of
+// its network.
 package proxy
 
 import (
@@ -88,8 +89,8 @@ var errDial = errors.New("the session cannot be reached")
 // forwarder forwards a request to the session that it is for.
 func (p *Proxy) forwarder() http.Handler {
 	transport := &http.Transport{
-		// The host is the session's id, so that each session has a pool of connections of its own, and VS Code beside it another. A link that drops ends its
-		// connections, which takes them out of the pool.
+		// The host is the session's id, so that each session has a pool of connections of its own, and VS Code beside
+		// it another. A link that drops ends its connections, which takes them out of the pool.
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			host, _, _ := strings.Cut(addr, ":")
 			id, code := strings.CutSuffix(host, codeHost)
@@ -103,8 +104,9 @@ func (p *Proxy) forwarder() http.Handler {
 			}
 			return c, nil
 		},
-		// A connection has its own two buffers of 4 KiB, as the transport has it, also while it is idle: with a thousand users and
-		// several connections each, larger ones are most of the service's memory. What is copied goes past them.
+		// A connection has its own two buffers of 4 KiB, as the transport has it, also while it is idle: with a
+		// thousand users and several connections each, larger ones are most of the service's memory. What is copied
+		// goes past them.
 		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
 	return &httputil.ReverseProxy{
@@ -127,8 +129,8 @@ type target struct {
 // codeHost ends the name of the host that VS Code beside an app is to the transport.
 const codeHost = ".code"
 
-// forCode reports whether a request is for VS Code beside the app of a session: on its path, or on its way back from a login by the Hub,
-// which knows one address for all that a session has.
+// forCode reports whether a request is for VS Code beside the app of a session: on its path, or on its way back from a
+// login by the Hub, which knows one address for all that a session has.
 func forCode(r *http.Request, w spawner.Workload) bool {
 	rest, inside := strings.CutPrefix(r.URL.Path, w.Spec.Prefix)
 	switch {
@@ -161,8 +163,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	web.TraceOf(r.Context()).Forwarded = true
-	// Else what is written of the answer first closes the request's body, and the transport, which looks once more whether all of it has
-	// gone out, takes that for a failure and closes the connection with the answer still on it (golang.org/issue/40747).
+	// Else what is written of the answer first closes the request's body, and the transport, which looks once more
+	// whether all of it has gone out, takes that for a failure and closes the connection with the answer still on it
+	// (golang.org/issue/40747).
 	_ = http.NewResponseController(w).EnableFullDuplex() // it fails where there is no such thing
 	to := target{id, found.Spec.Prefix, forCode(r, found), hostCookieOf(found.Spec.Env)}
 	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, to)))
@@ -177,8 +180,9 @@ func anonymous(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Cookie") == "" && r.Header.Get("Authorization") == ""
 }
 
-// isLateProbe reports whether a Hub asks whether a session is up that has ended already. OutpostSpawner has its answer before the
-// session runs, so that its Hub waits for the session itself, and takes any answer below 500 for one that is up.
+// isLateProbe reports whether a Hub asks whether a session is up that has ended already. OutpostSpawner has its answer
+// before the session runs, so that its Hub waits for the session itself, and takes any answer below 500 for one that is
+// up.
 func (p *Proxy) isLateProbe(r *http.Request) bool {
 	if !anonymous(r) || !strings.HasSuffix(r.URL.Path, "/api") {
 		return false
@@ -199,8 +203,8 @@ func (p *Proxy) isLateProbe(r *http.Request) bool {
 // probePatience is how long the Hub's question is held: its client gives up after 20 s.
 const probePatience = 15 * time.Second
 
-// hold waits until a session that is on its way up runs or has ended: an answer that it is not up makes the Hub wait for seconds
-// before it asks again.
+// hold waits until a session that is on its way up runs or has ended: an answer that it is not up makes the Hub wait
+// for seconds before it asks again.
 func (p *Proxy) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
 	if !convert.ComingUp(w.Phase) || !p.holds.take(w.ID) {
 		return w
@@ -224,8 +228,8 @@ func (p *Proxy) answered(res *http.Response) error {
 	return nil
 }
 
-// visited tells the engine of a visit. What the session refuses, or sends to its login, is none: a credential that is worth nothing
-// must not keep a session running.
+// visited tells the engine of a visit. What the session refuses, or sends to its login, is none: a credential that is
+// worth nothing must not keep a session running.
 func (p *Proxy) visited(res *http.Response) {
 	r := res.Request
 	if to, ok := r.Context().Value(targetKey{}).(target); ok && isVisit(r) && letIn(res.StatusCode) {
@@ -233,8 +237,8 @@ func (p *Proxy) visited(res *http.Response) {
 	}
 }
 
-// acts reports whether a request is to change something. JupyterLab's page saves its own layout every ten seconds for as long as
-// it is open, which says nothing of anybody in front of it.
+// acts reports whether a request is to change something. JupyterLab's page saves its own layout every ten seconds for
+// as long as it is open, which says nothing of anybody in front of it.
 func acts(r *http.Request, prefix string) bool {
 	if audit.Reads(r.Method) {
 		return false
@@ -253,7 +257,8 @@ func isVisit(r *http.Request) bool {
 		strings.Contains(r.URL.RawQuery, "token=") && r.URL.Query().Has("token")
 }
 
-// noSession answers for a path of no session. A prefix that lacks only its last slash is led to the session, as servers do.
+// noSession answers for a path of no session. A prefix that lacks only its last slash is led to the session, as servers
+// do.
 func (p *Proxy) noSession(w http.ResponseWriter, r *http.Request) {
 	with := r.URL.Path + "/"
 	if id, ok := p.route(r.Context(), with); ok && r.Method == http.MethodGet {
@@ -280,8 +285,8 @@ func (p *Proxy) tellNoSession(w http.ResponseWriter, r *http.Request) {
 	webui.NoSession(w, r, false, "")
 }
 
-// rewrite aims a request at its session and leaves all else as the Hub's proxy has sent it: host, forwarding headers, path and
-// query byte by byte. Only the cookies that are no business of a session's stay behind.
+// rewrite aims a request at its session and leaves all else as the Hub's proxy has sent it: host, forwarding headers,
+// path and query byte by byte. Only the cookies that are no business of a session's stay behind.
 func rewrite(p *httputil.ProxyRequest) {
 	to, _ := p.In.Context().Value(targetKey{}).(target)
 	if p.Out.URL.Scheme, p.Out.URL.Host = "http", string(to.id); to.code {

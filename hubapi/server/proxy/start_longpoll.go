@@ -6,8 +6,8 @@ import (
 	"slipway/spawner"
 )
 
-// holdLimit is how many questions about one start are held at a time. A Hub has one; of more, strangers ask, who need no credential
-// for it and could otherwise keep as many connections open here as they like.
+// holdLimit is how many questions about one start are held at a time. A Hub has one; of more, strangers ask, who need
+// no credential for it and could otherwise keep as many connections open here as they like.
 const holdLimit = 4
 
 // holds count the held questions by session.

@@ -51,7 +51,8 @@ type answer struct {
 	trace  *trace
 }
 
-// WriteHeader notes the final status. What a session says before its answer is not handed on: confine sees answers alone.
+// WriteHeader notes the final status. What a session says before its answer is not handed on: confine sees answers
+// alone.
 func (a *answer) WriteHeader(status int) {
 	if a.trace.Forwarded && status < 200 && status != http.StatusSwitchingProtocols {
 		return
@@ -82,7 +83,8 @@ func (a *answer) Write(b []byte) (int, error) {
 // Unwrap gives http.ResponseController the way to flushing and hijacking.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Watch numbers, logs and measures requests. The log has the route's pattern, never the path or the query: both may hold secrets.
+// Watch numbers, logs and measures requests. The log has the route's pattern, never the path or the query: both may
+// hold secrets.
 func (s *Core) Watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.busy.Add(1)

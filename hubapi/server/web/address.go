@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// PeerOf returns where a request comes from, as far as that is known for sure: the peer of the connection, and where that is a trusted proxy,
-// the last address in its X-Forwarded-For that is none. What stands before that, and in other headers, anybody could have written.
+// PeerOf returns where a request comes from, as far as that is known for sure: the peer of the connection, and where
+// that is a trusted proxy, the last address in its X-Forwarded-For that is none. What stands before that, and in other
+// headers, anybody could have written.
 func (s *Core) PeerOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -30,7 +31,8 @@ func (s *Core) isTrustedProxy(a netip.Addr) bool {
 	return slices.ContainsFunc(s.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// AddressOf returns where a request comes from, to show; the zero address where a proxy that is not trusted has carried it.
+// AddressOf returns where a request comes from, to show; the zero address where a proxy that is not trusted has carried
+// it.
 func (s *Core) AddressOf(r *http.Request) netip.Addr {
 	peer := s.PeerOf(r)
 	at, err := netip.ParseAddrPort(r.RemoteAddr)

@@ -12,8 +12,8 @@ import (
 
 type callerKey struct{}
 
-// CallerOf returns who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes; the zero
-// Caller may do nothing.
+// CallerOf returns who asks. Every route of the API lies behind identify, so a missing caller is a fault of the routes;
+// the zero Caller may do nothing.
 func CallerOf(ctx context.Context) spawner.Caller {
 	c, _ := ctx.Value(callerKey{}).(spawner.Caller)
 	return c
@@ -56,8 +56,8 @@ func (s *Core) ByToken(r *http.Request) (spawner.Caller, error) {
 	return s.byHub(r.Context(), token)
 }
 
-// Identify knows a user by a token of the user's Hub, for handlers with other ways of giving one. ctx is that of a request to this
-// server.
+// Identify knows a user by a token of the user's Hub, for handlers with other ways of giving one. ctx is that of a
+// request to this server.
 func (s *Core) Identify(ctx context.Context, token string) (spawner.Caller, error) {
 	token, err := bearer("Bearer " + token)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *Core) Identify(ctx context.Context, token string) (spawner.Caller, erro
 	return c, err
 }
 
-// byHub asks the hubs in turn whose token it is. That one of them is down is told only if no other knows the token: else it would
-// seem that the token is wrong.
+// byHub asks the hubs in turn whose token it is. That one of them is down is told only if no other knows the token:
+// else it would seem that the token is wrong.
 func (s *Core) byHub(ctx context.Context, token string) (spawner.Caller, error) {
 	var first error
 	for _, h := range s.hubs.Of(ctx) {

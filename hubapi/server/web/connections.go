@@ -14,7 +14,8 @@ import (
 	"slipway/spawner"
 )
 
-// lines are the connections of a listener. Where there are too many, the one goes that has waited longest for a request.
+// lines are the connections of a listener. Where there are too many, the one goes that has waited longest for a
+// request.
 type connLimit struct {
 	most int
 
@@ -75,7 +76,8 @@ func (s *Core) HTTPServer(base context.Context, h http.Handler) *http.Server {
 	}
 }
 
-// errorLog writes what net/http has to say of connections into the log, all under one message: strangers cause most of it, by handshakes that fail.
+// errorLog writes what net/http has to say of connections into the log, all under one message: strangers cause most of
+// it, by handshakes that fail.
 type errorLog struct{ log *slog.Logger }
 
 // Write logs one line.
@@ -86,7 +88,8 @@ func (l errorLog) Write(line []byte) (int, error) {
 
 type workloadKey struct{}
 
-// ConnContext keeps when a connection was made, and the workload's id of one that came through an agent, for http.Server.ConnContext.
+// ConnContext keeps when a connection was made, and the workload's id of one that came through an agent, for
+// http.Server.ConnContext.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	ctx = kernels.Accepted(ctx)
 	if w, ok := c.(interface{ WorkloadID() string }); ok {

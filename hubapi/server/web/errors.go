@@ -43,7 +43,8 @@ func (s *Core) ErrorBody(r *http.Request, err error) hubapi.ErrorBody {
 	return body
 }
 
-// InWords says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the host.
+// InWords says an error to the caller. What is of no kind is only logged: its words may tell of other users or of the
+// host.
 func (s *Core) InWords(r *http.Request, err error) hubapi.ErrorBody {
 	e, ok := errors.AsType[*errs.Error](err)
 	if errors.Is(err, os.ErrDeadlineExceeded) && (!ok || e.Kind == errs.Internal) && !TraceOf(r.Context()).whole() {

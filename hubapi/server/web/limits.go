@@ -9,7 +9,8 @@ import (
 	"slipway/spawner"
 )
 
-// What requests may take of the service's memory and files. A user is bounded before all are, so that nobody can shut others out alone.
+// What requests may take of the service's memory and files. A user is bounded before all are, so that nobody can shut
+// others out alone.
 const (
 	userBytes    = 16 << 20  // of bodies of one user's requests that are under way
 	allBytes     = 128 << 20 // of everybody's
@@ -35,7 +36,8 @@ type payer struct {
 
 func newBudget() *budget { return &budget{bytes: map[payer]int64{}, requests: map[payer]int{}} }
 
-// enter counts a request with so many bytes of body until release is called. A Hub's Spawner asks for many users, and is not bounded as one.
+// enter counts a request with so many bytes of body until release is called. A Hub's Spawner asks for many users, and
+// is not bounded as one.
 func (b *budget) enter(c spawner.Caller, bytes int64) (release func(), err error) {
 	p := payer{c.Hub, c.User, c.Workload}
 	b.mu.Lock()
@@ -117,7 +119,8 @@ func weight(r *http.Request) int64 {
 	return min(r.ContentLength, BodyLimit)
 }
 
-// CountBody counts the body of a request of a caller's for as long as it is served: of requests that bounded does not see.
+// CountBody counts the body of a request of a caller's for as long as it is served: of requests that bounded does not
+// see.
 func (s *Core) CountBody(r *http.Request, c spawner.Caller) error {
 	if weight(r) == 0 {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// AnyMethod answers HEAD as GET without a body, and OPTIONS by what a path takes, wherever a route does not do it itself. Probes and proxies ask
-// so. What is nobody's route is left to the next handler. routes is called once, at the first request.
+// AnyMethod answers HEAD as GET without a body, and OPTIONS by what a path takes, wherever a route does not do it
+// itself. Probes and proxies ask so. What is nobody's route is left to the next handler. routes is called once, at the
+// first request.
 func AnyMethod(routes func() chi.Routes) func(http.Handler) http.Handler {
 	known := sync.OnceValue(func() table { return tableOf(routes()) })
 	return func(next http.Handler) http.Handler {

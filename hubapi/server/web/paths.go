@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Climbs reports whether a path has a dot segment, however often it is escaped: nobody knows how often those behind us unescape.
+// Climbs reports whether a path has a dot segment, however often it is escaped: nobody knows how often those behind us
+// unescape.
 func Climbs(escaped string) bool {
 	for {
 		for _, segment := range strings.FieldsFunc(escaped, func(r rune) bool { return r == '/' || r == '\\' }) {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// unsentTime is how long a body may still take to come when the request has its answer. The connection is read to the body's end
-// before it serves the next request: who announces a body and never sends it would otherwise keep it open for ever.
+// unsentTime is how long a body may still take to come when the request has its answer. The connection is read to the
+// body's end before it serves the next request: who announces a body and never sends it would otherwise keep it open
+// for ever.
 const unsentTime = 5 * time.Second
 
 // intake is a request's body that knows whether all of it has come.
@@ -43,7 +44,8 @@ func newIntake(r *http.Request) *intake {
 	return i
 }
 
-// hurry gives what has not come by now its time. A session may answer before it has read all: its requests are not hurried.
+// hurry gives what has not come by now its time. A session may answer before it has read all: its requests are not
+// hurried.
 func (a *answer) hurry() {
 	if !a.trace.whole() && !a.trace.Forwarded {
 		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(unsentTime)) // not all connections have one

@@ -1,8 +1,9 @@
-// Package web is what the rooms of the server share of an HTTP request: who asks (Authenticate), how bodies are read and errors are said
-// (Serve, Plain, Refuse), how much may be under way at once (Bounded, HTTPServer), and the line in the log (Watch).
+// Package web is what the rooms of the server share of an HTTP request: who asks (Authenticate), how bodies are read
+// and errors are said (Serve, Plain, Refuse), how much may be under way at once (Bounded, HTTPServer), and the line in
+// the log (Watch).
 //
-// It promises that no token, query or body reaches the log, that an internal error shows its reader a request id only, and that a clean
-// shutdown ends every stream. It has no routes, and knows nothing of what they do.
+// It promises that no token, query or body reaches the log, that an internal error shows its reader a request id only,
+// and that a clean shutdown ends every stream. It has no routes, and knows nothing of what they do.
 package web
 
 import (

@@ -16,8 +16,8 @@ import (
 // envInside has the paths, with zero bytes between them, that a program of Program's leaves out.
 const envInside = "SLIPWAY_TREETEST_SKIP"
 
-// Program builds a program that lists the tree in which it runs, by whoever runs it there, and needs nothing of that tree. It gives its
-// path; [Inside] runs it.
+// Program builds a program that lists the tree in which it runs, by whoever runs it there, and needs nothing of that
+// tree. It gives its path; [Inside] runs it.
 func Program(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lister")
@@ -29,8 +29,8 @@ func Program(t testing.TB) string {
 	return path
 }
 
-// Inside runs a program of Program's by argv, which ends with where the program is, and gives what List would, as far as its user may
-// read it. mark is put before the names of the environment's variables.
+// Inside runs a program of Program's by argv, which ends with where the program is, and gives what List would, as far
+// as its user may read it. mark is put before the names of the environment's variables.
 func Inside(t testing.TB, mark string, argv []string, env []string, skip ...string) []string {
 	t.Helper()
 	cmd := exec.Command(argv[0], append(argv[1:], "-test.run=^TestListForAnother$")...)
@@ -48,8 +48,8 @@ func Inside(t testing.TB, mark string, argv []string, env []string, skip ...stri
 
 const separator = '\x01'
 
-// Readable returns of lines what a user sees who counts as the owner of everything: no owners, no names of one inode, no xattrs but the
-// user's own, and nothing below what he cannot enter or in what he cannot read.
+// Readable returns of lines what a user sees who counts as the owner of everything: no owners, no names of one inode,
+// no xattrs but the user's own, and nothing below what he cannot enter or in what he cannot read.
 func Readable(lines []string) []string {
 	hidden := regexp.MustCompile(` owner \d+:\d+| one of \d+ names of ".*"$| "(?:trusted|security)\.[^"]*"=[0-9a-f]*`)
 	closed := regexp.MustCompile(` "user\.[^"]*"=[0-9a-f]*| sha256 [0-9a-f?]+`)
@@ -87,8 +87,8 @@ func Readable(lines []string) []string {
 	return out
 }
 
-// Seed returns the number from which a test draws all that is random in it: that of SLIPWAY_TEST_SEED, to see a failure again, or another
-// one each time, which it logs.
+// Seed returns the number from which a test draws all that is random in it: that of SLIPWAY_TEST_SEED, to see a failure
+// again, or another one each time, which it logs.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -1,6 +1,6 @@
 // Package treetest tells whether two directory trees are the same, as far as squashfs can hold a tree: owners, modes,
-// whole seconds, contents, links, devices and xattrs count; POSIX ACLs, fractions of seconds, inode numbers and sizes of
-// directories do not. It is for tests.
+// whole seconds, contents, links, devices and xattrs count; POSIX ACLs, fractions of seconds, inode numbers and sizes
+// of directories do not. It is for tests.
 package treetest
 
 import (
@@ -42,9 +42,9 @@ type group struct {
 	names int
 }
 
-// List describes each entry below root, and root itself, in one line that begins with its quoted path. Paths in skip, from
-// root and without a leading slash, are left out with all below them. A directory of another file system is noted and not
-// entered.
+// List describes each entry below root, and root itself, in one line that begins with its quoted path. Paths in skip,
+// from root and without a leading slash, are left out with all below them. A directory of another file system is noted
+// and not entered.
 func List(t testing.TB, root string, skip ...string) []string {
 	t.Helper()
 	return (&lister{t: t, skip: skip}).list(root)
@@ -134,8 +134,8 @@ func (l *lister) group(path string, st *unix.Stat_t) *group {
 	return l.groups[key]
 }
 
-// Timeless returns lines without the times of paths, which begin with a slash: those of directories that are stripped empty count for
-// nothing.
+// Timeless returns lines without the times of paths, which begin with a slash: those of directories that are stripped
+// empty count for nothing.
 func Timeless(lines []string, paths ...string) []string {
 	out := slices.Clone(lines)
 	for i, line := range out {
@@ -197,7 +197,8 @@ func (l *lister) sum(dir *os.File, name string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// Diff returns what only one of two lists has, each line marked with - or +, ordered by path. Nothing: the trees are equal.
+// Diff returns what only one of two lists has, each line marked with - or +, ordered by path. Nothing: the trees are
+// equal.
 func Diff(want, got []string) []string {
 	var out []string
 	for len(want) > 0 || len(got) > 0 {

@@ -20,7 +20,8 @@ const (
 	hubSession  = "jupyterhub-session-id"
 )
 
-// admit says who a visitor is. When she may not come in it has answered her, and gives nil. byURL: by a token in the address.
+// admit says who a visitor is. When she may not come in it has answered her, and gives nil. byURL: by a token in the
+// address.
 func (g *Proxy) admit(w http.ResponseWriter, r *http.Request) (v *visitor, byURL bool) {
 	if m := inHeader.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
 		return g.admitProgram(w, r, m[1]), false
@@ -89,8 +90,8 @@ func (g *Proxy) admitProgram(w http.ResponseWriter, r *http.Request, token strin
 
 var inHeader = regexp.MustCompile(`(?i)^(?:token|bearer)\s+(\S+)$`)
 
-// foreign reports whether a browser says that a page of another site or another host has made a request. Following a link is no such
-// request: it only shows a page.
+// foreign reports whether a browser says that a page of another site or another host has made a request. Following a
+// link is no such request: it only shows a page.
 func foreign(r *http.Request) bool {
 	reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && !upgrades(r)
 	switch r.Header.Get("Sec-Fetch-Site") {
@@ -136,8 +137,8 @@ func (g *Proxy) askToLogIn(w http.ResponseWriter, r *http.Request) {
 
 const longAddress = 2 << 10 // bytes: logins under way are kept in memory, and nobody has to be known to begin one
 
-// address is what a visitor asked for, as an address below the gate's path as its cookies have that; one that is too long to be kept is
-// that path alone.
+// address is what a visitor asked for, as an address below the gate's path as its cookies have that; one that is too
+// long to be kept is that path alone.
 func (g *Proxy) address(r *http.Request) string {
 	next := r.URL.EscapedPath()
 	if !strings.HasPrefix(next, g.set.path) {

@@ -41,8 +41,8 @@ func (g *Proxy) newForward() *httputil.ReverseProxy {
 	}
 }
 
-// rewrite takes the gate's path off, and what is no business of the program's. Host stays: VS Code's server compares it with the origin
-// of a websocket.
+// rewrite takes the gate's path off, and what is no business of the program's. Host stays: VS Code's server compares it
+// with the origin of a websocket.
 func rewrite(p *httputil.ProxyRequest) {
 	how, _ := p.In.Context().Value(passageKey{}).(passage)
 	out := p.Out
@@ -73,7 +73,8 @@ func without(query, name string) string {
 	return strings.Join(parts, "&")
 }
 
-// keepCookies leaves those of VS Code's own. All others are the Hub's, of other servers, or the gate's: each lets somebody in somewhere.
+// keepCookies leaves those of VS Code's own. All others are the Hub's, of other servers, or the gate's: each lets
+// somebody in somewhere.
 func keepCookies(h http.Header) {
 	var keep []string
 	for _, line := range h["Cookie"] {

@@ -73,8 +73,8 @@ func (h *hub) exchange(ctx context.Context, code, verifier string) (secret.Text,
 	return secret.New(answer.Token), err
 }
 
-// identify asks whether the owner of a token may use this server: nil; an error of kind Unauthorized or Forbidden: she may not. After any
-// other it is not known.
+// identify asks whether the owner of a token may use this server: nil; an error of kind Unauthorized or Forbidden: she
+// may not. After any other it is not known.
 func (h *hub) identify(ctx context.Context, token secret.Text) error {
 	var who struct {
 		Name   string   `json:"name"`

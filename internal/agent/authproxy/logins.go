@@ -37,8 +37,8 @@ type logins struct {
 
 func newLogins(mark string) *logins { return &logins{mark: mark, states: map[string]login{}} }
 
-// begin begins a login to go on to next. cookie is what the browser has of an earlier one: with several tabs each has a login of its own,
-// and all the same cookie. What no login of this gate's has given out is replaced.
+// begin begins a login to go on to next. cookie is what the browser has of an earlier one: with several tabs each has a
+// login of its own, and all the same cookie. What no login of this gate's has given out is replaced.
 func (l *logins) begin(cookie, next string) (state, browser, challenge string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

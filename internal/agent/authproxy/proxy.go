@@ -1,9 +1,11 @@
-// Package authproxy stands before a web program of a session that knows nothing of the Hub, as VS Code's server does: it logs visitors in by
-// the Hub, lets in whom the Hub lets in, and hands on what they send, without the path below which the program lies.
+// Package authproxy stands before a web program of a session that knows nothing of the Hub, as VS Code's server does:
+// it logs visitors in by the Hub, lets in whom the Hub lets in, and hands on what they send, without the path below
+// which the program lies.
 //
-// Promises: nobody gets past it of whom the Hub has not said that she may use this server; what the Hub takes back (a logout, a token, a
-// share) ends within minutes, also on connections that are open; no credential of a visitor's reaches the program; a login leads nowhere
-// but below the gate's own path. It must not know which program it is, nor how that is started.
+// Promises: nobody gets past it of whom the Hub has not said that she may use this server; what the Hub takes back (a
+// logout, a token, a share) ends within minutes, also on connections that are open; no credential of a visitor's
+// reaches the program; a login leads nowhere but below the gate's own path. It must not know which program it is, nor
+// how that is started.
 package authproxy
 
 import (

@@ -259,8 +259,8 @@ func TestGiantHeaders(t *testing.T) {
 	}
 }
 
-// The Hub's word counts for five minutes; what it takes back ends then, and with its own session in the browser at once. While it does not
-// answer, who was in stays.
+// The Hub's word counts for five minutes; what it takes back ends then, and with its own session in the browser at
+// once. While it does not answer, who was in stays.
 func TestRecheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := error(nil)

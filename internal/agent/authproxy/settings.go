@@ -72,8 +72,9 @@ func settingsOf(env func(string) string, below string) (settings, error) {
 	return s, nil
 }
 
-// meets reports whether one of the scopes that a token has is one of those that let in. The Hub gives them expanded, with at most one
-// filter each; a scope without a filter is that for all servers, one of a user's holds for each of hers.
+// meets reports whether one of the scopes that a token has is one of those that let in. The Hub gives them expanded,
+// with at most one filter each; a scope without a filter is that for all servers, one of a user's holds for each of
+// hers.
 func meets(access, has []string) bool {
 	set := map[string]bool{}
 	for _, s := range has {

@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// What tells work from an open page, by what pages of VS Code 1.99 send, on each of their two connections. In front of which nobody sits:
-// 13 to 17 frames a minute of 7 bytes, that they live and have got what they were sent, and every few minutes one of up to 35 bytes; while
-// a terminal prints a line a second, 60 more of 16 bytes. That says nothing of anybody, and of what computes the processors' time tells.
-// A key in a terminal is a frame of 36 to 51 bytes, one in a file makes 250. A connection that is made anew, as after a night's sleep of the
-// computer, begins with 1000 bytes; a page that is opened sends 90,000.
+// What tells work from an open page, by what pages of VS Code 1.99 send, on each of their two connections. In front of
+// which nobody sits: 13 to 17 frames a minute of 7 bytes, that they live and have got what they were sent, and every
+// few minutes one of up to 35 bytes; while a terminal prints a line a second, 60 more of 16 bytes. That says nothing of
+// anybody, and of what computes the processors' time tells. A key in a terminal is a frame of 36 to 51 bytes, one in a
+// file makes 250. A connection that is made anew, as after a night's sleep of the computer, begins with 1000 bytes; a
+// page that is opened sends 90,000.
 const (
 	window    = time.Minute
 	small     = 24   // bytes of frames that do not count

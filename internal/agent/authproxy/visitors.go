@@ -27,8 +27,8 @@ type visitor struct {
 	out     bool
 }
 
-// good asks whether a visitor may still come in; session is that of the Hub in her browser. After a logout there it is another, and the Hub
-// is asked at once.
+// good asks whether a visitor may still come in; session is that of the Hub in her browser. After a logout there it is
+// another, and the Hub is asked at once.
 func (v *visitor) good(ctx context.Context, h *hub, session digest) error {
 	return v.check(time.Now(), session, func() error { return h.identify(ctx, v.token) })
 }

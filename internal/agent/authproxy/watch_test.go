@@ -46,7 +46,8 @@ func answeredGate(t *testing.T, a *answering) *Proxy {
 	return g
 }
 
-// A connection that is open ends soon after the Hub has taken the login back, and not because the Hub is away for a while.
+// A connection that is open ends soon after the Hub has taken the login back, and not because the Hub is away for a
+// while.
 func TestOpenConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answering{status: http.StatusOK, text: `{"name":"alice","scopes":["access:servers!user=alice"]}`}

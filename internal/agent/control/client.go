@@ -15,8 +15,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// Client asks one agent. The agent is the user's and is not trusted: every answer is bounded, every name is checked. How long
-// an answer may take is the context's matter.
+// Client asks one agent. The agent is the user's and is not trusted: every answer is bounded, every name is checked.
+// How long an answer may take is the context's matter.
 type Client struct {
 	// Dial opens a stream to the agent's control door.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -50,7 +50,8 @@ func (c Client) Activity(ctx context.Context) (Activity, error) {
 	return parseActivity(b)
 }
 
-// Notify shows text, as one line of at most NoticeLimit bytes, on the session's terminals. That there is none is no error.
+// Notify shows text, as one line of at most NoticeLimit bytes, on the session's terminals. That there is none is no
+// error.
 func (c Client) Notify(ctx context.Context, text string) error {
 	b, err := json.Marshal(Notice{Text: text})
 	if err != nil {
@@ -64,8 +65,8 @@ func (c Client) Doctor(ctx context.Context) error {
 	return c.tell(ctx, http.MethodPost, "/doctor", nil, 0)
 }
 
-// Watch calls f with the status, at once and each time it changes. It returns f's error, the context's, nil when the agent
-// ended the watch, and an error of kind Unavailable when the agent was lost.
+// Watch calls f with the status, at once and each time it changes. It returns f's error, the context's, nil when the
+// agent ended the watch, and an error of kind Unavailable when the agent was lost.
 func (c Client) Watch(ctx context.Context, f func(Status) error) error {
 	body, _, err := c.do(ctx, http.MethodGet, "/watch", nil, 0)
 	if err != nil {
@@ -79,8 +80,8 @@ func (c Client) Watch(ctx context.Context, f func(Status) error) error {
 	return err
 }
 
-// Launch starts the app. Repeating a launch is harmless; another launch is a Conflict. That the app cannot be started is no
-// error here: its status says so.
+// Launch starts the app. Repeating a launch is harmless; another launch is a Conflict. That the app cannot be started
+// is no error here: its status says so.
 func (c Client) Launch(ctx context.Context, app App) error {
 	b, err := json.Marshal(app)
 	if err != nil {
@@ -100,8 +101,8 @@ func (c Client) Put(ctx context.Context, name string, size int64, r io.Reader) e
 	return c.tell(ctx, http.MethodPut, "/files/"+url.PathEscape(name), io.LimitReader(r, size), size)
 }
 
-// Log returns the app's output from byte from on; with follow until the app has exited. What has been dropped of a session's
-// output is skipped. At most FileLimit bytes are given.
+// Log returns the app's output from byte from on; with follow until the app has exited. What has been dropped of a
+// session's output is skipped. At most FileLimit bytes are given.
 func (c Client) Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
 	q := url.Values{"from": {strconv.FormatInt(from, 10)}}
 	if follow {

@@ -1,5 +1,6 @@
-// Package control is what the service and an agent say to each other about the one app that the agent supervises: the wire
-// types, the paths inside a workload, and the service's client. It is HTTP over the control door of the workload's tunnel.
+// Package control is what the service and an agent say to each other about the one app that the agent supervises: the
+// wire types, the paths inside a workload, and the service's client. It is HTTP over the control door of the workload's
+// tunnel.
 //
 //	GET  /status          Status
 //	GET  /watch           Status after Status, one JSON a line, each time it changes; the first at once
@@ -17,9 +18,9 @@
 //	POST /kernel/restart  end the kernel's process and start another; answers when that does
 //	POST /end             end the app (SIGTERM, grace, SIGKILL), then the agent itself
 //
-// An agent may be older than the service that it dials, and newer: fields that one side does not know are left out by the other,
-// and a request that the agent does not know is an error of kind NotFound, which says so. Agents that are told to launch an App
-// with fields they do not know launch it without.
+// An agent may be older than the service that it dials, and newer: fields that one side does not know are left out by
+// the other, and a request that the agent does not know is an error of kind NotFound, which says so. Agents that are
+// told to launch an App with fields they do not know launch it without.
 //
 // The package must not know how a workload is started; it knows one running agent.
 package control
@@ -61,14 +62,15 @@ func (Env) String() string { return "[environment]" }
 // GoString hides the values.
 func (Env) GoString() string { return "[environment]" }
 
-// App is what the agent is to run. It is sent once, over the tunnel only: nothing of it is in the container's configuration.
+// App is what the agent is to run. It is sent once, over the tunnel only: nothing of it is in the container's
+// configuration.
 type App struct {
 	Launch string   `json:"launch"` // names this launch, so that repeating it is harmless
 	Argv   []string `json:"argv"`
 	Env    Env      `json:"env"` // added to the agent's own environment
 	Dir    string   `json:"dir"` // working directory; created when it is missing. Empty: WorkDir
-	// HTTP says that the app serves HTTP on a port of the loopback that the agent chooses. The agent puts it in place of the
-	// port in JUPYTERHUB_SERVICE_URL, and its own relay in place of the Hub's address in JUPYTERHUB_API_URL and
+	// HTTP says that the app serves HTTP on a port of the loopback that the agent chooses. The agent puts it in place
+	// of the port in JUPYTERHUB_SERVICE_URL, and its own relay in place of the Hub's address in JUPYTERHUB_API_URL and
 	// JUPYTERHUB_ACTIVITY_URL: the app needs no route to the Hub.
 	HTTP bool `json:"http"`
 	// Jupyter says that an HTTP app has Jupyter Server's REST API below JUPYTERHUB_SERVICE_PREFIX and lets its own
@@ -78,32 +80,36 @@ type App struct {
 	Stacks []Stack `json:"stacks,omitempty"`
 	// Slices says that the service has kernels on slices: the app finds them by JUPYTER_PATH, beside those of its own.
 	Slices bool `json:"slices,omitempty"`
-	// Code says that an HTTP app is code-server, which knows nothing of the Hub and takes no port: the agent adds to Argv where it listens
-	// and keeps its files, lets its visitors in by itself, and takes Ready for itself too. Beside an app that is another, the agent starts
-	// code-server when somebody asks for it.
+	// Code says that an HTTP app is code-server, which knows nothing of the Hub and takes no port: the agent adds to
+	// Argv where it listens and keeps its files, lets its visitors in by itself, and takes Ready for itself too. Beside
+	// an app that is another, the agent starts code-server when somebody asks for it.
 	Code bool `json:"code,omitempty"`
 	// Rescue says that the home may be full: what programs keep there by themselves is to lie in RescueDir.
 	Rescue bool `json:"rescue,omitempty"`
-	// SelfTest is run before the app, where there is one. If it fails, the app is not started and Status.Fault says why.
+	// SelfTest is run before the app, where there is one. If it fails, the app is not started and Status.Fault says
+	// why.
 	SelfTest *SelfTest `json:"self_test,omitempty"`
-	// Doctor is a program that looks at what the workload's user has of data, and tells the service what it finds. It is run once an HTTP
-	// app answers, and when it is asked for. Empty: there is none.
+	// Doctor is a program that looks at what the workload's user has of data, and tells the service what it finds. It
+	// is run once an HTTP app answers, and when it is asked for. Empty: there is none.
 	Doctor []string `json:"doctor,omitempty"`
-	// Kernel says that the app is a kernel. The agent puts the path of its connection file in place of ConnectionFile in Argv, starts it again
-	// when it ends by itself, and takes it for ready once it answers. An agent that does not know this starts Argv as it is.
+	// Kernel says that the app is a kernel. The agent puts the path of its connection file in place of ConnectionFile
+	// in Argv, starts it again when it ends by itself, and takes it for ready once it answers. An agent that does not
+	// know this starts Argv as it is.
 	Kernel *KernelApp `json:"kernel,omitempty"`
-	// Standby says that the app is not to be started yet: the agent does beforehand what can be done of its start, and stays Idle.
+	// Standby says that the app is not to be started yet: the agent does beforehand what can be done of its start, and
+	// stays Idle.
 	Standby bool `json:"standby,omitempty"`
-	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it runs.
+	// Ready is the path that answers with a status below 500 once an HTTP app is up. Empty: the app is ready when it
+	// runs.
 	Ready string `json:"ready,omitempty"`
 	// Grace is how long the app may take to end after SIGTERM. Zero: 10 s.
 	Grace time.Duration `json:"grace,omitempty"`
 }
 
-// SelfTest is a program that looks whether what the workload was given works. It gets the agent's environment, and of the app's what
-// concerns GPUs. It ends with 0 when all is well, with 1 and a last line "failed: <why>" when it is not, and with 77 when there is
-// nothing to test. That it crashed, or did not end in time, is a fault as well. Anything else means that it could not be run, as in
-// an image with another libc: then, as after 77, the app is started all the same.
+// SelfTest is a program that looks whether what the workload was given works. It gets the agent's environment, and of
+// the app's what concerns GPUs. It ends with 0 when all is well, with 1 and a last line "failed: <why>" when it is not,
+// and with 77 when there is nothing to test. That it crashed, or did not end in time, is a fault as well. Anything else
+// means that it could not be run, as in an image with another libc: then, as after 77, the app is started all the same.
 type SelfTest struct {
 	Argv    []string      `json:"argv"`
 	Timeout time.Duration `json:"timeout"` // zero: 30 s
@@ -137,7 +143,8 @@ type Status struct {
 	MaxRSS   int64     `json:"max_rss,omitempty"` // bytes, the app's largest process
 	CPU      float64   `json:"cpu,omitempty"`     // seconds, user and system
 	Progress *Progress `json:"progress,omitempty"`
-	// OutOfMemory says that the app goes on, though some of its processes were killed for want of memory. Nil: none was.
+	// OutOfMemory says that the app goes on, though some of its processes were killed for want of memory. Nil: none
+	// was.
 	OutOfMemory *OutOfMemory `json:"out_of_memory,omitempty"`
 }
 
@@ -155,8 +162,8 @@ type Progress struct {
 	Text string  `json:"text,omitempty"` // one line, at most ProgressLimit bytes
 }
 
-// A payload writes a Progress as JSON into ProgressFile, which ProgressEnv names to it, by writing another file and renaming it. The
-// agent looks at it every second.
+// A payload writes a Progress as JSON into ProgressFile, which ProgressEnv names to it, by writing another file and
+// renaming it. The agent looks at it every second.
 const (
 	ProgressFile  = RunDir + "/progress.json"
 	ProgressEnv   = "SLIPWAY_PROGRESS"
@@ -184,7 +191,8 @@ type Activity struct {
 	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
 }
 
-// Deaths counts the processes of a kernel that ended without being asked to and that another took the place of, by why they did.
+// Deaths counts the processes of a kernel that ended without being asked to and that another took the place of, by why
+// they did.
 type Deaths struct {
 	Memory int `json:"memory,omitempty"` // it needed more than it may have
 	Signal int `json:"signal,omitempty"`

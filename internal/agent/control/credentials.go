@@ -12,9 +12,10 @@ import (
 	"slipway/internal/errs"
 )
 
-// Where a workload's programs find its user's tokens and proxy. The files are renewed while they run. The token is named to them from the
-// start, whether or not there is one yet: who looks for tokens goes on to look elsewhere. The proxy is named only where there is one at the
-// start, for a name of none keeps XRootD's client from TLS, and so from tokens too; one that comes later is found at UsualProxy.
+// Where a workload's programs find its user's tokens and proxy. The files are renewed while they run. The token is
+// named to them from the start, whether or not there is one yet: who looks for tokens goes on to look elsewhere. The
+// proxy is named only where there is one at the start, for a name of none keeps XRootD's client from TLS, and so from
+// tokens too; one that comes later is found at UsualProxy.
 const (
 	CredentialsDir = RunDir + "/credentials"   // its user's alone
 	TokenFile      = CredentialsDir + "/token" // by WLCG's bearer token discovery

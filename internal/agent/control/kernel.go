@@ -9,10 +9,12 @@ import (
 	"slipway/internal/errs"
 )
 
-// ConnectionFile stands in the Argv of a kernel's App, as in a kernelspec, where the path of its connection file is to be.
+// ConnectionFile stands in the Argv of a kernel's App, as in a kernelspec, where the path of its connection file is to
+// be.
 const ConnectionFile = "{connection_file}"
 
-// KernelApp says that an app is a kernel of Jupyter's. Its messages travel by the workload's kernel door, as package kernels/wire has them.
+// KernelApp says that an app is a kernel of Jupyter's. Its messages travel by the workload's kernel door, as package
+// kernels/wire has them.
 type KernelApp struct {
 	// InterruptMode is the kernelspec's: "signal", which is meant by nothing too, or "message".
 	InterruptMode string `json:"interrupt_mode,omitempty"`

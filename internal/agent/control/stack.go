@@ -1,6 +1,7 @@
 package control
 
-// JupyterDir is where the agent puts what a session's Jupyter Server is to find beside what is its own: JUPYTER_PATH names it.
+// JupyterDir is where the agent puts what a session's Jupyter Server is to find beside what is its own: JUPYTER_PATH
+// names it.
 const JupyterDir = RunDir + "/jupyter"
 
 // Stack is software that a script sets up: a kernel in the launcher of a Jupyter Server.

@@ -1,7 +1,7 @@
 package control
 
-// Where an agent on another host finds how it reaches the service, and what it is to start by itself. Both lie in LinkDir; the first
-// holds a secret, and is the workload's user's alone.
+// Where an agent on another host finds how it reaches the service, and what it is to start by itself. Both lie in
+// LinkDir; the first holds a secret, and is the workload's user's alone.
 const (
 	UplinkFile = LinkDir + "/uplink.json"
 	AppFile    = LinkDir + "/app.json"

@@ -31,8 +31,8 @@ const (
 // TempPrefix begins the names of files that are still being written; no file of that name is ever an output.
 const TempPrefix = ".slipway-part-"
 
-// CheckName says whether name is fit for a file of the work directory: a plain name, nothing that leads elsewhere and nothing
-// that disturbs a terminal.
+// CheckName says whether name is fit for a file of the work directory: a plain name, nothing that leads elsewhere and
+// nothing that disturbs a terminal.
 func CheckName(name string) error {
 	bad := name == "" || name == "." || strings.HasPrefix(name, "..") || strings.HasPrefix(name, TempPrefix) ||
 		len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, badRune)
@@ -143,7 +143,8 @@ func (o *OutOfMemory) sound() *OutOfMemory {
 // mostProgress bounds the numbers of a Progress: they are to be shown, and to fit what reads them.
 const mostProgress = 1e15
 
-// Sound returns p with what a payload may say, who may say anything: numbers that are none are 0, and the text is one line.
+// Sound returns p with what a payload may say, who may say anything: numbers that are none are 0, and the text is one
+// line.
 func (p Progress) Sound() Progress {
 	for _, n := range []*float64{&p.Done, &p.Of} {
 		if !(*n > 0) {

@@ -17,8 +17,8 @@ type work struct {
 	at   time.Time
 }
 
-// unanswered reports whether nothing but an idle status ends a request. That is said on a channel that may drop it; a kernel that looked busy
-// for ever would never be culled.
+// unanswered reports whether nothing but an idle status ends a request. That is said on a channel that may drop it; a
+// kernel that looked busy for ever would never be culled.
 func (w work) unanswered() bool { return strings.HasPrefix(w.kind, "comm_") }
 
 // printed takes what the kernel publishes, for all clients. What comes of the agent's own requests is not for them.
@@ -59,8 +59,8 @@ func (k *Kernel) note(m wire.Message) control.KernelState {
 	return c.State
 }
 
-// done says that requests are not worked on any more. An answer is an end as well: that the kernel is idle may be among what libzmq has
-// dropped.
+// done says that requests are not worked on any more. An answer is an end as well: that the kernel is idle may be among
+// what libzmq has dropped.
 func (k *Kernel) done(ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -89,8 +89,8 @@ func (k *Kernel) askedOf(s *seat) (list []wire.Asked) {
 	return list
 }
 
-// falls takes the first cell that a process had to run when it ended for begun, where none was: what ends a process at once keeps it from
-// saying that it runs.
+// falls takes the first cell that a process had to run when it ended for begun, where none was: what ends a process at
+// once keeps it from saying that it runs.
 func (k *Kernel) falls() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

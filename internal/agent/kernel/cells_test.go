@@ -21,7 +21,8 @@ func (r *rig) kill() {
 	}
 }
 
-// back waits until the process answers that was started so many times again. A test ends with one: its fakes end with it.
+// back waits until the process answers that was started so many times again. A test ends with one: its fakes end with
+// it.
 func (r *rig) back(restarts int) {
 	r.t.Helper()
 	testenv.Until(r.t, "the kernel answers", patience, func() bool { return r.Status().State == control.KernelIdle && r.Status().Restarts == restarts })
@@ -37,8 +38,8 @@ func (r *rig) asked(name string, n int) {
 	})
 }
 
-// What ends its process at once keeps that from saying that it runs: it is told of under the cell all the same, and the cells are answered, for
-// clients such as nbclient wait for nothing else.
+// What ends its process at once keeps that from saying that it runs: it is told of under the cell all the same, and the
+// cells are answered, for clients such as nbclient wait for nothing else.
 func TestDeathAnswersCells(t *testing.T) {
 	r, f := withFake(t)
 	one, two := r.join("one"), r.join("two")

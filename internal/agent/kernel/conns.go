@@ -8,8 +8,8 @@ import (
 	"slipway/kernels/zmtp"
 )
 
-// conns are a seat's connections to one process. All have one identity, by which the kernel finds the way back for an answer and for a
-// question.
+// conns are a seat's connections to one process. All have one identity, by which the kernel finds the way back for an
+// answer and for a question.
 type conns struct {
 	mu   sync.Mutex
 	life *life // that they belong to

@@ -22,7 +22,8 @@ import (
 	"slipway/kernels/zmtp"
 )
 
-// fake is a kernel that answers kernel_info and says on iopub what it is told to. It lives in this process, on sockets of its own.
+// fake is a kernel that answers kernel_info and says on iopub what it is told to. It lives in this process, on sockets
+// of its own.
 type fake struct {
 	key *wire.Key
 

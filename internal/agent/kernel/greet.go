@@ -17,8 +17,8 @@ const (
 	looseTime  = time.Second            // for a kernel to drop nothing
 )
 
-// greeting is what is waited for until a kernel is up: that it answers, and that what it prints comes through, for a subscription takes a
-// moment.
+// greeting is what is waited for until a kernel is up: that it answers, and that what it prints comes through, for a
+// subscription takes a moment.
 type greeting struct {
 	shell    *zmtp.Socket
 	printed  chan struct{} // closed
@@ -122,11 +122,12 @@ func (g greeting) up(ctx context.Context, again <-chan time.Time) bool {
 	return true
 }
 
-// looseCode lifts the limit of 1000 messages from which on libzmq drops what is printed, in the thread that has the socket.
+// looseCode lifts the limit of 1000 messages from which on libzmq drops what is printed, in the thread that has the
+// socket.
 const looseCode = `(lambda t: t.schedule(lambda: setattr(t.socket, "sndhwm", 0)))(get_ipython().kernel.iopub_socket.io_thread)`
 
-// loosen has IPython drop nothing of what is printed. It leaves no trace in the user's history, and other kernels alone; where it does not
-// work the kernel is as it was.
+// loosen has IPython drop nothing of what is printed. It leaves no trace in the user's history, and other kernels
+// alone; where it does not work the kernel is as it was.
 func (l *life) loosen(ctx context.Context, g greeting) {
 	var info struct {
 		Implementation string `json:"implementation"`

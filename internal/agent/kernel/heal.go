@@ -10,8 +10,9 @@ import (
 
 const healEvery = 30 * time.Second
 
-// heal looks from time to time for requests that nothing answers and that seem to go on, and asks the kernel something behind them: once it
-// answers they are done. Others are left alone: kernels that do several things at once answer while a cell runs.
+// heal looks from time to time for requests that nothing answers and that seem to go on, and asks the kernel something
+// behind them: once it answers they are done. Others are left alone: kernels that do several things at once answer
+// while a cell runs.
 func (l *life) heal(ctx context.Context) {
 	tick := time.NewTicker(l.kernel.cfg.Heal)
 	defer tick.Stop()

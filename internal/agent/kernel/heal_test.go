@@ -12,7 +12,8 @@ import (
 	"slipway/kernels/wire"
 )
 
-// A comm's message has no answer: where its idle status was dropped the kernel is asked. A cell is left alone, also where the kernel answers.
+// A comm's message has no answer: where its idle status was dropped the kernel is asked. A cell is left alone, also
+// where the kernel answers.
 func TestBusyForEverIsHealed(t *testing.T) {
 	r, f := withFake(t, func(_ *Process, c *Config) { c.Heal = 20 * time.Millisecond })
 	c := r.join("one")

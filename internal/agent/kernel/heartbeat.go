@@ -15,9 +15,9 @@ const (
 	hbDialTime = 10 * time.Second
 )
 
-// beat looks whether the process goes on, by its heartbeat, which answers also while a cell computes. One that does not answer is told of and
-// left alone, as Jupyter does it: it may be stopped by a debugger, or go on later. Beats are counted rather than time: an agent that was
-// stopped with its kernel has missed one.
+// beat looks whether the process goes on, by its heartbeat, which answers also while a cell computes. One that does not
+// answer is told of and left alone, as Jupyter does it: it may be stopped by a debugger, or go on later. Beats are
+// counted rather than time: an agent that was stopped with its kernel has missed one.
 func (l *life) beat(ctx context.Context) {
 	answers := make(chan struct{}, 1)
 	s := l.heartbeat(ctx, answers)

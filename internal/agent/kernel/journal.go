@@ -11,8 +11,8 @@ import (
 	"slipway/kernels/wire"
 )
 
-// keptBytes is how much is kept for one client that has not said that it has it. Of what is more than that a good part goes at once: there is
-// one notice for many messages, and little to look through for each.
+// keptBytes is how much is kept for one client that has not said that it has it. Of what is more than that a good part
+// goes at once: there is one notice for many messages, and little to look through for each.
 const (
 	keptBytes  = 64 << 20
 	largeBytes = 64 << 10
@@ -81,8 +81,8 @@ type gap struct {
 	notice          []byte          // V1; nil: not made yet
 }
 
-// add puts a message in line, and says how many had to go for it. What is printed goes before answers do, the oldest first, and the newest
-// stays.
+// add puts a message in line, and says how many had to go for it. What is printed goes before answers do, the oldest
+// first, and the newest stays.
 func (j *journal) add(e entry) (dropped int) {
 	j.last++
 	e.seq = j.last

@@ -1,14 +1,14 @@
-// Package kernel keeps one Jupyter kernel: it starts the process, starts it again when it ends by itself, speaks ZeroMQ with it, and holds
-// the conversation with each of its clients.
+// Package kernel keeps one Jupyter kernel: it starts the process, starts it again when it ends by itself, speaks ZeroMQ
+// with it, and holds the conversation with each of its clients.
 //
-// Promises: all that a client is to get lies here, numbered, until the client says that it has it, so that a service that restarts and a
-// browser that sleeps miss nothing and get nothing twice, up to a limit of which they are told; only the agent has the key of the connection
-// file, and what is not signed with it goes nowhere.
-// What a client says is taken once, in the order of its channel; what waits for a process that dies goes with it.
-// What it cannot promise of kernels other than IPython: libzmq, in the kernel, drops what is printed when more than 1000 messages wait for the
-// agent to take them, which can be when a machine is overloaded. The agent reads ahead of all else to keep it from that. IPython is told to drop
-// nothing: there it waits in the kernel's memory.
-// The package must not know how a process is started, nor how its clients' streams come here.
+// Promises: all that a client is to get lies here, numbered, until the client says that it has it, so that a service
+// that restarts and a browser that sleeps miss nothing and get nothing twice, up to a limit of which they are told;
+// only the agent has the key of the connection file, and what is not signed with it goes nowhere. What a client says is
+// taken once, in the order of its channel; what waits for a process that dies goes with it. What it cannot promise of
+// kernels other than IPython: libzmq, in the kernel, drops what is printed when more than 1000 messages wait for the
+// agent to take them, which can be when a machine is overloaded. The agent reads ahead of all else to keep it from
+// that. IPython is told to drop nothing: there it waits in the kernel's memory. The package must not know how a process
+// is started, nor how its clients' streams come here.
 package kernel
 
 import (
@@ -101,8 +101,8 @@ func New(cfg Config) (*Kernel, error) {
 	return k, nil
 }
 
-// Run starts the kernel and keeps it running, until it dies too often, dies before it has ever answered, cannot be started, or ctx ends.
-// Then it is dead, and the error says why; nil after ctx.
+// Run starts the kernel and keeps it running, until it dies too often, dies before it has ever answered, cannot be
+// started, or ctx ends. Then it is dead, and the error says why; nil after ctx.
 func (k *Kernel) Run(ctx context.Context) error {
 	defer k.memory.stop()
 	deaths := 0
@@ -193,8 +193,8 @@ func (p Process) how() (end, remedy string) {
 	return p.How()
 }
 
-// die leaves it to the service to tell the clients, who listen no more once they have heard that a kernel is dead: it alone knows whether the
-// kernel begins anew on another host, and why it does not.
+// die leaves it to the service to tell the clients, who listen no more once they have heard that a kernel is dead: it
+// alone knows whether the kernel begins anew on another host, and why it does not.
 func (k *Kernel) die() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -209,8 +209,8 @@ func (k *Kernel) change() {
 	k.changed = make(chan struct{})
 }
 
-// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does. They take for refused what they have said before;
-// cells are answered all the same.
+// restarts tells all clients that the kernel died and begins anew, as a Jupyter Server does. They take for refused what
+// they have said before; cells are answered all the same.
 func (k *Kernel) restarts() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -230,7 +230,8 @@ func (s *seat) restarts() {
 	}
 }
 
-// rests tells all clients that a new process has nothing to do: those who wait for no answer of it would take it for busy.
+// rests tells all clients that a new process has nothing to do: those who wait for no answer of it would take it for
+// busy.
 func (k *Kernel) rests() {
 	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelIdle})
 	if err == nil {
@@ -275,8 +276,8 @@ func (k *Kernel) Interrupt() error {
 	return l.interrupt()
 }
 
-// Restart ends the kernel's process and waits until the next one answers. As with a Jupyter Server, clients are not told that the kernel
-// restarts: JupyterLab would take it for a death, whoever has asked for it.
+// Restart ends the kernel's process and waits until the next one answers. As with a Jupyter Server, clients are not
+// told that the kernel restarts: JupyterLab would take it for a death, whoever has asked for it.
 func (k *Kernel) Restart(ctx context.Context) error {
 	k.mu.Lock()
 	l, lives := k.life, k.lives

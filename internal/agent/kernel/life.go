@@ -46,7 +46,8 @@ func newLife(k *Kernel, p Process) *life {
 	}
 }
 
-// during has something done while the life goes on, which awaits it. Its context ends with the process; sockets are open for longer.
+// during has something done while the life goes on, which awaits it. Its context ends with the process; sockets are
+// open for longer.
 func (l *life) during(f func(context.Context)) {
 	select {
 	case l.tasks <- f:
@@ -127,7 +128,8 @@ func (l *life) receive(s *zmtp.Socket, c wire.Channel, take func(wire.Message)) 
 	})
 }
 
-// takeAll takes messages from a socket until it ends. Those that are too large, or not signed as they must be, are left out.
+// takeAll takes messages from a socket until it ends. Those that are too large, or not signed as they must be, are left
+// out.
 func (l *life) takeAll(s *zmtp.Socket, c wire.Channel, take func(wire.Message)) {
 	for {
 		frames, err := s.Receive()

@@ -20,8 +20,9 @@ const (
 	endless     = 365 * 24 * time.Hour // a process may compute for so long
 )
 
-// line is what a client has said on one channel and the kernel has not taken yet. Each channel has its own: an interrupt and the answer to a
-// question do not wait behind cells. It belongs to the seat and not to a stream, so that what has come once is not lost with the service.
+// line is what a client has said on one channel and the kernel has not taken yet. Each channel has its own: an
+// interrupt and the answer to a question do not wait behind cells. It belongs to the seat and not to a stream, so that
+// what has come once is not lost with the service.
 type line struct {
 	waits []request
 	bytes int
@@ -96,8 +97,9 @@ func (k *Kernel) pass(ctx context.Context, v *visit, r request) error {
 	}
 }
 
-// enqueue puts a message in line, and gives the life that is to begin taking from there, if one is. Where there is no room it gives a channel
-// that is closed when there may be. One that comes once more is as good as taken: the first is in line or with the kernel.
+// enqueue puts a message in line, and gives the life that is to begin taking from there, if one is. Where there is no
+// room it gives a channel that is closed when there may be. One that comes once more is as good as taken: the first is
+// in line or with the kernel.
 func (k *Kernel) enqueue(v *visit, r request, id uint64) (begin *life, room <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,8 +149,8 @@ func (k *Kernel) resume(l *life) {
 	}
 }
 
-// abandon leaves out what waits for a process that has ended, or is about to: it may need what is gone with that, and clients take it for
-// refused when they hear of the end. The lock is held.
+// abandon leaves out what waits for a process that has ended, or is about to: it may need what is gone with that, and
+// clients take it for refused when they hear of the end. The lock is held.
 func (k *Kernel) abandon() {
 	for _, s := range k.seats {
 		s.abandon()
@@ -192,8 +194,8 @@ func (k *Kernel) nextOf(l *life, s *seat, c wire.Channel) (request, bool) {
 	return line.pop(), true
 }
 
-// send sends a message to the process of a life, when that takes it. A process that was stopped takes none, not even a connection, until it
-// goes on.
+// send sends a message to the process of a life, when that takes it. A process that was stopped takes none, not even a
+// connection, until it goes on.
 func (s *seat) send(ctx context.Context, l *life, m wire.Message) error {
 	frames := s.kernel.key.Frames(m)
 	for {

@@ -35,7 +35,8 @@ func TestTakenIsTold(t *testing.T) {
 	c.taken(1)
 }
 
-// What came while there was no process is not lost with the stream, and is run once: the service that brings it again is told that it was taken.
+// What came while there was no process is not lost with the stream, and is run once: the service that brings it again
+// is told that it was taken.
 func TestWhatWaitsForTheKernelIsTakenOnce(t *testing.T) {
 	up := make(chan struct{})
 	r, f := startFake(t, func(_ *Process, c *Config) {
@@ -72,8 +73,8 @@ func (r *rig) waiting(name string) []request {
 	return slices.Clone(r.seats[name].line(wire.Shell).waits)
 }
 
-// Of what a client says to a kernel that does not come up, or computes, nothing is lost, however much it is, and what is no cell does not wait
-// behind it.
+// Of what a client says to a kernel that does not come up, or computes, nothing is lost, however much it is, and what
+// is no cell does not wait behind it.
 func TestFullShell(t *testing.T) {
 	up := make(chan struct{})
 	var f func() *fake

@@ -11,8 +11,8 @@ const (
 	freeAfter = 2 * time.Second // for what comes of the same output
 )
 
-// memory gives memory back to the system soon after large messages: it counts to what the kernel may have, and an agent that says little
-// more would keep it for minutes.
+// memory gives memory back to the system soon after large messages: it counts to what the kernel may have, and an agent
+// that says little more would keep it for minutes.
 type memory struct {
 	mu    sync.Mutex
 	bytes int

@@ -14,9 +14,9 @@ type notice struct {
 	told map[*seat]bool
 }
 
-// Tell shows the clients a line that is not the kernel's own, each under the cell that it has run last: there its user looks, and frontends
-// show what belongs to no cell nowhere but in their logs. A line that lasts is kept for a client that has run none yet, until its first.
-// That something is told is nobody's activity.
+// Tell shows the clients a line that is not the kernel's own, each under the cell that it has run last: there its user
+// looks, and frontends show what belongs to no cell nowhere but in their logs. A line that lasts is kept for a client
+// that has run none yet, until its first. That something is told is nobody's activity.
 func (k *Kernel) Tell(text string, lasts bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,7 +44,8 @@ func (s *seat) show(text string) {
 	}
 }
 
-// begins notes which cell of a client's is the last that was begun, and shows the client what it has not been told. The lock is held.
+// begins notes which cell of a client's is the last that was begun, and shows the client what it has not been told. The
+// lock is held.
 func (k *Kernel) begins(s *seat, cell json.RawMessage) {
 	s.cell = cell
 	for _, n := range k.untold {
@@ -55,7 +56,8 @@ func (k *Kernel) begins(s *seat, cell json.RawMessage) {
 	k.untold = nil
 }
 
-// cellOf returns the header of a client's last cell; nil: it has run none, or one with a header that is too large for a Welcome.
+// cellOf returns the header of a client's last cell; nil: it has run none, or one with a header that is too large for a
+// Welcome.
 func (k *Kernel) cellOf(s *seat) json.RawMessage {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -53,7 +53,8 @@ func TestNoticeStandsUnderTheLastCell(t *testing.T) {
 	}
 }
 
-// What lasts is told once to who can be shown it: at once under a cell, also of a client that is away, or under its first.
+// What lasts is told once to who can be shown it: at once under a cell, also of a client that is away, or under its
+// first.
 func TestNoticeThatLasts(t *testing.T) {
 	r, _ := withFake(t)
 	r.Tell("anew", true)

@@ -14,8 +14,8 @@ const (
 	mostSeats = 32
 	awayTime  = 24 * time.Hour // how long a client's seat is kept for it
 	sweepTime = time.Minute
-	// overtaking is how much later a stream may come here than one that its client opened after it: a Jupyter Server connects twice at once.
-	// More than that is a clock that was set back.
+	// overtaking is how much later a stream may come here than one that its client opened after it: a Jupyter Server
+	// connects twice at once. More than that is a clock that was set back.
 	overtaking = time.Minute
 	anewTime   = 10 * time.Minute // for so long a new client may be one of before the kernel began anew
 )
@@ -68,8 +68,8 @@ func (k *Kernel) forget(name string) {
 	k.remove(s)
 }
 
-// sit gives a client its seat, or a new one, for a stream. An older stream of the same client is ended: its browser has gone and does
-// not know yet.
+// sit gives a client its seat, or a new one, for a stream. An older stream of the same client is ended: its browser has
+// gone and does not know yet.
 func (k *Kernel) sit(h wire.Hello, end func()) (*visit, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

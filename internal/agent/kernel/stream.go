@@ -25,7 +25,8 @@ func Refuse(c net.Conn, why string) {
 	_ = c.Close()
 }
 
-// Serve is the conversation with one client over a stream, as package wire has it. It returns when either side has ended it, and closes it.
+// Serve is the conversation with one client over a stream, as package wire has it. It returns when either side has
+// ended it, and closes it.
 func (k *Kernel) Serve(outer context.Context, c net.Conn) {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
@@ -60,7 +61,8 @@ func (k *Kernel) Serve(outer context.Context, c net.Conn) {
 	delivering.Wait()
 }
 
-// listen takes what the client sends. That it has a message never waits behind what it says to the kernel, as long as there is room for that.
+// listen takes what the client sends. That it has a message never waits behind what it says to the kernel, as long as
+// there is room for that.
 func (k *Kernel) listen(ctx context.Context, v *visit, in *bufio.Reader) {
 	for n := uint64(0); ; {
 		u, err := wire.ReadUp(in)
@@ -118,7 +120,8 @@ func (v *visit) deliver(ctx context.Context, c net.Conn) error {
 	}
 }
 
-// tally counts the messages of a stream that were taken, up to the first that was not: those of different channels overtake each other.
+// tally counts the messages of a stream that were taken, up to the first that was not: those of different channels
+// overtake each other.
 type tally struct {
 	mu    sync.Mutex
 	upTo  uint64

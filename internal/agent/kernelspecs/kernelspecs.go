@@ -1,5 +1,5 @@
-// Package kernelspecs keeps kernelspecs of the kernels that a session's user may start on slices, beside those of the session itself: as the service
-// lists them, in a directory in which Jupyter looks.
+// Package kernelspecs keeps kernelspecs of the kernels that a session's user may start on slices, beside those of the
+// session itself: as the service lists them, in a directory in which Jupyter looks.
 //
 // Promises: whoever reads the directory sees one list, whole; a service that is away leaves the last one.
 // The package must not know who may start what, nor start anything.
@@ -23,21 +23,24 @@ import (
 	"slipway/hubapi"
 )
 
-// Command is the program's word for being such a kernel. It gets the name of the service's kernelspec, its language and the connection file.
+// Command is the program's word for being such a kernel. It gets the name of the service's kernelspec, its language and
+// the connection file.
 const Command = "kernel-bridge"
 
 const (
 	prefix = "slipway-" // so that none takes the place of a kernel of the session's own
 	shown  = "kernels"  // in the directory: where Jupyter looks, a link to a list
 
-	// elsewhere is added to a kernel's name: in a session it stands beside the session's own kernel, which has the session's packages.
+	// elsewhere is added to a kernel's name: in a session it stands beside the session's own kernel, which has the
+	// session's packages.
 	elsewhere = " on another slice"
 
 	soonest = 2 * time.Second
 )
 
-// settings are JupyterLab's defaults in a session: File > New > Notebook starts the session's own kernel, which is the server's default. It would
-// else ask, with the first kernel by name selected, which may be one that waits for a slice. Users can choose to be asked.
+// settings are JupyterLab's defaults in a session: File > New > Notebook starts the session's own kernel, which is the
+// server's default. It would else ask, with the first kernel by name selected, which may be one that waits for a slice.
+// Users can choose to be asked.
 const settings = `{"@jupyterlab/notebook-extension:tracker": {"autoStartDefaultKernel": true}}
 `
 

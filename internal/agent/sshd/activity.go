@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// pulse knows how many channels are open, and when something last came or went through them. Requests, of which keepalives are, do
-// not count.
+// pulse knows how many channels are open, and when something last came or went through them. Requests, of which
+// keepalives are, do not count.
 type pulse struct {
 	open  atomic.Int64
 	began time.Time
@@ -27,8 +27,8 @@ func (s *Server) Activity() (open int, last time.Time) {
 	return int(s.pulse.open.Load()), last
 }
 
-// Bytes that go through a forward within a span of time before somebody is taken to be at work. Editors say every few seconds that they
-// are still there, for as long as their window is open.
+// Bytes that go through a forward within a span of time before somebody is taken to be at work. Editors say every few
+// seconds that they are still there, for as long as their window is open.
 const (
 	murmur     = 2 << 10
 	murmurSpan = time.Minute

@@ -10,15 +10,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The most that a packet may be, and have of a file: what OpenSSH's server takes and gives too. Its clients ask for 32 KiB at a time where
-// a server does not say.
+// The most that a packet may be, and have of a file: what OpenSSH's server takes and gives too. Its clients ask for 32
+// KiB at a time where a server does not say.
 const (
 	maxPacket = 256 << 10
 	maxPart   = maxPacket - 1<<10
 )
 
-// answer answers what the library answers not at all or otherwise than OpenSSH: it takes the target of a new symbolic link for a path from
-// the home on, and makes that another; it makes every directory with the same mode; it knows of no limits.
+// answer answers what the library answers not at all or otherwise than OpenSSH: it takes the target of a new symbolic
+// link for a path from the home on, and makes that another; it makes every directory with the same mode; it knows of no
+// limits.
 func (p *packets) answer(home string, kind byte, request []byte) error {
 	switch kind {
 	case sftpSymlink:

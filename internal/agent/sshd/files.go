@@ -60,7 +60,8 @@ func (h holding) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// packets writes the file server's packets whole: it writes the beginning of one and its data apart, and each would be a packet of ssh.
+// packets writes the file server's packets whole: it writes the beginning of one and its data apart, and each would be
+// a packet of ssh.
 type packets struct {
 	to    io.Writer
 	head  []byte // what has been written of a packet whose rest is to come

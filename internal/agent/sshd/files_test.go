@@ -66,7 +66,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Whatever comes, packets that are answered here are taken, those that open files may get a mode, and all others pass as they are.
+// Whatever comes, packets that are answered here are taken, those that open files may get a mode, and all others pass
+// as they are.
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x05\x01\x00\x00\x00\x03\x00\x00\x00\x01\x14\x00\x00\x00\x02\x05x"))
 	f.Add([]byte("\x00\x00\x00\x0e\x03\x00\x00\x00\x01\x00\x00\x00\x01x\x00\x00\x00\x1a\x00\x00\x00\x00"))

@@ -63,8 +63,9 @@ type deniedError struct{ to string }
 // Error names it.
 func (e *deniedError) Error() string { return "slipway: this site opens no forwards to " + e.to }
 
-// allowed returns what refuses addresses that a site denies, and those of the link itself, at which clouds tell secrets of the machine. It is
-// asked for each address that a name has become, right before that is connected to. A network that cannot be read denies everything.
+// allowed returns what refuses addresses that a site denies, and those of the link itself, at which clouds tell secrets
+// of the machine. It is asked for each address that a name has become, right before that is connected to. A network
+// that cannot be read denies everything.
 func allowed(deny []string) func(network, to string, _ syscall.RawConn) error {
 	return func(_, to string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(to)
@@ -84,8 +85,8 @@ func allowed(deny []string) func(network, to string, _ syscall.RawConn) error {
 	}
 }
 
-// embedded returns the address of IPv4 that one of IPv6 stands for: mapped (RFC 4291), for NAT64 (RFC 6052) or for 6to4 (RFC 3056). Others
-// stand for themselves.
+// embedded returns the address of IPv4 that one of IPv6 stands for: mapped (RFC 4291), for NAT64 (RFC 6052) or for 6to4
+// (RFC 3056). Others stand for themselves.
 func embedded(a netip.Addr) netip.Addr {
 	a, b := a.WithZone(""), a.As16()
 	switch {
@@ -114,8 +115,8 @@ func (s *Server) absolute(path string) string {
 	return filepath.Join(s.home(), path)
 }
 
-// join carries bytes both ways until both have ended, and ends both then. The end of one direction is passed on alone; a channel that is
-// cut resets the connection, so that nobody takes half of something for the whole.
+// join carries bytes both ways until both have ended, and ends both then. The end of one direction is passed on alone;
+// a channel that is cut resets the connection, so that nobody takes half of something for the whole.
 func (s *Server) join(c net.Conn, ch *sshtunnel.Channel) {
 	t := &trickle{pulse: s.pulse}
 	said := make(chan struct{})

@@ -8,8 +8,9 @@ import (
 	"slipway/internal/sshtunnel"
 )
 
-// FuzzAnswers: whatever a request of the file server's protocol holds, an answer is one whole packet, and a mode has no more
-// bits than one of a directory. Links and directories are wanted in a directory that is not there, so nothing is made.
+// FuzzAnswers: whatever a request of the file server's protocol holds, an answer is one whole packet, and a mode has no
+// more bits than one of a directory. Links and directories are wanted in a directory that is not there, so nothing is
+// made.
 func FuzzAnswers(f *testing.F) {
 	f.Add(byte(sftpSymlink), []byte("\x00\x00\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x01b"))
 	f.Add(byte(sftpMkdir), []byte("\x00\x00\x00\x02\x00\x00\x00\x01d\x00\x00\x00\x04\x00\x00\x41\xc0"))
@@ -38,7 +39,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// FuzzPackets: a packet leaves whole, in however many parts and of whatever bytes it was written; none is lost or made up.
+// FuzzPackets: a packet leaves whole, in however many parts and of whatever bytes it was written; none is lost or made
+// up.
 func FuzzPackets(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x05a"), []byte("bcde\x00\x00\x00\x01x"))
 	f.Add([]byte("\x00\x00\x00\x02\x02x\x00\x00"), []byte("\x00\x01y"))
@@ -56,8 +58,8 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// FuzzSurroundings: an account file and the addresses of a connection may hold anything; the environment has no line or NUL of them that
-// would be another variable.
+// FuzzSurroundings: an account file and the addresses of a connection may hold anything; the environment has no line or
+// NUL of them that would be another variable.
 func FuzzSurroundings(f *testing.F) {
 	f.Add("alice:x:20000:100::/home/alice:/bin/bash\n", "192.0.2.7:1234", "[::1]:22")
 	f.Add(strings.Repeat(":", 10), "x", "")

@@ -12,8 +12,9 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestIdleConnections: by what goes through real connections it is told whether somebody works. An open shell or editor that does nothing
-// but say that it is still there is left to the idle limit; a key that is pressed, and a file on its way, are not.
+// TestIdleConnections: by what goes through real connections it is told whether somebody works. An open shell or editor
+// that does nothing but say that it is still there is left to the idle limit; a key that is pressed, and a file on its
+// way, are not.
 func TestIdleConnections(t *testing.T) {
 	testenv.Need(t, testenv.OpenSSH)
 	g := newGateway(t)

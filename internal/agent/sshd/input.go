@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// From the first bulk on a program's input holds more than pipes do as they are made, so that who writes and who reads it are woken less often.
-// It counts against what the kernel grants a user.
+// From the first bulk on a program's input holds more than pipes do as they are made, so that who writes and who reads
+// it are woken less often. It counts against what the kernel grants a user.
 const (
 	bulkWrite = 32 << 10
 	bulkPipe  = 256 << 10

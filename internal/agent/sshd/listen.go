@@ -71,7 +71,8 @@ func (g *guest) carry(ctx context.Context, c net.Conn, kind string, extra []byte
 	g.server.join(c, ch)
 }
 
-// listenTCP listens on the loopback, whatever the client asks for: the session's other addresses are the network's to reach.
+// listenTCP listens on the loopback, whatever the client asks for: the session's other addresses are the network's to
+// reach.
 func (g *guest) listenTCP(ctx context.Context, payload []byte) (bool, []byte) {
 	want, err := parseListenTCP(payload)
 	if err != nil {

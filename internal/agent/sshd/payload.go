@@ -51,7 +51,8 @@ func parsePTY(b []byte) (ptyRequest, error) {
 	return ptyRequest{w.Term, size{w.Columns, w.Rows, w.Width, w.Height}, parseModes(w.Modes)}, nil
 }
 
-// parseModes takes what it can: the list ends at its end, at a zero, and at the first of a kind whose length nobody knows.
+// parseModes takes what it can: the list ends at its end, at a zero, and at the first of a kind whose length nobody
+// knows.
 func parseModes(b []byte) (list []mode) {
 	const unknown = 160
 	for len(b) >= 5 && b[0] != 0 && b[0] < unknown {

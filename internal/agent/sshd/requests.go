@@ -88,8 +88,8 @@ func (r *requests) isOurs(kind byte) bool {
 	return false
 }
 
-// withMode returns a request to open a file in which a mode is named, as far as it names none: what is made then is what the file mask leaves,
-// as with OpenSSH. The library would make it writable for its owner alone.
+// withMode returns a request to open a file in which a mode is named, as far as it names none: what is made then is
+// what the file mask leaves, as with OpenSSH. The library would make it writable for its owner alone.
 func withMode(packet []byte) []byte {
 	var w struct {
 		ID   uint32

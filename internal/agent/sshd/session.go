@@ -276,8 +276,8 @@ func (s *session) send(to io.Writer, from io.ReadCloser) {
 	})
 }
 
-// receive gives the program what the client types, and at its end closes end. What the program does not take any more is thrown away, so
-// that requests behind it arrive.
+// receive gives the program what the client types, and at its end closes end. What the program does not take any more
+// is thrown away, so that requests behind it arrive.
 func (s *session) receive(to *input, end io.Closer) {
 	err := s.channel.Feed(to)
 	if end != nil {
@@ -300,7 +300,8 @@ func (s *session) channelOpen() bool {
 
 func (s *session) moved(int) { s.server.pulse.beat() }
 
-// finish waits for the program's end, tells it, and waits until all that the program and those it has left behind said was sent.
+// finish waits for the program's end, tells it, and waits until all that the program and those it has left behind said
+// was sent.
 func (s *session) finish() {
 	select {
 	case <-s.process.ended:

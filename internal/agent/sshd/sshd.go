@@ -1,9 +1,10 @@
-// Package sshd is the end of ssh connections inside a session: shells, programs, file transfers and forwards, as OpenSSH's server has
-// them. Who comes has been proved by the gateway; everything here runs as the session's user, who could do the same in a terminal.
+// Package sshd is the end of ssh connections inside a session: shells, programs, file transfers and forwards, as
+// OpenSSH's server has them. Who comes has been proved by the gateway; everything here runs as the session's user, who
+// could do the same in a terminal.
 //
-// Promises: nothing is written to a program's output that it did not write; a connection that ends takes its terminals, listeners and
-// sockets with it, and leaves programs without a terminal running; all that was started ends with the server.
-// The package must not know how a session is started, nor who may come.
+// Promises: nothing is written to a program's output that it did not write; a connection that ends takes its terminals,
+// listeners and sockets with it, and leaves programs without a terminal running; all that was started ends with the
+// server. The package must not know how a session is started, nor who may come.
 package sshd
 
 import (
@@ -70,8 +71,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// hearHangups has programs end when their terminal is hung up, also where this one was started with that signal ignored, as by nohup: what is
-// ignored, programs inherit, and no shell can trap it. What is heard, they do not.
+// hearHangups has programs end when their terminal is hung up, also where this one was started with that signal
+// ignored, as by nohup: what is ignored, programs inherit, and no shell can trap it. What is heard, they do not.
 func hearHangups() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lull is how long nothing comes from a terminal whose program has ended before it is taken to have said all. What the program left in
-// the background may hold the terminal for ever.
+// lull is how long nothing comes from a terminal whose program has ended before it is taken to have said all. What the
+// program left in the background may hold the terminal for ever.
 const lull = 50 * time.Millisecond
 
 // terminal is a pseudo terminal: what the client shows and types on one side, a program on the other.
@@ -73,8 +73,8 @@ func (t *terminal) set(modes []mode) error {
 	})
 }
 
-// Read reads what the program shows. Where nobody has the program's side open any more, and after a lull when the program has ended, it
-// gives io.EOF.
+// Read reads what the program shows. Where nobody has the program's side open any more, and after a lull when the
+// program has ended, it gives io.EOF.
 func (t *terminal) Read(b []byte) (int, error) {
 	if t.over.Load() {
 		_ = t.master.SetReadDeadline(time.Now().Add(lull))
@@ -89,8 +89,8 @@ func (t *terminal) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// rest reads what is there now. A deadline passes on a machine with much else to do before anybody has looked: what a program showed just
-// before its end is not to be cut.
+// rest reads what is there now. A deadline passes on a machine with much else to do before anybody has looked: what a
+// program showed just before its end is not to be cut.
 func (t *terminal) rest(b []byte) (n int, err error) {
 	err = t.control(func(fd int) error {
 		n, err = unix.Read(fd, b)

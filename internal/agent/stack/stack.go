@@ -1,5 +1,5 @@
-// Package stack makes kernels of software stacks: what Jupyter needs to offer them, and the two small programs that set a stack up and
-// become its kernel, or say in the notebook why they cannot.
+// Package stack makes kernels of software stacks: what Jupyter needs to offer them, and the two small programs that set
+// a stack up and become its kernel, or say in the notebook why they cannot.
 //
 // It must not look at the stacks themselves: they may lie where nothing answers.
 package stack
@@ -54,7 +54,8 @@ func Write(dir string, stacks []control.Stack) error {
 	return nil
 }
 
-// Argv returns what starts a stack's kernel, once Write has been there. Jupyter puts its own interpreter in the place of the first word.
+// Argv returns what starts a stack's kernel, once Write has been there. Jupyter puts its own interpreter in the place
+// of the first word.
 func Argv(dir string, s control.Stack) []string {
 	return []string{"python3", filepath.Join(dir, pythonFile), "start", s.Title, s.Setup, s.Python, "{connection_file}"}
 }

@@ -39,7 +39,8 @@ func TestWhatJupyterFinds(t *testing.T) {
 	}
 }
 
-// drive starts each kernel that it is told and runs a cell in it, by Jupyter's client, with the notebook's own interpreter.
+// drive starts each kernel that it is told and runs a cell in it, by Jupyter's client, with the notebook's own
+// interpreter.
 const drive = `
 import sys, time
 from jupyter_client.manager import start_new_kernel
@@ -57,8 +58,9 @@ for name in sys.argv[1:]:
     client.stop_channels(); manager.shutdown_kernel(now=True)
 `
 
-// TestKernelsOfStacks is the real thing: an environment of Python on the look-alike of CVMFS, seen by a container that was started before it
-// was mounted, and a cell run in it by Jupyter's client. And what the notebook shows where a stack does not work.
+// TestKernelsOfStacks is the real thing: an environment of Python on the look-alike of CVMFS, seen by a container that
+// was started before it was mounted, and a cell run in it by Jupyter's client. And what the notebook shows where a
+// stack does not work.
 func TestKernelsOfStacks(t *testing.T) {
 	testenv.Need(t, testenv.Docker, testenv.Notebook)
 	a := autofs.Start(t)

@@ -108,8 +108,8 @@ func always(parts ...part) func(uint16, []byte) []part {
 
 func server(port int) string { return "root://127.0.0.1:" + strconv.Itoa(port) }
 
-// TestTokenGoesNowhereElse: a token is shown to another server where one sends that is itself sure to be the right one, and to none that
-// somebody on the way may have named.
+// TestTokenGoesNowhereElse: a token is shown to another server where one sends that is itself sure to be the right one,
+// and to none that somebody on the way may have named.
 func TestTokenGoesNowhereElse(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	t.Cleanup(web.Close)

@@ -52,7 +52,8 @@ func (c Client) List(ctx context.Context, server, path string) (list []Entry, er
 	return list, err
 }
 
-// entries reads a listing: with what is known of each, a line of its own behind each name, when the first two lines say nothing.
+// entries reads a listing: with what is known of each, a line of its own behind each name, when the first two lines say
+// nothing.
 func entries(text string) (list []Entry) {
 	lines := strings.Split(strings.Trim(text, "\n\x00"), "\n")
 	detailed := len(lines) >= 2 && lines[0] == "." && lines[1] == "0 0 0 0"
@@ -115,8 +116,8 @@ func (c Client) Read(ctx context.Context, server, path string, limit int) (n int
 	return n, err
 }
 
-// Write makes a new file of at most a mebibyte. Where there is one of that name it fails. A server that can removes one that is not
-// finished; where it could not be, and may be there, the error is an ErrHalf.
+// Write makes a new file of at most a mebibyte. Where there is one of that name it fails. A server that can removes one
+// that is not finished; where it could not be, and may be there, the error is an ErrHalf.
 func (c Client) Write(ctx context.Context, server, path string, data []byte) error {
 	made := false
 	err := c.at(ctx, server, func(s *conn, opaque string) error {

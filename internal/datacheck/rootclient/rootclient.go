@@ -1,11 +1,13 @@
-// Package rootclient is a small client of the XRootD protocol: it lists a directory, reads the beginning of a file, writes a small file
-// and removes it. It is for looking whether storage works where no program of XRootD's is: not for moving data.
+// Package rootclient is a small client of the XRootD protocol: it lists a directory, reads the beginning of a file,
+// writes a small file and removes it. It is for looking whether storage works where no program of XRootD's is: not for
+// moving data.
 //
-// Promises: every operation is one connection that ends with it, or one for each server that it is sent on to, and ends with its context;
-// a token is sent only over TLS, to a server whose certificate has been checked, which was asked for or was named by another such server,
-// and is in no error; what a server answers is bounded.
+// Promises: every operation is one connection that ends with it, or one for each server that it is sent on to, and ends
+// with its context; a token is sent only over TLS, to a server whose certificate has been checked, which was asked for
+// or was named by another such server, and is in no error; what a server answers is bounded.
 //
-// It must not grow: it knows the authentication by tokens (ztn) and none by certificates, and no more of the protocol than it needs.
+// It must not grow: it knows the authentication by tokens (ztn) and none by certificates, and no more of the protocol
+// than it needs.
 package rootclient
 
 import (
@@ -215,7 +217,8 @@ func (c Client) login(ctx context.Context, s *conn) error {
 	return c.prove(ctx, s, string(said[16:]))
 }
 
-// prove shows the token to a server that asks for one: said are the kinds of proof that it takes, as "&P=ztn,0:4096:&P=gsi,v:...".
+// prove shows the token to a server that asks for one: said are the kinds of proof that it takes, as
+// "&P=ztn,0:4096:&P=gsi,v:...".
 func (c Client) prove(ctx context.Context, s *conn, said string) error {
 	switch {
 	case !strings.Contains(said, "&P="):

@@ -29,7 +29,8 @@ func code(err error) int {
 	return 0
 }
 
-// TestRealServers: what is written at a real origin is read there and through a real XCache, and is gone when it is removed.
+// TestRealServers: what is written at a real origin is read there and through a real XCache, and is gone when it is
+// removed.
 func TestRealServers(t *testing.T) {
 	origin := xrdtest.Origin(t)
 	cache := xrdtest.Cache(t, origin)

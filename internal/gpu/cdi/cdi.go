@@ -1,10 +1,10 @@
-// Package cdi says what a container needs to use its slice of a GPU and nothing else of any GPU: device nodes, the files of the
-// host's driver, and environment. It writes that down in the form of the Container Device Interface as well, for engines that
-// read it.
+// Package cdi says what a container needs to use its slice of a GPU and nothing else of any GPU: device nodes, the
+// files of the host's driver, and environment. It writes that down in the form of the Container Device Interface as
+// well, for engines that read it.
 //
-// It promises that a binding names the nodes of the leased GPU, and of a GPU that is cut those of the leased instance alone,
-// with the numbers that the loaded driver has now; and that a description is on the disk whole or not at all. It asks no
-// driver: all that it knows of the host it reads from files below Host.Root.
+// It promises that a binding names the nodes of the leased GPU, and of a GPU that is cut those of the leased instance
+// alone, with the numbers that the loaded driver has now; and that a description is on the disk whole or not at all. It
+// asks no driver: all that it knows of the host it reads from files below Host.Root.
 package cdi
 
 import (
@@ -22,7 +22,8 @@ import (
 
 // Host is where the driver's files are looked for. The zero value is this host.
 type Host struct {
-	// Root is the directory in which the driver is installed; empty: "/". Another one is that of a container that brings the driver.
+	// Root is the directory in which the driver is installed; empty: "/". Another one is that of a container that
+	// brings the driver.
 	Root string
 
 	numbers func(path string) (major, minor int64, err error) // of a device node; nil: the file system's
@@ -36,8 +37,9 @@ const (
 	expectEnv  = "SLIPWAY_GPU_EXPECT" // what a self-test must find: gpu.Expectation as JSON
 )
 
-// Bind says what the container of a workload needs for its slice s of dev; in is the instance that s stands for when dev is cut.
-// A device node that is missing is made: the driver makes those of an instance only when somebody with root's rights asks.
+// Bind says what the container of a workload needs for its slice s of dev; in is the instance that s stands for when
+// dev is cut. A device node that is missing is made: the driver makes those of an instance only when somebody with
+// root's rights asks.
 func (h *Host) Bind(dev gpu.Device, in *gpu.Instance, s gpu.Slice, holder string) (gpu.Binding, error) {
 	b := gpu.Binding{Name: gpu.Vendor + "=" + holder, Env: gpu.Hidden()}
 	b.Env[sliceEnv] = s.String()

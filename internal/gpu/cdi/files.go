@@ -17,19 +17,20 @@ import (
 	"slipway/internal/gpu"
 )
 
-// The driver's libraries have its version at the end of their names, and links of other names beside them. They are put below
-// control.GPULibDir, each name by a mount of its own, since a container has nobody to make links. That directory is on a file
-// system of memory and in no image's search path; the agent appends it to LD_LIBRARY_PATH. No directory is in the search path of
-// all distributions, a mount in one of an image's own would leave an empty file there behind in the workload's changes, and to
-// run ldconfig takes root's rights inside.
+// The driver's libraries have its version at the end of their names, and links of other names beside them. They are put
+// below control.GPULibDir, each name by a mount of its own, since a container has nobody to make links. That directory
+// is on a file system of memory and in no image's search path; the agent appends it to LD_LIBRARY_PATH. No directory is
+// in the search path of all distributions, a mount in one of an image's own would leave an empty file there behind in
+// the workload's changes, and to run ldconfig takes root's rights inside.
 
 const libcuda = "libcuda.so.1"
 
 // programs are the driver's that are of use inside.
 func programs() []string { return []string{"nvidia-smi"} }
 
-// wanted reports whether a file is a library of the driver that computing may need. It is an open list: a new driver splits its
-// compiler or its allocator into new libraries, and without one of them no kernel is loaded. What is left out is for screens.
+// wanted reports whether a file is a library of the driver that computing may need. It is an open list: a new driver
+// splits its compiler or its allocator into new libraries, and without one of them no kernel is loaded. What is left
+// out is for screens.
 func wanted(name string) bool {
 	if !strings.HasPrefix(name, "libcuda") && !strings.HasPrefix(name, "libnvidia-") && !strings.HasPrefix(name, "libnvcuvid.") {
 		return false

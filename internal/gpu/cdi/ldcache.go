@@ -24,8 +24,8 @@ func (l library) machine() string {
 	}
 }
 
-// The form of /etc/ld.so.cache since glibc 2.2: a header, entries of fixed size, strings. Before it there may be the older form,
-// which is not needed. Offsets of strings count from the header.
+// The form of /etc/ld.so.cache since glibc 2.2: a header, entries of fixed size, strings. Before it there may be the
+// older form, which is not needed. Offsets of strings count from the header.
 const (
 	cacheMagic  = "glibc-ld.so.cache1.1"
 	cacheHeader = 48

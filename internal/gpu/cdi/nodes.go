@@ -61,7 +61,8 @@ func (h *Host) nodes(dev gpu.Device, in *gpu.Instance) ([]gpu.DeviceNode, error)
 	return want, nil
 }
 
-// caps returns the numbers of the capability nodes of an instance: the driver's word by way of the instance, or its own list.
+// caps returns the numbers of the capability nodes of an instance: the driver's word by way of the instance, or its own
+// list.
 func (h *Host) caps(dev gpu.Device, in *gpu.Instance) ([]int, error) {
 	if in == nil {
 		return nil, nil
@@ -87,8 +88,8 @@ func (h *Host) caps(dev gpu.Device, in *gpu.Instance) ([]int, error) {
 	return caps, nil
 }
 
-// ensure sees to it that a device node is there and has the numbers that the loaded driver has. One of other numbers is left from
-// another driver: it may be in use, so it is not replaced.
+// ensure sees to it that a device node is there and has the numbers that the loaded driver has. One of other numbers is
+// left from another driver: it may be in use, so it is not replaced.
 func (h *Host) ensure(path string, n gpu.DeviceNode) error {
 	major, minor, err := h.numbersOf(path)
 	if errors.Is(err, fs.ErrNotExist) {

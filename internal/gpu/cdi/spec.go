@@ -49,7 +49,8 @@ type (
 	}
 )
 
-// Spec writes a binding as a description for engines that have the Container Device Interface. It has one device, of b's name.
+// Spec writes a binding as a description for engines that have the Container Device Interface. It has one device, of
+// b's name.
 func Spec(b gpu.Binding) ([]byte, error) {
 	name, err := nameOf(b.Name)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Context is what a process has on a device. The driver keeps the current one by thread: a Context is used by the goroutine that
-// opened it alone, which stays on its thread until Close.
+// Context is what a process has on a device. The driver keeps the current one by thread: a Context is used by the
+// goroutine that opened it alone, which stays on its thread until Close.
 type Context struct {
 	driver *Driver
 	handle uintptr

@@ -1,9 +1,9 @@
-// Package cuda calls NVIDIA's driver library (libcuda) for the self-test of a slice and for making load: devices, memory, copies,
-// and two small kernels in PTX, which the driver compiles.
+// Package cuda calls NVIDIA's driver library (libcuda) for the self-test of a slice and for making load: devices,
+// memory, copies, and two small kernels in PTX, which the driver compiles.
 //
-// It promises that a missing library or function is an error and never a panic, that each error names the call and the driver's own
-// name for what went wrong, and that what a Context holds is given back when it is closed. A program that uses it needs a libc, and
-// a crash in NVIDIA's library ends it: it belongs in the helper program alone.
+// It promises that a missing library or function is an error and never a panic, that each error names the call and the
+// driver's own name for what went wrong, and that what a Context holds is given back when it is closed. A program that
+// uses it needs a libc, and a crash in NVIDIA's library ends it: it belongs in the helper program alone.
 package cuda
 
 import (
@@ -95,7 +95,8 @@ func (u UUID) String() string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// Is reports whether text, as leases and NVML write UUIDs ("GPU-...", "MIG-...", and of old drivers "MIG-GPU-.../1/0"), is u.
+// Is reports whether text, as leases and NVML write UUIDs ("GPU-...", "MIG-...", and of old drivers "MIG-GPU-.../1/0"),
+// is u.
 func (u UUID) Is(text string) bool {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "MIG-"), "GPU-")
 	text, _, _ = strings.Cut(text, "/")

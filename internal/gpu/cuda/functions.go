@@ -6,8 +6,8 @@ import (
 	"slipway/internal/gpu/library"
 )
 
-// functions are the driver's, by their types in C: CUresult and CUdevice are int, CUcontext, CUmodule and CUfunction pointers,
-// CUdeviceptr a 64-bit number, size_t 64 bits wide.
+// functions are the driver's, by their types in C: CUresult and CUdevice are int, CUcontext, CUmodule and CUfunction
+// pointers, CUdeviceptr a 64-bit number, size_t 64 bits wide.
 type functions struct {
 	init               func(flags uint32) int32
 	getErrorName       func(code int32, name **byte) int32

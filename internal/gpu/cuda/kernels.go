@@ -15,8 +15,8 @@ var kernels string
 // threads is how many a block has.
 const threads = 256
 
-// Targets are the instruction sets for which the kernels are offered to the driver, in this order: the first goes from Maxwell on,
-// and the second is for drivers that compile it no more.
+// Targets are the instruction sets for which the kernels are offered to the driver, in this order: the first goes from
+// Maxwell on, and the second is for drivers that compile it no more.
 func Targets() []string { return []string{"sm_50", "sm_75"} }
 
 // PTX returns the kernels for a target.
@@ -51,7 +51,8 @@ func (m *Module) Saxpy(x, y uint64, a float32, n int) error {
 	return m.context.Wait()
 }
 
-// spin keeps the device busy for n rounds in each of blocks*threads threads, with 4 bytes for each of them at out, and waits for it.
+// spin keeps the device busy for n rounds in each of blocks*threads threads, with 4 bytes for each of them at out, and
+// waits for it.
 func (m *Module) spin(out uint64, blocks int, n uint32) error {
 	if err := m.Launch("spin", blocks, threads, unsafe.Pointer(&out), unsafe.Pointer(&n)); err != nil {
 		return err

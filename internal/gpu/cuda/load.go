@@ -27,8 +27,8 @@ type Report struct {
 	Memory  int64   `json:"memory"` // bytes held
 }
 
-// Load keeps the first device that this process sees busy for so many seconds: with kernels for the part duty (0 to 1) of the time,
-// holding memory bytes. It returns early, with what was done until then, when ctx ends.
+// Load keeps the first device that this process sees busy for so many seconds: with kernels for the part duty (0 to 1)
+// of the time, holding memory bytes. It returns early, with what was done until then, when ctx ends.
 func Load(ctx context.Context, seconds, duty float64, memory int64) (Report, error) {
 	return LoadFrom(ctx, "", seconds, duty, memory)
 }

@@ -19,7 +19,8 @@ type Config struct {
 	Argv []string
 	// Start starts it; nil: as a child process from Argv. What it writes to stderr goes to the log.
 	Start func(argv []string, stderr io.Writer) (Process, error)
-	// Mute is how long the helper may say nothing while it is asked something before it is taken for hung and ended. 0: a minute.
+	// Mute is how long the helper may say nothing while it is asked something before it is taken for hung and ended. 0:
+	// a minute.
 	Mute   time.Duration
 	Logger *slog.Logger
 }
@@ -36,7 +37,8 @@ const (
 	defaultMute = time.Minute
 	// partGrace is how long the helper may take to end by itself: somewhat longer than its own farewell.
 	partGrace = farewell + 2*time.Second
-	// killGrace is how long a killed one may stay: a process in the middle of a call that the kernel does not end stays for ever.
+	// killGrace is how long a killed one may stay: a process in the middle of a call that the kernel does not end stays
+	// for ever.
 	killGrace = 2 * time.Second
 )
 

@@ -40,8 +40,9 @@ func missing(name string, err error) error {
 		With("install slipway-gpu beside slipway, name its path in gpu.helper, or set gpu.driver to none or simulated")
 }
 
-// startProcess starts the helper as a child. It is told to end when this process is killed: its input ends then, and it gets a
-// signal, which the kernel sends when the thread ends that started it. So that thread is kept until the child is gone.
+// startProcess starts the helper as a child. It is told to end when this process is killed: its input ends then, and it
+// gets a signal, which the kernel sends when the thread ends that started it. So that thread is kept until the child is
+// gone.
 func startProcess(argv []string, stderr io.Writer) (Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = stderr

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// atOnce is how many requests about one GPU are worked on at the same time: with one that hangs they would pile up without end.
-	// The others are served on.
+	// atOnce is how many requests about one GPU are worked on at the same time: with one that hangs they would pile up
+	// without end. The others are served on.
 	atOnce = 64
 	// farewell is how long requests under way may take once the input has ended: what is half done should not stay so.
 	farewell = 10 * time.Second
 )
 
-// Serve answers requests from in until it ends or ctx does, and returns once all are answered or a while has passed. The caller
-// closes the driver. An error means that in is no stream of requests, or out takes no answers.
+// Serve answers requests from in until it ends or ctx does, and returns once all are answered or a while has passed.
+// The caller closes the driver. An error means that in is no stream of requests, or out takes no answers.
 func Serve(ctx context.Context, d gpu.Driver, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,9 +1,10 @@
-// Package driverrpc speaks to a gpu.Driver in another process: Serve is the side of the helper program, Client that of the service.
+// Package driverrpc speaks to a gpu.Driver in another process: Serve is the side of the helper program, Client that of
+// the service.
 //
-// It promises that whatever the helper does - it dies, hangs, writes garbage, is missing - costs no more than an error of the calls
-// under way, and that a new helper is started for later ones. The errors of package gpu keep what they are on the way. Calls run at
-// once, each with the caller's deadline. The helper ends with the service: at the end of its input, or by a signal when the service
-// is killed. It must not know which driver is behind it, nor who leases what.
+// It promises that whatever the helper does - it dies, hangs, writes garbage, is missing - costs no more than an error
+// of the calls under way, and that a new helper is started for later ones. The errors of package gpu keep what they are
+// on the way. Calls run at once, each with the caller's deadline. The helper ends with the service: at the end of its
+// input, or by a signal when the service is killed. It must not know which driver is behind it, nor who leases what.
 //
 // The protocol is lines of JSON: the helper says once that it is there, then one answer for each request, in any order.
 package driverrpc

@@ -1,10 +1,11 @@
-// Package fakegpu is a host full of GPUs that do not exist: a gpu.Driver that keeps the rules of real ones, for tests and for
-// trying Slipway on a laptop.
+// Package fakegpu is a host full of GPUs that do not exist: a gpu.Driver that keeps the rules of real ones, for tests
+// and for trying Slipway on a laptop.
 //
-// It promises to refuse what real GPUs refuse (placements that overlap or that there are none of, cutting with MIG off, destroying
-// what is in use), to number instances as drivers do, and to measure only what each mode of a real GPU can measure. Faults come on
-// demand (Fail, Sicken, Reset, Reboot), as do processes (Occupy, Leave). The same calls have the same results: nothing is drawn by
-// chance. All it shows is marked by System.Simulated. It must not know who leases anything, and touches nothing but its own file.
+// It promises to refuse what real GPUs refuse (placements that overlap or that there are none of, cutting with MIG off,
+// destroying what is in use), to number instances as drivers do, and to measure only what each mode of a real GPU can
+// measure. Faults come on demand (Fail, Sicken, Reset, Reboot), as do processes (Occupy, Leave). The same calls have
+// the same results: nothing is drawn by chance. All it shows is marked by System.Simulated. It must not know who leases
+// anything, and touches nothing but its own file.
 package fakegpu
 
 import (
@@ -23,8 +24,8 @@ import (
 type Config struct {
 	// Models are its GPUs, by the names of Models; "H200/mig" begins with MIG on.
 	Models []string
-	// State is a file that remembers MIG modes and instances, so that they are there again when the service comes back. Empty: nothing
-	// outlives the Driver.
+	// State is a file that remembers MIG modes and instances, so that they are there again when the service comes back.
+	// Empty: nothing outlives the Driver.
 	State string
 	// R615 is a driver new enough to limit memory by cgroup.
 	R615 bool

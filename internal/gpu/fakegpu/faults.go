@@ -30,10 +30,11 @@ type Fault struct {
 	On Op // empty: every call
 	// Err is what the call fails with, having done nothing; such as gpu.ErrInUse, gpu.ErrDenied, gpu.ErrNoDriver.
 	Err error
-	// Delay is how long the call takes. Creation and destruction are half done meanwhile: the GPU instance is there without its
-	// compute instance, and stays so when the caller does not wait for the end.
+	// Delay is how long the call takes. Creation and destruction are half done meanwhile: the GPU instance is there
+	// without its compute instance, and stays so when the caller does not wait for the end.
 	Delay time.Duration
-	// Remnant leaves a GPU instance without a compute instance. Destruction reports success nevertheless, creation an error.
+	// Remnant leaves a GPU instance without a compute instance. Destruction reports success nevertheless, creation an
+	// error.
 	Remnant bool
 	// Times is how many calls it meets; 0: all.
 	Times int
@@ -55,8 +56,8 @@ func (d *Driver) Fail(uuid string, f Fault) {
 	d.faults = append(d.faults, &fault{Fault: f, uuid: uuid, until: deadline(f.For)})
 }
 
-// Sicken has a GPU report h: a lost GPU, an Xid, ECC errors, rows that wait for a reset. It lasts that long, or until Heal when 0.
-// A lost GPU is missing from Devices, and all else about it but Health fails with gpu.ErrLost.
+// Sicken has a GPU report h: a lost GPU, an Xid, ECC errors, rows that wait for a reset. It lasts that long, or until
+// Heal when 0. A lost GPU is missing from Devices, and all else about it but Health fails with gpu.ErrLost.
 func (d *Driver) Sicken(uuid string, h gpu.Health, lasts time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,14 +20,14 @@ func gpuUUID(index int, word string) string {
 	return uuid("GPU", fmt.Sprintf("gpu %d %s", index, word))
 }
 
-// migUUID names a MIG device by its ids alone. So one that is created later with the same ids has the same UUID, whatever its
-// profile: nobody may know an instance by its UUID alone.
+// migUUID names a MIG device by its ids alone. So one that is created later with the same ids has the same UUID,
+// whatever its profile: nobody may know an instance by its UUID alone.
 func migUUID(device string, gi, ci int) string {
 	return uuid("MIG", fmt.Sprintf("%s gi %d ci %d", device, gi, ci))
 }
 
-// giOf numbers GPU instances as drivers do: by the node of the binary tree over the axis, the upper half before the lower. All
-// profiles of one place have one number.
+// giOf numbers GPU instances as drivers do: by the node of the binary tree over the axis, the upper half before the
+// lower. All profiles of one place have one number.
 func giOf(slots int, at gpu.Placement) int {
 	parts := 1
 	for slots/parts > at.Size {
@@ -39,8 +39,8 @@ func giOf(slots int, at gpu.Placement) int {
 	return parts - 1 + (at.Start/at.Size+parts/2)%parts
 }
 
-// capsPerGPU and capsPerGI are how /proc/driver/nvidia-caps/mig-minors counts: a GPU has 15 instances, an instance 8 compute
-// instances and a number of its own; the first two numbers are config and monitor.
+// capsPerGPU and capsPerGI are how /proc/driver/nvidia-caps/mig-minors counts: a GPU has 15 instances, an instance 8
+// compute instances and a number of its own; the first two numbers are config and monitor.
 const (
 	capsPerGPU = 15 * capsPerGI
 	capsPerGI  = 9

@@ -28,8 +28,8 @@ func (d *Driver) Instances(ctx context.Context, uuid string) ([]gpu.Instance, er
 	return all, err
 }
 
-// CreateInstance makes a GPU instance and its compute instance. A profile that the GPU lacks is gpu.ErrNotSupported, as is any when
-// MIG is off; a placement that the profile lacks is gpu.ErrNoRoom, as is one that is taken.
+// CreateInstance makes a GPU instance and its compute instance. A profile that the GPU lacks is gpu.ErrNotSupported, as
+// is any when MIG is off; a placement that the profile lacks is gpu.ErrNoRoom, as is one that is taken.
 func (d *Driver) CreateInstance(ctx context.Context, uuid, profile string, at gpu.Placement) (gpu.Instance, error) {
 	in, err := d.create(ctx, uuid, profile, at)
 	if err != nil {
@@ -188,8 +188,8 @@ func (b *board) switchMIG(on bool) error {
 	return nil
 }
 
-// Reset resets one GPU: its instances, its errors and its counters are gone, a MIG mode that was pending holds. With processes on
-// it, it is gpu.ErrInUse.
+// Reset resets one GPU: its instances, its errors and its counters are gone, a MIG mode that was pending holds. With
+// processes on it, it is gpu.ErrInUse.
 func (d *Driver) Reset(uuid string) error {
 	err := d.commit(uuid, func(b *board) error {
 		if len(b.processes) > 0 {
@@ -204,7 +204,8 @@ func (d *Driver) Reset(uuid string) error {
 	return nil
 }
 
-// Reboot is what the host's reboot and the driver's reload do: processes and instances are gone, and MIG mode is too from Hopper on.
+// Reboot is what the host's reboot and the driver's reload do: processes and instances are gone, and MIG mode is too
+// from Hopper on.
 func (d *Driver) Reboot() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,8 +224,8 @@ func (b *board) reset() {
 	b.sick, b.sickUntil, b.energy, b.measured = gpu.Health{}, time.Time{}, 0, time.Now()
 }
 
-// change begins a change of a GPU: after those that were asked for before, and after the faults that are due. Unless it fails, the
-// caller calls changed.
+// change begins a change of a GPU: after those that were asked for before, and after the faults that are due. Unless it
+// fails, the caller calls changed.
 func (d *Driver) change(ctx context.Context, op Op, uuid string) (*board, Fault, error) {
 	d.mu.Lock()
 	b, err := d.reach(uuid)

@@ -38,9 +38,9 @@ func Models() []string {
 	return words
 }
 
-// Model returns a GPU as its driver describes it, MIG off, without what tells one from another: index, UUID, bus. The name may be
-// written in any case. Numbers and placements of profiles are those that real GPUs report; the memory of a profile is below its
-// name, as on real ones, and exact to some percent.
+// Model returns a GPU as its driver describes it, MIG off, without what tells one from another: index, UUID, bus. The
+// name may be written in any case. Numbers and placements of profiles are those that real GPUs report; the memory of a
+// profile is below its name, as on real ones, and exact to some percent.
 func Model(name string) (gpu.Device, bool) {
 	m, ok := find(name)
 	return m.device, ok
@@ -95,8 +95,8 @@ func models() []model {
 	}
 }
 
-// eighths is the table of the GPUs with eight memory slots and seven compute slices: of one, two, four and eight slots the name and
-// the MiB; and the processors of 1g, 1g with double memory, 2g, 3g, 4g and 7g.
+// eighths is the table of the GPUs with eight memory slots and seven compute slices: of one, two, four and eight slots
+// the name and the MiB; and the processors of 1g, 1g with double memory, 2g, 3g, 4g and 7g.
 func eighths(names string, mib [4]int64, sms [6]int) []cut {
 	gb := strings.Fields(names)
 	single := []int{0, 1, 2, 3, 4, 5, 6}

@@ -90,7 +90,8 @@ func TestRTXPro6000HasTwelveSlots(t *testing.T) {
 	}
 }
 
-// The numbers are those that nvidia-smi shows on an A100: 3g at 4 is instance 1, at 0 it is 2, seven 1g are 7 to 9 and 11 to 14.
+// The numbers are those that nvidia-smi shows on an A100: 3g at 4 is instance 1, at 0 it is 2, seven 1g are 7 to 9 and
+// 11 to 14.
 func TestInstanceNumbers(t *testing.T) {
 	for at, want := range map[gpu.Placement]int{
 		{Start: 0, Size: 8}: 0, {Start: 4, Size: 4}: 1, {Start: 0, Size: 4}: 2, {Start: 4, Size: 2}: 3, {Start: 0, Size: 2}: 5, {Start: 2, Size: 2}: 6,

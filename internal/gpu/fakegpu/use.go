@@ -16,7 +16,8 @@ type Process struct {
 	PID    int
 	GI     int   // on a GPU that is cut; else it is not looked at
 	Memory int64 // bytes
-	// Load is what it does so long after it came, in percent of the instance that it is on, or of the GPU. Nil: nothing.
+	// Load is what it does so long after it came, in percent of the instance that it is on, or of the GPU. Nil:
+	// nothing.
 	Load func(after time.Duration) Load
 }
 
@@ -43,8 +44,8 @@ func (r running) load(now time.Time) Load {
 	return r.Load(now.Sub(r.since))
 }
 
-// Occupy puts a process on a GPU. It fails as a CUDA program would: with gpu.ErrNotFound when there is no such instance, or only a
-// remnant of it, and with gpu.ErrNoRoom when there is not so much memory.
+// Occupy puts a process on a GPU. It fails as a CUDA program would: with gpu.ErrNotFound when there is no such
+// instance, or only a remnant of it, and with gpu.ErrNoRoom when there is not so much memory.
 func (d *Driver) Occupy(uuid string, p Process) error {
 	err := d.locked(uuid, func(b *board) error {
 		room := b.device.Memory
@@ -82,8 +83,9 @@ func (d *Driver) Leave(pid int) {
 	}
 }
 
-// Read measures a GPU as its mode lets it be measured: with MIG on there is no utilisation, and processors are counted by instance,
-// from Hopper on only; no processes are measured one by one. Energy and power are always those of the whole GPU.
+// Read measures a GPU as its mode lets it be measured: with MIG on there is no utilisation, and processors are counted
+// by instance, from Hopper on only; no processes are measured one by one. Energy and power are always those of the
+// whole GPU.
 func (d *Driver) Read(ctx context.Context, uuid string) (gpu.Reading, error) {
 	var r gpu.Reading
 	err := d.at(ctx, OpRead, uuid, func(b *board) error {

@@ -68,8 +68,8 @@ func (c *card) try() bool {
 	}
 }
 
-// give passes the turn on. What became due meanwhile is looked at within recheck: sooner would be a loop that never rests while
-// something stays wrong.
+// give passes the turn on. What became due meanwhile is looked at within recheck: sooner would be a loop that never
+// rests while something stays wrong.
 func (c *card) give() { <-c.turn }
 
 // card finds a GPU; nil when none of this UUID was ever seen.

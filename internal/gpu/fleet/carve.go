@@ -28,8 +28,8 @@ type found struct {
 	offered bool // it may be used, own or not
 }
 
-// step says what is to be done next to have the instance that s names on a GPU, and with which instance. static is for GPUs whose
-// cut others than the request decide: there nothing that can be used is destroyed.
+// step says what is to be done next to have the instance that s names on a GPU, and with which instance. static is for
+// GPUs whose cut others than the request decide: there nothing that can be used is destroyed.
 func step(s gpu.Slice, all []found, static, adopt bool) (do act, with gpu.Instance, why string) {
 	for _, in := range all {
 		if !overlap(in.Placement, s.Placement) {
@@ -149,8 +149,8 @@ func (f *Fleet) stuck(c *card, in gpu.Instance, err error) error {
 	return &badPlace{why: what, err: err} // by whom is not the user's to know
 }
 
-// make makes an instance. That it is ours is in the store before: who finds it after a crash knows it. Whether it came to be right is
-// for the next listing to say; the error is what no further try can mend.
+// make makes an instance. That it is ours is in the store before: who finds it after a crash knows it. Whether it came
+// to be right is for the next listing to say; the error is what no further try can mend.
 func (f *Fleet) make(ctx context.Context, c *card, profile string, at gpu.Placement, tries int) error {
 	r := record{GPU: c.uuid, Profile: profile, Placement: at, GI: -1, CI: -1, Made: time.Now(), Boot: f.cfg.Boot}
 	if err := f.noteInstance(ctx, r); err != nil {
@@ -168,15 +168,16 @@ func (f *Fleet) make(ctx context.Context, c *card, profile string, at gpu.Placem
 	case ctx.Err() != nil, errors.Is(err, gpu.ErrLost), errors.Is(err, gpu.ErrDenied), errors.Is(err, gpu.ErrNotSupported):
 		return err
 	}
-	// Something was in the way, or half of it was made. The listing shows which; if the driver does not answer that is seen there.
+	// Something was in the way, or half of it was made. The listing shows which; if the driver does not answer that is
+	// seen there.
 	if tries == 3 {
 		return &badPlace{why: "its instance cannot be made", quarantine: true, err: err}
 	}
 	return pause(ctx, time.Duration(tries)*200*time.Millisecond)
 }
 
-// occupied is the error of a place that the driver says is taken though nothing of ours is there. What somebody else has just made there
-// must not pass for ours, so that we meant to make it is forgotten.
+// occupied is the error of a place that the driver says is taken though nothing of ours is there. What somebody else
+// has just made there must not pass for ours, so that we meant to make it is forgotten.
 func (f *Fleet) occupied(ctx context.Context, c *card, at gpu.Placement, err error) error {
 	f.mu.Lock()
 	forgotten := f.book.forget(ctx, placeKey(c.uuid, at))
@@ -210,8 +211,8 @@ func (f *Fleet) noteInstance(ctx context.Context, r record) error {
 	return f.book.note(ctx, r)
 }
 
-// check sees that the instance is what it is to be, and that nobody is on it who must not be. What it was known as is brought up to
-// date: after a crash its record has no ids.
+// check sees that the instance is what it is to be, and that nobody is on it who must not be. What it was known as is
+// brought up to date: after a crash its record has no ids.
 func (f *Fleet) check(ctx context.Context, c *card, holder string, in gpu.Instance, made bool) (*gpu.Instance, error) {
 	if in.GPU != c.uuid {
 		return nil, &badPlace{why: "the driver shows an instance of another GPU", quarantine: true}

@@ -11,8 +11,8 @@ import (
 	"slipway/internal/gpu/fleet"
 )
 
-// steps counts what a fleet does to the world, and ends it at one of these steps: before it is done, or when it is done and the
-// fleet does not know yet.
+// steps counts what a fleet does to the world, and ends it at one of these steps: before it is done, or when it is done
+// and the fleet does not know yet.
 type steps struct {
 	gpu.Driver
 	n, at int
@@ -96,7 +96,8 @@ func TestEndAtEveryStep(t *testing.T) {
 	}
 }
 
-// crashAt plays a day on a GPU on which somebody else has an instance; the service ends at step at. It gives how many steps there are.
+// crashAt plays a day on a GPU on which somebody else has an instance; the service ends at step at. It gives how many
+// steps there are.
 func crashAt(t *testing.T, at int, after bool, failure error) int {
 	var fault *steps
 	s := newSite(t, []string{"H200/mig"}, mig(), func(c *fleet.Config) {
@@ -148,8 +149,8 @@ func (s *site) persist(fault *steps, holder string, slice gpu.Slice) {
 	s.t.Fatalf("step %d: %v", fault.at, err)
 }
 
-// sound checks that each lease has its instance, that no two overlap, and that what is not ours is untouched and all that is ours is
-// known.
+// sound checks that each lease has its instance, that no two overlap, and that what is not ours is untouched and all
+// that is ours is known.
 func (s *site) sound(step int, foreign ...gpu.Instance) {
 	s.t.Helper()
 	for i, uuid := range s.uuids {

@@ -59,7 +59,8 @@ func TestDestroyIsRetried(t *testing.T) {
 	})
 }
 
-// TestStuckInstance: what cannot be destroyed is quarantined, the rest of the GPU goes on, and all is well when it is gone.
+// TestStuckInstance: what cannot be destroyed is quarantined, the rest of the GPU goes on, and all is well when it is
+// gone.
 func TestStuckInstance(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), nil)
@@ -312,8 +313,8 @@ func TestSilentDriver(t *testing.T) {
 	})
 }
 
-// TestReboot: instances are gone, and MIG mode too. Records of what is gone are forgotten, and what somebody else has cut meanwhile at
-// the same place is not ours.
+// TestReboot: instances are gone, and MIG mode too. Records of what is gone are forgotten, and what somebody else has
+// cut meanwhile at the same place is not ours.
 func TestReboot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, []string{"H200/mig"}, mig(), func(c *fleet.Config) { c.SwitchMIG, c.Boot = true, "boot-1" })

@@ -1,11 +1,14 @@
-// Package fleet keeps the GPUs of this host: it knows what there is, what state it is in, and makes real what the engine has leased.
+// Package fleet keeps the GPUs of this host: it knows what there is, what state it is in, and makes real what the
+// engine has leased.
 //
-// It promises that what somebody else made or runs on a GPU is never destroyed, switched or killed; that whatever it makes is in the
-// store before it is made, so that the service may end at any instant and its successor knows its own; that a place that has failed
-// is not offered again for a while, with the reason in words; and that a slow or dead GPU keeps nobody waiting but those who want
-// that GPU: changes come one at a time on each GPU, and who reads never waits for the driver.
+// It promises that what somebody else made or runs on a GPU is never destroyed, switched or killed; that whatever it
+// makes is in the store before it is made, so that the service may end at any instant and its successor knows its own;
+// that a place that has failed is not offered again for a while, with the reason in words; and that a slow or dead GPU
+// keeps nobody waiting but those who want that GPU: changes come one at a time on each GPU, and who reads never waits
+// for the driver.
 //
-// It must not decide who gets what: who holds a slice is the engine's word alone, asked through Config.Held each time it matters.
+// It must not decide who gets what: who holds a slice is the engine's word alone, asked through Config.Held each time
+// it matters.
 package fleet
 
 import (
@@ -24,8 +27,8 @@ import (
 	"slipway/internal/gpu/placement"
 )
 
-// Store keeps what must outlive the service. A crash of the host need not be survived, for no instance of a GPU survives it either:
-// but by what an administrator has said, which is brought to the disk with Sync.
+// Store keeps what must outlive the service. A crash of the host need not be survived, for no instance of a GPU
+// survives it either: but by what an administrator has said, which is brought to the disk with Sync.
 type Store interface {
 	Put(ctx context.Context, bucket, key string, value any) error
 	Delete(ctx context.Context, bucket, key string) error
@@ -48,7 +51,8 @@ type MPS interface {
 	Health(ctx context.Context, uuid string) (mps.State, error)
 }
 
-// Rule says what the GPUs that match it are used for. The first rule that matches a GPU counts; a GPU without one is given out whole.
+// Rule says what the GPUs that match it are used for. The first rule that matches a GPU counts; a GPU without one is
+// given out whole.
 type Rule struct {
 	Match  string // "*", an index, the beginning of a UUID, or a part of the model's name in any case
 	Mode   gpu.Mode
@@ -68,7 +72,8 @@ type Config struct {
 	SwitchMIG  bool          // MIG mode may be switched, on empty GPUs that need no reset for it
 	Quarantine time.Duration // of a place that has failed once; it doubles each time. 0: 30 min
 	Every      time.Duration // between two looks at all GPUs; 0: 10 s
-	// Boot changes with every boot of the host: instances made in another one are not ours. Empty: instances survive boots.
+	// Boot changes with every boot of the host: instances made in another one are not ours. Empty: instances survive
+	// boots.
 	Boot string
 
 	Held  func() []gpu.Lease          // who holds what. It is never called under the fleet's lock
@@ -117,8 +122,8 @@ const (
 	switchPause = time.Minute      // between two tries to switch MIG mode
 )
 
-// New makes a fleet, reads what it knows from the store, and looks at the GPUs once. A driver that does not answer is no error: the
-// fleet is then empty, and says so.
+// New makes a fleet, reads what it knows from the store, and looks at the GPUs once. A driver that does not answer is
+// no error: the fleet is then empty, and says so.
 func New(ctx context.Context, cfg Config) (*Fleet, error) {
 	cfg = withDefaults(cfg)
 	f := &Fleet{
@@ -180,8 +185,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh looks at all GPUs now and returns when it is done. What is being looked at or changed already is not waited for. Its error
-// says that the driver could not be asked.
+// Refresh looks at all GPUs now and returns when it is done. What is being looked at or changed already is not waited
+// for. Its error says that the driver could not be asked.
 func (f *Fleet) Refresh(ctx context.Context) error {
 	var all sync.WaitGroup
 	err := f.survey(ctx, &all)

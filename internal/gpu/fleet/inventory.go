@@ -8,8 +8,8 @@ import (
 	"slipway/internal/gpu/placement"
 )
 
-// Inventory tells what there is, who holds what of it, and how it is used. It asks the engine who holds what, and so must not be
-// called under the engine's lock.
+// Inventory tells what there is, who holds what of it, and how it is used. It asks the engine who holds what, and so
+// must not be called under the engine's lock.
 func (f *Fleet) Inventory() gpu.Inventory {
 	now, leases := f.now.Load(), f.cfg.Held()
 	inv := gpu.Inventory{System: now.system, Taken: now.taken, Problem: now.fault}
@@ -120,7 +120,8 @@ func (v *view) identify(s *gpu.SliceState) {
 	}
 }
 
-// freeSlices tells what lies on a GPU that nobody here holds: ready instances, those of others, and what is quarantined.
+// freeSlices tells what lies on a GPU that nobody here holds: ready instances, those of others, and what is
+// quarantined.
 func (v *view) freeSlices(held []gpu.Slice) []gpu.SliceState {
 	var all []gpu.SliceState
 	for i, in := range slices.Concat(v.own, v.foreign) {

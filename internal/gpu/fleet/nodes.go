@@ -76,7 +76,8 @@ func (s *snapshot) all() []placement.Node {
 // Asked notes that r was asked for, so that cuts leave room for what is asked for often.
 func (f *Fleet) Asked(r gpu.Request) { f.engine.Note(r) }
 
-// Place finds a place for r beside what is held; lacks says in words why there is none now. It is quick and does no I/O.
+// Place finds a place for r beside what is held; lacks says in words why there is none now. It is quick and does no
+// I/O.
 func (f *Fleet) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 	now := f.now.Load()
 	if now.fault != "" {
@@ -102,8 +103,9 @@ func (s *snapshot) lacks(r gpu.Request, nodes []placement.Node, without []string
 	return lacks + "; " + strings.Join(without, ", ")
 }
 
-// Never says in words why r can never be had of these GPUs, whoever holds what; empty when it can, or when they could not be asked
-// yet. A GPU that is lost or sick may come back; one that is in the wrong mode, and may not be switched, does not.
+// Never says in words why r can never be had of these GPUs, whoever holds what; empty when it can, or when they could
+// not be asked yet. A GPU that is lost or sick may come back; one that is in the wrong mode, and may not be switched,
+// does not.
 func (f *Fleet) Never(r gpu.Request) string {
 	now := f.now.Load()
 	if len(now.views) == 0 && now.fault != "" {

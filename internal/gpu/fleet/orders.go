@@ -13,12 +13,13 @@ import (
 	"slipway/internal/gpu"
 )
 
-// order is what administrators have said of a GPU. It is in force until they say otherwise, over restarts of the service and of the
-// host.
+// order is what administrators have said of a GPU. It is in force until they say otherwise, over restarts of the
+// service and of the host.
 type order struct {
 	GPU     string     `json:"gpu"`
 	Drained *gpu.Drain `json:"drained,omitempty"`
-	// Seen is what spoke against the GPU when it was put back: as long as no more does, it does not take the GPU out again.
+	// Seen is what spoke against the GPU when it was put back: as long as no more does, it does not take the GPU out
+	// again.
 	Seen gpu.Health `json:"seen"`
 }
 
@@ -50,8 +51,8 @@ func (o order) fade(h gpu.Health) order {
 	return o
 }
 
-// Drain takes a GPU out until Resume: what runs on it goes on, nothing new starts. It is in the store before it counts. name is an
-// index, a UUID or the beginning of one; the UUID is given back. Who may do so is for the caller to know.
+// Drain takes a GPU out until Resume: what runs on it goes on, nothing new starts. It is in the store before it counts.
+// name is an index, a UUID or the beginning of one; the UUID is given back. Who may do so is for the caller to know.
 func (f *Fleet) Drain(ctx context.Context, name, by, why string) (uuid string, err error) {
 	if uuid, err = f.drain(ctx, name, gpu.Drain{By: by, Why: why, Since: time.Now()}); err != nil {
 		return "", err
@@ -77,8 +78,9 @@ func (f *Fleet) drain(ctx context.Context, name string, d gpu.Drain) (uuid strin
 	return uuid, nil
 }
 
-// Resume puts a GPU back: it ends its drain and all its quarantines, and what speaks against the GPU now does not take it out again
-// until there is more. What it cannot put right is said in left. Repeating it after an error is right: the drain is lifted last.
+// Resume puts a GPU back: it ends its drain and all its quarantines, and what speaks against the GPU now does not take
+// it out again until there is more. What it cannot put right is said in left. Repeating it after an error is right: the
+// drain is lifted last.
 func (f *Fleet) Resume(ctx context.Context, name string) (uuid, left string, err error) {
 	if uuid, left, err = f.resume(ctx, name); err != nil {
 		return "", "", err
@@ -112,7 +114,8 @@ func (f *Fleet) resume(ctx context.Context, name string) (uuid, left string, err
 	return uuid, f.leftLocked(c), nil
 }
 
-// liftLocked ends the quarantines of a GPU. Their records stay for a while: what has failed there is made anew when it is needed.
+// liftLocked ends the quarantines of a GPU. Their records stay for a while: what has failed there is made anew when it
+// is needed.
 func (f *Fleet) liftLocked(ctx context.Context, uuid string) error {
 	for _, q := range f.book.active(uuid, time.Now()) {
 		key := placeKey(uuid, q.Slice.Placement)
@@ -147,8 +150,8 @@ func (f *Fleet) leftLocked(c *card) string {
 	return strings.Join(words, "; ") + " (what the configuration says, what others run or have made, and a GPU that is lost are not put right by this)"
 }
 
-// findLocked returns the UUID of a GPU by its index, its UUID or the beginning of that. One that is not there any more but was drained
-// is known too.
+// findLocked returns the UUID of a GPU by its index, its UUID or the beginning of that. One that is not there any more
+// but was drained is known too.
 func (f *Fleet) findLocked(name string) (string, error) {
 	var all, found []string
 	note := func(uuid, shown string, named bool) {

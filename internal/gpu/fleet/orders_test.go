@@ -144,7 +144,8 @@ func TestResumeAcknowledges(t *testing.T) {
 	}
 }
 
-// TestResumeEndsQuarantines at once and for good; what has failed is made anew, and a place that fails again begins with the first time.
+// TestResumeEndsQuarantines at once and for good; what has failed is made anew, and a place that fails again begins
+// with the first time.
 func TestResumeEndsQuarantines(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newSite(t, []string{"H200/mig", "H200"}, mig(fleet.Rule{Match: "1", Mode: gpu.Whole}), nil)
@@ -267,8 +268,8 @@ func TestWhichGPU(t *testing.T) {
 	}
 }
 
-// TestOrdersAreRecordedFirst: at every write that fails, nothing is in force that a new service would not know, and to repeat it is
-// enough.
+// TestOrdersAreRecordedFirst: at every write that fails, nothing is in force that a new service would not know, and to
+// repeat it is enough.
 func TestOrdersAreRecordedFirst(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	for writes := range 4 {

@@ -33,7 +33,8 @@ func few(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// comm returns the name of a process below a tree such as /proc, "?" when it is gone. A process names itself as it likes.
+// comm returns the name of a process below a tree such as /proc, "?" when it is gone. A process names itself as it
+// likes.
 func comm(root string, pid int) string {
 	b, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "comm"))
 	if err != nil {
@@ -58,8 +59,8 @@ type opener struct {
 	name string
 }
 
-// openers finds, below a tree such as /proc, the processes that have one of the files open. It sees those only that the service may
-// look into: all, for root.
+// openers finds, below a tree such as /proc, the processes that have one of the files open. It sees those only that the
+// service may look into: all, for root.
 func openers(root string, files []string) []opener {
 	var found []opener
 	links, _ := filepath.Glob(filepath.Join(root, "[0-9]*", "fd", "*")) // the pattern is well formed
@@ -77,8 +78,8 @@ func openers(root string, files []string) []opener {
 	return found
 }
 
-// users names who keeps an instance from being destroyed: those who have its own device files open, or else the GPU's, workloads
-// left out, for those are on other instances.
+// users names who keeps an instance from being destroyed: those who have its own device files open, or else the GPU's,
+// workloads left out, for those are on other instances.
 func (f *Fleet) users(d gpu.Device, in gpu.Instance) string {
 	var caps []string
 	for _, n := range in.Caps {

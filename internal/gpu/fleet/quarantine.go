@@ -9,8 +9,8 @@ import (
 	"slipway/internal/gpu/placement"
 )
 
-// quarantine keeps a place from being leased until its time is over. Its record stays for as long again, so that a place that fails
-// once more is kept out for longer.
+// quarantine keeps a place from being leased until its time is over. Its record stays for as long again, so that a
+// place that fails once more is kept out for longer.
 type quarantine struct {
 	Slice gpu.Slice `json:"slice"`
 	Why   string    `json:"why"`
@@ -43,7 +43,8 @@ func (q quarantine) after(s gpu.Slice, why string, stuck bool, now time.Time, fi
 	return quarantine{Slice: s, Why: why, Since: now, Until: now.Add(lasts), Times: times, Stuck: stuck}
 }
 
-// quarantine keeps a place out of use. It is kept in memory also when the store fails, and then does not survive the service.
+// quarantine keeps a place out of use. It is kept in memory also when the store fails, and then does not survive the
+// service.
 func (f *Fleet) quarantine(s gpu.Slice, why string, stuck bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/gpu/fleet"
 )
 
-// TestWhateverHappens plays days of leases, releases and faults. At each moment no two slices that are held overlap, what somebody
-// else has made is as it was, and whoever was given a slice has exactly that.
+// TestWhateverHappens plays days of leases, releases and faults. At each moment no two slices that are held overlap,
+// what somebody else has made is as it was, and whoever was given a slice has exactly that.
 func TestWhateverHappens(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

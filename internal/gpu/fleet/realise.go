@@ -13,9 +13,9 @@ import (
 	"slipway/internal/gpu/mps"
 )
 
-// Realise makes what s stands for, for a workload that holds it, and says what its container needs. Repeating it is harmless, as it
-// is to end the service at any point of it. After an error that is gpu.ErrBadPlace the place is not offered for a while; any other
-// means that it may be tried again.
+// Realise makes what s stands for, for a workload that holds it, and says what its container needs. Repeating it is
+// harmless, as it is to end the service at any point of it. After an error that is gpu.ErrBadPlace the place is not
+// offered for a while; any other means that it may be tried again.
 func (f *Fleet) Realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Binding, error) {
 	b, err := f.realise(ctx, holder, s)
 	if err != nil {
@@ -91,8 +91,8 @@ func (f *Fleet) ready(ctx context.Context, c *card, holder string, s gpu.Slice) 
 	return nil, f.clear(ctx, c, holder, s)
 }
 
-// badPlace is a fault of the place that s names. With quarantine it is kept out of use from now on; without, what is seen of the GPU
-// keeps it so for as long as it lasts.
+// badPlace is a fault of the place that s names. With quarantine it is kept out of use from now on; without, what is
+// seen of the GPU keeps it so for as long as it lasts.
 type badPlace struct {
 	why        string
 	quarantine bool
@@ -113,8 +113,8 @@ func (b *badPlace) Unwrap() []error {
 	return []error{gpu.ErrBadPlace, b.err}
 }
 
-// verdict turns what went wrong into what the engine is to know, and notes it. What the driver refuses is the place's fault; when it
-// does not answer, nobody knows.
+// verdict turns what went wrong into what the engine is to know, and notes it. What the driver refuses is the place's
+// fault; when it does not answer, nobody knows.
 func (f *Fleet) verdict(ctx context.Context, c *card, s gpu.Slice, err error) error {
 	bad, isBad := errors.AsType[*badPlace](err)
 	switch {
@@ -175,8 +175,8 @@ func (f *Fleet) clear(ctx context.Context, c *card, holder string, s gpu.Slice) 
 	return f.crowded(ctx, c, left)
 }
 
-// crowded is the error of a place that processes are on. The GPU is looked at again, which keeps the place out of use. Who reads the
-// error may be any user: whose the processes are is for the log and the inventory.
+// crowded is the error of a place that processes are on. The GPU is looked at again, which keeps the place out of use.
+// Who reads the error may be any user: whose the processes are is for the log and the inventory.
 func (f *Fleet) crowded(ctx context.Context, c *card, left []gpu.ProcessUse) error {
 	if len(left) == 0 {
 		return nil

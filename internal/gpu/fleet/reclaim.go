@@ -12,8 +12,8 @@ import (
 	"slipway/internal/gpu/mps"
 )
 
-// Release says that holder has been seen gone from s. An instance stays, ready for the next; all else is taken back soon. It does
-// no I/O.
+// Release says that holder has been seen gone from s. An instance stays, ready for the next; all else is taken back
+// soon. It does no I/O.
 func (f *Fleet) Release(holder string, s gpu.Slice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +64,8 @@ func (f *Fleet) Confine(ctx context.Context, s gpu.Slice, cgroup string) error {
 	return nil
 }
 
-// reclaim takes back what workloads had that hold nothing any more. What fails is tried again at the next look. The card's turn is
-// taken.
+// reclaim takes back what workloads had that hold nothing any more. What fails is tried again at the next look. The
+// card's turn is taken.
 func (f *Fleet) reclaim(ctx context.Context, c *card) {
 	for _, u := range f.over(c, f.heldOn(c.uuid)) {
 		if err := f.takeBack(ctx, u); err != nil {

@@ -55,7 +55,8 @@ func (f *Fleet) publishLocked() {
 	}
 }
 
-// Usable reports whether something new may start on a GPU now. It is quick and asks nobody, so it may be called under the engine's lock.
+// Usable reports whether something new may start on a GPU now. It is quick and asks nobody, so it may be called under
+// the engine's lock.
 func (f *Fleet) Usable(uuid string) bool {
 	return slices.ContainsFunc(f.now.Load().views, func(v *view) bool { return v.device.UUID == uuid && v.usable })
 }

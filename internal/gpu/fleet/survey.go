@@ -11,7 +11,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// survey asks what GPUs there are, and has each looked at; all awaits that. One survey runs at a time: another does nothing.
+// survey asks what GPUs there are, and has each looked at; all awaits that. One survey runs at a time: another does
+// nothing.
 func (f *Fleet) survey(ctx context.Context, all *sync.WaitGroup) error {
 	select {
 	case f.surveying <- struct{}{}:
@@ -75,7 +76,8 @@ func (f *Fleet) answered(devices []gpu.Device, system gpu.System) {
 	f.publishLocked()
 }
 
-// inspect looks at one GPU, and does what is to be done about it: unless it is being changed, for then that is looked at.
+// inspect looks at one GPU, and does what is to be done about it: unless it is being changed, for then that is looked
+// at.
 func (f *Fleet) inspect(ctx context.Context, c *card) {
 	if !c.try() {
 		return

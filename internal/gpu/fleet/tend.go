@@ -11,7 +11,8 @@ import (
 	"slipway/internal/gpu/placement"
 )
 
-// tend brings a GPU into the mode and the layout that its rule wants, where that harms nobody. The card's turn is taken.
+// tend brings a GPU into the mode and the layout that its rule wants, where that harms nobody. The card's turn is
+// taken.
 func (f *Fleet) tend(ctx context.Context, c *card) error {
 	f.mu.Lock()
 	v := f.view(c)
@@ -81,9 +82,9 @@ func (f *Fleet) isOwn(in gpu.Instance) bool {
 	return own
 }
 
-// lay makes the instances of a layout that are missing, and destroys own ones that do not belong to it and that nobody holds. Only
-// what belongs to the layout is leased, so nobody can come to hold the others meanwhile. What fails is quarantined, and tried again
-// when that is over.
+// lay makes the instances of a layout that are missing, and destroys own ones that do not belong to it and that nobody
+// holds. Only what belongs to the layout is leased, so nobody can come to hold the others meanwhile. What fails is
+// quarantined, and tried again when that is over.
 func (f *Fleet) lay(ctx context.Context, c *card) error {
 	all, err := f.list(ctx, c)
 	if err != nil {

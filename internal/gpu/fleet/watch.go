@@ -9,7 +9,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// Read asks for one measurement of a GPU and remembers it. Who measures regularly calls it, so that each GPU is read once.
+// Read asks for one measurement of a GPU and remembers it. Who measures regularly calls it, so that each GPU is read
+// once.
 func (f *Fleet) Read(ctx context.Context, uuid string) (gpu.Reading, error) {
 	r, err := f.cfg.Driver.Read(ctx, uuid)
 	if err != nil {
@@ -33,7 +34,8 @@ func (f *Fleet) Reading(uuid string) (gpu.Reading, time.Time, bool) {
 	return gpu.Reading{}, time.Time{}, false
 }
 
-// watch finds the processes on a GPU that have no business there. A measurement that somebody has just taken will do, unless fresh.
+// watch finds the processes on a GPU that have no business there. A measurement that somebody has just taken will do,
+// unless fresh.
 func (f *Fleet) watch(ctx context.Context, c *card, fresh bool) error {
 	before := f.heldOn(c.uuid)
 	r, at, ok := f.Reading(c.uuid)
@@ -54,7 +56,8 @@ func (f *Fleet) watch(ctx context.Context, c *card, fresh bool) error {
 	return nil
 }
 
-// sort finds among the processes of a GPU those of nobody here, and those of workloads that do not hold the part that they are on.
+// sort finds among the processes of a GPU those of nobody here, and those of workloads that do not hold the part that
+// they are on.
 func (f *Fleet) sort(c *card, processes []gpu.ProcessUse, leases []gpu.Lease) (strangers []gpu.ProcessUse, leftovers []leftover) {
 	f.mu.Lock()
 	mode, instances := c.rule.Mode, c.instances
@@ -106,8 +109,8 @@ func (f *Fleet) heldOn(uuid string) []gpu.Lease {
 	return on
 }
 
-// settled waits a moment for processes to leave a place: the driver may list some for a moment after their end. bad says of the
-// processes of the GPU which have no business there; what of them is left is given.
+// settled waits a moment for processes to leave a place: the driver may list some for a moment after their end. bad
+// says of the processes of the GPU which have no business there; what of them is left is given.
 func (f *Fleet) settled(ctx context.Context, c *card, bad func(gpu.ProcessUse) bool) ([]gpu.ProcessUse, error) {
 	until := time.Now().Add(linger)
 	for wait := 50 * time.Millisecond; ; wait *= 2 {

@@ -1,6 +1,8 @@
-// Package gputest is the suite that every gpu.Driver passes: the real one, its client over a pipe, and the simulated one.
+// Package gputest is the suite that every gpu.Driver passes: the real one, its client over a pipe, and the simulated
+// one.
 //
-// It promises to leave a GPU as it found it. It cuts the first GPU that has MIG on, which must be empty, and changes no mode.
+// It promises to leave a GPU as it found it. It cuts the first GPU that has MIG on, which must be empty, and changes no
+// mode.
 package gputest
 
 import (
@@ -14,14 +16,15 @@ import (
 	"slipway/internal/gpu"
 )
 
-// Crowd is what a driver may have besides, for the cases that need a process on an instance. To others they do not apply.
+// Crowd is what a driver may have besides, for the cases that need a process on an instance. To others they do not
+// apply.
 type Crowd interface {
 	// Busy brings a process onto an instance until leave is called.
 	Busy(uuid string, gi int) (pid int, leave func(), err error)
 }
 
-// Run puts a driver through the suite. open is called for each case, and gives a driver that finds a GPU with MIG on and no instances;
-// the suite closes it. A driver that is a Crowd is asked more.
+// Run puts a driver through the suite. open is called for each case, and gives a driver that finds a GPU with MIG on
+// and no instances; the suite closes it. A driver that is a Crowd is asked more.
 func Run(t *testing.T, open func(t *testing.T) gpu.Driver) {
 	cases := cases()
 	for _, name := range slices.Sorted(maps.Keys(cases)) {

@@ -23,7 +23,8 @@ func open(errOut io.Writer) (*nvml.Driver, error) {
 	return nvml.New(nvml.Config{Logger: slog.New(slog.NewTextHandler(errOut, nil))})
 }
 
-// drive answers the service until its words end. A driver that hangs is left to the kernel: the process ends all the same.
+// drive answers the service until its words end. A driver that hangs is left to the kernel: the process ends all the
+// same.
 func drive(ctx context.Context, args []string, _, errOut io.Writer) error {
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("takes no arguments, not %q", args)}

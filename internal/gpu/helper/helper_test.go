@@ -21,8 +21,8 @@ import (
 	"slipway/internal/gpu/fakegpu"
 )
 
-// TestBuilt builds the program as it is installed, with a compiler that is set up as hardened distributions have it, and starts it
-// on this host: whether it has NVIDIA's libraries or not, it must start.
+// TestBuilt builds the program as it is installed, with a compiler that is set up as hardened distributions have it,
+// and starts it on this host: whether it has NVIDIA's libraries or not, it must start.
 func TestBuilt(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "slipway-gpu")
 	buildAs(t, "build_gpu_helper", program, "CGO_LDFLAGS=-Wl,-z,relro -Wl,-z,now")

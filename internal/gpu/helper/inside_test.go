@@ -29,8 +29,8 @@ func buildAs(t *testing.T, function, out string, env ...string) {
 	}
 }
 
-// TestInside builds the program for sessions and jobs, with a compiler's flags that are none of its business, and has it do there
-// what it can, against fakes of NVIDIA's libraries.
+// TestInside builds the program for sessions and jobs, with a compiler's flags that are none of its business, and has
+// it do there what it can, against fakes of NVIDIA's libraries.
 func TestInside(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "slipway-gpu-inside")
 	buildAs(t, "build_gpu_inside", program, "CGO_LDFLAGS=-Wl,-z,now", "GOFLAGS=-buildvcs=false -buildmode=pie")
@@ -52,8 +52,8 @@ func TestInside(t *testing.T) {
 	})
 }
 
-// needsNoVersion checks that the loader of an old image finds all that it is asked for: names alone, of libraries that each glibc has,
-// and none at once, since some exist on other systems only.
+// needsNoVersion checks that the loader of an old image finds all that it is asked for: names alone, of libraries that
+// each glibc has, and none at once, since some exist on other systems only.
 func needsNoVersion(t *testing.T, program string) {
 	f, err := elf.Open(program)
 	if err != nil {

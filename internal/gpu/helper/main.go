@@ -1,12 +1,14 @@
-// Command slipway-gpu is the one program of Slipway that calls NVIDIA's libraries. The service keeps it as a child (drive), sessions
-// run it to check what they were given (selftest), and administrators may ask it by hand (inventory, watch, load).
+// Command slipway-gpu is the one program of Slipway that calls NVIDIA's libraries. The service keeps it as a child
+// (drive), sessions run it to check what they were given (selftest), and administrators may ask it by hand (inventory,
+// watch, load).
 //
-// It promises to change nothing unless the service asks for it, and to say in words what is missing on a host without a driver. It is
-// linked lazily: with -z now it would not even start there. It knows nothing of sessions, leases or configuration.
+// It promises to change nothing unless the service asks for it, and to say in words what is missing on a host without a
+// driver. It is linked lazily: with -z now it would not even start there. It knows nothing of sessions, leases or
+// configuration.
 //
-// There are two builds. With cgo it is the host's: it has all commands, and needs a libc that is no older than the one it was built
-// on. Without cgo it is slipway-gpu-inside: it runs with any glibc, as the images of sessions and jobs have them, and has all commands
-// but those that NVML's bindings need cgo for.
+// There are two builds. With cgo it is the host's: it has all commands, and needs a libc that is no older than the one
+// it was built on. Without cgo it is slipway-gpu-inside: it runs with any glibc, as the images of sessions and jobs
+// have them, and has all commands but those that NVML's bindings need cgo for.
 package main
 
 import (

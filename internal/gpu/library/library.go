@@ -1,8 +1,8 @@
-// Package library opens shared libraries of the NVIDIA driver at run time, without cgo: a program that uses it starts on hosts
-// without them. It is the only package that imports purego.
+// Package library opens shared libraries of the NVIDIA driver at run time, without cgo: a program that uses it starts
+// on hosts without them. It is the only package that imports purego.
 //
-// It promises that a library or a function that is missing is an error, never a panic. A program that uses it needs a libc: it must
-// not come into the service or the agent, which are static.
+// It promises that a library or a function that is missing is an error, never a panic. A program that uses it needs a
+// libc: it must not come into the service or the agent, which are static.
 package library
 
 import (
@@ -15,10 +15,12 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// ErrNotFound is what opening a library fails with that is not there. Any other error means that it is there and does not load.
+// ErrNotFound is what opening a library fails with that is not there. Any other error means that it is there and does
+// not load.
 var ErrNotFound = errors.New("not found by the dynamic loader")
 
-// Library is an open library. It stays open until the process ends: NVIDIA's libraries keep threads and handlers of their own.
+// Library is an open library. It stays open until the process ends: NVIDIA's libraries keep threads and handlers of
+// their own.
 type Library struct {
 	name   string
 	handle uintptr

@@ -30,8 +30,8 @@ func (s *Sampler) Series(holder string) []Point {
 	return r.history.points(now.Add(-now.Sub(s.began)).Round(time.Second)) // where the clock says now that it began
 }
 
-// Idle says since when a workload's slice has been idle, zero when it is not, and by what that was judged. Where known is false
-// nobody can say: then the slice is not to be called idle, nor busy.
+// Idle says since when a workload's slice has been idle, zero when it is not, and by what that was judged. Where known
+// is false nobody can say: then the slice is not to be called idle, nor busy.
 func (s *Sampler) Idle(holder string) (since time.Time, source gpu.Source, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ type meter struct {
 	metered bool // floor has been measured
 }
 
-// take notes a reading and gives the energy since the one before, in J, with what of it an idle GPU would have used; ok is false
-// when the counter or the reading before are missing, or too old to say who was there.
+// take notes a reading and gives the energy since the one before, in J, with what of it an idle GPU would have used; ok
+// is false when the counter or the reading before are missing, or too old to say who was there.
 //
 // The floor is the lowest power that was ever seen of this GPU: an idle one does not tell us that it is.
 func (m *meter) take(r gpu.Reading, at time.Time, gap time.Duration) (joules, floor float64, ok bool) {
@@ -47,9 +47,9 @@ type portion struct {
 	processes int
 }
 
-// share estimates each portion's energy: the floor by its part of the processors, whoever works; the rest by the work that was
-// measured, others' included. Where the work of any is not known, the rest goes by the processors of those that have processes.
-// What falls to nobody is left out.
+// share estimates each portion's energy: the floor by its part of the processors, whoever works; the rest by the work
+// that was measured, others' included. Where the work of any is not known, the rest goes by the processors of those
+// that have processes. What falls to nobody is left out.
 func share(joules, floor float64, sms int, others float64, portions []portion) []float64 {
 	loads, leased, total := make([]float64, len(portions)), 0, others
 	measured := true

@@ -35,8 +35,8 @@ func Enough(d gpu.Device, s gpu.Slice, peak int64) string {
 // smaller reports whether less is enough of a step down from held to speak of: a quarter.
 func smaller(less, held int64) bool { return less <= held/4*3 }
 
-// smallest finds the smallest profile with that much memory; of two alike the one with fewer processors. Those with media
-// engines and the like are for who asks for them.
+// smallest finds the smallest profile with that much memory; of two alike the one with fewer processors. Those with
+// media engines and the like are for who asks for them.
 func smallest(profiles []gpu.Profile, need int64) (best gpu.Profile, found bool) {
 	for _, p := range profiles {
 		if p.Memory < need || strings.ContainsAny(p.Name, "+-") {

@@ -16,8 +16,8 @@ const (
 	quiet
 )
 
-// judge says what a sample means. Without any process a slice is quiet. Otherwise only a figure of its work can say so: a list of
-// processes cannot, for a training may keep its memory as still as a kernel that waits.
+// judge says what a sample means. Without any process a slice is quiet. Otherwise only a figure of its work can say so:
+// a list of processes cannot, for a training may keep its memory as still as a kernel that waits.
 func judge(s sample, busySM float64) verdict {
 	switch {
 	case s.busiest >= busySM:
@@ -43,8 +43,8 @@ type watch struct {
 	known  bool // the last sample said something
 }
 
-// note takes a sample. A slice stays quiet over a gap that is no longer than gap; after a longer one nothing is known of the time
-// between, and it begins anew.
+// note takes a sample. A slice stays quiet over a gap that is no longer than gap; after a longer one nothing is known
+// of the time between, and it begins anew.
 func (w *watch) note(at time.Time, s sample, busySM float64, gap time.Duration) {
 	v := judge(s, busySM)
 	if w.known = v != unsure; !w.known {
@@ -70,8 +70,8 @@ func (w *watch) note(at time.Time, s sample, busySM float64, gap time.Duration) 
 	w.scope = s.scope
 }
 
-// moved reports whether memory is not what it was when the quiet began: a process came, or took or gave back some. That all
-// processes went is no work.
+// moved reports whether memory is not what it was when the quiet began: a process came, or took or gave back some. That
+// all processes went is no work.
 func (w *watch) moved(memory int64) bool {
 	if memory == none {
 		return false

@@ -125,8 +125,8 @@ func (p part) measureProcesses(d gpu.Device, r gpu.Reading, owners map[int]strin
 	return s.listOnly("the driver does not say how busy each process is: only processes and memory are seen")
 }
 
-// unassigned reports whether none of the processes that could be at work is said to be: on a GPU that is busy the figures by
-// process are then worth nothing. With MPS the daemon's server may have all the work to its name.
+// unassigned reports whether none of the processes that could be at work is said to be: on a GPU that is busy the
+// figures by process are then worth nothing. With MPS the daemon's server may have all the work to its name.
 func (p part) unassigned(r gpu.Reading, owners map[int]string) bool {
 	return !slices.ContainsFunc(r.Processes, func(u gpu.ProcessUse) bool {
 		return u.SM > 0 && (p.lease.Slice.Mode != gpu.MPS || owners[u.PID] != "")

@@ -1,9 +1,9 @@
 // Package metering measures how much of their slices workloads use, and says since when one has been idle.
 //
-// It promises that what cannot be measured is nil, with words that say why, and never 0; that what is not known is not called
-// idle; that energy is marked an estimate; and that its memory is bounded: by the number of GPUs, of leases, and of Config.Keep.
-// It takes one reading of each GPU a round, and no other package does. It must not change anything on a GPU. Nothing is saved:
-// after a restart of the service peaks, energy and idleness are counted anew.
+// It promises that what cannot be measured is nil, with words that say why, and never 0; that what is not known is not
+// called idle; that energy is marked an estimate; and that its memory is bounded: by the number of GPUs, of leases, and
+// of Config.Keep. It takes one reading of each GPU a round, and no other package does. It must not change anything on a
+// GPU. Nothing is saved: after a restart of the service peaks, energy and idleness are counted anew.
 package metering
 
 import (

@@ -97,8 +97,8 @@ func (s *Sampler) noteNothing(at time.Time, d gpu.Device, ps []part, why string)
 	}
 }
 
-// record returns the record of a part; a workload that holds another slice than before has a new one. A borrower whose lender has gone
-// is its slice's holder, and goes on as before.
+// record returns the record of a part; a workload that holds another slice than before has a new one. A borrower whose
+// lender has gone is its slice's holder, and goes on as before.
 func (s *Sampler) record(p part, d gpu.Device, at time.Time) *record {
 	lease := p.lease
 	if lease.Holder = p.id; p.borrowed {

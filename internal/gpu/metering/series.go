@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Point is one value of a slice's history: of 10 s, or of 5 min when it is older than an hour or so. What was not measured is nil.
+// Point is one value of a slice's history: of 10 s, or of 5 min when it is older than an hour or so. What was not
+// measured is nil.
 type Point struct {
 	At     time.Time `json:"at"`     // when it began
 	SM     *float64  `json:"sm"`     // percent, the mean
@@ -19,8 +20,8 @@ const (
 	coarseStep, coarseMost = 300, 2016
 )
 
-// point is a Point as it is kept. at is in seconds since the sampler began, by the clock that nobody sets: points stay in order
-// and apart as they were, whatever happens to the time of day.
+// point is a Point as it is kept. at is in seconds since the sampler began, by the clock that nobody sets: points stay
+// in order and apart as they were, whatever happens to the time of day.
 type point struct {
 	at      uint32
 	memory  uint32 // MiB

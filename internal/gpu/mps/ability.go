@@ -19,7 +19,8 @@ var (
 	namespaceWord = regexp.MustCompile(`(?m)\bnamespace\b`)
 )
 
-// parseAbility reads the help of the two protocols. An old program prints its usual help for the second one too, or an error.
+// parseAbility reads the help of the two protocols. An old program prints its usual help for the second one too, or an
+// error.
 func parseAbility(help, help3 string) Ability {
 	a := Ability{Clients: 48, V3: strings.Contains(help3, "--protocol") && namespaceWord.MatchString(help3)}
 	text := help

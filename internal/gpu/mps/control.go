@@ -33,7 +33,8 @@ func isRefusal(err error) bool {
 // maxAnswer is as much as is read of an answer.
 const maxAnswer = 1 << 20
 
-// bounded keeps the beginning of what is written to it. The buffer is a field, not embedded: its ReadFrom would take everything.
+// bounded keeps the beginning of what is written to it. The buffer is a field, not embedded: its ReadFrom would take
+// everything.
 type bounded struct{ kept bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

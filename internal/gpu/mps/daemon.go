@@ -14,7 +14,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// ensure has a daemon that answers. One that does not, or whose server has met a fatal fault, is made anew when nobody else is on it.
+// ensure has a daemon that answers. One that does not, or whose server has met a fatal fault, is made anew when nobody
+// else is on it.
 func (d *Daemons) ensure(ctx context.Context, g daemon, r record, holder string) error {
 	s, err := d.look(ctx, g, r)
 	if err != nil {
@@ -106,8 +107,8 @@ func (d *Daemons) launch(ctx context.Context, g daemon, argv []string, said stri
 	return nil
 }
 
-// layOut makes the directories of a daemon. The host's users can pass through, for a batch job may be a client as its user; only
-// the pipes are for them.
+// layOut makes the directories of a daemon. The host's users can pass through, for a batch job may be a client as its
+// user; only the pipes are for them.
 func (d *Daemons) layOut(g daemon, r record) error {
 	uid := -1
 	if !r.Multi && d.uid == 0 { // the server runs as the user whose clients it serves
@@ -164,7 +165,8 @@ func (d *Daemons) stop(ctx context.Context, g daemon, v3 bool) error {
 	return g.clear()
 }
 
-// end ends a daemon that nobody holds, and gives the GPU back to everybody. The record goes last: until then, it is tried again.
+// end ends a daemon that nobody holds, and gives the GPU back to everybody. The record goes last: until then, it is
+// tried again.
 func (d *Daemons) end(ctx context.Context, g daemon, v3 bool) error {
 	if err := d.stop(ctx, g, v3); err != nil {
 		return err

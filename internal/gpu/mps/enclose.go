@@ -11,8 +11,8 @@ import (
 // encloseMark is the word before a program that Enclose is to become.
 const encloseMark = "--"
 
-// Enclose becomes another program that has a directory as its /dev/shm; args are the directory, "--", and the program with its
-// words. The service's command line has a command that only calls it. It returns only after an error.
+// Enclose becomes another program that has a directory as its /dev/shm; args are the directory, "--", and the program
+// with its words. The service's command line has a command that only calls it. It returns only after an error.
 func Enclose(args []string) error {
 	if len(args) < 3 || args[1] != encloseMark {
 		return fmt.Errorf("enclose: %d words given, want a directory, %q and a program", len(args), encloseMark)

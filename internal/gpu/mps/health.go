@@ -149,8 +149,8 @@ func (d *Daemons) unaltered(ctx context.Context, g daemon, r record, s State) (S
 	return s, nil
 }
 
-// trim keeps the end of each log that has grown too long, once, and empties it. The files may be another user's: nothing outside
-// the directory is written to, whatever links are put there.
+// trim keeps the end of each log that has grown too long, once, and empties it. The files may be another user's:
+// nothing outside the directory is written to, whatever links are put there.
 func (d *Daemons) trim(ctx context.Context, g daemon) {
 	root, err := os.OpenRoot(g.log())
 	if err != nil {

@@ -1,17 +1,18 @@
-// Package mps runs NVIDIA's MPS control daemons, one a GPU, so that several workloads use a GPU at once with a share each of
-// its processors and its memory.
+// Package mps runs NVIDIA's MPS control daemons, one a GPU, so that several workloads use a GPU at once with a share
+// each of its processors and its memory.
 //
-// It promises that a share's limits are set at the daemon, where the workload cannot lift them, and read back before the share is
-// given; that a share is refused rather than given with less; and that a daemon outlives the service, which finds it again by its
-// control pipe and its process. What it knows of a daemon is on disk before the daemon is asked for anything, so the service may
-// end at any point. All that one daemon does goes through this package, one thing at a time.
+// It promises that a share's limits are set at the daemon, where the workload cannot lift them, and read back before
+// the share is given; that a share is refused rather than given with less; and that a daemon outlives the service,
+// which finds it again by its control pipe and its process. What it knows of a daemon is on disk before the daemon is
+// asked for anything, so the service may end at any point. All that one daemon does goes through this package, one
+// thing at a time.
 //
-// It must not kill what others use: a daemon with holders is never ended, and no process of a workload is. It never goes near
-// /tmp/nvidia-mps, which NVIDIA's tools mount into every container.
+// It must not kill what others use: a daemon with holders is never ended, and no process of a workload is. It never
+// goes near /tmp/nvidia-mps, which NVIDIA's tools mount into every container.
 //
-// What MPS cannot do: limits are for each process by itself, not for a workload; a program that sets its own limit for a GPU that
-// it does not see sheds its memory limit; and a fatal fault of one program ends the programs of all on that GPU. So it is for users
-// who mean each other no harm: where it matters, a limit of the control group comes on top.
+// What MPS cannot do: limits are for each process by itself, not for a workload; a program that sets its own limit for
+// a GPU that it does not see sheds its memory limit; and a fatal fault of one program ends the programs of all on that
+// GPU. So it is for users who mean each other no harm: where it matters, a limit of the control group comes on top.
 package mps
 
 import (
@@ -31,10 +32,11 @@ type Config struct {
 	Control string // NVIDIA's control program: a path, or a name on PATH
 	Dir     string // one directory a GPU below it: its pipes, its log, and what is known of its daemon
 	Shm     string // one directory a GPU below it: the daemon's /dev/shm. Empty: /dev/shm/slipway-mps
-	// Enclose is a program and its first words that run Enclose with the words that follow: the daemon gets a /dev/shm of its own by
-	// it, which is all that its clients see of the host's. It needs root.
+	// Enclose is a program and its first words that run Enclose with the words that follow: the daemon gets a /dev/shm
+	// of its own by it, which is all that its clients see of the host's. It needs root.
 	Enclose []string
-	// Exclusive lets one process only use the GPU, which is then the daemon: a client that misses it gets an error, not the whole GPU.
+	// Exclusive lets one process only use the GPU, which is then the daemon: a client that misses it gets an error, not
+	// the whole GPU.
 	Exclusive func(ctx context.Context, uuid string, on bool) error
 	Logger    *slog.Logger
 

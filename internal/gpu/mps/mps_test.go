@@ -173,7 +173,8 @@ func TestMostClients(t *testing.T) {
 	}
 }
 
-// TestBadDaemons: what goes wrong at the daemon is said, is the place's fault, and leaves nothing when nobody else is on it.
+// TestBadDaemons: what goes wrong at the daemon is said, is the place's fault, and leaves nothing when nobody else is
+// on it.
 func TestBadDaemons(t *testing.T) {
 	t.Parallel()
 	const starts = 5 * time.Second // in which a daemon comes up and is told its limits
@@ -362,8 +363,8 @@ func (r *rig) crashAt(step string, n int, do func(d *Daemons)) (came bool) {
 	return false
 }
 
-// TestCrashes ends the service at each step of giving and taking back a share. Then either the share is given again, or there is
-// nothing of it.
+// TestCrashes ends the service at each step of giving and taking back a share. Then either the share is given again, or
+// there is nothing of it.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	giving := []string{"saved", "exclusive", "launched", "started", "server", "space", "limited"}

@@ -88,8 +88,8 @@ func samePercent(text string, want int) bool {
 	return ok && math.Abs(f-float64(want)) < 0.01
 }
 
-// sameMemory reports whether a daemon's answer is the limit that it was given. Drivers round it down to the unit that they print:
-// 1536M comes back as "1G".
+// sameMemory reports whether a daemon's answer is the limit that it was given. Drivers round it down to the unit that
+// they print: 1536M comes back as "1G".
 func sameMemory(text string, want int64) bool {
 	got, unit, ok := parseMemory(text)
 	want = want >> 20 << 20
@@ -121,7 +121,8 @@ func parseRows(text string, columns int) [][]string {
 // space is a namespace of a daemon of protocol 3.
 type space struct{ name, server, status, memory, percent string }
 
-// parseSpaces reads "namespace list": name, server, server status, memory limit, thread percentage, priority, directory.
+// parseSpaces reads "namespace list": name, server, server status, memory limit, thread percentage, priority,
+// directory.
 func parseSpaces(text string) []space {
 	var all []space
 	for _, row := range parseRows(text, 5) {
@@ -153,7 +154,8 @@ type client struct {
 	space string
 }
 
-// parseClients reads "client list": process id, server, device, namespace, command. The command is the user's own text, and last.
+// parseClients reads "client list": process id, server, device, namespace, command. The command is the user's own text,
+// and last.
 func parseClients(text string) []client {
 	var all []client
 	for _, row := range parseRows(text, 4) {

@@ -13,8 +13,8 @@ import (
 
 func effectiveUID() int { return os.Geteuid() }
 
-// processes returns the control daemon of a pipe directory, 0 when there is none, and its servers. They are known by their names,
-// their environment and their owner, which nobody else can be.
+// processes returns the control daemon of a pipe directory, 0 when there is none, and its servers. They are known by
+// their names, their environment and their owner, which nobody else can be.
 func (d *Daemons) processes(g daemon) (control int, servers []int) {
 	entries, err := os.ReadDir(d.cfg.Proc)
 	if err != nil {
@@ -101,7 +101,8 @@ func (d *Daemons) until(ctx context.Context, ok func() bool) bool {
 	return true
 }
 
-// kill ends what did not end when told to. It looks for the processes anew each time: a number may have gone to another.
+// kill ends what did not end when told to. It looks for the processes anew each time: a number may have gone to
+// another.
 func (d *Daemons) kill(ctx context.Context, g daemon) bool {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		control, servers := d.processes(g)

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// record is what is known of a GPU's daemon, kept beside its pipes. It is saved before anything is done: a record says that there
-// may be a daemon, and that the GPU may be exclusive to it.
+// record is what is known of a GPU's daemon, kept beside its pipes. It is saved before anything is done: a record says
+// that there may be a daemon, and that the GPU may be exclusive to it.
 type record struct {
 	V3      bool            `json:"v3"`
 	Multi   bool            `json:"multi_user"`

@@ -15,9 +15,9 @@ import (
 	"slipway/internal/gpu"
 )
 
-// End takes a holder's processes off the GPU in the order that MPS wants: before they are killed, for to kill a client of MPS while
-// it computes may hurt the others. pids are the host's; those that are no clients are left out. It may be repeated. After an error
-// the caller may kill them all the same, as the last resort.
+// End takes a holder's processes off the GPU in the order that MPS wants: before they are killed, for to kill a client
+// of MPS while it computes may hurt the others. pids are the host's; those that are no clients are left out. It may be
+// repeated. After an error the caller may kill them all the same, as the last resort.
 func (d *Daemons) End(ctx context.Context, uuid, holder string, pids []int) error {
 	g, done, err := d.take(ctx, uuid)
 	if err != nil {
@@ -86,8 +86,8 @@ func (d *Daemons) clients3(ctx context.Context, g daemon) ([]client, error) {
 	return parseClients(text), err
 }
 
-// Release says that a holder has been seen gone. When it was the last, the daemon ends and the GPU is open to everybody again. It
-// may be repeated.
+// Release says that a holder has been seen gone. When it was the last, the daemon ends and the GPU is open to everybody
+// again. It may be repeated.
 func (d *Daemons) Release(ctx context.Context, uuid, holder string) error {
 	g, done, err := d.take(ctx, uuid)
 	if err != nil {
@@ -138,8 +138,8 @@ func (d *Daemons) Quit(ctx context.Context, uuid string) error {
 	return d.end(ctx, g, r.V3)
 }
 
-// Keep releases all holders that are not among those who hold something, by GPU, and so ends daemons that nobody is on. The service
-// calls it at its start, when it knows its leases.
+// Keep releases all holders that are not among those who hold something, by GPU, and so ends daemons that nobody is on.
+// The service calls it at its start, when it knows its leases.
 func (d *Daemons) Keep(ctx context.Context, held map[string][]string) error {
 	entries, err := os.ReadDir(d.cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,11 +13,12 @@ import (
 	"slipway/internal/units"
 )
 
-// Share returns a holder, whose processes run as user uid, a share of a GPU: percent of its processors, and memory for each process.
-// It starts the GPU's daemon when there is none. It may be repeated. uid is -1 when it is not known, which multi-user MPS allows.
+// Share returns a holder, whose processes run as user uid, a share of a GPU: percent of its processors, and memory for
+// each process. It starts the GPU's daemon when there is none. It may be repeated. uid is -1 when it is not known,
+// which multi-user MPS allows.
 //
-// An error that is gpu.ErrBadPlace says that the GPU or its daemon is at fault. One of kind Conflict or NoCapacity says that this
-// share does not go with those that others have on this GPU.
+// An error that is gpu.ErrBadPlace says that the GPU or its daemon is at fault. One of kind Conflict or NoCapacity says
+// that this share does not go with those that others have on this GPU.
 func (d *Daemons) Share(ctx context.Context, uuid, holder string, uid, percent int, memory int64) (Share, error) {
 	g, done, err := d.take(ctx, uuid)
 	if err != nil {
@@ -114,8 +115,8 @@ func (d *Daemons) realise(ctx context.Context, g daemon, r record, holder string
 	return g.share(r, holder), nil
 }
 
-// share is what a holder's container needs. Paths are the same inside as outside. The pipes come read-only: to connect to a socket
-// needs no more, and nobody can put another socket in its place.
+// share is what a holder's container needs. Paths are the same inside as outside. The pipes come read-only: to connect
+// to a socket needs no more, and nobody can put another socket in its place.
 func (g daemon) share(r record, holder string) Share {
 	s := Share{PipeDir: g.pipe()}
 	if r.V3 { // the directory of a namespace is its key: nobody else sees it
@@ -141,8 +142,8 @@ func spaceName(holder string) string {
 	return "w" + hex.EncodeToString(sum[:8])
 }
 
-// setEqual sets the limits of all clients of a daemon of protocol 2, and reads them back. Limits for the next server do not change
-// one that runs, so that is told too.
+// setEqual sets the limits of all clients of a daemon of protocol 2, and reads them back. Limits for the next server do
+// not change one that runs, so that is told too.
 func (d *Daemons) setEqual(ctx context.Context, g daemon, r record, holder string) error {
 	p := r.Holders[holder]
 	text, err := d.say(ctx, g, "get_server_list")

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// setSpace gives a holder a namespace of its own in a daemon of protocol 3, with its own limits, and reads them back. A namespace
-// without limits has the whole GPU, so both are set before anybody is told where it is.
+// setSpace gives a holder a namespace of its own in a daemon of protocol 3, with its own limits, and reads them back. A
+// namespace without limits has the whole GPU, so both are set before anybody is told where it is.
 func (d *Daemons) setSpace(ctx context.Context, g daemon, r record, holder string) error {
 	p := r.Holders[holder]
 	if err := d.ensureServer(ctx, g, r, p); err != nil {
@@ -60,7 +60,8 @@ func (d *Daemons) space(ctx context.Context, g daemon, name string) (space, bool
 	return all[i], true, nil
 }
 
-// ensureServer makes the server that all namespaces are in. One that cannot use its GPU ends silently, so it is looked for again.
+// ensureServer makes the server that all namespaces are in. One that cannot use its GPU ends silently, so it is looked
+// for again.
 func (d *Daemons) ensureServer(ctx context.Context, g daemon, r record, p part) error {
 	ready := func() bool {
 		s, ok, err := d.server(ctx, g)

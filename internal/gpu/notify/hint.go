@@ -39,7 +39,8 @@ func (t *Notifier) hint(ctx context.Context, l gpu.Lease, k *known, d gpu.Device
 	t.cfg.Tell(ctx, l.Holder, text+". "+t.cfg.Silence)
 }
 
-// advice says what slice would have done, of one that was watched for so long; empty: it is well chosen, or that cannot be said yet.
+// advice says what slice would have done, of one that was watched for so long; empty: it is well chosen, or that cannot
+// be said yet.
 func (t *Notifier) advice(s gpu.Slice, d gpu.Device, peak int64, watched time.Duration) (is kind, text string) {
 	switch {
 	case s.Memory <= 0 || watched < soonest:

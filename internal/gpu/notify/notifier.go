@@ -1,9 +1,9 @@
-// Package notify tells those who hold slices of GPUs what they would not learn in time by themselves: that their GPU is lost or has failed
-// under them, and which slice would have been enough for what they do.
+// Package notify tells those who hold slices of GPUs what they would not learn in time by themselves: that their GPU is
+// lost or has failed under them, and which slice would have been enough for what they do.
 //
-// It promises to tell each thing once, a loss only when it was seen twice in a row, and a hint only when there was time enough to see what is
-// used; what is not known is no reason to tell anything. It must not change anything on a GPU, nor end anybody. Nothing is saved: after a
-// restart of the service time is counted anew.
+// It promises to tell each thing once, a loss only when it was seen twice in a row, and a hint only when there was time
+// enough to see what is used; what is not known is no reason to tell anything. It must not change anything on a GPU,
+// nor end anybody. Nothing is saved: after a restart of the service time is counted anew.
 package notify
 
 import (

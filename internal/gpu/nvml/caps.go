@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// minors tells the minor numbers of /dev/nvidia-caps/nvidia-cap<n> by what they open: "gpu0/gi1/access" or "gpu0/gi1/ci0/access".
+// minors tells the minor numbers of /dev/nvidia-caps/nvidia-cap<n> by what they open: "gpu0/gi1/access" or
+// "gpu0/gi1/ci0/access".
 type minors map[string]int
 
 // parseMinors reads /proc/driver/nvidia-caps/mig-minors: a line for each capability, its name and its number.
@@ -32,7 +33,8 @@ func parseMinors(r io.Reader) (minors, error) {
 	return m, lines.Err()
 }
 
-// of returns the numbers for a GPU instance and, unless ci is negative, its compute instance; nothing when one of them is unknown.
+// of returns the numbers for a GPU instance and, unless ci is negative, its compute instance; nothing when one of them
+// is unknown.
 func (m minors) of(gpu, gi, ci int) []int {
 	names := []string{fmt.Sprintf("gpu%d/gi%d/access", gpu, gi)}
 	if ci >= 0 {

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// CreateInstance makes a GPU instance, and in it one compute instance over all of it. When the second fails, the first is taken
-// back; should that fail too, it stays as a remnant, and Instances says so.
+// CreateInstance makes a GPU instance, and in it one compute instance over all of it. When the second fails, the first
+// is taken back; should that fail too, it stays as a remnant, and Instances says so.
 func (d *Driver) CreateInstance(ctx context.Context, uuid, name string, at gpu.Placement) (gpu.Instance, error) {
 	c, h, err := d.card(ctx, uuid)
 	if err != nil {
@@ -81,8 +81,8 @@ func (d *Driver) made(c *card, h nvml.Device, gi nvml.GpuInstance, name string) 
 	return parts[0].Instance, d.number(h, parts)
 }
 
-// DestroyInstance destroys the compute instances, then the GPU instance, and looks whether they are gone: drivers have reported
-// success and left something behind. That is gpu.ErrInUse, worth another try.
+// DestroyInstance destroys the compute instances, then the GPU instance, and looks whether they are gone: drivers have
+// reported success and left something behind. That is gpu.ErrInUse, worth another try.
 func (d *Driver) DestroyInstance(ctx context.Context, uuid string, id int) error {
 	c, h, err := d.card(ctx, uuid)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// Health says what speaks against a GPU. One that has been seen before and does not answer now is lost, which is no error.
+// Health says what speaks against a GPU. One that has been seen before and does not answer now is lost, which is no
+// error.
 func (d *Driver) Health(ctx context.Context, uuid string) (gpu.Health, error) {
 	c, h, err := d.card(ctx, uuid)
 	if errors.Is(err, gpu.ErrLost) {
@@ -107,7 +108,8 @@ func (d *Driver) xid(uuid string) (last, count int) {
 	return d.events.xids[uuid], d.events.count[uuid]
 }
 
-// harmless are the errors for which a program is to blame, or that say what Health tells better: 63 is a row that was remapped.
+// harmless are the errors for which a program is to blame, or that say what Health tells better: 63 is a row that was
+// remapped.
 func harmless(xid uint64) bool {
 	return slices.Contains([]uint64{13, 31, 43, 45, 63, 68, 92, 109}, xid)
 }

@@ -19,7 +19,8 @@ type part struct {
 	mig nvml.Device // nil: there is no compute instance, or its device is not to be found
 }
 
-// Instances returns what the GPU is cut into. A GPU instance with several compute instances, as others make them, comes several times.
+// Instances returns what the GPU is cut into. A GPU instance with several compute instances, as others make them, comes
+// several times.
 func (d *Driver) Instances(ctx context.Context, uuid string) ([]gpu.Instance, error) {
 	c, h, err := d.card(ctx, uuid)
 	if err != nil {
@@ -165,8 +166,9 @@ func computeInstances(id int, gi nvml.GpuInstance) ([]nvml.ComputeInstance, erro
 	return found, nil
 }
 
-// migDevice returns the device of a compute instance, and its UUID. The instance itself tells it with drivers of today; else it is
-// looked for among all devices of the GPU, which is slow and may find some that are gone: so their numbers are compared.
+// migDevice returns the device of a compute instance, and its UUID. The instance itself tells it with drivers of today;
+// else it is looked for among all devices of the GPU, which is slow and may find some that are gone: so their numbers
+// are compared.
 func migDevice(parent, told nvml.Device, gi, ci int) (nvml.Device, string) {
 	if told != nil {
 		if is, ret := told.IsMigDeviceHandle(); ret == nvml.SUCCESS && is {

@@ -13,7 +13,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Two samples of the processors' counters tell what was between them. Closer ones tell nothing, and a very old one is of no interest.
+// Two samples of the processors' counters tell what was between them. Closer ones tell nothing, and a very old one is
+// of no interest.
 const (
 	sampleLeast = 100 * time.Millisecond
 	sampleMost  = 10 * time.Minute
@@ -102,8 +103,9 @@ func (d *Driver) measures(h nvml.Device) bool {
 	return ret == nvml.SUCCESS && support.IsSupportedDevice != 0
 }
 
-// processors returns the percentage of processors that were busy since the last reading, of the GPU or of its instances: those that
-// cannot be measured are missing. The first reading begins with a sample of its own and takes a tenth of a second.
+// processors returns the percentage of processors that were busy since the last reading, of the GPU or of its
+// instances: those that cannot be measured are missing. The first reading begins with a sample of its own and takes a
+// tenth of a second.
 func (d *Driver) processors(ctx context.Context, c *card, h nvml.Device, gis []int) (map[int]float64, error) {
 	busy := map[int]float64{}
 	c.meter.keepOnly(gis)

@@ -12,7 +12,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// SetMIG switches MIG mode. The library accepts the wish and says apart from that whether it has come about: both are looked at.
+// SetMIG switches MIG mode. The library accepts the wish and says apart from that whether it has come about: both are
+// looked at.
 func (d *Driver) SetMIG(ctx context.Context, uuid string, on bool) error {
 	c, h, err := d.card(ctx, uuid)
 	if err != nil {
@@ -78,7 +79,8 @@ func (d *Driver) SetExclusive(ctx context.Context, uuid string, on bool) error {
 	return fault(h.SetComputeMode(mode), "set the compute mode of GPU %s", uuid)
 }
 
-// LimitMemory sets the hard limit of a cgroup and no reservation: one that outlived its container would be lost to all others.
+// LimitMemory sets the hard limit of a cgroup and no reservation: one that outlived its container would be lost to all
+// others.
 func (d *Driver) LimitMemory(ctx context.Context, uuid, cgroup string, bytes int64) error {
 	c, h, err := d.card(ctx, uuid)
 	if err != nil {

@@ -11,8 +11,8 @@ const mib = 1 << 20
 // trimName makes the name that users know of the one that the library gives: "MIG 1g.18gb".
 func trimName(s string) string { return strings.TrimPrefix(strings.TrimSpace(s), "MIG ") }
 
-// composeName makes the name of a profile that the library has no name for, as nvidia-smi writes it. The memory in it is not what
-// the instance has, but its share of the GPU's in eighths, rounded up, of the GPU's whole gigabytes.
+// composeName makes the name of a profile that the library has no name for, as nvidia-smi writes it. The memory in it
+// is not what the instance has, but its share of the GPU's in eighths, rounded up, of the GPU's whole gigabytes.
 func composeName(compute int, memory, total int64, attribute string) string {
 	share := 1.0
 	if total > 0 {

@@ -39,7 +39,8 @@ func (d *Driver) profiles(c *card, h nvml.Device) ([]profile, error) {
 // mostProfiles ends the search in a library that never says that there are no more.
 const mostProfiles = 256
 
-// readProfiles asks for one profile after the other until the library knows no more: how many there are grows with its versions.
+// readProfiles asks for one profile after the other until the library knows no more: how many there are grows with its
+// versions.
 func (d *Driver) readProfiles(uuid string, h nvml.Device) ([]profile, error) {
 	memory, ret := h.GetMemoryInfo()
 	if err := fault(ret, "ask GPU %s for its memory", uuid); err != nil {

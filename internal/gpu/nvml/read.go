@@ -139,8 +139,8 @@ func (d *Driver) processes(c *card, h nvml.Device) ([]gpu.ProcessUse, error) {
 	return found, nil
 }
 
-// average returns the mean use of each process after a moment, and the moment of the latest sample. The library also gives older
-// samples, and such as are no percentage.
+// average returns the mean use of each process after a moment, and the moment of the latest sample. The library also
+// gives older samples, and such as are no percentage.
 func average(samples []nvml.ProcessUtilizationSample, after uint64) (busy map[int]int, latest uint64) {
 	busy, latest = map[int]int{}, after
 	counts := map[int]int{}

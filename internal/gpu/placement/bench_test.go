@@ -37,8 +37,8 @@ func busyFleet(t testing.TB, e *Engine, count int) ([]Node, []gpu.Request) {
 	return nodes, requests
 }
 
-// A decision is one call of Find: where, on all the GPUs of the fleet, with their busy slots and ready instances, a request goes,
-// or that it goes nowhere.
+// A decision is one call of Find: where, on all the GPUs of the fleet, with their busy slots and ready instances, a
+// request goes, or that it goes nowhere.
 func BenchmarkDecision(b *testing.B) {
 	for _, policy := range Policies() {
 		for _, count := range []int{1, 8, 100} {

@@ -40,7 +40,8 @@ func loss(profiles []gpu.Profile, weights []float64, a axis, at gpu.Placement) f
 	return sum
 }
 
-// FuzzAgainstBruteForce places on up to three GPUs with any slots taken, and compares with a search through everything by slots.
+// FuzzAgainstBruteForce places on up to three GPUs with any slots taken, and compares with a search through everything
+// by slots.
 func FuzzAgainstBruteForce(f *testing.F) {
 	f.Add(uint8(0), uint16(0), uint16(0xff), uint16(3), uint8(2))
 	f.Add(uint8(1), uint16(5), uint16(2), uint16(0), uint8(1))

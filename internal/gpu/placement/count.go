@@ -41,8 +41,8 @@ func (n *Node) count(r *gpu.Request) (free, most int) {
 	return max(0, free), most
 }
 
-// kinHeld counts what keeps the engines of s for good: what is held, and what is ready of other profiles on other slots than s can
-// use.
+// kinHeld counts what keeps the engines of s for good: what is held, and what is ready of other profiles on other slots
+// than s can use.
 func (n *Node) kinHeld(s *shape) int {
 	used := 0
 	for _, name := range n.Cut {
@@ -86,7 +86,8 @@ func (n *Node) empty() Node {
 	return e
 }
 
-// Take puts down that s, which was placed on n, is held. A ready instance at its place is used, those in its way are gone.
+// Take puts down that s, which was placed on n, is held. A ready instance at its place is used, those in its way are
+// gone.
 func (n *Node) Take(s gpu.Slice) {
 	switch n.Mode {
 	case gpu.MIG:

@@ -6,7 +6,8 @@ const (
 	trust   = 32  // how many requests the prior is worth
 )
 
-// demand is how often each profile was asked for lately, by the name that requests gave it. It keeps at most a few hundred names.
+// demand is how often each profile was asked for lately, by the name that requests gave it. It keeps at most a few
+// hundred names.
 type demand struct {
 	counts map[string]float64
 	total  float64
@@ -39,8 +40,9 @@ func (d *demand) fade() {
 	}
 }
 
-// weights returns how likely each profile of a table is asked for next. Before anything was asked for, small ones are thought more
-// likely, in the measure that all sizes together take the same number of slots, and such with an attribute not at all.
+// weights returns how likely each profile of a table is asked for next. Before anything was asked for, small ones are
+// thought more likely, in the measure that all sizes together take the same number of slots, and such with an attribute
+// not at all.
 func (d *demand) weights(t *Table) []float64 {
 	prior, sum := make([]float64, len(t.shapes)), 0.0
 	for i, s := range t.shapes {
@@ -79,8 +81,8 @@ func (e *Engine) scoreOf(t *Table) *score {
 	return s
 }
 
-// newScore weighs, for each set of busy slots, the placements that are still possible: a profile counts with how often it is asked
-// for and with its compute slices, in the measure in which its placements are still there.
+// newScore weighs, for each set of busy slots, the placements that are still possible: a profile counts with how often
+// it is asked for and with its compute slices, in the measure in which its placements are still there.
 func newScore(t *Table, weights []float64) *score {
 	s := &score{worth: make([]float64, 1<<t.slots)}
 	for i, shape := range t.shapes {

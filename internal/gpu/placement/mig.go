@@ -26,10 +26,10 @@ func (e *Engine) ask(t *Table, profile string, a *asked) {
 	}
 }
 
-// Small costs, in parts of what an empty GPU is worth. To make an instance, and to destroy ready ones for it, takes a second or so
-// each and is what goes wrong most often: among places that are nearly as good, a ready instance is used. To cut into an empty GPU
-// costs a little whatever headroom the site wants. Measured over the mixes of the simulator's tests: without the first, a fifth
-// more instances are made; without the second, 0.2 % less is accepted.
+// Small costs, in parts of what an empty GPU is worth. To make an instance, and to destroy ready ones for it, takes a
+// second or so each and is what goes wrong most often: among places that are nearly as good, a ready instance is used.
+// To cut into an empty GPU costs a little whatever headroom the site wants. Measured over the mixes of the simulator's
+// tests: without the first, a fifth more instances are made; without the second, 0.2 % less is accepted.
 const (
 	making     = 0.001
 	destroying = 0.001
@@ -75,7 +75,8 @@ func (e *Engine) cost(n *Node, a *asked, m Mask, isReady bool, others Mask) floa
 	return cost
 }
 
-// plain is the cost for those policies that look at how full a GPU is, or at nothing. On the GPU itself a ready instance is best.
+// plain is the cost for those policies that look at how full a GPU is, or at nothing. On the GPU itself a ready
+// instance is best.
 func (e *Engine) plain(n *Node, isReady bool) float64 {
 	cost := 0.0
 	if e.policy == Pack {
@@ -106,7 +107,8 @@ func (n *Node) ready(profile string) (starts, slots Mask) {
 	return starts, slots
 }
 
-// kin counts the instances that use the same engines, when one is made at m: ready ones that must give way do not count.
+// kin counts the instances that use the same engines, when one is made at m: ready ones that must give way do not
+// count.
 func (n *Node) kin(word string, m Mask) int {
 	count := 0
 	for _, name := range n.Cut {

@@ -16,8 +16,8 @@ func mixes() map[string]mix {
 	}
 }
 
-// world is one GPU as a Markov chain: requests come at a rate, each is held for an exponential time of mean 1, and who finds no
-// place is lost. A state is the set of placements that are held.
+// world is one GPU as a Markov chain: requests come at a rate, each is held for an exponential time of mean 1, and who
+// finds no place is lost. A state is the set of placements that are held.
 type world struct {
 	table   *Table
 	mix     mix
@@ -59,8 +59,8 @@ func (w *world) walk(state uint32, busy Mask, from int) {
 // choice picks one of a profile's placements in a state, -1 for none.
 type choice func(state, profile int) int
 
-// value solves the chain for the mean slices that are won in a unit of time, and gives it as a part of those asked for. Without a
-// choice it takes the best one in every state.
+// value solves the chain for the mean slices that are won in a unit of time, and gives it as a part of those asked for.
+// Without a choice it takes the best one in every state.
 func (w *world) value(choose choice, mayRefuse bool) float64 {
 	const most = 7
 	total := w.rate + most
@@ -153,7 +153,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// The optimum is exact: all states, the best choice in each. What the policies reach is exact too: the same chain, their choices.
+// The optimum is exact: all states, the best choice in each. What the policies reach is exact too: the same chain,
+// their choices.
 func TestFragIsNearTheOptimumOfOneGPU(t *testing.T) {
 	known := map[string][2]float64{"notebook": {.593, .579}, "mixed": {.526, .501}, "no 7g": {.634, .614}} // optimum, first
 	for name, m := range mixes() {

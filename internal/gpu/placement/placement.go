@@ -1,9 +1,9 @@
 // Package placement decides where on a site's GPUs a slice is cut out, and says in plain words why it cannot be.
 //
-// It promises to be pure: no I/O, no clock, no driver. It works on masks of the slots and on the tables that the GPUs' own
-// driver reports, never on a table of ours. What it places lies on free slots only, in the mode that the GPU has, with at least
-// the isolation that was asked for; it refuses rather than give less. It keeps no record of who holds what: its caller tells it
-// at each call.
+// It promises to be pure: no I/O, no clock, no driver. It works on masks of the slots and on the tables that the GPUs'
+// own driver reports, never on a table of ours. What it places lies on free slots only, in the mode that the GPU has,
+// with at least the isolation that was asked for; it refuses rather than give less. It keeps no record of who holds
+// what: its caller tells it at each call.
 package placement
 
 import (
@@ -65,8 +65,8 @@ type Engine struct {
 	scores map[*Table]*score
 }
 
-// New makes an engine. Headroom is how much an empty GPU is spared, from 0 to 1: with 1 it is cut into only when no other has
-// room.
+// New makes an engine. Headroom is how much an empty GPU is spared, from 0 to 1: with 1 it is cut into only when no
+// other has room.
 func New(policy Policy, headroom float64) *Engine {
 	return &Engine{policy: policy, headroom: headroom, demand: newDemand(), scores: map[*Table]*score{}}
 }
@@ -93,8 +93,8 @@ type spot struct {
 // nearly is how much lower a cost must be to count as lower: sums of the same numbers differ in their last digits.
 const nearly = 1e-9
 
-// Place finds a place for r: the node's number and the slice there. When there is none the number is -1 and lacks says why,
-// and what would help.
+// Place finds a place for r: the node's number and the slice there. When there is none the number is -1 and lacks says
+// why, and what would help.
 func (e *Engine) Place(nodes []Node, r gpu.Request) (i int, s gpu.Slice, lacks string) {
 	if i, s = e.Find(nodes, r); i < 0 {
 		lacks = refusal(nodes, r)

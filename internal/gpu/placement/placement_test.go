@@ -42,7 +42,8 @@ func invariant(n *Node, held []gpu.Slice) string {
 	return ""
 }
 
-// Slices come and go at random; at no time do two overlap, are more there than may be, or does Count say what Find does not do.
+// Slices come and go at random; at no time do two overlap, are more there than may be, or does Count say what Find does
+// not do.
 func TestNothingEverOverlaps(t *testing.T) {
 	for name, c := range tables(t) {
 		for _, policy := range Policies() {

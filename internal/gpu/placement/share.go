@@ -29,7 +29,8 @@ func (n *Node) named(part string) bool {
 	return false
 }
 
-// part is the memory that r gets on a shared GPU. One that names none gets an equal part, so that all who may come have room.
+// part is the memory that r gets on a shared GPU. One that names none gets an equal part, so that all who may come have
+// room.
 func (n *Node) part(r *gpu.Request) int64 {
 	if r.Memory > 0 {
 		return r.Memory
@@ -73,8 +74,8 @@ func (n *Node) times(percent int, memory int64) int {
 	return max(0, k)
 }
 
-// left says how much of n stays free once r has its place, from 0 to 1: the fullest GPU is best. What is free of one kind and not
-// of the other is of little use to anybody.
+// left says how much of n stays free once r has its place, from 0 to 1: the fullest GPU is best. What is free of one
+// kind and not of the other is of little use to anybody.
 func (n *Node) left(r *gpu.Request) float64 {
 	switch n.Mode {
 	case gpu.MPS:

@@ -20,8 +20,8 @@ func Span(p gpu.Placement) Mask {
 	return Mask((uint32(1)<<uint(p.Size) - 1) << uint(p.Start))
 }
 
-// Table is what a model of GPU can be cut into, compiled from what its driver reports. It never changes; all GPUs of a model
-// may share one.
+// Table is what a model of GPU can be cut into, compiled from what its driver reports. It never changes; all GPUs of a
+// model may share one.
 type Table struct {
 	slots  int
 	shapes []shape
@@ -33,8 +33,8 @@ type shape struct {
 	gpu.Profile
 	size  int    // slots
 	spots []Mask // where it may lie, from the lowest start
-	// Most instances of one attribute draw on the same few engines of the GPU: all shapes of the same kin together may be there
-	// only limit times. Without a limit of its own a shape is held back by its slots alone.
+	// Most instances of one attribute draw on the same few engines of the GPU: all shapes of the same kin together may
+	// be there only limit times. Without a limit of its own a shape is held back by its slots alone.
 	kin   string
 	limit int
 }
@@ -89,8 +89,8 @@ func (t *Table) nameShort() {
 	}
 }
 
-// limitKin finds the shapes of which fewer may be there than there is room for. What runs out is then an engine, not slots, and
-// all shapes of the same kin use it.
+// limitKin finds the shapes of which fewer may be there than there is room for. What runs out is then an engine, not
+// slots, and all shapes of the same kin use it.
 func (t *Table) limitKin() {
 	most := map[string]int{}
 	for _, s := range t.shapes {
@@ -111,8 +111,8 @@ func attribute(name string) string {
 	return ""
 }
 
-// kin returns the engines that an attribute stands for: "+me" and "+me.all" are both "+me", "-me" has none. A profile without an
-// attribute has only slots.
+// kin returns the engines that an attribute stands for: "+me" and "+me.all" are both "+me", "-me" has none. A profile
+// without an attribute has only slots.
 func kin(name string) string {
 	word, _, _ := strings.Cut(attribute(name), ".")
 	return word
@@ -126,8 +126,8 @@ func (t *Table) find(name string) int {
 	return -1
 }
 
-// room counts how many of a shape fit beside busy, slots alone looked at. Going from the lowest start is best, for all are of
-// one size.
+// room counts how many of a shape fit beside busy, slots alone looked at. Going from the lowest start is best, for all
+// are of one size.
 func (s *shape) room(busy Mask) int {
 	n := 0
 	for _, m := range s.spots {
@@ -138,8 +138,8 @@ func (s *shape) room(busy Mask) int {
 	return n
 }
 
-// Unusable says what part of the free slots beside busy a profile cannot use, however many of it are placed there: from 0 to 1.
-// It is 0 on a full GPU and for a profile that the table does not have.
+// Unusable says what part of the free slots beside busy a profile cannot use, however many of it are placed there: from
+// 0 to 1. It is 0 on a full GPU and for a profile that the table does not have.
 func (t *Table) Unusable(busy Mask, profile string) float64 {
 	free := t.slots - bits.OnesCount16(uint16(busy))
 	i := t.find(profile)
@@ -147,7 +147,8 @@ func (t *Table) Unusable(busy Mask, profile string) float64 {
 		return 0
 	}
 	s := &t.shapes[i]
-	// What an empty GPU cannot give either is the geometry's fault, not that of those who placed: slot 7 has no compute slice.
+	// What an empty GPU cannot give either is the geometry's fault, not that of those who placed: slot 7 has no compute
+	// slice.
 	lost := t.slots - s.room(0)*s.size
 	return float64(max(0, free-s.room(busy)*s.size-lost)) / float64(free)
 }

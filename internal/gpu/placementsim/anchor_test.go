@@ -58,8 +58,9 @@ func (s spread) Find(nodes []placement.Node, r gpu.Request) (int, gpu.Slice) {
 	return best, at
 }
 
-// TestEightGPUsReachTheAnchors measures acceptance by slices, in the mean of three seeds: frag must reach what is known, and win
-// over spreading requests. The other policies only show that the same thing is simulated. -v prints the table of deploy/bench/README.md.
+// TestEightGPUsReachTheAnchors measures acceptance by slices, in the mean of three seeds: frag must reach what is
+// known, and win over spreading requests. The other policies only show that the same thing is simulated. -v prints the
+// table of deploy/bench/README.md.
 func TestEightGPUsReachTheAnchors(t *testing.T) {
 	seeds := uint64(3)
 	if testing.Short() {

@@ -1,8 +1,9 @@
-// Package placementsim replays a trace of requests for GPUs over a described fleet, once for each placement policy, and measures how
-// much of what was asked for could be had. It is for planning: which models, modes and layouts would serve these users?
+// Package placementsim replays a trace of requests for GPUs over a described fleet, once for each placement policy, and
+// measures how much of what was asked for could be had. It is for planning: which models, modes and layouts would serve
+// these users?
 //
-// It promises to be pure and to repeat itself: no clock, no driver, and the same trace gives the same report. It places with the
-// engine that the service places with.
+// It promises to be pure and to repeat itself: no clock, no driver, and the same trace gives the same report. It places
+// with the engine that the service places with.
 package placementsim
 
 import (

@@ -24,8 +24,8 @@ func report(t *testing.T, text string, policies ...placement.Policy) Report {
 	return r
 }
 
-// Everything about this trace can be counted by hand. Two GPUs; in the first hour 7g and 4g hold both, so the second 4g is refused
-// and 3g is not; the last 4g comes when the first GPU is free again.
+// Everything about this trace can be counted by hand. Two GPUs; in the first hour 7g and 4g hold both, so the second 4g
+// is refused and 3g is not; the last 4g comes when the first GPU is free again.
 func TestAReplayByHand(t *testing.T) {
 	r := report(t, `
 fleet: [{model: H200, count: 2, mode: mig}]

@@ -11,8 +11,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// CMS writes what a CMS pilot advertises of the GPUs that ClassAd publishes, one attribute a line. The machine has one ad for all
-// of them, so that it promises the least that any of them has; a name that is not common to all is left out.
+// CMS writes what a CMS pilot advertises of the GPUs that ClassAd publishes, one attribute a line. The machine has one
+// ad for all of them, so that it promises the least that any of them has; a name that is not common to all is left out.
 func CMS(inv gpu.Inventory, o Options) string {
 	us := units(inv, o.All)
 	if len(us) == 0 {
@@ -64,8 +64,9 @@ func released() map[int][]int {
 	}
 }
 
-// Runtimes returns the versions of CUDA's runtime that a driver serves, which itself is of version cuda: 12040 is 12.4. They are all
-// of the majors before its own, and of its own all minors: from 11 on these are compatible with one another.
+// Runtimes returns the versions of CUDA's runtime that a driver serves, which itself is of version cuda: 12040 is 12.4.
+// They are all of the majors before its own, and of its own all minors: from 11 on these are compatible with one
+// another.
 func Runtimes(cuda int) []string {
 	major, minor := cuda/1000, cuda%1000/10
 	var all []string

@@ -11,8 +11,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// environment is GLUE 2.1's AcceleratorEnvironment, with the names and units that the specification's JSON has. Slipway's slices
-// are its logical accelerators.
+// environment is GLUE 2.1's AcceleratorEnvironment, with the names and units that the specification's JSON has.
+// Slipway's slices are its logical accelerators.
 type environment struct {
 	CreationTime          string         `json:"CreationTime"`
 	Validity              int            `json:"Validity"` // s

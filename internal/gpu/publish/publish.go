@@ -1,8 +1,8 @@
-// Package publish writes the inventory of GPUs in the words of others: HTCondor's ClassAds as condor_gpu_discovery prints them,
-// the names that CMS looks for, and GLUE 2.1.
+// Package publish writes the inventory of GPUs in the words of others: HTCondor's ClassAds as condor_gpu_discovery
+// prints them, the names that CMS looks for, and GLUE 2.1.
 //
-// It promises to be pure, and to publish only what a stranger may be given: unless told otherwise, what is free on GPUs that are
-// ready. It names no user and no workload. What is not known is left out.
+// It promises to be pure, and to publish only what a stranger may be given: unless told otherwise, what is free on GPUs
+// that are ready. It names no user and no workload. What is not known is left out.
 package publish
 
 import (
@@ -47,7 +47,8 @@ func (u unit) id() string {
 	return gpu.ShortUUID(u.state.Device.UUID)
 }
 
-// units returns what is published, in the order in which condor_gpu_discovery lists it: MIG instances by UUID, then GPUs.
+// units returns what is published, in the order in which condor_gpu_discovery lists it: MIG instances by UUID, then
+// GPUs.
 func units(inv gpu.Inventory, all bool) []unit {
 	cut := slices.ContainsFunc(inv.GPUs, func(s gpu.State) bool { return s.Device.MIGEnabled })
 	var whole, instances []unit
@@ -80,7 +81,8 @@ func (u *unit) take(s gpu.SliceState) {
 	}
 }
 
-// instancesOf returns the MIG instances that are there. What might yet be cut out has no UUID, and nobody can be sent there.
+// instancesOf returns the MIG instances that are there. What might yet be cut out has no UUID, and nobody can be sent
+// there.
 func instancesOf(system gpu.System, s gpu.State, all bool) []unit {
 	var us []unit
 	for _, part := range s.Slices {

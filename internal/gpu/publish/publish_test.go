@@ -54,7 +54,8 @@ func a100() gpu.Device {
 	return gpu.Device{Name: "A100-SXM4-40GB", Capability: "8.0", Memory: 40536 * 1024 * 1204, SMs: 42, ClockMHz: 1410, ECC: true}
 }
 
-// h200 is the host that the tool saw through libraries of our own making: two GPUs, and with cut the first is cut into two.
+// h200 is the host that the tool saw through libraries of our own making: two GPUs, and with cut the first is cut into
+// two.
 func h200(cut bool) gpu.Inventory {
 	device := func(uuid, bus string) gpu.Device {
 		return gpu.Device{

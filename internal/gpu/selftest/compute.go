@@ -71,14 +71,15 @@ func compute(d cuda.Device, n int) (target string, err error) {
 // floor is the bandwidth below which something is broken: no working link or memory is so slow, a shared one included.
 const floor = 250e6 // bytes/s
 
-// A copy below the floor is tried again for slowTime, in pieces: they fit between two turns of the processors of a busy node.
+// A copy below the floor is tried again for slowTime, in pieces: they fit between two turns of the processors of a busy
+// node.
 const (
 	slowTime = time.Second
 	piece    = 1 << 20
 )
 
-// copies checks that what goes to the device, within it and back stays the same, and how fast. Where others share the GPU, slowness
-// is no fault.
+// copies checks that what goes to the device, within it and back stays the same, and how fast. Where others share the
+// GPU, slowness is no fault.
 func (b *bench) copies() outcome {
 	if o, none := b.without(); none {
 		return o
@@ -102,7 +103,8 @@ func (b *bench) copies() outcome {
 	return said
 }
 
-// transfer copies n bytes to the device, within it and back, each three times, and returns the best speeds. A slow one is tried for longer.
+// transfer copies n bytes to the device, within it and back, each three times, and returns the best speeds. A slow one
+// is tried for longer.
 func transfer(d cuda.Device, n int) (speed [3]float64, err error) {
 	c, err := d.Open()
 	if err != nil {

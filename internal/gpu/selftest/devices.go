@@ -87,8 +87,8 @@ func leased(u cuda.UUID, uuids []string) bool {
 	return false
 }
 
-// processors checks the number of processors: of an instance or a whole GPU it is exact, of a share at most what was leased, but for
-// the pairs in which the hardware gives them.
+// processors checks the number of processors: of an instance or a whole GPU it is exact, of a share at most what was
+// leased, but for the pairs in which the hardware gives them.
 func (b *bench) processors() outcome {
 	if o, none := b.without(); none {
 		return o

@@ -15,7 +15,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// The exit codes. A program that calls Main and crashes in NVIDIA's library ends by a signal or, as Go programs do, with 2.
+// The exit codes. A program that calls Main and crashes in NVIDIA's library ends by a signal or, as Go programs do,
+// with 2.
 const (
 	ExitOK      = 0
 	ExitFailed  = 1
@@ -33,8 +34,8 @@ type options struct {
 	timeout time.Duration
 }
 
-// Main is the command `selftest` of the helper program; args are what follows its name. It gives the exit code. The program is to end
-// with it at once: a check that hangs still does.
+// Main is the command `selftest` of the helper program; args are what follows its name. It gives the exit code. The
+// program is to end with it at once: a check that hangs still does.
 func Main(ctx context.Context, args []string, out, errOut io.Writer) int {
 	o, err := parse(args, errOut)
 	if errors.Is(err, flag.ErrHelp) {

@@ -38,8 +38,8 @@ func (b *bench) memoryLimit() outcome {
 	return last
 }
 
-// limitOf looks at the size that programs are told, where the tier promises that it is the limit, and then takes memory until there
-// is no more. In a brief test of a device that is all the workload's own the size says enough.
+// limitOf looks at the size that programs are told, where the tier promises that it is the limit, and then takes memory
+// until there is no more. In a brief test of a device that is all the workload's own the size says enough.
 func (b *bench) limitOf(d cuda.Device, limit int64, tier gpu.Tier) (o outcome) {
 	c, err := d.Open()
 	if err != nil {
@@ -79,7 +79,8 @@ func (b *bench) limitOf(d cuda.Device, limit int64, tier gpu.Tier) (o outcome) {
 	}
 }
 
-// fill takes memory, in smaller and smaller pieces, until there is no more or the limit is passed, and gives all of it back.
+// fill takes memory, in smaller and smaller pieces, until there is no more or the limit is passed, and gives all of it
+// back.
 func fill(c *cuda.Context, limit int64) (got int64, err error) {
 	var held []uint64
 	for piece := max(limit/16, smallest); piece >= smallest && got <= limit+allowance(limit); {

@@ -15,8 +15,8 @@ const (
 	mpsRemedy = "restart the MPS daemon of the GPU: without it a program may have the whole GPU, or none"
 )
 
-// mps checks that the MPS daemon can be reached, where the slice is a share of one: a client that does not reach it gets the whole GPU
-// without a word.
+// mps checks that the MPS daemon can be reached, where the slice is a share of one: a client that does not reach it
+// gets the whole GPU without a word.
 func (b *bench) mps() outcome {
 	dir, set := b.env(pipeEnv)
 	process := b.cfg.Expect != nil && b.cfg.Expect.Tier == gpu.Process
@@ -32,7 +32,8 @@ func (b *bench) mps() outcome {
 	return ok("its daemon answers in %s", dir)
 }
 
-// dialControl finds out whether anybody listens on the daemon's socket, of either kind that sockets with connections have.
+// dialControl finds out whether anybody listens on the daemon's socket, of either kind that sockets with connections
+// have.
 func dialControl(path string) error {
 	var all error
 	for _, network := range []string{"unix", "unixpacket"} {

@@ -117,7 +117,8 @@ func (b *bench) secondProcess() (o outcome) {
 	return ok("two at once")
 }
 
-// noOther checks that nothing but the slice can be reached: by a process that ignores which devices it is told to use, and through NVML.
+// noOther checks that nothing but the slice can be reached: by a process that ignores which devices it is told to use,
+// and through NVML.
 func (b *bench) noOther() outcome {
 	e := b.cfg.Expect
 	if e == nil {

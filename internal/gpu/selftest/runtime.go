@@ -17,8 +17,8 @@ func runtimeDirs() []string {
 	}
 }
 
-// cudaRuntime checks that the CUDA runtimes of the image are not of a newer major version than the driver serves. That is the
-// image's matter, and not the slice's: a warning.
+// cudaRuntime checks that the CUDA runtimes of the image are not of a newer major version than the driver serves. That
+// is the image's matter, and not the slice's: a warning.
 func (b *bench) cudaRuntime() outcome {
 	if b.cuda == nil {
 		return skipped("the CUDA driver did not start")

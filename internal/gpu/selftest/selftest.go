@@ -1,10 +1,10 @@
-// Package selftest proves a slice of a GPU from the inside: that exactly the leased devices are there, that they compute and copy
-// rightly, and that the memory limit which was promised holds. It runs in the helper program: inside a session before its app
-// starts, and by hand on a node, in a container or in Apptainer.
+// Package selftest proves a slice of a GPU from the inside: that exactly the leased devices are there, that they
+// compute and copy rightly, and that the memory limit which was promised holds. It runs in the helper program: inside a
+// session before its app starts, and by hand on a node, in a container or in Apptainer.
 //
-// It promises to change nothing: what it allocates is given back, no setting is touched, and processes that it starts have ended when
-// it returns. A check fails only for what is wrong with the slice, its binding or the driver; what is the image's own matter is a
-// warning. It must not need anything but the driver: no CUDA toolkit, no Python.
+// It promises to change nothing: what it allocates is given back, no setting is touched, and processes that it starts
+// have ended when it returns. A check fails only for what is wrong with the slice, its binding or the driver; what is
+// the image's own matter is a warning. It must not need anything but the driver: no CUDA toolkit, no Python.
 package selftest
 
 import (
@@ -62,8 +62,8 @@ type Config struct {
 	Root       string           // "/" when empty; tests have a tree
 	LibraryDir string           // where NVIDIA's libraries are; empty: where the dynamic loader looks
 	Environ    []string         // of this process
-	// Brief leaves out what takes long or disturbs neighbours, for the start of a session. What is not essential is left out too
-	// once BriefTime has passed.
+	// Brief leaves out what takes long or disturbs neighbours, for the start of a session. What is not essential is
+	// left out too once BriefTime has passed.
 	Brief bool
 	// Self is the beginning of a command that runs Main in another process.
 	Self []string
@@ -141,8 +141,8 @@ func warned(remedy, format string, args ...any) outcome {
 	return outcome{Warning, fmt.Sprintf(format, args...), remedy}
 }
 
-// Run does the test. When ctx ends, the check that is under way has failed and the rest is left out. A call into a driver that
-// hangs cannot be ended: the program is to end after Run then.
+// Run does the test. When ctx ends, the check that is under way has failed and the rest is left out. A call into a
+// driver that hangs cannot be ended: the program is to end after Run then.
 func Run(ctx context.Context, cfg Config) Report {
 	b := &bench{ctx: ctx, cfg: cfg, began: time.Now()}
 	list := checks()

@@ -92,8 +92,8 @@ func judge(r Reading, held []gpu.Lease, whose func(int) string, before memory, r
 	return all, after
 }
 
-// sortOut finds the watched slices of a GPU, by holder, and the processes that are nobody's. Memory that the driver does not tell
-// is counted as none.
+// sortOut finds the watched slices of a GPU, by holder, and the processes that are nobody's. Memory that the driver
+// does not tell is counted as none.
 func sortOut(r Reading, held []gpu.Lease, whose func(int) string) (shares []watched, strange []gpu.ProcessUse) {
 	by := map[string]int{} // workload to slice
 	for _, l := range held {

@@ -138,8 +138,9 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestNeverUnjust plays random days, and checks each end against the readings themselves: whoever is ended was above the share in
-// this reading and in each before it over the grace, two at least, and was warned; and holds a slice that is watched.
+// TestNeverUnjust plays random days, and checks each end against the readings themselves: whoever is ended was above
+// the share in this reading and in each before it over the grace, two at least, and was warned; and holds a slice that
+// is watched.
 func TestNeverUnjust(t *testing.T) {
 	rules, ends := Rules{}.filled(), 0
 	for seed := range uint64(300) {

@@ -1,8 +1,9 @@
 // Package watchdog watches the memory of GPUs that workloads share by time slicing, where nothing else does.
 //
-// It promises to end a workload only when it was above the memory that was agreed with it in every reading over a time of grace, two
-// at least, and to have warned it first. It never ends one that is within its share, however full the GPU is, nor a process that is
-// no workload's: those are named to the administrator. What it decides is decided by a pure function.
+// It promises to end a workload only when it was above the memory that was agreed with it in every reading over a time
+// of grace, two at least, and to have warned it first. It never ends one that is within its share, however full the GPU
+// is, nor a process that is no workload's: those are named to the administrator. What it decides is decided by a pure
+// function.
 package watchdog
 
 import (

@@ -1,5 +1,6 @@
-// Package autofs runs a real automount for tests: a look-alike of CVMFS whose repositories are squashfs files, mounted when somebody
-// first looks and unmounted when nobody has for a while. Of all programs of a machine one automount alone can run: tests take turns.
+// Package autofs runs a real automount for tests: a look-alike of CVMFS whose repositories are squashfs files, mounted
+// when somebody first looks and unmounted when nobody has for a while. Of all programs of a machine one automount alone
+// can run: tests take turns.
 package autofs
 
 import (

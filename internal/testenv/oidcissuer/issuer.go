@@ -1,6 +1,6 @@
-// Package oidcissuer is a small conforming OIDC issuer for tests: discovery, keys that change, refresh tokens that are replaced at each
-// use (one that comes a second time ends its family), login by device flow, token exchange, revocation; and, on demand, an issuer that is
-// down, slow or says what no issuer should.
+// Package oidcissuer is a small conforming OIDC issuer for tests: discovery, keys that change, refresh tokens that are
+// replaced at each use (one that comes a second time ends its family), login by device flow, token exchange,
+// revocation; and, on demand, an issuer that is down, slow or says what no issuer should.
 //
 // It must not be used for anything but tests: who asks it is believed.
 package oidcissuer

@@ -15,7 +15,8 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// TestCacheIsKilledDuringRead: who reads hears of it, and never gets less or something else; who opens the file again has the origin's.
+// TestCacheIsKilledDuringRead: who reads hears of it, and never gets less or something else; who opens the file again
+// has the origin's.
 func TestCacheIsKilledDuringRead(t *testing.T) {
 	t.Parallel()
 	origin := xrdtest.Origin(t)
@@ -40,8 +41,8 @@ func TestCacheIsKilledDuringRead(t *testing.T) {
 	xrdtest.Eventually(t, "the origin's is read", reads(file, string(content)))
 }
 
-// TestOriginIsKilledDuringWrite: a large file's writer hears of it. A small one's does not, by xrootdfs: she is told, and no file that is
-// not whole looks as if it were.
+// TestOriginIsKilledDuringWrite: a large file's writer hears of it. A small one's does not, by xrootdfs: she is told,
+// and no file that is not whole looks as if it were.
 func TestOriginIsKilledDuringWrite(t *testing.T) {
 	t.Parallel()
 	origin := xrdtest.Origin(t)
@@ -86,7 +87,8 @@ func TestOriginIsKilledDuringWrite(t *testing.T) {
 	})
 }
 
-// TestOriginIsGoneAtTheEnd: what a session, or a job, writes last and does not come to the storage is told before its end is.
+// TestOriginIsGoneAtTheEnd: what a session, or a job, writes last and does not come to the storage is told before its
+// end is.
 func TestOriginIsGoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	origin := xrdtest.Origin(t)
@@ -115,8 +117,8 @@ func TestOriginIsGoneAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestPartOfDirectoryIsRead: by the path through the cache, and that of an element that is only read, also a user reads who may read but a
-// part of the directory, from servers whose certificate has their name alone.
+// TestPartOfDirectoryIsRead: by the path through the cache, and that of an element that is only read, also a user reads
+// who may read but a part of the directory, from servers whose certificate has their name alone.
 func TestPartOfDirectoryIsRead(t *testing.T) {
 	t.Parallel()
 	trust := xrdtest.NewTrust(t, "localhost")

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// share makes a directory a mount from which others below it propagate, and for which that of no other holds: where it lies on a mount
-// that is shared, as all are on a host with systemd, one of the same peer group would have everything below it mounted twice.
+// share makes a directory a mount from which others below it propagate, and for which that of no other holds: where it
+// lies on a mount that is shared, as all are on a host with systemd, one of the same peer group would have everything
+// below it mounted twice.
 func share(dir string) error {
 	switch has, joined := sharing(dir); {
 	case joined:
@@ -35,7 +36,8 @@ func share(dir string) error {
 	return put(fd, dir, 0)
 }
 
-// leave unmounts a directory that has the peer group of what it lies on, and all that is below it, also what that has hidden.
+// leave unmounts a directory that has the peer group of what it lies on, and all that is below it, also what that has
+// hidden.
 func leave(dir string) error {
 	err := detachBelow(dir)
 	return errors.Join(err, detach(dir), detachBelow(dir))
@@ -72,7 +74,8 @@ func put(fd int, point string, flags int) error {
 	return nil
 }
 
-// moveMountBeneath is MOVE_MOUNT_BENEATH of Linux 6.5: a mount goes below the topmost one at its place, and is seen when that one goes.
+// moveMountBeneath is MOVE_MOUNT_BENEATH of Linux 6.5: a mount goes below the topmost one at its place, and is seen
+// when that one goes.
 const moveMountBeneath = 0x200
 
 // replace puts what is mounted at aside in the place of what is mounted at point. Who has a file open there keeps it.
@@ -137,8 +140,8 @@ func (m *Mounter) clear(id string) {
 	}
 }
 
-// kill ends the processes that have mounted something at a path that begins so. They end by themselves once nothing of theirs is mounted
-// or open any more; who does not is killed.
+// kill ends the processes that have mounted something at a path that begins so. They end by themselves once nothing of
+// theirs is mounted or open any more; who does not is killed.
 func (m *Mounter) kill(begins string) {
 	for _, signal := range []unix.Signal{0, unix.SIGTERM, unix.SIGKILL} {
 		for range 20 {

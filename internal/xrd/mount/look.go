@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// looksAtOnce bounds the looks at one view of an element, of all sessions. A look at a mount whose storage is silent comes back only when
-// xrootdfs gives up or is ended, and holds a thread of whoever looks until then.
+// looksAtOnce bounds the looks at one view of an element, of all sessions. A look at a mount whose storage is silent
+// comes back only when xrootdfs gives up or is ended, and holds a thread of whoever looks until then.
 const looksAtOnce = 8
 
 // looks knows which looks are under way.
@@ -22,8 +22,8 @@ func newLooks(all []view) looks {
 	return l
 }
 
-// answers looks at a mount. Of one that does not answer one look at a time is under way, however often it is asked for; what is mounted
-// there instead later has another name, and does not wait for that.
+// answers looks at a mount. Of one that does not answer one look at a time is under way, however often it is asked for;
+// what is mounted there instead later has another name, and does not wait for that.
 func (m *Mounter) answers(ctx context.Context, v view, point, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Patience)
 	defer cancel()

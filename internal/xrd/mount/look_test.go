@@ -98,7 +98,8 @@ func TestRoundReadsMountsOnce(t *testing.T) {
 	}
 }
 
-// TestRenewalShowsNoEmptyDirectory: who reads while mounts are exchanged, on the host and as a container sees them, misses nothing.
+// TestRenewalShowsNoEmptyDirectory: who reads while mounts are exchanged, on the host and as a container sees them,
+// misses nothing.
 func TestRenewalShowsNoEmptyDirectory(t *testing.T) {
 	t.Parallel()
 	if beneath := unix.MoveMount(-1, "", -1, "", moveMountBeneath); errors.Is(beneath, unix.EINVAL) {
@@ -153,7 +154,8 @@ func TestRenewalShowsNoEmptyDirectory(t *testing.T) {
 	})
 }
 
-// TestTableUndoesEscapes: a point and a name are what was asked for, also with characters that the kernel writes in octal.
+// TestTableUndoesEscapes: a point and a name are what was asked for, also with characters that the kernel writes in
+// octal.
 func TestTableUndoesEscapes(t *testing.T) {
 	m := &Mounter{cfg: Config{Dir: "/srv/a b"}, info: func() ([]byte, error) {
 		return []byte("short line\n36 35 0:52 / /srv/a\\040b/s-1/eos\\0431 rw shared:1 - fuse root://eos\\043lab rw\n"), nil

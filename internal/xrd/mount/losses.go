@@ -19,9 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xrootdfs gathers what is written, up to 64 KiB, and when a file is closed or synced it says that all is well also if that could not be
-// sent: its storage has gone away meanwhile. XRootD's client tells of it in its log: it wants to open the file anew for what is still to
-// be written, and cannot. Who opens a file there to change it, and cannot, is warned in vain.
+// xrootdfs gathers what is written, up to 64 KiB, and when a file is closed or synced it says that all is well also if
+// that could not be sent: its storage has gone away meanwhile. XRootD's client tells of it in its log: it wants to open
+// the file anew for what is still to be written, and cannot. Who opens a file there to change it, and cannot, is warned
+// in vain.
 var lastTry = regexp.MustCompile(`Impossible to send message kXR_open \(file: (/[^\n]*), mode: [0-9]+, flags: [a-zA-Z_ ]*kXR_open_updt`)
 
 // mostLog is how much of a log is kept once it has been read.
@@ -30,7 +31,8 @@ const mostLog = 1 << 20
 // mostNamed bounds how many files are told in one line.
 const mostNamed = 5
 
-// tellLosses tells a session's user of files that may not have come to the storage as she wrote them. The session's lock is held.
+// tellLosses tells a session's user of files that may not have come to the storage as she wrote them. The session's
+// lock is held.
 func (m *Mounter) tellLosses(id string) {
 	for _, v := range m.written() {
 		d := diary{log: filepath.Join(m.cfg.RunDir, id, "log-"+v.name()), note: filepath.Join(m.cfg.RunDir, id, "read-"+v.name())}
@@ -56,8 +58,9 @@ func (m *Mounter) tellLost(id string, v view, lost []string) {
 	m.cfg.Tell(id, "What was last written to "+names+" may not be in the storage, which went away meanwhile: see the size there, and write it again")
 }
 
-// awaitWrites waits until xrootdfs has ended by itself: it writes the last of a file after that was closed, and tries for some seconds.
-// Nothing of the session is mounted any more. Of one that does not end nobody knows what it has written.
+// awaitWrites waits until xrootdfs has ended by itself: it writes the last of a file after that was closed, and tries
+// for some seconds. Nothing of the session is mounted any more. Of one that does not end nobody knows what it has
+// written.
 func (m *Mounter) awaitWrites(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Patience)
 	defer cancel()
@@ -106,7 +109,8 @@ func (d diary) wasRead() int64 {
 	return max(at, 0)
 }
 
-// noteRead notes that the log was read so far. What is long past is freed and not cut off: more may be written at any moment.
+// noteRead notes that the log was read so far. What is long past is freed and not cut off: more may be written at any
+// moment.
 func (d diary) noteRead(to int64) error {
 	if to == d.wasRead() {
 		return nil
@@ -122,7 +126,8 @@ func (d diary) noteRead(to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to-mostLog)
 }
 
-// lostIn returns the files that a log's whole lines say could not be opened anew, each once, and how long these lines are.
+// lostIn returns the files that a log's whole lines say could not be opened anew, each once, and how long these lines
+// are.
 func lostIn(log io.Reader) (lost []string, length int64, err error) {
 	for r := bufio.NewReader(log); ; {
 		line, err := r.ReadString('\n')

@@ -23,8 +23,8 @@ func TestLogNamesWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestLossIsToldOnce over services that start anew, wherever they end: also what is logged while there is none, in a line that was half
-// written, and in a log so long that its beginning is freed.
+// TestLossIsToldOnce over services that start anew, wherever they end: also what is logged while there is none, in a
+// line that was half written, and in a log so long that its beginning is freed.
 func TestLossIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var told []string

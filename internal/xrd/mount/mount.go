@@ -1,10 +1,12 @@
-// Package mount shows a session its user's storage as directories: one xrootdfs for each session and view of an element, with this
-// user's credentials, mounted on the host and seen in the container by propagation.
+// Package mount shows a session its user's storage as directories: one xrootdfs for each session and view of an
+// element, with this user's credentials, mounted on the host and seen in the container by propagation.
 //
-// Promises: no two sessions share a mount, and none is made with another's credentials; what reads through a cache cannot be written to;
-// a start waits for no storage; a mount whose process has died is made anew, and one whose credentials or whose cache have changed is
-// exchanged, while files that are open stay open; nothing of a session that has ended is left mounted; what was written and has not come to
-// its storage is told to who wrote it. What is mounted is read from the kernel, so a service that starts anew finds and keeps it. Nothing is ever removed below a directory while something is mounted there.
+// Promises: no two sessions share a mount, and none is made with another's credentials; what reads through a cache
+// cannot be written to; a start waits for no storage; a mount whose process has died is made anew, and one whose
+// credentials or whose cache have changed is exchanged, while files that are open stay open; nothing of a session that
+// has ended is left mounted; what was written and has not come to its storage is told to who wrote it. What is mounted
+// is read from the kernel, so a service that starts anew finds and keeps it. Nothing is ever removed below a directory
+// while something is mounted there.
 //
 // It must not decide who may have which session, nor talk to storage by itself.
 package mount
@@ -117,7 +119,8 @@ func New(cfg Config) (*Mounter, error) {
 	return m, nil
 }
 
-// makeReal makes a directory, and gives it the path by which the kernel speaks of it: the one given may lead through links.
+// makeReal makes a directory, and gives it the path by which the kernel speaks of it: the one given may lead through
+// links.
 func makeReal(dir *string) error {
 	if err := os.MkdirAll(*dir, 0o700); err != nil {
 		return err
@@ -131,8 +134,8 @@ func makeReal(dir *string) error {
 
 var validID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// Open returns the directory that a session is to see as xrd.Root, and has its storage mounted there in the background. What cannot be
-// mounted in time is told.
+// Open returns the directory that a session is to see as xrd.Root, and has its storage mounted there in the background.
+// What cannot be mounted in time is told.
 func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	if !validID.MatchString(s.ID) {
 		return "", errs.Bad("session", s.ID, "an ID of lower-case letters and digits")
@@ -164,7 +167,8 @@ func (m *Mounter) Await(id string, patience time.Duration) {
 	}
 }
 
-// makeDirs makes what a session's storage is mounted on. Something may be mounted there still, and must not be looked at: it may be silent.
+// makeDirs makes what a session's storage is mounted on. Something may be mounted there still, and must not be looked
+// at: it may be silent.
 func (m *Mounter) makeDirs(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -199,8 +203,8 @@ func (m *Mounter) begin(s Session, tell func(string)) {
 	}
 }
 
-// Close unmounts what a session had. What is still open there ends; what was written and closed has time to come to the storage, and is
-// told where it may not have.
+// Close unmounts what a session had. What is still open there ends; what was written and closed has time to come to the
+// storage, and is told where it may not have.
 func (m *Mounter) Close(id string) { m.closeOpened(id, math.MaxInt) }
 
 // closeOpened does so where the session was not opened after a moment, by the Mounter's count.
@@ -271,8 +275,8 @@ func (m *Mounter) Status(id string) []Status {
 	return out
 }
 
-// Run keeps the mounts of sessions as they must be until ctx ends: live gives those that may be running. What others had is unmounted.
-// The mounts stay when it returns.
+// Run keeps the mounts of sessions as they must be until ctx ends: live gives those that may be running. What others
+// had is unmounted. The mounts stay when it returns.
 func (m *Mounter) Run(ctx context.Context, live func() []Session) error {
 	defer m.busy.Wait()
 	defer m.end()

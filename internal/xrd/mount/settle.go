@@ -140,10 +140,11 @@ func (m *Mounter) mount(ctx context.Context, s Session, v view, p Papers, name, 
 	return nil
 }
 
-// straight has xrootdfs ask the server of a view itself for what is in a directory, and not those that it names. That works for a user
-// who may read only a part of the directory, and where the server's certificate has its name alone. The server counts as one of all names
-// then, which xrootdfs would write to when a file is closed that it believes to be written: so for what is read alone, and where the
-// kernel's word for large files is the one that it takes for reading.
+// straight has xrootdfs ask the server of a view itself for what is in a directory, and not those that it names. That
+// works for a user who may read only a part of the directory, and where the server's certificate has its name alone.
+// The server counts as one of all names then, which xrootdfs would write to when a file is closed that it believes to
+// be written: so for what is read alone, and where the kernel's word for large files is the one that it takes for
+// reading.
 func (m *Mounter) straight(v view) []string {
 	if !v.readOnly() || runtime.GOARCH != "amd64" {
 		return nil
@@ -165,14 +166,14 @@ func (m *Mounter) makeAside(aside string) error {
 	return err
 }
 
-// patience is what xrootdfs's client has with servers: one that is away is asked again in seconds and not, as it is by itself, in
-// half an hour.
+// patience is what xrootdfs's client has with servers: one that is away is asked again in seconds and not, as it is by
+// itself, in half an hour.
 var patience = []string{
 	"XRD_CONNECTIONWINDOW=5", "XRD_CONNECTIONRETRY=2", "XRD_STREAMTIMEOUT=20", "XRD_STREAMERRORWINDOW=5", "XRD_REQUESTTIMEOUT=60", "XRD_LOGLEVEL=Error",
 }
 
-// deliver writes the credentials for a view, and gives the environment that names them. What root of this host has, or is, counts for
-// nothing: only ways of showing who one is for which this user has something are open at all.
+// deliver writes the credentials for a view, and gives the environment that names them. What root of this host has, or
+// is, counts for nothing: only ways of showing who one is for which this user has something are open at all.
 func (m *Mounter) deliver(s Session, v view, p Papers) ([]string, error) {
 	dir := filepath.Join(m.cfg.RunDir, s.ID)
 	file := func(name string) string { return filepath.Join(dir, name) }

@@ -15,7 +15,8 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// shared runs a test once more where the root directory is shared, as on a host with systemd. It reports whether this is that run.
+// shared runs a test once more where the root directory is shared, as on a host with systemd. It reports whether this
+// is that run.
 func shared(t *testing.T) bool {
 	t.Helper()
 	const mark = "SLIPWAY_TEST_SHARED_ROOT"

@@ -17,7 +17,8 @@ func mountTable() iter.Seq[mounts.Mount] {
 	return mounts.Mounts(string(info))
 }
 
-// sharing reports whether a directory is a mount that is shared, and whether its peer group is that of the mount on which it lies.
+// sharing reports whether a directory is a mount that is shared, and whether its peer group is that of the mount on
+// which it lies.
 func sharing(dir string) (has, joined bool) {
 	groups, at := map[string]string{}, mounts.Mount{}
 	for one := range mountTable() {
@@ -32,7 +33,8 @@ func sharing(dir string) (has, joined bool) {
 // table is what is mounted for sessions at one moment: by session and mount point the names, the topmost last.
 type table map[string]map[string][]string
 
-// table reads what is mounted. With a thousand sessions that is long: once in a round is enough where nothing has changed.
+// table reads what is mounted. With a thousand sessions that is long: once in a round is enough where nothing has
+// changed.
 func (m *Mounter) table() table {
 	info, _ := m.info()
 	out := table{}

@@ -14,8 +14,8 @@ import (
 	"slipway/internal/xrd/xrdtest"
 )
 
-// scopesOf are those of a user with a directory of her own to write to. xrootdfs asks where the element's directory is, for which XRootD 5
-// wants a scope that lets her read all of it.
+// scopesOf are those of a user with a directory of her own to write to. xrootdfs asks where the element's directory is,
+// for which XRootD 5 wants a scope that lets her read all of it.
 func scopesOf(user string) string {
 	return "storage.read:/ storage.create:/" + user + " storage.modify:/" + user
 }

@@ -25,8 +25,9 @@ func (v view) name() string {
 
 func (v view) path() string { return path.Join(xrd.Root, v.name()) }
 
-// readOnly reports whether nothing may be written by a view. It must be said to xrootdfs: that a container's mount is read-only does not
-// hold for what is mounted in it later, and through a cache directories could be made and removed at the origin.
+// readOnly reports whether nothing may be written by a view. It must be said to xrootdfs: that a container's mount is
+// read-only does not hold for what is mounted in it later, and through a cache directories could be made and removed at
+// the origin.
 func (v view) readOnly() bool { return v.cached || !v.Write }
 
 // prefix begins the names of a view's mounts.

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestWhereTheClientLooks: what a workload's environment may name to XRootD's client, and what must be there then. All of it has a token.
+// TestWhereTheClientLooks: what a workload's environment may name to XRootD's client, and what must be there then. All
+// of it has a token.
 func TestWhereTheClientLooks(t *testing.T) {
 	trust := NewTrust(t)
 	origin := trust.TokenOrigin()

@@ -39,8 +39,8 @@ type Trust struct {
 	signer    *ecdsa.PrivateKey
 }
 
-// NewTrust makes one, and starts the issuer. The servers' certificate has more names than localhost, if there are none: the one by which
-// xrootdfs calls a server that has told it its address.
+// NewTrust makes one, and starts the issuer. The servers' certificate has more names than localhost, if there are none:
+// the one by which xrootdfs calls a server that has told it its address.
 func NewTrust(t testing.TB, names ...string) *Trust {
 	t.Helper()
 	home := directory(t)
@@ -78,7 +78,8 @@ func (tr *Trust) set(more map[string]string) map[string]string {
 	return out
 }
 
-// Believe has servers that are started later take the tokens of another issuer, whose certificate is by the authorities in a file.
+// Believe has servers that are started later take the tokens of another issuer, whose certificate is by the authorities
+// in a file.
 func (tr *Trust) Believe(issuer, caFile string) {
 	t := tr.t
 	t.Helper()
@@ -125,8 +126,8 @@ func part(t testing.TB, v any) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// inside runs a program that finds the authority among those that the host trusts: the servers' library asks the issuer for its keys by
-// them alone.
+// inside runs a program that finds the authority among those that the host trusts: the servers' library asks the issuer
+// for its keys by them alone.
 func (tr *Trust) inside(argv []string) []string {
 	const script = `mount --bind "$0" /etc/ssl/certs/ca-certificates.crt && exec "$@"`
 	return append([]string{"unshare", "--mount", "sh", "-c", script, tr.bundle}, argv...)

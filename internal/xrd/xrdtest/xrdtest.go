@@ -1,5 +1,5 @@
-// Package xrdtest runs real XRootD servers for tests, each in a directory of its own on free ports, from the configurations in
-// deploy/xrootd: an origin, an XCache, and both with tokens of an issuer of the test's own.
+// Package xrdtest runs real XRootD servers for tests, each in a directory of its own on free ports, from the
+// configurations in deploy/xrootd: an origin, an XCache, and both with tokens of an issuer of the test's own.
 //
 // It changes nothing of the host: servers trust the test's authority in a mount namespace of their own.
 package xrdtest
@@ -85,7 +85,8 @@ func start(t testing.TB, name string, set map[string]string, trust *Trust) *Serv
 	return s
 }
 
-// configure returns a configuration of deploy/xrootd with other values of its `set` lines, and bounds of the cache that a test's disk has.
+// configure returns a configuration of deploy/xrootd with other values of its `set` lines, and bounds of the cache that
+// a test's disk has.
 func configure(t testing.TB, name string, values map[string]string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testenv.Checkout(t), "deploy/xrootd", name))
@@ -127,8 +128,9 @@ func (s *Server) Start() {
 	})
 }
 
-// begin starts a program, and closes done when it has ended. The kernel kills the program when the thread ends that has started it: a thread of
-// this process' own waits for it, as others end with who has changed them, a mounter's among them.
+// begin starts a program, and closes done when it has ended. The kernel kills the program when the thread ends that has
+// started it: a thread of this process' own waits for it, as others end with who has changed them, a mounter's among
+// them.
 func begin(c *exec.Cmd, done chan struct{}) error {
 	started := make(chan error, 1)
 	go func() {

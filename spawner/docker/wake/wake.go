@@ -1,5 +1,6 @@
-// Package wake is the program beside a service that holds a container still: it lets the container go on when the service has died, or
-// holds it for too long. A paused container cannot wake itself, and the service may come back only after seconds.
+// Package wake is the program beside a service that holds a container still: it lets the container go on when the
+// service has died, or holds it for too long. A paused container cannot wake itself, and the service may come back only
+// after seconds.
 //
 // It knows a Docker Engine by one request alone, so that the program that contains it starts fast.
 package wake
@@ -20,15 +21,15 @@ import (
 const (
 	// Late is how long after its pause a container is woken in any case. The service itself does so earlier.
 	Late = 35 * time.Second
-	// unheard is how long the engine may take with a pause that the service has asked for as it died. Another service has not begun to
-	// freeze anything by then.
+	// unheard is how long the engine may take with a pause that the service has asked for as it died. Another service
+	// has not begun to freeze anything by then.
 	unheard = 2 * time.Second
 	again   = 50 * time.Millisecond
 	askTime = 20 * time.Second // for one answer of the engine
 )
 
-// Watch is the whole of the program `slipway-job docker-wake HOST CONTAINER`. The service ends it by a signal when the container goes on;
-// until then held stays open as long as the service lives.
+// Watch is the whole of the program `slipway-job docker-wake HOST CONTAINER`. The service ends it by a signal when the
+// container goes on; until then held stays open as long as the service lives.
 func Watch(ctx context.Context, host, container string, held io.Reader) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP) // whoever ends the service's group means the service
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Late+time.Minute)

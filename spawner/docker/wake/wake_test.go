@@ -31,7 +31,8 @@ func engine(t *testing.T, answers ...int) (host string, asked *[]string) {
 	return host, asked
 }
 
-// TestWatch: nothing is done as long as the service lives; then the container is woken, also if the engine pauses it only now.
+// TestWatch: nothing is done as long as the service lives; then the container is woken, also if the engine pauses it
+// only now.
 func TestWatch(t *testing.T) {
 	const no = http.StatusInternalServerError // it is not paused
 	for name, test := range map[string]struct {

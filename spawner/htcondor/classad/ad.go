@@ -1,9 +1,10 @@
-// Package classad reads HTCondor's ClassAds and judges expressions in their terms, as far as that can be done away from HTCondor: the ads
-// that its tools print with -json, and the expressions that requirements are written with.
+// Package classad reads HTCondor's ClassAds and judges expressions in their terms, as far as that can be done away from
+// HTCondor: the ads that its tools print with -json, and the expressions that requirements are written with.
 //
-// It promises that what it cannot judge (a function that is not known here, what is not in a part of an ad) is told as Unjudged, and not
-// guessed; that its answers are those of HTCondor's own library (classad_eval of 23.9) for all that its tests list; and that no ad, whoever
-// wrote it, takes more than a bounded time. It must not know slots, jobs, or Slipway.
+// It promises that what it cannot judge (a function that is not known here, what is not in a part of an ad) is told as
+// Unjudged, and not guessed; that its answers are those of HTCondor's own library (classad_eval of 23.9) for all that
+// its tests list; and that no ad, whoever wrote it, takes more than a bounded time. It must not know slots, jobs, or
+// Slipway.
 //
 // The language: https://htcondor.readthedocs.io, "ClassAd Mechanism".
 package classad

@@ -5,13 +5,15 @@ import (
 	"strings"
 )
 
-// Value is what an expression gives: nil for undefined, an error, Unjudged, bool, int64, float64, string, []Value or *Ad.
+// Value is what an expression gives: nil for undefined, an error, Unjudged, bool, int64, float64, string, []Value or
+// *Ad.
 type Value any
 
 // failed is a ClassAd's error.
 type failed struct{}
 
-// Unjudged stands for what only HTCondor itself can say: a function that is not known here, or an attribute of a job or of a later time.
+// Unjudged stands for what only HTCondor itself can say: a function that is not known here, or an attribute of a job or
+// of a later time.
 type Unjudged struct{ Why string }
 
 // evaluation is one question to a pair of ads.
@@ -210,7 +212,8 @@ func (v evaluation) binary(b binary) Value {
 	return arithmetic(b.op, x, y)
 }
 
-// both is "and" with decides false, "or" with decides true: the side that decides wins over what is undefined or cannot be judged.
+// both is "and" with decides false, "or" with decides true: the side that decides wins over what is undefined or cannot
+// be judged.
 func (v evaluation) both(b binary, decides bool) Value {
 	x := Truth(v.value(b.x))
 	if x == decides {

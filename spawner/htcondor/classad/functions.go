@@ -42,8 +42,8 @@ func (v evaluation) call(c call) Value {
 	return Unjudged{"it uses " + c.name + "()"}
 }
 
-// matches is countMatches: of how many ads of a list an expression is true in their terms. One that is an attribute's name alone stands
-// for that attribute's expression. Without a list there are none.
+// matches is countMatches: of how many ads of a list an expression is true in their terms. One that is an attribute's
+// name alone stands for that attribute's expression. Without a list there are none.
 func (v evaluation) matches(c call) Value {
 	if len(c.args) != 2 {
 		return failed{}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// wrapper runs the command of its own name at the access point: in the machine's namespaces, with the caller's working directory, and
-// of the caller's environment with HTCondor's variables alone.
+// wrapper runs the command of its own name at the access point: in the machine's namespaces, with the caller's working
+// directory, and of the caller's environment with HTCondor's variables alone.
 const wrapper = `#!/bin/bash
 pool='%[1]s'
 read -r pid <"$pool/%[2]s"
@@ -21,7 +21,8 @@ export %[3]s HOME=/root LANG=C.UTF-8
 exec /usr/bin/nsenter --target "$pid" --mount --uts --ipc --net --wdns="$there" -- "${0##*/}" "$@"
 `
 
-// makeCommands writes a wrapper, and a link to it for each of HTCondor's commands and the one that tells of the access point's accounts.
+// makeCommands writes a wrapper, and a link to it for each of HTCondor's commands and the one that tells of the access
+// point's accounts.
 func (p *Pool) makeCommands(o Options) error {
 	first := filepath.Join(p.Bin, ".enter")
 	var seen []string

@@ -1,6 +1,6 @@
 // Package condortest runs a real HTCondor pool for tests: HTCondor 23.9 with Apptainer in containers of the image that
-// deploy/images/htcondor makes. One container is the pool's own machine: central manager, access point and worker. Others are workers
-// that accept no connection from outside, as behind a site's firewall.
+// deploy/images/htcondor makes. One container is the pool's own machine: central manager, access point and worker.
+// Others are workers that accept no connection from outside, as behind a site's firewall.
 //
 // A package has one pool for all its tests:
 //
@@ -15,15 +15,15 @@
 //		dir := pool.TempDir(t)           // here and at the access point, at the same path
 //		...
 //
-// Start gives a pool of the test's own, with workers or a configuration of its own, and New one to a program that is no test, as
-// deploy/dev/pool. The access point is this host as far as a program
-// can tell: the commands in Pool.Bin (condor_submit, condor_q, condor_token_create ...) run there with the caller's working directory
-// and HTCondor's variables, as root; jobs' files lie below Pool.Dir, which has the same path there. Outside of Pool.Dir it shares no
+// Start gives a pool of the test's own, with workers or a configuration of its own, and New one to a program that is no
+// test, as deploy/dev/pool. The access point is this host as far as a program can tell: the commands in Pool.Bin
+// (condor_submit, condor_q, condor_token_create ...) run there with the caller's working directory and HTCondor's
+// variables, as root; jobs' files lie below Pool.Dir, which has the same path there. Outside of Pool.Dir it shares no
 // file with this host. What workers can reach of this host is Pool.Address, and nothing beyond: listen there.
 //
-// Promises: no packet leaves this machine, unless by Options.Outward; whatever was started is gone when the test program is, even one
-// that is killed; pools of several test programs do not meet.
-// The package must not know the backend, for the backend's tests are its users.
+// Promises: no packet leaves this machine, unless by Options.Outward; whatever was started is gone when the test
+// program is, even one that is killed; pools of several test programs do not meet. The package must not know the
+// backend, for the backend's tests are its users.
 package condortest
 
 import (
@@ -54,7 +54,8 @@ type Options struct {
 	// Share are more directories of this host that the access point sees, at the same paths.
 	Share []string
 	Users map[string]int // accounts that all machines have from the beginning: uids by name
-	// Outward lets the machines reach what this host reaches, and their jobs ask for names as it does: for people, who install packages.
+	// Outward lets the machines reach what this host reaches, and their jobs ask for names as it does: for people, who
+	// install packages.
 	Outward bool
 }
 
@@ -65,7 +66,8 @@ type Worker struct {
 	CPUs   int      // as it tells; 0: 4
 	Shared bool     // sees Pool.Dir too, as a shared file system
 	Binds  []string // of this host, as docker run --volume takes them
-	// Stacked: jobs run on the container's own file system, on which the kernel's overlay cannot be stacked. Elsewhere it can.
+	// Stacked: jobs run on the container's own file system, on which the kernel's overlay cannot be stacked. Elsewhere
+	// it can.
 	Stacked bool
 }
 
@@ -107,7 +109,8 @@ func Start(t testing.TB, o Options) *Pool {
 	return p
 }
 
-// New returns a pool that ends with Close, or with the program. It gives one also when it fails, for then there is something to close.
+// New returns a pool that ends with Close, or with the program. It gives one also when it fails, for then there is
+// something to close.
 func New(o Options) (*Pool, error) {
 	p := &Pool{mark: newMark(), outward: o.Outward, machines: map[string]*machine{}, accounts: map[string]int{}}
 	p.Dir = "/var/tmp/slipway-pool-" + p.mark // short: sockets lie below it

@@ -51,7 +51,8 @@ func beVictim() int {
 	select {}
 }
 
-// TestKill comes first, for it takes the longest: a job whose machine is gone is idle again when its lease is over, and another start is the pool's to give.
+// TestKill comes first, for it takes the longest: a job whose machine is gone is idle again when its lease is over, and
+// another start is the pool's to give.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	p := shared.Pool(t)
@@ -108,8 +109,8 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// TestOverlay has changes go to a directory of the job's. Over an image in a file that is done by FUSE everywhere; over one in a
-// directory the kernel does it where it can.
+// TestOverlay has changes go to a directory of the job's. Over an image in a file that is done by FUSE everywhere; over
+// one in a directory the kernel does it where it can.
 func TestOverlay(t *testing.T) {
 	t.Parallel()
 	p := shared.Pool(t)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// KillDaemon ends a daemon of a machine at once, such as condor_schedd on Main. The machine starts it again after some seconds.
+// KillDaemon ends a daemon of a machine at once, such as condor_schedd on Main. The machine starts it again after some
+// seconds.
 func (p *Pool) KillDaemon(t testing.TB, name, daemon string) {
 	t.Helper()
 	if _, err := docker("exec", p.machine(t, name).container, "pkill", "-KILL", "--exact", daemon); err != nil {

@@ -21,7 +21,8 @@ func (m *machine) closeInbound(outward bool) error {
 	)
 }
 
-// Cut parts a machine's network from all others, without a word to either side. Heal undoes it, and so does the end of the test.
+// Cut parts a machine's network from all others, without a word to either side. Heal undoes it, and so does the end of
+// the test.
 func (p *Pool) Cut(t testing.TB, name string) {
 	t.Helper()
 	m := p.machine(t, name)
@@ -102,7 +103,8 @@ func (p *Pool) restart(m *machine) error {
 	return m.closeInbound(p.outward)
 }
 
-// Pause has nothing on a machine run, while its connections stay open. Resume undoes it, and so does the end of the test.
+// Pause has nothing on a machine run, while its connections stay open. Resume undoes it, and so does the end of the
+// test.
 func (p *Pool) Pause(t testing.TB, name string) {
 	t.Helper()
 	m := p.machine(t, name)

@@ -101,8 +101,8 @@ func (j *job) ends(t *testing.T) {
 	Await(t, "the job of "+j.user+" has ended", func() bool { return j.count(t, "JobStatus == 4") > 0 })
 }
 
-// isRejected waits until the pool has looked in vain for a place for so many, which are all that do not run. It says so of one of those
-// that are alike.
+// isRejected waits until the pool has looked in vain for a place for so many, which are all that do not run. It says so
+// of one of those that are alike.
 func (j *job) isRejected(t *testing.T, jobs int) {
 	t.Helper()
 	Await(t, "the jobs of "+j.user+" find no place", func() bool {

@@ -67,7 +67,8 @@ func docker(argv ...string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// makeNetwork makes one from which no packet is forwarded, unless by Options.Outward: its machines see each other and this host.
+// makeNetwork makes one from which no packet is forwarded, unless by Options.Outward: its machines see each other and
+// this host.
 func (p *Pool) makeNetwork(o Options) error {
 	argv := []string{"network", "create", "--label", p.label(), p.network()}
 	if !o.Outward {
@@ -118,7 +119,8 @@ func room(cpus int) string {
 	return fmt.Sprintf("NUM_CPUS = %d\nMEMORY = %d\n", cpus, cpus*1024)
 }
 
-// SimulatedGPUs has HTCondor find GPUs that are not there, a whole V100 and seven parts of another card, and the machine say so.
+// SimulatedGPUs has HTCondor find GPUs that are not there, a whole V100 and seven parts of another card, and the
+// machine say so.
 const SimulatedGPUs = "use FEATURE: GPUs\nGPU_DISCOVERY_EXTRA = -extra -simulate:2,1,6,1\n" +
 	"SlipwaySimulated = True\nSTARTD_ATTRS = $(STARTD_ATTRS) SlipwaySimulated\n"
 
@@ -151,8 +153,8 @@ func (p *Pool) startMachine(w Worker) error {
 	return p.located(m)
 }
 
-// makeSecret writes the key that the pool's tokens are signed with, for the pool's own machine, and for a worker a token by which its
-// daemons are known as the pool's.
+// makeSecret writes the key that the pool's tokens are signed with, for the pool's own machine, and for a worker a
+// token by which its daemons are known as the pool's.
 func (p *Pool) makeSecret(name, dir string) error {
 	if name == Main {
 		return os.WriteFile(filepath.Join(dir, "POOL"), []byte(rand.Text()), 0o600)

@@ -10,8 +10,8 @@ import (
 // label marks containers and networks; its value is the pool's mark.
 const label = "slipway.condortest"
 
-// script waits for the end of its input, which comes with the end of the test program, whichever way that ends. Then it removes
-// everything of one pool.
+// script waits for the end of its input, which comes with the end of the test program, whichever way that ends. Then it
+// removes everything of one pool.
 const script = `
 read -r _
 docker ps --all --quiet --filter "label=$1=$2" | xargs --no-run-if-empty docker rm --force --volumes
@@ -25,8 +25,8 @@ type reaper struct {
 	input io.Closer
 }
 
-// newReaper starts it before there is anything to remove. It is in a session of its own, and has none of the test program's files: who
-// kills that with its group, or waits for its output to end, does not meet the reaper.
+// newReaper starts it before there is anything to remove. It is in a session of its own, and has none of the test
+// program's files: who kills that with its group, or waits for its output to end, does not meet the reaper.
 func newReaper(mark, dir string) (*reaper, error) {
 	r := &reaper{cmd: exec.Command("sh", "-c", script, "reaper", label, mark, dir)}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

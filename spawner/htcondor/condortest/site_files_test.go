@@ -15,8 +15,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestFilesTravelEncrypted: a job's credential goes to its worker and its output comes back, and who listens at the access point reads
-// neither.
+// TestFilesTravelEncrypted: a job's credential goes to its worker and its output comes back, and who listens at the
+// access point reads neither.
 func TestFilesTravelEncrypted(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)

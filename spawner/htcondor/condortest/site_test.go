@@ -31,7 +31,8 @@ func here(path string) string {
 	return abs
 }
 
-// siteFiles returns the text of some of the site's files; a missing one is seen at once, for its text is no configuration.
+// siteFiles returns the text of some of the site's files; a missing one is seen at once, for its text is no
+// configuration.
 func siteFiles(names ...string) string {
 	var all strings.Builder
 	for _, name := range names {
@@ -50,7 +51,8 @@ func interactive() []string {
 	return []string{`+SlipwayInteractive = true`, `+SlipwayInstance = "demo.site-1"`, `+SlipwayId = "a1"`}
 }
 
-// TestServiceKey: a token signed with the service's own key makes a user of its holder, and nothing more; without the key it is paper.
+// TestServiceKey: a token signed with the service's own key makes a user of its holder, and nothing more; without the
+// key it is paper.
 func TestServiceKey(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)
@@ -95,8 +97,8 @@ func TestServiceKey(t *testing.T) {
 	Await(t, "the token is worth nothing", func() bool { _, err := as("condor_rm", j.id); return err != nil })
 }
 
-// TestBackfillGivesWay: a session takes the place of one job of backfill, which is asked first and has time, and of no other job. When
-// a place comes free, a session is first.
+// TestBackfillGivesWay: a session takes the place of one job of backfill, which is asked first and has time, and of no
+// other job. When a place comes free, a session is first.
 func TestBackfillGivesWay(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)
@@ -167,8 +169,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestOneOwner: where one account owns the jobs of all users, each of them has a limit and a share of her own. Nobody else counts for
-// whom she likes.
+// TestOneOwner: where one account owns the jobs of all users, each of them has a limit and a share of her own. Nobody
+// else counts for whom she likes.
 func TestOneOwner(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)
@@ -198,7 +200,8 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// TestSharedGPU: four jobs share a card, each with a quarter of its memory, by one control daemon of their user's, which ends with them.
+// TestSharedGPU: four jobs share a card, each with a quarter of its memory, by one control daemon of their user's,
+// which ends with them.
 func TestSharedGPU(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)
@@ -313,7 +316,8 @@ func glob(t *testing.T, pattern string) []string {
 	return found
 }
 
-// TestMemoryIsHeld: where there are no control groups, a job that uses more memory than it has asked for is held, and its reason says so.
+// TestMemoryIsHeld: where there are no control groups, a job that uses more memory than it has asked for is held, and
+// its reason says so.
 func TestMemoryIsHeld(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)

@@ -11,8 +11,8 @@ find "$1" \( -name events.log -o -name worker.err -o -name worker.out \) -size +
 find . -maxdepth 4 -type f \( -name '*.log' -o -name '_condor_std*' -o -name end.json \) -size +0 | while read -r f; do echo "-- $f"; tail -n 40 "$f"; done`
 )
 
-// Tell shows what a failure can be explained by while it is there: the queue, what has ended, what jobs have written and brought back,
-// what runs on each machine, and the end of the daemons' logs.
+// Tell shows what a failure can be explained by while it is there: the queue, what has ended, what jobs have written
+// and brought back, what runs on each machine, and the end of the daemons' logs.
 func (p *Pool) Tell(t testing.TB) {
 	p.mu.Lock()
 	for _, m := range p.machines {

@@ -13,8 +13,8 @@ import (
 // usersGroup is the group of all users, as on hosts of Slipway.
 const usersGroup = "100"
 
-// AddUser makes an account on all machines, with a home of its own on each. One that is there already is right. A machine that is down
-// gets it when it is revived.
+// AddUser makes an account on all machines, with a home of its own on each. One that is there already is right. A
+// machine that is down gets it when it is revived.
 func (p *Pool) AddUser(t testing.TB, name string, uid int) {
 	t.Helper()
 	p.mu.Lock()
@@ -62,8 +62,8 @@ func (m *machine) addAccount(name string, uid int) error {
 	return err
 }
 
-// As returns a command of HTCondor that runs at the access point in a directory of the pool's, as its user: known by a token and by
-// nothing else.
+// As returns a command of HTCondor that runs at the access point in a directory of the pool's, as its user: known by a
+// token and by nothing else.
 func (p *Pool) As(t testing.TB, user, dir, command string, argv ...string) *exec.Cmd {
 	t.Helper()
 	token, err := p.mint(user)

@@ -1,7 +1,7 @@
-// Program idle says what websockets to idle kernels cost the service: its HTTP server, engine, store, gateway and links to agents are the
-// real ones, over a backend that is played. The kernels, their agents and the clients are played by another process, whose ends of the links
-// and of the websockets are real. It prints one line of JSON.
-// What it must not do: run anything of the agents or of the clients in the process that is measured, or leave anything behind.
+// Program idle says what websockets to idle kernels cost the service: its HTTP server, engine, store, gateway and links
+// to agents are the real ones, over a backend that is played. The kernels, their agents and the clients are played by
+// another process, whose ends of the links and of the websockets are real. It prints one line of JSON. What it must not
+// do: run anything of the agents or of the clients in the process that is measured, or leave anything behind.
 package main
 
 import (

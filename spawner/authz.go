@@ -19,6 +19,9 @@ type Caller struct {
 	Workload ID     // set when the request came through that workload's agent
 }
 
+// Principal returns the user that c is.
+func (c Caller) Principal() Principal { return Principal{c.Hub, c.User} }
+
 // May reports whether c may see and change w. It is the one place that decides so.
 func (c Caller) May(w Workload) bool {
 	switch {

@@ -61,7 +61,7 @@ func (m *Manager) visibleLocked(c spawner.Caller) iter.Seq[*entry] {
 	if c.User == "" || c.Admin || c.System {
 		return maps.Values(m.work)
 	}
-	return maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}])
+	return maps.Values(m.index.owned[c.Principal()])
 }
 
 // Stop ends a workload: a session keeps its changes, a job is canceled, a kernel is removed. It returns at once; Await

@@ -75,7 +75,7 @@ func (m *Manager) undone(after []string) []string {
 func (m *Manager) checkAfter(c spawner.Caller, after []string) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.sched.CheckDependencies(spawner.Principal{Hub: c.Hub, User: c.User}, after)
+	return m.sched.CheckDependencies(c.Principal(), after)
 }
 
 // checkThere refuses to try a job again that would wait for what has been removed.

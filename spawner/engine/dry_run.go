@@ -83,7 +83,7 @@ func (m *Manager) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, err
 	if c.User == "" {
 		return spawner.Usage{}, errs.New(errs.Forbidden, "only users have jobs")
 	}
-	o := spawner.Principal{Hub: c.Hub, User: c.User}
+	o := c.Principal()
 	m.learn(o)
 	m.mu.RLock()
 	defer m.mu.RUnlock()

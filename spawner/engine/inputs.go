@@ -18,7 +18,7 @@ func (m *Manager) HasBlob(_ context.Context, c spawner.Caller, digest string) bo
 	if !c.MaySubmit() {
 		return false
 	}
-	_, found := m.files.FindBlob(spawner.Principal{Hub: c.Hub, User: c.User}, digest)
+	_, found := m.files.FindBlob(c.Principal(), digest)
 	return found
 }
 
@@ -30,7 +30,7 @@ func (m *Manager) PutBlob(ctx context.Context, c spawner.Caller, digest string, 
 	if err := errors.Join(jobfiles.CheckDigest(digest), m.remembers()); err != nil {
 		return err
 	}
-	o := spawner.Principal{Hub: c.Hub, User: c.User}
+	o := c.Principal()
 	if _, found := m.files.FindBlob(o, digest); found {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (m *Manager) Blob(_ context.Context, c spawner.Caller, digest string) (io.R
 	if !c.MaySubmit() {
 		return nil, errs.New(errs.Forbidden, "files for jobs are users'")
 	}
-	return m.files.OpenBlob(spawner.Principal{Hub: c.Hub, User: c.User}, digest)
+	return m.files.OpenBlob(c.Principal(), digest)
 }
 
 // findBlobs returns where the files lie that a request names by their digests.
@@ -53,7 +53,7 @@ func (m *Manager) findBlobs(c spawner.Caller, r submission) (map[string]string, 
 	if len(r.Blobs) == 0 {
 		return r.links, nil
 	}
-	o, found := spawner.Principal{Hub: c.Hub, User: c.User}, maps.Clone(r.links)
+	o, found := c.Principal(), maps.Clone(r.links)
 	if found == nil {
 		found = map[string]string{}
 	}

@@ -67,7 +67,7 @@ func (m *Manager) acceptable(ctx context.Context, c spawner.Caller, r submission
 	if err := m.checkJob(ctx, c, r); err != nil {
 		return "", err
 	}
-	if err := m.afford(spawner.Principal{Hub: c.Hub, User: c.User}, m.demand(r, jobs)); err != nil {
+	if err := m.afford(c.Principal(), m.demand(r, jobs)); err != nil {
 		return "", err
 	}
 	return m.cfg.Environment(ctx, c.Hub, c.User, r.Environment)
@@ -183,7 +183,7 @@ func (m *Manager) repeated(c spawner.Caller, request string) []spawner.Workload 
 }
 
 func (m *Manager) repeatedLocked(c spawner.Caller, request string) []spawner.Workload {
-	mine := m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}]
+	mine := m.index.owned[c.Principal()]
 	for _, e := range mine {
 		switch {
 		case e.Kind != spawner.Job || e.Launch != request:

@@ -36,7 +36,7 @@ func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.S
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	active, ending := 0, 0
-	for _, e := range m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}] {
+	for _, e := range m.index.owned[c.Principal()] {
 		switch {
 		case e.Kind != spawner.Kernel || e.Standby != "":
 		case e.Launch == r.Launch && e.Want == spawner.WantGone:
@@ -79,7 +79,7 @@ func (m *Manager) Kernels(c spawner.Caller) []spawner.Workload {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var list []spawner.Workload
-	for _, e := range m.index.owned[spawner.Principal{Hub: c.Hub, User: c.User}] {
+	for _, e := range m.index.owned[c.Principal()] {
 		if e.Kind == spawner.Kernel && e.Standby == "" && e.Want != spawner.WantGone && c.May(e.Workload) {
 			list = append(list, e.Workload)
 		}

@@ -62,7 +62,7 @@ func (m *Manager) origins(ctx context.Context, c spawner.Caller, ids []spawner.I
 			return nil, err
 		case w.Kind != spawner.Job:
 			return nil, errs.Bad("jobs", id, "the ID of a job: a session is started again")
-		case w.Principal() != spawner.Principal{Hub: c.Hub, User: c.User}:
+		case w.Principal() != c.Principal():
 			return nil, errs.New(errs.Forbidden, "job %s is another user's: who submits anew does so for herself", id)
 		case i > 0 && (w.Scan == "" || w.Scan != olds[0].Scan):
 			return nil, errs.Bad("jobs", id, "points of one scan")

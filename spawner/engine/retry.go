@@ -169,7 +169,7 @@ func (m *Manager) retryable(ctx context.Context, c spawner.Caller, id spawner.ID
 	if !c.MaySubmit() {
 		return w, errs.New(errs.Forbidden, "jobs are tried again by users, from outside or from a session")
 	}
-	if w.Principal() != (spawner.Principal{Hub: c.Hub, User: c.User}) { // an administrator ends what is another's, and runs nothing as her
+	if w.Principal() != c.Principal() { // an administrator ends what is another's, and runs nothing as her
 		return w, errs.New(errs.Forbidden, "job %s is another's: only its owner has it run once more", id)
 	}
 	if retriedBy(w, r.RequestID) {

@@ -350,8 +350,11 @@ func rules() map[string]rule {
 
 		// The wiring: the one package that knows every backend.
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
+		// What commands print. It knows no command, and asks nothing.
+		"internal/cli/render": {own: []string{"hubapi", "internal/units"}, outside: []string{"golang.org/x/sys"}},
 		"internal/cli": {
 			own: []string{
+				"internal/cli/render",
 				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
 				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
 				"internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -123,16 +124,16 @@ func parts(err error) []error {
 }
 
 func reportOne(w io.Writer, err error) {
-	fmt.Fprintf(w, "slipway: %s\n", paragraphs(errs.Brief(err)))
+	fmt.Fprintf(w, "slipway: %s\n", render.Paragraphs(errs.Brief(err)))
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {
 		return
 	}
 	for _, d := range e.Details {
-		fmt.Fprintf(w, "  %s\n", printable(d.String()))
+		fmt.Fprintf(w, "  %s\n", render.Printable(d.String()))
 	}
 	if e.Remedy != "" {
-		fmt.Fprintf(w, "  -> %s\n", paragraphs(e.Remedy))
+		fmt.Fprintf(w, "  -> %s\n", render.Paragraphs(e.Remedy))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/internal/bench"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
@@ -74,7 +75,7 @@ func (b benchHub) run(ctx context.Context, env Env) error {
 		return err
 	}
 	if b.asJSON {
-		err = printJSON(env.Stdout, report)
+		err = render.JSON(env.Stdout, report)
 	} else {
 		err = printReport(env, report)
 	}
@@ -86,15 +87,15 @@ func (b benchHub) run(ctx context.Context, env Env) error {
 
 func printReport(env Env, r bench.Report) error {
 	head, rows := r.Rows()
-	if err := printTable(env.Stdout, head, rows, ""); err != nil {
+	if err := render.Table(env.Stdout, head, rows, ""); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.Stdout, "\n%d of %d servers up within %.1f s, %d at one time; all stopped within %.1f s\n", r.Up, r.Users, r.UpSeconds, r.MostUp, r.DownIn)
 	if r.Cut != "" {
-		fmt.Fprintf(env.Stdout, "interrupted: %s\n", printable(r.Cut))
+		fmt.Fprintf(env.Stdout, "interrupted: %s\n", render.Printable(r.Cut))
 	}
 	for _, why := range r.Why() {
-		fmt.Fprintln(env.Stdout, printable(why))
+		fmt.Fprintln(env.Stdout, render.Printable(why))
 	}
 	if len(r.Left) > 0 {
 		fmt.Fprintf(env.Stdout, "could not be removed, remove them at the Hub: %s\n", strings.Join(r.Left, " "))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -75,7 +76,7 @@ func (s *credentialsCall) list(ctx context.Context) error {
 		return err
 	}
 	if s.asJSON {
-		return printJSON(s.env.Stdout, all)
+		return render.JSON(s.env.Stdout, all)
 	}
 	return printCredentials(s.env.Stdout, all, time.Now())
 }
@@ -88,12 +89,12 @@ func printCredentials(w io.Writer, all hubapi.Credentials, now time.Time) error 
 	}
 	none := "No credentials."
 	if len(all.Issuers) > 0 {
-		none += " `slipway credentials login " + printable(all.Issuers[0]) + "` gets a token."
+		none += " `slipway credentials login " + render.Printable(all.Issuers[0]) + "` gets a token."
 	}
 	if all.Proxies {
 		none += " `slipway proxy put` puts an X.509 proxy."
 	}
-	if err := printTable(w, []string{"NAME", "YOU ARE THERE", "GOOD FOR", "TIME LEFT", "RENEWED"}, rows, none); err != nil {
+	if err := render.Table(w, []string{"NAME", "YOU ARE THERE", "GOOD FOR", "TIME LEFT", "RENEWED"}, rows, none); err != nil {
 		return err
 	}
 	for _, c := range all.Credentials {
@@ -106,14 +107,14 @@ func printCredentials(w io.Writer, all hubapi.Credentials, now time.Time) error 
 
 // printWords prints what is to be known of a credential.
 func printWords(w io.Writer, c hubapi.Credential) error {
-	p := page{w: w}
+	p := render.Page{W: w}
 	if c.Trouble != "" {
-		p.printf("! %s: %s\n", printable(c.Name), printable(c.Trouble))
+		p.Printf("! %s: %s\n", render.Printable(c.Name), render.Printable(c.Trouble))
 	}
 	for _, note := range c.Notes {
-		p.printf("  %s: %s\n", printable(c.Name), printable(note))
+		p.Printf("  %s: %s\n", render.Printable(c.Name), render.Printable(note))
 	}
-	return p.err
+	return p.Err
 }
 
 // credentialFor says what a credential is good for, as short as a table needs it.
@@ -180,13 +181,13 @@ func (s *credentialsCall) tell(c hubapi.Credential, what string) error {
 
 func tellCredential(env Env, c hubapi.Credential, what string, asJSON bool) error {
 	if asJSON {
-		return printJSON(env.Stdout, c)
+		return render.JSON(env.Stdout, c)
 	}
 	lasts := ""
 	if c.Expires != nil {
 		lasts = ": good for " + left(c.Expires, time.Now())
 	}
-	if _, err := fmt.Fprintf(env.Stdout, "%s of %s %s%s\n", printable(c.Name), printable(c.Subject), what, lasts); err != nil {
+	if _, err := fmt.Fprintf(env.Stdout, "%s of %s %s%s\n", render.Printable(c.Name), render.Printable(c.Subject), what, lasts); err != nil {
 		return err
 	}
 	return printWords(env.Stdout, c)
@@ -202,14 +203,14 @@ func (s *credentialsCall) revoke(ctx context.Context, name string) error {
 		return err
 	}
 	if s.asJSON {
-		return printJSON(s.env.Stdout, gone)
+		return render.JSON(s.env.Stdout, gone)
 	}
-	p := page{w: s.env.Stdout}
-	p.printf("%s is taken away, from running sessions and jobs too\n", printable(gone.Name))
+	p := render.Page{W: s.env.Stdout}
+	p.Printf("%s is taken away, from running sessions and jobs too\n", render.Printable(gone.Name))
 	if gone.Note != "" {
-		p.printf("! %s\n", printable(gone.Note))
+		p.Printf("! %s\n", render.Printable(gone.Note))
 	}
-	return p.err
+	return p.Err
 }
 
 func issuerAndFile(c *cobra.Command, args []string) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -20,7 +21,7 @@ func (s *credentialsCall) login(ctx context.Context, issuer string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.env.Stderr, "Open  %s\nand see that the code is  %s\n", printable(begun.URL), printable(begun.Code))
+	fmt.Fprintf(s.env.Stderr, "Open  %s\nand see that the code is  %s\n", render.Printable(begun.URL), render.Printable(begun.Code))
 	if !s.noBrowser {
 		openBrowser(s.env, begun.URL)
 	}

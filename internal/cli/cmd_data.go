@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // dataCommand is `slipway data`.
@@ -34,13 +35,13 @@ func runData(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, all)
+		return render.JSON(env.Stdout, all)
 	}
 	var rows [][]string
 	for _, s := range all.Storage {
 		rows = append(rows, []string{s.Name, s.Origin + "/" + s.Path, cacheWords(s), mountWords(s)})
 	}
-	return printTable(env.Stdout, []string{"NAME", "ORIGIN", "CACHE", "HERE"}, rows, "this site has no storage elements: its administrator sets data.storage in the configuration")
+	return render.Table(env.Stdout, []string{"NAME", "ORIGIN", "CACHE", "HERE"}, rows, "this site has no storage elements: its administrator sets data.storage in the configuration")
 }
 
 func cacheWords(s hubapi.Storage) string {
@@ -85,10 +86,10 @@ func dataURLCommand(env Env) *cobra.Command {
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(env.Stdout, u)
+				return render.JSON(env.Stdout, u)
 			}
 			if u.Why != "" {
-				fmt.Fprintf(env.Stderr, "slipway: %s; this is the origin's\n", printable(u.Why))
+				fmt.Fprintf(env.Stderr, "slipway: %s; this is the origin's\n", render.Printable(u.Why))
 			}
 			_, err = fmt.Fprintln(env.Stdout, u.URL)
 			return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/internal/cli/render"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/spawner/docker"
@@ -101,13 +102,13 @@ func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
 
 func printFindings(env Env, findings []finding, asJSON bool) error {
 	if asJSON {
-		return printJSON(env.Stdout, findings)
+		return render.JSON(env.Stdout, findings)
 	}
 	var rows [][]string
 	for _, f := range findings {
 		rows = append(rows, []string{f.Result, f.Check, f.Message})
 	}
-	if err := printTable(env.Stdout, []string{"RESULT", "CHECK", "FINDING"}, rows, ""); err != nil {
+	if err := render.Table(env.Stdout, []string{"RESULT", "CHECK", "FINDING"}, rows, ""); err != nil {
 		return err
 	}
 	for _, f := range findings {
@@ -217,7 +218,7 @@ func hasSpace(path string) error {
 		path = filepath.Dir(path)
 	}
 	if free := int64(s.Bavail) * s.Bsize; free < leastSpace {
-		return errs.New(errs.Unavailable, "%s free", byteWords(free)).With("make room: a frozen environment takes about a gigabyte")
+		return errs.New(errs.Unavailable, "%s free", render.Bytes(free)).With("make room: a frozen environment takes about a gigabyte")
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/agent/control"
+	"slipway/internal/cli/render"
 	"slipway/internal/datacheck"
 	"slipway/internal/datacheck/rootclient"
 	"slipway/internal/errs"
@@ -62,7 +63,7 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 		return err
 	}
 	if asJSON {
-		err = printJSON(env.Stdout, report)
+		err = render.JSON(env.Stdout, report)
 	} else {
 		err = printDataReport(env, report)
 	}
@@ -75,7 +76,7 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 func printDataReport(env Env, r hubapi.DataReport) error {
 	var findings []finding
 	for _, c := range r.Checks {
-		findings = append(findings, finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: printable(c.Remedy)})
+		findings = append(findings, finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: render.Printable(c.Remedy)})
 	}
 	for i := range findings {
 		if r.Checks[i].Remedy == "" {

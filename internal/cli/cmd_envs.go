@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -57,17 +58,17 @@ func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, hubapi.Environments{Environments: list})
+		return render.JSON(env.Stdout, hubapi.Environments{Environments: list})
 	}
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			shortDigest(e.Digest), ownedName(e), tagWords(e), byteWords(e.Size), byteWords(e.Own), e.Python, packageCount(e), e.Base,
-			ago(e.Created, time.Now()), audience(e), e.Note,
+			render.ShortDigest(e.Digest), ownedName(e), tagWords(e), render.Bytes(e.Size), render.Bytes(e.Own), e.Python, packageCount(e), e.Base,
+			render.Ago(e.Created, time.Now()), audience(e), e.Note,
 		})
 	}
 	head := []string{"DIGEST", "NAME", "TAG", "SIZE", "OWN", "PYTHON", "PACKAGES", "BASE", "MADE", "SHARED", "NOTE"}
-	return printTable(env.Stdout, head, rows, "No environments. `slipway freeze` in a session makes one; so does %%grid.")
+	return render.Table(env.Stdout, head, rows, "No environments. `slipway freeze` in a session makes one; so does %%grid.")
 }
 
 // connectFor connects, to do something with environments that have names.
@@ -85,7 +86,7 @@ func ownedName(e hubapi.Environment) string {
 	if e.Mine {
 		return e.Name
 	}
-	return e.Owner + "/" + cmp.Or(e.Name, shortDigest(e.Digest))
+	return e.Owner + "/" + cmp.Or(e.Name, render.ShortDigest(e.Digest))
 }
 
 // fullName is the reference to an environment: its name and tag, or where none lead to it its digest.
@@ -93,7 +94,7 @@ func fullName(e hubapi.Environment) string {
 	if e.Moved {
 		e.Name = ""
 	}
-	name := cmp.Or(ownedName(e), shortDigest(e.Digest))
+	name := cmp.Or(ownedName(e), render.ShortDigest(e.Digest))
 	if e.Name == "" || e.Tag == "" {
 		return name
 	}
@@ -102,7 +103,7 @@ func fullName(e hubapi.Environment) string {
 
 // nameAndDigest tells an environment from others of its name.
 func nameAndDigest(e hubapi.Environment) string {
-	digest := shortDigest(e.Digest)
+	digest := render.ShortDigest(e.Digest)
 	if e.Moved {
 		e.Moved = false
 		return digest + " (was " + fullName(e) + ")"
@@ -126,7 +127,7 @@ func packageCount(e hubapi.Environment) string {
 	if !e.Known {
 		return ""
 	}
-	return grouped(int64(e.Packages))
+	return render.Grouped(int64(e.Packages))
 }
 
 // audience says in a word or two who else may use an environment.
@@ -159,15 +160,15 @@ func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error 
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, hubapi.Environments{Environments: list})
+		return render.JSON(env.Stdout, hubapi.Environments{Environments: list})
 	}
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			shortDigest(e.Digest), e.Name, tagWords(e), byteWords(e.Own), packageCount(e), e.Created.Local().Format(time.DateTime), e.Session, e.Note,
+			render.ShortDigest(e.Digest), e.Name, tagWords(e), render.Bytes(e.Own), packageCount(e), e.Created.Local().Format(time.DateTime), e.Session, e.Note,
 		})
 	}
-	return printTable(env.Stdout, []string{"DIGEST", "NAME", "TAG", "OWN", "PACKAGES", "MADE", "SESSION", "NOTE"}, rows, "It has no history.")
+	return render.Table(env.Stdout, []string{"DIGEST", "NAME", "TAG", "OWN", "PACKAGES", "MADE", "SESSION", "NOTE"}, rows, "It has no history.")
 }
 
 func envUsageCommand(env Env, asJSON *bool) *cobra.Command {
@@ -189,28 +190,28 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, u)
+		return render.JSON(env.Stdout, u)
 	}
 	list, err := client.Environments(ctx, false)
 	if err != nil {
 		return err
 	}
-	pairs := [][2]string{{"own", ownWords(u)}, {"shared", byteWords(u.Shared) + " of bases, on which others may stand too"}}
+	pairs := [][2]string{{"own", ownWords(u)}, {"shared", render.Bytes(u.Shared) + " of bases, on which others may stand too"}}
 	for _, g := range u.Groups {
-		pairs = append(pairs, [2]string{"group " + printable(g.Group), byteWords(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota)})
+		pairs = append(pairs, [2]string{"group " + render.Printable(g.Group), render.Bytes(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota)})
 	}
 	for _, w := range u.Warnings {
 		pairs = append(pairs, [2]string{"warning", w})
 	}
-	if err := printPairs(env.Stdout, pairs); err != nil || len(list) == 0 {
+	if err := render.Pairs(env.Stdout, pairs); err != nil || len(list) == 0 {
 		return err
 	}
 	fmt.Fprintln(env.Stdout)
-	return printTable(env.Stdout, []string{"DIGEST", "OWN", "SIZE", "USED", "NAMES"}, largest(list, time.Now()), "")
+	return render.Table(env.Stdout, []string{"DIGEST", "OWN", "SIZE", "USED", "NAMES"}, largest(list, time.Now()), "")
 }
 
 func ownWords(u hubapi.EnvironmentUsage) string {
-	words := fmt.Sprintf("%s in %s", byteWords(u.Own), count(int64(u.Environments), "environment", "environments"))
+	words := fmt.Sprintf("%s in %s", render.Bytes(u.Own), render.Count(int64(u.Environments), "environment", "environments"))
 	if u.Quota > 0 {
 		words += ", " + partWords(u.Own, "your", u.Quota)
 	}
@@ -219,5 +220,5 @@ func ownWords(u hubapi.EnvironmentUsage) string {
 
 // partWords says how much of a quota is used.
 func partWords(own int64, whose string, quota int64) string {
-	return fmt.Sprintf("%.0f %% of %s %s", math.Floor(100*float64(own)/float64(quota)), whose, byteWords(quota))
+	return fmt.Sprintf("%.0f %% of %s %s", math.Floor(100*float64(own)/float64(quota)), whose, render.Bytes(quota))
 }

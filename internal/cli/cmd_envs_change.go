@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 func envTagCommand(env Env, asJSON *bool) *cobra.Command {
@@ -35,9 +36,9 @@ func runEnvTag(ctx context.Context, env Env, ref, label string, asJSON bool) err
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, e)
+		return render.JSON(env.Stdout, e)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s is %s\n", shortDigest(e.Digest), printable(fullName(e)))
+	_, err = fmt.Fprintf(env.Stdout, "%s is %s\n", render.ShortDigest(e.Digest), render.Printable(fullName(e)))
 	return err
 }
 
@@ -72,14 +73,14 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, e)
+		return render.JSON(env.Stdout, e)
 	}
 	if e.Share.With == "private" {
-		_, err = fmt.Fprintf(env.Stdout, "%s is yours alone; what others have started with it goes on\n", printable(fullName(e)))
+		_, err = fmt.Fprintf(env.Stdout, "%s is yours alone; what others have started with it goes on\n", render.Printable(fullName(e)))
 		return err
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is shared with %s, as %s/%s\n",
-		printable(fullName(e)), printable(sharedWith(e.Share)), printable(e.Owner), printable(fullName(e)))
+		render.Printable(fullName(e)), render.Printable(sharedWith(e.Share)), render.Printable(e.Owner), render.Printable(fullName(e)))
 	return err
 }
 
@@ -123,17 +124,17 @@ func runEnvRemove(ctx context.Context, env Env, refs []string, asJSON bool) erro
 		done = append(done, removed)
 	}
 	if asJSON {
-		return errors.Join(append(failed, printJSON(env.Stdout, done))...)
+		return errors.Join(append(failed, render.JSON(env.Stdout, done))...)
 	}
 	after, err := client.Environments(ctx, false)
 	if err != nil {
 		return errors.Join(append(failed, err)...)
 	}
-	p := &page{w: env.Stdout}
+	p := &render.Page{W: env.Stdout}
 	for _, line := range removedLines(before, after) {
-		p.printf("%s\n", printable(line))
+		p.Printf("%s\n", render.Printable(line))
 	}
-	return errors.Join(append(failed, p.err)...)
+	return errors.Join(append(failed, p.Err)...)
 }
 
 // removedLines says of each environment what has gone since before, and what stays.
@@ -146,9 +147,9 @@ func removedLines(before, after []hubapi.Environment) []string {
 			continue
 		}
 		gone := slices.DeleteFunc(slices.Clone(had[digest]), func(name string) bool { return slices.Contains(left, name) })
-		words := shortDigest(digest) + " is no longer in your list"
+		words := render.ShortDigest(digest) + " is no longer in your list"
 		if len(gone) > 0 {
-			words = shortDigest(digest) + " is no longer " + strings.Join(gone, ", ")
+			words = render.ShortDigest(digest) + " is no longer " + strings.Join(gone, ", ")
 		}
 		switch {
 		case len(left) > 0:
@@ -198,31 +199,31 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, s)
+		return render.JSON(env.Stdout, s)
 	}
 	verb := "Removed"
 	if s.Dry {
 		verb = "Would remove"
 	}
-	p := &page{w: env.Stdout}
+	p := &render.Page{W: env.Stdout}
 	if len(s.Environments)+len(s.Bases) == 0 {
-		p.printf("Nothing to remove.\n%s", waitingWords(s.Waiting))
-		return p.err
+		p.Printf("Nothing to remove.\n%s", waitingWords(s.Waiting))
+		return p.Err
 	}
-	p.printf("%s %s and %s, %s.\n\n", verb, count(int64(len(s.Environments)), "environment", "environments"),
-		count(int64(len(s.Bases)), "base", "bases"), byteWords(s.Bytes))
-	if p.err != nil {
-		return p.err
+	p.Printf("%s %s and %s, %s.\n\n", verb, render.Count(int64(len(s.Environments)), "environment", "environments"),
+		render.Count(int64(len(s.Bases)), "base", "bases"), render.Bytes(s.Bytes))
+	if p.Err != nil {
+		return p.Err
 	}
 	var rows [][]string
 	for _, f := range s.Files {
-		rows = append(rows, []string{f.What, f.Digest, byteWords(f.Bytes), ago(f.Made, time.Now())})
+		rows = append(rows, []string{f.What, f.Digest, render.Bytes(f.Bytes), render.Ago(f.Made, time.Now())})
 	}
-	if err := printTable(env.Stdout, []string{"WHAT", "DIGEST", "SIZE", "MADE"}, rows, ""); err != nil || s.Waiting.Environments == 0 {
+	if err := render.Table(env.Stdout, []string{"WHAT", "DIGEST", "SIZE", "MADE"}, rows, ""); err != nil || s.Waiting.Environments == 0 {
 		return err
 	}
-	p.printf("\n%s", waitingWords(s.Waiting))
-	return p.err
+	p.Printf("\n%s", waitingWords(s.Waiting))
+	return p.Err
 }
 
 // waitingWords says what goes later, if there is anything.
@@ -231,5 +232,5 @@ func waitingWords(w hubapi.SweptLater) string {
 		return ""
 	}
 	return fmt.Sprintf("Kept until %s, as all that was made or used in the last minutes: %s, %s.\n",
-		w.Until.Local().Format(time.TimeOnly), count(int64(w.Environments), "environment", "environments"), byteWords(w.Bytes))
+		w.Until.Local().Format(time.TimeOnly), render.Count(int64(w.Environments), "environment", "environments"), render.Bytes(w.Bytes))
 }

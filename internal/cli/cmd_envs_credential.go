@@ -15,6 +15,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/blobstore"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -46,7 +47,7 @@ func runEnvCredential(ctx context.Context, env Env, r hubapi.CredentialRequest, 
 	case err != nil:
 		return err
 	case asJSON:
-		return printJSON(env.Stdout, got)
+		return render.JSON(env.Stdout, got)
 	case authfile == "":
 		_, err = fmt.Fprintln(env.Stdout, got.Password)
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -56,9 +57,9 @@ func runEnvExport(ctx context.Context, env Env, ref, form, path string, asJSON b
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	if asJSON {
-		return printJSON(env.Stdout, done)
+		return render.JSON(env.Stdout, done)
 	}
-	return printPairs(env.Stdout, [][2]string{{"environment", done.Environment}, {"file", done.Digest}})
+	return render.Pairs(env.Stdout, [][2]string{{"environment", done.Environment}, {"file", done.Digest}})
 }
 
 // export receives an environment's file, and tells now and then on w how far it has come.
@@ -69,7 +70,7 @@ func export(ctx context.Context, w io.Writer, client *hubapi.Client, ref, form s
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(w, "export: %s, %.1f s\n", byteWords(done.Size), time.Since(start).Seconds())
+		fmt.Fprintf(w, "export: %s, %.1f s\n", render.Bytes(done.Size), time.Since(start).Seconds())
 	}
 	return done, err
 }
@@ -105,7 +106,7 @@ func (c *tally) Write(p []byte) (int, error) {
 
 func (c *tally) words(since time.Duration) string {
 	if n := c.n.Load(); n > 0 {
-		return byteWords(n) + " received"
+		return render.Bytes(n) + " received"
 	}
 	return fmt.Sprintf("the service makes the file, %.0f s", since.Seconds())
 }

@@ -11,6 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/inventory"
+	"slipway/internal/cli/render"
 )
 
 func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
@@ -36,31 +37,31 @@ func runEnvDiff(ctx context.Context, env Env, old, now string, files, asJSON boo
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, d)
+		return render.JSON(env.Stdout, d)
 	}
-	p := &page{w: env.Stdout}
-	p.printf("%s -> %s\n", printable(nameAndDigest(d.Old)), printable(nameAndDigest(d.New)))
+	p := &render.Page{W: env.Stdout}
+	p.Printf("%s -> %s\n", render.Printable(nameAndDigest(d.Old)), render.Printable(nameAndDigest(d.New)))
 	for _, line := range d.Lines {
-		p.printf("%s\n", printable(line))
+		p.Printf("%s\n", render.Printable(line))
 	}
 	if len(d.Lines) == 0 {
-		p.printf("no difference\n")
+		p.Printf("no difference\n")
 	}
 	if files {
-		p.printFiles(d.Full)
+		printFiles(p, d.Full)
 	}
-	return p.err
+	return p.Err
 }
 
 // printFiles lists the paths that differ, of the API's full difference.
-func (p *page) printFiles(full json.RawMessage) {
+func printFiles(p *render.Page, full json.RawMessage) {
 	var d inventory.Difference
 	if err := json.Unmarshal(full, &d); err != nil {
-		p.err = fmt.Errorf("read the difference: %w", err)
+		p.Err = fmt.Errorf("read the difference: %w", err)
 		return
 	}
 	if d.Files == nil {
-		p.printf("\nThe files were not compared.\n")
+		p.Printf("\nThe files were not compared.\n")
 		return
 	}
 	var lines []string
@@ -68,9 +69,9 @@ func (p *page) printFiles(full json.RawMessage) {
 		lines = append(lines, fileWords(f))
 	}
 	if n := d.Files.Added + d.Files.Removed + d.Files.Changed - len(lines); n > 0 {
-		lines = append(lines, fmt.Sprintf("and %s more", grouped(int64(n))))
+		lines = append(lines, fmt.Sprintf("and %s more", render.Grouped(int64(n))))
 	}
-	p.printSection("Files:", lines)
+	p.Section("Files:", lines)
 }
 
 func fileWords(f inventory.FileDiff) string {
@@ -105,7 +106,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "verify: reading %s of %s, which takes some seconds\n", byteWords(e.Size), printable(fullName(e)))
+	fmt.Fprintf(env.Stderr, "verify: reading %s of %s, which takes some seconds\n", render.Bytes(e.Size), render.Printable(fullName(e)))
 	start := time.Now()
 	check, err := client.VerifyEnvironment(ctx, ref)
 	if err != nil {
@@ -113,7 +114,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 	}
 	fmt.Fprintf(env.Stderr, "verify: done in %.1f s\n", time.Since(start).Seconds())
 	if asJSON {
-		err = printJSON(env.Stdout, check)
+		err = render.JSON(env.Stdout, check)
 	} else {
 		err = tellCheck(env.Stdout, check)
 	}
@@ -124,13 +125,13 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 }
 
 func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
-	pairs := [][2]string{{"digest", c.Digest}, {"bytes", byteWords(c.Bytes) + " read, all as the digest says"}}
-	p := &page{w: w, err: printPairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
-	p.printSection(map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First)
+	pairs := [][2]string{{"digest", c.Digest}, {"bytes", render.Bytes(c.Bytes) + " read, all as the digest says"}}
+	p := &render.Page{W: w, Err: render.Pairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
+	p.Section(map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First)
 	if n := c.Tree.Differences - int64(len(c.Tree.First)); n > 0 && c.Tree.Differences > 0 {
-		p.printf("  and %s more\n", grouped(n))
+		p.Printf("  and %s more\n", render.Grouped(n))
 	}
-	return p.err
+	return p.Err
 }
 
 func treeWords(t hubapi.TreeCheck) string {
@@ -138,12 +139,12 @@ func treeWords(t hubapi.TreeCheck) string {
 	case t.Session == "":
 		return "not compared with a session: " + t.Why
 	case t.Differences == 0:
-		return fmt.Sprintf("%s, each equal to that of session %s", count(t.Paths, "path", "paths"), t.Session)
+		return fmt.Sprintf("%s, each equal to that of session %s", render.Count(t.Paths, "path", "paths"), t.Session)
 	case t.Changed:
-		return fmt.Sprintf("session %s went on since the freeze: of %s, %s", t.Session, count(t.Paths, "path", "paths"),
-			count(t.Differences, "difference that may be its own", "differences that may be its own"))
+		return fmt.Sprintf("session %s went on since the freeze: of %s, %s", t.Session, render.Count(t.Paths, "path", "paths"),
+			render.Count(t.Differences, "difference that may be its own", "differences that may be its own"))
 	}
-	return fmt.Sprintf("%s of %s other than in session %s", count(t.Differences, "difference", "differences"), count(t.Paths, "path", "paths"), t.Session)
+	return fmt.Sprintf("%s of %s other than in session %s", render.Count(t.Differences, "difference", "differences"), render.Count(t.Paths, "path", "paths"), t.Session)
 }
 
 func envSBOMCommand(env Env) *cobra.Command {
@@ -164,5 +165,5 @@ func runEnvSBOM(ctx context.Context, env Env, ref string) error {
 	if err != nil {
 		return err
 	}
-	return printJSON(env.Stdout, document)
+	return render.JSON(env.Stdout, document)
 }

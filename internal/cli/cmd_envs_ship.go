@@ -15,6 +15,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/transfer"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -116,9 +117,9 @@ func runEnvPush(ctx context.Context, env Env, ref string, r hubapi.PushRequest, 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "push: %s sent, %.1f s\n", byteWords(done.Sent), time.Since(start).Seconds())
+	fmt.Fprintf(env.Stderr, "push: %s sent, %.1f s\n", render.Bytes(done.Sent), time.Since(start).Seconds())
 	if asJSON {
-		return printJSON(env.Stdout, done)
+		return render.JSON(env.Stdout, done)
 	}
 	_, err = fmt.Fprintln(env.Stdout, done.Environment)
 	return err
@@ -161,9 +162,9 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "pull: %s is here, %s, %.1f s\n", shortDigest(e.Digest), byteWords(e.Size), time.Since(start).Seconds())
+	fmt.Fprintf(env.Stderr, "pull: %s is here, %s, %.1f s\n", render.ShortDigest(e.Digest), render.Bytes(e.Size), time.Since(start).Seconds())
 	if asJSON {
-		return printJSON(env.Stdout, e)
+		return render.JSON(env.Stdout, e)
 	}
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err

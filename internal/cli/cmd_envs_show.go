@@ -14,6 +14,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/inventory"
+	"slipway/internal/cli/render"
 )
 
 // showOptions are the flags of `slipway envs show`.
@@ -48,7 +49,7 @@ func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON 
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, d)
+		return render.JSON(env.Stdout, d)
 	}
 	var in inventory.Inventory
 	if err := json.Unmarshal(d.Inventory, &in); err != nil {
@@ -58,28 +59,28 @@ func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON 
 }
 
 func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inventory.Inventory, o showOptions) error {
-	p := &page{w: w, err: printPairs(w, summary(d, in))}
-	p.printSection("Imported by kernels, and tried in the image alone:", importLines(d.Imports))
-	p.printSection("CVMFS repositories that must be mounted where it runs:", repositories(d.CVMFS))
-	p.printSection("Git checkouts:", checkouts(in.Git))
-	p.printSection(outsideTitle(in.Outside), outsideLines(in.Outside))
-	p.printSection("Files of packages that were changed ("+grouped(int64(in.Altered.Files))+"):", bounded(in.Altered.First, in.Altered.Files))
-	p.printSection("Could not be read:", in.Trouble)
-	p.printSection("Here by the owner's word, though they look like secrets:", d.Allowed)
-	p.printSection("Not in it, because it was mounted in the session:", d.Mounts)
-	p.printSection("Not in it, because they are sockets of running programs:", bounded(d.Sockets, len(d.Sockets)))
-	p.printSection("Not in it, because they are devices of a host:", bounded(d.Devices, len(d.Devices)))
-	p.printSection("Lost, because an image cannot hold it:", losses(d.Losses))
-	p.printSection("Lost, because the engine does not give it out:", d.Losses.Others)
-	p.printSection("Made for Apptainer:", bounded(d.Added, len(d.Added)))
-	p.printSection("Parts, as registries keep them:", blobLines(d.Parts))
+	p := &render.Page{W: w, Err: render.Pairs(w, summary(d, in))}
+	p.Section("Imported by kernels, and tried in the image alone:", importLines(d.Imports))
+	p.Section("CVMFS repositories that must be mounted where it runs:", repositories(d.CVMFS))
+	p.Section("Git checkouts:", checkouts(in.Git))
+	p.Section(outsideTitle(in.Outside), outsideLines(in.Outside))
+	p.Section("Files of packages that were changed ("+render.Grouped(int64(in.Altered.Files))+"):", render.Bounded(in.Altered.First, in.Altered.Files))
+	p.Section("Could not be read:", in.Trouble)
+	p.Section("Here by the owner's word, though they look like secrets:", d.Allowed)
+	p.Section("Not in it, because it was mounted in the session:", d.Mounts)
+	p.Section("Not in it, because they are sockets of running programs:", render.Bounded(d.Sockets, len(d.Sockets)))
+	p.Section("Not in it, because they are devices of a host:", render.Bounded(d.Devices, len(d.Devices)))
+	p.Section("Lost, because an image cannot hold it:", losses(d.Losses))
+	p.Section("Lost, because the engine does not give it out:", d.Losses.Others)
+	p.Section("Made for Apptainer:", render.Bounded(d.Added, len(d.Added)))
+	p.Section("Parts, as registries keep them:", blobLines(d.Parts))
 	if o.strip {
-		p.printSection("Left out:", stripLines(d.Strip))
+		p.Section("Left out:", stripLines(d.Strip))
 	}
 	if o.packages {
-		p.printSection("Packages:", packageLines(in.Packages))
+		p.Section("Packages:", packageLines(in.Packages))
 	}
-	return p.err
+	return p.Err
 }
 
 func summary(d hubapi.EnvironmentDetails, in inventory.Inventory) [][2]string {
@@ -100,8 +101,8 @@ func summary(d hubapi.EnvironmentDetails, in inventory.Inventory) [][2]string {
 	if in.RPM != "" {
 		pairs = append(pairs, [2]string{"rpm", "its packages are not listed: " + in.RPM})
 	}
-	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", count(int64(len(d.Strip)), "rule", "rules"))})
-	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + byteWords(d.SIF.Size) + " with its signatures"})
+	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", render.Count(int64(len(d.Strip)), "rule", "rules"))})
+	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + render.Bytes(d.SIF.Size) + " with its signatures"})
 	return append(append(pairs, seals(d.Signers, d.Statements)...), elsewhere(d)...)
 }
 
@@ -163,16 +164,16 @@ func date(t time.Time) string {
 func sizes(d hubapi.EnvironmentDetails) string {
 	for _, b := range d.Parts {
 		if b.What == "base" {
-			return fmt.Sprintf("%s: %s own, the rest shared with all who stand on the base", byteWords(d.Size), byteWords(d.Own))
+			return fmt.Sprintf("%s: %s own, the rest shared with all who stand on the base", render.Bytes(d.Size), render.Bytes(d.Own))
 		}
 	}
-	return byteWords(d.Size) + ", all its own: the whole tree was packed"
+	return render.Bytes(d.Size) + ", all its own: the whole tree was packed"
 }
 
 func blobLines(parts []hubapi.Blob) []string {
 	var out []string
 	for _, b := range parts {
-		out = append(out, fmt.Sprintf("%-8s  %s, %s", b.What, b.Digest, byteWords(b.Size)))
+		out = append(out, fmt.Sprintf("%-8s  %s, %s", b.What, b.Digest, render.Bytes(b.Size)))
 	}
 	return out
 }
@@ -193,7 +194,7 @@ func managers(list []inventory.Package) string {
 	}
 	var parts []string
 	for _, m := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, grouped(counts[m])+" of "+string(m))
+		parts = append(parts, render.Grouped(counts[m])+" of "+string(m))
 	}
 	if len(parts) == 0 {
 		return "none"

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -67,7 +68,7 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 		return err
 	}
 	if o.asJSON {
-		return printJSON(env.Stdout, e)
+		return render.JSON(env.Stdout, e)
 	}
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err
@@ -92,19 +93,19 @@ func freezeFor(ctx context.Context, w io.Writer, client *hubapi.Client, session 
 		return e, err
 	}
 	for _, path := range e.Secrets {
-		fmt.Fprintf(w, "freeze: in it by your word, though it looks like a secret: %s\n", printable(path))
+		fmt.Fprintf(w, "freeze: in it by your word, though it looks like a secret: %s\n", render.Printable(path))
 	}
 	for _, warning := range e.Warnings {
-		fmt.Fprintf(w, "freeze: warning: %s\n", printable(warning))
+		fmt.Fprintf(w, "freeze: warning: %s\n", render.Printable(warning))
 	}
 	return e, nil
 }
 
 func frozenWords(e hubapi.Environment) string {
 	if e.Unchanged {
-		return fmt.Sprintf("unchanged as %s, %s", shortDigest(e.Digest), byteWords(e.Size))
+		return fmt.Sprintf("unchanged as %s, %s", render.ShortDigest(e.Digest), render.Bytes(e.Size))
 	}
-	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", shortDigest(e.Digest), byteWords(e.Size), byteWords(e.Own))
+	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", render.ShortDigest(e.Digest), render.Bytes(e.Size), render.Bytes(e.Own))
 	if e.Paused >= 0.005 { // else it reads as none
 		words += fmt.Sprintf("; the session stood still for %.2f s", e.Paused)
 	}
@@ -144,12 +145,12 @@ func (s *steps) flush() {
 	if !s.left || s.now.Message == "" {
 		return
 	}
-	line := s.what + ": " + printable(s.now.Message)
+	line := s.what + ": " + render.Printable(s.now.Message)
 	if s.now.Files > 0 {
-		line += ": " + count(s.now.Files, "file", "files")
+		line += ": " + render.Count(s.now.Files, "file", "files")
 	}
 	if s.now.Bytes > 0 {
-		line += map[bool]string{true: ", ", false: ": "}[s.now.Files > 0] + byteWords(s.now.Bytes)
+		line += map[bool]string{true: ", ", false: ": "}[s.now.Files > 0] + render.Bytes(s.now.Bytes)
 	}
 	fmt.Fprintln(s.w, line)
 	s.told, s.left = time.Now(), false

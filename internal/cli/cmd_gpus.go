@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/units"
 )
@@ -67,7 +68,7 @@ func runGPUs(ctx context.Context, env Env, asJSON bool, format string) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, all)
+		return render.JSON(env.Stdout, all)
 	}
 	if all.Problem != "" && len(all.GPUs) == 0 {
 		return errs.New(errs.Unavailable, "the GPUs cannot be asked for: %s", all.Problem).With("the administrator looks at `slipway doctor`")
@@ -98,21 +99,21 @@ func printGPUs(env Env, all hubapi.GPUs) error {
 	for _, o := range all.Offers {
 		offers = append(offers, []string{o.Name, fmt.Sprint(o.Free), fmt.Sprint(o.Most), o.Isolation})
 	}
-	if err := printTable(env.Stdout, []string{"GPU", "MODEL", "MODE", "ISOLATION", "MEMORY", "USED", "BUSY", "CONDITION"}, gpus, "This site has no GPUs."); err != nil || len(gpus) == 0 {
+	if err := render.Table(env.Stdout, []string{"GPU", "MODEL", "MODE", "ISOLATION", "MEMORY", "USED", "BUSY", "CONDITION"}, gpus, "This site has no GPUs."); err != nil || len(gpus) == 0 {
 		return err
 	}
 	fmt.Fprintln(env.Stdout)
-	if err := printTable(env.Stdout, []string{"ASK FOR", "FREE", "OF", "ISOLATION"}, offers, "Nothing can be asked for now."); err != nil || len(slices) == 0 {
+	if err := render.Table(env.Stdout, []string{"ASK FOR", "FREE", "OF", "ISOLATION"}, offers, "Nothing can be asked for now."); err != nil || len(slices) == 0 {
 		return err
 	}
 	fmt.Fprintln(env.Stdout)
-	return printTable(env.Stdout, []string{"GPU", "PLACE", "SLICE", "STATE", "USER", "WORKLOAD", "FOR", "BUSY", "USED", "PEAK", "REMARK"}, slices, "")
+	return render.Table(env.Stdout, []string{"GPU", "PLACE", "SLICE", "STATE", "USER", "WORKLOAD", "FOR", "BUSY", "USED", "PEAK", "REMARK"}, slices, "")
 }
 
 func sliceRow(g hubapi.GPU, s hubapi.GPUSlice) []string {
 	since := ""
 	if s.Since != nil {
-		since = strings.TrimSuffix(ago(*s.Since, time.Now()), " ago")
+		since = strings.TrimSuffix(render.Ago(*s.Since, time.Now()), " ago")
 	}
 	return []string{
 		fmt.Sprint(g.Index), s.Place, s.Name, s.State, s.User, s.Workload, since, percent(s.Use.SM), memoryWords(s.Use.Memory), memoryWords(s.Use.Peak), sliceRemark(s),
@@ -133,7 +134,7 @@ func sliceRemark(s hubapi.GPUSlice) string {
 	}
 	add(s.Borrower != "", "lent to "+s.Borrower)
 	if s.Use.Idle != nil {
-		add(true, "idle for "+strings.TrimSuffix(ago(*s.Use.Idle, time.Now()), " ago"))
+		add(true, "idle for "+strings.TrimSuffix(render.Ago(*s.Use.Idle, time.Now()), " ago"))
 	}
 	add(s.Use.Hint != "", s.Use.Hint)
 	add(s.State == "held" && s.Use.Unmeasured != "", s.Use.Unmeasured)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -54,7 +55,7 @@ func runGPUsDrain(ctx context.Context, env Env, name, why string, asJSON bool) e
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, done)
+		return render.JSON(env.Stdout, done)
 	}
 	return tellDrained(env.Stdout, done)
 }
@@ -69,7 +70,7 @@ func runGPUsResume(ctx context.Context, env Env, name string, asJSON bool) error
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, done)
+		return render.JSON(env.Stdout, done)
 	}
 	return tellResumed(env.Stdout, done)
 }
@@ -110,7 +111,7 @@ func tellResumed(w io.Writer, done hubapi.GPUChange) error {
 		_, err := fmt.Fprintf(w, "%s is in use again.\n", words)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s is put back. What is left: %s\n", words, printable(done.Remark))
+	_, err := fmt.Fprintf(w, "%s is put back. What is left: %s\n", words, render.Printable(done.Remark))
 	return err
 }
 
@@ -126,7 +127,7 @@ func changedGPU(done hubapi.GPUChange) hubapi.GPU {
 
 func gpuWords(g hubapi.GPU) string {
 	if g.Index < 0 {
-		return printable(g.UUID)
+		return render.Printable(g.UUID)
 	}
-	return fmt.Sprintf("GPU %d (%s, %s)", g.Index, printable(g.Model), printable(g.UUID))
+	return fmt.Sprintf("GPU %d (%s, %s)", g.Index, render.Printable(g.Model), render.Printable(g.UUID))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // poolOptions say what of the pool is printed, and how.
@@ -40,7 +41,7 @@ func runPoolGPUs(ctx context.Context, env Env, o poolOptions) error {
 		return err
 	}
 	if o.json {
-		return printJSON(env.Stdout, all)
+		return render.JSON(env.Stdout, all)
 	}
 	return printPool(env, all, o.history)
 }
@@ -55,7 +56,7 @@ func printPool(env Env, all hubapi.PoolGPUs, history time.Duration) error {
 		})
 	}
 	head := []string{"SITE", "MODEL", "SHARING", "CAPABILITY", "MEMORY", "DRIVER", "RUNTIMES", "FREE", "USED", "HOSTS"}
-	if err := printTable(env.Stdout, head, kinds, fmt.Sprintf("None of the pool's %d machines has a GPU.", all.Machines)); err != nil {
+	if err := render.Table(env.Stdout, head, kinds, fmt.Sprintf("None of the pool's %d machines has a GPU.", all.Machines)); err != nil {
 		return err
 	}
 	for _, o := range all.Own {
@@ -63,7 +64,7 @@ func printPool(env Env, all hubapi.PoolGPUs, history time.Duration) error {
 	}
 	if len(own) > 0 {
 		fmt.Fprintln(env.Stdout)
-		if err := printTable(env.Stdout, []string{"GPU OF THIS SERVICE", "MODEL", "HERE", "IN THE POOL", "REMARK"}, own, ""); err != nil {
+		if err := render.Table(env.Stdout, []string{"GPU OF THIS SERVICE", "MODEL", "HERE", "IN THE POOL", "REMARK"}, own, ""); err != nil {
 			return err
 		}
 	}
@@ -71,7 +72,7 @@ func printPool(env Env, all hubapi.PoolGPUs, history time.Duration) error {
 		return nil
 	}
 	fmt.Fprintln(env.Stdout)
-	return printTable(env.Stdout, []string{"TIME", "SITE", "MODEL", "SHARING", "MEMORY", "FREE", "USED"}, pastRows(all.History), "Nothing was noted in that time.")
+	return render.Table(env.Stdout, []string{"TIME", "SITE", "MODEL", "SHARING", "MEMORY", "FREE", "USED"}, pastRows(all.History), "Nothing was noted in that time.")
 }
 
 // pastRows tells each scan, and of those that found the same as the one before only the first.

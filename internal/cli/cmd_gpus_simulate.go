@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/placement"
@@ -62,7 +63,7 @@ func runGPUsSimulate(env Env, path string, names []string, asJSON bool) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if asJSON {
-		return printJSON(env.Stdout, report)
+		return render.JSON(env.Stdout, report)
 	}
 	return printSimulation(env, report)
 }
@@ -70,7 +71,7 @@ func runGPUsSimulate(env Env, path string, names []string, asJSON bool) error {
 func printSimulation(env Env, r placementsim.Report) error {
 	fmt.Fprintf(env.Stdout, "%d requests for %d GPUs, load %.2f\n", r.Requests, r.GPUs, r.Load)
 	for _, n := range r.Never {
-		fmt.Fprintf(env.Stdout, "never, %d times: %s\n", n.Requests, printable(n.Why))
+		fmt.Fprintf(env.Stdout, "never, %d times: %s\n", n.Requests, render.Printable(n.Why))
 	}
 	part := func(f float64) string { return fmt.Sprintf("%.1f%%", 100*f) }
 	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).Round(time.Second).String() }
@@ -86,5 +87,5 @@ func printSimulation(env Env, r placementsim.Report) error {
 		})
 	}
 	head := []string{"POLICY", "ACCEPTED", "SLICES", "USED", "FRAGMENTED", "MADE", "REUSED", "WAIT", "P50", "P95"}
-	return printTable(env.Stdout, head, rows, "no policy was asked for")
+	return render.Table(env.Stdout, head, rows, "no policy was asked for")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -52,12 +53,12 @@ func runHomeUsage(env Env, dir string, most int) error {
 	}
 	var rows [][]string
 	for _, f := range found[:min(most, len(found))] {
-		rows = append(rows, []string{byteWords(f.bytes), fmt.Sprint(f.files), f.path})
+		rows = append(rows, []string{render.Bytes(f.bytes), fmt.Sprint(f.files), f.path})
 	}
-	if err := printTable(env.Stdout, []string{"SIZE", "FILES", "PATH"}, rows, "It is empty."); err != nil {
+	if err := render.Table(env.Stdout, []string{"SIZE", "FILES", "PATH"}, rows, "It is empty."); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "\n%s in %d files altogether\n", byteWords(total.bytes), total.files)
+	_, err = fmt.Fprintf(env.Stdout, "\n%s in %d files altogether\n", render.Bytes(total.bytes), total.files)
 	if err == nil && unread > 0 {
 		_, err = fmt.Fprintf(env.Stdout, "%d directories could not be read\n", unread)
 	}

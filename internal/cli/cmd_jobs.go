@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // jobsCommand is `slipway jobs`.
@@ -53,10 +54,10 @@ func runJobs(ctx context.Context, env Env, points, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, list)
+		return render.JSON(env.Stdout, list)
 	}
 	head := []string{"ID", "USER", "NAME", "STATE", "EXIT", "BACKEND", "ENVIRONMENT", "SUBMITTED", "REMARK"}
-	return printTable(env.Stdout, head, jobRows(list, time.Now()), "No jobs. %%grid in a notebook or `slipway submit` makes one.")
+	return render.Table(env.Stdout, head, jobRows(list, time.Now()), "No jobs. %%grid in a notebook or `slipway submit` makes one.")
 }
 
 // jobRows returns a row for each job and scan, the newest first: that is the one that is looked for.
@@ -70,12 +71,12 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	var rows []row
 	for _, j := range list.Jobs {
 		rows = append(rows, row{j.Created, j.Scan, j.Point, []string{
-			j.ID, j.User, j.Name, stateAndTry(j), exitOf(j), j.Backend, shortDigest(j.Environment), ago(j.Created, now), jobRemark(j),
+			j.ID, j.User, j.Name, stateAndTry(j), exitOf(j), j.Backend, render.ShortDigest(j.Environment), render.Ago(j.Created, now), jobRemark(j),
 		}})
 	}
 	for _, s := range list.Scans {
 		rows = append(rows, row{s.Created, "", 0, []string{
-			s.ID, s.User, s.Name, s.Word(), "", s.Backend, shortDigest(s.Environment), ago(s.Created, now), scanRemark(s),
+			s.ID, s.User, s.Name, s.Word(), "", s.Backend, render.ShortDigest(s.Environment), render.Ago(s.Created, now), scanRemark(s),
 		}})
 	}
 	slices.Reverse(rows)
@@ -134,7 +135,7 @@ func parameterWords(parameters map[string]string) string {
 
 // scanRemark counts a scan's points, and says why the first waits or what the first to fail failed of.
 func scanRemark(s hubapi.Scan) string {
-	words := count(int64(s.Points), "point", "points") + ": " + stateWords(s)
+	words := render.Count(int64(s.Points), "point", "points") + ": " + stateWords(s)
 	why := cmp.Or(s.Failure, s.Waiting)
 	if why != "" {
 		words += "; " + why

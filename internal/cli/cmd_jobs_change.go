@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // jobChange is one way to change a job, or every job of a scan.
@@ -69,7 +70,7 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 	case err != nil:
 		return err
 	case asJSON:
-		return printJSON(env.Stdout, j)
+		return render.JSON(env.Stdout, j)
 	case j.State.Ended():
 		_, err = fmt.Fprintf(env.Stdout, "%s has ended already: %s\n", j.ID, j.State)
 	default:
@@ -81,7 +82,7 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 // printScanChange says to how many points of a scan something was done, and how it stands then.
 func printScanChange(env Env, done hubapi.ScanChange, words, none string, asJSON bool) error {
 	if asJSON {
-		return printJSON(env.Stdout, done)
+		return render.JSON(env.Stdout, done)
 	}
 	printChanged(env.Stdout, done, words, none)
 	if now := stateWords(done.Scan); now != "" {
@@ -95,9 +96,9 @@ func printChanged(w io.Writer, done hubapi.ScanChange, words, none string) {
 	if done.Changed == 0 && done.Refused == 0 {
 		fmt.Fprintf(w, "%s: nothing to do: %s\n", done.Scan.ID, none)
 	} else {
-		fmt.Fprintf(w, "%s: %s %s\n", done.Scan.ID, count(int64(done.Changed), "point", "points"), words)
+		fmt.Fprintf(w, "%s: %s %s\n", done.Scan.ID, render.Count(int64(done.Changed), "point", "points"), words)
 	}
 	if done.Refused > 0 {
-		fmt.Fprintf(w, "not %s: %s\n", count(int64(done.Refused), "point", "points"), printable(done.Why))
+		fmt.Fprintf(w, "not %s: %s\n", render.Count(int64(done.Refused), "point", "points"), render.Printable(done.Why))
 	}
 }

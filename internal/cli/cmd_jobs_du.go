@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // jobUsageCommand is `slipway jobs du`.
@@ -28,9 +29,9 @@ func runJobUsage(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, u)
+		return render.JSON(env.Stdout, u)
 	}
-	if err := printPairs(env.Stdout, usagePairs(u)); err != nil {
+	if err := render.Pairs(env.Stdout, usagePairs(u)); err != nil {
 		return err
 	}
 	if len(u.Kept) == 0 {
@@ -43,15 +44,15 @@ func runJobUsage(ctx context.Context, env Env, asJSON bool) error {
 		if k.Expires != nil {
 			expires = k.Expires.Local().Format(time.DateTime)
 		}
-		rows = append(rows, []string{k.ID, k.Name, byteWords(k.Bytes), grouped(int64(k.Files)), expires})
+		rows = append(rows, []string{k.ID, k.Name, render.Bytes(k.Bytes), render.Grouped(int64(k.Files)), expires})
 	}
-	return printTable(env.Stdout, []string{"ID", "NAME", "SIZE", "FILES", "REMOVED"}, rows, "")
+	return render.Table(env.Stdout, []string{"ID", "NAME", "SIZE", "FILES", "REMOVED"}, rows, "")
 }
 
 func usagePairs(u hubapi.JobsUsage) [][2]string {
-	stored := byteWords(u.Stored)
+	stored := render.Bytes(u.Stored)
 	if u.Store > 0 {
-		stored += fmt.Sprintf(" of %s (%.0f%%)", byteWords(u.Store), 100*float64(u.Stored)/float64(u.Store))
+		stored += fmt.Sprintf(" of %s (%.0f%%)", render.Bytes(u.Store), 100*float64(u.Stored)/float64(u.Store))
 	}
 	hours := ""
 	if u.GPUHours > 0 || u.GPUMost > 0 {
@@ -65,7 +66,7 @@ func usagePairs(u hubapi.JobsUsage) [][2]string {
 	}
 	unused := ""
 	if u.Inputs > 0 {
-		unused = byteWords(u.Inputs) + " of it are inputs that no job needs any more; they go by themselves"
+		unused = render.Bytes(u.Inputs) + " of it are inputs that no job needs any more; they go by themselves"
 	}
 	return [][2]string{{"stored", stored}, {"unused", unused}, {"GPU hours", hours}}
 }
@@ -74,7 +75,7 @@ func usagePairs(u hubapi.JobsUsage) [][2]string {
 func dayWords(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {
-		return count(int64(d/day), "day", "days")
+		return render.Count(int64(d/day), "day", "days")
 	}
-	return count(int64(d.Hours()), "hour", "hours")
+	return render.Count(int64(d.Hours()), "hour", "hours")
 }

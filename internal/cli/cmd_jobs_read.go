@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -80,7 +81,7 @@ func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
 			return err
 		}
 	}
-	out, done := forTerminal(env.Stdout, o.raw)
+	out, done := render.ForTerminal(env.Stdout, o.raw)
 	defer done()
 	if o.tail >= 0 {
 		text, err := client.JobLogTail(ctx, id, o.tail)
@@ -119,17 +120,17 @@ func exitAsJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Cli
 		return err
 	}
 	if files, err := client.JobFiles(ctx, id); err == nil { // else it is told without
-		fmt.Fprintln(notes, printable(endWords(j, ofPayload(files))))
+		fmt.Fprintln(notes, render.Printable(render.JobEnd(j, ofPayload(files))))
 	}
-	fmt.Fprintf(notes, "  -> %s\n", nextWords(id))
+	fmt.Fprintf(notes, "  -> %s\n", render.NextSteps(id))
 	if j.Outcome == nil || !j.Outcome.Failed {
 		return nil
 	}
 	if j.Outcome.Reason != "" {
-		fmt.Fprintf(env.Stderr, "slipway: job %s: %s\n", id, printable(j.Outcome.Reason))
+		fmt.Fprintf(env.Stderr, "slipway: job %s: %s\n", id, render.Printable(j.Outcome.Reason))
 	}
 	if j.Outcome.Remedy != "" {
-		fmt.Fprintf(env.Stderr, "  -> %s\n", printable(j.Outcome.Remedy))
+		fmt.Fprintf(env.Stderr, "  -> %s\n", render.Printable(j.Outcome.Remedy))
 	}
 	return exitCode(max(1, j.Outcome.ExitCode))
 }
@@ -147,13 +148,13 @@ func runJobFiles(ctx context.Context, env Env, id, into string, asJSON bool) err
 		return fetchFiles(ctx, env, client, id, into, ofPayload(files))
 	}
 	if asJSON {
-		return printJSON(env.Stdout, map[string]any{"files": files})
+		return render.JSON(env.Stdout, map[string]any{"files": files})
 	}
 	var rows [][]string
 	for _, f := range ofPayload(files) {
 		rows = append(rows, []string{f.Name, fmt.Sprint(f.Size)})
 	}
-	return printTable(env.Stdout, []string{"NAME", "BYTES"}, rows, "No files. What a job writes into its working directory is here once it has ended.")
+	return render.Table(env.Stdout, []string{"NAME", "BYTES"}, rows, "No files. What a job writes into its working directory is here once it has ended.")
 }
 
 func fetchFiles(ctx context.Context, env Env, client *hubapi.Client, id, into string, files []hubapi.File) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -69,7 +70,7 @@ func removeOne(ctx context.Context, env Env, id string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, done)
+		return render.JSON(env.Stdout, done)
 	}
 	printChanged(env.Stdout, done, "removed", "none of its points has ended")
 	return nil

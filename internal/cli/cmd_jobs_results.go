@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // fetchers is how many points' files are listed or fetched at a time.
@@ -60,7 +61,7 @@ func runJobResults(ctx context.Context, env Env, id, to string, asJSON bool) err
 	case err != nil:
 		return err
 	case asJSON:
-		return printJSON(env.Stdout, map[string]any{"results": results})
+		return render.JSON(env.Stdout, map[string]any{"results": results})
 	}
 	return printResults(env.Stdout, results)
 }
@@ -129,12 +130,12 @@ func printResults(w io.Writer, results []result) error {
 		}
 		files := ""
 		if left := r.Left; left != nil && left.Files > 0 {
-			files = fmt.Sprintf("%s, %s", count(int64(left.Files), "file", "files"), byteWords(left.Bytes))
+			files = fmt.Sprintf("%s, %s", render.Count(int64(left.Files), "file", "files"), render.Bytes(left.Bytes))
 		}
 		rows = append(rows, append(row, jobState(r.Job), exitOf(r.Job), files, r.ID, remark(r.Workload)))
 	}
 	head := append([]string{"POINT"}, names...)
-	return printTable(w, append(head, "STATE", "EXIT", "FILES", "JOB", "REMARK"), rows, "No points are left.")
+	return render.Table(w, append(head, "STATE", "EXIT", "FILES", "JOB", "REMARK"), rows, "No points are left.")
 }
 
 // fetchResults fetches the files of each result, those of a scan's points each into a directory of its own.
@@ -157,7 +158,7 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 		for _, f := range ofPayload(r.Files) {
 			if time.Since(told) >= stepEvery {
 				told = time.Now()
-				fmt.Fprintf(notes, "fetch: %s of %s\n", grouped(fetched.Load()+there.Load()), count(int64(all), "file", "files"))
+				fmt.Fprintf(notes, "fetch: %s of %s\n", render.Grouped(fetched.Load()+there.Load()), render.Count(int64(all), "file", "files"))
 			}
 			g.Go(func() error {
 				new, err := fetchInto(ctx, client, r.Job, dir, f)
@@ -173,7 +174,7 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", count(int64(all), "file", "files"), byteWords(bytes), printable(to), grouped(there.Load()))
+	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", render.Count(int64(all), "file", "files"), render.Bytes(bytes), render.Printable(to), render.Grouped(there.Load()))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // jobRetryCommand is `slipway jobs retry`.
@@ -67,7 +68,7 @@ func runJobRetry(ctx context.Context, env Env, id string, r hubapi.RetryRequest,
 	case err != nil:
 		return err
 	case asJSON:
-		return printJSON(env.Stdout, j)
+		return render.JSON(env.Stdout, j)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is tried again: try %d\n", j.ID, j.Attempt)
 	return err
@@ -124,7 +125,7 @@ func runJobResubmit(ctx context.Context, env Env, id string, r hubapi.ResubmitRe
 	case err != nil:
 		return err
 	case asJSON:
-		return printJSON(env.Stdout, j)
+		return render.JSON(env.Stdout, j)
 	}
 	_, err = fmt.Fprintln(env.Stdout, j.ID)
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/units"
 )
 
@@ -25,9 +26,9 @@ func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, j)
+		return render.JSON(env.Stdout, j)
 	}
-	return printPairs(env.Stdout, jobPairs(j))
+	return render.Pairs(env.Stdout, jobPairs(j))
 }
 
 func jobPairs(j hubapi.Job) [][2]string {
@@ -47,7 +48,7 @@ func jobPairs(j hubapi.Job) [][2]string {
 func tryPairs(j hubapi.Job) [][2]string {
 	pairs := [][2]string{{"waits for", strings.Join(j.After, " ")}, {"must leave", strings.Join(j.Out, " ")}, {"submitted like", j.Origin}}
 	if j.Attempt > 1 || j.Retries > 0 {
-		pairs = append(pairs, [2]string{"try", fmt.Sprintf("%d; tried again by itself up to %s", j.Attempt, count(int64(j.Retries), "time", "times"))})
+		pairs = append(pairs, [2]string{"try", fmt.Sprintf("%d; tried again by itself up to %s", j.Attempt, render.Count(int64(j.Retries), "time", "times"))})
 	}
 	for i, o := range j.Attempts {
 		pairs = append(pairs, [2]string{fmt.Sprintf("try %d ended", j.Attempt-len(j.Attempts)+i), fmt.Sprintf("%s: %s", o.At.Local().Format(time.DateTime), o.Reason)})
@@ -103,10 +104,10 @@ func showScan(ctx context.Context, env Env, client *hubapi.Client, id string, as
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, list)
+		return render.JSON(env.Stdout, list)
 	}
 	for _, s := range list.Scans {
-		if err := printPairs(env.Stdout, scanPairs(s)); err != nil {
+		if err := render.Pairs(env.Stdout, scanPairs(s)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +118,7 @@ func showScan(ctx context.Context, env Env, client *hubapi.Client, id string, as
 func scanPairs(s hubapi.Scan) [][2]string {
 	return [][2]string{
 		{"id", s.ID}, {"user", s.User}, {"name", s.Name}, {"backend", s.Backend}, {"environment", s.Environment},
-		{"points", grouped(int64(s.Points)) + ": " + stateWords(s)}, {"waits", s.Waiting}, {"first failure", s.Failure},
+		{"points", render.Grouped(int64(s.Points)) + ": " + stateWords(s)}, {"waits", s.Waiting}, {"first failure", s.Failure},
 	}
 }
 
@@ -133,5 +134,5 @@ func printPoints(w io.Writer, jobs []hubapi.Job) error {
 		rows = append(rows, append(row, jobState(j), exitOf(j), j.Host, j.ID, remark(j.Workload)))
 	}
 	head := append([]string{"POINT"}, names...)
-	return printTable(w, append(head, "STATE", "EXIT", "HOST", "JOB", "REMARK"), rows, "No points are left.")
+	return render.Table(w, append(head, "STATE", "EXIT", "HOST", "JOB", "REMARK"), rows, "No points are left.")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // How often jobs are looked at that are goingOn: one by itself, and all that there are.
@@ -49,16 +50,16 @@ func runWatch(ctx context.Context, env Env, id string) error {
 		}
 		return followScan(ctx, env, env.Stdout, client, id, labels, time.Now())
 	}
-	b := newBoard("job " + id)
-	err = watch(ctx, env.Stdout, b, id, func(ctx context.Context) error {
+	b := render.NewBoard("job " + id)
+	err = render.Watch(ctx, env.Stdout, b, id, func(ctx context.Context) error {
 		return again(ctx, jobLookEvery, watchPatience, func() (bool, error) {
 			j, err := client.Job(ctx, id)
 			if err != nil {
 				return false, err
 			}
-			b.name("job " + id + " " + j.Name)
-			b.set(rowOf(j, j.Name))
-			b.sum(jobWords(j), 1)
+			b.Name("job " + id + " " + j.Name)
+			b.Set(rowOf(j, j.Name))
+			b.Sum(jobWords(j), 1)
 			return j.State.Ended(), nil
 		})
 	})
@@ -92,8 +93,8 @@ func runWatchAll(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	b, w := newBoard("your jobs and scans"), goingOn{}
-	err = watch(ctx, env.Stdout, b, "jobs", func(ctx context.Context) error {
+	b, w := render.NewBoard("your jobs and scans"), goingOn{}
+	err = render.Watch(ctx, env.Stdout, b, "jobs", func(ctx context.Context) error {
 		return again(ctx, jobsLookEvery, watchPatience, func() (bool, error) {
 			list, err := jobsOf(ctx, client, me.User)
 			if err != nil {
@@ -123,7 +124,7 @@ func runWatchAll(ctx context.Context, env Env) error {
 type goingOn map[string]string
 
 // look puts them on a board, and says whether all of them have ended.
-func (w goingOn) look(b *board, list hubapi.Jobs) (over bool) {
+func (w goingOn) look(b *render.Board, list hubapi.Jobs) (over bool) {
 	over = true
 	states := map[hubapi.State]int{}
 	for _, j := range list.Jobs {
@@ -131,7 +132,7 @@ func (w goingOn) look(b *board, list hubapi.Jobs) (over bool) {
 			w[j.ID] = string(j.State)
 			states[j.State]++
 			over = over && j.State.Ended()
-			b.set(rowOf(j, j.ID+" "+j.Name))
+			b.Set(rowOf(j, j.ID+" "+j.Name))
 		}
 	}
 	for _, s := range list.Scans {
@@ -144,10 +145,10 @@ func (w goingOn) look(b *board, list hubapi.Jobs) (over bool) {
 			states[stateOfWord(word)]++
 			over = over && s.Ended()
 			ended := float64(s.Points - s.States[hubapi.JobPending] - s.States[hubapi.JobRunning])
-			b.set(boardRow{id: s.ID, label: s.ID + " " + s.Name, state: word, progress: &hubapi.JobProgress{Done: ended, Of: float64(s.Points)}, reason: stateWords(s)})
+			b.Set(render.Row{ID: s.ID, Label: s.ID + " " + s.Name, State: word, Progress: &hubapi.JobProgress{Done: ended, Of: float64(s.Points)}, Reason: stateWords(s)})
 		}
 	}
-	b.sum(stateWords(hubapi.Scan{States: states}), len(w))
+	b.Sum(stateWords(hubapi.Scan{States: states}), len(w))
 	return over
 }
 

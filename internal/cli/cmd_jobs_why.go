@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 func runJobWhy(ctx context.Context, env Env, id string, asJSON bool) error {
@@ -21,27 +22,27 @@ func runJobWhy(ctx context.Context, env Env, id string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, e)
+		return render.JSON(env.Stdout, e)
 	}
 	return printWhy(env, e)
 }
 
 // printWhy prints an explanation: what it comes to first, then what it is made of.
 func printWhy(env Env, e hubapi.Explanation) error {
-	fmt.Fprintf(env.Stdout, "%s: %s\n", e.Job, printable(e.Summary))
+	fmt.Fprintf(env.Stdout, "%s: %s\n", e.Job, render.Printable(e.Summary))
 	if e.Remedy != "" {
-		fmt.Fprintf(env.Stdout, "  -> %s\n", printable(e.Remedy))
+		fmt.Fprintf(env.Stdout, "  -> %s\n", render.Printable(e.Remedy))
 	}
 	if e.Slots == 0 && len(e.Clauses) == 0 {
 		return nil
 	}
 	fmt.Fprintf(env.Stdout, "\nOf %s, %s what it asks for, %s free for it now.\n\n",
-		count(int64(e.Slots), "slot", "slots"), agree(e.Fit, "has", "have"), agree(e.Free, "is", "are"))
+		render.Count(int64(e.Slots), "slot", "slots"), agree(e.Fit, "has", "have"), agree(e.Free, "is", "are"))
 	var rows [][]string
 	for _, c := range e.Clauses {
 		rows = append(rows, []string{c.Words, fmt.Sprintf("%d of %d", c.Excludes, e.Slots), fmt.Sprint(c.Alone), c.Text})
 	}
-	return printTable(env.Stdout, []string{"REQUIREMENT", "EXCLUDES", "IT ALONE", "AS THE BATCH SYSTEM HAS IT"}, rows, "It has no requirements.")
+	return render.Table(env.Stdout, []string{"REQUIREMENT", "EXCLUDES", "IT ALONE", "AS THE BATCH SYSTEM HAS IT"}, rows, "It has no requirements.")
 }
 
 // agree joins a number and a verb.
@@ -49,5 +50,5 @@ func agree(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return grouped(int64(n)) + " " + many
+	return render.Grouped(int64(n)) + " " + many
 }

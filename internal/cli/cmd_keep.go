@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -43,7 +44,7 @@ func runKeep(ctx context.Context, env Env, session, text string, asJSON bool) er
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, s)
+		return render.JSON(env.Stdout, s)
 	}
 	return tellKept(env.Stdout, s)
 }

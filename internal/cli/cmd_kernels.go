@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -103,7 +104,7 @@ func runKernels(ctx context.Context, env Env, asJSON, everybody bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, map[string][]ownKernel{"kernels": list})
+		return render.JSON(env.Stdout, map[string][]ownKernel{"kernels": list})
 	}
 	var rows [][]string
 	for _, k := range list {
@@ -117,7 +118,7 @@ func runKernels(ctx context.Context, env Env, asJSON, everybody bool) error {
 		})
 	}
 	head := []string{"ID", "KERNEL", "STATE", "SLICE", "WHERE", "AGE", "IDLE FOR", "CONNECTIONS", "REMARK"}
-	return printTable(env.Stdout, head, rows, "No kernels. Start one in JupyterLab's launcher, or with `slipway kernels start`.")
+	return render.Table(env.Stdout, head, rows, "No kernels. Start one in JupyterLab's launcher, or with `slipway kernels start`.")
 }
 
 // runEverybodysKernels lists what an administrator may see: not what the kernels do, for that only their agents know.
@@ -135,7 +136,7 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 	}
 	all = slices.DeleteFunc(all, func(s hubapi.Session) bool { return s.Kind != "kernel" })
 	if asJSON {
-		return printJSON(env.Stdout, hubapi.Sessions{Sessions: all})
+		return render.JSON(env.Stdout, hubapi.Sessions{Sessions: all})
 	}
 	var rows [][]string
 	for _, s := range all {
@@ -145,11 +146,11 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 		}
 		rows = append(rows, []string{s.ID, s.User, s.Name, phaseWord(s.Workload), heldWord(s.Workload), whereWord(s.Workload), age(s.Created), quiet, remark(s.Workload)})
 	}
-	return printTable(env.Stdout, []string{"ID", "USER", "KERNEL", "PHASE", "SLICE", "WHERE", "AGE", "IDLE FOR", "REMARK"}, rows, "Nobody has a kernel.")
+	return render.Table(env.Stdout, []string{"ID", "USER", "KERNEL", "PHASE", "SLICE", "WHERE", "AGE", "IDLE FOR", "REMARK"}, rows, "Nobody has a kernel.")
 }
 
 // age says for how long something has been so.
-func age(since time.Time) string { return strings.TrimSuffix(ago(since, time.Now()), " ago") }
+func age(since time.Time) string { return strings.TrimSuffix(render.Ago(since, time.Now()), " ago") }
 
 // idleFor says since when nothing went on in a kernel; empty: it computes, or is not up. What a cell says last is not when it ends.
 func idleFor(k hubapi.Kernel) string {
@@ -197,7 +198,7 @@ func eachKernel(ctx context.Context, env Env, words []string, do func(context.Co
 			failed = append(failed, fmt.Errorf("%s: %w", k.Session, err))
 			continue
 		}
-		fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, printable(k.Name), done)
+		fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, render.Printable(k.Name), done)
 	}
 	return errors.Join(failed...)
 }

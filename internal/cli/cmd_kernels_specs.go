@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
@@ -19,7 +20,7 @@ func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, hubapi.KernelSpecs{KernelSpecs: list})
+		return render.JSON(env.Stdout, hubapi.KernelSpecs{KernelSpecs: list})
 	}
 	var rows [][]string
 	head := []string{"NAME", "KERNEL", "GPU", "CPUS", "MEMORY", "NOW", "CAN SWITCH TO"}
@@ -35,7 +36,7 @@ func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
 		}
 		rows = append(rows, row)
 	}
-	return printTable(env.Stdout, head, rows, "There is no kernel for you: ask your administrator for one.")
+	return render.Table(env.Stdout, head, rows, "There is no kernel for you: ask your administrator for one.")
 }
 
 // switchWords says to what a kernelspec can be switched: to other slices, and up to how many processors and how much memory.

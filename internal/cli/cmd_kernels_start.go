@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
@@ -91,8 +92,8 @@ func takeBack(client *hubapi.Client, id string) error {
 
 func tellStarted(env Env, k hubapi.Kernel, asJSON bool) error {
 	if asJSON {
-		return printJSON(env.Stdout, k)
+		return render.JSON(env.Stdout, k)
 	}
-	_, err := fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, printable(k.Name), k.State)
+	_, err := fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, render.Printable(k.Name), k.State)
 	return err
 }

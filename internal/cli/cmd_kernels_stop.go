@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -66,7 +67,7 @@ func runKernelsStop(ctx context.Context, env Env, words []string, all bool) erro
 			failed = append(failed, err)
 			continue
 		}
-		fmt.Fprintf(env.Stdout, "%s (%s) is shut down\n", k.Session, printable(k.Name))
+		fmt.Fprintf(env.Stdout, "%s (%s) is shut down\n", k.Session, render.Printable(k.Name))
 	}
 	return errors.Join(failed...)
 }

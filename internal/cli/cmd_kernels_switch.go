@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -72,7 +73,7 @@ func runKernelSwitch(ctx context.Context, env Env, spec, part, value string, asJ
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, k)
+		return render.JSON(env.Stdout, k)
 	}
 	return tellSwitched(env.Stdout, k)
 }
@@ -89,7 +90,7 @@ func tellSwitched(w io.Writer, k hubapi.KernelSpec) error {
 		what = k.GPU + ", " + what
 	}
 	if k.Environment != "" {
-		what += ", environment " + printable(k.Environment)
+		what += ", environment " + render.Printable(k.Environment)
 	}
 	until := ", as usual"
 	var back []string
@@ -105,6 +106,6 @@ func tellSwitched(w io.Writer, k hubapi.KernelSpec) error {
 	}
 	_, err := fmt.Fprintf(w, "your next kernels of %s have %s%s\n"+
 		"One that runs keeps what it has: shut it down and start it again (in JupyterLab: Kernel > Shut Down Kernel, then run a cell).\n"+
-		"Now: %s\n", printable(k.Name), what, until, printable(k.Available.Words))
+		"Now: %s\n", render.Printable(k.Name), what, until, render.Printable(k.Available.Words))
 	return err
 }

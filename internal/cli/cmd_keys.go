@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/images/signing"
+	"slipway/internal/cli/render"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 )
@@ -148,13 +149,13 @@ func (k *keysCall) list() error {
 		return err
 	}
 	if k.asJSON {
-		return printJSON(k.env.Stdout, map[string][]keyView{"keys": viewKeys(list)})
+		return render.JSON(k.env.Stdout, map[string][]keyView{"keys": viewKeys(list)})
 	}
 	var rows [][]string
 	for _, key := range list {
 		rows = append(rows, []string{cmp.Or(key.Site, "(this site)"), key.ID, date(key.Created), keyState(key)})
 	}
-	return printTable(k.env.Stdout, []string{"SITE", "ID", "MADE", "STATE"}, rows, "No keys.")
+	return render.Table(k.env.Stdout, []string{"SITE", "ID", "MADE", "STATE"}, rows, "No keys.")
 }
 
 func keyState(k signing.Key) string {
@@ -193,7 +194,7 @@ func (k *keysCall) show(id string) error {
 		return errs.New(errs.NotFound, "there is no key %q", id).With("`slipway keys list` shows which there are")
 	}
 	if k.asJSON {
-		return printJSON(k.env.Stdout, viewKeys(list[at : at+1])[0])
+		return render.JSON(k.env.Stdout, viewKeys(list[at : at+1])[0])
 	}
 	_, err = k.env.Stdout.Write(list[at].PEM())
 	return err
@@ -236,7 +237,7 @@ func readKey(file string) ([]byte, error) {
 // tell says what came of a change that has a key.
 func (k *keysCall) tell(key signing.Key, format string, args ...any) error {
 	if k.asJSON {
-		return printJSON(k.env.Stdout, viewKeys([]signing.Key{key})[0])
+		return render.JSON(k.env.Stdout, viewKeys([]signing.Key{key})[0])
 	}
 	_, err := fmt.Fprintf(k.env.Stdout, format, args...)
 	return err
@@ -263,7 +264,7 @@ func (k *keysCall) remove(id string) error {
 // done says that something is gone; programs learn it from the exit code.
 func (k *keysCall) done(what, format string) error {
 	if k.asJSON {
-		return printJSON(k.env.Stdout, map[string]string{"removed": what})
+		return render.JSON(k.env.Stdout, map[string]string{"removed": what})
 	}
 	_, err := fmt.Fprintf(k.env.Stdout, format, what)
 	return err

@@ -13,6 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/agent/control"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/x509proxy"
@@ -100,7 +101,7 @@ func runProxyShow(ctx context.Context, env Env, asJSON bool) error {
 	case i < 0:
 		return errs.New(errs.NotFound, "you have no proxy here").With("make one with voms-proxy-init, and put it: slipway proxy put")
 	case asJSON:
-		return printJSON(env.Stdout, all.Credentials[i])
+		return render.JSON(env.Stdout, all.Credentials[i])
 	}
 	return printProxy(env, all.Credentials[i], time.Now())
 }
@@ -110,7 +111,7 @@ func printProxy(env Env, c hubapi.Credential, now time.Time) error {
 	if c.Expires != nil {
 		expires = c.Expires.Local().Format("2006-01-02 15:04 MST")
 	}
-	if err := printPairs(env.Stdout, [][2]string{
+	if err := render.Pairs(env.Stdout, [][2]string{
 		{"You", c.Subject}, {"Authority", c.Issuer}, {"Organisation", c.VO}, {"Groups and roles", strings.Join(c.FQANs, " ")},
 		{"Time left", left(c.Expires, now)}, {"Until", expires},
 	}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // quotaCommand is `slipway quota`.
@@ -32,13 +33,13 @@ func runQuota(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, all)
+		return render.JSON(env.Stdout, all)
 	}
 	var rows [][]string
 	for _, q := range all.Quotas {
 		rows = append(rows, []string{q.Name, q.Path, hubapi.QuotaWords(q), quotaRemark(q)})
 	}
-	return printTable(env.Stdout, []string{"NAME", "PATH", "USED", "REMARK"}, rows, "")
+	return render.Table(env.Stdout, []string{"NAME", "PATH", "USED", "REMARK"}, rows, "")
 }
 
 func quotaRemark(q hubapi.Quota) string {

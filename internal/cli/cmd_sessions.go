@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/units"
 )
 
@@ -45,16 +46,16 @@ func runSessions(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, hubapi.Sessions{Sessions: list})
+		return render.JSON(env.Stdout, hubapi.Sessions{Sessions: list})
 	}
 	var rows [][]string
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.User, s.Name, s.Kind, phaseWord(s.Workload), s.Profile, fmt.Sprint(s.CPUs), s.Memory, ago(s.Since, time.Now()), sessionRemark(s),
+			s.ID, s.User, s.Name, s.Kind, phaseWord(s.Workload), s.Profile, fmt.Sprint(s.CPUs), s.Memory, render.Ago(s.Since, time.Now()), sessionRemark(s),
 		})
 	}
 	head := []string{"ID", "USER", "NAME", "KIND", "PHASE", "PROFILE", "CPUS", "MEMORY", "SINCE", "REMARK"}
-	return printTable(env.Stdout, head, rows, "No sessions. Start your server in JupyterHub.")
+	return render.Table(env.Stdout, head, rows, "No sessions. Start your server in JupyterHub.")
 }
 
 // phaseWord says to people what a workload is about. A standby has nothing to do but to be there.
@@ -72,7 +73,7 @@ func sessionRemark(s hubapi.Session) string {
 	case words != keptWords:
 		return words
 	case s.Environment != "":
-		return words + ", over " + shortDigest(s.Environment)
+		return words + ", over " + render.ShortDigest(s.Environment)
 	case s.Image != "":
 		return words + ", over " + s.Image
 	}
@@ -119,7 +120,7 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, s)
+		return render.JSON(env.Stdout, s)
 	}
 	pairs := append(pairsOf(s.Workload), [][2]string{{"profile", s.Profile}, {"image", s.Image}, {"environment", s.Environment}, {"path", s.Prefix}}...)
 	if s.Active != nil {
@@ -134,7 +135,7 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 	if report, err := client.DataReport(ctx, id); err == nil {
 		pairs = append(pairs, dataPairs(report)...)
 	}
-	err = printPairs(env.Stdout, pairs)
+	err = render.Pairs(env.Stdout, pairs)
 	if err == nil && s.Outcome != nil && s.Outcome.Tail != "" {
 		_, err = fmt.Fprintf(env.Stdout, "\nlast lines of its output:\n%s\n", s.Outcome.Tail)
 	}

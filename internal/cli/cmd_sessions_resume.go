@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -55,9 +56,9 @@ func runSessionResume(ctx context.Context, env Env, name string, asJSON bool) er
 // tellRunning says of what is to be resumed that it goes on.
 func tellRunning(env Env, s hubapi.Session, asJSON bool) error {
 	if asJSON {
-		return printJSON(env.Stdout, s)
+		return render.JSON(env.Stdout, s)
 	}
-	_, err := fmt.Fprintf(env.Stdout, "%s runs already, at %s of your Hub\n", s.ID, printable(s.Prefix))
+	_, err := fmt.Fprintf(env.Stdout, "%s runs already, at %s of your Hub\n", s.ID, render.Printable(s.Prefix))
 	return err
 }
 

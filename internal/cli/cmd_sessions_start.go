@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // startOptions are the flags of `slipway sessions start`; what is empty is left to the profile.
@@ -71,11 +72,11 @@ func runSessionStart(ctx context.Context, env Env, r hubapi.ServerRequest, asJSO
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, s)
+		return render.JSON(env.Stdout, s)
 	}
 	where := s.Prefix + " of your Hub"
 	if s.URL != "" {
-		where = printable(s.URL)
+		where = render.Printable(s.URL)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s runs, at %s\n", s.ID, where)
 	return err

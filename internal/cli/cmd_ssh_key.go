@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -56,18 +57,18 @@ func runSSHKeys(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, hubapi.SSHKeys{Keys: list})
+		return render.JSON(env.Stdout, hubapi.SSHKeys{Keys: list})
 	}
 	var rows [][]string
 	for _, k := range list {
 		used := ""
 		if k.Used != nil {
-			used = ago(*k.Used, time.Now())
+			used = render.Ago(*k.Used, time.Now())
 		}
-		rows = append(rows, []string{k.Fingerprint, k.Type, k.Comment, ago(k.Added, time.Now()), used, k.From})
+		rows = append(rows, []string{k.Fingerprint, k.Type, k.Comment, render.Ago(k.Added, time.Now()), used, k.From})
 	}
 	head := []string{"FINGERPRINT", "TYPE", "COMMENT", "ADDED", "USED", "FROM"}
-	return printTable(env.Stdout, head, rows, "No keys. `slipway ssh-key add` adds one; `slipway ssh login` needs none.")
+	return render.Table(env.Stdout, head, rows, "No keys. `slipway ssh-key add` adds one; `slipway ssh login` needs none.")
 }
 
 func runSSHKeyAdd(ctx context.Context, env Env, file, comment string, asJSON bool) error {
@@ -84,13 +85,13 @@ func runSSHKeyAdd(ctx context.Context, env Env, file, comment string, asJSON boo
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, k)
+		return render.JSON(env.Stdout, k)
 	}
 	if k.Already {
-		_, err = fmt.Fprintf(env.Stdout, "%s (%s) is one of your keys already, added %s\n", k.Fingerprint, printable(k.Comment), ago(k.Added, time.Now()))
+		_, err = fmt.Fprintf(env.Stdout, "%s (%s) is one of your keys already, added %s\n", k.Fingerprint, render.Printable(k.Comment), render.Ago(k.Added, time.Now()))
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s (%s) opens your sessions from now on\n", k.Fingerprint, printable(k.Comment))
+	_, err = fmt.Fprintf(env.Stdout, "%s (%s) opens your sessions from now on\n", k.Fingerprint, render.Printable(k.Comment))
 	return err
 }
 
@@ -164,9 +165,9 @@ func runSSHKeyRemove(ctx context.Context, env Env, name string, asJSON bool) err
 		return err
 	}
 	if asJSON {
-		return printJSON(env.Stdout, map[string]string{"removed": k.Fingerprint})
+		return render.JSON(env.Stdout, map[string]string{"removed": k.Fingerprint})
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s (%s) is removed, and its connections are ended\n", k.Fingerprint, printable(k.Comment))
+	_, err = fmt.Fprintf(env.Stdout, "%s (%s) is removed, and its connections are ended\n", k.Fingerprint, render.Printable(k.Comment))
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/sshclientconfig"
 )
@@ -147,7 +148,7 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 	if err != nil {
 		return hubapi.SSHLoginState{}, err
 	}
-	fmt.Fprintf(l.env.Stderr, "Open  %s\nand type the code  %s\n", printable(begun.URL), printable(begun.Code))
+	fmt.Fprintf(l.env.Stderr, "Open  %s\nand type the code  %s\n", render.Printable(begun.URL), render.Printable(begun.Code))
 	if !l.noBrowser {
 		openBrowser(l.env, begun.URL)
 	}
@@ -191,30 +192,30 @@ func (l *sshLogin) await(ctx context.Context, begun hubapi.SSHLogin) (hubapi.SSH
 // tell says what can be typed now.
 func (l *sshLogin) tell(files *sshclientconfig.Files, login sshclientconfig.Service, in sshclientconfig.Included) error {
 	if l.asJSON {
-		return printJSON(l.env.Stdout, viewLogin(files, login))
+		return render.JSON(l.env.Stdout, viewLogin(files, login))
 	}
-	p := page{w: l.env.Stdout}
-	p.printf("%s is logged in at %s until %s.\n\n", login.User, login.Host, untilWords(files, login.Name))
-	p.printf("  ssh %s    your default session; started when it does not run\n", login.Name)
+	p := render.Page{W: l.env.Stdout}
+	p.Printf("%s is logged in at %s until %s.\n\n", login.User, login.Host, untilWords(files, login.Name))
+	p.Printf("  ssh %s    your default session; started when it does not run\n", login.Name)
 	var odd []string
 	for _, t := range login.Targets {
 		if sshclientconfig.Alias(t) {
-			p.printf("  ssh %s-%s\n", login.Name, t)
+			p.Printf("  ssh %s-%s\n", login.Name, t)
 		} else {
 			odd = append(odd, t)
 		}
 	}
-	p.printf("  VS Code: Remote-SSH: Connect to Host..., %s\n", login.Name)
-	p.printf("\nssh knows these names alone: after a new session or profile run `slipway ssh login` again.\n")
+	p.Printf("  VS Code: Remote-SSH: Connect to Host..., %s\n", login.Name)
+	p.Printf("\nssh knows these names alone: after a new session or profile run `slipway ssh login` again.\n")
 	for _, t := range odd {
-		p.printf("\n%s has no Host entry, for its name", printable(t))
+		p.Printf("\n%s has no Host entry, for its name", render.Printable(t))
 		if !strings.ContainsAny(t, "'\"`$;&<>|(){}\\") { // which ssh refuses in a login name
-			p.printf(": ssh -l '%s+%s' %s", login.User, printable(t), login.Name)
+			p.Printf(": ssh -l '%s+%s' %s", login.User, render.Printable(t), login.Name)
 		}
-		p.printf("\n")
+		p.Printf("\n")
 	}
 	if in.Line != "" {
-		p.printf("\n%s is left alone (%s). Put this line on top of it:\n\n  %s\n", in.Path, in.Why, in.Line)
+		p.Printf("\n%s is left alone (%s). Put this line on top of it:\n\n  %s\n", in.Path, in.Why, in.Line)
 	}
-	return p.err
+	return p.Err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/sshclientconfig"
 )
@@ -55,7 +56,7 @@ func (s *sshCall) logout(ctx context.Context, connections bool) error {
 		out.Revoked = err == nil
 	}
 	if err != nil {
-		fmt.Fprintf(s.env.Stderr, "ssh logout: the certificate is not withdrawn: %s\n", printable(err.Error()))
+		fmt.Fprintf(s.env.Stderr, "ssh logout: the certificate is not withdrawn: %s\n", render.Printable(err.Error()))
 	}
 	gone, err := files.Remove(login.Name)
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *sshCall) logout(ctx context.Context, connections bool) error {
 	}
 	out.Removed, out.Address = gone.Name, gone.Address
 	if s.asJSON {
-		return printJSON(s.env.Stdout, out)
+		return render.JSON(s.env.Stdout, out)
 	}
 	_, err = fmt.Fprintf(s.env.Stdout, "This computer is logged out of %s: its key, its certificate and its Host entries are gone.\n%s", gone.Address, out.copies())
 	return err

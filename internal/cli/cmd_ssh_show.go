@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/sshclientconfig"
 )
@@ -64,13 +65,13 @@ func (s *sshCall) status() error {
 		for _, l := range list {
 			views = append(views, viewLogin(files, l))
 		}
-		return printJSON(s.env.Stdout, map[string]any{"logins": views, "included": in.Line == ""})
+		return render.JSON(s.env.Stdout, map[string]any{"logins": views, "included": in.Line == ""})
 	}
 	var rows [][]string
 	for _, l := range list {
 		rows = append(rows, []string{l.Name, l.User, fmt.Sprintf("%s:%d", l.Host, l.Port), untilWords(files, l.Name), l.Address})
 	}
-	err = printTable(s.env.Stdout, []string{"NAME", "USER", "HOST", "UNTIL", "SERVICE"}, rows, "No logins. `slipway ssh login ADDRESS` makes one.")
+	err = render.Table(s.env.Stdout, []string{"NAME", "USER", "HOST", "UNTIL", "SERVICE"}, rows, "No logins. `slipway ssh login ADDRESS` makes one.")
 	if err == nil && len(list) > 0 && in.Line != "" {
 		_, err = fmt.Fprintf(s.env.Stdout, "\nssh does not read them: %s. Put this line on top of %s:\n\n  %s\n", in.Why, in.Path, in.Line)
 	}
@@ -138,7 +139,7 @@ func (s *sshCall) plain(ctx context.Context, address, user string, noted sshclie
 
 func (s *sshCall) block(login sshclientconfig.Service, text string) error {
 	if s.asJSON {
-		return printJSON(s.env.Stdout, map[string]string{"name": login.Name, "config": text})
+		return render.JSON(s.env.Stdout, map[string]string{"name": login.Name, "config": text})
 	}
 	_, err := fmt.Fprint(s.env.Stdout, text)
 	return err
@@ -159,10 +160,10 @@ func (s *sshCall) knownHosts(ctx context.Context, address string) error {
 		return err
 	}
 	if s.asJSON {
-		return printJSON(s.env.Stdout, service)
+		return render.JSON(s.env.Stdout, service)
 	}
 	for _, line := range service.KnownHosts {
-		if _, err := fmt.Fprintln(s.env.Stdout, printable(line)); err != nil {
+		if _, err := fmt.Fprintln(s.env.Stdout, render.Printable(line)); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/paramgrid"
 )
@@ -124,7 +125,7 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	if r.Environment = o.env; o.env == "" {
 		r.Environment = e.Digest
 	}
-	fmt.Fprintln(notes, printable(planWords(e, o.env == "", r, load, plan)))
+	fmt.Fprintln(notes, render.Printable(planWords(e, o.env == "", r, load, plan)))
 	if err := load.put(ctx, notes, client); err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	case err != nil:
 		return err
 	case o.detach && o.asJSON:
-		return printJSON(env.Stdout, j)
+		return render.JSON(env.Stdout, j)
 	case o.detach:
 		_, err := fmt.Fprintln(env.Stdout, j.ID)
 		return err
@@ -167,7 +168,7 @@ func submitted[T any](ctx context.Context, r hubapi.JobRequest, submit func(cont
 func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
 	r.Backend = "local"
 	if len(r.Points) > 0 {
-		fmt.Fprintf(notes, "trying the first of %s: %s\n", count(int64(len(r.Points)), "point", "points"), printable(parameterWords(r.Points[0].Parameters)))
+		fmt.Fprintf(notes, "trying the first of %s: %s\n", render.Count(int64(len(r.Points)), "point", "points"), render.Printable(parameterWords(r.Points[0].Parameters)))
 		r.Points = r.Points[:1]
 	}
 	return r
@@ -176,7 +177,7 @@ func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
 // watchJob shows a job's output as it comes and ends as the job does.
 func watchJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, j hubapi.Job) error {
 	fmt.Fprintf(notes, "job %s submitted to %s; `slipway jobs logs -f %s` shows it again\n", j.ID, j.Backend, j.ID)
-	out, done := forTerminal(env.Stdout, false)
+	out, done := render.ForTerminal(env.Stdout, false)
 	defer done()
 	if err := client.JobLog(ctx, j.ID, 0, true, out); err != nil {
 		return watchingEnded(ctx, env, j.ID, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // runScan submits the points of a scan and shows how they go on.
@@ -23,7 +24,7 @@ func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Clien
 	}
 	scan := list.Scans[0]
 	fmt.Fprintf(notes, "scan %s of %s submitted to %s; `slipway jobs watch %s` shows it again\n",
-		scan.ID, count(int64(scan.Points), "point", "points"), scan.Backend, scan.ID)
+		scan.ID, render.Count(int64(scan.Points), "point", "points"), scan.Backend, scan.ID)
 	labels := make(map[int]string, len(r.Points))
 	for i, p := range r.Points {
 		labels[i] = parameterWords(p.Parameters)
@@ -34,7 +35,7 @@ func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Clien
 // printNewScan tells of a scan that was submitted: its ID or, in JSON, it and the first of its jobs.
 func printNewScan(env Env, list hubapi.Jobs, asJSON bool) error {
 	if asJSON {
-		return printJSON(env.Stdout, list)
+		return render.JSON(env.Stdout, list)
 	}
 	_, err := fmt.Fprintln(env.Stdout, list.Scans[0].ID)
 	return err
@@ -55,14 +56,14 @@ func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client
 
 // watchScan shows how a scan goes on, until all its points have ended. The labels tell their parameters, by their numbers.
 func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string, labels map[int]string) (last hubapi.Scan, err error) {
-	b := newBoard("scan " + id)
-	err = watch(ctx, w, b, "scan", func(ctx context.Context) error {
+	b := render.NewBoard("scan " + id)
+	err = render.Watch(ctx, w, b, "scan", func(ctx context.Context) error {
 		return client.WatchScan(ctx, id, func(e hubapi.PointEvent) error {
 			label := strconv.Itoa(e.Point)
 			if words := labels[e.Point]; words != "" {
 				label += " " + words
 			}
-			b.set(rowOfPoint(e, label))
+			b.Set(rowOfPoint(e, label))
 			return nil
 		}, func(s hubapi.Scan) error {
 			last = s
@@ -70,7 +71,7 @@ func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id strin
 			if s.Waiting != "" && s.States[hubapi.JobRunning] == 0 && !s.Ended() {
 				words += ": " + s.Waiting
 			}
-			b.sum(words, s.Points)
+			b.Sum(words, s.Points)
 			return nil
 		})
 	})
@@ -85,11 +86,11 @@ func endScan(env Env, w io.Writer, s hubapi.Scan, took time.Duration) error {
 	}
 	fmt.Fprintln(w, words)
 	if s.States[hubapi.JobDone] == s.Points {
-		fmt.Fprintf(w, "  -> %s\n", nextWords(s.ID))
+		fmt.Fprintf(w, "  -> %s\n", render.NextSteps(s.ID))
 		return nil
 	}
 	if s.Failure != "" {
-		fmt.Fprintf(env.Stderr, "slipway: the first that failed: %s\n", printable(s.Failure))
+		fmt.Fprintf(env.Stderr, "slipway: the first that failed: %s\n", render.Printable(s.Failure))
 	}
 	fmt.Fprintf(env.Stderr, "  -> `slipway jobs results %s` lists the points, `slipway jobs logs %s --point N` prints the output of one, `slipway jobs retry %s` tries again what has failed\n", s.ID, s.ID, s.ID)
 	return exitCode(exitError)
@@ -103,9 +104,9 @@ func stateWords(s hubapi.Scan) string {
 		if n == 0 {
 			continue
 		}
-		word := grouped(int64(n)) + " " + string(state)
+		word := render.Grouped(int64(n)) + " " + string(state)
 		if state == hubapi.JobPending && s.Held > 0 {
-			word += " (" + grouped(int64(s.Held)) + " held)"
+			word += " (" + render.Grouped(int64(s.Held)) + " held)"
 		}
 		words = append(words, word)
 	}

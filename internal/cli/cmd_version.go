@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"slipway/internal/cli/render"
 )
 
 // version is set by the linker: -X slipway/internal/cli.version=...
@@ -27,7 +29,7 @@ func versionCommand(env Env) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if asJSON {
-				return printJSON(env.Stdout, b)
+				return render.JSON(env.Stdout, b)
 			}
 			_, err := fmt.Fprintf(env.Stdout, "slipway %s (%s, %s)\n", b.Version, b.Go, b.Platform)
 			return err

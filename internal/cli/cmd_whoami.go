@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // whoamiCommand is `slipway whoami`.
@@ -35,7 +36,7 @@ func whoami(ctx context.Context, env Env, asJSON bool) error {
 	}
 	print := printWhoami
 	if asJSON {
-		print = func(w io.Writer, me hubapi.Whoami) error { return printJSON(w, me) }
+		print = func(w io.Writer, me hubapi.Whoami) error { return render.JSON(w, me) }
 	}
 	if err := print(env.Stdout, me); err != nil {
 		return err
@@ -47,10 +48,10 @@ func whoami(ctx context.Context, env Env, asJSON bool) error {
 }
 
 func printWhoami(w io.Writer, me hubapi.Whoami) error {
-	p := page{w: w}
+	p := render.Page{W: w}
 	line := func(name, value string) {
 		if value != "" {
-			p.printf("%-9s %s\n", name, printable(value))
+			p.Printf("%-9s %s\n", name, render.Printable(value))
 		}
 	}
 	admin := ""
@@ -75,19 +76,19 @@ func printWhoami(w io.Writer, me hubapi.Whoami) error {
 		}
 		line("Elsewhere", s.Name+": "+s.Subject+" ("+rule+")")
 		if s.Trouble != "" {
-			p.printf("! %s: %s\n", printable(s.Name), printable(s.Trouble))
+			p.Printf("! %s: %s\n", render.Printable(s.Name), render.Printable(s.Trouble))
 		}
 	}
 	for _, key := range me.SSHKeys {
 		line("ssh key", key)
 	}
 	if who.Trouble != "" {
-		p.printf("! No session or job of yours would start: %s\n", printable(who.Trouble))
+		p.Printf("! No session or job of yours would start: %s\n", render.Printable(who.Trouble))
 		if who.Remedy != "" {
-			p.printf("  -> %s\n", printable(who.Remedy))
+			p.Printf("  -> %s\n", render.Printable(who.Remedy))
 		}
 	}
-	return p.err
+	return p.Err
 }
 
 func groupWords(groups []hubapi.UserGroup) string {
@@ -129,13 +130,13 @@ func accountsCommand(env Env) *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return printJSON(env.Stdout, all)
+			return render.JSON(env.Stdout, all)
 		}
 		var rows [][]string
 		for _, a := range all.Accounts {
-			rows = append(rows, []string{fmt.Sprint(a.UID), printable(a.User)})
+			rows = append(rows, []string{fmt.Sprint(a.UID), render.Printable(a.User)})
 		}
-		return printTable(env.Stdout, []string{"UID", "USER"}, rows, "No user has a number yet.")
+		return render.Table(env.Stdout, []string{"UID", "USER"}, rows, "No user has a number yet.")
 	}
 	c := &cobra.Command{
 		Use: "accounts", Short: "For administrators: list which user has which number, and forget one", Args: nothingElse,
@@ -157,9 +158,9 @@ func accountsCommand(env Env) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(env.Stdout, gone)
+				return render.JSON(env.Stdout, gone)
 			}
-			_, err = fmt.Fprintf(env.Stdout, "the number %d of %s is forgotten\n", gone.UID, printable(gone.User))
+			_, err = fmt.Fprintf(env.Stdout, "the number %d of %s is forgotten\n", gone.UID, render.Printable(gone.User))
 			return err
 		},
 	})

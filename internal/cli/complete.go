@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 )
 
 // completionPatience is how long a shell waits for words: a user who has pressed a key does not wait for a service that is away.
@@ -49,7 +50,7 @@ func described(word string, about ...string) string {
 	if len(about) == 0 {
 		return word
 	}
-	return word + "\t" + printable(strings.Join(about, ", "))
+	return word + "\t" + render.Printable(strings.Join(about, ", "))
 }
 
 // jobIDs are the IDs of the caller's own jobs, and scans, of whose states one at least is fit.
@@ -77,7 +78,7 @@ func jobIDs(fit func(hubapi.State) bool) wordsOf {
 func environmentNames(ctx context.Context, client *hubapi.Client) (all []string, err error) {
 	list, err := client.Environments(ctx, true)
 	for _, e := range list {
-		name := shortDigest(e.Digest)
+		name := render.ShortDigest(e.Digest)
 		if e.Name != "" && e.Tag != "" {
 			name = e.Name + ":" + e.Tag
 		} else if e.Name != "" {
@@ -86,7 +87,7 @@ func environmentNames(ctx context.Context, client *hubapi.Client) (all []string,
 		if !e.Mine && e.Name != "" {
 			name = e.Owner + "/" + name
 		}
-		all = append(all, described(name, e.Note, byteWords(e.Size)))
+		all = append(all, described(name, e.Note, render.Bytes(e.Size)))
 	}
 	return all, err
 }
@@ -112,7 +113,7 @@ func backendNames(ctx context.Context, client *hubapi.Client) ([]string, error) 
 func gpuSlices(ctx context.Context, client *hubapi.Client) (all []string, err error) {
 	gpus, err := client.GPUs(ctx)
 	for _, o := range gpus.Offers {
-		all = append(all, described(o.Name, grouped(int64(o.Free))+" of "+grouped(int64(o.Most))+" free"))
+		all = append(all, described(o.Name, render.Grouped(int64(o.Free))+" of "+render.Grouped(int64(o.Most))+" free"))
 	}
 	return all, err
 }

@@ -8,19 +8,8 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/inventory"
+	"slipway/internal/cli/render"
 )
-
-// shownPaths is the most paths of a list that is no table.
-const shownPaths = 20
-
-// bounded returns the first of a list of paths, and how many more there are of all.
-func bounded(paths []string, all int) []string {
-	shown := append([]string(nil), paths[:min(len(paths), shownPaths)]...)
-	if n := all - len(shown); n > 0 {
-		shown = append(shown, fmt.Sprintf("and %s more", grouped(int64(n))))
-	}
-	return shown
-}
 
 func checkouts(list []inventory.Checkout) []string {
 	var out []string
@@ -50,26 +39,26 @@ func checkoutState(g inventory.Checkout) string {
 	case g.State == inventory.Unknown && g.Why != "":
 		words = "state unknown: " + g.Why
 	case g.State == inventory.Modified && g.Modified > 0:
-		words = count(int64(g.Modified), "file", "files") + " modified"
+		words = render.Count(int64(g.Modified), "file", "files") + " modified"
 	default:
 		words = string(g.State)
 	}
 	if g.Others > 0 {
-		words += fmt.Sprintf(", %s not tracked", grouped(int64(g.Others)))
+		words += fmt.Sprintf(", %s not tracked", render.Grouped(int64(g.Others)))
 	}
 	return words
 }
 
 func outsideTitle(o inventory.Outside) string {
-	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", grouped(int64(o.Files)), byteWords(o.Bytes))
+	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", render.Grouped(int64(o.Files)), render.Bytes(o.Bytes))
 }
 
 func outsideLines(o inventory.Outside) []string {
 	var lines []string
 	for _, f := range o.Largest {
-		lines = append(lines, fmt.Sprintf("%7s  %s", byteWords(f.Bytes), f.Path))
+		lines = append(lines, fmt.Sprintf("%7s  %s", render.Bytes(f.Bytes), f.Path))
 	}
-	return bounded(lines, o.Files)
+	return render.Bounded(lines, o.Files)
 }
 
 func losses(l hubapi.Losses) []string {
@@ -83,10 +72,10 @@ func losses(l hubapi.Losses) []string {
 		{l.Times, "time before 1970 or after 2106", "times before 1970 or after 2106"},
 	} {
 		if x.n > 0 {
-			out = append(out, count(x.n, x.one, x.many))
+			out = append(out, render.Count(x.n, x.one, x.many))
 		}
 	}
-	for _, path := range bounded(l.Paths, len(l.Paths)) {
+	for _, path := range render.Bounded(l.Paths, len(l.Paths)) {
 		out = append(out, "  "+path)
 	}
 	return out
@@ -122,7 +111,7 @@ func importWords(i *hubapi.Imports) string {
 	if i == nil {
 		return "not known; a freeze by %freeze or within the session notes what kernels have imported, and tries it"
 	}
-	modules := count(int64(i.Modules), "module", "modules")
+	modules := render.Count(int64(i.Modules), "module", "modules")
 	switch {
 	case i.State == hubapi.ImportsWaiting:
 		return "to be tried in the image alone"

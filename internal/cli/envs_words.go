@@ -3,39 +3,14 @@ package cli
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/units"
+	"slipway/internal/cli/render"
 )
-
-// byteWords returns a number of bytes as people say it.
-func byteWords(n int64) string { return units.DiskWords(n) }
-
-// grouped writes a number with commas between its thousands.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for at := len(s) - 3; at > 0; at -= 3 {
-		s = s[:at] + "," + s[at:]
-	}
-	return sign + s
-}
-
-// count returns a number with the word for what is counted.
-func count(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return grouped(n) + " " + many
-}
 
 // largest returns a row for each environment, those with the most bytes of their own first. One that has several names is there once.
 func largest(list []hubapi.Environment, now time.Time) [][]string {
@@ -50,7 +25,7 @@ func largest(list []hubapi.Environment, now time.Time) [][]string {
 	var rows [][]string
 	for _, e := range once {
 		rows = append(rows, []string{
-			shortDigest(e.Digest), byteWords(e.Own), byteWords(e.Size), ago(e.Used, now), strings.Join(names[e.Digest], ", "),
+			render.ShortDigest(e.Digest), render.Bytes(e.Own), render.Bytes(e.Size), render.Ago(e.Used, now), strings.Join(names[e.Digest], ", "),
 		})
 	}
 	return rows

@@ -14,14 +14,6 @@ import (
 	"slipway/internal/errs"
 )
 
-func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 files", 1: "1 file", 999: "999 files", 1204: "1,204 files", 1_000_000: "1,000,000 files", -12_345: "-12,345 files"} {
-		if got := count(n, "file", "files"); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestNamesOfEnvironments(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for _, tt := range []struct {
@@ -98,16 +90,6 @@ func TestStripLines(t *testing.T) {
 	got := stripLines([]hubapi.StripRule{{Pattern: "/a", Why: "logs"}, {Pattern: "/b", Why: "a cache"}, {Pattern: "/c", Why: "logs"}})
 	if diff := cmp.Diff([]string{"a cache:", "  /b", "logs:", "  /a", "  /c"}, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestBounded(t *testing.T) {
-	many := strings.Split(strings.Repeat("x", 25), "")
-	if got := bounded(many, 1030); len(got) != 21 || got[20] != "and 1,010 more" {
-		t.Errorf("%q", got)
-	}
-	if got := bounded([]string{"a"}, 1); len(got) != 1 {
-		t.Errorf("%q", got)
 	}
 }
 

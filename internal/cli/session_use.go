@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"slipway/images/inventory"
+	"slipway/internal/cli/render"
 )
 
 // processes looks at what the programs of a session have in use, by what the kernel tells of them. Of Python it sees the packages with
@@ -148,7 +149,7 @@ func warnOfHome(w io.Writer, home, search string) {
 		if p.Shadows != "" {
 			word += " (the environment has " + p.Shadows + ")"
 		}
-		words, names = append(words, printable(word)), append(names, printable(p.Name))
+		words, names = append(words, render.Printable(word)), append(names, render.Printable(p.Name))
 	}
 	told := strings.Join(words, ", ")
 	if n := len(list) - len(words); n > 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -132,7 +133,7 @@ func (load inputs) put(ctx context.Context, notes io.Writer, client *hubapi.Clie
 	for _, name := range slices.Sorted(maps.Keys(load.large)) {
 		s := load.large[name]
 		if there, err := client.HasBlob(ctx, s.digest); err == nil && there {
-			fmt.Fprintf(notes, "upload: %s is there already\n", printable(name))
+			fmt.Fprintf(notes, "upload: %s is there already\n", render.Printable(name))
 			continue
 		}
 		err := again(ctx, time.Second, submitPatience, func() (bool, error) {
@@ -142,7 +143,7 @@ func (load inputs) put(ctx context.Context, notes io.Writer, client *hubapi.Clie
 		if err != nil {
 			return fmt.Errorf("upload %s: %w", name, err)
 		}
-		fmt.Fprintf(notes, "upload: %s, %s\n", printable(name), byteWords(s.size))
+		fmt.Fprintf(notes, "upload: %s, %s\n", render.Printable(name), render.Bytes(s.size))
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (s stored) put(ctx context.Context, notes io.Writer, name string, client *h
 		return err
 	}
 	defer f.Close()
-	return client.PutBlob(ctx, s.digest, s.size, &sent{r: f, of: s.size, name: printable(name), notes: notes, told: time.Now()})
+	return client.PutBlob(ctx, s.digest, s.size, &sent{r: f, of: s.size, name: render.Printable(name), notes: notes, told: time.Now()})
 }
 
 // sent tells now and then how much of a file has been read.
@@ -171,7 +172,7 @@ func (s *sent) Read(b []byte) (int, error) {
 	s.at += int64(n)
 	if time.Since(s.told) >= stepEvery && s.of > 0 {
 		s.told = time.Now()
-		fmt.Fprintf(s.notes, "upload: %s: %s of %s (%d%%)\n", s.name, byteWords(s.at), byteWords(s.of), 100*s.at/s.of)
+		fmt.Fprintf(s.notes, "upload: %s: %s of %s (%d%%)\n", s.name, render.Bytes(s.at), render.Bytes(s.of), 100*s.at/s.of)
 	}
 	return n, err
 }

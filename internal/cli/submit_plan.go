@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
 // planWords say in one line what is about to be submitted, and what it would meet.
 func planWords(e hubapi.Environment, frozen bool, r hubapi.JobRequest, load inputs, p hubapi.JobPlan) string {
-	words := "environment " + shortDigest(e.Digest)
+	words := "environment " + render.ShortDigest(e.Digest)
 	if e.Name != "" {
 		words = "environment " + nameAndDigest(e)
 	}
@@ -22,12 +23,12 @@ func planWords(e hubapi.Environment, frozen bool, r hubapi.JobRequest, load inpu
 	case frozen && e.Unchanged:
 		words += ", unchanged since it was frozen"
 	case frozen:
-		words += ", just frozen: " + byteWords(e.Size) + ", " + byteWords(e.Own) + " of them its own"
+		words += ", just frozen: " + render.Bytes(e.Size) + ", " + render.Bytes(e.Own) + " of them its own"
 	}
 	files, bytes := load.size()
-	words += fmt.Sprintf("; ships %s, %s; ", count(int64(files), "file", "files"), byteWords(bytes))
+	words += fmt.Sprintf("; ships %s, %s; ", render.Count(int64(files), "file", "files"), render.Bytes(bytes))
 	if n := len(r.Points); n > 0 {
-		words += count(int64(n), "point", "points") + " "
+		words += render.Count(int64(n), "point", "points") + " "
 	}
 	return words + "to " + p.Backend + ": " + roomWords(p)
 }
@@ -38,9 +39,9 @@ func roomWords(p hubapi.JobPlan) string {
 	if p.Free >= 0 {
 		of := ""
 		if p.Most >= 0 {
-			of = " of " + grouped(int64(p.Most))
+			of = " of " + render.Grouped(int64(p.Most))
 		}
-		words = append(words, grouped(int64(p.Free))+of+" slots free now")
+		words = append(words, render.Grouped(int64(p.Free))+of+" slots free now")
 	}
 	switch {
 	case p.Lacks == "" && p.Free != 0:
@@ -51,7 +52,7 @@ func roomWords(p hubapi.JobPlan) string {
 		words = append(words, "waits: "+p.Lacks)
 	}
 	if p.Waiting > 0 {
-		words = append(words, grouped(int64(p.Waiting))+" in line before it")
+		words = append(words, render.Grouped(int64(p.Waiting))+" in line before it")
 	}
 	if p.Typical >= 0 {
 		words = append(words, "your last of this name ran "+aboutWords(time.Duration(p.Typical*float64(time.Second))))
@@ -105,7 +106,7 @@ func checkSyntax(ctx context.Context, env Env, script string, r hubapi.JobReques
 	case err != nil || !found:
 		return nil
 	case elsewhere:
-		fmt.Fprintf(env.Stderr, "slipway: warning: Python %s here does not understand %s\n", version, printable(said))
+		fmt.Fprintf(env.Stderr, "slipway: warning: Python %s here does not understand %s\n", version, render.Printable(said))
 		return nil
 	}
 	return errs.New(errs.Invalid, "Python %s does not understand %s", version, said).With("correct the script; nothing was frozen or submitted")

@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"
@@ -159,5 +160,5 @@ func pauseWords(p images.Progress) string {
 	if p.Pause == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; then it will stand still for about %.0f s: %s files", p.Pause.Seconds(), grouped(p.Changed))
+	return fmt.Sprintf("; then it will stand still for about %.0f s: %s files", p.Pause.Seconds(), render.Grouped(p.Changed))
 }

@@ -10,6 +10,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/inventory"
+	"slipway/internal/cli/render"
 	"slipway/internal/identity"
 	"slipway/spawner"
 	"slipway/spawner/local"
@@ -39,7 +40,7 @@ func wireImports(u images.Use) *hubapi.Imports {
 		return nil
 	}
 	modules, broken := u.Broken()
-	out := &hubapi.Imports{State: hubapi.ImportsTried, Modules: modules, Broken: broken, Lines: bounded(u.Lines(), len(u.Lines()))}
+	out := &hubapi.Imports{State: hubapi.ImportsTried, Modules: modules, Broken: broken, Lines: render.Bounded(u.Lines(), len(u.Lines()))}
 	switch {
 	case u.Waiting:
 		out.State = hubapi.ImportsWaiting
@@ -56,7 +57,7 @@ func wireImports(u images.Use) *hubapi.Imports {
 func wireRepositories(i inventory.Inventory, u images.Use) []hubapi.Repository {
 	out := []hubapi.Repository{}
 	for _, r := range i.CVMFS {
-		out = append(out, hubapi.Repository{Name: r.Name, Found: bounded(r.First, r.Files)})
+		out = append(out, hubapi.Repository{Name: r.Name, Found: render.Bounded(r.First, r.Files)})
 	}
 	for _, name := range u.CVMFS {
 		at := slices.IndexFunc(out, func(r hubapi.Repository) bool { return r.Name == name })

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"context"
@@ -59,11 +59,11 @@ func TestWatchedInATerminal(t *testing.T) {
 	}()
 	var err error
 	synctest.Test(t, func(t *testing.T) {
-		b := newBoard("scan scan-1 " + strings.Repeat("x", 100))
-		err = watch(t.Context(), inside, b, "scan", func(context.Context) error {
+		b := NewBoard("scan scan-1 " + strings.Repeat("x", 100))
+		err = Watch(t.Context(), inside, b, "scan", func(context.Context) error {
 			for i := range 60 {
-				b.set(boardRow{order: i, id: fmt.Sprint(i), label: fmt.Sprint("k=", i), state: "running", progress: &hubapi.JobProgress{Done: 1, Of: 2, Text: strings.Repeat("t", 99)}})
-				b.sum(fmt.Sprintf("%d running", i+1), 60)
+				b.Set(Row{Order: i, ID: fmt.Sprint(i), Label: fmt.Sprint("k=", i), State: "running", Progress: &hubapi.JobProgress{Done: 1, Of: 2, Text: strings.Repeat("t", 99)}})
+				b.Sum(fmt.Sprintf("%d running", i+1), 60)
 				if i == 30 {
 					<-time.After(2 * drawEvery)
 					resize(60)

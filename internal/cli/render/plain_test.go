@@ -1,14 +1,11 @@
-package cli
+package render
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"strings"
 	"testing"
-
-	"slipway/internal/errs"
 )
 
 // TestEscapesDoNotReachTheTerminal has what others wrote shown without what a terminal acts on, in whatever pieces it comes.
@@ -56,7 +53,7 @@ func TestEscapesDoNotReachTheTerminal(t *testing.T) {
 func FuzzPlain(f *testing.F) {
 	f.Add("\x1b[31mx\x1b]0;t\x07\u009b1m")
 	f.Fuzz(func(t *testing.T, text string) {
-		if shown := strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(paragraphs(text)); strings.ContainsFunc(shown, acts) {
+		if shown := strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(Paragraphs(text)); strings.ContainsFunc(shown, acts) {
 			t.Errorf("%q is shown as %q", text, shown)
 		}
 	})
@@ -74,31 +71,21 @@ func TestRawOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	if w, _ := forTerminal(file, false); w != file {
+	if w, _ := ForTerminal(file, false); w != file {
 		t.Error("a file does not get the bytes")
 	}
-	if w, _ := forTerminal(device, true); w != device {
+	if w, _ := ForTerminal(device, true); w != device {
 		t.Error("--raw is not heeded")
 	}
-	if w, _ := forTerminal(device, false); w == device {
+	if w, _ := ForTerminal(device, false); w == device {
 		t.Error("a terminal gets the bytes")
-	}
-}
-
-// TestErrorsAreShownPlain: an error may have words that somebody else chose.
-func TestErrorsAreShownPlain(t *testing.T) {
-	var b bytes.Buffer
-	report(&b, errs.New(errs.Invalid, "no \x1b]0;evil\x07such").With("ask \x1b[31mbob"))
-	report(&b, errors.New("plain \x9b31mwords\nof two lines"))
-	if got := b.String(); strings.ContainsAny(got, "\x1b\x07") || !strings.Contains(got, "no such") || !strings.Contains(got, "-> ask bob") || !strings.Contains(got, "\nof two lines") {
-		t.Errorf("%q", got)
 	}
 }
 
 func TestJSONIsShownPlain(t *testing.T) {
 	var b bytes.Buffer
 	want := map[string]string{"name": "a\u009b31m\u202eb\x7f\x1b\nc"}
-	if err := printJSON(&b, want); err != nil || strings.ContainsAny(b.String(), "\u009b\u202e\x7f\x1b") {
+	if err := JSON(&b, want); err != nil || strings.ContainsAny(b.String(), "\u009b\u202e\x7f\x1b") {
 		t.Errorf("%q, %v", &b, err)
 	}
 	got := map[string]string{}

@@ -1,33 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"slipway/internal/errs"
 )
-
-func TestAgo(t *testing.T) {
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	tests := []struct {
-		before time.Duration
-		want   string
-	}{
-		{-time.Minute, "0s ago"}, {0, "0s ago"}, {59 * time.Second, "59s ago"}, {60 * time.Second, "1m ago"}, {59 * time.Minute, "59m ago"},
-		{time.Hour, "1h ago"}, {47 * time.Hour, "47h ago"}, {48 * time.Hour, "2d ago"}, {800 * time.Hour, "33d ago"},
-	}
-	for _, tt := range tests {
-		if got := ago(now.Add(-tt.before), now); got != tt.want {
-			t.Errorf("ago(%s) = %q, want %q", tt.before, got, tt.want)
-		}
-	}
-	if got := ago(time.Time{}, now); got != "" {
-		t.Errorf("ago(never) = %q", got)
-	}
-}
 
 func TestReport(t *testing.T) {
 	bad := errs.Bad("memory", "9G", "at most 8G")
@@ -51,5 +32,15 @@ func TestReport(t *testing.T) {
 		if code := report(&b, tt.err); code != tt.code || b.String() != tt.want {
 			t.Errorf("%s: %d %q, want %d %q", tt.name, code, b.String(), tt.code, tt.want)
 		}
+	}
+}
+
+// TestErrorsAreShownPlain: an error may have words that somebody else chose.
+func TestErrorsAreShownPlain(t *testing.T) {
+	var b bytes.Buffer
+	report(&b, errs.New(errs.Invalid, "no \x1b]0;evil\x07such").With("ask \x1b[31mbob"))
+	report(&b, errors.New("plain \x9b31mwords\nof two lines"))
+	if got := b.String(); strings.ContainsAny(got, "\x1b\x07") || !strings.Contains(got, "no such") || !strings.Contains(got, "-> ask bob") || !strings.Contains(got, "\nof two lines") {
+		t.Errorf("%q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// printJSON prints v as programs read it.
-func printJSON(w io.Writer, v any) error {
+// JSON prints v as programs read it.
+func JSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
@@ -23,8 +23,8 @@ func printJSON(w io.Writer, v any) error {
 	return err
 }
 
-// printTable prints rows below a head; with none, what to do to get some.
-func printTable(w io.Writer, head []string, rows [][]string, whenEmpty string) error {
+// Table prints rows below a head; with none, what to do to get some.
+func Table(w io.Writer, head []string, rows [][]string, whenEmpty string) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, whenEmpty)
 		return err
@@ -32,26 +32,26 @@ func printTable(w io.Writer, head []string, rows [][]string, whenEmpty string) e
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{head}, rows...) {
 		for i, cell := range row {
-			row[i] = printable(cell)
+			row[i] = Printable(cell)
 		}
 		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t "))
 	}
 	return t.Flush()
 }
 
-// printPairs prints names and values below each other; pairs without a value are left out.
-func printPairs(w io.Writer, pairs [][2]string) error {
+// Pairs prints names and values below each other; pairs without a value are left out.
+func Pairs(w io.Writer, pairs [][2]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range pairs {
 		if p[1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", p[0], printable(p[1]))
+			fmt.Fprintf(t, "%s\t%s\n", p[0], Printable(p[1]))
 		}
 	}
 	return t.Flush()
 }
 
-// ago says how long ago t was, as people say it.
-func ago(t, now time.Time) string {
+// Ago says how long ago t was, as people say it.
+func Ago(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -67,8 +67,8 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// shortDigest returns enough of a digest to name it.
-func shortDigest(d string) string {
+// ShortDigest returns enough of a digest to name it.
+func ShortDigest(d string) string {
 	hex := strings.TrimPrefix(d, "sha256:")
 	return hex[:min(12, len(hex))]
 }

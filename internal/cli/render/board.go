@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"cmp"
@@ -14,56 +14,57 @@ import (
 // boardRows is how many rows a board shows at most.
 const boardRows = 20
 
-// boardRow is one job on a board.
-type boardRow struct {
-	order    int // among those of its state
-	id       string
-	label    string
-	state    string
-	progress *hubapi.JobProgress
-	where    string
-	reason   string
-	attempt  int
-	up, end  *time.Time
+// Row is one job on a board.
+type Row struct {
+	Order    int // among those of its state
+	ID       string
+	Label    string
+	State    string
+	Progress *hubapi.JobProgress
+	Where    string
+	Reason   string
+	Attempt  int
+	Up, End  *time.Time
 }
 
-// board is what is watched, and how it stands. It draws itself into any room; it is safe for concurrent use.
-type board struct {
+// Board is what is watched, and how it stands. It draws itself into any room; it is safe for concurrent use.
+type Board struct {
 	mu      sync.Mutex
 	title   string
-	rows    []boardRow
+	rows    []Row
 	at      map[string]int // of rows, by ID
 	total   int
 	summary string
 	changes int
 }
 
-func newBoard(title string) *board { return &board{title: title, at: map[string]int{}} }
+// NewBoard returns a board without rows.
+func NewBoard(title string) *Board { return &Board{title: title, at: map[string]int{}} }
 
-// name gives the board another title.
-func (b *board) name(title string) {
+// Name sets another title.
+func (b *Board) Name(title string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.title = title
 }
 
-// set puts a row where its job's was.
-func (b *board) set(r boardRow) {
+// Set puts a row where its job's was.
+func (b *Board) Set(r Row) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at, known := b.at[r.id]
+	at, known := b.at[r.ID]
 	if !known {
 		at = len(b.rows)
-		b.at[r.id], b.rows = at, append(b.rows, r)
-	} else if r.label == "" {
-		r.label = b.rows[at].label
+		b.at[r.ID], b.rows = at, append(b.rows, r)
+	} else if r.Label == "" {
+		r.Label = b.rows[at].Label
 	}
 	b.rows[at] = r
 	b.changes++
 }
 
-// sum sets what all of it comes to.
-func (b *board) sum(words string, total int) {
+// Sum sets what all of it comes to.
+func (b *Board) Sum(words string, total int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.summary, b.total = words, total
@@ -71,11 +72,11 @@ func (b *board) sum(words string, total int) {
 }
 
 // now returns the summary, how often it or a row has changed, and the failures that there are.
-func (b *board) now() (summary string, changes int, failed []boardRow) {
+func (b *Board) now() (summary string, changes int, failed []Row) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range b.rows {
-		if r.state == string(hubapi.JobFailed) {
+		if r.State == string(hubapi.JobFailed) {
 			failed = append(failed, r)
 		}
 	}
@@ -88,11 +89,11 @@ func rank(state string) int {
 }
 
 // pick returns the rows that are shown: those that have failed and that run first, of the failures no more than leave room for what runs.
-func pick(rows []boardRow, most int) []boardRow {
+func pick(rows []Row, most int) []Row {
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b boardRow) int { return cmp.Or(rank(a.state)-rank(b.state), a.order-b.order) })
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Or(rank(a.State)-rank(b.State), a.Order-b.Order) })
 	failed := 0
-	for failed < len(rows) && rows[failed].state == string(hubapi.JobFailed) {
+	for failed < len(rows) && rows[failed].State == string(hubapi.JobFailed) {
 		failed++
 	}
 	others := min(len(rows)-failed, most/2)
@@ -101,33 +102,33 @@ func pick(rows []boardRow, most int) []boardRow {
 }
 
 // lines draw the board into a window.
-func (b *board) lines(width, height int, now time.Time) []string {
+func (b *Board) lines(width, height int, now time.Time) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ended := 0
 	for _, r := range b.rows {
-		if hubapi.State(r.state).Ended() {
+		if hubapi.State(r.State).Ended() {
 			ended++
 		}
 	}
 	total := max(b.total, len(b.rows))
-	lines := []string{b.title, fmt.Sprintf("%s %s of %s ended: %s", bar(float64(ended), float64(total), 20), grouped(int64(ended)), grouped(int64(total)), b.summary)}
+	lines := []string{b.title, fmt.Sprintf("%s %s of %s ended: %s", bar(float64(ended), float64(total), 20), Grouped(int64(ended)), Grouped(int64(total)), b.summary)}
 	shown := pick(b.rows, max(1, min(boardRows, height-4)))
 	lines = append(lines, rowLines(shown, width, now)...)
 	if more := total - len(shown); more > 0 && len(shown) > 0 {
-		lines = append(lines, fmt.Sprintf("and %s more", grouped(int64(more))))
+		lines = append(lines, fmt.Sprintf("and %s more", Grouped(int64(more))))
 	}
 	for i, line := range lines {
-		lines[i] = cut(printable(line), width)
+		lines[i] = cut(Printable(line), width)
 	}
 	return lines
 }
 
 // rowLines put rows in columns. The remark has what room is left.
-func rowLines(rows []boardRow, width int, now time.Time) []string {
+func rowLines(rows []Row, width int, now time.Time) []string {
 	cells, widths := make([][]string, len(rows)), [4]int{}
 	for i, r := range rows {
-		cells[i] = []string{cut(r.label, max(12, width/3)), stateOf(r), progressOf(r), timeOf(r, now)}
+		cells[i] = []string{cut(r.Label, max(12, width/3)), stateOf(r), progressOf(r), timeOf(r, now)}
 		for c := range widths {
 			widths[c] = max(widths[c], wide(cells[i][c]))
 		}
@@ -140,25 +141,25 @@ func rowLines(rows []boardRow, width int, now time.Time) []string {
 				line.WriteString(cell + strings.Repeat(" ", widths[c]-wide(cell)+2))
 			}
 		}
-		line.WriteString(strings.TrimSpace(r.where + " " + r.reason))
-		if r.progress != nil && r.reason == "" {
-			line.WriteString(" " + r.progress.Text)
+		line.WriteString(strings.TrimSpace(r.Where + " " + r.Reason))
+		if r.Progress != nil && r.Reason == "" {
+			line.WriteString(" " + r.Progress.Text)
 		}
 		lines[i] = strings.TrimRight(line.String(), " ")
 	}
 	return lines
 }
 
-func stateOf(r boardRow) string {
-	if r.attempt > 1 {
-		return fmt.Sprintf("%s (try %d)", r.state, r.attempt)
+func stateOf(r Row) string {
+	if r.Attempt > 1 {
+		return fmt.Sprintf("%s (try %d)", r.State, r.Attempt)
 	}
-	return r.state
+	return r.State
 }
 
-func progressOf(r boardRow) string {
-	switch p := r.progress; {
-	case p == nil, r.state == string(hubapi.JobDone): // payloads need not say the last step
+func progressOf(r Row) string {
+	switch p := r.Progress; {
+	case p == nil, r.State == string(hubapi.JobDone): // payloads need not say the last step
 		return ""
 	case p.Of > 0:
 		return fmt.Sprintf("%s %3.0f%%", bar(p.Done, p.Of, 10), 100*min(1, max(0, p.Done/p.Of)))
@@ -167,14 +168,14 @@ func progressOf(r boardRow) string {
 	}
 }
 
-func timeOf(r boardRow, now time.Time) string {
-	if r.up == nil {
+func timeOf(r Row, now time.Time) string {
+	if r.Up == nil {
 		return ""
 	}
-	if r.end != nil {
-		now = *r.end
+	if r.End != nil {
+		now = *r.End
 	}
-	s := int(max(0, now.Sub(*r.up)).Seconds())
+	s := int(max(0, now.Sub(*r.Up)).Seconds())
 	if s >= 3600 {
 		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 	}

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 func TestBoard(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	up, end := now.Add(-75*time.Second), now.Add(-15*time.Second)
-	b := newBoard("scan scan-1")
-	b.set(boardRow{order: 0, id: "a", label: "0 k=1", state: "done", up: &up, end: &end})
-	b.set(boardRow{order: 1, id: "b", label: "1 k=2", state: "running", up: &up, progress: &hubapi.JobProgress{Done: 40, Of: 100, Text: "epoch 4"}, where: "wn042 1g.18gb"})
-	b.set(boardRow{order: 2, id: "c", label: "2 k=\x1b[2J日本", state: "failed", reason: "out of memory", attempt: 2})
-	b.sum("1 running, 1 done, 1 failed", 4)
+	b := NewBoard("scan scan-1")
+	b.Set(Row{Order: 0, ID: "a", Label: "0 k=1", State: "done", Up: &up, End: &end})
+	b.Set(Row{Order: 1, ID: "b", Label: "1 k=2", State: "running", Up: &up, Progress: &hubapi.JobProgress{Done: 40, Of: 100, Text: "epoch 4"}, Where: "wn042 1g.18gb"})
+	b.Set(Row{Order: 2, ID: "c", Label: "2 k=\x1b[2J日本", State: "failed", Reason: "out of memory", Attempt: 2})
+	b.Sum("1 running, 1 done, 1 failed", 4)
 	want := strings.Join([]string{
 		"scan scan-1",
 		"[##########----------] 2 of 4 ended: 1 running, 1 done, 1 failed",
@@ -34,10 +34,10 @@ func TestBoard(t *testing.T) {
 // TestABoardFitsItsWindow in every window, of however many rows.
 func TestABoardFitsItsWindow(t *testing.T) {
 	now := time.Now()
-	b := newBoard("scan " + strings.Repeat("x", 200))
+	b := NewBoard("scan " + strings.Repeat("x", 200))
 	for i := range 10_000 {
 		state := []string{"failed", "running", "pending", "done"}[i%4]
-		b.set(boardRow{order: i, id: fmt.Sprint(i), label: fmt.Sprintf("%d lr=%s日本", i, strings.Repeat("0", i%90)), state: state, up: &now, reason: strings.Repeat("why ", i%60)})
+		b.Set(Row{Order: i, ID: fmt.Sprint(i), Label: fmt.Sprintf("%d lr=%s日本", i, strings.Repeat("0", i%90)), State: state, Up: &now, Reason: strings.Repeat("why ", i%60)})
 	}
 	for width := 1; width < 200; width += 7 {
 		for height := 1; height < 60; height += 5 {
@@ -89,7 +89,7 @@ func TestWhatIsNoTerminalGetsLines(t *testing.T) {
 	if _, _, ok := terminalSize(f); ok {
 		t.Error("a file is no terminal")
 	}
-	if _, ok := viewOf(f, newBoard(""), "scan").(*lineView); !ok {
+	if _, ok := viewOf(f, NewBoard(""), "scan").(*lineView); !ok {
 		t.Error("a file gets lines")
 	}
 }

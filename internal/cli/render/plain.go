@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ func acts(r rune) bool {
 	return unicode.IsControl(r) || bidi
 }
 
-// printable keeps names that people chose, which are of one line, from a terminal.
-func printable(s string) string {
+// Printable keeps names that people chose, which are of one line, from a terminal.
+func Printable(s string) string {
 	if s == "" {
 		return "-"
 	}
@@ -32,8 +32,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// paragraphs keeps a text of several lines from a terminal.
-func paragraphs(s string) string {
+// Paragraphs keeps a text of several lines from a terminal.
+func Paragraphs(s string) string {
 	var b strings.Builder
 	p := &plainWriter{w: &b}
 	_, _ = io.WriteString(p, s)
@@ -41,9 +41,9 @@ func paragraphs(s string) string {
 	return b.String()
 }
 
-// forTerminal returns where the output of others is written to: as it is to files and pipes, and where raw is asked for; without what a terminal
+// ForTerminal returns where the output of others is written to: as it is to files and pipes, and where raw is asked for; without what a terminal
 // acts on to a terminal. done must be called at the end.
-func forTerminal(w io.Writer, raw bool) (to io.Writer, done func()) {
+func ForTerminal(w io.Writer, raw bool) (to io.Writer, done func()) {
 	if f, ok := w.(*os.File); !raw && ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			p := &plainWriter{w: w}

@@ -1,4 +1,4 @@
-package cli
+package render
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 // namedFiles is how many of a job's files are named where its end is told.
 const namedFiles = 5
 
-// endWords tell in one line how a job has ended: its state, its tries, how long the last one ran, and the files that came back.
-func endWords(j hubapi.Job, files []hubapi.File) string {
+// JobEnd returns, in one line, how a job has ended: its state, its tries, how long the last one ran, and the files that came back.
+func JobEnd(j hubapi.Job, files []hubapi.File) string {
 	words := []string{string(j.State)}
 	if o := j.Outcome; o != nil {
 		if o.Failed {
 			words = append(words, fmt.Sprintf("exit code %d", o.ExitCode))
 		}
 		if j.Attempt > 1 {
-			words = append(words, count(int64(j.Attempt), "try", "tries"))
+			words = append(words, Count(int64(j.Attempt), "try", "tries"))
 		}
 		if o.Wall > 0 {
 			words = append(words, "ran "+ranWords(time.Duration(o.Wall*float64(time.Second))))
@@ -35,10 +35,10 @@ func filesWords(files []hubapi.File) string {
 	}
 	var words []string
 	for _, f := range files[:min(len(files), namedFiles)] {
-		words = append(words, fmt.Sprintf("%s (%s)", f.Name, byteWords(f.Size)))
+		words = append(words, fmt.Sprintf("%s (%s)", f.Name, Bytes(f.Size)))
 	}
 	if more := len(files) - len(words); more > 0 {
-		words = append(words, fmt.Sprintf("and %s more (%s in all)", grouped(int64(more)), byteWords(hubapi.LeftOf(files).Bytes)))
+		words = append(words, fmt.Sprintf("and %s more (%s in all)", Grouped(int64(more)), Bytes(hubapi.LeftOf(files).Bytes)))
 	}
 	return "back came " + strings.Join(words, ", ")
 }
@@ -51,7 +51,7 @@ func ranWords(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// nextWords say what is done with what a job or scan has come to.
-func nextWords(id string) string {
+// NextSteps returns what can be done with what a job or scan has come to.
+func NextSteps(id string) string {
 	return fmt.Sprintf("`slipway jobs results %s` shows what it has come to, and with --to DIR fetches its files", id)
 }

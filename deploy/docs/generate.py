@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parent
 REPO = DOCS.parent.parent
 OUT = DOCS / "book" / "reference" / "generated"
 
+HEADS = re.compile(r"(Aliases|Examples|Flags|Global Flags):\n|Use \"")  # of what lists no commands
 COMMAND = re.compile(r"^  ([a-z][a-z-]*) +\S")
 METRIC = re.compile(r'"([a-z_]+)",\s*"([A-Z0-9](?:[^"\\]|\\.)+)"')
 NAMED = re.compile(r'Name:\s*"([a-z_]+)",\s*Help:\s*"((?:[^"\\]|\\.)+)"')
@@ -31,10 +32,11 @@ def block(text: str, language: str = "text") -> str:
 
 
 def subcommands(text: str) -> list[str]:
-    """Return the names below "Available Commands:" in the help of a command."""
-    _, found, after = text.partition("Available Commands:\n")
-    names = [match[1] for line in after.split("\n\n")[0].splitlines() if (match := COMMAND.match(line))]
-    return [name for name in names if name not in ("help", "completion")] if found else []
+    """Return the names of the commands in the help of a command, of all its groups."""
+    _, _, after = text.partition("\nUsage:\n")
+    groups = [group for group in after.split("\n\n")[1:] if not HEADS.match(group)]
+    names = [match[1] for group in groups for line in group.splitlines()[1:] if (match := COMMAND.match(line))]
+    return [name for name in names if name not in ("help", "completion")]
 
 
 def commands(program: str, path: list[str]) -> str:

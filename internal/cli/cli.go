@@ -92,6 +92,7 @@ func newRoot(env Env) *cobra.Command {
 		sshCommand(env), sshKeyCommand(env), versionCommand(env),
 	)
 	root.AddCommand(hostCommands(env)...)
+	group(root, socketOf(env) != "")
 	completeAll(root, env)
 	completeKernels(root, env)
 	return root

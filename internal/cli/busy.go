@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// busyAbove returns what reports whether this host has had more to do in the last minute than it can: a load per processor above most. Zero: it
-// never has.
+// busyAbove returns what reports whether this host has had more to do in the last minute than it can: a load per
+// processor above most. Zero: it never has.
 func busyAbove(most float64) func() bool {
 	if most <= 0 {
 		return nil

@@ -1,9 +1,9 @@
-// Package cli is the command line: one cmd_x.go a command, and the wiring of the service in serve.go and wire_*.go. It is the only
-// package that knows every backend.
+// Package cli is the command line: one cmd_x.go a command, and the wiring of the service in serve.go and wire_*.go. It
+// is the only package that knows every backend.
 //
-// Commands print tables for people and, with --json, exactly what the API answered for programs. Errors go to standard error
-// with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit`, `slipway jobs watch` and `slipway jobs
-// logs -f` pass on the job's own.
+// Commands print tables for people and, with --json, exactly what the API answered for programs. Errors go to standard
+// error with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit`, `slipway jobs watch`
+// and `slipway jobs logs -f` pass on the job's own.
 package cli
 
 import (
@@ -58,7 +58,8 @@ func Run(ctx context.Context, args []string, env Env) int {
 	return report(env.Stderr, root.ExecuteContext(ctx))
 }
 
-// strayHelp refuses to help with a command that there is not: else it would be helped with the one above it, as if that were meant.
+// strayHelp refuses to help with a command that there is not: else it would be helped with the one above it, as if that
+// were meant.
 func strayHelp(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil || !c.HasSubCommands() || !slices.Contains(rest, "--help") && !slices.Contains(rest, "-h") {

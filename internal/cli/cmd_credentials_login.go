@@ -35,7 +35,8 @@ func (s *credentialsCall) login(ctx context.Context, issuer string) error {
 	return s.tell(c, "is there")
 }
 
-// await looks until the login is confirmed, and says now and then that it does. A service that is away for a moment is no end.
+// await looks until the login is confirmed, and says now and then that it does. A service that is away for a moment is
+// no end.
 func (s *credentialsCall) await(ctx context.Context, client *hubapi.Client, begun hubapi.CredentialLogin) (hubapi.Credential, error) {
 	for told := time.Now(); ; {
 		state, err := client.AwaitCredentialLogin(ctx, begun.ID)

@@ -137,7 +137,8 @@ func dataPlan(ctx context.Context, client *hubapi.Client) (hubapi.DataPlan, erro
 	return plan, err
 }
 
-// tellService has the service remember a session's report. A job has no page for it, and a look that was interrupted says nothing.
+// tellService has the service remember a session's report. A job has no page for it, and a look that was interrupted
+// says nothing.
 func tellService(ctx context.Context, env Env, client *hubapi.Client, r hubapi.DataReport) error {
 	if ctx.Err() != nil || strings.HasPrefix(env.Getenv(control.IDEnv), "j") {
 		return nil

@@ -19,7 +19,8 @@ import (
 	"slipway/hubapi"
 )
 
-// TestDataDoctorInterrupted: a look that was interrupted, or whose terminal was closed, says so, and nothing of what it did not come to.
+// TestDataDoctorInterrupted: a look that was interrupted, or whose terminal was closed, says so, and nothing of what it
+// did not come to.
 func TestDataDoctorInterrupted(t *testing.T) {
 	for name, args := range map[string][]string{"interrupt": nil, "interrupt, JSON": {"--json"}, "hangup": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -115,7 +115,8 @@ func frozenWords(e hubapi.Environment) string {
 // stepEvery is how often a step that takes long is told again.
 const stepEvery = 2 * time.Second
 
-// steps tells the steps of something long: a line for each when it is over, with what it came to, and one now and then while it lasts.
+// steps tells the steps of something long: a line for each when it is over, with what it came to, and one now and then
+// while it lasts.
 type steps struct {
 	w    io.Writer
 	what string // begins each line

@@ -90,7 +90,8 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	return out
 }
 
-// jobState is a job's state as people read it: one that is held, by its owner or by the batch system, does not merely wait or run.
+// jobState is a job's state as people read it: one that is held, by its owner or by the batch system, does not merely
+// wait or run.
 func jobState(j hubapi.Job) string {
 	if j.Held && j.State == hubapi.JobPending || !j.State.Ended() && strings.HasPrefix(j.Waiting, hubapi.HeldAt) {
 		return "held"

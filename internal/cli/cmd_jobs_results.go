@@ -97,7 +97,8 @@ func resultsOf(ctx context.Context, client *hubapi.Client, id string) ([]result,
 	return results, nil
 }
 
-// listFiles asks what the files of jobs that have ended are called: of all, with those of the runner, or of those that have any.
+// listFiles asks what the files of jobs that have ended are called: of all, with those of the runner, or of those that
+// have any.
 func listFiles(ctx context.Context, client *hubapi.Client, results []result, all bool) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(fetchers)
@@ -188,8 +189,8 @@ func ofPayload(files []hubapi.File) (left []hubapi.File) {
 	return left
 }
 
-// fetchInto fetches a file of a job's into a directory, unless it is there in full. Its time is that of the job's end: what is there of an
-// earlier try has another one.
+// fetchInto fetches a file of a job's into a directory, unless it is there in full. Its time is that of the job's end:
+// what is there of an earlier try has another one.
 func fetchInto(ctx context.Context, client *hubapi.Client, j hubapi.Job, dir string, f hubapi.File) (fetched bool, err error) {
 	path, ended := filepath.Join(dir, filepath.Base(f.Name)), endedAt(j)
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == f.Size && info.ModTime().Equal(ended) {

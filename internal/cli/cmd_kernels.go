@@ -152,7 +152,8 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 // age says for how long something has been so.
 func age(since time.Time) string { return strings.TrimSuffix(render.Ago(since, time.Now()), " ago") }
 
-// idleFor says since when nothing went on in a kernel; empty: it computes, or is not up. What a cell says last is not when it ends.
+// idleFor says since when nothing went on in a kernel; empty: it computes, or is not up. What a cell says last is not
+// when it ends.
 func idleFor(k hubapi.Kernel) string {
 	if k.State != hubapi.KernelIdle {
 		return ""

@@ -39,7 +39,8 @@ func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
 	return render.Table(env.Stdout, head, rows, "There is no kernel for you: ask your administrator for one.")
 }
 
-// switchWords says to what a kernelspec can be switched: to other slices, and up to how many processors and how much memory.
+// switchWords says to what a kernelspec can be switched: to other slices, and up to how many processors and how much
+// memory.
 func switchWords(gpus []string, k hubapi.KernelSpec) string {
 	words := slices.Clone(gpus)
 	var most []string

@@ -66,7 +66,8 @@ func phaseWord(w hubapi.Workload) string {
 	return w.Phase
 }
 
-// sessionRemark is a session's remark; of one that keeps changes it says over what, by which several of a server's are told apart.
+// sessionRemark is a session's remark; of one that keeps changes it says over what, by which several of a server's are
+// told apart.
 func sessionRemark(s hubapi.Session) string {
 	words := remark(s.Workload)
 	switch {

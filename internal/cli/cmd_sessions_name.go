@@ -14,8 +14,8 @@ const defaultServer = "default"
 // sessionID matches the IDs that the service gives; `self` is the session that asks.
 var sessionID = regexp.MustCompile(`^(s-[a-z0-9]{16}|self)$`)
 
-// idOf returns the ID of the session that a word means: an ID itself, or the name of a server of the user's. What means neither is left to the
-// service to refuse.
+// idOf returns the ID of the session that a word means: an ID itself, or the name of a server of the user's. What means
+// neither is left to the service to refuse.
 func idOf(ctx context.Context, client *hubapi.Client, word string, active bool) (string, error) {
 	if sessionID.MatchString(word) {
 		return word, nil
@@ -31,7 +31,8 @@ func idOf(ctx context.Context, client *hubapi.Client, word string, active bool) 
 	return namedSession(all, me.User, word, active)
 }
 
-// namedSession finds the one session of a user's server of that name. active: one that can be stopped is meant before those that are.
+// namedSession finds the one session of a user's server of that name. active: one that can be stopped is meant before
+// those that are.
 func namedSession(all []hubapi.Session, user, word string, active bool) (string, error) {
 	name := serverName(all, user, word)
 	var found, running []hubapi.Session
@@ -62,7 +63,8 @@ func namedSession(all []hubapi.Session, user, word string, active bool) (string,
 	return "", errs.New(errs.Conflict, "%d of your sessions are called %q", len(found), word).Naming(several).With("name one by its ID")
 }
 
-// serverName returns the name of the server that a word means: `default` is the default one, unless a server of hers has that name.
+// serverName returns the name of the server that a word means: `default` is the default one, unless a server of hers
+// has that name.
 func serverName(all []hubapi.Session, user, word string) string {
 	if word != defaultServer {
 		return word

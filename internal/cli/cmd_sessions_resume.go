@@ -62,7 +62,8 @@ func tellRunning(env Env, s hubapi.Session, asJSON bool) error {
 	return err
 }
 
-// lastOf returns the session that a user's server of that name last was. What goes on, or begins, is no different: the start joins it.
+// lastOf returns the session that a user's server of that name last was. What goes on, or begins, is no different: the
+// start joins it.
 func lastOf(all []hubapi.Session, user, name string) (hubapi.Session, error) {
 	var found *hubapi.Session
 	var others []errs.Detail
@@ -103,7 +104,8 @@ func sessionOptions(ctx context.Context, client *hubapi.Client, s hubapi.Session
 	return o.options(), err
 }
 
-// imageName finds what the profile of a session calls its image. Why a profile is not offered to her, the service says at the start.
+// imageName finds what the profile of a session calls its image. Why a profile is not offered to her, the service says
+// at the start.
 func imageName(profiles []hubapi.Profile, s hubapi.Session) (string, error) {
 	i := slices.IndexFunc(profiles, func(p hubapi.Profile) bool { return p.Name == s.Profile })
 	if i < 0 {

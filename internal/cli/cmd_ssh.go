@@ -48,7 +48,8 @@ func sshCommand(env Env) *cobra.Command {
 	return c
 }
 
-// files returns the user's files. Where the system knows another home than the environment, ssh reads that one: ours is then named whole.
+// files returns the user's files. Where the system knows another home than the environment, ssh reads that one: ours is
+// then named whole.
 func (s *sshCall) files() (*sshclientconfig.Files, error) {
 	home := userHome(s.env)
 	if home == "" {
@@ -96,8 +97,8 @@ func (s *sshCall) noted(f *sshclientconfig.Files) (login sshclientconfig.Service
 	return sshclientconfig.Service{Name: name}, false, nil
 }
 
-// dial makes a client for the service that is meant: the argument's, the environment's or that of the login. The token of the environment
-// goes to the address of the environment alone.
+// dial makes a client for the service that is meant: the argument's, the environment's or that of the login. The token
+// of the environment goes to the address of the environment alone.
 func (s *sshCall) dial(argument string, noted sshclientconfig.Service) (client *hubapi.Client, address string, withToken bool, err error) {
 	set := s.env.Getenv("SLIPWAY_URL")
 	address = argument
@@ -125,8 +126,8 @@ func (s *sshCall) dial(argument string, noted sshclientconfig.Service) (client *
 	return client, address, withToken, err
 }
 
-// safeAddress returns an address with its scheme. Plain http is for this computer alone: elsewhere anybody on the way could name other host
-// keys than the service's.
+// safeAddress returns an address with its scheme. Plain http is for this computer alone: elsewhere anybody on the way
+// could name other host keys than the service's.
 func safeAddress(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "https://" + address

@@ -117,7 +117,8 @@ func (s *sshCall) revoke(ctx context.Context, files *sshclientconfig.Files, logi
 	return serial, err
 }
 
-// revokeByToken is for a service of an older version, which knows no logout by the key, and asks for a token where it would be.
+// revokeByToken is for a service of an older version, which knows no logout by the key, and asks for a token where it
+// would be.
 func (s *sshCall) revokeByToken(ctx context.Context, login sshclientconfig.Service, serial uint64) error {
 	client, _, withToken, err := s.dial(login.Address, login)
 	if err == nil && !withToken {

@@ -54,7 +54,8 @@ func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client
 	return endScan(env, w, last, time.Since(begun))
 }
 
-// watchScan shows how a scan goes on, until all its points have ended. The labels tell their parameters, by their numbers.
+// watchScan shows how a scan goes on, until all its points have ended. The labels tell their parameters, by their
+// numbers.
 func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string, labels map[int]string) (last hubapi.Scan, err error) {
 	b := render.NewBoard("scan " + id)
 	err = render.Watch(ctx, w, b, "scan", func(ctx context.Context) error {

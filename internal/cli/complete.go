@@ -14,14 +14,15 @@ import (
 	"slipway/internal/cli/render"
 )
 
-// completionPatience is how long a shell waits for words: a user who has pressed a key does not wait for a service that is away.
+// completionPatience is how long a shell waits for words: a user who has pressed a key does not wait for a service that
+// is away.
 const completionPatience = 1500 * time.Millisecond
 
 // wordsOf gives what could be typed, each with a description behind a tab. What goes wrong gives none.
 type wordsOf func(context.Context, *hubapi.Client) ([]string, error)
 
-// complete makes cobra's function of it, for a command with so many arguments of that kind at most. Those that are there already are not
-// offered again.
+// complete makes cobra's function of it, for a command with so many arguments of that kind at most. Those that are
+// there already are not offered again.
 func complete(env Env, words wordsOf, most int) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {
@@ -134,7 +135,8 @@ func sessionIDs(ctx context.Context, client *hubapi.Client) (all []string, err e
 	return all, err
 }
 
-// completeAll has the commands below root complete what the service knows: their arguments by their names, and their flags.
+// completeAll has the commands below root complete what the service knows: their arguments by their names, and their
+// flags.
 func completeAll(root *cobra.Command, env Env) {
 	any, ended := jobIDs(func(hubapi.State) bool { return true }), jobIDs(hubapi.State.Ended)
 	going := jobIDs(func(s hubapi.State) bool { return !s.Ended() })

@@ -10,8 +10,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// connect makes the client that the environment asks for: the agent's socket inside a session or job, else the service's
-// address and a token.
+// connect makes the client that the environment asks for: the agent's socket inside a session or job, else the
+// service's address and a token.
 func connect(env Env) (*hubapi.Client, error) {
 	if url := env.Getenv("SLIPWAY_URL"); url != "" {
 		token, err := tokenOf(env)

@@ -41,8 +41,8 @@ func issuerAnswers(ctx context.Context, i config.Issuer) error {
 	return goodWord("answers, its clock agrees")
 }
 
-// trustHolds looks whether the directory of authorities can be read, and for revocation lists that have ended: proxies of those authorities
-// are refused.
+// trustHolds looks whether the directory of authorities can be read, and for revocation lists that have ended: proxies
+// of those authorities are refused.
 func trustHolds(x config.X509) error {
 	checker, err := x509proxy.Open(x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir})
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"slipway/internal/mounts"
 )
 
-// cvmfsChecks look at the directory with CVMFS, at each repository, and at the scripts of software stacks in them: all at once.
+// cvmfsChecks look at the directory with CVMFS, at each repository, and at the scripts of software stacks in them: all
+// at once.
 func cvmfsChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, error) {
 	names := cfg.Data.CVMFS.Repositories
 	var files []string

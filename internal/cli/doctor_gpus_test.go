@@ -10,7 +10,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// helpers puts programs of a line of shell into a directory: the host's helper, and the one for workloads. An empty line is none.
+// helpers puts programs of a line of shell into a directory: the host's helper, and the one for workloads. An empty
+// line is none.
 func helpers(t *testing.T, host, inside string) (helper string) {
 	t.Helper()
 	dir := t.TempDir()

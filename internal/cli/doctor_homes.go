@@ -13,7 +13,8 @@ import (
 	"slipway/internal/homes"
 )
 
-// homesChecks look at where homes and areas are: whether it answers, whether users could exchange what lies there, and how full it is.
+// homesChecks look at where homes and areas are: whether it answers, whether users could exchange what lies there, and
+// how full it is.
 func homesChecks(cfg config.Config) ([]check, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -46,7 +46,8 @@ func knob(ctx context.Context, bin, name string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// limitsFit compares how many jobs the access point takes with how many the service sends. What comes to no number is shown as it is.
+// limitsFit compares how many jobs the access point takes with how many the service sends. What comes to no number is
+// shown as it is.
 func limitsFit(ctx context.Context, h config.HTCondor) error {
 	var shown []string
 	for _, name := range []string{"MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION", "MAX_JOBS_SUBMITTED", "MAX_JOBS_RUNNING"} {
@@ -107,8 +108,8 @@ func limitFits(name string, most int, h config.HTCondor) error {
 	return nil
 }
 
-// sharesApart looks whether the access point tells the users apart, whose jobs one account owns: by whom they name, where that is the
-// account which it knows as the service's.
+// sharesApart looks whether the access point tells the users apart, whose jobs one account owns: by whom they name,
+// where that is the account which it knows as the service's.
 func sharesApart(ctx context.Context, h config.HTCondor) error {
 	if h.Owner == "" {
 		return nil
@@ -126,8 +127,8 @@ func sharesApart(ctx context.Context, h config.HTCondor) error {
 	return err
 }
 
-// historyKept looks whether the access point keeps what has left the queue: by that a job whose end was missed is told apart from one
-// that never was.
+// historyKept looks whether the access point keeps what has left the queue: by that a job whose end was missed is told
+// apart from one that never was.
 func historyKept(ctx context.Context, bin string) error {
 	path, err := knob(ctx, bin, "HISTORY")
 	if err == nil && path == "" {
@@ -162,8 +163,9 @@ const (
 // plainHome is the directory of a user whose login is its name.
 var plainHome = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
 
-// accountsFit compares the accounts of this host with those that the service has given to its users, as far as their homes tell: under
-// HTCondor a job is its account's, and could not read a sandbox that is another number's. It looks at some.
+// accountsFit compares the accounts of this host with those that the service has given to its users, as far as their
+// homes tell: under HTCondor a job is its account's, and could not read a sandbox that is another number's. It looks at
+// some.
 func accountsFit(ctx context.Context, cfg config.Config, numbers func(ctx context.Context, logins []string) (map[string]int, error)) error {
 	given, err := givenNumbers(cfg.Users.Homes)
 	logins := slices.Sorted(maps.Keys(given))
@@ -261,8 +263,8 @@ func workersFit(ctx context.Context, bin string) error {
 	return judgeWorkers(out)
 }
 
-// judgeWorkers says what the pool's workers lack, from what condor_status prints: nothing at all of a pool without slots. A worker lacks
-// what one of its slots lacks.
+// judgeWorkers says what the pool's workers lack, from what condor_status prints: nothing at all of a pool without
+// slots. A worker lacks what one of its slots lacks.
 func judgeWorkers(ads []byte) error {
 	var slots []struct {
 		Machine                   string

@@ -13,7 +13,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// says reports whether a check has found what is wanted: nothing amiss when that begins with "ok: ", with more to say perhaps.
+// says reports whether a check has found what is wanted: nothing amiss when that begins with "ok: ", with more to say
+// perhaps.
 func says(err error, want string) bool {
 	said, ok := errors.AsType[goodWord](err)
 	if err == nil || ok {

@@ -15,7 +15,8 @@ const (
 	tellEvery  = 10 * time.Minute // between two lines about a session's data among its events
 )
 
-// dataLooks is what is remembered of the looks at sessions' data beside what they found, for as long as there is the session.
+// dataLooks is what is remembered of the looks at sessions' data beside what they found, for as long as there is the
+// session.
 type dataLooks struct {
 	mu sync.Mutex
 	of map[spawner.ID]*dataLook

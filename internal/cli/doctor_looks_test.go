@@ -9,7 +9,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestDataLooksAreFewAMinute: who asks again and again has one look going, and the next a minute later; a look that did not begin does not count.
+// TestDataLooksAreFewAMinute: who asks again and again has one look going, and the next a minute later; a look that did
+// not begin does not count.
 func TestDataLooksAreFewAMinute(t *testing.T) {
 	l, now := &dataLooks{}, time.Now()
 	for _, c := range []struct {

@@ -30,7 +30,8 @@ func placeChecks(c config.Environments) []check {
 	return out
 }
 
-// inTime gives up waiting when ctx ends: a call on a file system whose server is away does not come back. The doctor ends soon after.
+// inTime gives up waiting when ctx ends: a call on a file system whose server is away does not come back. The doctor
+// ends soon after.
 func inTime(ctx context.Context, try func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- try() }()
@@ -50,7 +51,8 @@ func tryStore(ctx context.Context, c config.EnvironmentStore) error {
 	return replication.Probe(ctx, m, []byte("slipway doctor "+rand.Text()))
 }
 
-// tryExport writes a file and removes it. Where programs of the site's open the directory for writing, it looks for these.
+// tryExport writes a file and removes it. Where programs of the site's open the directory for writing, it looks for
+// these.
 func tryExport(c config.EnvironmentExport) error {
 	for _, argv := range [][]string{c.Begin, c.Publish, c.Abort} {
 		if len(argv) == 0 {

@@ -69,7 +69,8 @@ func keysAreKept(dir string) error {
 // errSeen ends a handshake that has shown what was wanted.
 var errSeen = errors.New("the host key has been seen")
 
-// sshReached looks who answers where users are told to connect to, and whether it is another program that has the service's port.
+// sshReached looks who answers where users are told to connect to, and whether it is another program that has the
+// service's port.
 func sshReached(ctx context.Context, s config.SSH, at, dir string) error {
 	err := sshAnswers(ctx, at, dir)
 	_, port, _ := net.SplitHostPort(s.Listen)

@@ -83,7 +83,8 @@ func TestDoctorSSH(t *testing.T) {
 	}
 }
 
-// TestDoctorSSHPort: another program at the service's port is told from one that is elsewhere, and from a proxy's silence.
+// TestDoctorSSHPort: another program at the service's port is told from one that is elsewhere, and from a proxy's
+// silence.
 func TestDoctorSSHPort(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	ours, theirs := hostKey(t, dir), hostKey(t, elsewhere)

@@ -12,7 +12,8 @@ import (
 	"slipway/internal/cli/render"
 )
 
-// largest returns a row for each environment, those with the most bytes of their own first. One that has several names is there once.
+// largest returns a row for each environment, those with the most bytes of their own first. One that has several names
+// is there once.
 func largest(list []hubapi.Environment, now time.Time) [][]string {
 	names := namesByDigest(list)
 	seen := map[string]bool{}

@@ -8,8 +8,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestNobodyNamesHerselfIntoAGroup: who shares GPUs with whom follows from the configuration alone. A hub and the realm of its users
-// often have one name, and users choose theirs.
+// TestNobodyNamesHerselfIntoAGroup: who shares GPUs with whom follows from the configuration alone. A hub and the realm
+// of its users often have one name, and users choose theirs.
 func TestNobodyNamesHerselfIntoAGroup(t *testing.T) {
 	s := &service{cfg: config.Config{GPU: config.GPU{Groups: map[string][]string{"cms": {"alice"}, "atlas": {"alice", "bob"}}}}, realms: realms{"cern": "cern", "desy": "desy"}}
 	here, there := s.trustGroup("cern", "bob"), s.trustGroup("desy", "bob")

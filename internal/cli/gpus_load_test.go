@@ -108,11 +108,12 @@ func fill(t testing.TB, records *store.Store, gpus *fleet.Fleet) {
 	}
 }
 
-// mostMedian tells what grows with the square of the load from what does not, also with the race detector and beside other tests.
-// Alone on two processors the medians are below 2 ms and the 99th percentiles below 10.
+// mostMedian tells what grows with the square of the load from what does not, also with the race detector and beside
+// other tests. Alone on two processors the medians are below 2 ms and the 99th percentiles below 10.
 const mostMedian = 50 * time.Millisecond
 
-// TestRequestsUnderLoad: however many wait, and however many slices are out, who asks for something is answered at once.
+// TestRequestsUnderLoad: however many wait, and however many slices are out, who asks for something is answered at
+// once.
 func TestRequestsUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes two seconds of both processors")

@@ -20,8 +20,8 @@ import (
 	"slipway/spawner/spawnertest"
 )
 
-// TestWhoWaitsForABrokenGPUHoldsUpNobody: one who asks for what only a GPU that is out of service has waits, and those who ask for
-// something else are served, in her own line and in others.
+// TestWhoWaitsForABrokenGPUHoldsUpNobody: one who asks for what only a GPU that is out of service has waits, and those
+// who ask for something else are served, in her own line and in others.
 func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	dir, quiet := t.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	must := func(err error) {

@@ -95,8 +95,8 @@ func (h *held) listen(address string) (net.Listener, error) {
 	return l, err
 }
 
-// portFree is how long a port may stay taken by what a killed service has left: a child of it that it had not started yet has all that the
-// service had open.
+// portFree is how long a port may stay taken by what a killed service has left: a child of it that it had not started
+// yet has all that the service had open.
 const portFree = 5 * time.Second
 
 // listenTCP opens a listener.

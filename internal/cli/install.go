@@ -22,8 +22,8 @@ import (
 	"slipway/spawner/local"
 )
 
-// installAgent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so that running
-// workloads keep theirs and a half-written one is never started.
+// installAgent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so
+// that running workloads keep theirs and a half-written one is never started.
 func installAgent(self, dir string) error {
 	if err := checkStatic(self); err != nil {
 		return err
@@ -34,8 +34,8 @@ func installAgent(self, dir string) error {
 // jobProgram does what slipway itself does for each start anew, and begins sooner. It lies beside it.
 const jobProgram = "slipway-job"
 
-// findJobProgram finds what is started for each job, and to look at its owner's directories. Without a program for that alone, of the same
-// build, it is this one.
+// findJobProgram finds what is started for each job, and to look at its owner's directories. Without a program for that
+// alone, of the same build, it is this one.
 func findJobProgram(self string, log *slog.Logger) string {
 	lean := filepath.Join(filepath.Dir(self), jobProgram)
 	if _, err := os.Stat(lean); errors.Is(err, os.ErrNotExist) {
@@ -49,8 +49,8 @@ func findJobProgram(self string, log *slog.Logger) string {
 	return lean
 }
 
-// installJobProgram puts a copy of what is started for each job where jobs find it: the given name below control.BinDir. The copy of slipway
-// itself is there.
+// installJobProgram puts a copy of what is started for each job where jobs find it: the given name below
+// control.BinDir. The copy of slipway itself is there.
 func installJobProgram(program, dir string) (name string, err error) {
 	if filepath.Base(program) != jobProgram {
 		return filepath.Base(control.Program), nil
@@ -61,7 +61,8 @@ func installJobProgram(program, dir string) (name string, err error) {
 	return jobProgram, installProgram(program, dir, jobProgram)
 }
 
-// sameBuild refuses a program beside this one that was built from other sources: it may not understand what the service tells it.
+// sameBuild refuses a program beside this one that was built from other sources: it may not understand what the service
+// tells it.
 func sameBuild(beside string) error {
 	want, err := local.Identity(homes.Sources())
 	if err != nil {
@@ -83,8 +84,8 @@ const versionPatience = 30 * time.Second
 // gpuInside is the build of the GPU helper for sessions and jobs. It lies beside the host's.
 const gpuInside = "slipway-gpu-inside"
 
-// installSelfTest puts the program that tests slices where agents find it as `slipway-gpu`. The host's own build is the second choice:
-// an image with an older libc cannot run it.
+// installSelfTest puts the program that tests slices where agents find it as `slipway-gpu`. The host's own build is the
+// second choice: an image with an older libc cannot run it.
 func installSelfTest(helper, dir string, log *slog.Logger) error {
 	inside := filepath.Join(filepath.Dir(helper), gpuInside)
 	_, err := os.Stat(inside)
@@ -113,7 +114,8 @@ func installProgram(from, dir, name string) error {
 	return copyProgram(from, target)
 }
 
-// checkStatic refuses a program that needs a dynamic loader: the images that it is to run in may have another one, or none.
+// checkStatic refuses a program that needs a dynamic loader: the images that it is to run in may have another one, or
+// none.
 func checkStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -109,8 +109,8 @@ func (h *held) secure(address string, cfg config.TLS) (net.Listener, error) {
 	return l, nil
 }
 
-// keyPair is a certificate with its key, read again when its files change: certificates are renewed while the service runs, and
-// connections must not be cut for it.
+// keyPair is a certificate with its key, read again when its files change: certificates are renewed while the service
+// runs, and connections must not be cut for it.
 type keyPair struct {
 	cfg config.TLS
 	log *slog.Logger

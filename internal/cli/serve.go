@@ -146,8 +146,9 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	return s.run(ctx, listeners)
 }
 
-// beThrifty has garbage collected twice as often as Go does by itself, unless GOGC says otherwise: the service shares its host with sessions
-// and jobs, and the agent their memory. With 10,000 points the service has a fifth less, for milliseconds of processor time every some seconds.
+// beThrifty has garbage collected twice as often as Go does by itself, unless GOGC says otherwise: the service shares
+// its host with sessions and jobs, and the agent their memory. With 10,000 points the service has a fifth less, for
+// milliseconds of processor time every some seconds.
 func beThrifty() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
@@ -169,8 +170,8 @@ func (s *service) path(parts ...string) string {
 	return filepath.Join(append([]string{s.cfg.DataDir}, parts...)...)
 }
 
-// openData opens what is kept on disk. The data directory can be passed through, because jobs of other users open their image
-// and their own directory below it; what is private has a directory of its own.
+// openData opens what is kept on disk. The data directory can be passed through, because jobs of other users open their
+// image and their own directory below it; what is private has a directory of its own.
 func (s *service) openData(ctx context.Context) error {
 	if err := os.MkdirAll(s.cfg.DataDir, 0o711); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)

@@ -15,8 +15,9 @@ import (
 	"slipway/internal/cli/render"
 )
 
-// processes looks at what the programs of a session have in use, by what the kernel tells of them. Of Python it sees the packages with
-// compiled parts, which are those that break where a library is missing; %freeze in a notebook names the others too.
+// processes looks at what the programs of a session have in use, by what the kernel tells of them. Of Python it sees
+// the packages with compiled parts, which are those that break where a library is missing; %freeze in a notebook names
+// the others too.
 type processes struct {
 	proc string // /proc
 	root string // the file tree in which interpreters are looked for; empty: this one
@@ -85,7 +86,8 @@ func (p *processes) environ(text string) {
 	}
 }
 
-// interpreter is that of a prefix, the image's own where the prefix has none: /usr/local has packages of the /usr/bin/python3 of Debian.
+// interpreter is that of a prefix, the image's own where the prefix has none: /usr/local has packages of the
+// /usr/bin/python3 of Debian.
 func (p *processes) interpreter(prefix string) string {
 	python := prefix + "/bin/python3"
 	if _, err := os.Lstat(p.root + python); err != nil {
@@ -129,7 +131,8 @@ func prefixes(search, home string) []string {
 // namedPackages is how many packages a warning names.
 const namedPackages = 8
 
-// warnOfHome tells of Python packages in the user's home that the interpreters on a PATH do not have too: they are in no environment.
+// warnOfHome tells of Python packages in the user's home that the interpreters on a PATH do not have too: they are in
+// no environment.
 func warnOfHome(w io.Writer, home, search string) {
 	root, err := os.OpenRoot(home)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSessionUse reads what the kernel tells of programs: libraries of packages, by interpreter, and whatever lies on CVMFS.
+// TestSessionUse reads what the kernel tells of programs: libraries of packages, by interpreter, and whatever lies on
+// CVMFS.
 func TestSessionUse(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -47,7 +48,8 @@ func TestSessionUse(t *testing.T) {
 	}
 }
 
-// TestPackagesInTheHome are told of before a freeze, but for those that the environment has too, and nothing where there are none.
+// TestPackagesInTheHome are told of before a freeze, but for those that the environment has too, and nothing where
+// there are none.
 func TestPackagesInTheHome(t *testing.T) {
 	home, prefix := t.TempDir(), t.TempDir()
 	search := filepath.Join(home, "bin") + ":bin:" + filepath.Join(prefix, "bin")

@@ -34,7 +34,8 @@ import (
 
 const nobody = 65534
 
-// listing shows the tree as the session sees it, without what Apptainer mounts in it and what never travels. A directory that gets mount points has their time.
+// listing shows the tree as the session sees it, without what Apptainer mounts in it and what never travels. A
+// directory that gets mount points has their time.
 const listing = `
 cd /
 sift='( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./run -o -path ./.singularity.d -o -path ./etc -o -path ./var -o -path ./root/.ssh ) -prune -o'
@@ -273,8 +274,8 @@ func (s *service) environment(t *testing.T, image string) (digest string) {
 	return e.Digest
 }
 
-// TestFreezeOnAWorker: sessions under the real Apptainer, of root and of a user, are frozen through their agents, and what came of it
-// shows what they saw.
+// TestFreezeOnAWorker: sessions under the real Apptainer, of root and of a user, are frozen through their agents, and
+// what came of it shows what they saw.
 func TestFreezeOnAWorker(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Mksquashfs, testenv.Apptainer, testenv.Busybox, testenv.Loop)
 	slipway, err := program.Build(t.TempDir())

@@ -12,7 +12,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// stubEnvironments plays the service's environments: one of alice's, by its digest and name, and one that bob shares with her.
+// stubEnvironments plays the service's environments: one of alice's, by its digest and name, and one that bob shares
+// with her.
 type stubEnvironments struct {
 	one     hubapi.Environment
 	details hubapi.EnvironmentDetails

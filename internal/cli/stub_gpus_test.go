@@ -9,7 +9,8 @@ import (
 	"slipway/hubapi"
 )
 
-// stubGPUs is the example of a site's GPUs, of which the first can be drained. Its first resume leaves something to be said.
+// stubGPUs is the example of a site's GPUs, of which the first can be drained. Its first resume leaves something to be
+// said.
 type stubGPUs struct {
 	mu      sync.Mutex
 	all     hubapi.GPUs

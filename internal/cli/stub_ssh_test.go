@@ -38,8 +38,8 @@ func (s *stubSSH) public() http.Handler {
 	return mux
 }
 
-// logOut takes who signs for who holds the key, but for the second time, when it refuses. From the fourth on it is a service of an older
-// version, which has no such route, and asks for a token before it says so.
+// logOut takes who signs for who holds the key, but for the second time, when it refuses. From the fourth on it is a
+// service of an older version, which has no such route, and asks for a token before it says so.
 func (s *stubSSH) logOut(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.SSHLogout
 	_ = json.NewDecoder(r.Body).Decode(&out)
@@ -55,7 +55,8 @@ func (s *stubSSH) logOut(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin begins a login. How it ends is told by the hub that is asked for: main is confirmed, the others are what they say.
+// begin begins a login. How it ends is told by the hub that is asked for: main is confirmed, the others are what they
+// say.
 func (s *stubSSH) begin(w http.ResponseWriter, r *http.Request) {
 	var req hubapi.SSHLoginRequest
 	_ = json.NewDecoder(r.Body).Decode(&req)

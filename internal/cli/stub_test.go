@@ -15,8 +15,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// stubService answers with the examples that all clients of the API are tested with. It knows alice by her token and by her
-// session's socket; bob has a token and owns nothing.
+// stubService answers with the examples that all clients of the API are tested with. It knows alice by her token and by
+// her session's socket; bob has a token and owns nothing.
 type stubService struct {
 	url, socket  string
 	session      hubapi.Session

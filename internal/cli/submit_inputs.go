@@ -38,7 +38,8 @@ type stored struct {
 	size         int64
 }
 
-// readInputs reads the script, and the files that go with it. A name may be there only once: they all come to lie in one directory.
+// readInputs reads the script, and the files that go with it. A name may be there only once: they all come to lie in
+// one directory.
 func readInputs(script string, paths []string) (inputs, error) {
 	load := inputs{script: filepath.Base(script), files: map[string][]byte{}, large: map[string]stored{}}
 	total := int64(0)
@@ -127,8 +128,8 @@ func (load inputs) size() (files int, bytes int64) {
 	return len(load.files) + len(load.large), bytes
 }
 
-// put puts the large files into the caller's store. What is there already is not sent again; a file is, when the service was away or had no
-// room meanwhile.
+// put puts the large files into the caller's store. What is there already is not sent again; a file is, when the
+// service was away or had no room meanwhile.
 func (load inputs) put(ctx context.Context, notes io.Writer, client *hubapi.Client) error {
 	for _, name := range slices.Sorted(maps.Keys(load.large)) {
 		s := load.large[name]

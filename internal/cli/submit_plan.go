@@ -84,8 +84,8 @@ except (SyntaxError, ValueError) as e:
     print(sys.version.split()[0])
 `
 
-// checkSyntax has the Python that is at hand look for errors in a script, before anything is frozen. In the environment of another place
-// the Python may be newer: there it is only warned.
+// checkSyntax has the Python that is at hand look for errors in a script, before anything is frozen. In the environment
+// of another place the Python may be newer: there it is only warned.
 func checkSyntax(ctx context.Context, env Env, script string, r hubapi.JobRequest, elsewhere bool) error {
 	python, err := exec.LookPath("python3")
 	if err != nil || !strings.HasSuffix(script, ".py") || !strings.Contains(strings.Join(r.Argv[:min(3, len(r.Argv))], " "), "python") {

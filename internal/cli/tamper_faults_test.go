@@ -115,7 +115,8 @@ func (d *blobStoreOf) exportsOCI(images.Environment) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// copied is the same library in another place, with one byte of one of its files changed. Files are looked for there by pattern.
+// copied is the same library in another place, with one byte of one of its files changed. Files are looked for there by
+// pattern.
 func (d *blobStoreOf) copied(t *testing.T, pattern string, at func(size int64) int64) *blobStoreOf {
 	t.Helper()
 	c := *d
@@ -142,8 +143,8 @@ func (d *blobStoreOf) copied(t *testing.T, pattern string, at func(size int64) i
 	return &c
 }
 
-// TestDamageLeavesByNoDoor changes one byte of each kind of file. Whatever leaves the library then is what it was before, or nothing, and
-// it is said why.
+// TestDamageLeavesByNoDoor changes one byte of each kind of file. Whatever leaves the library then is what it was
+// before, or nothing, and it is said why.
 func TestDamageLeavesByNoDoor(t *testing.T) {
 	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", strings.Repeat("hello ", 50000))

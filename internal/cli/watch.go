@@ -12,8 +12,8 @@ import (
 // watchPatience is how long a service may be away while it is asked again and again.
 const watchPatience = 90 * time.Second
 
-// again calls look every so often until it says that it is over. It bears that the service is away, or takes nothing more now, for
-// as long as patience.
+// again calls look every so often until it says that it is over. It bears that the service is away, or takes nothing
+// more now, for as long as patience.
 func again(ctx context.Context, every, patience time.Duration, look func() (over bool, err error)) error {
 	good := time.Now()
 	for {

@@ -57,8 +57,8 @@ func named(rules *identity.Rules, account func(ctx context.Context, name string)
 	}
 }
 
-// hubsNumbers returns those in a user's auth_state. Users of one realm may have several Hubs: the first that has some counts, and where one
-// cannot be asked, it may be that one.
+// hubsNumbers returns those in a user's auth_state. Users of one realm may have several Hubs: the first that has some
+// counts, and where one cannot be asked, it may be that one.
 func (s *service) hubsNumbers(ctx context.Context, realm, user string) (identity.Numbers, error) {
 	keys := s.cfg.Users.HubAccount
 	var away error
@@ -147,7 +147,8 @@ func (p people) Numbers(ctx context.Context) ([]hubapi.Number, error) {
 	return list, err
 }
 
-// Release forgets a user's number. What her sessions and jobs have left belongs to it, so there may be none, and none may begin meanwhile.
+// Release forgets a user's number. What her sessions and jobs have left belongs to it, so there may be none, and none
+// may begin meanwhile.
 func (p people) Release(ctx context.Context, principal string) (hubapi.Number, error) {
 	var uid int
 	hers := func(w spawner.Workload) bool { return p.principal(w.Hub, w.Owner) == principal }

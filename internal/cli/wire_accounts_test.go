@@ -15,7 +15,8 @@ import (
 	"slipway/internal/secret"
 )
 
-// TestNumbersOfTheHub: what the Hub says is read as it is or not at all, and one that cannot be asked stands for nobody's number.
+// TestNumbersOfTheHub: what the Hub says is read as it is or not at all, and one that cannot be asked stands for
+// nobody's number.
 func TestNumbersOfTheHub(t *testing.T) {
 	hubOf := func(name string, status int, answer string) hubPart {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

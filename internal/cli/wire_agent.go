@@ -29,7 +29,8 @@ func agentCommand(env Env) *cobra.Command {
 	}
 }
 
-// localShimCommand, localEnterCommand, localNetworkCommand and localImageCommand are how the backend `local` starts a job.
+// localShimCommand, localEnterCommand, localNetworkCommand and localImageCommand are how the backend `local` starts a
+// job.
 func localShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "local-shim DIR", Short: "Supervise one job (started by the service)", Hidden: true, Args: exactly(1, "a directory"),

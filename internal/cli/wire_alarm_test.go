@@ -74,7 +74,8 @@ func TestToldOncePerMark(t *testing.T) {
 	}
 }
 
-// TestWhatIsHers: areas of each user's own are refused where they are another's, whoever makes them; and who only looks makes nothing.
+// TestWhatIsHers: areas of each user's own are refused where they are another's, whoever makes them; and who only looks
+// makes nothing.
 func TestWhatIsHers(t *testing.T) {
 	s := housed(t, emptyStore(t))
 	for i, want := range []bool{true, false, false} {

@@ -23,8 +23,8 @@ func elsewhereArch() string {
 	return "arm64"
 }
 
-// TestATagIsServedForEachArchitecture: the registry's index has an entry for each, the digest of the index leads back to it, and
-// Apptainer runs the one for its machine.
+// TestATagIsServedForEachArchitecture: the registry's index has an entry for each, the digest of the index leads back
+// to it, and Apptainer runs the one for its machine.
 func TestATagIsServedForEachArchitecture(t *testing.T) {
 	d := newBlobStore(t)
 	here := d.freeze("alice", "ana", "v1", "from here")
@@ -79,7 +79,8 @@ func (d *blobStoreOf) sifOf(e images.Environment) string {
 	return part.Digest
 }
 
-// TestNamesTravelWithTheirArchitectures: a push sends what a name has for each, a pull takes the fitting one, another one, or all.
+// TestNamesTravelWithTheirArchitectures: a push sends what a name has for each, a pull takes the fitting one, another
+// one, or all.
 func TestNamesTravelWithTheirArchitectures(t *testing.T) {
 	other := elsewhereArch()
 	from, to := newBlobStore(t), newBlobStore(t)

@@ -14,8 +14,8 @@ import (
 	"slipway/spawner/docker"
 )
 
-// capture returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot be read, or the
-// session runs on another host, the tree is copied first; done removes the copy.
+// capture returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot
+// be read, or the session runs on another host, the tree is copied first; done removes the copy.
 func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, id)
 	if err != nil {
@@ -36,7 +36,8 @@ func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.P
 	return s.copied(ctx, source, c.Fetch, tell)
 }
 
-// fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes, and tells those of its image.
+// fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes, and tells those
+// of its image.
 type fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
 
 // copied has a session's tree fetched into a directory of its own.
@@ -69,8 +70,8 @@ func sourceOf(i docker.Image, reference string) images.Source {
 	}
 }
 
-// prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for it, nor the first
-// session on another host.
+// prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for
+// it, nor the first session on another host.
 func (s *service) prepareBases(ctx context.Context) error {
 	have, err := s.docker.Images(ctx)
 	if err != nil {

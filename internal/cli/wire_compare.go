@@ -11,7 +11,8 @@ import (
 	"slipway/spawner"
 )
 
-// compare compares an environment's tree with that of the session which it was frozen from, where that still is and is the caller's.
+// compare compares an environment's tree with that of the session which it was frozen from, where that still is and is
+// the caller's.
 func (f *freezer) compare(ctx context.Context, c spawner.Caller, e images.Environment) hubapi.TreeCheck {
 	out := hubapi.TreeCheck{First: []string{}}
 	if out.Why = f.comparable(ctx, c, e); out.Why != "" {

@@ -15,8 +15,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestAJobsCredentialIsHandedOut: with the file of logins that the command writes Apptainer runs the job's environment, and no other, for
-// as long as the job is active.
+// TestAJobsCredentialIsHandedOut: with the file of logins that the command writes Apptainer runs the job's environment,
+// and no other, for as long as the job is active.
 func TestAJobsCredentialIsHandedOut(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Apptainer)
 	d := newBlobStore(t)

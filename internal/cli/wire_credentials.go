@@ -25,7 +25,8 @@ type credentialParts struct {
 	distributor *credentials.Distributor
 }
 
-// makeCredentials makes what keeps users' credentials. What it asks of issuers, it asks later: one that is down keeps no service from starting.
+// makeCredentials makes what keeps users' credentials. What it asks of issuers, it asks later: one that is down keeps
+// no service from starting.
 func (s *service) makeCredentials(ctx context.Context) error {
 	c := s.cfg.Credentials
 	if len(c.Issuers) == 0 && c.X509.Trust == "" {
@@ -76,8 +77,8 @@ func audiencesOf(storage []config.StorageElement) []credentials.Element {
 	return list
 }
 
-// hubsToken returns the refresh token of an issuer that a user's Hub has for her. Users of one realm may have several Hubs: the first that
-// has one counts.
+// hubsToken returns the refresh token of an issuer that a user's Hub has for her. Users of one realm may have several
+// Hubs: the first that has one counts.
 func (s *service) hubsToken(ctx context.Context, principal, name string) (secret.Text, error) {
 	key := ""
 	for _, i := range s.cfg.Credentials.Issuers {
@@ -169,8 +170,8 @@ func (p providing) Launch(ctx context.Context, app control.App) error {
 	return p.Client.Launch(ctx, app)
 }
 
-// programsEnv names the token's file to the programs of workloads, whether or not it is there yet: an environment cannot be changed later.
-// The proxy's the agent names, which sees whether there is one.
+// programsEnv names the token's file to the programs of workloads, whether or not it is there yet: an environment
+// cannot be changed later. The proxy's the agent names, which sees whether there is one.
 func (s *service) programsEnv() map[string]string {
 	if len(s.cfg.Credentials.Issuers) == 0 {
 		return nil

@@ -44,8 +44,8 @@ func newCVMFS(c config.CVMFS, locks string, log *slog.Logger, files ...string) (
 	})}, nil
 }
 
-// makeCVMFS refuses to serve where workloads would not see what is mounted after their start. A directory that does not answer is a
-// matter of the hour, and told at each start.
+// makeCVMFS refuses to serve where workloads would not see what is mounted after their start. A directory that does not
+// answer is a matter of the hour, and told at each start.
 func (s *service) makeCVMFS(ctx context.Context) error {
 	locks := s.path("probes")
 	err := os.MkdirAll(locks, 0o700)

@@ -90,10 +90,12 @@ func (w *diskWatch) look(ctx context.Context, s spawner.Workload, k *diskLooks) 
 	}
 }
 
-// diskSlack is by how much a session may grow that was beyond its limit when it started: its owner is to be able to make room in it.
+// diskSlack is by how much a session may grow that was beyond its limit when it started: its owner is to be able to
+// make room in it.
 const diskSlack = 64 << 20
 
-// judgeDisk says whether a session is to be ended, and what share of its limit it has reached of which its owner is told; 0: none.
+// judgeDisk says whether a session is to be ended, and what share of its limit it has reached of which its owner is
+// told; 0: none.
 func judgeDisk(n, first, limit int64) (stop bool, percent int) {
 	switch share := float64(n) / float64(limit); {
 	case n > limit && n > first+diskSlack, n > limit && first <= limit:

@@ -35,8 +35,8 @@ func TestJudgeDisk(t *testing.T) {
 	}
 }
 
-// TestDiskWatch: the owner is told at each mark once, and the session is ended beyond the limit. Who has no limit is not looked at, and a
-// look that takes long comes seldom.
+// TestDiskWatch: the owner is told at each mark once, and the session is ended beyond the limit. Who has no limit is
+// not looked at, and a look that takes long comes seldom.
 func TestDiskWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := spawner.Workload{ID: "s-1", Launch: "one", Spec: spawner.Spec{Resources: spawner.Resources{Disk: 1e9}}}

@@ -159,8 +159,8 @@ func issuerAhead(ctx context.Context, i config.Issuer) (time.Duration, error) {
 	return time.Until(at), err
 }
 
-// Keep is server.DataDoctor's. What is amiss is told to the session's people, once. What others found that are gone by now is dropped, so
-// that reports never are more than there were sessions since.
+// Keep is server.DataDoctor's. What is amiss is told to the session's people, once. What others found that are gone by
+// now is dropped, so that reports never are more than there were sessions since.
 func (d *dataDoctor) Keep(ctx context.Context, w spawner.Workload, r hubapi.DataReport) error {
 	if err := d.forget(ctx); err != nil {
 		return err
@@ -215,7 +215,8 @@ func (d *dataDoctor) Report(ctx context.Context, id spawner.ID) (r hubapi.DataRe
 	return r, err
 }
 
-// Again is server.DataDoctor's. One look that goes on is as good as another, and there is one a minute: each writes and reads on the storage.
+// Again is server.DataDoctor's. One look that goes on is as good as another, and there is one a minute: each writes and
+// reads on the storage.
 func (d *dataDoctor) Again(ctx context.Context, id spawner.ID) error {
 	begins, wait := d.sessions.begin(id, time.Now())
 	if wait > 0 {
@@ -234,7 +235,8 @@ func (d *dataDoctor) Again(ctx context.Context, id spawner.ID) error {
 	return err
 }
 
-// looking has the apps of sessions be launched with the program that looks at their data, where there is something to look at.
+// looking has the apps of sessions be launched with the program that looks at their data, where there is something to
+// look at.
 func (s *service) looking(to engine.Agents) engine.Agents {
 	d := s.cfg.Data
 	if len(d.CVMFS.Repositories) == 0 && len(d.Storage) == 0 && len(s.cfg.Credentials.Issuers) == 0 && s.cfg.Credentials.X509.Trust == "" {

@@ -18,7 +18,8 @@ import (
 	"slipway/spawner"
 )
 
-// callersViewer says as whom a caller looks for environments. A job's agent speaks for the job alone, and a Spawner for no user.
+// callersViewer says as whom a caller looks for environments. A job's agent speaks for the job alone, and a Spawner for
+// no user.
 func (f *freezer) callersViewer(c spawner.Caller) (images.Viewer, error) {
 	if c.User == "" || c.Spawner || strings.HasPrefix(string(c.Workload), "j-") {
 		return images.Viewer{}, errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
@@ -36,7 +37,8 @@ func (f *freezer) look(c spawner.Caller, ref string) (images.Environment, images
 	return e, v, err
 }
 
-// lookAs finds what a viewer of a hub means by a reference. It is the one way by which sessions, jobs and people get at environments.
+// lookAs finds what a viewer of a hub means by a reference. It is the one way by which sessions, jobs and people get at
+// environments.
 func (f *freezer) lookAs(v images.Viewer, hub, ref string) (images.Environment, error) {
 	owner, name := f.split(hub, ref)
 	e, err := f.library.Find(v, owner, name)
@@ -51,7 +53,8 @@ func withOwner(err error, owner, ref string) error {
 	return fmt.Errorf("%.160s: %w", ref, err)
 }
 
-// own returns what a caller's reference means among her own environments: what others share with her is not hers to change.
+// own returns what a caller's reference means among her own environments: what others share with her is not hers to
+// change.
 func (f *freezer) own(c spawner.Caller, ref string) (v images.Viewer, name string, err error) {
 	e, v, err := f.look(c, ref)
 	if err != nil {
@@ -391,7 +394,8 @@ func wireStrip(patterns []string) []hubapi.StripRule {
 	return out
 }
 
-// wireStatements shows statements to the environment's owner, or to somebody with whom it is shared: her sessions are nobody else's business.
+// wireStatements shows statements to the environment's owner, or to somebody with whom it is shared: her sessions are
+// nobody else's business.
 func wireStatements(list []images.Statement, mine bool) []hubapi.Statement {
 	out := []hubapi.Statement{}
 	for _, s := range list {

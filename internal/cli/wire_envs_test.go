@@ -45,7 +45,8 @@ func TestNoWorkRunsInWhatANameWasMovedFrom(t *testing.T) {
 	}
 }
 
-// TestWhatIsAnothersIsSaidToBe: of what is shared with her, a user is told whose it is; of all else that it is not there.
+// TestWhatIsAnothersIsSaidToBe: of what is shared with her, a user is told whose it is; of all else that it is not
+// there.
 func TestWhatIsAnothersIsSaidToBe(t *testing.T) {
 	d := newBlobStore(t)
 	e := d.freeze("alice", "ana", "v1", "hers")

@@ -16,7 +16,8 @@ import (
 	"slipway/spawner/engine"
 )
 
-// freezer joins the engine, which knows sessions, with the library, which knows trees. It is the one place where the two meet.
+// freezer joins the engine, which knows sessions, with the library, which knows trees. It is the one place where the
+// two meet.
 type freezer struct {
 	engine  *engine.Manager
 	library *images.Library
@@ -74,8 +75,9 @@ func (f *freezer) Freeze(
 	return out, nil
 }
 
-// treeOf returns a session's file tree, as capture does, for as long as the service runs. What sessions on other hosts have changed comes
-// for one freeze of an owner at a time, for it takes room on this host's disk; who waits for that is let go with ctx.
+// treeOf returns a session's file tree, as capture does, for as long as the service runs. What sessions on other hosts
+// have changed comes for one freeze of an owner at a time, for it takes room on this host's disk; who waits for that is
+// let go with ctx.
 func (f *freezer) treeOf(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !w.Remote {
 		return f.capture(f.life, w.ID, tell)
@@ -93,7 +95,8 @@ func (f *freezer) treeOf(ctx context.Context, w spawner.Workload, tell func(huba
 	return source, func() { remove(); end() }, nil
 }
 
-// find returns the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is another's.
+// find returns the digest of an environment that a hub's user may use, and notes that it is wanted. owner/name:tag is
+// another's.
 func (f *freezer) find(_ context.Context, hub string, user spawner.User, ref string) (digest string, err error) {
 	e, err := f.lookAs(f.viewer(hub, user), hub, ref)
 	if err == nil {

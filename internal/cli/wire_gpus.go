@@ -32,7 +32,8 @@ import (
 	"slipway/spawner/engine"
 )
 
-// gpuParts are the service's GPUs. As spawner.GPUs they are the fleet, which is made after the engine: it asks the engine who holds what.
+// gpuParts are the service's GPUs. As spawner.GPUs they are the fleet, which is made after the engine: it asks the
+// engine who holds what.
 type gpuParts struct {
 	*fleet.Fleet
 	driver  gpu.Driver
@@ -92,8 +93,8 @@ func (s *service) makeGPUs(ctx context.Context) error {
 	return nil
 }
 
-// openDriver opens the driver, and names this boot of the host to it: what is cut does not survive it. Simulated GPUs survive it, in
-// a file.
+// openDriver opens the driver, and names this boot of the host to it: what is cut does not survive it. Simulated GPUs
+// survive it, in a file.
 func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if s.cfg.GPU.Driver == driverSimulated {
 		d, err = fakegpu.New(fakegpu.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
@@ -142,8 +143,9 @@ func rulesOf(rules []config.GPURule) []fleet.Rule {
 	return out
 }
 
-// trustGroup names those with whom a user shares a GPU that keeps nobody apart; empty: nobody. The engine lets a user who is in no
-// group stand for herself by a name that ends with her hub's, which has no quotes: nobody is taken for a group by what she is called.
+// trustGroup names those with whom a user shares a GPU that keeps nobody apart; empty: nobody. The engine lets a user
+// who is in no group stand for herself by a name that ends with her hub's, which has no quotes: nobody is taken for a
+// group by what she is called.
 func (s *service) trustGroup(hub string, user spawner.User) string {
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.GPU.Groups)) {
 		if slices.Contains(s.cfg.GPU.Groups[name], string(user)) {
@@ -153,8 +155,8 @@ func (s *service) trustGroup(hub string, user spawner.User) string {
 	return ""
 }
 
-// idleSlice says since when a slice has idled, if a job may start on its GPU and would find most of its memory free. The engine asks
-// under its lock.
+// idleSlice says since when a slice has idled, if a job may start on its GPU and would find most of its memory free.
+// The engine asks under its lock.
 func (s *service) idleSlice(holder string, slice gpu.Slice) (time.Time, bool) {
 	if !s.gpus.Usable(slice.GPU) {
 		return time.Time{}, false
@@ -201,8 +203,8 @@ func (s *service) sliceUse(w spawner.Workload) *spawner.SliceUse {
 	return &u
 }
 
-// meanBusy returns how busy a slice was in the mean from a time on, from 0 to 1. Points of long ago stand for more time than the last: each
-// counts until the next begins.
+// meanBusy returns how busy a slice was in the mean from a time on, from 0 to 1. Points of long ago stand for more time
+// than the last: each counts until the next begins.
 func meanBusy(points []metering.Point, since time.Time) float64 {
 	sum, span := 0.0, 0.0
 	for i, p := range points {

@@ -18,9 +18,9 @@ func (s *service) groupsOf(hub string, user spawner.User) []string {
 	return groups
 }
 
-// groupsAt returns a user's groups: those of the configuration, which list users by their names (those of other realms than the site's by
-// @realm/name), and those of the Hub by which she comes, as hub:group. No other hub has a say. all is false where she may be in more: it is
-// not known just now in which of her Hub's she is.
+// groupsAt returns a user's groups: those of the configuration, which list users by their names (those of other realms
+// than the site's by @realm/name), and those of the Hub by which she comes, as hub:group. No other hub has a say. all
+// is false where she may be in more: it is not known just now in which of her Hub's she is.
 func (s *service) groupsAt(hub string, user spawner.User) (out []string, all bool) {
 	all = true
 	for name, members := range s.cfg.Environments.Groups {
@@ -84,8 +84,8 @@ func (s *service) membersOf(group string) []string {
 	return slices.Compact(out)
 }
 
-// quotasOf returns what bounds the environments of a principal: her own quota, and those of the groups that she is known to be in.
-// What her sessions carry is bounded with it.
+// quotasOf returns what bounds the environments of a principal: her own quota, and those of the groups that she is
+// known to be in. What her sessions carry is bounded with it.
 func (s *service) quotasOf(owner string) []images.Quota {
 	if owner == basesOwner {
 		return nil
@@ -117,7 +117,8 @@ func withCarried(principals ...string) []string {
 	return out
 }
 
-// meant returns the group that a caller means: her Hub's may be named without the hub where that names no other of hers.
+// meant returns the group that a caller means: her Hub's may be named without the hub where that names no other of
+// hers.
 func meant(groups []string, hub, group string) string {
 	if full := hubGroup(hub, group); !slices.Contains(groups, group) && slices.Contains(groups, full) {
 		return full

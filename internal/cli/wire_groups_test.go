@@ -11,8 +11,8 @@ import (
 	"slipway/spawner"
 )
 
-// TestGroupsOfAHubAreItsOwn: a user of another Hub is in no group of this one, whatever she and it are called, unless the configuration
-// joins the two; and what the configuration lists needs no Hub.
+// TestGroupsOfAHubAreItsOwn: a user of another Hub is in no group of this one, whatever she and it are called, unless
+// the configuration joins the two; and what the configuration lists needs no Hub.
 func TestGroupsOfAHubAreItsOwn(t *testing.T) {
 	at := func(users ...string) *hubsync.Membership {
 		m := hubsync.NewMembership(time.Minute)

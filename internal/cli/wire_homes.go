@@ -48,7 +48,8 @@ type occupancy struct {
 
 const lookCommand = "look-home"
 
-// newHomeMounts reads the templates, which were checked. Directories are looked at by a program that has the command for it.
+// newHomeMounts reads the templates, which were checked. Directories are looked at by a program that has the command
+// for it.
 func newHomeMounts(cfg config.Config, program string) (h *homeMounts, err error) {
 	h = &homeMounts{homes: homes.New(homes.Config{Program: []string{program, lookCommand}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
 	if path := cfg.Users.Home.Path; path != "" {
@@ -66,7 +67,8 @@ func newHomeMounts(cfg config.Config, program string) (h *homeMounts, err error)
 	return h, nil
 }
 
-// makeHomeMounts refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at each start.
+// makeHomeMounts refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at
+// each start.
 func (s *service) makeHomeMounts(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -188,7 +190,8 @@ type sight struct {
 	err error
 }
 
-// lookAtAreas looks at all areas of a user at once, and makes what the site has made for each; nil stands for one that is not hers.
+// lookAtAreas looks at all areas of a user at once, and makes what the site has made for each; nil stands for one that
+// is not hers.
 func (s *service) lookAtAreas(ctx context.Context, hub string, user spawner.User, a spawner.Account, create bool) []*sight {
 	out := make([]*sight, len(s.cfg.Data.Areas))
 	var work sync.WaitGroup
@@ -232,8 +235,8 @@ func full(q hubapi.Quota) bool {
 	return homes.Limit{Used: q.Used, Most: q.Limit, Files: q.Files, MostFiles: q.FilesLimit}.Full()
 }
 
-// fullWords says of a directory at a start what its user should know; empty: nothing. That it fills up she is told once, in a session: of a
-// job's events nobody may look at.
+// fullWords says of a directory at a start what its user should know; empty: nothing. That it fills up she is told
+// once, in a session: of a job's events nobody may look at.
 func (s *service) fullWords(w spawner.Workload, q hubapi.Quota) string {
 	passed := w.Kind != spawner.Job && s.passes(w.Hub, w.Owner, q) > 0
 	switch {
@@ -269,7 +272,8 @@ func (s *service) rescueProfile(w spawner.Workload) (catalog.Profile, bool) {
 	return all[i], true
 }
 
-// ailment is the engine's Config.Ailment: it looks at the home once more, for a session that has failed may have filled it.
+// ailment is the engine's Config.Ailment: it looks at the home once more, for a session that has failed may have filled
+// it.
 func (s *service) ailment(w spawner.Workload) (why, remedy string) {
 	if w.Remote || w.Account.UID == 0 { // of zero: its start has not come as far as its home
 		return "", ""

@@ -13,8 +13,9 @@ import (
 	"slipway/spawner/engine"
 )
 
-// jobsWeight is what all jobs of this host weigh on its processors, in percent of what other groups of processes do, where sessions go first.
-// Less would starve them beside what has no group of its own, each process of which weighs as much as a group.
+// jobsWeight is what all jobs of this host weigh on its processors, in percent of what other groups of processes do,
+// where sessions go first. Less would starve them beside what has no group of its own, each process of which weighs as
+// much as a group.
 const jobsWeight = 50
 
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
@@ -27,8 +28,8 @@ func (s *service) judgeJobs(c *engine.Config) {
 	}
 }
 
-// allowance says what the jobs of a hub's user may have: the first entry of jobs.limits that she is among. sure is false where that may be hers
-// by her Hub's groups, which are not known just now.
+// allowance says what the jobs of a hub's user may have: the first entry of jobs.limits that she is among. sure is
+// false where that may be hers by her Hub's groups, which are not known just now.
 func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance, sure bool) {
 	principal := s.principal(hub, user)
 	groups, all := s.groupsAt(hub, user)

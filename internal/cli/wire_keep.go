@@ -25,9 +25,9 @@ import (
 	"slipway/spawner"
 )
 
-// Two kinds of environments are nobody's to see: those of plain images, from which far sessions are started, and those that carry what a far
-// session has changed to its next start. They lie in the library under words that are no user's: where a user's word begins with @, a realm
-// and a slash follow, and no realm has a : or an =.
+// Two kinds of environments are nobody's to see: those of plain images, from which far sessions are started, and those
+// that carry what a far session has changed to its next start. They lie in the library under words that are no user's:
+// where a user's word begins with @, a realm and a slash follow, and no realm has a : or an =.
 const (
 	basesOwner    = "@:"
 	carriedPrefix = "@="
@@ -41,8 +41,8 @@ func hidden(e images.Environment) bool {
 	return e.Owner == basesOwner || strings.HasPrefix(e.Owner, carriedPrefix)
 }
 
-// base returns the environment of an image without changes, from which far sessions start: it is made once for each image. Where the engine does
-// not have the image any more, it is the last one that was made of it.
+// base returns the environment of an image without changes, from which far sessions start: it is made once for each
+// image. Where the engine does not have the image any more, it is the last one that was made of it.
 func (s *service) base(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error) {
 	has, err := s.docker.Layers(ctx, image, tell)
 	if errs.Is(err, errs.Missing) || errs.Is(err, errs.NotFound) {
@@ -77,8 +77,8 @@ func (s *service) base(ctx context.Context, image string, tell func(message stri
 	return e.Digest, s.library.Touch(basesOwner, e.Digest)
 }
 
-// knownBase returns what this service has made of an image before, if it is whole: each start would wait some tenths of a second to find by a
-// freeze that nothing has changed.
+// knownBase returns what this service has made of an image before, if it is whole: each start would wait some tenths of
+// a second to find by a freeze that nothing has changed.
 func (s *service) knownBase(ctx context.Context, imageID string) (digest string, ok bool) {
 	known, ok := s.bases.Load(imageID)
 	if !ok {
@@ -91,7 +91,8 @@ func (s *service) knownBase(ctx context.Context, imageID string) (digest string,
 
 func percentOf(p images.Progress) int { return int(wireProgress(p, true).Percent) }
 
-// nothingOver makes an upper directory without changes. The root of a tree is always the upper one's, so it looks like the image's.
+// nothingOver makes an upper directory without changes. The root of a tree is always the upper one's, so it looks like
+// the image's.
 func nothingOver(layer, upper string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(layer, &st); err != nil {
@@ -117,8 +118,9 @@ func (s *service) lastBase(image string, gone error) (digest string, err error) 
 	return all[i].Digest, s.library.Touch(basesOwner, all[i].Digest)
 }
 
-// keep makes an environment of what a far session had changed when it ended, over w.Spec.Environment: the next start of the session goes on
-// from it. It counts against the quota of the session's user, in the place of the one that was kept before.
+// keep makes an environment of what a far session had changed when it ended, over w.Spec.Environment: the next start of
+// the session goes on from it. It counts against the quota of the session's user, in the place of the one that was kept
+// before.
 func (s *service) keep(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error) {
 	owner := carriedOf(s.principal(w.Hub, w.Owner))
 	if err := s.letGo(owner, w); err != nil {
@@ -170,7 +172,8 @@ func (s *service) remote(ctx context.Context, w spawner.Workload, environment st
 	return remoteChanges{environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
 }
 
-// captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does not.
+// captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does
+// not.
 func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
 	if err := tangible(w); err != nil {
 		return images.Source{}, nil, err

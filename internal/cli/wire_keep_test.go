@@ -88,7 +88,8 @@ func (s *service) shows(t *testing.T, digest string) map[string]string {
 
 func noTell(string, int) {}
 
-// TestBase: a plain image becomes one environment, which is nobody's, and stays one when the image goes from the engine.
+// TestBase: a plain image becomes one environment, which is nobody's, and stays one when the image goes from the
+// engine.
 func TestBase(t *testing.T) {
 	s := keepingService(t)
 	s.cfg.Environments.Quota = 1
@@ -137,7 +138,8 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestKeep: what a session changes goes from start to start, without the image in the engine, and what it looked like before is let go.
+// TestKeep: what a session changes goes from start to start, without the image in the engine, and what it looked like
+// before is let go.
 func TestKeep(t *testing.T) {
 	s := keepingService(t)
 	image := tinyImage(t)
@@ -186,7 +188,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestKeepQuota: what a session had kept makes room for what takes its place; what does not fit is told, with what to do.
+// TestKeepQuota: what a session had kept makes room for what takes its place; what does not fit is told, with what to
+// do.
 func TestKeepQuota(t *testing.T) {
 	s := keepingService(t)
 	s.cfg.Environments.Quota = 1 << 20
@@ -221,7 +224,8 @@ func noise(n int) string {
 	return string(b)
 }
 
-// TestSweepCarried: what no session needs is let go after a while, and so is what was made of images that nobody offers.
+// TestSweepCarried: what no session needs is let go after a while, and so is what was made of images that nobody
+// offers.
 func TestSweepCarried(t *testing.T) {
 	s := keepingService(t)
 	image, other := tinyImage(t), tinyImage(t)

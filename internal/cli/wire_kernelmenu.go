@@ -36,7 +36,8 @@ func (s *service) newMenu() *kernelspecs.Catalog {
 	})
 }
 
-// forKernels returns of a user's own environments those in which her kernels can run. One whose name has moved on is not the one that it calls.
+// forKernels returns of a user's own environments those in which her kernels can run. One whose name has moved on is
+// not the one that it calls.
 func forKernels(all []images.Environment) (list []kernelspecs.Environment) {
 	for _, e := range all {
 		if e.Name != "" && !e.Moved && e.RunsHere() == nil {

@@ -14,8 +14,8 @@ import (
 	"slipway/internal/store"
 )
 
-// openBox opens what secrets are sealed with. It makes no new key where users' credentials are sealed with one that is gone: it may be on a
-// file system that is not mounted yet.
+// openBox opens what secrets are sealed with. It makes no new key where users' credentials are sealed with one that is
+// gone: it may be on a file system that is not mounted yet.
 func openBox(ctx context.Context, db *store.Store, file string) (*secret.Box, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		kept, err := credentials.Kept(ctx, db)

@@ -8,7 +8,8 @@ import (
 	"slipway/images"
 )
 
-// openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of their own.
+// openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of
+// their own.
 func (s *service) openLibrary() error {
 	c := s.cfg.Environments
 	keys, err := openKeys(s.cfg, s.log)

@@ -54,8 +54,8 @@ func (s *service) papers(ctx context.Context, principal, element string) (mount.
 	return papersFor(element, s.cfg.Data.Storage, files), nil
 }
 
-// papersFor picks what goes to a storage element: the token that is for it, or else, where it names no issuer, the user's main one. An
-// element that names its issuer never sees a token of another.
+// papersFor picks what goes to a storage element: the token that is for it, or else, where it names no issuer, the
+// user's main one. An element that names its issuer never sees a token of another.
 func papersFor(element string, storage []config.StorageElement, files []credentials.File) mount.Papers {
 	byName := map[string]secret.Text{}
 	for _, f := range files {

@@ -12,8 +12,8 @@ import (
 	"slipway/internal/errs"
 )
 
-// outward lets callers have the service speak to other hosts, and not to itself: what listens on the loopback of this host, or on
-// its link (a cloud's metadata), trusts who reaches it.
+// outward lets callers have the service speak to other hosts, and not to itself: what listens on the loopback of this
+// host, or on its link (a cloud's metadata), trusts who reaches it.
 type outward struct{ direct, proxied http.RoundTripper }
 
 func newOutward() outward {
@@ -24,9 +24,10 @@ func newOutward() outward {
 	return outward{direct: direct, proxied: http.DefaultTransport}
 }
 
-// RoundTrip speaks TLS alone, wherever a registry leads: what trusts the site's network speaks plain HTTP, and a stranger's redirect, or
-// the address that he names for tokens, could have the service say things there. It goes through the proxy that the environment names
-// for this host; such a one is the administrator's word on what may be reached.
+// RoundTrip speaks TLS alone, wherever a registry leads: what trusts the site's network speaks plain HTTP, and a
+// stranger's redirect, or the address that he names for tokens, could have the service say things there. It goes
+// through the proxy that the environment names for this host; such a one is the administrator's word on what may be
+// reached.
 func (o outward) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" {
 		if r.Body != nil {

@@ -15,7 +15,8 @@ import (
 	"slipway/spawner/htcondor"
 )
 
-// newPool makes what knows the machines of the site's pool, with what it has had in files of a directory; nil: the site has none.
+// newPool makes what knows the machines of the site's pool, with what it has had in files of a directory; nil: the site
+// has none.
 func newPool(cfg config.Config, records string, log *slog.Logger) (*htcondor.Pool, error) {
 	if !cfg.HTCondor.On {
 		return nil, nil

@@ -10,7 +10,8 @@ import (
 	"slipway/internal/gpu"
 )
 
-// TestLedgerBesideThePool has what the service and the pool say of the same GPUs be told side by side, and what does not go together named.
+// TestLedgerBesideThePool has what the service and the pool say of the same GPUs be told side by side, and what does
+// not go together named.
 func TestLedgerBesideThePool(t *testing.T) {
 	soon := time.Unix(1, 0)
 	of := func(uuid string, c gpu.Condition, parts ...gpu.SliceState) gpu.State {

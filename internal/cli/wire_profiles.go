@@ -33,10 +33,12 @@ func catalogueOf(c config.Config) catalog.Catalogue {
 	return cat
 }
 
-// errGroups is why it is not known whether a profile is open to somebody. Whoever reads it may be its user, or a service that asks for her.
+// errGroups is why it is not known whether a profile is open to somebody. Whoever reads it may be its user, or a
+// service that asks for her.
 var errGroups = errors.New("the Hub cannot be asked for your groups just now")
 
-// member says whether a hub's user is one of those whom a profile names; an error: the Hub alone knows, and has not said for some time.
+// member says whether a hub's user is one of those whom a profile names; an error: the Hub alone knows, and has not
+// said for some time.
 func (s *service) member(hub string, user spawner.User, p catalog.Profile) (bool, error) {
 	if slices.Contains(p.Users, s.principal(hub, user)) {
 		return true, nil

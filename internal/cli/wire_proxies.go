@@ -13,8 +13,8 @@ import (
 	"slipway/internal/x509proxy"
 )
 
-// proxyCheck returns what validates users' proxies; nil where none are taken. Files of the authorities that are of no use are
-// in the log.
+// proxyCheck returns what validates users' proxies; nil where none are taken. Files of the authorities that are of no
+// use are in the log.
 func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.Text) (credentials.Entry, secret.Text, error), error) {
 	if x.Trust == "" {
 		return nil, nil

@@ -13,8 +13,9 @@ import (
 	"slipway/internal/store"
 )
 
-// realms say whose users each hub's are, by the hub's name. Hubs that were taken out of the configuration stay in them: what runs or
-// waits for their users goes on as theirs, and must not become that of people of another realm who only have their names.
+// realms say whose users each hub's are, by the hub's name. Hubs that were taken out of the configuration stay in them:
+// what runs or waits for their users goes on as theirs, and must not become that of people of another realm who only
+// have their names.
 type realms map[string]string
 
 // realmBucket is where the store keeps them.

@@ -13,8 +13,8 @@ import (
 	"slipway/internal/testenv"
 )
 
-// TestUsersOfAHubThatIsGone: what waits for a hub that was taken out of the configuration, or is called otherwise now, must not
-// become the start of a namesake of another hub, in her home.
+// TestUsersOfAHubThatIsGone: what waits for a hub that was taken out of the configuration, or is called otherwise now,
+// must not become the start of a namesake of another hub, in her home.
 func TestUsersOfAHubThatIsGone(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	dir := t.TempDir()

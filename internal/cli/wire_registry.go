@@ -20,15 +20,15 @@ import (
 	"slipway/spawner"
 )
 
-// ownRegistry has the repositories of the service's own registry, and says who may read what of them. The caller is the one to whom the
-// password of Basic, or the token of Bearer, belongs:
+// ownRegistry has the repositories of the service's own registry, and says who may read what of them. The caller is the
+// one to whom the password of Basic, or the token of Bearer, belongs:
 //
 //   - a token of a Hub is its user, who reads what she owns and what others share with her;
 //   - a credential of a workload (see doorkeeper) reads the one environment of that workload, as long as it is active.
 //
-// An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. A tag has what it
-// stands for on each architecture. Every one that
-// the caller may read also stands in the repository environment, under the 64 hexadecimal digits of its digest.
+// An environment that has a name stands under its tags in the repository <user>/<name>; latest is the newest of them. A
+// tag has what it stands for on each architecture. Every one that the caller may read also stands in the repository
+// environment, under the 64 hexadecimal digits of its digest.
 type ownRegistry struct {
 	library   *images.Library
 	identify  func(ctx context.Context, token string) (spawner.Caller, error)
@@ -138,8 +138,8 @@ func byDigest(digest string) registryEntry {
 
 const newest = "latest"
 
-// named returns what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for is the same for
-// everybody.
+// named returns what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for
+// is the same for everybody.
 func (s *ownRegistry) named(v images.Viewer, owner, name string) ([]registryEntry, error) {
 	list, err := s.library.List(owner)
 	if err != nil {
@@ -178,8 +178,8 @@ func bit(yes bool) int {
 	return 0
 }
 
-// Names in repositories: OCI allows lower-case words joined by single marks. What is not so, or begins like what is written here, is
-// written x-- and its bytes in hexadecimal digits, so that different names stay different.
+// Names in repositories: OCI allows lower-case words joined by single marks. What is not so, or begins like what is
+// written here, is written x-- and its bytes in hexadecimal digits, so that different names stay different.
 var plainWord = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
 
 const hexWord = "x--"

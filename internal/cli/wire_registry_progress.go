@@ -28,8 +28,8 @@ func (t watched) SIF(ctx context.Context, reference string) (blob.Blob, string, 
 // tellPause is between two words on one file.
 const tellPause = time.Second
 
-// outgoing is a file on its way out. It is sent from the place in it on that is asked for, so how far it is read is how much of it has
-// gone, in however many requests.
+// outgoing is a file on its way out. It is sent from the place in it on that is asked for, so how far it is read is how
+// much of it has gone, in however many requests.
 type outgoing struct {
 	blob.Blob
 	tell func(sent, size int64)

@@ -21,8 +21,8 @@ type registryEntry struct {
 	tags         []string
 }
 
-// repositoryView is one repository as one caller sees it. Its documents are made when they are asked for, always the same ones for an
-// environment that has been signed.
+// repositoryView is one repository as one caller sees it. Its documents are made when they are asked for, always the
+// same ones for an environment that has been signed.
 type repositoryView struct {
 	library *images.Library
 	list    func() ([]registryEntry, error)
@@ -58,8 +58,8 @@ func (s *repositoryView) documentsOf(digest string) (documents, error) {
 	return out, nil
 }
 
-// index makes the index of a tag: what it stands for on each architecture. One that is not signed yet, or is damaged, is left out as
-// long as there is another.
+// index makes the index of a tag: what it stands for on each architecture. One that is not signed yet, or is damaged,
+// is left out as long as there is another.
 func (s *repositoryView) index(all []registryEntry, tag string) (registry.Document, error) {
 	var list []oci.Image
 	var missing error
@@ -159,7 +159,8 @@ func (s *repositoryView) derived(all []registryEntry, reference string) (registr
 	return registry.Document{}, noSuch(reference)
 }
 
-// Blob returns a part of an environment, its SIF, or a statement about it. What is in its image was compared with the digests before.
+// Blob returns a part of an environment, its SIF, or a statement about it. What is in its image was compared with the
+// digests before.
 func (s *repositoryView) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	if digest == blob.Digest([]byte(oci.Empty)) {
 		return blob.Bytes([]byte(oci.Empty)), nil

@@ -27,8 +27,9 @@ import (
 	"slipway/spawner"
 )
 
-// shipper moves environments to and from other registries, for callers who may use them. A pull that breaks off goes on where it was
-// when the same owner asks for the same again; an owner has one pull at a time, and one that is unfinished.
+// shipper moves environments to and from other registries, for callers who may use them. A pull that breaks off goes on
+// where it was when the same owner asks for the same again; an owner has one pull at a time, and one that is
+// unfinished.
 type shipper struct {
 	environments *freezer
 	library      *images.Library
@@ -66,7 +67,8 @@ func (s *service) newShipper() (*shipper, error) {
 	return p, nil
 }
 
-// client speaks to registries with the login that the caller gave, which goes to the registry that she named and to no other.
+// client speaks to registries with the login that the caller gave, which goes to the registry that she named and to no
+// other.
 func (s *shipper) client(host string, login hubapi.RegistryLogin) *transfer.Client {
 	return transfer.New(transfer.Config{Transport: s.transport, Plain: s.plain, Logger: s.log, Credential: transfer.Static(host, transfer.Credential{
 		Username: login.Username, Password: secret.New(login.Password), Identity: secret.New(login.Identity), Token: secret.New(login.Token),
@@ -208,7 +210,8 @@ func (s *shipper) receiveAll(
 // everyArchitecture asks for what a tag has for each architecture.
 const everyArchitecture = "all"
 
-// chosen says which of a tag's architectures are received. The empty one is what a reference to a single environment has.
+// chosen says which of a tag's architectures are received. The empty one is what a reference to a single environment
+// has.
 func chosen(want string, there []string) ([]string, error) {
 	own := slices.Contains(there, runtime.GOARCH)
 	switch {

@@ -15,7 +15,8 @@ import (
 	"slipway/internal/gpu/placement"
 )
 
-// checkSlices finds the slices of kernels that none of the simulated GPUs can be cut into. What real ones can be only their driver says.
+// checkSlices finds the slices of kernels that none of the simulated GPUs can be cut into. What real ones can be only
+// their driver says.
 func checkSlices(c config.Config) error {
 	if c.GPU.Driver != "simulated" {
 		return nil

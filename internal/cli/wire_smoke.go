@@ -22,7 +22,8 @@ const (
 	trialPids   = 1024
 )
 
-// try runs a command in an environment as batch jobs run: in Apptainer, with its owner's rights, but with nothing beside the image.
+// try runs a command in an environment as batch jobs run: in Apptainer, with its owner's rights, but with nothing
+// beside the image.
 func (s *service) try(ctx context.Context, t images.Trial) ([]byte, error) {
 	a, err := s.accounts.Account(ctx, identity.RealmOf(t.Owner), identity.UserOf(t.Owner))
 	if err != nil {

@@ -44,7 +44,8 @@ func networksOf(c config.SSH) (out []sshgate.Network) {
 	return out
 }
 
-// knownAt says whether a hub has a user. Who is not there may not come in; what lets her in is Follow's to remove, which looks for longer.
+// knownAt says whether a hub has a user. Who is not there may not come in; what lets her in is Follow's to remove,
+// which looks for longer.
 func (s *service) knownAt(ctx context.Context, o sshgate.Owner) (bool, error) {
 	if !slices.ContainsFunc(s.hubs, func(p hubPart) bool { return p.cfg.Name == o.Hub }) {
 		return false, nil // whose users nobody vouches for any more; the hub may be configured again
@@ -53,8 +54,8 @@ func (s *service) knownAt(ctx context.Context, o sshgate.Owner) (bool, error) {
 	return !gone, err
 }
 
-// goneFrom says whether a hub has no such user. A hub at which the service has no token is not asked, and one that is not
-// configured cannot be.
+// goneFrom says whether a hub has no such user. A hub at which the service has no token is not asked, and one that is
+// not configured cannot be.
 func (s *service) goneFrom(ctx context.Context, o sshauth.Owner) (bool, error) {
 	for _, p := range s.hubs {
 		if p.cfg.Name == o.Hub && p.server.Activity {
@@ -105,7 +106,8 @@ func (g gatekeeper) Browser(_ context.Context, login string, from netip.Addr) (s
 	}, nil
 }
 
-// pageWords says where a login is confirmed. Where there are several hubs, the one at which that is done has the sessions that she gets to.
+// pageWords says where a login is confirmed. Where there are several hubs, the one at which that is done has the
+// sessions that she gets to.
 func pageWords(pages []sshauth.Page) string {
 	var lines []string
 	for _, p := range pages {

@@ -33,8 +33,8 @@ func (s *service) sshHubs() (hubs []sshauth.Hub) {
 	return hubs
 }
 
-// userAddress is where programs of a hub's users reach the service, as far as the configuration tells; empty: it does not. What stands
-// before a listener on loopback is named by uplink.url alone.
+// userAddress is where programs of a hub's users reach the service, as far as the configuration tells; empty: it does
+// not. What stands before a listener on loopback is named by uplink.url alone.
 func userAddress(cfg config.Config, h config.Hub) string {
 	if h.Listen == "" && cfg.Uplink.URL != "" {
 		return cfg.Uplink.URL

@@ -36,8 +36,8 @@ func elementsOf(cfg config.Data) []xrd.Element {
 	return out
 }
 
-// servicesForJobs are those that jobs reach also where this host has them: what the administrator names, and the storage elements and their
-// caches.
+// servicesForJobs are those that jobs reach also where this host has them: what the administrator names, and the
+// storage elements and their caches.
 func servicesForJobs(cfg config.Config) []string {
 	all := slices.Clone(cfg.Local.Reach)
 	for _, e := range cfg.Data.Storage {

@@ -21,7 +21,8 @@ import (
 	"slipway/internal/metrics"
 )
 
-// places are where environments go beside the library: stores with copies, and directories that somebody else publishes.
+// places are where environments go beside the library: stores with copies, and directories that somebody else
+// publishes.
 type places struct {
 	copies     *replication.Replicator
 	publishers []*publish.Publisher
@@ -126,8 +127,9 @@ func newPublisher(c config.EnvironmentExport, l *images.Library, state string, l
 	})
 }
 
-// published lists what an export has: each name and tag that leads to an environment that it may have, and under latest the newest of
-// these, where no tag is called so. One that was given to another environment is not what it had before. Those for other machines than the site's have their architecture behind the tag.
+// published lists what an export has: each name and tag that leads to an environment that it may have, and under latest
+// the newest of these, where no tag is called so. One that was given to another environment is not what it had before.
+// Those for other machines than the site's have their architecture behind the tag.
 func published(l *images.Library, c config.EnvironmentExport) ([]publish.Entry, error) {
 	all, err := l.Everyones()
 	if err != nil {
@@ -206,7 +208,8 @@ func (p *places) copiesOf(digest string) []hubapi.Copy {
 	return out
 }
 
-// waitWords tells a user why there is no copy. What exactly is wrong with a store is its administrator's to see, in the log.
+// waitWords tells a user why there is no copy. What exactly is wrong with a store is its administrator's to see, in the
+// log.
 func waitWords(problem error) string {
 	switch {
 	case problem == nil:

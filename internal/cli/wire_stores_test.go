@@ -54,8 +54,8 @@ func (d *blobStoreOf) until(what string, s *service, holds func() bool) {
 	}
 }
 
-// TestEnvironmentsGoToOtherPlacesAndComeBack: copies are written and are what a damaged image is made of; what is shared with everybody
-// is published, runs with Apptainer from there, and goes when it is not shared any more.
+// TestEnvironmentsGoToOtherPlacesAndComeBack: copies are written and are what a damaged image is made of; what is
+// shared with everybody is published, runs with Apptainer from there, and goes when it is not shared any more.
 func TestEnvironmentsGoToOtherPlacesAndComeBack(t *testing.T) {
 	d, s := newPlaces(t)
 	e := d.freeze("alice", "ana", "v1", "from elsewhere")

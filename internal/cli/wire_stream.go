@@ -23,11 +23,12 @@ import (
 	"slipway/spawner"
 )
 
-// remoteChanges is a session that runs, or ran, where there is no engine: under Apptainer on a worker node. Only its agent reads its changes, and
-// they are over the environment that it was started from.
+// remoteChanges is a session that runs, or ran, where there is no engine: under Apptainer on a worker node. Only its
+// agent reads its changes, and they are over the environment that it was started from.
 type remoteChanges struct {
 	environment string // its digest
-	// owner is who the session's user is in environments; nil: it ran as root, and what is in it is of who it was there.
+	// owner is who the session's user is in environments; nil: it ran as root, and what is in it is of who it was
+	// there.
 	owner  *changeset.Owner
 	mounts []string // paths inside at which something else was mounted
 	room   int64    // bytes that an environment of it may have of its own
@@ -37,8 +38,8 @@ type remoteChanges struct {
 	changes func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 }
 
-// captureRemote returns the file tree of such a session, as the library of environments wants it: over the image of its environment, whose
-// changes come first. done removes what was copied.
+// captureRemote returns the file tree of such a session, as the library of environments wants it: over the image of its
+// environment, whose changes come first. done removes what was copied.
 func (s *service) captureRemote(ctx context.Context, a remoteChanges, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
 		if _, err := s.library.Thaw(ctx, a.environment); err != nil {
@@ -67,7 +68,8 @@ func (s *service) captureRemote(ctx context.Context, a remoteChanges, tell func(
 	return source, func() { remove(); release() }, nil
 }
 
-// layersOf returns the directories of an image, where the engine still has it. With them any change can be frozen, and a frozen tree compared.
+// layersOf returns the directories of an image, where the engine still has it. With them any change can be frozen, and
+// a frozen tree compared.
 func (s *service) layersOf(ctx context.Context, image string) []string {
 	has, err := s.docker.Layers(ctx, image, func(string, int) {})
 	if err != nil {
@@ -113,8 +115,8 @@ func imageOf(b images.Beneath) *changeset.Image {
 	}
 }
 
-// mostBytes is how much may come for an environment that may have so many bytes of its own: more than that does not get so small when it
-// is compressed, unless it holds next to nothing.
+// mostBytes is how much may come for an environment that may have so many bytes of its own: more than that does not get
+// so small when it is compressed, unless it holds next to nothing.
 func mostBytes(room int64) int64 { return min(room, 1<<36)*8 + 1<<30 }
 
 // What a session's agent may take of this host while its changes come: a freeze, and room on its disk.
@@ -128,8 +130,8 @@ const (
 	freePart   = 20 // or one part in so many of the disk, if that is less
 )
 
-// listener reads a stream that is written to a directory. It ends it when nothing comes for too long, or too little, and before the
-// directory's disk is full: others need it as well.
+// listener reads a stream that is written to a directory. It ends it when nothing comes for too long, or too little,
+// and before the directory's disk is full: others need it as well.
 type listener struct {
 	stream io.ReadCloser
 	free   func() (free, all int64, err error) // bytes of that disk

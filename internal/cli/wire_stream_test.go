@@ -54,7 +54,8 @@ func TestMute(t *testing.T) {
 
 func roomy() (free, all int64, err error) { return 1 << 40, 1 << 40, nil }
 
-// TestTrickle: who sends a little now and then cannot hold a freeze for long, nor who goes on for ever. A slow network is neither.
+// TestTrickle: who sends a little now and then cannot hold a freeze for long, nor who goes on for ever. A slow network
+// is neither.
 func TestTrickle(t *testing.T) {
 	for chunk, want := range map[int]time.Duration{100: stretch, 1 << 20: longest} {
 		synctest.Test(t, func(t *testing.T) {

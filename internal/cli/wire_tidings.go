@@ -38,7 +38,8 @@ func (s *service) runNotifier(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// heldByUsers returns the leases without those of kernels that stand by: nobody is there to be told, and whoever takes one has it from then on.
+// heldByUsers returns the leases without those of kernels that stand by: nobody is there to be told, and whoever takes
+// one has it from then on.
 func (s *service) heldByUsers() []gpu.Lease {
 	return slices.DeleteFunc(s.engine.Leases(), func(l gpu.Lease) bool {
 		w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, spawner.ID(l.Holder))

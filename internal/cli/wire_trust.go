@@ -17,8 +17,8 @@ const (
 	trustEnv    = "X509_CERT_DIR"
 )
 
-// trustShown returns the directory of the Grid's authorities that workloads of this host are shown; empty: there is none, or it is below CVMFS,
-// where they see it anyhow.
+// trustShown returns the directory of the Grid's authorities that workloads of this host are shown; empty: there is
+// none, or it is below CVMFS, where they see it anyhow.
 func trustShown(cfg config.Config) string {
 	if dir := cfg.Credentials.X509.Trust; trustBelow(cfg) == "" {
 		return dir
@@ -26,7 +26,8 @@ func trustShown(cfg config.Config) string {
 	return ""
 }
 
-// trustBelow returns where workloads see a directory of authorities that lies in a repository of CVMFS; empty: it does not.
+// trustBelow returns where workloads see a directory of authorities that lies in a repository of CVMFS; empty: it does
+// not.
 func trustBelow(cfg config.Config) string {
 	root := cfg.Data.CVMFS.Path
 	rest, below := strings.CutPrefix(filepath.Clean(cfg.Credentials.X509.Trust), filepath.Clean(root)+"/")

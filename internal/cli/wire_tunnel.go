@@ -38,7 +38,8 @@ func (a agents) client(id spawner.ID) *control.Client {
 	}}
 }
 
-// redial is how long a visitor of a session waits for its agent to dial again: a restart of the service is not to be noticed.
+// redial is how long a visitor of a session waits for its agent to dial again: a restart of the service is not to be
+// noticed.
 const redial = 5 * time.Second
 
 // dialApp opens a connection to the app of a session.

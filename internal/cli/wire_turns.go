@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// turns let one piece of an owner's heavy work go on at a time, so that nobody takes all of the host by asking for much at once. The zero
-// value is ready.
+// turns let one piece of an owner's heavy work go on at a time, so that nobody takes all of the host by asking for much
+// at once. The zero value is ready.
 type turns struct {
 	mu    sync.Mutex
 	taken map[string]chan struct{} // by owner; closed when his work has ended

@@ -35,8 +35,8 @@ func (s *service) doorkeeper() *doorkeeper {
 	})
 }
 
-// admit returns what a credential says that was made for audience. Here it is found out that its workload is active, at each use, and that
-// the workload's run is still the one that it was made for.
+// admit returns what a credential says that was made for audience. Here it is found out that its workload is active, at
+// each use, and that the workload's run is still the one that it was made for.
 func (d *doorkeeper) admit(ctx context.Context, token string, audience workloadtoken.Audience) (workloadtoken.Claims, error) {
 	c, err := d.issuer.Check(token, audience)
 	if err != nil {
@@ -57,7 +57,8 @@ func (d *doorkeeper) admit(ctx context.Context, token string, audience workloadt
 	return c, nil
 }
 
-// forRun returns what an agent on another host carries: for this run of its workload alone, in the environment that it runs.
+// forRun returns what an agent on another host carries: for this run of its workload alone, in the environment that it
+// runs.
 func (d *doorkeeper) forRun(w spawner.Workload) (secret.Text, error) {
 	return d.issuer.Issue(workloadtoken.Claims{
 		Workload: string(w.ID), Run: w.Run(), Digest: w.Spec.Environment, Audiences: []workloadtoken.Audience{workloadtoken.Link, workloadtoken.Image},

@@ -115,7 +115,8 @@ func TestWhoIsLetInToALink(t *testing.T) {
 	}
 }
 
-// TestUplinkOfARun: what an agent carries leads to the service as other hosts reach it, opens the link and the image, and shows no secret.
+// TestUplinkOfARun: what an agent carries leads to the service as other hosts reach it, opens the link and the image,
+// and shows no secret.
 func TestUplinkOfARun(t *testing.T) {
 	s := &service{box: secret.NewBox(), cfg: config.Config{Uplink: config.Uplink{URL: "https://slipway.example.org:8443/"}}}
 	w := farJob("j-1")

@@ -39,8 +39,8 @@ func (s *service) runWatchdog(ctx context.Context, each func(func() error)) {
 	})
 }
 
-// deliver tells warnings until ctx ends, several at once: the agent of a workload is its user's, and while it takes its time over one
-// warning, others must get theirs before they are ended.
+// deliver tells warnings until ctx ends, several at once: the agent of a workload is its user's, and while it takes its
+// time over one warning, others must get theirs before they are ended.
 func deliver(ctx context.Context, warnings <-chan warning, tell func(warning)) {
 	var all errgroup.Group
 	defer func() { _ = all.Wait() }()

@@ -12,7 +12,8 @@ import (
 	node "slipway/internal/worker"
 )
 
-// workerCommand is `slipway worker`: what a batch system starts on a worker node, in the directory that it made for one workload.
+// workerCommand is `slipway worker`: what a batch system starts on a worker node, in the directory that it made for one
+// workload.
 func workerCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "worker", Short: "Run one workload on a worker node (started by a batch system)", Hidden: true, Args: nothingElse,

@@ -88,7 +88,8 @@ func rank(state string) int {
 	return slices.Index([]string{string(hubapi.JobFailed), string(hubapi.JobRunning), string(hubapi.JobCanceled), string(hubapi.JobPending), "held", string(hubapi.JobDone)}, state)
 }
 
-// pick returns the rows that are shown: those that have failed and that run first, of the failures no more than leave room for what runs.
+// pick returns the rows that are shown: those that have failed and that run first, of the failures no more than leave
+// room for what runs.
 func pick(rows []Row, most int) []Row {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Or(rank(a.State)-rank(b.State), a.Order-b.Order) })

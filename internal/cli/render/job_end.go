@@ -11,7 +11,8 @@ import (
 // namedFiles is how many of a job's files are named where its end is told.
 const namedFiles = 5
 
-// JobEnd returns, in one line, how a job has ended: its state, its tries, how long the last one ran, and the files that came back.
+// JobEnd returns, in one line, how a job has ended: its state, its tries, how long the last one ran, and the files that
+// came back.
 func JobEnd(j hubapi.Job, files []hubapi.File) string {
 	words := []string{string(j.State)}
 	if o := j.Outcome; o != nil {

@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// What others have written (names, reasons, the output of jobs) may hold sequences by which a terminal moves its cursor, changes its title or
-// its colors, or answers as if somebody had typed. None of it may reach an administrator's terminal.
+// What others have written (names, reasons, the output of jobs) may hold sequences by which a terminal moves its
+// cursor, changes its title or its colors, or answers as if somebody had typed. None of it may reach an administrator's
+// terminal.
 
 // acts reports whether a terminal acts on a rune, or shows what follows in another order.
 func acts(r rune) bool {
@@ -41,8 +42,8 @@ func Paragraphs(s string) string {
 	return b.String()
 }
 
-// ForTerminal returns where the output of others is written to: as it is to files and pipes, and where raw is asked for; without what a terminal
-// acts on to a terminal. done must be called at the end.
+// ForTerminal returns where the output of others is written to: as it is to files and pipes, and where raw is asked
+// for; without what a terminal acts on to a terminal. done must be called at the end.
 func ForTerminal(w io.Writer, raw bool) (to io.Writer, done func()) {
 	if f, ok := w.(*os.File); !raw && ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -53,8 +54,8 @@ func ForTerminal(w io.Writer, raw bool) (to io.Writer, done func()) {
 	return w, func() {}
 }
 
-// plainWriter writes text without escape sequences; other controls than line ends, tabs and the returns of progress bars are replaced. It takes
-// pieces of any size.
+// plainWriter writes text without escape sequences; other controls than line ends, tabs and the returns of progress
+// bars are replaced. It takes pieces of any size.
 type plainWriter struct {
 	w     io.Writer
 	state escape

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestEscapesDoNotReachTheTerminal has what others wrote shown without what a terminal acts on, in whatever pieces it comes.
+// TestEscapesDoNotReachTheTerminal has what others wrote shown without what a terminal acts on, in whatever pieces it
+// comes.
 func TestEscapesDoNotReachTheTerminal(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain\ttext\r\n50 %\r100 %\n":                     "plain\ttext\r\n50 %\r100 %\n",

@@ -3,7 +3,9 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +53,7 @@ func TestCellsOfABrokenConnection(t *testing.T) {
 		file := fmt.Sprintf("ran%d", try)
 		got := s.cellsAcrossADeath(lab, parts[0], "/home/alice/"+file)
 		text, err := os.ReadFile(filepath.Join(s.dir, "homes/alice", file))
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // on a busy machine the break may fall before the first cell has run
 			t.Fatal(err)
 		}
 		lost := 0

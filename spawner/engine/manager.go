@@ -6,7 +6,7 @@
 // stopped session keeps its changes. Who may see or change a workload is decided here, in the Manager's methods, and
 // nowhere else.
 //
-// What is to be done next for a workload lifecycle.Next decides; the Manager alone carries it out. The package must not
+// What is to be done next for a workload package lifecycle decides; the Manager alone carries it out. The package must not
 // import a backend, and knows nothing of images beyond their names, nor of HTTP.
 package engine
 

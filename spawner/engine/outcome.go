@@ -67,8 +67,8 @@ func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
 	if e.Remote {
 		what = vessel(e)
 	}
-	switch s := m.situate(e, o); {
-	case s.After.Lost:
+	switch app := appOf(e); {
+	case m.prerequisites(&e.Workload).Lost:
 		return m.forsaken(&e.Workload)
 	case o.Existence == spawner.Held:
 		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
@@ -77,13 +77,13 @@ func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
 	case o.Existence == spawner.Exited:
 		out.Signal, out.Cause = diagnosis.SignalOf(o.ExitCode), e.exitCause()
 		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", what, o.ExitCode), o.Tail
-	case !s.Armed && e.Phase != spawner.Running && (e.Phase != spawner.Booting || s.App == control.Idle):
+	case !e.armed() && e.Phase != spawner.Running && (e.Phase != spawner.Booting || app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case e.Remote && (o.Existence == spawner.Absent || o.Existence == spawner.Created):
 		out.Reason, out.Cause = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.at(e.Backend)), spawner.CauseLost
 	case o.Existence == spawner.Absent || o.Existence == spawner.Created:
 		out.Reason, out.Cause = "its container is gone: it was removed outside Slipway", spawner.CauseLost
-	case s.App == control.Idle && e.Phase == spawner.Running:
+	case app == control.Idle && e.Phase == spawner.Running:
 		out.Reason = "its container was restarted outside Slipway"
 	case e.Phase == spawner.Starting && e.Remote:
 		out.Reason = fmt.Sprintf("its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.BootRemote)

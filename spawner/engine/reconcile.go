@@ -9,6 +9,7 @@ import (
 	"slipway/internal/clock"
 	"slipway/spawner"
 	"slipway/spawner/lifecycle"
+	"slipway/spawner/sched"
 )
 
 // retryAfter is how long the Manager waits before it repeats what did not work.
@@ -29,7 +30,7 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 	if e, ok = m.sight(ctx, e, o); !ok {
 		return
 	}
-	action := lifecycle.Next(m.situate(e, o))
+	action := m.input(e, o).Next()
 	if err := m.act(ctx, e, action, o); err != nil {
 		m.log.Warn("step did not work, will be repeated", "id", id, "action", action, "err", err)
 		m.queue.AddAfter(id, retryAfter)
@@ -74,21 +75,102 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 	return o
 }
 
-func (m *Manager) situate(e entry, o spawner.Observation) lifecycle.Situation {
-	s := lifecycle.Situation{
-		Job: e.Kind == spawner.Job, Fleeting: e.Kind == spawner.Kernel, Standby: e.Standby != "", Prepared: e.prepared, Want: e.Want, Phase: e.Phase, Seen: o.Existence, Evicted: o.Evicted,
-		Remote: e.Remote, Held: e.Held, Rests: e.Rests, Saved: e.Saved, Unkept: e.Unkept != "", Leaves: !e.quit.IsZero(),
-		App:   appOf(e),
-		Armed: e.Kind == spawner.Job || e.secrets != nil, Started: e.started,
-		Fault: e.status.Fault != "" && m.selfTest(e) != nil, Moving: e.Moving, Retry: willRetry(e.Workload), Withdrawing: e.Withdrawing(), Recalled: m.recalled(e),
-	}
-	p := m.prerequisites(&e.Workload)
-	s.After.Open, s.After.Met, s.After.Lost = p.Open, p.Met, p.Lost
+// input returns what is decided upon in the phase of a workload.
+func (m *Manager) input(e entry, o spawner.Observation) lifecycle.Input {
 	limit, ok := m.limit(e)
-	s.Overdue = ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
-	s.Unseen = o.Existence == spawner.Unknown && m.unseen(e)
-	s.Expired = e.Phase == spawner.Running && e.due(time.Now())
-	return s
+	overdue := ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
+	seen, role := o.Existence, e.role()
+	if e.Remote && o.Evicted && seen == spawner.Exited {
+		seen = lifecycle.Evicted
+	}
+	switch e.Phase {
+	case spawner.Pending:
+		return lifecycle.Pending{
+			Want: e.Want, Standby: e.Standby != "", Moving: e.Moving, Dependency: dependency(m.prerequisites(&e.Workload)), Held: e.Held,
+			Backoff: e.backoff(overdue), Armed: e.armed(),
+		}
+	case spawner.Leased:
+		return lifecycle.Leased{
+			Want: e.Want, Seen: seen, Role: role, Remote: e.Remote, Recalled: m.recalled(e), Saved: e.Saved, Armed: e.armed(),
+		}
+	case spawner.Starting, spawner.Booting:
+		return lifecycle.Starting{
+			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: e.Remote, Armed: e.armed(),
+			Started: e.started, Overdue: overdue, Fault: e.status.Fault != "" && m.selfTest(e) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
+		}
+	case spawner.Running:
+		return lifecycle.Running{
+			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: e.Remote, Overdue: overdue, Recalled: m.recalled(e),
+			Leaves: !e.quit.IsZero(), Expired: e.due(time.Now()),
+		}
+	case spawner.Stopping:
+		return lifecycle.Stopping{
+			Want: e.Want, Seen: seen, Role: role, Purpose: e.purpose(), Remote: e.Remote, Saved: e.Saved, Unkept: e.Unkept != "",
+			Unseen: seen == spawner.Unknown && m.unseen(e),
+		}
+	case spawner.Stopped:
+		return lifecycle.Stopped{Want: e.Want, Seen: seen, Role: role, Overdue: overdue}
+	default:
+		return lifecycle.Removing{Seen: seen}
+	}
+}
+
+// role returns what a workload is to the state machine.
+func (e *entry) role() lifecycle.Role {
+	switch {
+	case e.Kind == spawner.Job:
+		return lifecycle.Job
+	case e.Standby != "" && e.prepared:
+		return lifecycle.Prewarmed
+	case e.Standby != "":
+		return lifecycle.Standby
+	case e.Kind == spawner.Kernel:
+		return lifecycle.Kernel
+	default:
+		return lifecycle.Session
+	}
+}
+
+// armed reports whether what the app needs is at hand.
+func (e *entry) armed() bool { return e.Kind == spawner.Job || e.secrets != nil }
+
+// purpose returns what a workload is being ended for.
+func (e *entry) purpose() lifecycle.Purpose {
+	switch {
+	case e.Withdrawing():
+		return lifecycle.ToWithdraw
+	case willRetry(e.Workload):
+		return lifecycle.ToRetry
+	case e.Moving:
+		return lifecycle.ToRequeue
+	default:
+		return lifecycle.ToEnd
+	}
+}
+
+// backoff returns whether a job waits before its next try. over says that its pause is.
+func (e *entry) backoff(over bool) lifecycle.Backoff {
+	switch {
+	case e.Rests && over:
+		return lifecycle.BackoffEnded
+	case e.Rests:
+		return lifecycle.InBackoff
+	default:
+		return lifecycle.NoBackoff
+	}
+}
+
+func dependency(p sched.Prerequisites) lifecycle.Dependency {
+	switch {
+	case p.Lost:
+		return lifecycle.LostDependency
+	case p.Met:
+		return lifecycle.MetDependency
+	case p.Open:
+		return lifecycle.OpenDependency
+	default:
+		return lifecycle.NoDependency
+	}
 }
 
 // unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two

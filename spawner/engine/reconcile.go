@@ -79,8 +79,8 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 func (m *Manager) input(e entry, o spawner.Observation) lifecycle.Input {
 	limit, ok := m.limit(e)
 	overdue := ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
-	seen, role := o.Existence, e.role()
-	if e.Remote && o.Evicted && seen == spawner.Exited {
+	seen, role, remote := o.Existence, e.role(), e.Remote
+	if remote && o.Evicted && seen == spawner.Exited {
 		seen = lifecycle.Evicted
 	}
 	switch e.Phase {
@@ -91,21 +91,21 @@ func (m *Manager) input(e entry, o spawner.Observation) lifecycle.Input {
 		}
 	case spawner.Leased:
 		return lifecycle.Leased{
-			Want: e.Want, Seen: seen, Role: role, Remote: e.Remote, Recalled: m.recalled(e), Saved: e.Saved, Armed: e.armed(),
+			Want: e.Want, Seen: seen, Role: role, Remote: remote, Recalled: m.recalled(e), Saved: e.Saved, Armed: e.armed(),
 		}
 	case spawner.Starting, spawner.Booting:
 		return lifecycle.Starting{
-			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: e.Remote, Armed: e.armed(),
+			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote, Armed: e.armed(),
 			Started: e.started, Overdue: overdue, Fault: e.status.Fault != "" && m.selfTest(e) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
 		}
 	case spawner.Running:
 		return lifecycle.Running{
-			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: e.Remote, Overdue: overdue, Recalled: m.recalled(e),
+			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: remote, Overdue: overdue, Recalled: m.recalled(e),
 			Leaves: !e.quit.IsZero(), Expired: e.due(time.Now()),
 		}
 	case spawner.Stopping:
 		return lifecycle.Stopping{
-			Want: e.Want, Seen: seen, Role: role, Purpose: e.purpose(), Remote: e.Remote, Saved: e.Saved, Unkept: e.Unkept != "",
+			Want: e.Want, Seen: seen, Role: role, Purpose: e.purpose(), Remote: remote, Saved: e.Saved, Unkept: e.Unkept != "",
 			Unseen: seen == spawner.Unknown && m.unseen(e),
 		}
 	case spawner.Stopped:

@@ -97,7 +97,7 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, caller spawner.
 	}
 	name := r.URL.Query().Get("session_id")
 	if len(name) > wire.ClientLimit {
-		return nil, errs.Bad("session_id", shorten(name), "at most 256 bytes")
+		return nil, errs.Bad("session_id", errs.Shorten(name), "at most 256 bytes")
 	}
 	if name == "" {
 		name = wire.NewUUID()
@@ -211,7 +211,7 @@ func (c *client) verdict(service, ctx context.Context, err error) (websocket.Sta
 		return websocket.StatusNormalClosure, "the kernel has ended"
 	case errors.As(err, &no):
 		c.remark(c.cell.last(), no.Error()+".")
-		return websocket.StatusTryAgainLater, shorten(no.Error())
+		return websocket.StatusTryAgainLater, errs.Shorten(no.Error())
 	}
 	c.Logger.Debug("the way to a kernel is lost", "id", c.id, "error", err)
 	return websocket.StatusServiceRestart, "the way to the kernel is lost; come again"

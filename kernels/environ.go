@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
@@ -23,19 +22,12 @@ func checkEnv(env map[string]string) error {
 	for name, value := range env {
 		switch {
 		case !variable.MatchString(name):
-			return errs.Bad("env", shorten(name), "names that begin with "+wire.VariablePrefix+", of capital letters, digits and underscores")
+			return errs.Bad("env", errs.Shorten(name), "names that begin with "+wire.VariablePrefix+", of capital letters, digits and underscores")
 		case len(value) > wire.LongestValue:
 			return errs.Bad("env."+name, fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("at most %d bytes", wire.LongestValue))
 		case !wire.PlainValue(value):
-			return errs.Bad("env."+name, shorten(value), "no dollar signs, backticks, line ends and zero bytes")
+			return errs.Bad("env."+name, errs.Shorten(value), "no dollar signs, backticks, line ends and zero bytes")
 		}
 	}
 	return nil
-}
-
-func shorten(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "..."
-	}
-	return s
 }

@@ -55,7 +55,7 @@ func (q request) id() (id string, given bool, err error) {
 	case !given:
 		return wire.NewUUID(), false, nil
 	case !kernelID.MatchString(id):
-		return "", true, errs.Bad("env."+wire.IDVariable, shorten(id), "a UUID in lower case, or nothing")
+		return "", true, errs.Bad("env."+wire.IDVariable, errs.Shorten(id), "a UUID in lower case, or nothing")
 	}
 	return id, true, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
 
@@ -43,7 +44,7 @@ func (c *client) listen(ctx context.Context) {
 			c.mind(err)
 		case err != nil:
 			c.guest.up.Release(int64(len(data)))
-			c.close(websocket.StatusInvalidFramePayloadData, shorten(err.Error()))
+			c.close(websocket.StatusInvalidFramePayloadData, errs.Shorten(err.Error()))
 			return
 		default:
 			c.pass(ctx, s)

@@ -142,7 +142,7 @@ func (c *client) greet(way *stream) error {
 	case err != nil:
 		return err
 	case v.Error != "":
-		return refusal{errs.New(errs.Unavailable, "the kernel's agent says: %s", shorten(v.Error))}
+		return refusal{errs.New(errs.Unavailable, "the kernel's agent says: %s", errs.Shorten(v.Error))}
 	}
 	c.hello.Fresh, c.hello.Once = false, true // from now on it sends once more what may not have come
 	c.cell.recalls(v.Cell)

@@ -77,7 +77,7 @@ func (g *gateway) specOf(c spawner.Caller, name string) (Spec, error) {
 		}
 		names = append(names, s.Name)
 	}
-	err := errs.New(errs.NotFound, "there is no kernel called %q for you", shorten(name))
+	err := errs.New(errs.NotFound, "there is no kernel called %q for you", errs.Shorten(name))
 	if len(names) == 0 {
 		return Spec{}, err.With("ask your administrator for one")
 	}

@@ -26,7 +26,6 @@ type index struct {
 	scans    map[string][]*entry   // the points of each, in order
 	stays    map[string]stay       // what keeps the points of each
 	bundles  map[spawner.ID]int    // how many jobs have each
-	standbys map[spawner.ID]bool
 }
 
 // stay is for how long the points of a scan are kept: until a time after the last of them has ended.
@@ -46,7 +45,7 @@ func (s stay) with(w *spawner.Workload, n int) stay {
 }
 
 func newIndex() index {
-	return index{owned: map[spawner.Principal]map[spawner.ID]*entry{}, launches: map[launch]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}, standbys: map[spawner.ID]bool{}}
+	return index{owned: map[spawner.Principal]map[spawner.ID]*entry{}, launches: map[launch]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -67,9 +66,6 @@ func (x *index) put(before spawner.Workload, e *entry) {
 	if e.Bundle != "" {
 		x.bundles[e.Bundle]++
 	}
-	if e.Standby != "" {
-		x.standbys[e.ID] = true
-	}
 	if e.Kind.HubServer() {
 		x.launches[launch{e.Hub, e.Launch}] = e.ID
 	}
@@ -86,7 +82,6 @@ func (x *index) drop(w spawner.Workload) {
 	if len(x.owned[o]) == 0 {
 		delete(x.owned, o)
 	}
-	delete(x.standbys, w.ID)
 	if at, ok := x.point(w); ok {
 		x.scans[w.Scan] = slices.Delete(x.scans[w.Scan], at, at+1)
 		x.stays[w.Scan] = x.stays[w.Scan].with(&w, -1)

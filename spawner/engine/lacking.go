@@ -12,7 +12,7 @@ func (m *Manager) StandbysOf() map[string]spawner.Standbys {
 func (m *Manager) standbysOfLocked() map[string]spawner.Standbys {
 	all := map[string]spawner.Standbys{}
 	has := map[poolKey]bool{}
-	for _, e := range m.standbysLocked(func(*entry) bool { return true }) {
+	for _, e := range m.standbysLocked(func(*spawner.Workload) bool { return true }) {
 		s := all[e.EntryName()]
 		if has[poolOf(&e.Workload)] = true; e.claimable() {
 			s.Ready++

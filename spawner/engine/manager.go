@@ -201,7 +201,7 @@ type Config struct {
 	Logger        *slog.Logger
 }
 
-// Manager carries out what next decides. Its methods are safe for concurrent use. They may be called as soon as New has
+// Manager carries out what package lifecycle decides. Its methods are safe for concurrent use. They may be called as soon as New has
 // returned; Run makes things happen.
 type Manager struct {
 	cfg      Config

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -91,13 +90,10 @@ func (m *Manager) standDownLocked(ctx context.Context, e *entry, why string) {
 }
 
 // standbysLocked returns those of which is true, the oldest first.
-func (m *Manager) standbysLocked(is func(e *entry) bool) (list []*entry) {
-	for id := range m.index.standbys {
-		if e := m.work[id]; e != nil && e.IsStandby() && is(e) {
-			list = append(list, e)
-		}
+func (m *Manager) standbysLocked(is func(w *spawner.Workload) bool) (list []*entry) {
+	for _, w := range m.sched.Standbys(is) {
+		list = append(list, m.work[w.ID])
 	}
-	slices.SortFunc(list, func(a, b *entry) int { return a.Created.Compare(b.Created) })
 	return list
 }
 

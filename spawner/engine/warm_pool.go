@@ -113,7 +113,7 @@ func (m *Manager) keepPools(ctx context.Context) {
 // kernel for as long.
 func (m *Manager) weedPools(ctx context.Context) {
 	m.mu.Lock()
-	list := m.standbysLocked(func(*entry) bool { return true })
+	list := m.standbysLocked(func(*spawner.Workload) bool { return true })
 	all := make([]spawner.Workload, 0, len(list))
 	for _, e := range list {
 		all = append(all, e.Workload)
@@ -196,7 +196,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 			continue
 		}
 		ofEntry := func(w *spawner.Workload) bool { return w.EntryName() == p.entryName() }
-		all := m.standbysLocked(func(e *entry) bool { return ofEntry(&e.Workload) })
+		all := m.standbysLocked(ofEntry)
 		switch {
 		case slices.ContainsFunc(all, func(e *entry) bool { return poolOf(&e.Workload) == key }):
 		case max(len(all), len(m.sched.StandbysHolding(ofEntry))) < p.most: // the place of one that is ending is for whom it ends

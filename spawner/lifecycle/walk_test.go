@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"slipway/internal/agent/control"
@@ -80,14 +81,7 @@ func factsOf(in Input) facts {
 // is reports whether an input is of one of some types.
 func is[T Input](f facts) bool { _, ok := f.in.(T); return ok }
 
-func among(a Action, of ...Action) bool {
-	for _, o := range of {
-		if a == o {
-			return true
-		}
-	}
-	return false
-}
+func among(a Action, of ...Action) bool { return slices.Contains(of, a) }
 
 // rule is what must hold of every action, whatever the input.
 type rule struct {

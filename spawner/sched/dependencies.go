@@ -35,15 +35,16 @@ func fateOf(w *spawner.Workload) fate {
 
 // scanSum tells what has become of the points of a scan.
 type scanSum struct {
-	points, done, lost int
-	told               fate       // what those who wait for it were last woken for
-	last               spawner.ID // of those that were lost, while it is
-	owner              spawner.Principal
+	points, done int
+	lost         map[spawner.ID]bool
+	last         spawner.ID // of those that were lost, while it is
+	told         fate       // what those who wait for it were last woken for
+	owner        spawner.Principal
 }
 
 func (t *scanSum) fate() fate {
 	switch {
-	case t == nil || t.points == 0 || t.lost > 0:
+	case t == nil || t.points == 0 || len(t.lost) > 0:
 		return lost
 	case t.done == t.points:
 		return good
@@ -58,8 +59,11 @@ func (t *scanSum) count(w *spawner.Workload, n int) {
 	case good:
 		t.done += n
 	case lost:
-		t.lost += n
-		t.last = w.ID
+		if t.last = w.ID; n > 0 {
+			t.lost[w.ID] = true
+		} else {
+			delete(t.lost, w.ID)
+		}
 	}
 }
 
@@ -98,7 +102,7 @@ func (d dependencies) put(before, w *spawner.Workload) (tell []string) {
 func (d dependencies) recount(before, w *spawner.Workload) bool {
 	t := d.scans[w.Scan]
 	if t == nil {
-		t = &scanSum{owner: w.Principal()}
+		t = &scanSum{lost: map[spawner.ID]bool{}, owner: w.Principal()}
 		d.scans[w.Scan] = t
 	}
 	if before.ID != "" {
@@ -268,7 +272,7 @@ func (s *Scheduler) loss(target string) string {
 	}
 	w := s.work[t.last]
 	if w == nil || fateOf(w) != lost {
-		if w = s.lostPoint(target); w == nil {
+		if w = s.lostPoint(t); w == nil {
 			return target + ", which has failed"
 		}
 	}
@@ -276,9 +280,9 @@ func (s *Scheduler) loss(target string) string {
 }
 
 // lostPoint returns the first point of a scan that is lost; nil: none is.
-func (s *Scheduler) lostPoint(scan string) (first *spawner.Workload) {
-	for _, w := range s.work {
-		if w.Scan == scan && fateOf(w) == lost && (first == nil || w.Point < first.Point) {
+func (s *Scheduler) lostPoint(t *scanSum) (first *spawner.Workload) {
+	for id := range t.lost {
+		if w := s.work[id]; w != nil && (first == nil || w.Point < first.Point) {
 			first = w
 		}
 	}

@@ -87,6 +87,35 @@ func (b sliceBook) heldBeside(some []spawner.Workload) []gpu.Slice {
 // borrower returns the job that has a session's slice meanwhile; empty: none has.
 func (b sliceBook) borrower(session spawner.ID) spawner.ID { return b[session].borrower }
 
+// disputed reports whether somebody else has the place of id too, and neither lends it to the other; or has borrowed it
+// too.
+func (b sliceBook) disputed(id spawner.ID) bool {
+	e := b[id]
+	for other, o := range b {
+		if other == id || !o.clashes(e.Slice) {
+			continue
+		}
+		if rivals := b.lent(e) == b.lent(o); rivals || e.lender != other && o.lender != id {
+			return true
+		}
+	}
+	return false
+}
+
+// clashes reports whether two leases cannot be at once.
+func (e sliceEntry) clashes(s gpu.Slice) bool {
+	switch {
+	case e.GPU != s.GPU:
+		return false
+	case e.Mode != s.Mode:
+		return true
+	case s.Mode == gpu.MIG:
+		a, b := e.Placement, s.Placement
+		return a.Start < b.Start+b.Size && b.Start < a.Start+a.Size
+	}
+	return s.Mode == gpu.Whole
+}
+
 // Leases returns who holds what of the GPUs, in a lasting order. Reads only.
 func (s *Scheduler) Leases() []gpu.Lease {
 	var list []gpu.Lease

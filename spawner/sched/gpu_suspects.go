@@ -97,7 +97,7 @@ func (s *Scheduler) place(w *spawner.Workload) (gpu.Slice, string) {
 	return s.cfg.GPUs.Place(w.Spec.GPU, held)
 }
 
-// partLacks reports whether there is no part of a GPU for e now.
+// partLacks reports whether there is no part of a GPU for w now.
 func (s *Scheduler) partLacks(w *spawner.Workload) bool {
 	_, lacks := s.cfg.GPUs.Place(w.Spec.GPU, slices.Concat(s.slices.held(), shunned(*w)))
 	return lacks != ""
@@ -111,33 +111,4 @@ func (s *Scheduler) Spent(w *spawner.Workload, q spawner.Queue) bool {
 	}
 	_, lacks := s.cfg.GPUs.Place(w.Spec.GPU, s.slices.held())
 	return lacks == ""
-}
-
-// disputed reports whether somebody else has the place of id too, and neither lends it to the other; or has borrowed it
-// too.
-func (b sliceBook) disputed(id spawner.ID) bool {
-	e := b[id]
-	for other, o := range b {
-		if other == id || !o.clashes(e.Slice) {
-			continue
-		}
-		if rivals := b.lent(e) == b.lent(o); rivals || e.lender != other && o.lender != id {
-			return true
-		}
-	}
-	return false
-}
-
-// clashes reports whether two leases cannot be at once.
-func (e sliceEntry) clashes(s gpu.Slice) bool {
-	switch {
-	case e.GPU != s.GPU:
-		return false
-	case e.Mode != s.Mode:
-		return true
-	case s.Mode == gpu.MIG:
-		a, b := e.Placement, s.Placement
-		return a.Start < b.Start+b.Size && b.Start < a.Start+a.Size
-	}
-	return s.Mode == gpu.Whole
 }

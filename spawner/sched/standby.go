@@ -6,19 +6,24 @@ import (
 	"slipway/spawner"
 )
 
+// Standbys returns those that may still be taken of which is true, the oldest first. Reads only.
+func (s *Scheduler) Standbys(is func(w *spawner.Workload) bool) (list []*spawner.Workload) {
+	for id := range s.standbys {
+		if w := s.work[id]; w.IsStandby() && is(w) {
+			list = append(list, w)
+		}
+	}
+	slices.SortFunc(list, func(a, b *spawner.Workload) int { return a.Created.Compare(b.Created) })
+	return list
+}
+
 // InTheWay returns the standbys without which somebody who waits would have room: no more than it takes, the oldest
 // first; none where all of them would not be enough, or those that are ending are.
 func (s *Scheduler) InTheWay(waits *spawner.Workload) []*spawner.Workload {
 	if waits.Remote || len(s.standbys) == 0 {
 		return nil
 	}
-	var all []*spawner.Workload
-	for id := range s.standbys {
-		if w := s.work[id]; w != nil && w.IsStandby() {
-			all = append(all, w)
-		}
-	}
-	slices.SortFunc(all, func(a, b *spawner.Workload) int { return a.Created.Compare(b.Created) })
+	all := s.Standbys(func(*spawner.Workload) bool { return true })
 	fits := func(some []*spawner.Workload) bool {
 		return s.fitsWithout(waits, s.StandbysHolding(func(w *spawner.Workload) bool { return !w.IsStandby() || slices.Contains(some, w) }))
 	}
@@ -51,7 +56,7 @@ func (s *Scheduler) fitsWithout(w *spawner.Workload, some []spawner.Workload) bo
 // StandbysHolding returns those of the standbys that hold something, also while they end, of which is true. Reads only.
 func (s *Scheduler) StandbysHolding(is func(w *spawner.Workload) bool) (list []spawner.Workload) {
 	for id := range s.standbys {
-		if w := s.work[id]; w != nil && holds(*w) && is(w) {
+		if w := s.work[id]; holds(*w) && is(w) {
 			list = append(list, *w)
 		}
 	}

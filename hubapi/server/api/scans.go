@@ -23,8 +23,8 @@ import (
 // pointsLimit is the most bytes of all points of a scan.
 const pointsLimit = 8 << 20
 
-// enginePoints makes the engine's form of a scan's points. pointsOf gives the points of a request, also those that the
-// caller has put into her store; nil of one that is no scan.
+// pointsOf returns the points of a request, also those that the caller has put into her store; nil of one that is no
+// scan.
 func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point, error) {
 	switch {
 	case req.PointsBlob == "" && req.Points == nil:
@@ -57,6 +57,7 @@ func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point,
 	return enginePoints(req)
 }
 
+// enginePoints makes the engine's form of a scan's points.
 func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
 	if n := len(req.Points); n == 0 || n > hubapi.PointLimit {
 		return nil, errs.Bad("points", fmt.Sprintf("%d points", n), fmt.Sprintf("from 1 to %d; more are several scans", hubapi.PointLimit))

@@ -52,15 +52,9 @@ func lacks(info system.Info) error {
 }
 
 func (b *Backend) checkNetwork(ctx context.Context) error {
-	_, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
-	if gone(err) && b.ownNet {
-		return nil // the first session makes it
+	there, err := b.networks(ctx)
+	if err != nil || len(there) > 0 || b.ownNet { // the first session makes its own
+		return err
 	}
-	if gone(err) {
-		return errs.New(errs.Missing, "the Docker Engine has no network %s", b.cfg.Network).With("`docker network create " + b.cfg.Network + "`")
-	}
-	if err != nil {
-		return b.explain(err, "look at network %s", b.cfg.Network)
-	}
-	return nil
+	return b.noNetwork()
 }

@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -36,12 +38,15 @@ func (b *Backend) ensureNetwork(ctx context.Context) (string, error) {
 	}
 	b.netMu.Lock() // an engine makes a second network of the same name
 	defer b.netMu.Unlock()
-	r, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
-	switch {
-	case err == nil:
-		return r.Network.ID, b.oursToUse(r.Network)
-	case !gone(err):
-		return "", b.explain(err, "look at network %s", b.cfg.Network)
+	there, err := b.networks(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(there) > 0 {
+		if err := b.oursToUse(there[0]); err != nil {
+			return "", err
+		}
+		return there[0].ID, b.removeDoubles(ctx, there[1:])
 	}
 	made, err := b.client.NetworkCreate(ctx, b.cfg.Network, client.NetworkCreateOptions{
 		Driver: "bridge", Options: map[string]string{optionICC: "false"}, Labels: map[string]string{labelInstance: b.cfg.Instance},
@@ -53,9 +58,57 @@ func (b *Backend) ensureNetwork(ctx context.Context) (string, error) {
 	return made.ID, nil
 }
 
+// networks returns the engine's networks of the configured name, the one to use first: the site's before this
+// instance's own, and the oldest first. There are two when the engine carries out the request of a service that was
+// killed beside that of the next one; asked for their name alone, it then refuses to say anything.
+func (b *Backend) networks(ctx context.Context) ([]network.Network, error) {
+	if !b.ownNet { // it may be named by its ID
+		r, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
+		if gone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, b.explain(err, "look at network %s", b.cfg.Network)
+		}
+		return []network.Network{r.Network.Network}, nil
+	}
+	// The filter also lets names through that only contain this one.
+	r, err := b.client.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("name", b.cfg.Network)})
+	if err != nil {
+		return nil, b.explain(err, "look at network %s", b.cfg.Network)
+	}
+	var there []network.Network
+	for _, n := range r.Items {
+		if n.Name == b.cfg.Network {
+			there = append(there, n.Network)
+		}
+	}
+	slices.SortFunc(there, func(x, y network.Network) int {
+		return cmp.Or(cmp.Compare(x.Labels[labelInstance], y.Labels[labelInstance]), x.Created.Compare(y.Created), cmp.Compare(x.ID, y.ID))
+	})
+	return there, nil
+}
+
+// removeDoubles removes networks of the same name as the one to use, which this instance has made. The engine keeps one
+// that a container is attached to.
+func (b *Backend) removeDoubles(ctx context.Context, doubles []network.Network) error {
+	for _, n := range doubles {
+		if n.Labels[labelInstance] != b.cfg.Instance {
+			return errs.New(errs.Conflict, "the engine has several networks named %s", n.Name).
+				With("remove all but one by their IDs: `docker network ls`, `docker network rm ID`")
+		}
+		_, err := b.client.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+		if err != nil && !gone(err) {
+			return b.explain(err, "remove the second network named %s, %s", n.Name, n.ID)
+		}
+		b.log.Info("removed the second network of this name", "network", n.Name, "id", n.ID)
+	}
+	return nil
+}
+
 // oursToUse refuses a network that another instance has made. One without a mark may be the site's, with a subnet of
 // its choice.
-func (b *Backend) oursToUse(n network.Inspect) error {
+func (b *Backend) oursToUse(n network.Network) error {
 	if whose := n.Labels[labelInstance]; whose != "" && whose != b.cfg.Instance {
 		return errs.New(errs.Conflict, "the engine's network %s belongs to another service, with docker.instance %q", n.Name, whose).
 			With("choose another docker.instance, or name a network by docker.network")
@@ -97,18 +150,25 @@ func ordinary(mode container.NetworkMode) bool {
 // Isolation is an error if sessions reach each other by the engine's network. It is for the administrator to judge: a
 // site may want that.
 func (b *Backend) Isolation(ctx context.Context) error {
-	r, err := b.client.NetworkInspect(ctx, b.cfg.Network, client.NetworkInspectOptions{})
+	there, err := b.networks(ctx)
 	switch {
-	case gone(err) && b.ownNet:
-		return nil // made with the first session
 	case err != nil:
-		return b.explain(err, "look at network %s", b.cfg.Network)
+		return err
+	case len(there) > 0:
+		return isolated(there[0])
+	case b.ownNet:
+		return nil // made with the first session
 	}
-	return isolated(r.Network)
+	return b.noNetwork()
+}
+
+// noNetwork is the error of a network that the site has named and the engine does not have.
+func (b *Backend) noNetwork() error {
+	return errs.New(errs.Missing, "the Docker Engine has no network %s", b.cfg.Network).With("`docker network create " + b.cfg.Network + "`")
 }
 
 // isolated reads an engine's account of a network.
-func isolated(n network.Inspect) error {
+func isolated(n network.Network) error {
 	const remedy = "leave docker.network empty, so that Slipway makes a network without traffic between containers"
 	switch {
 	case n.Driver == "null":

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -33,7 +34,7 @@ func TestIsolated(t *testing.T) {
 		"the host's":    {network.Network{Name: "host", Driver: "host"}, "share the network of this host"},
 		"some driver's": {network.Network{Name: "n", Driver: "macvlan"}, "macvlan"},
 	} {
-		err := isolated(network.Inspect{Network: test.net})
+		err := isolated(test.net)
 		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v, want %q", name, err, test.says)
 		}
@@ -184,5 +185,49 @@ func TestNetworkReturns(t *testing.T) {
 	again.cfg.Instance += "-other" // whose name comes to the same
 	if _, err := again.ensureNetwork(t.Context()); !errs.Is(err, errs.Conflict) {
 		t.Errorf("another instance's network: %v", err)
+	}
+}
+
+// TestTwoNetworksOfOneName: an engine has two when it carries out the request of a service that was killed beside that
+// of the next one. The oldest stays, which sessions are attached to; names that contain this one are others'.
+func TestTwoNetworksOfOneName(t *testing.T) {
+	w := onOwnNetwork(t)
+	first, err := w.ensureNetwork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := w.launch(t, "")
+	w.up(t, l)
+	create := func(name, instance string) string {
+		t.Helper()
+		made, err := w.client.NetworkCreate(t.Context(), name, client.NetworkCreateOptions{
+			Driver: "bridge", Options: map[string]string{optionICC: "false"}, Labels: map[string]string{labelInstance: instance},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_, _ = w.client.NetworkRemove(context.WithoutCancel(t.Context()), made.ID, client.NetworkRemoveOptions{})
+		})
+		return made.ID
+	}
+	second, longer := create(w.cfg.Network, w.cfg.Instance), create(w.cfg.Network+"-2", w.cfg.Instance)
+	if err := errors.Join(w.checkNetwork(t.Context()), w.Isolation(t.Context())); err != nil {
+		t.Errorf("with two networks: %v", err)
+	}
+	if got, err := w.ensureNetwork(t.Context()); got != first || err != nil {
+		t.Errorf("it uses %s, %v, want %s", got, err, first)
+	}
+	for id, want := range map[string]bool{first: true, second: false, longer: true} {
+		_, err := w.client.NetworkInspect(t.Context(), id, client.NetworkInspectOptions{})
+		if err != nil && !gone(err) || (err == nil) != want {
+			t.Errorf("network %s: %v, want it there: %v", id, err, want)
+		}
+	}
+	w.up(t, w.launch(t, ""))
+
+	create(w.cfg.Network, "another")
+	if _, err := w.ensureNetwork(t.Context()); !errs.Is(err, errs.Conflict) {
+		t.Errorf("beside another instance's: %v", err)
 	}
 }

@@ -122,7 +122,7 @@ func New(o Options) (*Pool, error) {
 	if p.reaper, err = newReaper(p.mark, p.Dir); err != nil {
 		return p, err
 	}
-	for _, step := range []func(Options) error{p.makeDirs, p.makeNetwork, p.startMachines, p.makeUsers, p.makeCommands, p.awaitSlots} {
+	for _, step := range []func(Options) error{p.makeDirs, p.makeNetwork, p.startMain, p.startWorkers, p.makeUsers, p.makeCommands, p.awaitSlots} {
 		if err := step(o); err != nil {
 			return p, fmt.Errorf("start a pool: %w", err)
 		}

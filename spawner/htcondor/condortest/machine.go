@@ -89,7 +89,8 @@ func (p *Pool) network() string { return "slipway-pool-" + p.mark }
 
 func (p *Pool) label() string { return label + "=" + p.mark }
 
-func (p *Pool) startMachines(o Options) error {
+// startMain starts the machine that has the pool's daemons and its queue.
+func (p *Pool) startMain(o Options) error {
 	cpus := o.CPUs
 	if cpus == 0 {
 		cpus = 16
@@ -103,8 +104,20 @@ func (p *Pool) startMachines(o Options) error {
 	for _, dir := range o.Share {
 		access.Binds = append(access.Binds, dir+":"+dir)
 	}
-	if err := p.startMachine(access); err != nil {
-		return err
+	return p.startMachine(access)
+}
+
+// startWorkers starts the others once the collector answers. A worker that asks too early registers with its CCB a
+// minute later, and until its next update, in five, the queue knows no way to it.
+func (p *Pool) startWorkers(o Options) error {
+	answers := func() bool {
+		out, err := p.machines[Main].run("condor_status", "-collector", "-af", "Name")
+		return err == nil && strings.TrimSpace(out) != ""
+	}
+	if len(o.Workers) > 0 {
+		if err := p.awaited(answers); err != nil {
+			return fmt.Errorf("the collector does not answer: %w", err)
+		}
 	}
 	for _, w := range o.Workers {
 		if err := p.startWorker(w); err != nil {

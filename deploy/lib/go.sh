@@ -40,13 +40,13 @@ fetch_toolchain() {
   hash -r
 }
 
-# release PACKAGE.VARIABLE: the linker's flags for a program of this release, which SLIPWAY_VERSION names.
-release() { echo "-s -w${SLIPWAY_VERSION:+ -X $1=$SLIPWAY_VERSION}"; }
+# release: the linker's flags for a program of this release, which SLIPWAY_VERSION names.
+release() { echo "-s -w${SLIPWAY_VERSION:+ -X slipway/internal/version.Release=$SLIPWAY_VERSION}"; }
 
 # build_slipway OUT: the one static program. The agent is the same file, so it must need no libc.
 build_slipway() {
   mkdir -p "$(dirname "$1")"
-  (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -ldflags "$(release slipway/internal/cli.version)" -o "$1" .)
+  (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -ldflags "$(release)" -o "$1" .)
 }
 
 # build_job_program OUT: the part of slipway that each job of this host is started with.
@@ -61,12 +61,12 @@ build_job_program() {
 build_gpu_helper() {
   mkdir -p "$(dirname "$1")"
   (cd "$REPO" && CGO_ENABLED=1 CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} -Wno-deprecated-declarations" CGO_LDFLAGS="${CGO_LDFLAGS:-} -Wl,-z,lazy" \
-    go build -trimpath -ldflags "$(release main.release) -extldflags \"-z lazy\"" -o "$1" ./internal/gpu/helper)
+    go build -trimpath -ldflags "$(release) -extldflags \"-z lazy\"" -o "$1" ./internal/gpu/helper)
 }
 
 # build_gpu_inside OUT: the same without cgo, for sessions and jobs. It asks for no version of glibc, and so starts in images that
 # are older than this host.
 build_gpu_inside() {
   mkdir -p "$(dirname "$1")"
-  (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -buildmode=exe -ldflags "$(release main.release)" -o "$1" ./internal/gpu/helper)
+  (cd "$REPO" && CGO_ENABLED=0 go build -trimpath -buildmode=exe -ldflags "$(release)" -o "$1" ./internal/gpu/helper)
 }

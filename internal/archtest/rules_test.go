@@ -26,6 +26,7 @@ func rules() map[string]rule {
 		"internal/loglimit":  {},
 		"internal/secret":    {},
 		"internal/units":     {},
+		"internal/version":   {},
 		"internal/testenv":   {},
 		"internal/archtest":  {},
 
@@ -72,7 +73,7 @@ func rules() map[string]rule {
 		"internal/gpu/driverrpc": {own: []string{"internal/errs", "internal/gpu"}, tests: []string{"internal/gpu/gputest", "internal/gpu/fakegpu"}},
 		"internal/gpu/helper": {
 			own: []string{
-				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/driverrpc", "internal/gpu/selftest", "internal/units",
+				"internal/errs", "internal/gpu", "internal/gpu/cuda", "internal/gpu/nvml", "internal/gpu/driverrpc", "internal/gpu/selftest", "internal/units", "internal/version",
 			},
 			tests: []string{"internal/gpu/cuda/cudatest", "internal/gpu/fakegpu"},
 		},
@@ -345,8 +346,9 @@ func rules() map[string]rule {
 		// A real Hub, for tests alone.
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
 
-		// What is started anew with each job of this host: a program of its own.
-		"internal/runner": {own: []string{"internal/agent", "internal/homes", "spawner/docker/wake", "spawner/local"}},
+		// What is started anew with each job of this host, and the program that has nothing else.
+		"internal/programs": {own: []string{"internal/agent", "internal/homes", "spawner/docker/wake", "spawner/local"}},
+		"internal/runner":   {own: []string{"internal/agent", "internal/homes", "internal/programs", "spawner/local"}},
 
 		// The wiring: the one package that knows every backend.
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
@@ -359,8 +361,8 @@ func rules() map[string]rule {
 				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
 				"internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
 				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",
-				"internal/hubsync", "internal/identity", "internal/oidc", "internal/metrics", "internal/mounts", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/engine", "spawner/docker", "spawner/docker/wake", "spawner/htcondor", "spawner/local",
+				"internal/hubsync", "internal/identity", "internal/oidc", "internal/metrics", "internal/mounts", "internal/programs", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/version", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
+				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/engine", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
 			tests: []string{

@@ -2,24 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"slipway/internal/cli/render"
+	"slipway/internal/version"
 )
-
-// version is set by the linker: -X slipway/internal/cli.version=...
-var version = "development"
-
-// build says what this program was built from.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
 
 // versionCommand is `slipway version`.
 func versionCommand(env Env) *cobra.Command {
@@ -27,7 +15,7 @@ func versionCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "version", Short: "Print what this program was built from", Args: nothingElse,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
+			b := version.This()
 			if asJSON {
 				return render.JSON(env.Stdout, b)
 			}
@@ -37,16 +25,4 @@ func versionCommand(env Env) *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-func thisBuild() build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				b.Revision = s.Value
-			}
-		}
-	}
-	return b
 }

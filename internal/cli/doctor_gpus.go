@@ -19,6 +19,7 @@ import (
 	"slipway/internal/gpu/driverrpc"
 	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/mps"
+	"slipway/internal/version"
 )
 
 // gpuChecks look at the GPUs, if the site has any.
@@ -35,7 +36,7 @@ func gpuChecks(cfg config.Config, env Env) []check {
 	}
 	checks := []check{
 		{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, env) }},
-		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, g.Helper, thisBuild()) }},
+		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, g.Helper, version.This()) }},
 	}
 	if slices.ContainsFunc(g.Devices, func(r config.GPURule) bool { return gpu.Mode(r.Mode) == gpu.MPS }) {
 		checks = append(checks, check{"MPS", false, func(ctx context.Context) error {
@@ -64,8 +65,8 @@ func looksAtGPUs(ctx context.Context, cfg config.Config, env Env) error {
 	return errors.Join(err, driver.Close())
 }
 
-// helpersFit checks that the helper, and its build for workloads beside it, are of the service's own build.
-func helpersFit(ctx context.Context, name string, own build) error {
+// helpersFit checks that the helper, and its build for workloads beside it, are of the service's own version.Build.
+func helpersFit(ctx context.Context, name string, own version.Build) error {
 	helper, err := driverrpc.Find(name)
 	if err != nil {
 		return err
@@ -81,10 +82,10 @@ func helpersFit(ctx context.Context, name string, own build) error {
 	return helperFits(ctx, inside, own, true)
 }
 
-// helperFits checks one of them. Revisions are compared where both programs know theirs.
-func helperFits(ctx context.Context, path string, own build, inside bool) error {
+// helperFits checks one of them.
+func helperFits(ctx context.Context, path string, own version.Build, inside bool) error {
 	var its struct {
-		build
+		version.Build
 		Inside bool `json:"inside"`
 	}
 	text, err := exec.CommandContext(ctx, path, "version", "--json").Output()
@@ -97,14 +98,11 @@ func helperFits(ctx context.Context, path string, own build, inside bool) error 
 		return errs.New(errs.Conflict, "%s does not say what it was built from: %w%s", path, err, lastWords(err)).With(again)
 	case its.Inside != inside:
 		return errs.New(errs.Conflict, "%s is the other of two builds: slipway-gpu is the one with CGO_ENABLED=1, %s the one with 0", path, gpuInside).With(again)
-	case its.Version != own.Version || its.Revision != own.Revision && its.Revision != "" && own.Revision != "":
-		return errs.New(errs.Conflict, "%s is of %s, and this program of %s", path, its.build, own).With(again)
+	case !its.Same(own):
+		return errs.New(errs.Conflict, "%s is of %s, and this program of %s", path, its.Build, own).With(again)
 	}
 	return nil
 }
-
-// String names a build.
-func (b build) String() string { return strings.TrimSpace("version " + b.Version + " " + b.Revision) }
 
 // lastWords is what a program said before it failed.
 func lastWords(err error) string {

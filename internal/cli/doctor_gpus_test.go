@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway/internal/errs"
+	"slipway/internal/version"
 )
 
 // helpers puts programs of a line of shell into a directory: the host's helper, and the one for workloads. An empty
@@ -45,7 +46,7 @@ func TestHelpersFit(t *testing.T) {
 		"it does not start":       {`echo line >&2; echo "version 'GLIBC_2.38' not found" >&2; exit 1`, goodThere, "exit status 1: version 'GLIBC_2.38' not found"},
 	} {
 		helper := helpers(t, test.host, test.inside)
-		err := helpersFit(t.Context(), helper, build{Version: "1.2.3", Revision: "abc"})
+		err := helpersFit(t.Context(), helper, version.Build{Version: "1.2.3", Revision: "abc"})
 		if test.says == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -4,10 +4,11 @@ import "github.com/spf13/cobra"
 
 // hostCommands are those of the service's host and of what runs inside sessions and jobs: Linux alone has them.
 func hostCommands(env Env) []*cobra.Command {
-	return []*cobra.Command{
-		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env),
-		agentCommand(env), kernelBridgeCommand(env), workerCommand(env), workerKeepCommand(), localShimCommand(), localEnterCommand(), localNetworkCommand(), localImageCommand(), dockerWakeCommand(), mpsEncloseCommand(), probeDirectoryCommand(env), lookHomeCommand(env), homeCommand(env), lookAtPathsCommand(env), renewMountCommand(env),
-	}
+	return append(programCommands(env),
+		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env), homeCommand(env),
+		kernelBridgeCommand(env), workerCommand(env), workerKeepCommand(),
+		mpsEncloseCommand(), probeDirectoryCommand(env), lookAtPathsCommand(env), renewMountCommand(env),
+	)
 }
 
 // hostEnvCommands are those of `slipway envs` for Apptainer, which runs here.

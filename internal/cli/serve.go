@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -22,12 +21,14 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
+	"slipway/internal/programs"
 	"slipway/internal/reserve"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshgate"
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
+	"slipway/internal/version"
 	gateway "slipway/kernels"
 	"slipway/kernels/kernelspecs"
 	"slipway/spawner"
@@ -129,7 +130,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	if err != nil {
 		return err
 	}
-	beThrifty()
+	programs.SaveMemory()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &service{cfg: cfg, log: log, end: cancel, reserve: reserve.New(cfg.DataDir, log)}
@@ -138,21 +139,12 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 		listeners.close()
 		return err
 	}
-	log.Info("slipway serves", "listen", strings.Join(listeners.addresses(), " "), "data", cfg.DataDir, "version", version)
+	log.Info("slipway serves", "listen", strings.Join(listeners.addresses(), " "), "data", cfg.DataDir, "version", version.Release)
 	if listeners.ssh != nil {
 		log.Info("slipway serves ssh", "listen", listeners.ssh.Addr().String())
 	}
 	s.tellRetired(ctx)
 	return s.run(ctx, listeners)
-}
-
-// beThrifty has garbage collected twice as often as Go does by itself, unless GOGC says otherwise: the service shares
-// its host with sessions and jobs, and the agent their memory. With 10,000 points the service has a fifth less, for
-// milliseconds of processor time every some seconds.
-func beThrifty() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 }
 
 func (s *service) assemble(ctx context.Context) error {
@@ -245,7 +237,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 
 func newDocker(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*docker.Backend, error) {
 	c := docker.Config{
-		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version, Logger: log,
+		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version.Release, Logger: log,
 		Scratch: filepath.Join(cfg.DataDir, "engine"), Self: self,
 	}
 	seen.forDocker(&c)

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sync/singleflight"
 
 	"slipway/hubapi"
@@ -22,6 +21,7 @@ import (
 	"slipway/internal/homes"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
+	"slipway/internal/programs"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
@@ -46,12 +46,10 @@ type occupancy struct {
 	at   time.Time
 }
 
-const lookCommand = "look-home"
-
 // newHomeMounts reads the templates, which were checked. Directories are looked at by a program that has the command
 // for it.
 func newHomeMounts(cfg config.Config, program string) (h *homeMounts, err error) {
-	h = &homeMounts{homes: homes.New(homes.Config{Program: []string{program, lookCommand}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
+	h = &homeMounts{homes: homes.New(homes.Config{Program: []string{program, programs.LookHome}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
 	if path := cfg.Users.Home.Path; path != "" {
 		if h.home, err = homes.Parse("users.home.path", path); err != nil {
 			return nil, err
@@ -307,12 +305,4 @@ func (h *homeMounts) note(principal string, rows []hubapi.Quota) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.known[principal] = occupancy{rows, time.Now()}
-}
-
-// lookHomeCommand is how directories are looked at whose file systems may never answer.
-func lookHomeCommand(env Env) *cobra.Command {
-	return &cobra.Command{
-		Use: lookCommand + " QUESTION", Short: "Look at a user's directory (started by the service)", Hidden: true, Args: exactly(1, "a question"),
-		RunE: func(_ *cobra.Command, args []string) error { return homes.Look(env.Stdout, args[0]) },
-	}
 }

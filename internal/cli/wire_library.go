@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/images"
+	"slipway/internal/version"
 )
 
 // openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of
@@ -18,7 +19,7 @@ func (s *service) openLibrary() error {
 	}
 	s.freezer = &freezer{capture: s.capture, principal: s.principal, groups: s.groupsOf, log: s.log}
 	s.library, err = images.Open(images.Config{
-		Dir: s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version, Quotas: s.quotasOf, MaxFiles: c.MaxFiles,
+		Dir: s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version.Release, Quotas: s.quotasOf, MaxFiles: c.MaxFiles,
 		Keep: time.Duration(c.Keep), InUse: s.freezer.inUse, Try: s.try, Fetch: s.fetcher(),
 	})
 	if err != nil {

@@ -7,29 +7,22 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-)
 
-// release is set by the linker, to what the service has: -X main.release=...
-var release = "development"
+	"slipway/internal/version"
+)
 
 // build says what this program was built from. The service's doctor compares it with the service.
 type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
+	version.Build
 	Bindings string `json:"bindings,omitempty"` // of NVML, whose structures must fit the driver's
 	Inside   bool   `json:"inside"`             // it is the build for sessions and jobs
 }
 
 func thisBuild() build {
-	b := build{Version: release, Inside: inside}
+	b := build{Build: version.This(), Inside: inside}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			b.Revision = s.Value
-		}
 	}
 	for _, m := range info.Deps {
 		if m.Path == "github.com/NVIDIA/go-nvml" {
@@ -39,8 +32,8 @@ func thisBuild() build {
 	return b
 }
 
-// version tells what this program was built from.
-func version(_ context.Context, args []string, out, errOut io.Writer) error {
+// tellBuild tells what this program was built from.
+func tellBuild(_ context.Context, args []string, out, errOut io.Writer) error {
 	flags := flag.NewFlagSet("version", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	asJSON := flags.Bool("json", false, "print JSON")

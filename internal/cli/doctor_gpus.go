@@ -65,7 +65,7 @@ func looksAtGPUs(ctx context.Context, cfg config.Config, env Env) error {
 	return errors.Join(err, driver.Close())
 }
 
-// helpersFit checks that the helper, and its build for workloads beside it, are of the service's own version.Build.
+// helpersFit checks that the helper, and its build for workloads beside it, are of the service's own build.
 func helpersFit(ctx context.Context, name string, own version.Build) error {
 	helper, err := driverrpc.Find(name)
 	if err != nil {

@@ -201,8 +201,8 @@ type Config struct {
 	Logger        *slog.Logger
 }
 
-// Manager carries out what package lifecycle decides. Its methods are safe for concurrent use. They may be called as soon as New has
-// returned; Run makes things happen.
+// Manager carries out what package lifecycle decides. Its methods are safe for concurrent use. They may be called as
+// soon as New has returned; Run makes things happen.
 type Manager struct {
 	cfg      Config
 	backends map[string]spawner.Backend

@@ -37,6 +37,9 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	n, err := c.stream.Read(b)
+	if err == yamux.ErrTimeout && c.mux.over.Load() { // what came before the link's end is still there to be read
+		n, err = c.stream.Read(b)
+	}
 	if c.mux.unread.read(c.stream.StreamID(), n) {
 		c.stream.Shrink()
 	}

@@ -69,10 +69,10 @@ func newMux(c net.Conn, id string, agent bool, log *slog.Logger, u *unread, acce
 
 // serve takes the peer's streams until the link ends, and then waits for all that it started.
 func (m *mux) serve(ctx context.Context) {
+	stop := context.AfterFunc(ctx, m.leave)
+	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, m.close)
-	defer stop()
 	m.spawn(m.endStreams)
 	if m.sockets != nil {
 		m.spawn(func() {
@@ -96,6 +96,31 @@ func (m *mux) serve(ctx context.Context) {
 	m.mu.Unlock()
 	m.work.Wait()
 	m.unread.close()
+}
+
+// leave ends the link from this side. An agent first lets the service receive what was written, the answer to a request
+// to end above all: once the connection is closed, the service's next write fails, and then it reads no more of it.
+func (m *mux) leave() {
+	if m.agent {
+		m.flush()
+	}
+	m.close()
+}
+
+// flush waits until the peer has received all that was written, for at most flushTime. The multiplexer answers a ping
+// after it has taken all that came before.
+func (m *mux) flush() {
+	received := make(chan struct{})
+	if !m.spawn(func() {
+		defer close(received)
+		_, _ = m.session.Ping()
+	}) {
+		return
+	}
+	select {
+	case <-received:
+	case <-time.After(flushTime):
+	}
 }
 
 // close ends the link. Readers are woken first: those of the multiplexer's would turn in circles until it has come

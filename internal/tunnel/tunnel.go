@@ -39,6 +39,7 @@ const (
 	keepAlive     = 30 * time.Second
 	stallTime     = 90 * time.Second // silence and blocked writes that are borne: a freeze pauses containers for seconds
 	halfOpenTime  = 15 * time.Minute // how long a stream of the multiplexer may live on after one side has closed it
+	flushTime     = 2 * time.Second  // how long an agent that ends waits until the service has received its last words
 	pace          = 50 * time.Millisecond
 
 	window      = 256 << 10 // most bytes of one stream of the multiplexer that wait for its reader: the least that the multiplexer knows

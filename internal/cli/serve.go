@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -111,7 +110,6 @@ type service struct {
 	engine     *engine.Manager
 	box        *secret.Box
 	freezer    *freezer
-	places     places
 	gpus       gpuParts
 	held       credentialParts
 	storage    *storage
@@ -120,7 +118,6 @@ type service struct {
 	sshKeys    *sshauth.Authority // nil: the site has no ssh
 	server     *server.Server
 	gate       *sshgate.Gate      // nil likewise
-	bases      sync.Map           // what was made of plain images: digests of environments by ids of images
 	end        context.CancelFunc // ends everything that was made for this run
 }
 
@@ -265,12 +262,12 @@ func (s *service) makeEngine(ctx context.Context) error {
 	}
 	s.lines = gateway.NewLines()
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
-	s.freezer.life = ctx
+	s.freezer.life, s.freezer.docker = ctx, s.docker
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
 		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
-		Uplink: s.uplink, Base: s.base, Keep: s.keep, Capacity: s.capacity(),
+		Uplink: s.uplink, Base: s.freezer.base, Keep: s.freezer.keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
 		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
 	}
@@ -303,7 +300,7 @@ func (s *service) makeServer(context.Context) error {
 	if err := errors.Join(catalogue.Check(), checkSlices(s.cfg)); err != nil {
 		return err
 	}
-	shipper, err := s.newShipper()
+	shipper, err := s.freezer.newShipper()
 	if err != nil {
 		return err
 	}
@@ -317,8 +314,8 @@ func (s *service) makeServer(context.Context) error {
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
-			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.places.stores, Exports: s.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.swept,
+			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.freezer.places.stores, Exports: s.freezer.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
+			CVMFS: s.cvmfs.metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.freezer.swept,
 		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
 	})
 	return nil
@@ -336,8 +333,8 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { s.reserve.Run(ctx); return nil })
 	g.Go(func() error { return s.library.Run(ctx) })
-	g.Go(func() error { return s.prepareBases(ctx) })
-	s.places.run(ctx, g.Go)
+	g.Go(func() error { return s.freezer.prepareBases(ctx) })
+	s.freezer.places.run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)
 	g.Go(func() error { return s.watchHomes(ctx) })

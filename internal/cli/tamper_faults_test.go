@@ -15,6 +15,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/registry/registrytest"
+	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -93,7 +94,9 @@ func (d *blobStoreOf) pushes(images.Environment) ([]byte, error) {
 }
 
 func (d *blobStoreOf) freezer() *freezer {
-	return &freezer{library: d.library, principal: d.registry.principal, groups: func(string, spawner.User) []string { return nil }}
+	return &freezer{library: d.library, cfg: freezerConfig{
+		Site: config.Config{DataDir: d.dir}, Principal: d.registry.principal, GroupsOf: func(string, spawner.User) []string { return nil },
+	}}
 }
 
 func (d *blobStoreOf) exportsSIF(images.Environment) ([]byte, error) {

@@ -14,17 +14,17 @@ import (
 	"slipway/spawner/docker"
 )
 
-// capture returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot
+// captured returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot
 // be read, or the session runs on another host, the tree is copied first; done removes the copy.
-func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
-	w, err := s.engine.Get(ctx, spawner.Caller{System: true}, id)
+func (f *freezer) captured(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+	w, err := f.engine.Get(ctx, spawner.Caller{System: true}, id)
 	if err != nil {
 		return images.Source{}, nil, err
 	}
 	if w.Remote {
-		return s.captureFar(ctx, w, tell)
+		return f.captureFar(ctx, w, tell)
 	}
-	c, err := s.docker.Capture(ctx, id)
+	c, err := f.docker.Capture(ctx, id)
 	if err != nil {
 		return images.Source{}, nil, err
 	}
@@ -33,7 +33,7 @@ func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.P
 	if c.Fetch == nil {
 		return source, func() {}, nil
 	}
-	return s.copied(ctx, source, c.Fetch, tell)
+	return f.copied(ctx, source, c.Fetch, tell)
 }
 
 // fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes, and tells those
@@ -41,14 +41,14 @@ func (s *service) capture(ctx context.Context, id spawner.ID, tell func(hubapi.P
 type fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
 
 // copied has a session's tree fetched into a directory of its own.
-func (s *service) copied(ctx context.Context, source images.Source, get fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
-	dir, err := os.MkdirTemp(s.path("fetch"), "")
+func (f *freezer) copied(ctx context.Context, source images.Source, get fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
+	dir, err := os.MkdirTemp(f.path("fetch"), "")
 	if err != nil {
 		return images.Source{}, nil, err
 	}
 	done := func() {
 		if err := os.RemoveAll(dir); err != nil {
-			s.log.Error("a session's copied tree cannot be removed", "path", dir, "error", err)
+			f.log.Error("a session's copied tree cannot be removed", "path", dir, "error", err)
 		}
 	}
 	source.Upper, source.Layers, err = get(ctx, dir, func(message string, percent int) {
@@ -72,25 +72,25 @@ func sourceOf(i docker.Image, reference string) images.Source {
 
 // prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for
 // it, nor the first session on another host.
-func (s *service) prepareBases(ctx context.Context) error {
-	have, err := s.docker.Images(ctx)
+func (f *freezer) prepareBases(ctx context.Context) error {
+	have, err := f.docker.Images(ctx)
 	if err != nil {
-		s.log.Warn("the images are not known, so they are converted when somebody freezes", "error", err)
+		f.log.Warn("the images are not known, so they are converted when somebody freezes", "error", err)
 		return nil
 	}
-	for _, i := range s.cfg.Images {
+	for _, i := range f.cfg.Site.Images {
 		if ctx.Err() != nil || !slices.Contains(have, i.Ref) {
 			continue
 		}
-		image, err := s.docker.Layers(ctx, i.Ref, func(string, int) {})
+		image, err := f.docker.Layers(ctx, i.Ref, func(string, int) {})
 		if err == nil {
-			err = s.library.Prepare(ctx, sourceOf(image, i.Ref), nil)
+			err = f.library.Prepare(ctx, sourceOf(image, i.Ref), nil)
 		}
-		if err == nil && s.farImages()[i.Ref] {
-			_, err = s.base(ctx, i.Ref, func(string, int) {})
+		if err == nil && f.farImages()[i.Ref] {
+			_, err = f.base(ctx, i.Ref, func(string, int) {})
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("an image cannot be converted ahead of a freeze", "image", i.Ref, "error", err)
+			f.log.Warn("an image cannot be converted ahead of a freeze", "image", i.Ref, "error", err)
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func (f *freezer) entries(c spawner.Caller, ref string) ([]images.Environment, e
 // split takes owner/name:tag apart; the owner is a principal, empty for the caller's own.
 func (f *freezer) split(hub, ref string) (owner, name string) {
 	if other, rest, named := strings.Cut(ref, "/"); named {
-		return f.principal(hub, spawner.User(other)), rest
+		return f.cfg.Principal(hub, spawner.User(other)), rest
 	}
 	return "", ref
 }
@@ -318,8 +318,8 @@ func (f *freezer) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi
 }
 
 // swept is metrics.Config.Library.
-func (s *service) swept() metrics.Library {
-	sums := s.library.Sweeps()
+func (f *freezer) swept() metrics.Library {
+	sums := f.library.Sweeps()
 	return metrics.Library{
 		Environments: sums.Environments, Bases: sums.Bases, Bytes: sums.Bytes, Waiting: sums.Waiting.Environments, WaitingBytes: sums.Waiting.Bytes,
 	}

@@ -12,10 +12,10 @@ import (
 
 // freezerOf joins a library with no engine at all.
 func freezerOf(d *blobStoreOf) *freezer {
-	return &freezer{
-		library: d.library, principal: func(_ string, user spawner.User) string { return string(user) },
-		groups: func(string, spawner.User) []string { return []string{"higgs"} },
-	}
+	return &freezer{library: d.library, cfg: freezerConfig{
+		Principal: func(_ string, user spawner.User) string { return string(user) },
+		GroupsOf:  func(string, spawner.User) []string { return []string{"higgs"} },
+	}}
 }
 
 // TestNoWorkRunsInWhatANameWasMovedFrom: neither for its owner nor for those with whom only the earlier one is shared.

@@ -21,7 +21,7 @@ func TestExportedEnvironments(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Apptainer)
 	d := newBlobStore(t)
 	d.freeze("alice", "ana", "v1", "exported")
-	f := &freezer{library: d.library, principal: d.registry.principal, groups: func(string, spawner.User) []string { return nil }}
+	f := d.freezer()
 	for name, c := range map[string]spawner.Caller{"another user": userOf("bob"), "a job": {User: "alice", Workload: "j-1"}} {
 		if _, err := f.Export(t.Context(), c, "alice/ana:v1", hubapi.ExportSIF); !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Forbidden) {
 			t.Errorf("%s: %v", name, err)

@@ -4,35 +4,87 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"path/filepath"
+	"sync"
 	"time"
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/signing"
+	"slipway/internal/agent/control"
 	"slipway/internal/cli/render"
+	"slipway/internal/config"
 	"slipway/internal/errs"
+	"slipway/internal/version"
 	"slipway/spawner"
+	"slipway/spawner/docker"
 	"slipway/spawner/engine"
 )
+
+// freezerConfig is what a freezer needs.
+type freezerConfig struct {
+	Site config.Config
+	Keys *signing.Keys
+	// Account returns what a hub's user is on this host.
+	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
+	// Principal returns the word by which a hub's user owns environments.
+	Principal func(hub string, user spawner.User) string
+	// GroupsOf returns the groups in which a user shares environments.
+	GroupsOf func(hub string, user spawner.User) []string
+	// QuotasOf returns what bounds the environments of a principal.
+	QuotasOf func(principal string) []images.Quota
+	// Try runs a command in an environment.
+	Try func(ctx context.Context, t images.Trial) ([]byte, error)
+	// Changes returns what asks the agent of a session on another host for what it has changed.
+	Changes func(id spawner.ID) func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
+	Logger  *slog.Logger
+}
 
 // freezer joins the engine, which knows sessions, with the library, which knows trees. It is the one place where the
 // two meet.
 type freezer struct {
-	engine  *engine.Manager
+	cfg     freezerConfig
+	log     *slog.Logger
 	library *images.Library
 	// capture returns a session's file tree, and what removes it again where it had to be copied.
 	capture func(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error)
-	// principal returns the word by which a hub's user owns environments.
-	principal func(hub string, user spawner.User) string
-	// groups returns the groups in which a user shares environments.
-	groups func(hub string, user spawner.User) []string
-	// places are where environments go beside the library.
-	places *places
-	turns  turns // of what reads whole environments
-	log    *slog.Logger
+
+	places places   // where environments go beside the library
+	turns  turns    // of what reads whole environments
+	bases  sync.Map // digests of environments by ids of images
+
+	// Set by attach.
+	docker *docker.Backend
+	engine *engine.Manager
 	// life ends with the service: a freeze outlives the request that asked for it.
 	life context.Context
+}
+
+// openFreezer opens the environments. Sessions can be frozen once attach was called.
+func openFreezer(c freezerConfig) (*freezer, error) {
+	f := &freezer{cfg: c, log: c.Logger}
+	f.capture = f.captured
+	e := f.cfg.Site.Environments
+	var err error
+	f.library, err = images.Open(images.Config{
+		Dir: f.path("environments"), Logger: f.log, Strip: e.Strip, Keys: c.Keys, Version: version.Release, Quotas: f.quotas, MaxFiles: e.MaxFiles,
+		Keep: time.Duration(e.Keep), InUse: f.inUse, Try: c.Try, Fetch: f.fetcher(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.openPlaces(); err != nil {
+		return nil, errors.Join(err, f.library.Close())
+	}
+	return f, nil
+}
+
+func (f *freezer) path(parts ...string) string {
+	return filepath.Join(append([]string{f.cfg.Site.DataDir}, parts...)...)
 }
 
 // Freeze makes an environment out of a session that the caller may change.
@@ -57,7 +109,7 @@ func (f *freezer) Freeze(
 	source.Idle = !w.Phase.Active()
 	begun := time.Now()
 	e, err := f.library.Freeze(f.life, images.Request{
-		Owner: f.principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
+		Owner: f.cfg.Principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
 		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: images.Use{Imported: r.Imported, CVMFS: r.CVMFS},
 		Progress: func(p images.Progress) { progress(wireProgress(p, source.Idle)) },
 	})
@@ -83,7 +135,7 @@ func (f *freezer) treeOf(ctx context.Context, w spawner.Workload, tell func(huba
 		return f.capture(f.life, w.ID, tell)
 	}
 	tell(hubapi.Progress{Stage: "fetching", Percent: -1, Message: "Asking for the session's changes, after any other freeze of yours"})
-	end, err := f.turns.wait(ctx, "changes of "+f.principal(w.Hub, w.Owner)) // while others of these turns go on
+	end, err := f.turns.wait(ctx, "changes of "+f.cfg.Principal(w.Hub, w.Owner)) // while others of these turns go on
 	if err != nil {
 		return images.Source{}, nil, err
 	}
@@ -116,7 +168,7 @@ func (f *freezer) thaw(ctx context.Context, digest string) (spawner.Thaw, error)
 
 // viewer says as whom a hub's user looks for environments.
 func (f *freezer) viewer(hub string, user spawner.User) images.Viewer {
-	return images.Viewer{Owner: f.principal(hub, user), Groups: f.groups(hub, user)}
+	return images.Viewer{Owner: f.cfg.Principal(hub, user), Groups: f.cfg.GroupsOf(hub, user)}
 }
 
 // wireProgress shows a step of a freeze; idle: of a session that does not run.

@@ -18,7 +18,7 @@ func TestFarFreezesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		copies, broken := 0, false
 		f := &freezer{
-			life: t.Context(), principal: func(_ string, user spawner.User) string { return string(user) },
+			life: t.Context(), cfg: freezerConfig{Principal: func(_ string, user spawner.User) string { return string(user) }},
 			capture: func(context.Context, spawner.ID, func(hubapi.Progress)) (images.Source, func(), error) {
 				if broken {
 					return images.Source{}, nil, errors.New("no network")

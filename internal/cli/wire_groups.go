@@ -85,12 +85,8 @@ func (s *service) membersOf(group string) []string {
 }
 
 // quotasOf returns what bounds the environments of a principal: her own quota, and those of the groups that she is
-// known to be in. What her sessions carry is bounded with it.
+// known to be in.
 func (s *service) quotasOf(owner string) []images.Quota {
-	if owner == basesOwner {
-		return nil
-	}
-	owner = strings.TrimPrefix(owner, carriedPrefix)
 	c := s.cfg.Environments
 	own, named := c.Quotas.Users[owner]
 	if !named {
@@ -98,21 +94,12 @@ func (s *service) quotasOf(owner string) []images.Quota {
 	}
 	var out []images.Quota
 	if own > 0 {
-		out = append(out, images.Quota{Owners: withCarried(owner), Bytes: int64(own)})
+		out = append(out, images.Quota{Owners: []string{owner}, Bytes: int64(own)})
 	}
 	for _, group := range slices.Sorted(maps.Keys(c.Quotas.Groups)) {
 		if members := s.membersOf(group); c.Quotas.Groups[group] > 0 && slices.Contains(members, owner) {
-			out = append(out, images.Quota{Group: group, Owners: withCarried(members...), Bytes: int64(c.Quotas.Groups[group])})
+			out = append(out, images.Quota{Group: group, Owners: members, Bytes: int64(c.Quotas.Groups[group])})
 		}
-	}
-	return out
-}
-
-// withCarried adds to principals those of what their sessions carry.
-func withCarried(principals ...string) []string {
-	out := slices.Clone(principals)
-	for _, p := range principals {
-		out = append(out, carriedOf(p))
 	}
 	return out
 }

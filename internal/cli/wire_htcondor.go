@@ -67,5 +67,5 @@ func (s *service) runHTCondor(ctx context.Context, run func(func() error)) {
 	}
 	run(func() error { return s.htcondor.Watch(ctx, s.engine.Wake) })
 	run(func() error { return s.pool.Run(ctx) })
-	run(func() error { return s.tidyCarried(ctx) })
+	run(func() error { return s.freezer.tidyCarried(ctx) })
 }

@@ -36,6 +36,28 @@ const (
 // carriedOf returns the word by which a user's sessions own what they carry.
 func carriedOf(principal string) string { return carriedPrefix + principal }
 
+// quotas returns what bounds the environments of an owner of the library. What sessions carry is bounded with what their
+// users have.
+func (f *freezer) quotas(owner string) []images.Quota {
+	if owner == basesOwner {
+		return nil
+	}
+	list := f.cfg.QuotasOf(strings.TrimPrefix(owner, carriedPrefix))
+	for i, q := range list {
+		list[i].Owners = withCarried(q.Owners)
+	}
+	return list
+}
+
+// withCarried adds to principals those of what their sessions carry.
+func withCarried(principals []string) []string {
+	out := slices.Clone(principals)
+	for _, p := range principals {
+		out = append(out, carriedOf(p))
+	}
+	return out
+}
+
 // hidden says whether an environment is nobody's to see.
 func hidden(e images.Environment) bool {
 	return e.Owner == basesOwner || strings.HasPrefix(e.Owner, carriedPrefix)
@@ -43,20 +65,20 @@ func hidden(e images.Environment) bool {
 
 // base returns the environment of an image without changes, from which far sessions start: it is made once for each
 // image. Where the engine does not have the image any more, it is the last one that was made of it.
-func (s *service) base(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error) {
-	has, err := s.docker.Layers(ctx, image, tell)
+func (f *freezer) base(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error) {
+	has, err := f.docker.Layers(ctx, image, tell)
 	if errs.Is(err, errs.Missing) || errs.Is(err, errs.NotFound) {
-		return s.lastBase(image, err)
+		return f.lastBase(image, err)
 	}
 	if err != nil {
 		return "", err
 	}
-	if digest, ok := s.knownBase(ctx, has.ImageID); ok {
+	if digest, ok := f.knownBase(ctx, has.ImageID); ok {
 		return digest, nil
 	}
 	source := sourceOf(has, image)
 	source.Idle = true
-	dir, err := os.MkdirTemp(s.path("fetch"), "")
+	dir, err := os.MkdirTemp(f.path("fetch"), "")
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +86,7 @@ func (s *service) base(ctx context.Context, image string, tell func(message stri
 	if err = nothingOver(has.Layers[0], source.Upper); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
-	e, err := s.library.Freeze(ctx, images.Request{
+	e, err := f.library.Freeze(ctx, images.Request{
 		Owner: basesOwner, Key: has.ImageID, Source: source, Carried: true,
 		Progress: func(p images.Progress) {
 			tell("The image is being made ready for workers: "+stageMessage(p, true), percentOf(p))
@@ -73,20 +95,20 @@ func (s *service) base(ctx context.Context, image string, tell func(message stri
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return "", fmt.Errorf("make the image %s ready for workers: %w", image, err)
 	}
-	s.bases.Store(has.ImageID, e.Digest)
-	return e.Digest, s.library.Touch(basesOwner, e.Digest)
+	f.bases.Store(has.ImageID, e.Digest)
+	return e.Digest, f.library.Touch(basesOwner, e.Digest)
 }
 
 // knownBase returns what this service has made of an image before, if it is whole: each start would wait some tenths of
 // a second to find by a freeze that nothing has changed.
-func (s *service) knownBase(ctx context.Context, imageID string) (digest string, ok bool) {
-	known, ok := s.bases.Load(imageID)
+func (f *freezer) knownBase(ctx context.Context, imageID string) (digest string, ok bool) {
+	known, ok := f.bases.Load(imageID)
 	if !ok {
 		return "", false
 	}
 	digest = known.(string)
-	_, err := s.library.Ready(ctx, digest)
-	return digest, err == nil && s.library.Touch(basesOwner, digest) == nil
+	_, err := f.library.Ready(ctx, digest)
+	return digest, err == nil && f.library.Touch(basesOwner, digest) == nil
 }
 
 func percentOf(p images.Progress) int { return int(wireProgress(p, true).Percent) }
@@ -106,8 +128,8 @@ func nothingOver(layer, upper string) error {
 }
 
 // lastBase finds what was made of an image that has gone since.
-func (s *service) lastBase(image string, gone error) (digest string, err error) {
-	all, err := s.library.List(basesOwner)
+func (f *freezer) lastBase(image string, gone error) (digest string, err error) {
+	all, err := f.library.List(basesOwner)
 	if err != nil {
 		return "", err
 	}
@@ -115,22 +137,22 @@ func (s *service) lastBase(image string, gone error) (digest string, err error) 
 	if i < 0 {
 		return "", gone
 	}
-	return all[i].Digest, s.library.Touch(basesOwner, all[i].Digest)
+	return all[i].Digest, f.library.Touch(basesOwner, all[i].Digest)
 }
 
 // keep makes an environment of what a far session had changed when it ended, over w.Spec.Environment: the next start of
 // the session goes on from it. It counts against the quota of the session's user, in the place of the one that was kept
 // before.
-func (s *service) keep(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error) {
-	owner := carriedOf(s.principal(w.Hub, w.Owner))
-	if err := s.letGo(owner, w); err != nil {
+func (f *freezer) keep(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error) {
+	owner := carriedOf(f.cfg.Principal(w.Hub, w.Owner))
+	if err := f.letGo(owner, w); err != nil {
 		return "", err
 	}
-	room, err := s.library.Room(ctx, owner, w.Kept)
+	room, err := f.library.Room(ctx, owner, w.Kept)
 	if err != nil {
 		return "", noRoom(w, err)
 	}
-	a, err := s.remote(ctx, w, w.Spec.Environment)
+	a, err := f.remote(ctx, w, w.Spec.Environment)
 	if err != nil {
 		return "", err
 	}
@@ -138,17 +160,17 @@ func (s *service) keep(ctx context.Context, w spawner.Workload, changes io.Reade
 	a.changes = func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 		return io.NopCloser(changes), nil
 	}
-	source, done, err := s.captureRemote(ctx, a, func(hubapi.Progress) {})
+	source, done, err := f.captureRemote(ctx, a, func(hubapi.Progress) {})
 	if err != nil {
 		return "", fmt.Errorf("keep what session %s has changed: %w", w.ID, err)
 	}
 	defer done()
 	source.Idle = true
-	e, err := s.library.Freeze(ctx, images.Request{Owner: owner, Key: string(w.ID), Source: source, Carried: true, Instead: w.Kept})
+	e, err := f.library.Freeze(ctx, images.Request{Owner: owner, Key: string(w.ID), Source: source, Carried: true, Instead: w.Kept})
 	if err != nil {
 		return "", noRoom(w, err)
 	}
-	return e.Digest, s.library.Touch(owner, e.Digest) // an older one that is the same may not have been used for long
+	return e.Digest, f.library.Touch(owner, e.Digest) // an older one that is the same may not have been used for long
 }
 
 // noRoom says what to do where a user's quota leaves no room for what her session has changed.
@@ -160,13 +182,13 @@ func noRoom(w spawner.Workload, err error) error {
 }
 
 // remote describes a session that runs, or ran, on another host from an environment.
-func (s *service) remote(ctx context.Context, w spawner.Workload, environment string) (remoteChanges, error) {
-	account, err := s.account(ctx, w.Hub, w.Owner)
+func (f *freezer) remote(ctx context.Context, w spawner.Workload, environment string) (remoteChanges, error) {
+	account, err := f.cfg.Account(ctx, w.Hub, w.Owner)
 	if err != nil {
 		return remoteChanges{}, err
 	}
-	mounts := append([]string{"/tmp", "/var/tmp"}, s.cfg.HTCondor.Binds...)
-	if s.cfg.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
+	mounts := append([]string{"/tmp", "/var/tmp"}, f.cfg.Site.HTCondor.Binds...)
+	if f.cfg.Site.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
 		mounts = append(mounts, account.Home)
 	}
 	return remoteChanges{environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
@@ -174,7 +196,7 @@ func (s *service) remote(ctx context.Context, w spawner.Workload, environment st
 
 // captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does
 // not.
-func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
+func (f *freezer) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
 	if err := tangible(w); err != nil {
 		return images.Source{}, nil, err
 	}
@@ -182,17 +204,17 @@ func (s *service) captureFar(ctx context.Context, w spawner.Workload, tell func(
 	if !w.Phase.Active() {
 		from = cmp.Or(w.Kept, from)
 	}
-	a, err := s.remote(ctx, w, from)
+	a, err := f.remote(ctx, w, from)
 	if err != nil {
 		return images.Source{}, nil, err
 	}
-	if a.room, err = s.library.Room(ctx, s.principal(w.Hub, w.Owner), ""); err != nil {
+	if a.room, err = f.library.Room(ctx, f.cfg.Principal(w.Hub, w.Owner), ""); err != nil {
 		return images.Source{}, nil, err
 	}
 	if w.Phase.Active() { // otherwise what was kept is all that there is
-		a.changes = agents{s.links}.changesOf(w.ID)
+		a.changes = f.cfg.Changes(w.ID)
 	}
-	return s.captureRemote(ctx, a, tell)
+	return f.captureRemote(ctx, a, tell)
 }
 
 // tangible refuses a far session whose file tree is not to be had now: an older one is not what its user means.
@@ -212,8 +234,8 @@ func tangible(w spawner.Workload) error {
 }
 
 // letGo forgets what a session carried before it carried what it does now.
-func (s *service) letGo(owner string, w spawner.Workload) error {
-	all, err := s.library.List(owner)
+func (f *freezer) letGo(owner string, w spawner.Workload) error {
+	all, err := f.library.List(owner)
 	if err != nil {
 		return err
 	}
@@ -221,7 +243,7 @@ func (s *service) letGo(owner string, w spawner.Workload) error {
 		if e.FromSession != string(w.ID) || e.Digest == w.Kept || e.Digest == w.Spec.Environment {
 			continue
 		}
-		if _, err := s.library.Remove(owner, e.Digest); err != nil {
+		if _, err := f.library.Remove(owner, e.Digest); err != nil {
 			return err
 		}
 	}
@@ -236,16 +258,16 @@ const (
 )
 
 // tidyCarried lets go of what no session goes on from, and of images that nobody offers any more, until ctx ends.
-func (s *service) tidyCarried(ctx context.Context) error {
+func (f *freezer) tidyCarried(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
-		needed, err := s.freezer.inUse(ctx)
+		needed, err := f.inUse(ctx)
 		if err == nil {
-			err = s.sweepCarried(needed, time.Now())
+			err = f.sweepCarried(needed, time.Now())
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Error("what sessions carried cannot be tidied up", "error", err)
+			f.log.Error("what sessions carried cannot be tidied up", "error", err)
 		}
 		select {
 		case <-tick.C:
@@ -256,13 +278,13 @@ func (s *service) tidyCarried(ctx context.Context) error {
 }
 
 // sweepCarried removes what is not among the digests that are needed.
-func (s *service) sweepCarried(needed []string, now time.Time) error {
-	all, err := s.library.Everyones()
+func (f *freezer) sweepCarried(needed []string, now time.Time) error {
+	all, err := f.library.Everyones()
 	if err != nil {
 		return err
 	}
 	var failed []error
-	newest := s.farImages()
+	newest := f.farImages()
 	for _, e := range all {
 		offered := e.Owner == basesOwner && newest[e.Base.Reference]
 		if offered {
@@ -271,17 +293,17 @@ func (s *service) sweepCarried(needed []string, now time.Time) error {
 		if !hidden(e) || offered || slices.Contains(needed, e.Digest) || now.Sub(e.Used) < unneeded {
 			continue
 		}
-		_, err := s.library.Remove(e.Owner, e.Digest)
+		_, err := f.library.Remove(e.Owner, e.Digest)
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }
 
 // farImages returns the references of images that far sessions can be started from.
-func (s *service) farImages() map[string]bool {
+func (f *freezer) farImages() map[string]bool {
 	out := map[string]bool{}
-	for _, p := range s.cfg.Profiles {
-		for _, i := range s.cfg.Images {
+	for _, p := range f.cfg.Site.Profiles {
+		for _, i := range f.cfg.Site.Images {
 			if p.Backend == config.BackendHTCondor && slices.Contains(p.Images, i.Name) {
 				out[i.Ref] = true
 			}

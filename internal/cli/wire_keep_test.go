@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"io"
 	"os"
@@ -20,24 +21,19 @@ import (
 	"slipway/images/changeset"
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/internal/identity"
-	"slipway/internal/store"
 	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
-// keepingService is a farService whose users have accounts and quotas.
-func keepingService(t *testing.T) *service {
+// keepingSessions are farSessions whose users have accounts.
+func keepingSessions(t *testing.T) *freezer {
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Mksquashfs, testenv.Busybox)
-	s := farService(t)
-	var err error
-	s.store, err = store.Open(t.Context(), s.path("records", "slipway.db"), s.log)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.store.Close()) })
-	s.accounts, err = identity.New(identity.Config{Store: s.store, First: 20000, Last: 20099, GID: 100, Homes: s.path("homes")})
-	must(t, err)
-	s.realms = realms{"main": identity.Site}
+	s := farSessions(t)
+	s.cfg.Principal = func(_ string, user spawner.User) string { return string(user) }
+	s.cfg.Account = func(_ context.Context, _ string, user spawner.User) (spawner.Account, error) {
+		return spawner.Account{Login: string(user), UID: 20000, GID: 100, Home: s.path("homes", string(user))}, nil
+	}
 	return s
 }
 
@@ -68,7 +64,7 @@ func changesIn(t *testing.T, files map[string]string) io.Reader {
 }
 
 // shows returns the files below /opt of an environment.
-func (s *service) shows(t *testing.T, digest string) map[string]string {
+func (s *freezer) shows(t *testing.T, digest string) map[string]string {
 	t.Helper()
 	sif, err := s.library.Ready(t.Context(), digest)
 	must(t, err)
@@ -91,8 +87,7 @@ func noTell(string, int) {}
 // TestBase: a plain image becomes one environment, which is nobody's, and stays one when the image goes from the
 // engine.
 func TestBase(t *testing.T) {
-	s := keepingService(t)
-	s.cfg.Environments.Quota = 1
+	s := keepingSessions(t)
 	image := tinyImage(t)
 	told := 0
 	first, err := s.base(t.Context(), image, func(string, int) { told++ })
@@ -141,7 +136,7 @@ func TestBase(t *testing.T) {
 // TestKeep: what a session changes goes from start to start, without the image in the engine, and what it looked like
 // before is let go.
 func TestKeep(t *testing.T) {
-	s := keepingService(t)
+	s := keepingSessions(t)
 	image := tinyImage(t)
 	from, err := s.base(t.Context(), image, noTell)
 	must(t, err)
@@ -191,11 +186,13 @@ func TestKeep(t *testing.T) {
 // TestKeepQuota: what a session had kept makes room for what takes its place; what does not fit is told, with what to
 // do.
 func TestKeepQuota(t *testing.T) {
-	s := keepingService(t)
-	s.cfg.Environments.Quota = 1 << 20
+	s := keepingSessions(t)
+	s.cfg.QuotasOf = func(principal string) []images.Quota {
+		return []images.Quota{{Owners: []string{principal}, Bytes: 1 << 20}}
+	}
 	s.library.Close()
 	var err error
-	s.library, err = images.Open(images.Config{Dir: s.path("environments"), Logger: s.log, Quotas: s.quotasOf})
+	s.library, err = images.Open(images.Config{Dir: s.path("environments"), Logger: s.log, Quotas: s.quotas})
 	must(t, err)
 	from, err := s.base(t.Context(), tinyImage(t), noTell)
 	must(t, err)
@@ -227,10 +224,10 @@ func noise(n int) string {
 // TestSweepCarried: what no session needs is let go after a while, and so is what was made of images that nobody
 // offers.
 func TestSweepCarried(t *testing.T) {
-	s := keepingService(t)
+	s := keepingSessions(t)
 	image, other := tinyImage(t), tinyImage(t)
-	s.cfg.Images = []config.Image{{Name: "one", Ref: image}, {Name: "two", Ref: other}}
-	s.cfg.Profiles = []config.Profile{{Images: []string{"one"}, Backend: config.BackendHTCondor}, {Images: []string{"one", "two"}}}
+	s.cfg.Site.Images = []config.Image{{Name: "one", Ref: image}, {Name: "two", Ref: other}}
+	s.cfg.Site.Profiles = []config.Profile{{Images: []string{"one"}, Backend: config.BackendHTCondor}, {Images: []string{"one", "two"}}}
 	offered, err := s.base(t.Context(), image, noTell)
 	must(t, err)
 	_, err = s.base(t.Context(), other, noTell)
@@ -266,7 +263,7 @@ func TestSweepCarried(t *testing.T) {
 
 // TestKeptIsFresh: what a session keeps anew is not swept away because it is what it had long ago.
 func TestKeptIsFresh(t *testing.T) {
-	s := keepingService(t)
+	s := keepingSessions(t)
 	now := time.Now()
 	s.library.Close()
 	var err error
@@ -303,7 +300,7 @@ func TestFreezeOfWhatIsNotKept(t *testing.T) {
 	for name, tt := range tests {
 		w := farSession("sha256:base", "sha256:older")
 		w.Phase, w.Unkept = tt.phase, tt.unkept
-		_, _, err := new(service).captureFar(t.Context(), w, func(hubapi.Progress) {})
+		_, _, err := new(freezer).captureFar(t.Context(), w, func(hubapi.Progress) {})
 		if !errs.Is(err, errs.Conflict) || !strings.HasSuffix(err.Error(), ": "+tt.remedy) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -311,7 +308,7 @@ func TestFreezeOfWhatIsNotKept(t *testing.T) {
 }
 
 // sourceOver is a session from an environment, which has changed nothing.
-func (s *service) sourceOver(t *testing.T, environment string) images.Source {
+func (s *freezer) sourceOver(t *testing.T, environment string) images.Source {
 	t.Helper()
 	w := farSession(environment, "")
 	w.Phase = spawner.Stopped

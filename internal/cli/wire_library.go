@@ -3,28 +3,29 @@
 package cli
 
 import (
-	"time"
+	"context"
+	"io"
 
-	"slipway/images"
-	"slipway/internal/version"
+	"slipway/internal/agent/control"
+	"slipway/spawner"
 )
 
 // openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of
 // their own.
 func (s *service) openLibrary() error {
-	c := s.cfg.Environments
 	keys, err := openKeys(s.cfg, s.log)
 	if err != nil {
 		return err
 	}
-	s.freezer = &freezer{capture: s.capture, principal: s.principal, groups: s.groupsOf, log: s.log}
-	s.library, err = images.Open(images.Config{
-		Dir: s.path("environments"), Logger: s.log, Strip: c.Strip, Keys: keys, Version: version.Release, Quotas: s.quotasOf, MaxFiles: c.MaxFiles,
-		Keep: time.Duration(c.Keep), InUse: s.freezer.inUse, Try: s.try, Fetch: s.fetcher(),
+	s.freezer, err = openFreezer(freezerConfig{
+		Site: s.cfg, Keys: keys, Account: s.account, Principal: s.principal, GroupsOf: s.groupsOf, QuotasOf: s.quotasOf, Try: s.try,
+		Changes: func(id spawner.ID) func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
+			return agents{s.links}.client(id).Changes
+		},
+		Logger: s.log,
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		s.library = s.freezer.library
 	}
-	s.freezer.library = s.library
-	return s.openPlaces()
+	return err
 }

@@ -44,9 +44,9 @@ type shipper struct {
 const stalePull = 24 * time.Hour
 
 // newShipper makes a shipper and clears old unfinished pulls away.
-func (s *service) newShipper() (*shipper, error) {
+func (f *freezer) newShipper() (*shipper, error) {
 	p := &shipper{
-		environments: s.freezer, library: s.library, dir: s.path("pulls"), transport: newOutward(), log: s.log,
+		environments: f, library: f.library, dir: f.path("pulls"), transport: newOutward(), log: f.log,
 	}
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of pulls: %w", err)

@@ -22,11 +22,7 @@ import (
 // newShipperOf moves what a store has, over plain HTTP of this host.
 func (d *blobStoreOf) newShipper() *shipper {
 	d.t.Helper()
-	s := &service{freezer: &freezer{
-		library: d.library, principal: d.registry.principal, groups: func(string, spawner.User) []string { return nil },
-	}, library: d.library}
-	s.cfg.DataDir = d.dir
-	p, err := s.newShipper()
+	p, err := d.freezer().newShipper()
 	d.must(err)
 	p.transport, p.plain = http.DefaultTransport, func(string) bool { return true }
 	return p

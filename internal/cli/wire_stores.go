@@ -45,20 +45,19 @@ func openStore(c config.EnvironmentStore) (blobstore.Member, error) {
 }
 
 // fetcher returns what brings content back from the stores; nil where there are none.
-func (s *service) fetcher() func(ctx context.Context, digest string, limit int64, path string) error {
-	if len(s.cfg.Environments.Stores) == 0 {
+func (f *freezer) fetcher() func(ctx context.Context, digest string, limit int64, path string) error {
+	if len(f.cfg.Site.Environments.Stores) == 0 {
 		return nil
 	}
 	return func(ctx context.Context, digest string, limit int64, path string) error {
-		return s.places.copies.Fetch(ctx, digest, limit, path)
+		return f.places.copies.Fetch(ctx, digest, limit, path)
 	}
 }
 
 // openPlaces makes the places of the configuration.
-func (s *service) openPlaces() error {
-	s.freezer.places = &s.places
+func (f *freezer) openPlaces() error {
 	var members []blobstore.Member
-	for _, c := range s.cfg.Environments.Stores {
+	for _, c := range f.cfg.Site.Environments.Stores {
 		m, err := openStore(c)
 		if err != nil {
 			return fmt.Errorf("open the store %s: %w", c.Name, err)
@@ -66,19 +65,19 @@ func (s *service) openPlaces() error {
 		members = append(members, m)
 	}
 	var err error
-	s.places.copies, err = replication.New(replication.Config{
-		Dir: s.path("stores"), Stores: members, Ready: s.library.Settled, Known: s.library.Known, Logger: s.log,
-		Find: func(digest string) (replication.Environment, error) { return copyOf(s.library, digest) },
+	f.places.copies, err = replication.New(replication.Config{
+		Dir: f.path("stores"), Stores: members, Ready: f.library.Settled, Known: f.library.Known, Logger: f.log,
+		Find: func(digest string) (replication.Environment, error) { return copyOf(f.library, digest) },
 	})
 	if err != nil {
 		return err
 	}
-	for _, c := range s.cfg.Environments.Exports {
-		o, err := newPublisher(c, s.library, s.path("exports", c.Name+".json"), s.log)
+	for _, c := range f.cfg.Site.Environments.Exports {
+		o, err := newPublisher(c, f.library, f.path("exports", c.Name+".json"), f.log)
 		if err != nil {
 			return err
 		}
-		s.places.publishers = append(s.places.publishers, o)
+		f.places.publishers = append(f.places.publishers, o)
 	}
 	return nil
 }
@@ -193,9 +192,6 @@ func (p *places) run(ctx context.Context, start func(func() error)) {
 // copiesOf says where copies of an environment are.
 func (p *places) copiesOf(digest string) []hubapi.Copy {
 	out := []hubapi.Copy{}
-	if p == nil {
-		return out
-	}
 	for _, c := range p.copies.Of(digest) {
 		w := hubapi.Copy{Store: c.Store}
 		if c.Since.IsZero() {
@@ -227,9 +223,6 @@ func waitWords(problem error) string {
 // publishedAs returns the names of an environment in directories that are published.
 func (p *places) publishedAs(digest string) []string {
 	out := []string{}
-	if p == nil {
-		return out
-	}
 	for _, o := range p.publishers {
 		for _, name := range o.Of(digest) {
 			out = append(out, o.Stats().Name+": "+name)

@@ -21,27 +21,30 @@ import (
 )
 
 // newPlaces is a site whose library has two stores and an export.
-func newPlaces(t *testing.T) (*blobStoreOf, *service) {
+func newPlaces(t *testing.T) (*blobStoreOf, *freezer) {
 	t.Helper()
 	d := newBlobStore(t)
 	d.must(d.library.Close())
-	s := &service{log: slog.New(slog.NewTextHandler(t.Output(), nil)), cfg: config.Config{DataDir: filepath.Join(d.dir, "data")}}
+	site := config.Config{DataDir: filepath.Join(d.dir, "data")}
 	for _, name := range []string{"data", "vault", "second", "export"} {
 		d.must(os.Mkdir(filepath.Join(d.dir, name), 0o755))
 	}
-	s.cfg.Environments.Stores = []config.EnvironmentStore{
+	site.Environments.Stores = []config.EnvironmentStore{
 		{Name: "vault", Directory: filepath.Join(d.dir, "vault")}, {Name: "second", Directory: filepath.Join(d.dir, "second")},
 	}
-	s.cfg.Environments.Exports = []config.EnvironmentExport{
+	site.Environments.Exports = []config.EnvironmentExport{
 		{Name: "cvmfs", Directory: filepath.Join(d.dir, "export"), Forms: []string{config.FormSIF, config.FormUnpacked}, Shared: config.SharedPublic},
 	}
-	d.must(s.openLibrary())
+	s, err := openFreezer(freezerConfig{
+		Site: site, Keys: d.keys, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), QuotasOf: func(string) []images.Quota { return nil },
+	})
+	d.must(err)
 	d.library = s.library
 	return d, s
 }
 
 // until runs the places until something holds.
-func (d *blobStoreOf) until(what string, s *service, holds func() bool) {
+func (d *blobStoreOf) until(what string, s *freezer, holds func() bool) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
 	var g errgroup.Group
@@ -72,7 +75,7 @@ func TestEnvironmentsGoToOtherPlacesAndComeBack(t *testing.T) {
 	if got := strings.Join(s.places.publishedAs(e.Digest), " "); got != "cvmfs: alice/ana:v1 cvmfs: alice/ana:latest" {
 		t.Errorf("%q", got)
 	}
-	root := s.cfg.Environments.Exports[0].Directory
+	root := s.cfg.Site.Environments.Exports[0].Directory
 	if found, _ := filepath.Glob(filepath.Join(root, "alice", "own*")); len(found) > 0 || len(s.places.publishedAs(own.Digest)) > 0 {
 		t.Errorf("what is private was published: %q", found)
 	}
@@ -107,7 +110,7 @@ func runsFrom(t *testing.T, root string) {
 }
 
 // spoil damages the image here and its tail in the first store.
-func (d *blobStoreOf) spoil(e images.Environment, s *service) {
+func (d *blobStoreOf) spoil(e images.Environment, s *freezer) {
 	d.t.Helper()
 	tail := filepath.Join(d.dir, "vault", digitsOf(d.document(e.Digest).Tail.Digest))
 	image := filepath.Join(s.path("environments", "blobs"), digitsOf(e.Digest)+".sif")

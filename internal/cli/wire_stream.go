@@ -20,7 +20,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/internal/units"
-	"slipway/spawner"
 )
 
 // remoteChanges is a session that runs, or ran, where there is no engine: under Apptainer on a worker node. Only its
@@ -40,17 +39,17 @@ type remoteChanges struct {
 
 // captureRemote returns the file tree of such a session, as the library of environments wants it: over the image of its
 // environment, whose changes come first. done removes what was copied.
-func (s *service) captureRemote(ctx context.Context, a remoteChanges, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+func (f *freezer) captureRemote(ctx context.Context, a remoteChanges, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
 	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
-		if _, err := s.library.Thaw(ctx, a.environment); err != nil {
+		if _, err := f.library.Thaw(ctx, a.environment); err != nil {
 			return images.Source{}, nil, err
 		}
 	}
-	under, release, err := s.library.Beneath(ctx, a.environment)
+	under, release, err := f.library.Beneath(ctx, a.environment)
 	if err != nil {
 		return images.Source{}, nil, fmt.Errorf("look for what the session was started from: %w", err)
 	}
-	strip, err := tree.NewStrip(s.cfg.Environments.Strip)
+	strip, err := tree.NewStrip(f.cfg.Site.Environments.Strip)
 	if err != nil {
 		release()
 		return images.Source{}, nil, err
@@ -58,9 +57,9 @@ func (s *service) captureRemote(ctx context.Context, a remoteChanges, tell func(
 	source = under.Source
 	source.Mounts = a.mounts
 	if !a.carried {
-		source.Layers = s.layersOf(ctx, source.Base.Digest)
+		source.Layers = f.layersOf(ctx, source.Base.Digest)
 	}
-	source, remove, err := s.copied(ctx, source, a.fetch(strip.Rules(), source.Layers, under, s.cfg.Environments.MaxFiles), tell)
+	source, remove, err := f.copied(ctx, source, a.fetch(strip.Rules(), source.Layers, under, f.cfg.Site.Environments.MaxFiles), tell)
 	if err != nil {
 		release()
 		return images.Source{}, nil, err
@@ -70,10 +69,10 @@ func (s *service) captureRemote(ctx context.Context, a remoteChanges, tell func(
 
 // layersOf returns the directories of an image, where the engine still has it. With them any change can be frozen, and
 // a frozen tree compared.
-func (s *service) layersOf(ctx context.Context, image string) []string {
-	has, err := s.docker.Layers(ctx, image, func(string, int) {})
+func (f *freezer) layersOf(ctx context.Context, image string) []string {
+	has, err := f.docker.Layers(ctx, image, func(string, int) {})
 	if err != nil {
-		s.log.Info("the engine does not have the image of a session any more", "image", image, "error", err)
+		f.log.Info("the engine does not have the image of a session any more", "image", image, "error", err)
 		return nil
 	}
 	return has.Layers
@@ -213,9 +212,4 @@ func arriving(tell func(string, int)) func(changeset.Progress) {
 		}
 		tell(fmt.Sprintf("The session's changes are coming (%d of %d MB)", p.Bytes/1e6, p.AllBytes/1e6), percent)
 	}
-}
-
-// changesOf asks the agent of a workload.
-func (a agents) changesOf(id spawner.ID) func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
-	return a.client(id).Changes
 }

@@ -120,7 +120,7 @@ func TestMostBytes(t *testing.T) {
 func TestQueuedHasNoTree(t *testing.T) {
 	w := farSession("sha256:1", "")
 	w.Phase = spawner.Starting
-	if _, _, err := new(service).captureFar(t.Context(), w, nil); !errs.Is(err, errs.Conflict) {
+	if _, _, err := new(freezer).captureFar(t.Context(), w, nil); !errs.Is(err, errs.Conflict) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -59,17 +59,19 @@ type Reference struct {
 	Digest     string
 }
 
-// ParseReference reads host[:port]/repository[:tag|@digest], with or without oras:// before it.
-func ParseReference(text string) (Reference, error) {
-	r, err := registry.ParseReference(strings.TrimPrefix(text, "oras://"))
+// ParseReference reads host[:port]/repository[:tag|@digest], with or without oras:// or oci:// before it. Its error names
+// the field in which the text stood.
+func ParseReference(field, text string) (Reference, error) {
+	r, err := registry.ParseReference(strings.TrimPrefix(strings.TrimPrefix(text, "oras://"), "oci://"))
 	if err != nil || r.Repository == "" {
-		return Reference{}, errs.Bad("reference", text, "write host/repository:tag or host/repository@sha256:..., in lower case up to the tag")
+		return Reference{}, errs.Bad(field, text,
+			"write host/repository:tag, such as registry.example.org/ana/analysis:v1, or host/repository@sha256:..., in lower case up to the tag")
 	}
 	ref := Reference{Host: r.Registry, Repository: r.Repository, Tag: r.Reference}
 	if _, ok := blob.Hex(r.Reference); ok {
 		ref.Tag, ref.Digest = "", r.Reference
 	} else if strings.Contains(r.Reference, ":") {
-		return Reference{}, errs.Bad("reference", text, "its digest must be a sha256 digest")
+		return Reference{}, errs.Bad(field, text, "its digest must be a sha256 digest")
 	}
 	if r.Reference == "" {
 		ref.Tag = "latest"

@@ -252,7 +252,7 @@ func client(t testing.TB, change func(*Config)) (c *Client, waits func() []time.
 
 func reference(t testing.TB, host, rest string) Reference {
 	t.Helper()
-	r, err := ParseReference(host + "/" + rest)
+	r, err := ParseReference("from", host+"/"+rest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,16 +145,16 @@ func TestParseReference(t *testing.T) {
 		"h.example/a/b/c@" + digest: {Host: "h.example", Repository: "a/b/c", Digest: digest},
 		"h.example/a:v1@" + digest:  {Host: "h.example", Repository: "a", Digest: digest},
 	} {
-		got, err := ParseReference(text)
+		got, err := ParseReference("from", text)
 		if err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
-		if again, err := ParseReference(got.String()); err != nil || again != got {
+		if again, err := ParseReference("from", got.String()); err != nil || again != got {
 			t.Errorf("%q becomes %+v, %v", got, again, err)
 		}
 	}
 	for _, bad := range []string{"", "ana", "ana:v1", "h.example/Alice/ana:v1", "h.example/a:-", "h.example/a@sha256:12", "h.example/a@sha512:" + strings.Repeat("ab", 64), "http://h/a:v1", "h.example/../a:v1"} {
-		if got, err := ParseReference(bad); !errs.Is(err, errs.Invalid) {
+		if got, err := ParseReference("from", bad); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%q: %+v, %v", bad, got, err)
 		}
 	}
@@ -164,11 +164,11 @@ func FuzzParseReference(f *testing.F) {
 	f.Add("ghcr.io/alice/ana:v1")
 	f.Add("[::1]:5000/a@sha256:" + strings.Repeat("0", 64))
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := ParseReference(text)
+		r, err := ParseReference("from", text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseReference(r.String()); err != nil || again != r {
+		if again, err := ParseReference("from", r.String()); err != nil || again != r {
 			t.Errorf("%q is %+v, which is %+v: %v", text, r, again, err)
 		}
 	})

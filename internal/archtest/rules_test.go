@@ -37,7 +37,7 @@ func rules() map[string]rule {
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/units"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},
-		"internal/workloadtoken":      {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/golang-jwt/jwt"}},
+		"internal/workloadtoken":      {own: []string{"internal/errs", "internal/secret", "spawner"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
 		"internal/x509proxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
 		"internal/oidc":               {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
@@ -352,13 +352,24 @@ func rules() map[string]rule {
 
 		// The wiring: the one package that knows every backend.
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
+		// What joins sessions with environments. It asks the Docker Engine of this host for the trees of images and sessions.
+		"internal/environments": {
+			own: []string{
+				"hubapi", "hubapi/server/api", "images", "images/apptainer", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/oci", "images/publish", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/docker", "spawner/engine",
+			},
+			outside: []string{"golang.org/x/sys"},
+			tests: []string{
+				"images/registry/registrytest", "internal/testenv", "internal/testenv/program", "internal/tunnel",
+				"github.com/google/go-cmp", "github.com/google/go-containerregistry", "golang.org/x/sync",
+			},
+		},
 		// What commands print. It knows no command, and asks nothing.
 		"internal/cli/render": {own: []string{"hubapi", "internal/units"}, outside: []string{"golang.org/x/sys"}},
 		"internal/cli": {
 			own: []string{
 				"internal/cli/render",
-				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer", "images/blob", "images/replication", "images/blobstore", "images/inventory", "images/oci", "images/publish",
-				"images/changeset", "images/registry", "images/export", "images/signing", "images/transfer", "images/sif", "images/tree", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/agent/stack", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/replication", "images/inventory",
+				"images/registry", "images/signing", "images/transfer", "images/sif", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient", "internal/environments",
 				"internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
 				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",
 				"internal/hubsync", "internal/identity", "internal/oidc", "internal/metrics", "internal/mounts", "internal/programs", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/version", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
@@ -383,9 +394,9 @@ func rules() map[string]rule {
 // never are imports that no row may ever bring about, not even through other packages.
 func never() []struct{ from, to, why string } {
 	return []struct{ from, to, why string }{
-		{"spawner", "images", "the engine knows environments by name alone; internal/cli joins them"},
-		{"spawner/engine", "images", "the engine knows environments by name alone; internal/cli joins them"},
-		{"images", "spawner", "environments know nothing of sessions; internal/cli joins them"},
+		{"spawner", "images", "the engine knows environments by name alone; internal/environments joins them"},
+		{"spawner/engine", "images", "the engine knows environments by name alone; internal/environments joins them"},
+		{"images", "spawner", "environments know nothing of sessions; internal/environments joins them"},
 		{"spawner/engine", "hubapi", "the engine knows nothing of HTTP"},
 		{"spawner/engine", "spawner/docker", "the engine knows no backend"},
 		{"spawner/engine", "spawner/local", "the engine knows no backend"},

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"slipway/internal/cli/render"
 	"slipway/internal/config"
+	"slipway/internal/units"
 	"slipway/spawner/htcondor"
 )
 
@@ -64,6 +64,6 @@ func runConfigCheck(env Env, path string) error {
 	if c.Local.Network == "host" {
 		fmt.Fprintln(env.Stderr, "local.network is host: jobs reach all that listens on this host, and can take the service's port while it restarts. outward is safe")
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s is good: %s, %s, %s\n", path, render.Count(int64(len(c.Hubs)), "hub", "hubs"), render.Count(int64(len(c.Images)), "image", "images"), render.Count(int64(len(c.Profiles)), "profile", "profiles"))
+	_, err = fmt.Fprintf(env.Stdout, "%s is good: %s, %s, %s\n", path, units.Count(int64(len(c.Hubs)), "hub", "hubs"), units.Count(int64(len(c.Images)), "image", "images"), units.Count(int64(len(c.Profiles)), "profile", "profiles"))
 	return err
 }

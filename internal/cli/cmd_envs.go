@@ -13,6 +13,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 const (
@@ -127,7 +128,7 @@ func packageCount(e hubapi.Environment) string {
 	if !e.Known {
 		return ""
 	}
-	return render.Grouped(int64(e.Packages))
+	return units.Grouped(int64(e.Packages))
 }
 
 // audience says in a word or two who else may use an environment.
@@ -211,7 +212,7 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 }
 
 func ownWords(u hubapi.EnvironmentUsage) string {
-	words := fmt.Sprintf("%s in %s", render.Bytes(u.Own), render.Count(int64(u.Environments), "environment", "environments"))
+	words := fmt.Sprintf("%s in %s", render.Bytes(u.Own), units.Count(int64(u.Environments), "environment", "environments"))
 	if u.Quota > 0 {
 		words += ", " + partWords(u.Own, "your", u.Quota)
 	}

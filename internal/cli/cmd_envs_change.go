@@ -13,6 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 func envTagCommand(env Env, asJSON *bool) *cobra.Command {
@@ -210,8 +211,8 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 		p.Printf("Nothing to remove.\n%s", waitingWords(s.Waiting))
 		return p.Err
 	}
-	p.Printf("%s %s and %s, %s.\n\n", verb, render.Count(int64(len(s.Environments)), "environment", "environments"),
-		render.Count(int64(len(s.Bases)), "base", "bases"), render.Bytes(s.Bytes))
+	p.Printf("%s %s and %s, %s.\n\n", verb, units.Count(int64(len(s.Environments)), "environment", "environments"),
+		units.Count(int64(len(s.Bases)), "base", "bases"), render.Bytes(s.Bytes))
 	if p.Err != nil {
 		return p.Err
 	}
@@ -232,5 +233,5 @@ func waitingWords(w hubapi.SweptLater) string {
 		return ""
 	}
 	return fmt.Sprintf("Kept until %s, as all that was made or used in the last minutes: %s, %s.\n",
-		w.Until.Local().Format(time.TimeOnly), render.Count(int64(w.Environments), "environment", "environments"), render.Bytes(w.Bytes))
+		w.Until.Local().Format(time.TimeOnly), units.Count(int64(w.Environments), "environment", "environments"), render.Bytes(w.Bytes))
 }

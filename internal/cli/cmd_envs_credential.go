@@ -4,19 +4,13 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/images/blobstore"
+	"slipway/images/transfer"
 	"slipway/internal/cli/render"
-	"slipway/internal/errs"
 )
 
 func envCredentialCommand(env Env, asJSON *bool) *cobra.Command {
@@ -52,7 +46,7 @@ func runEnvCredential(ctx context.Context, env Env, r hubapi.CredentialRequest, 
 		_, err = fmt.Fprintln(env.Stdout, got.Password)
 		return err
 	}
-	if err := addLogin(authfile, got.Registry, got.Username, got.Password); err != nil {
+	if err := transfer.AddLogin(authfile, got.Registry, got.Username, got.Password); err != nil {
 		return err
 	}
 	if got.Plain {
@@ -60,39 +54,4 @@ func runEnvCredential(ctx context.Context, env Env, r hubapi.CredentialRequest, 
 	}
 	_, err = fmt.Fprintln(env.Stdout, got.Reference)
 	return err
-}
-
-// addLogin puts a login into a file of logins, and keeps what else is in it.
-func addLogin(path, host, username, password string) error {
-	file := map[string]json.RawMessage{}
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &file)
-	}
-	logins := map[string]json.RawMessage{}
-	if auths, there := file["auths"]; err == nil && there {
-		err = json.Unmarshal(auths, &logins)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errs.New(errs.Invalid, "read the logins in %s: %w", path, err).With("name another file, or one that does not exist yet")
-	}
-	if file == nil { // the file says null
-		file = map[string]json.RawMessage{}
-	}
-	if logins == nil {
-		logins = map[string]json.RawMessage{}
-	}
-	login := struct {
-		Auth string `json:"auth"`
-	}{base64.StdEncoding.EncodeToString([]byte(username + ":" + password))}
-	if logins[host], err = json.Marshal(login); err != nil {
-		return err
-	}
-	if file["auths"], err = json.Marshal(logins); err != nil {
-		return err
-	}
-	if text, err = json.MarshalIndent(file, "", "  "); err != nil {
-		return err
-	}
-	return blobstore.WriteFile(path, append(text, '\n'))
 }

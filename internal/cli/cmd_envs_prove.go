@@ -12,6 +12,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images/inventory"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
@@ -69,7 +70,7 @@ func printFiles(p *render.Page, full json.RawMessage) {
 		lines = append(lines, fileWords(f))
 	}
 	if n := d.Files.Added + d.Files.Removed + d.Files.Changed - len(lines); n > 0 {
-		lines = append(lines, fmt.Sprintf("and %s more", render.Grouped(int64(n))))
+		lines = append(lines, fmt.Sprintf("and %s more", units.Grouped(int64(n))))
 	}
 	p.Section("Files:", lines)
 }
@@ -129,7 +130,7 @@ func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
 	p := &render.Page{W: w, Err: render.Pairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
 	p.Section(map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First)
 	if n := c.Tree.Differences - int64(len(c.Tree.First)); n > 0 && c.Tree.Differences > 0 {
-		p.Printf("  and %s more\n", render.Grouped(n))
+		p.Printf("  and %s more\n", units.Grouped(n))
 	}
 	return p.Err
 }
@@ -139,12 +140,12 @@ func treeWords(t hubapi.TreeCheck) string {
 	case t.Session == "":
 		return "not compared with a session: " + t.Why
 	case t.Differences == 0:
-		return fmt.Sprintf("%s, each equal to that of session %s", render.Count(t.Paths, "path", "paths"), t.Session)
+		return fmt.Sprintf("%s, each equal to that of session %s", units.Count(t.Paths, "path", "paths"), t.Session)
 	case t.Changed:
-		return fmt.Sprintf("session %s went on since the freeze: of %s, %s", t.Session, render.Count(t.Paths, "path", "paths"),
-			render.Count(t.Differences, "difference that may be its own", "differences that may be its own"))
+		return fmt.Sprintf("session %s went on since the freeze: of %s, %s", t.Session, units.Count(t.Paths, "path", "paths"),
+			units.Count(t.Differences, "difference that may be its own", "differences that may be its own"))
 	}
-	return fmt.Sprintf("%s of %s other than in session %s", render.Count(t.Differences, "difference", "differences"), render.Count(t.Paths, "path", "paths"), t.Session)
+	return fmt.Sprintf("%s of %s other than in session %s", units.Count(t.Differences, "difference", "differences"), units.Count(t.Paths, "path", "paths"), t.Session)
 }
 
 func envSBOMCommand(env Env) *cobra.Command {

@@ -38,7 +38,7 @@ func (l *loginFlags) add(c *cobra.Command) {
 
 // login finds what the registry of a reference is given.
 func (l *loginFlags) login(ctx context.Context, env Env, text string) (hubapi.RegistryLogin, error) {
-	ref, err := otherPlace("reference", text)
+	ref, err := transfer.ParseReference("reference", text)
 	if err != nil {
 		return hubapi.RegistryLogin{}, err
 	}
@@ -168,13 +168,4 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 	}
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err
-}
-
-// otherPlace reads a reference to a registry.
-func otherPlace(field, text string) (transfer.Reference, error) {
-	ref, err := transfer.ParseReference(strings.TrimPrefix(text, "oci://"))
-	if err != nil {
-		return ref, errs.Bad(field, text, "write host/repository:tag, such as registry.example.org/ana/analysis:v1")
-	}
-	return ref, nil
 }

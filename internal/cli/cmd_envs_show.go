@@ -15,6 +15,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images/inventory"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // showOptions are the flags of `slipway envs show`.
@@ -64,15 +65,15 @@ func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inventory.Inve
 	p.Section("CVMFS repositories that must be mounted where it runs:", repositories(d.CVMFS))
 	p.Section("Git checkouts:", checkouts(in.Git))
 	p.Section(outsideTitle(in.Outside), outsideLines(in.Outside))
-	p.Section("Files of packages that were changed ("+render.Grouped(int64(in.Altered.Files))+"):", render.Bounded(in.Altered.First, in.Altered.Files))
+	p.Section("Files of packages that were changed ("+units.Grouped(int64(in.Altered.Files))+"):", units.Bounded(in.Altered.First, in.Altered.Files))
 	p.Section("Could not be read:", in.Trouble)
 	p.Section("Here by the owner's word, though they look like secrets:", d.Allowed)
 	p.Section("Not in it, because it was mounted in the session:", d.Mounts)
-	p.Section("Not in it, because they are sockets of running programs:", render.Bounded(d.Sockets, len(d.Sockets)))
-	p.Section("Not in it, because they are devices of a host:", render.Bounded(d.Devices, len(d.Devices)))
+	p.Section("Not in it, because they are sockets of running programs:", units.Bounded(d.Sockets, len(d.Sockets)))
+	p.Section("Not in it, because they are devices of a host:", units.Bounded(d.Devices, len(d.Devices)))
 	p.Section("Lost, because an image cannot hold it:", losses(d.Losses))
 	p.Section("Lost, because the engine does not give it out:", d.Losses.Others)
-	p.Section("Made for Apptainer:", render.Bounded(d.Added, len(d.Added)))
+	p.Section("Made for Apptainer:", units.Bounded(d.Added, len(d.Added)))
 	p.Section("Parts, as registries keep them:", blobLines(d.Parts))
 	if o.strip {
 		p.Section("Left out:", stripLines(d.Strip))
@@ -101,7 +102,7 @@ func summary(d hubapi.EnvironmentDetails, in inventory.Inventory) [][2]string {
 	if in.RPM != "" {
 		pairs = append(pairs, [2]string{"rpm", "its packages are not listed: " + in.RPM})
 	}
-	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", render.Count(int64(len(d.Strip)), "rule", "rules"))})
+	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", units.Count(int64(len(d.Strip)), "rule", "rules"))})
 	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + render.Bytes(d.SIF.Size) + " with its signatures"})
 	return append(append(pairs, seals(d.Signers, d.Statements)...), elsewhere(d)...)
 }
@@ -194,7 +195,7 @@ func managers(list []inventory.Package) string {
 	}
 	var parts []string
 	for _, m := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, render.Grouped(counts[m])+" of "+string(m))
+		parts = append(parts, units.Grouped(counts[m])+" of "+string(m))
 	}
 	if len(parts) == 0 {
 		return "none"

@@ -13,6 +13,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // freezeOptions are the flags of `slipway freeze`.
@@ -148,7 +149,7 @@ func (s *steps) flush() {
 	}
 	line := s.what + ": " + render.Printable(s.now.Message)
 	if s.now.Files > 0 {
-		line += ": " + render.Count(s.now.Files, "file", "files")
+		line += ": " + units.Count(s.now.Files, "file", "files")
 	}
 	if s.now.Bytes > 0 {
 		line += map[bool]string{true: ", ", false: ": "}[s.now.Files > 0] + render.Bytes(s.now.Bytes)

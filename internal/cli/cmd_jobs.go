@@ -13,6 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // jobsCommand is `slipway jobs`.
@@ -136,7 +137,7 @@ func parameterWords(parameters map[string]string) string {
 
 // scanRemark counts a scan's points, and says why the first waits or what the first to fail failed of.
 func scanRemark(s hubapi.Scan) string {
-	words := render.Count(int64(s.Points), "point", "points") + ": " + stateWords(s)
+	words := units.Count(int64(s.Points), "point", "points") + ": " + stateWords(s)
 	why := cmp.Or(s.Failure, s.Waiting)
 	if why != "" {
 		words += "; " + why

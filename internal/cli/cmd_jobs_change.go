@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // jobChange is one way to change a job, or every job of a scan.
@@ -96,9 +97,9 @@ func printChanged(w io.Writer, done hubapi.ScanChange, words, none string) {
 	if done.Changed == 0 && done.Refused == 0 {
 		fmt.Fprintf(w, "%s: nothing to do: %s\n", done.Scan.ID, none)
 	} else {
-		fmt.Fprintf(w, "%s: %s %s\n", done.Scan.ID, render.Count(int64(done.Changed), "point", "points"), words)
+		fmt.Fprintf(w, "%s: %s %s\n", done.Scan.ID, units.Count(int64(done.Changed), "point", "points"), words)
 	}
 	if done.Refused > 0 {
-		fmt.Fprintf(w, "not %s: %s\n", render.Count(int64(done.Refused), "point", "points"), render.Printable(done.Why))
+		fmt.Fprintf(w, "not %s: %s\n", units.Count(int64(done.Refused), "point", "points"), render.Printable(done.Why))
 	}
 }

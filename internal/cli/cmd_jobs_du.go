@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // jobUsageCommand is `slipway jobs du`.
@@ -44,7 +45,7 @@ func runJobUsage(ctx context.Context, env Env, asJSON bool) error {
 		if k.Expires != nil {
 			expires = k.Expires.Local().Format(time.DateTime)
 		}
-		rows = append(rows, []string{k.ID, k.Name, render.Bytes(k.Bytes), render.Grouped(int64(k.Files)), expires})
+		rows = append(rows, []string{k.ID, k.Name, render.Bytes(k.Bytes), units.Grouped(int64(k.Files)), expires})
 	}
 	return render.Table(env.Stdout, []string{"ID", "NAME", "SIZE", "FILES", "REMOVED"}, rows, "")
 }
@@ -75,7 +76,7 @@ func usagePairs(u hubapi.JobsUsage) [][2]string {
 func dayWords(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {
-		return render.Count(int64(d/day), "day", "days")
+		return units.Count(int64(d/day), "day", "days")
 	}
-	return render.Count(int64(d.Hours()), "hour", "hours")
+	return units.Count(int64(d.Hours()), "hour", "hours")
 }

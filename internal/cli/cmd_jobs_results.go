@@ -15,6 +15,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // fetchers is how many points' files are listed or fetched at a time.
@@ -131,7 +132,7 @@ func printResults(w io.Writer, results []result) error {
 		}
 		files := ""
 		if left := r.Left; left != nil && left.Files > 0 {
-			files = fmt.Sprintf("%s, %s", render.Count(int64(left.Files), "file", "files"), render.Bytes(left.Bytes))
+			files = fmt.Sprintf("%s, %s", units.Count(int64(left.Files), "file", "files"), render.Bytes(left.Bytes))
 		}
 		rows = append(rows, append(row, jobState(r.Job), exitOf(r.Job), files, r.ID, remark(r.Workload)))
 	}
@@ -159,7 +160,7 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 		for _, f := range ofPayload(r.Files) {
 			if time.Since(told) >= stepEvery {
 				told = time.Now()
-				fmt.Fprintf(notes, "fetch: %s of %s\n", render.Grouped(fetched.Load()+there.Load()), render.Count(int64(all), "file", "files"))
+				fmt.Fprintf(notes, "fetch: %s of %s\n", units.Grouped(fetched.Load()+there.Load()), units.Count(int64(all), "file", "files"))
 			}
 			g.Go(func() error {
 				new, err := fetchInto(ctx, client, r.Job, dir, f)
@@ -175,7 +176,7 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", render.Count(int64(all), "file", "files"), render.Bytes(bytes), render.Printable(to), render.Grouped(there.Load()))
+	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", units.Count(int64(all), "file", "files"), render.Bytes(bytes), render.Printable(to), units.Grouped(there.Load()))
 	return nil
 }
 

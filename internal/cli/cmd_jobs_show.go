@@ -48,7 +48,7 @@ func jobPairs(j hubapi.Job) [][2]string {
 func tryPairs(j hubapi.Job) [][2]string {
 	pairs := [][2]string{{"waits for", strings.Join(j.After, " ")}, {"must leave", strings.Join(j.Out, " ")}, {"submitted like", j.Origin}}
 	if j.Attempt > 1 || j.Retries > 0 {
-		pairs = append(pairs, [2]string{"try", fmt.Sprintf("%d; tried again by itself up to %s", j.Attempt, render.Count(int64(j.Retries), "time", "times"))})
+		pairs = append(pairs, [2]string{"try", fmt.Sprintf("%d; tried again by itself up to %s", j.Attempt, units.Count(int64(j.Retries), "time", "times"))})
 	}
 	for i, o := range j.Attempts {
 		pairs = append(pairs, [2]string{fmt.Sprintf("try %d ended", j.Attempt-len(j.Attempts)+i), fmt.Sprintf("%s: %s", o.At.Local().Format(time.DateTime), o.Reason)})
@@ -118,7 +118,7 @@ func showScan(ctx context.Context, env Env, client *hubapi.Client, id string, as
 func scanPairs(s hubapi.Scan) [][2]string {
 	return [][2]string{
 		{"id", s.ID}, {"user", s.User}, {"name", s.Name}, {"backend", s.Backend}, {"environment", s.Environment},
-		{"points", render.Grouped(int64(s.Points)) + ": " + stateWords(s)}, {"waits", s.Waiting}, {"first failure", s.Failure},
+		{"points", units.Grouped(int64(s.Points)) + ": " + stateWords(s)}, {"waits", s.Waiting}, {"first failure", s.Failure},
 	}
 }
 

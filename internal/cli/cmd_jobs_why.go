@@ -6,6 +6,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 func runJobWhy(ctx context.Context, env Env, id string, asJSON bool) error {
@@ -37,7 +38,7 @@ func printWhy(env Env, e hubapi.Explanation) error {
 		return nil
 	}
 	fmt.Fprintf(env.Stdout, "\nOf %s, %s what it asks for, %s free for it now.\n\n",
-		render.Count(int64(e.Slots), "slot", "slots"), agree(e.Fit, "has", "have"), agree(e.Free, "is", "are"))
+		units.Count(int64(e.Slots), "slot", "slots"), agree(e.Fit, "has", "have"), agree(e.Free, "is", "are"))
 	var rows [][]string
 	for _, c := range e.Clauses {
 		rows = append(rows, []string{c.Words, fmt.Sprintf("%d of %d", c.Excludes, e.Slots), fmt.Sprint(c.Alone), c.Text})
@@ -50,5 +51,5 @@ func agree(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return render.Grouped(int64(n)) + " " + many
+	return units.Grouped(int64(n)) + " " + many
 }

@@ -15,6 +15,7 @@ import (
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 	"slipway/internal/paramgrid"
+	"slipway/internal/units"
 )
 
 // submitOptions are the flags of `slipway submit`.
@@ -168,7 +169,7 @@ func submitted[T any](ctx context.Context, r hubapi.JobRequest, submit func(cont
 func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
 	r.Backend = "local"
 	if len(r.Points) > 0 {
-		fmt.Fprintf(notes, "trying the first of %s: %s\n", render.Count(int64(len(r.Points)), "point", "points"), render.Printable(parameterWords(r.Points[0].Parameters)))
+		fmt.Fprintf(notes, "trying the first of %s: %s\n", units.Count(int64(len(r.Points)), "point", "points"), render.Printable(parameterWords(r.Points[0].Parameters)))
 		r.Points = r.Points[:1]
 	}
 	return r

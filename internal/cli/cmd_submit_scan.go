@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // runScan submits the points of a scan and shows how they go on.
@@ -24,7 +25,7 @@ func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Clien
 	}
 	scan := list.Scans[0]
 	fmt.Fprintf(notes, "scan %s of %s submitted to %s; `slipway jobs watch %s` shows it again\n",
-		scan.ID, render.Count(int64(scan.Points), "point", "points"), scan.Backend, scan.ID)
+		scan.ID, units.Count(int64(scan.Points), "point", "points"), scan.Backend, scan.ID)
 	labels := make(map[int]string, len(r.Points))
 	for i, p := range r.Points {
 		labels[i] = parameterWords(p.Parameters)
@@ -105,9 +106,9 @@ func stateWords(s hubapi.Scan) string {
 		if n == 0 {
 			continue
 		}
-		word := render.Grouped(int64(n)) + " " + string(state)
+		word := units.Grouped(int64(n)) + " " + string(state)
 		if state == hubapi.JobPending && s.Held > 0 {
-			word += " (" + render.Grouped(int64(s.Held)) + " held)"
+			word += " (" + units.Grouped(int64(s.Held)) + " held)"
 		}
 		words = append(words, word)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // completionPatience is how long a shell waits for words: a user who has pressed a key does not wait for a service that
@@ -114,7 +115,7 @@ func backendNames(ctx context.Context, client *hubapi.Client) ([]string, error) 
 func gpuSlices(ctx context.Context, client *hubapi.Client) (all []string, err error) {
 	gpus, err := client.GPUs(ctx)
 	for _, o := range gpus.Offers {
-		all = append(all, described(o.Name, render.Grouped(int64(o.Free))+" of "+render.Grouped(int64(o.Most))+" free"))
+		all = append(all, described(o.Name, units.Grouped(int64(o.Free))+" of "+units.Grouped(int64(o.Most))+" free"))
 	}
 	return all, err
 }

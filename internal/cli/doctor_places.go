@@ -11,6 +11,7 @@ import (
 
 	"slipway/images/replication"
 	"slipway/internal/config"
+	"slipway/internal/environments"
 	"slipway/internal/errs"
 )
 
@@ -44,7 +45,7 @@ func inTime(ctx context.Context, try func() error) error {
 }
 
 func tryStore(ctx context.Context, c config.EnvironmentStore) error {
-	m, err := openStore(c)
+	m, err := environments.OpenStore(c)
 	if err != nil {
 		return err
 	}

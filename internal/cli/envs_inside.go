@@ -9,6 +9,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images/inventory"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 func checkouts(list []inventory.Checkout) []string {
@@ -39,18 +40,18 @@ func checkoutState(g inventory.Checkout) string {
 	case g.State == inventory.Unknown && g.Why != "":
 		words = "state unknown: " + g.Why
 	case g.State == inventory.Modified && g.Modified > 0:
-		words = render.Count(int64(g.Modified), "file", "files") + " modified"
+		words = units.Count(int64(g.Modified), "file", "files") + " modified"
 	default:
 		words = string(g.State)
 	}
 	if g.Others > 0 {
-		words += fmt.Sprintf(", %s not tracked", render.Grouped(int64(g.Others)))
+		words += fmt.Sprintf(", %s not tracked", units.Grouped(int64(g.Others)))
 	}
 	return words
 }
 
 func outsideTitle(o inventory.Outside) string {
-	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", render.Grouped(int64(o.Files)), render.Bytes(o.Bytes))
+	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", units.Grouped(int64(o.Files)), render.Bytes(o.Bytes))
 }
 
 func outsideLines(o inventory.Outside) []string {
@@ -58,7 +59,7 @@ func outsideLines(o inventory.Outside) []string {
 	for _, f := range o.Largest {
 		lines = append(lines, fmt.Sprintf("%7s  %s", render.Bytes(f.Bytes), f.Path))
 	}
-	return render.Bounded(lines, o.Files)
+	return units.Bounded(lines, o.Files)
 }
 
 func losses(l hubapi.Losses) []string {
@@ -72,10 +73,10 @@ func losses(l hubapi.Losses) []string {
 		{l.Times, "time before 1970 or after 2106", "times before 1970 or after 2106"},
 	} {
 		if x.n > 0 {
-			out = append(out, render.Count(x.n, x.one, x.many))
+			out = append(out, units.Count(x.n, x.one, x.many))
 		}
 	}
-	for _, path := range render.Bounded(l.Paths, len(l.Paths)) {
+	for _, path := range units.Bounded(l.Paths, len(l.Paths)) {
 		out = append(out, "  "+path)
 	}
 	return out
@@ -111,7 +112,7 @@ func importWords(i *hubapi.Imports) string {
 	if i == nil {
 		return "not known; a freeze by %freeze or within the session notes what kernels have imported, and tries it"
 	}
-	modules := render.Count(int64(i.Modules), "module", "modules")
+	modules := units.Count(int64(i.Modules), "module", "modules")
 	switch {
 	case i.State == hubapi.ImportsWaiting:
 		return "to be tried in the image alone"

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/hubapi/server"
-	"slipway/images"
 	"slipway/internal/config"
+	"slipway/internal/environments"
 	"slipway/internal/errs"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
@@ -87,38 +87,37 @@ func newLogger(env Env, asJSON, verbose bool) *slog.Logger {
 
 // service is the service's parts, in the order in which they are made.
 type service struct {
-	cfg        config.Config
-	log        *slog.Logger
-	reserve    *reserve.Reserve
-	store      *store.Store
-	accounts   *identity.Accounts
-	rules      *identity.Rules
-	realms     realms
-	switches   *kernelspecs.Switches
-	traffic    gateway.Traffic  // of kernels
-	lines      *gateway.Lines   // likewise
-	journal    *gateway.Journal // likewise; nil: there are no kernels
-	library    *images.Library
-	docker     *docker.Backend
-	local      *local.Backend
-	htcondor   *htcondor.Backend // nil: the site has no pool
-	pool       *htcondor.Pool    // nil likewise
-	cvmfs      cvmfs
-	lean       string // the program that is started for each job, and to look at homes
-	homeMounts *homeMounts
-	links      *tunnel.Links
-	engine     *engine.Manager
-	box        *secret.Box
-	freezer    *freezer
-	gpus       gpuParts
-	held       credentialParts
-	storage    *storage
-	doctor     *dataDoctor
-	hubs       []hubPart
-	sshKeys    *sshauth.Authority // nil: the site has no ssh
-	server     *server.Server
-	gate       *sshgate.Gate      // nil likewise
-	end        context.CancelFunc // ends everything that was made for this run
+	cfg          config.Config
+	log          *slog.Logger
+	reserve      *reserve.Reserve
+	store        *store.Store
+	accounts     *identity.Accounts
+	rules        *identity.Rules
+	realms       realms
+	switches     *kernelspecs.Switches
+	traffic      gateway.Traffic  // of kernels
+	lines        *gateway.Lines   // likewise
+	journal      *gateway.Journal // likewise; nil: there are no kernels
+	docker       *docker.Backend
+	local        *local.Backend
+	htcondor     *htcondor.Backend // nil: the site has no pool
+	pool         *htcondor.Pool    // nil likewise
+	cvmfs        cvmfs
+	lean         string // the program that is started for each job, and to look at homes
+	homeMounts   *homeMounts
+	links        *tunnel.Links
+	engine       *engine.Manager
+	box          *secret.Box
+	environments *environments.Service
+	gpus         gpuParts
+	held         credentialParts
+	storage      *storage
+	doctor       *dataDoctor
+	hubs         []hubPart
+	sshKeys      *sshauth.Authority // nil: the site has no ssh
+	server       *server.Server
+	gate         *sshgate.Gate      // nil likewise
+	end          context.CancelFunc // ends everything that was made for this run
 }
 
 // serve runs the service until ctx ends. Sessions and jobs outlive it.
@@ -198,7 +197,7 @@ func (s *service) openData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.openLibrary()
+	return s.openLibrary(ctx)
 }
 
 func (s *service) makeBackends(ctx context.Context) error {
@@ -228,7 +227,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 	}
 	s.storage = newStorage(s.cfg.Data, s.log)
 	s.storage.remote = s.runsRemotely
-	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.library, s.log)
+	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.environments.Library(), s.log)
 	return err
 }
 
@@ -262,12 +261,11 @@ func (s *service) makeEngine(ctx context.Context) error {
 	}
 	s.lines = gateway.NewLines()
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
-	s.freezer.life, s.freezer.docker = ctx, s.docker
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
-		Environment: s.freezer.find, Image: s.library.Ready, Thaw: s.freezer.thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
-		Uplink: s.uplink, Base: s.freezer.base, Keep: s.freezer.keep, Capacity: s.capacity(),
+		Environment: s.environments.Find, Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
+		Uplink: s.uplink, Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
 		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
 	}
@@ -276,7 +274,6 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.leaseGPUs(&c)
 	var err error
 	s.engine, err = engine.New(ctx, c)
-	s.freezer.engine = s.engine
 	return err
 }
 
@@ -300,7 +297,7 @@ func (s *service) makeServer(context.Context) error {
 	if err := errors.Join(catalogue.Check(), checkSlices(s.cfg)); err != nil {
 		return err
 	}
-	shipper, err := s.freezer.newShipper()
+	shipper, err := s.environments.NewShipper()
 	if err != nil {
 		return err
 	}
@@ -308,14 +305,14 @@ func (s *service) makeServer(context.Context) error {
 	s.server = server.New(server.Config{
 		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
-		Environments: s.freezer, Freeze: s.freezer.Freeze, Registry: s.ownRegistry().handler(s.log), Shipper: shipper, Exporter: s.freezer,
+		Environments: s.environments, Freeze: s.environments.Freeze, Registry: s.registry().Handler(s.log), Shipper: shipper, Exporter: s.environments,
 		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
-			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.freezer.places.stores, Exports: s.freezer.places.exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.freezer.swept,
+			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores, Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
+			CVMFS: s.cvmfs.metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.environments.Swept,
 		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
 	})
 	return nil
@@ -332,9 +329,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	g.Go(func() error { return s.links.Run(after) })
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { s.reserve.Run(ctx); return nil })
-	g.Go(func() error { return s.library.Run(ctx) })
-	g.Go(func() error { return s.freezer.prepareBases(ctx) })
-	s.freezer.places.run(ctx, g.Go)
+	s.environments.Run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)
 	g.Go(func() error { return s.watchHomes(ctx) })
@@ -371,8 +366,8 @@ func (s *service) close() error {
 	if s.local != nil {
 		all = append(all, s.local.Tidy(context.Background()))
 	}
-	if s.library != nil {
-		all = append(all, s.library.Close())
+	if s.environments != nil {
+		all = append(all, s.environments.Close())
 	}
 	if s.store != nil {
 		all = append(all, s.store.Close())

@@ -11,6 +11,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // planWords say in one line what is about to be submitted, and what it would meet.
@@ -26,9 +27,9 @@ func planWords(e hubapi.Environment, frozen bool, r hubapi.JobRequest, load inpu
 		words += ", just frozen: " + render.Bytes(e.Size) + ", " + render.Bytes(e.Own) + " of them its own"
 	}
 	files, bytes := load.size()
-	words += fmt.Sprintf("; ships %s, %s; ", render.Count(int64(files), "file", "files"), render.Bytes(bytes))
+	words += fmt.Sprintf("; ships %s, %s; ", units.Count(int64(files), "file", "files"), render.Bytes(bytes))
 	if n := len(r.Points); n > 0 {
-		words += render.Count(int64(n), "point", "points") + " "
+		words += units.Count(int64(n), "point", "points") + " "
 	}
 	return words + "to " + p.Backend + ": " + roomWords(p)
 }
@@ -39,9 +40,9 @@ func roomWords(p hubapi.JobPlan) string {
 	if p.Free >= 0 {
 		of := ""
 		if p.Most >= 0 {
-			of = " of " + render.Grouped(int64(p.Most))
+			of = " of " + units.Grouped(int64(p.Most))
 		}
-		words = append(words, render.Grouped(int64(p.Free))+of+" slots free now")
+		words = append(words, units.Grouped(int64(p.Free))+of+" slots free now")
 	}
 	switch {
 	case p.Lacks == "" && p.Free != 0:
@@ -52,7 +53,7 @@ func roomWords(p hubapi.JobPlan) string {
 		words = append(words, "waits: "+p.Lacks)
 	}
 	if p.Waiting > 0 {
-		words = append(words, render.Grouped(int64(p.Waiting))+" in line before it")
+		words = append(words, units.Grouped(int64(p.Waiting))+" in line before it")
 	}
 	if p.Typical >= 0 {
 		words = append(words, "your last of this name ran "+aboutWords(time.Duration(p.Typical*float64(time.Second))))

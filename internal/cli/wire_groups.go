@@ -9,6 +9,7 @@ import (
 
 	"slipway/images"
 	"slipway/internal/hubsync"
+	"slipway/internal/identity"
 	"slipway/spawner"
 )
 
@@ -32,7 +33,7 @@ func (s *service) groupsAt(hub string, user spawner.User) (out []string, all boo
 		var hers []string
 		hers, all = m.Of(user)
 		for _, group := range hers {
-			name := hubGroup(hub, group)
+			name := identity.HubGroup(hub, group)
 			out = append(append(out, name), s.joined(name)...)
 		}
 	}
@@ -42,12 +43,9 @@ func (s *service) groupsAt(hub string, user spawner.User) (out []string, all boo
 
 // fromHub says whether who is in a group rests on a hub's word: it is one of the hub's own, or joined of such.
 func (s *service) fromHub(group, hub string) bool {
-	own := func(name string) bool { return strings.HasPrefix(name, hubGroup(hub, "")) }
+	own := func(name string) bool { return strings.HasPrefix(name, identity.HubGroup(hub, "")) }
 	return own(group) || slices.ContainsFunc(s.cfg.Environments.HubGroups.Join[group], own)
 }
-
-// hubGroup names a group of a Hub. No other group's name has a colon, and no hub's.
-func hubGroup(hub, group string) string { return hub + ":" + group }
 
 // joined returns the groups that the configuration has made of a Hub's group and others.
 func (s *service) joined(name string) (out []string) {
@@ -102,13 +100,4 @@ func (s *service) quotasOf(owner string) []images.Quota {
 		}
 	}
 	return out
-}
-
-// meant returns the group that a caller means: her Hub's may be named without the hub where that names no other of
-// hers.
-func meant(groups []string, hub, group string) string {
-	if full := hubGroup(hub, group); !slices.Contains(groups, group) && slices.Contains(groups, full) {
-		return full
-	}
-	return group
 }

@@ -56,12 +56,3 @@ func TestGroupsOfAHubAreItsOwn(t *testing.T) {
 		}
 	}
 }
-
-func TestMeantGroup(t *testing.T) {
-	groups := []string{"main:higgs", "main:top", "top"}
-	for given, want := range map[string]string{"higgs": "main:higgs", "top": "top", "main:top": "main:top", "other": "other", "": ""} {
-		if got := meant(groups, "main", given); got != want {
-			t.Errorf("%q: %q, want %q", given, got, want)
-		}
-	}
-}

@@ -67,5 +67,4 @@ func (s *service) runHTCondor(ctx context.Context, run func(func() error)) {
 	}
 	run(func() error { return s.htcondor.Watch(ctx, s.engine.Wake) })
 	run(func() error { return s.pool.Run(ctx) })
-	run(func() error { return s.freezer.tidyCarried(ctx) })
 }

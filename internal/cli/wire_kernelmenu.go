@@ -16,11 +16,11 @@ func (s *service) newMenu() *kernelspecs.Catalog {
 	return kernelspecs.New(kernelspecs.Config{
 		Kernels: s.cfg.Kernels, Stacks: s.cfg.Data.Stacks, Site: catalogueOf(s.cfg), Engine: s.engine, Switches: s.switches, Principal: s.principal,
 		Own: func(hub string, user spawner.User) ([]kernelspecs.Environment, error) {
-			all, err := s.library.List(s.principal(hub, user))
+			all, err := s.environments.Library().List(s.principal(hub, user))
 			return forKernels(all), err
 		},
 		Find: func(hub string, user spawner.User, ref string) (kernelspecs.Environment, error) {
-			e, err := s.freezer.lookAs(s.freezer.viewer(hub, user), hub, ref)
+			e, err := s.environments.LookAs(s.environments.Viewer(hub, user), hub, ref)
 			if err == nil {
 				err = e.RunsHere()
 			}

@@ -19,15 +19,19 @@ import (
 	"slipway/spawner"
 )
 
+// purpose names the key that signs credentials: they outlive an upgrade of the service.
+const purpose = "credentials of workloads"
+
 // gate is a door with the workloads behind it.
 type gate struct {
-	*doorkeeper
+	*workloadtoken.Authority
+	box  *secret.Box
 	jobs sync.Map // of spawner.ID to spawner.Workload
 }
 
 func newGate() *gate {
-	g := &gate{}
-	g.doorkeeper = newDoorkeeper(secret.NewBox(), func(_ context.Context, id spawner.ID) (spawner.Workload, error) {
+	g := &gate{box: secret.NewBox()}
+	g.Authority = workloadtoken.NewAuthority(g.box, func(_ context.Context, id spawner.ID) (spawner.Workload, error) {
 		if w, ok := g.jobs.Load(id); ok {
 			return w.(spawner.Workload), nil
 		}
@@ -40,7 +44,7 @@ func newGate() *gate {
 func (g *gate) run(t *testing.T, w spawner.Workload) string {
 	t.Helper()
 	g.jobs.Store(w.ID, w)
-	token, err := g.forRun(w)
+	token, err := g.ForRun(w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +66,12 @@ func TestWhoIsLetInToALink(t *testing.T) {
 		g.jobs.Store(id, w)
 		return token
 	}
-	image, err := g.forImage(farJob("j-good"))
+	image, err := g.ForImage(farJob("j-good"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	anyRun, err := g.issuer.Issue(workloadtoken.Claims{Workload: "j-good", Audiences: []workloadtoken.Audience{workloadtoken.Link}})
+	issuer := workloadtoken.New(g.box.Derive(purpose))
+	anyRun, err := issuer.Issue(workloadtoken.Claims{Workload: "j-good", Audiences: []workloadtoken.Audience{workloadtoken.Link}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +83,7 @@ func TestWhoIsLetInToALink(t *testing.T) {
 	serving.Go(func() { _ = links.Run(ctx) })
 	t.Cleanup(func() { cancel(); serving.Wait() })
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := answerLink(g.doorkeeper, links.Upgrade, w, r); err != nil {
+		if err := answerLink(g.Authority, links.Upgrade, w, r); err != nil {
 			http.Error(w, `{"error":{"code":"`+errs.RowOf(errs.KindOf(err)).Code+`","message":"`+errs.Brief(err)+`"}}`, errs.RowOf(errs.KindOf(err)).Status)
 		}
 	}))
@@ -130,7 +135,7 @@ func TestUplinkOfARun(t *testing.T) {
 	if strings.Contains(u.String(), u.Token) {
 		t.Error("the token is shown")
 	}
-	issuer := workloadtoken.New(s.box.Derive(credentialPurpose))
+	issuer := workloadtoken.New(s.box.Derive(purpose))
 	for _, audience := range []workloadtoken.Audience{workloadtoken.Link, workloadtoken.Image} {
 		if c, err := issuer.Check(u.Token, audience); err != nil || c.Workload != "j-1" || c.Run != "l1" || c.Digest != "sha256:aa" {
 			t.Errorf("%s: %+v, %v", audience, c, err)

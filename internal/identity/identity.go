@@ -82,6 +82,9 @@ func Principal(realm, user string) string {
 	return "@" + realm + "/" + user // a realm holds no slash
 }
 
+// HubGroup names a group of a Hub. No other group's name has a colon, and no hub's.
+func HubGroup(hub, group string) string { return hub + ":" + group }
+
 // UserOf returns the user's name in a word that Principal gave.
 func UserOf(principal string) string {
 	if !strings.HasPrefix(principal, "@") {

@@ -1,5 +1,5 @@
 // Package units reads and writes sizes in bytes as people say them: of memory, and of files and disks. Every face of
-// Slipway writes them by this package, so that the same size is the same text everywhere.
+// Slipway writes them by this package, so that the same size is the same text everywhere; so it is with counts.
 //
 // The two parsers differ on purpose. Memory comes in powers of two, and JupyterHub, Slurm and Docker read "2G" as 2
 // GiB, so ParseMemory does. Disks are sold, and quotas told, in powers of ten: ParseDisk reads "2G" as 2 GB,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/units"
 )
 
 // boardRows is how many rows a board shows at most.
@@ -113,11 +114,11 @@ func (b *Board) lines(width, height int, now time.Time) []string {
 		}
 	}
 	total := max(b.total, len(b.rows))
-	lines := []string{b.title, fmt.Sprintf("%s %s of %s ended: %s", bar(float64(ended), float64(total), 20), Grouped(int64(ended)), Grouped(int64(total)), b.summary)}
+	lines := []string{b.title, fmt.Sprintf("%s %s of %s ended: %s", bar(float64(ended), float64(total), 20), units.Grouped(int64(ended)), units.Grouped(int64(total)), b.summary)}
 	shown := pick(b.rows, max(1, min(boardRows, height-4)))
 	lines = append(lines, rowLines(shown, width, now)...)
 	if more := total - len(shown); more > 0 && len(shown) > 0 {
-		lines = append(lines, fmt.Sprintf("and %s more", Grouped(int64(more))))
+		lines = append(lines, fmt.Sprintf("and %s more", units.Grouped(int64(more))))
 	}
 	for i, line := range lines {
 		lines[i] = cut(Printable(line), width)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/units"
 )
 
 // namedFiles is how many of a job's files are named where its end is told.
@@ -20,7 +21,7 @@ func JobEnd(j hubapi.Job, files []hubapi.File) string {
 			words = append(words, fmt.Sprintf("exit code %d", o.ExitCode))
 		}
 		if j.Attempt > 1 {
-			words = append(words, Count(int64(j.Attempt), "try", "tries"))
+			words = append(words, units.Count(int64(j.Attempt), "try", "tries"))
 		}
 		if o.Wall > 0 {
 			words = append(words, "ran "+ranWords(time.Duration(o.Wall*float64(time.Second))))
@@ -39,7 +40,7 @@ func filesWords(files []hubapi.File) string {
 		words = append(words, fmt.Sprintf("%s (%s)", f.Name, Bytes(f.Size)))
 	}
 	if more := len(files) - len(words); more > 0 {
-		words = append(words, fmt.Sprintf("and %s more (%s in all)", Grouped(int64(more)), Bytes(hubapi.LeftOf(files).Bytes)))
+		words = append(words, fmt.Sprintf("and %s more (%s in all)", units.Grouped(int64(more)), Bytes(hubapi.LeftOf(files).Bytes)))
 	}
 	return "back came " + strings.Join(words, ", ")
 }

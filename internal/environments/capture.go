@@ -1,0 +1,95 @@
+package environments
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	"slipway/hubapi"
+	"slipway/images"
+	"slipway/images/apptainer"
+	"slipway/spawner"
+	"slipway/spawner/docker"
+)
+
+// captured returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot
+// be read, or the session runs on another host, the tree is copied first; done removes the copy.
+func (f *Service) captured(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+	w, err := f.cfg.Engine().Get(ctx, spawner.Caller{System: true}, id)
+	if err != nil {
+		return images.Source{}, nil, err
+	}
+	if w.Remote {
+		return f.captureFar(ctx, w, tell)
+	}
+	c, err := f.cfg.Docker().Capture(ctx, id)
+	if err != nil {
+		return images.Source{}, nil, err
+	}
+	source = sourceOf(c.Image, c.Base)
+	source.Upper, source.Mounts, source.Lost, source.Pause, source.Resume = c.Upper, c.Mounts, c.Lost, c.Pause, c.Resume
+	if c.Fetch == nil {
+		return source, func() {}, nil
+	}
+	return f.copied(ctx, source, c.Fetch, tell)
+}
+
+// fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes, and tells those
+// of its image.
+type fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
+
+// copied has a session's tree fetched into a directory of its own.
+func (f *Service) copied(ctx context.Context, source images.Source, get fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
+	dir, err := os.MkdirTemp(f.path("fetch"), "")
+	if err != nil {
+		return images.Source{}, nil, err
+	}
+	done := func() {
+		if err := os.RemoveAll(dir); err != nil {
+			f.log.Error("a session's copied tree cannot be removed", "path", dir, "error", err)
+		}
+	}
+	source.Upper, source.Layers, err = get(ctx, dir, func(message string, percent int) {
+		tell(hubapi.Progress{Stage: "fetching", Message: message, Percent: float64(percent)})
+	})
+	if err != nil {
+		done()
+		return images.Source{}, nil, err
+	}
+	return source, done, nil
+}
+
+func sourceOf(i docker.Image, reference string) images.Source {
+	return images.Source{
+		Layers: i.Layers, Base: images.Base{Reference: reference, Digest: i.ImageID},
+		Config: apptainer.ImageConfig{
+			Env: i.Env, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: i.WorkingDir, Architecture: i.Architecture, Labels: i.Labels,
+		},
+	}
+}
+
+// prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for
+// it, nor the first session on another host.
+func (f *Service) prepareBases(ctx context.Context) error {
+	have, err := f.cfg.Docker().Images(ctx)
+	if err != nil {
+		f.log.Warn("the images are not known, so they are converted when somebody freezes", "error", err)
+		return nil
+	}
+	for _, i := range f.cfg.Site.Images {
+		if ctx.Err() != nil || !slices.Contains(have, i.Ref) {
+			continue
+		}
+		image, err := f.cfg.Docker().Layers(ctx, i.Ref, func(string, int) {})
+		if err == nil {
+			err = f.library.Prepare(ctx, sourceOf(image, i.Ref), nil)
+		}
+		if err == nil && f.farImages()[i.Ref] {
+			_, err = f.Base(ctx, i.Ref, func(string, int) {})
+		}
+		if err != nil && ctx.Err() == nil {
+			f.log.Warn("an image cannot be converted ahead of a freeze", "image", i.Ref, "error", err)
+		}
+	}
+	return nil
+}

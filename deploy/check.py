@@ -145,7 +145,9 @@ class Check:
 
     async def freeze_again(self, kernel: Kernel) -> None:
         """Freeze what was stopped and started since it was frozen, and nothing else."""
-        again = json.loads(ANSI.sub("", await kernel.run("!slipway freeze --json 2>/dev/null", quiet=True)))["digest"]
+        output = ANSI.sub("", await kernel.run("!slipway freeze --json 2>&1", quiet=True))
+        expect("{" in output, f"slipway freeze says: {output!r}")
+        again = json.JSONDecoder().raw_decode(output[output.index("{") :])[0]["digest"]
         expect(again == self.frozen, f"what was {self.frozen} is {again} after a stop and a start")
         show(again)
 

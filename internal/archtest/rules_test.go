@@ -187,7 +187,7 @@ func rules() map[string]rule {
 		"images/blob":      {own: []string{"internal/errs"}},
 		"images/oci":       {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
 		"images/transfer": {
-			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
+			own: []string{"images/blob", "images/blobstore", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
 			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
 		},
 		"images/blobstore": {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"slipway/images/blobstore"
 	"slipway/internal/errs"
 )
 
@@ -43,19 +43,5 @@ func AddLogin(path, host, username, password string) error {
 	if text, err = json.MarshalIndent(file, "", "  "); err != nil {
 		return err
 	}
-	return replace(path, append(text, '\n'))
-}
-
-// replace makes a file hold data, for its owner alone, or leaves it as it was.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".login-*") // its mode is 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone after the rename
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return blobstore.WriteFile(path, append(text, '\n'))
 }

@@ -56,7 +56,10 @@ func (c *Client) JobGPU(ctx context.Context, id string) (GPUSeries, error) {
 	return fetch[GPUSeries](ctx, c, http.MethodGet, "/jobs/"+url.PathEscape(id)+"/gpu", nil)
 }
 
-// PublishGPUs returns the same for matchmaking: format is classad, cms or glue.
+// GPUFormats are the forms in which PublishGPUs has GPUs.
+var GPUFormats = []string{"classad", "cms", "glue"}
+
+// PublishGPUs returns the same for matchmaking, in one of GPUFormats.
 func (c *Client) PublishGPUs(ctx context.Context, format string) (string, error) {
 	return c.text(ctx, query("/gpus", "format", format))
 }

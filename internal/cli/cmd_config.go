@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -54,7 +53,7 @@ func runConfigCheck(env Env, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(catalogueOf(c).Check(), checkSlices(c)); err != nil {
+	if err := checkConfig(c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	h := c.HTCondor

@@ -4,45 +4,13 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"slipway/internal/cli/render"
-	"slipway/internal/config"
-	"slipway/internal/errs"
-	"slipway/spawner/docker"
 )
-
-// finding is what the doctor says of one thing.
-type finding struct {
-	Check   string `json:"check"`
-	Result  string `json:"result"` // ok, warn or fail
-	Message string `json:"message,omitempty"`
-	Remedy  string `json:"remedy,omitempty"`
-}
-
-// check looks at one thing. What the service can do without for a while is a warning.
-type check struct {
-	name    string
-	warning bool
-	look    func(context.Context) error
-}
-
-// goodWord is what a check gives that has found nothing amiss and has something to say.
-type goodWord string
-
-// Error returns the words.
-func (w goodWord) Error() string { return string(w) }
 
 // doctorCommand is `slipway doctor`.
 func doctorCommand(env Env) *cobra.Command {
@@ -59,43 +27,16 @@ func doctorCommand(env Env) *cobra.Command {
 	return c
 }
 
-// inShort returns the first of the mistakes in a configuration, without the line of the file that its message shows.
-func inShort(err error, path string) error {
-	first, ok := errors.AsType[*errs.Error](err)
-	if !ok {
-		return err
-	}
-	short := *first
-	short.Message, _, _ = strings.Cut(first.Message, "\n")
-	short.Remedy += "; `slipway config check --config " + path + "` tells of all mistakes"
-	return &short
-}
-
 func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
-	cfg, err := config.Load(path)
-	var findings []finding
-	findings = append(findings, examine(ctx, check{"configuration", false, func(context.Context) error { return inShort(err, path) }}))
-	if err == nil {
-		scratch, err := os.MkdirTemp("", "slipway-doctor-") // a backend makes its directory; the service's is not the doctor's to make
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(scratch)
-		checks, err := hostChecks(cfg, scratch, env)
-		if err != nil {
-			return err
-		}
-		for _, c := range checks {
-			findings = append(findings, examine(ctx, c))
-		}
+	findings, err := Look(ctx, path, newLogger(env, false, false))
+	if err != nil {
+		return err
 	}
 	if err := printFindings(env, findings, asJSON); err != nil {
 		return err
 	}
-	for _, f := range findings {
-		if f.Result == "fail" {
-			return exitCode(exitError)
-		}
+	if slices.ContainsFunc(findings, func(f finding) bool { return f.Result == "fail" }) {
+		return exitCode(exitError)
 	}
 	return nil
 }
@@ -115,146 +56,6 @@ func printFindings(env Env, findings []finding, asJSON bool) error {
 		if f.Remedy != "" {
 			fmt.Fprintf(env.Stdout, "\n%s: %s\n", f.Check, f.Remedy)
 		}
-	}
-	return nil
-}
-
-// examine runs a check, for at most ten seconds.
-func examine(ctx context.Context, c check) finding {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	err := c.look(ctx)
-	if err == nil {
-		return finding{Check: c.name, Result: "ok"}
-	}
-	if said, ok := errors.AsType[goodWord](err); ok {
-		return finding{Check: c.name, Result: "ok", Message: said.Error()}
-	}
-	f := finding{Check: c.name, Result: "fail", Message: err.Error()}
-	if c.warning {
-		f.Result = "warn"
-	}
-	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
-		f.Message, f.Remedy = e.Message, e.Remedy
-	}
-	return f
-}
-
-// hostChecks are all checks, for this configuration. They write below scratch alone.
-func hostChecks(cfg config.Config, scratch string, env Env) ([]check, error) {
-	log := newLogger(env, false, false)
-	engine, err := newDocker(cfg, "", cvmfs{}, log)
-	if err != nil {
-		return nil, err
-	}
-	harmless := cfg
-	harmless.DataDir = scratch
-	jobs, err := newLocal(harmless, "slipway", "", cvmfs{}, log)
-	if err != nil {
-		return nil, err
-	}
-	repositories, err := cvmfsChecks(cfg, scratch, slog.New(slog.DiscardHandler)) // what it would log stands in the table
-	if err != nil {
-		return nil, err
-	}
-	checks := []check{
-		{"root", false, isRoot},
-		{"Docker Engine", false, engine.Check},
-		{"sessions apart by network", true, engine.Isolation},
-		{"Apptainer", false, jobs.Check},
-		{"network of jobs", true, func(context.Context) error { return networkOfJobs(cfg, jobs) }},
-		{"disk limit of jobs", true, func(context.Context) error { return diskOfJobs(cfg) }},
-		{"images mounted once for all of a user's jobs", true, jobs.Shares},
-		{"disk space for " + cfg.DataDir, true, func(context.Context) error { return hasSpace(cfg.DataDir) }},
-	}
-	below, err := homesChecks(cfg)
-	if err != nil {
-		return nil, err
-	}
-	checks = append(checks, below...)
-	checks = append(checks, programChecks()...)
-	checks = append(checks, freezeChecks(engine, cfg.DataDir)...)
-	checks = append(checks, placeChecks(cfg.Environments)...)
-	checks = append(checks, gpuChecks(cfg, env)...)
-	checks = append(checks, condorChecks(harmless, log)...)
-	checks = append(checks, sshChecks(cfg)...)
-	checks = append(checks, kernelChecks(cfg)...)
-	checks = append(checks, storageChecks(cfg.Data)...)
-	checks = append(checks, accountChecks(cfg)...)
-	checks = append(checks, credentialChecks(cfg.Credentials)...)
-	checks = append(checks, repositories...)
-	for _, i := range cfg.Images {
-		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
-	}
-	if cfg.TLS.Cert != "" {
-		checks = append(checks, check{"certificate " + cfg.TLS.Cert, true, func(context.Context) error { return certificateLasts(cfg.TLS) }})
-	}
-	for _, h := range cfg.Hubs {
-		part, err := newHubPart(h)
-		if err != nil {
-			return nil, fmt.Errorf("hub %s: %w", h.Name, err)
-		}
-		checks = append(checks, check{"hub " + h.Name, true, part.answers})
-		if h.TokenFile != "" {
-			checks = append(checks, check{"service token of hub " + h.Name, true, part.serves})
-		}
-	}
-	return checks, nil
-}
-
-func isRoot(context.Context) error {
-	if os.Geteuid() != 0 {
-		return errs.New(errs.Missing, "running as user id %d", os.Geteuid()).With("the service runs as root: it freezes file trees of all owners and starts jobs as their users")
-	}
-	return nil
-}
-
-// leastSpace is how much room a freeze of an ordinary image needs at the least.
-const leastSpace = 5e9
-
-func hasSpace(path string) error {
-	var s syscall.Statfs_t
-	for syscall.Statfs(path, &s) != nil && path != "/" {
-		path = filepath.Dir(path)
-	}
-	if free := int64(s.Bavail) * s.Bsize; free < leastSpace {
-		return errs.New(errs.Unavailable, "%s free", render.Bytes(free)).With("make room: a frozen environment takes about a gigabyte")
-	}
-	return nil
-}
-
-func hasImage(ctx context.Context, engine *docker.Backend, ref string) error {
-	present, err := engine.Images(ctx)
-	if err != nil || slices.Contains(present, ref) || slices.Contains(present, ref+":latest") {
-		return err
-	}
-	return errs.New(errs.Missing, "the engine does not have it").With("build it (deploy/images) or `docker pull " + ref + "`")
-}
-
-// answers checks that the hub's API is where the configuration has it.
-func (p hubPart) answers(ctx context.Context) error {
-	_, err := p.client.Version(ctx)
-	if err != nil {
-		return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", p.cfg.APIURL, err).With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
-	}
-	return nil
-}
-
-// serves checks that the service may ask and tell the hub what it needs to.
-func (p hubPart) serves(ctx context.Context) error {
-	return p.client.Holds(ctx, "compare servers and tell of activity", "list:users", "read:servers", "users:activity")
-}
-
-// soon is how long before a certificate's end one should know of it.
-const soon = 14 * 24 * time.Hour
-
-func certificateLasts(cfg config.TLS) error {
-	pair, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
-	if err != nil {
-		return errs.New(errs.Invalid, "%w", err).With("name a PEM certificate, with its chain, and the key that belongs to it")
-	}
-	if left := time.Until(pair.Leaf.NotAfter); left < soon {
-		return errs.New(errs.Invalid, "it ends at %s", pair.Leaf.NotAfter.Format(time.DateTime)).With("renew it; the service takes the new one up by itself")
 	}
 	return nil
 }

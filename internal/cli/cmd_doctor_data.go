@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slipway/internal/mounts"
 	"strings"
 	"syscall"
 	"time"
@@ -119,7 +120,7 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 		Plan: plan, Asked: asked.Add(answered.Sub(asked) / 2), Remote: client.LookAtIssuer, Room: client.Quota,
 		Storage: func(token secret.Text) datacheck.Storage { return rootclient.Client{Token: token, Roots: roots} },
 		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
-		Probe: []string{self, probeCommand}, Scratch: scratch, Deadline: dataTime - tellTime - time.Since(asked),
+		Probe: []string{self, mounts.ProbeCommand}, Scratch: scratch, Deadline: dataTime - tellTime - time.Since(asked),
 	})
 	if err := tellService(ctx, env, client, report); err != nil {
 		fmt.Fprintf(env.Stderr, "slipway: the session's page does not show this: %s\n", errs.Brief(err))

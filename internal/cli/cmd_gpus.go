@@ -45,12 +45,9 @@ func gpusCommand(env Env) *cobra.Command {
 	return c
 }
 
-// gpuFormats are those of --format.
-var gpuFormats = []string{"classad", "cms", "glue"}
-
 func runGPUs(ctx context.Context, env Env, asJSON bool, format string) error {
-	if format != "" && !slices.Contains(gpuFormats, format) {
-		return usageError{fmt.Errorf("--format %s: one of %s", format, strings.Join(gpuFormats, ", "))}
+	if format != "" && !slices.Contains(hubapi.GPUFormats, format) {
+		return usageError{fmt.Errorf("--format %s: one of %s", format, strings.Join(hubapi.GPUFormats, ", "))}
 	}
 	client, err := connect(env)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slipway/internal/programs"
 	"strings"
 	"syscall"
 	"time"
@@ -18,9 +19,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 )
-
-// gpuHelper is the program beside this one that calls NVIDIA's libraries.
-const gpuHelper = "slipway-gpu"
 
 // nothingToTest is the helper's exit code where there is no GPU.
 const nothingToTest = 77
@@ -100,14 +98,14 @@ func (s gpusSelftest) run(ctx context.Context, env Env) error {
 // findGPUHelper returns the helper's path: in one of these directories, or on PATH.
 func findGPUHelper(dirs ...string) (string, error) {
 	for _, dir := range dirs {
-		p := filepath.Join(dir, gpuHelper)
+		p := filepath.Join(dir, programs.GPUHelper)
 		if st, err := os.Stat(p); dir != "" && err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
 			return p, nil
 		}
 	}
-	if p, err := exec.LookPath(gpuHelper); err == nil {
+	if p, err := exec.LookPath(programs.GPUHelper); err == nil {
 		return p, nil
 	}
-	return "", errs.New(errs.Missing, "the program %s, which calls NVIDIA's libraries, is not on this machine", gpuHelper).
+	return "", errs.New(errs.Missing, "the program %s, which calls NVIDIA's libraries, is not on this machine", programs.GPUHelper).
 		With("install it beside the program slipway, as the packages do; sessions have it when the service's machine has")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slipway/internal/programs"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func helperOnPath(t *testing.T, line string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if line != "" {
-		if err := os.WriteFile(filepath.Join(dir, gpuHelper), []byte("#!/bin/sh\n"+line+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, programs.GPUHelper), []byte("#!/bin/sh\n"+line+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,10 +55,10 @@ func TestGPUsSelftest(t *testing.T) {
 func TestFindGPUHelper(t *testing.T) {
 	path := helperOnPath(t, "true")
 	beside := t.TempDir()
-	if got, err := findGPUHelper(beside, ""); err != nil || got != filepath.Join(path, gpuHelper) {
+	if got, err := findGPUHelper(beside, ""); err != nil || got != filepath.Join(path, programs.GPUHelper) {
 		t.Errorf("on PATH: %q, %v", got, err)
 	}
-	p := filepath.Join(beside, gpuHelper)
+	p := filepath.Join(beside, programs.GPUHelper)
 	if err := os.WriteFile(p, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

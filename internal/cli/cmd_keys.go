@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"slipway/internal/environments"
 	"strings"
 	"time"
 
@@ -77,16 +78,6 @@ func keysCommand(env Env) *cobra.Command {
 	return c
 }
 
-// keysDir is the directory of the keys that sign environments.
-func keysDir(cfg config.Config) string {
-	return cmp.Or(cfg.Environments.Keys, filepath.Join(cfg.DataDir, "keys"))
-}
-
-// openKeys opens the keys that sign environments, and makes the first one.
-func openKeys(cfg config.Config, log *slog.Logger) (*signing.Keys, error) {
-	return signing.New(signing.Config{Dir: keysDir(cfg), Now: time.Now, Log: log, Site: cfg.Environments.Site})
-}
-
 // keysCall is one call of `slipway keys`.
 type keysCall struct {
 	env    Env
@@ -100,10 +91,10 @@ func (k *keysCall) open() (*signing.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(keysDir(cfg)); errors.Is(err, fs.ErrNotExist) {
-		return nil, errs.New(errs.NotFound, "there are no keys in %s", keysDir(cfg)).With("the service makes the first one when it starts")
+	if _, err := os.Stat(environments.KeysDir(cfg)); errors.Is(err, fs.ErrNotExist) {
+		return nil, errs.New(errs.NotFound, "there are no keys in %s", environments.KeysDir(cfg)).With("the service makes the first one when it starts")
 	}
-	keys, err := openKeys(cfg, newLogger(k.env, false, false))
+	keys, err := environments.OpenKeys(cfg, newLogger(k.env, false, false))
 	return keys, asRoot(err)
 }
 
@@ -121,7 +112,7 @@ func (k *keysCall) change(do func(*signing.Keys) error) error {
 		return asRoot(fmt.Errorf("record who changes the keys: %w", err))
 	}
 	log := slog.New(slog.NewJSONHandler(record, nil)).With("uid", os.Getuid(), "sudo_user", k.env.Getenv("SUDO_USER"))
-	keys, err := openKeys(cfg, log)
+	keys, err := environments.OpenKeys(cfg, log)
 	if err == nil {
 		err = do(keys)
 	}

@@ -40,3 +40,10 @@ func TestRemarkOfAnEnd(t *testing.T) {
 		}
 	}
 }
+
+func TestSessionShowsRemedies(t *testing.T) {
+	r := hubapi.DataReport{Checks: []hubapi.DataCheck{{Check: "room", Result: hubapi.CheckFail, Finding: "full", Remedy: "remove some"}}}
+	if got := dataPairs(r)[1]; got != [2]string{"data fail", "room: full -> remove some"} {
+		t.Error(got)
+	}
+}

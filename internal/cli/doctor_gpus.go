@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"slipway/internal/programs"
 	"strings"
 
 	"slipway/internal/config"
@@ -23,24 +25,24 @@ import (
 )
 
 // gpuChecks look at the GPUs, if the site has any.
-func gpuChecks(cfg config.Config, env Env) []check {
+func gpuChecks(cfg config.Config, log *slog.Logger) []check {
 	g := cfg.GPU
 	switch g.Driver {
-	case driverNone:
+	case config.DriverNone:
 		return nil
-	case driverSimulated:
+	case config.DriverSimulated:
 		return []check{{"simulated GPUs", false, func(context.Context) error {
 			_, err := fakegpu.New(fakegpu.Config{Models: g.Simulated})
 			return err
 		}}}
 	}
 	checks := []check{
-		{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, env) }},
+		{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, log) }},
 		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, g.Helper, version.This()) }},
 	}
 	if slices.ContainsFunc(g.Devices, func(r config.GPURule) bool { return gpu.Mode(r.Mode) == gpu.MPS }) {
 		checks = append(checks, check{"MPS", false, func(ctx context.Context) error {
-			_, err := mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Logger: newLogger(env, false, false)}).Probe(ctx)
+			_, err := mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Logger: log}).Probe(ctx)
 			return err
 		}})
 	}
@@ -48,12 +50,12 @@ func gpuChecks(cfg config.Config, env Env) []check {
 }
 
 // looksAtGPUs asks the driver what there is and how it is. It changes nothing.
-func looksAtGPUs(ctx context.Context, cfg config.Config, env Env) error {
+func looksAtGPUs(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	helper, err := driverrpc.Find(cfg.GPU.Helper)
 	if err != nil {
 		return err
 	}
-	driver := driverrpc.New(driverrpc.Config{Argv: []string{helper, "drive"}, Logger: newLogger(env, false, false)})
+	driver := driverrpc.New(driverrpc.Config{Argv: []string{helper, "drive"}, Logger: log})
 	all, err := driver.Devices(ctx)
 	for _, d := range all {
 		health, asked := driver.Health(ctx, d.UUID)
@@ -74,7 +76,7 @@ func helpersFit(ctx context.Context, name string, own version.Build) error {
 	if err := helperFits(ctx, helper, own, false); err != nil {
 		return err
 	}
-	inside := filepath.Join(filepath.Dir(helper), gpuInside)
+	inside := filepath.Join(filepath.Dir(helper), programs.GPUHelperInside)
 	if _, err := os.Stat(inside); errors.Is(err, os.ErrNotExist) {
 		return errs.New(errs.Missing, "%s is not there: slices are not tested in images that are older than this host", inside).
 			With("build it with build_gpu_inside of deploy/lib/go.sh, and install it beside slipway-gpu")
@@ -97,7 +99,7 @@ func helperFits(ctx context.Context, path string, own version.Build, inside bool
 	case err != nil:
 		return errs.New(errs.Conflict, "%s does not say what it was built from: %w%s", path, err, lastWords(err)).With(again)
 	case its.Inside != inside:
-		return errs.New(errs.Conflict, "%s is the other of two builds: slipway-gpu is the one with CGO_ENABLED=1, %s the one with 0", path, gpuInside).With(again)
+		return errs.New(errs.Conflict, "%s is the other of two builds: slipway-gpu is the one with CGO_ENABLED=1, %s the one with 0", path, programs.GPUHelperInside).With(again)
 	case !its.Same(own):
 		return errs.New(errs.Conflict, "%s is of %s, and this program of %s", path, its.Build, own).With(again)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slipway/internal/programs"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 func helpers(t *testing.T, host, inside string) (helper string) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, line := range map[string]string{gpuHelper: host, gpuInside: inside} {
+	for name, line := range map[string]string{programs.GPUHelper: host, programs.GPUHelperInside: inside} {
 		if line == "" {
 			continue
 		}
@@ -24,7 +25,7 @@ func helpers(t *testing.T, host, inside string) (helper string) {
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, gpuHelper)
+	return filepath.Join(dir, programs.GPUHelper)
 }
 
 func TestHelpersFit(t *testing.T) {

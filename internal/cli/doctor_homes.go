@@ -28,16 +28,16 @@ func homesChecks(cfg config.Config) ([]check, error) {
 	if h.home.Personal() {
 		home.Template = homes.Below(h.home.Root())
 	}
-	checks := []check{{"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return h.examine(ctx, home) }}}
+	checks := []check{{"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return lookAtHomes(ctx, h, home) }}}
 	for i, a := range cfg.Data.Areas {
 		want := homes.Want{Template: homes.Below(h.areas[i].Root()), Guarded: h.areas[i].Root() != a.Path, Mounted: a.Mounted}
-		checks = append(checks, check{"area " + a.Name + " at " + want.Template.Root(), !a.Required, func(ctx context.Context) error { return h.examine(ctx, want) }})
+		checks = append(checks, check{"area " + a.Name + " at " + want.Template.Root(), !a.Required, func(ctx context.Context) error { return lookAtHomes(ctx, h, want) }})
 	}
 	return checks, nil
 }
 
-// examine looks at a directory, and says how full its file system is.
-func (h *homeMounts) examine(ctx context.Context, w homes.Want) error {
+// lookAtHomes looks at a directory of homes, and says how full its file system is.
+func lookAtHomes(ctx context.Context, h *homeMounts, w homes.Want) error {
 	found, err := h.homes.Find(ctx, w)
 	if errs.Is(err, errs.Missing) && w.Guarded {
 		return errs.New(errs.Missing, "%s", errs.Brief(err)).With("the service makes the directory of the homes when it starts, and others not: make or mount it")
@@ -45,15 +45,15 @@ func (h *homeMounts) examine(ctx context.Context, w homes.Want) error {
 	if err != nil {
 		return err
 	}
-	q := quotaOf("", "", found, nil)
-	words := hubapi.QuotaWords(q)
+	words := hubapi.QuotaWords(quotaOf("", "", found, nil))
+	tight, _ := homes.Tightest(found.Limits)
 	if !found.Propagates {
 		words += "; what is mounted below it later is not seen by what runs already: it lies on no shared mount"
 	}
 	switch {
 	case found.ReadOnly:
 		return errs.New(errs.Unavailable, "its file system is mounted read-only").With("mount it for writing")
-	case full(q):
+	case tight.Full():
 		return errs.New(errs.NoSpace, "it is full: %s", words).With("make room, or let users do so by a profile with rescue: true")
 	}
 	return goodWord(words)

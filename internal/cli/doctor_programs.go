@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slipway/internal/programs"
 )
 
 // programChecks look at what is started for each job of this host, where it is not slipway itself.
@@ -14,9 +15,9 @@ func programChecks() []check {
 	if err != nil {
 		return nil
 	}
-	lean := filepath.Join(filepath.Dir(self), jobProgram)
+	lean := filepath.Join(filepath.Dir(self), programs.ForJobs)
 	if _, err := os.Stat(lean); err != nil {
 		return nil
 	}
-	return []check{{"program for jobs is of this build", true, func(context.Context) error { return sameBuild(lean) }}}
+	return []check{{"program for jobs is of this build", true, func(context.Context) error { return programs.SameBuild(lean) }}}
 }

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"errors"
@@ -11,15 +10,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
+	"slipway/internal/programs"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
-	"slipway/internal/homes"
-	"slipway/spawner/local"
 )
 
 // installAgent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so
@@ -31,18 +26,15 @@ func installAgent(self, dir string) error {
 	return installProgram(self, dir, "slipway")
 }
 
-// jobProgram does what slipway itself does for each start anew, and begins sooner. It lies beside it.
-const jobProgram = "slipway-job"
-
 // findJobProgram finds what is started for each job, and to look at its owner's directories. Without a program for that
 // alone, of the same build, it is this one.
 func findJobProgram(self string, log *slog.Logger) string {
-	lean := filepath.Join(filepath.Dir(self), jobProgram)
+	lean := filepath.Join(filepath.Dir(self), programs.ForJobs)
 	if _, err := os.Stat(lean); errors.Is(err, os.ErrNotExist) {
-		log.Warn("jobs of this host start more slowly than they could", "missing", lean, "remedy", "install "+jobProgram+" beside slipway: deploy/lib/go.sh builds it")
+		log.Warn("jobs of this host start more slowly than they could", "missing", lean, "remedy", "install "+programs.ForJobs+" beside slipway: deploy/lib/go.sh builds it")
 		return self
 	}
-	if err := sameBuild(lean); err != nil {
+	if err := programs.SameBuild(lean); err != nil {
 		log.Warn("jobs of this host start more slowly than they could", "error", err)
 		return self
 	}
@@ -52,53 +44,30 @@ func findJobProgram(self string, log *slog.Logger) string {
 // installJobProgram puts a copy of what is started for each job where jobs find it: the given name below
 // control.BinDir. The copy of slipway itself is there.
 func installJobProgram(program, dir string) (name string, err error) {
-	if filepath.Base(program) != jobProgram {
+	if filepath.Base(program) != programs.ForJobs {
 		return filepath.Base(control.Program), nil
 	}
 	if err := checkStatic(program); err != nil {
 		return "", err
 	}
-	return jobProgram, installProgram(program, dir, jobProgram)
+	return programs.ForJobs, installProgram(program, dir, programs.ForJobs)
 }
-
-// sameBuild refuses a program beside this one that was built from other sources: it may not understand what the service
-// tells it.
-func sameBuild(beside string) error {
-	want, err := local.Identity(homes.Sources())
-	if err != nil {
-		return err
-	}
-	ctx, stop := context.WithTimeout(context.Background(), versionPatience)
-	defer stop()
-	said, err := exec.CommandContext(ctx, beside, "version").Output() // one of before versions fails
-	if err != nil || strings.TrimSpace(string(said)) != want {
-		return errs.New(errs.Missing, "%s is of another build than slipway, which is started for each job in its place", beside).
-			With("build both from the same sources, as deploy/lib/go.sh does, and restart the service")
-	}
-	return nil
-}
-
-// versionPatience is how long a program may take to say what it was built from.
-const versionPatience = 30 * time.Second
-
-// gpuInside is the build of the GPU helper for sessions and jobs. It lies beside the host's.
-const gpuInside = "slipway-gpu-inside"
 
 // installSelfTest puts the program that tests slices where agents find it as `slipway-gpu`. The host's own build is the
 // second choice: an image with an older libc cannot run it.
 func installSelfTest(helper, dir string, log *slog.Logger) error {
-	inside := filepath.Join(filepath.Dir(helper), gpuInside)
+	inside := filepath.Join(filepath.Dir(helper), programs.GPUHelperInside)
 	_, err := os.Stat(inside)
 	switch {
 	case err == nil:
 		helper = inside
 	case errors.Is(err, os.ErrNotExist):
 		log.Warn("slices of GPUs are not tested in images that are older than this host", "missing", inside,
-			"remedy", "install "+gpuInside+" beside slipway-gpu: deploy/lib/go.sh builds it")
+			"remedy", "install "+programs.GPUHelperInside+" beside slipway-gpu: deploy/lib/go.sh builds it")
 	default:
 		return fmt.Errorf("find the self-test for workloads: %w", err)
 	}
-	return installProgram(helper, dir, gpuHelper)
+	return installProgram(helper, dir, programs.GPUHelper)
 }
 
 // installProgram puts a copy of a program into dir under a name.

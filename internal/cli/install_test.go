@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slipway/internal/programs"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestFindJobProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := filepath.Join(t.TempDir(), "slipway")
-	lean := filepath.Join(filepath.Dir(self), jobProgram)
+	lean := filepath.Join(filepath.Dir(self), programs.ForJobs)
 	for name, test := range map[string]struct {
 		script string
 		same   bool
@@ -28,7 +29,7 @@ func TestFindJobProgram(t *testing.T) {
 		if err := os.WriteFile(lean, []byte("#!/bin/sh\n"+test.script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := sameBuild(lean); (err == nil) != test.same {
+		if err := programs.SameBuild(lean); (err == nil) != test.same {
 			t.Errorf("%s: %v", name, err)
 		}
 		var log strings.Builder
@@ -52,7 +53,7 @@ func TestInstallSelfTest(t *testing.T) {
 			if err := installSelfTest(helper, bin, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 				t.Fatal(err)
 			}
-			text, err := os.ReadFile(filepath.Join(bin, gpuHelper))
+			text, err := os.ReadFile(filepath.Join(bin, programs.GPUHelper))
 			if err != nil || !strings.Contains(string(text), test.want) || strings.Contains(log.String(), "older than this host") != (test.says != "") || !strings.Contains(log.String(), test.says) {
 				t.Errorf("%s: %s, %v, log %s", name, text, err, &log)
 			}

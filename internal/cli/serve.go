@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"slipway/internal/cvmfs"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ type service struct {
 	local        *local.Backend
 	htcondor     *htcondor.Backend // nil: the site has no pool
 	pool         *htcondor.Pool    // nil likewise
-	cvmfs        cvmfs
+	cvmfs        cvmfs.Directory
 	lean         string // the program that is started for each job, and to look at homes
 	homeMounts   *homeMounts
 	links        *tunnel.Links
@@ -231,22 +232,22 @@ func (s *service) makeBackends(ctx context.Context) error {
 	return err
 }
 
-func newDocker(cfg config.Config, self string, seen cvmfs, log *slog.Logger) (*docker.Backend, error) {
+func newDocker(cfg config.Config, self string, seen cvmfs.Directory, log *slog.Logger) (*docker.Backend, error) {
 	c := docker.Config{
 		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version.Release, Logger: log,
 		Scratch: filepath.Join(cfg.DataDir, "engine"), Self: self,
 	}
-	seen.forDocker(&c)
+	cvmfsForDocker(seen, &c)
 	trustForDocker(cfg, &c)
 	return docker.New(c)
 }
 
-func newLocal(cfg config.Config, self, agent string, seen cvmfs, log *slog.Logger) (*local.Backend, error) {
+func newLocal(cfg config.Config, self, agent string, seen cvmfs.Directory, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
 		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
 		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network), Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.Disk), Logger: log,
 	}
-	seen.forJobs(&c)
+	cvmfsForJobs(seen, &c)
 	trustForJobs(cfg, &c)
 	return local.New(c)
 }
@@ -294,7 +295,7 @@ func (s *service) principal(hub string, user spawner.User) string {
 
 func (s *service) makeServer(context.Context) error {
 	catalogue := catalogueOf(s.cfg)
-	if err := errors.Join(catalogue.Check(), checkSlices(s.cfg)); err != nil {
+	if err := checkConfig(s.cfg); err != nil {
 		return err
 	}
 	shipper, err := s.environments.NewShipper()
@@ -312,7 +313,7 @@ func (s *service) makeServer(context.Context) error {
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores, Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.environments.Swept,
+			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.environments.Swept,
 		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
 	})
 	return nil
@@ -337,7 +338,7 @@ func (s *service) run(ctx context.Context, l listeners) error {
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
-	g.Go(func() error { return s.runCVMFS(ctx, g.Go) })
+	g.Go(func() error { return s.cvmfs.Run(ctx, s.processes, g.Go) })
 	s.runHTCondor(ctx, g.Go)
 	s.runGate(ctx, l.ssh, g.Go)
 	for _, p := range s.hubs {

@@ -78,7 +78,7 @@ func (d *dataDoctor) Plan(ctx context.Context, w spawner.Workload) hubapi.DataPl
 		Storage: []hubapi.DataElement{}, Issuers: []hubapi.DataIssuer{}, Silent: []string{},
 	}
 	if !w.Remote {
-		plan.Silent = d.service.cvmfs.silent()
+		plan.Silent = d.service.cvmfs.Silent()
 	}
 	for i, s := range d.service.storage.List(ctx, c) {
 		e := d.cfg.Data.Storage[i]

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"slipway/hubapi"
 	"slipway/hubapi/server/api"
 	"slipway/internal/config"
@@ -46,7 +44,7 @@ const selfTestTime = 30 * time.Second
 // leaseGPUs puts what the engine needs of GPUs into its configuration.
 func (s *service) leaseGPUs(c *engine.Config) {
 	g := s.cfg.GPU
-	if g.Driver == driverNone {
+	if g.Driver == config.DriverNone {
 		return
 	}
 	c.GPUs, c.Group = &s.gpus, s.trustGroup
@@ -56,23 +54,17 @@ func (s *service) leaseGPUs(c *engine.Config) {
 	c.Lend = engine.Lend{On: g.Lend.On, After: time.Duration(g.Lend.After), Recall: time.Duration(g.Lend.Recall), Idle: s.idleSlice}
 }
 
-// The words of gpu.driver.
-const (
-	driverNone      = "none"
-	driverSimulated = "simulated"
-)
-
 // makeGPUs opens the driver and finds out what there is.
 func (s *service) makeGPUs(ctx context.Context) error {
 	g := s.cfg.GPU
-	if g.Driver == driverNone {
+	if g.Driver == config.DriverNone {
 		return nil
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	host, enclose := &cdi.Host{}, []string{self, encloseWord}
+	host, enclose := &cdi.Host{}, []string{self, mps.EncloseCommand}
 	var boot string
 	if s.gpus.driver, boot, err = s.openDriver(); err != nil {
 		return err
@@ -96,7 +88,7 @@ func (s *service) makeGPUs(ctx context.Context) error {
 // openDriver opens the driver, and names this boot of the host to it: what is cut does not survive it. Simulated GPUs
 // survive it, in a file.
 func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
-	if s.cfg.GPU.Driver == driverSimulated {
+	if s.cfg.GPU.Driver == config.DriverSimulated {
 		d, err = fakegpu.New(fakegpu.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
 		return d, "", err
 	}
@@ -123,16 +115,6 @@ func (s *service) runGPUs(ctx context.Context, each func(func() error)) {
 	each(func() error { return s.gpus.sampler.Run(ctx) })
 	each(func() error { return s.runNotifier(ctx) })
 	s.runWatchdog(ctx, each)
-}
-
-// encloseWord is the command that an MPS daemon is started through.
-const encloseWord = "mps-enclose"
-
-func mpsEncloseCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: encloseWord + " DIR -- PROGRAM...", Short: "Become a GPU's MPS daemon (started by the service)", Hidden: true, DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error { return mps.Enclose(args) },
-	}
 }
 
 func rulesOf(rules []config.GPURule) []fleet.Rule {
@@ -271,7 +253,7 @@ func (s *service) publishGPUs(format string) (string, error) {
 		text, err := publish.GLUE(inv, o)
 		return string(text), err
 	default:
-		return "", errs.Bad("format", format, "one of "+strings.Join(gpuFormats, ", "))
+		return "", errs.Bad("format", format, "one of "+strings.Join(hubapi.GPUFormats, ", "))
 	}
 }
 

@@ -39,8 +39,21 @@ func (s *service) makeHubs(context.Context) error {
 	return nil
 }
 
+// hubConfig is what a client of a hub needs.
+func hubConfig(h config.Hub) (c hub.Config, err error) {
+	c.Service = h.Service
+	if c.APIURL, err = h.API(); err != nil {
+		return c, err
+	}
+	if c.Token, err = h.Token(); err != nil {
+		return c, err
+	}
+	c.CA, err = h.CA()
+	return c, err
+}
+
 func newHubPart(h config.Hub) (hubPart, error) {
-	api, err := h.API()
+	c, err := hubConfig(h)
 	if err != nil {
 		return hubPart{}, err
 	}
@@ -48,29 +61,21 @@ func newHubPart(h config.Hub) (hubPart, error) {
 	if err != nil {
 		return hubPart{}, err
 	}
-	token, err := h.Token()
-	if err != nil {
-		return hubPart{}, err
-	}
-	ca, err := h.CA()
-	if err != nil {
-		return hubPart{}, err
-	}
-	p := hubPart{cfg: h, client: hub.New(hub.Config{APIURL: api, Service: h.Service, Token: token, CA: ca})}
+	p := hubPart{cfg: h, client: hub.New(c)}
 	p.server = hubs.Hub{
-		Name: h.Name, APIURL: api, CA: ca, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
-		PagesPrefix: h.PagesPrefix(), Activity: !token.Empty(),
+		Name: h.Name, APIURL: c.APIURL, CA: c.CA, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
+		PagesPrefix: h.PagesPrefix(), Activity: !c.Token.Empty(),
 	}
-	if !token.Empty() {
+	if !c.Token.Empty() {
 		p.server.Servers = p.client
 	}
 	p.server.OutpostAddress = h.Outpost.Address
-	for _, c := range h.Outpost.Credentials {
-		password, err := c.Password()
+	for _, known := range h.Outpost.Credentials {
+		password, err := known.Password()
 		if err != nil {
 			return hubPart{}, err
 		}
-		p.server.Outpost = append(p.server.Outpost, hubs.Credential{Username: c.Username, Password: password})
+		p.server.Outpost = append(p.server.Outpost, hubs.Credential{Username: known.Username, Password: password})
 	}
 	if p.server.PagesPrefix != "" {
 		p.server.OAuth = hub.OAuth{Client: p.client, Redirect: p.server.PagesPrefix + "oauth_callback"}

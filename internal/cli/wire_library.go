@@ -16,7 +16,7 @@ import (
 // openLibrary opens the environments and the keys that sign them. The keys lie outside the records, in a directory of
 // their own.
 func (s *service) openLibrary(ctx context.Context) error {
-	keys, err := openKeys(s.cfg, s.log)
+	keys, err := environments.OpenKeys(s.cfg, s.log)
 	if err != nil {
 		return err
 	}

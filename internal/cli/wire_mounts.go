@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/credentials"
@@ -34,7 +32,7 @@ func (s *service) makeMounter(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	s.storage.looker = mounts.NewLooker([]string{self, lookPathsCommand})
+	s.storage.looker = mounts.NewLooker([]string{self, mounts.LookCommand})
 	s.storage.mounter, err = mount.New(mount.Config{
 		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Docker.Instance), Storage: s.storage.elements, Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
 		Look: s.storage.looker.At, Tell: func(id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) }, Logger: s.log,
@@ -143,14 +141,4 @@ func (s *storage) mountsOf(c spawner.Caller, element string) []hubapi.DataMount 
 func (s *service) runsRemotely(id spawner.ID) bool {
 	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, id)
 	return err != nil || w.Remote
-}
-
-const lookPathsCommand = "look-at-paths"
-
-// lookAtPathsCommand is how mounts are looked at that may never answer.
-func lookAtPathsCommand(env Env) *cobra.Command {
-	return &cobra.Command{
-		Use: lookPathsCommand, Short: "Look at paths that are read from standard input (started by the service)", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return mounts.Look(c.Context(), env.Stdin, env.Stdout) },
-	}
 }

@@ -13,6 +13,10 @@ import (
 	"slipway/spawner/catalog"
 )
 
+// checkConfig finds what the configuration asks for and cannot be had, as far as that can be known without looking at
+// the host.
+func checkConfig(c config.Config) error { return errors.Join(catalogueOf(c).Check(), checkSlices(c)) }
+
 // catalogueOf makes the catalogue of profiles that the configuration describes.
 func catalogueOf(c config.Config) catalog.Catalogue {
 	var cat catalog.Catalogue

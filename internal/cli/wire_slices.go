@@ -18,7 +18,7 @@ import (
 // checkSlices finds the slices of kernels that none of the simulated GPUs can be cut into. What real ones can be only
 // their driver says.
 func checkSlices(c config.Config) error {
-	if c.GPU.Driver != "simulated" {
+	if c.GPU.Driver != config.DriverSimulated {
 		return nil
 	}
 	tables := simulatedTables(c.GPU.Simulated)

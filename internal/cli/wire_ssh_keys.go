@@ -45,9 +45,9 @@ func userAddress(cfg config.Config, h config.Hub) string {
 	}
 	host, port, _ := net.SplitHostPort(listen)
 	switch {
-	case isLoopback(host) && isLoopback(cfg.SSH.Host):
+	case config.Loopback(host) && config.Loopback(cfg.SSH.Host):
 		return scheme + "://" + listen
-	case isLoopback(host) || scheme == "http" || cfg.SSH.Host == "":
+	case config.Loopback(host) || scheme == "http" || cfg.SSH.Host == "":
 		return ""
 	}
 	return scheme + "://" + net.JoinHostPort(cfg.SSH.Host, port)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
@@ -42,7 +41,7 @@ func (s *service) offers(c config.Stack, w spawner.Workload) bool {
 // stackOf is a stack as a session has it. One whose repository is known to be dead says so in its title.
 func (s *service) stackOf(c config.Stack, w spawner.Workload) control.Stack {
 	out := control.Stack{Name: c.Name, Title: c.Title, Setup: c.Setup, Python: c.Python, Language: c.Language, Env: c.Env}
-	if trouble := s.cvmfs.troubleAt(c.Setup); trouble != "" && !w.Remote {
+	if trouble := s.cvmfs.Trouble(c.Setup); trouble != "" && !w.Remote {
 		out.Title += " (" + trouble + ")"
 	}
 	if c.Logo == "" {
@@ -55,18 +54,4 @@ func (s *service) stackOf(c config.Stack, w spawner.Workload) control.Stack {
 	}
 	out.Logo, out.LogoExt = logo, filepath.Ext(c.Logo)
 	return out
-}
-
-// troubleAt says what is known to be the matter with the repository of a file; empty: nothing is.
-func (c cvmfs) troubleAt(file string) string {
-	name, below := strings.CutPrefix(file, cvmfsInside+"/")
-	if c.prober == nil || !below {
-		return ""
-	}
-	name, _, _ = strings.Cut(name, "/")
-	r, known := c.prober.Of(name)
-	if !known || r.Trouble == "" {
-		return ""
-	}
-	return r.String()
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"slipway/internal/cvmfs"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,7 @@ func trustBelow(cfg config.Config) string {
 	if root == "" || !below {
 		return ""
 	}
-	return filepath.Join(cvmfsInside, rest)
+	return filepath.Join(cvmfs.Inside, rest)
 }
 
 // trustForDocker and trustForJobs add it to what workloads see.

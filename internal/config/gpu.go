@@ -8,6 +8,13 @@ import (
 	"slipway/internal/gpu"
 )
 
+// The words of gpu.driver.
+const (
+	DriverNone      = "none"
+	DriverNVML      = "nvml"
+	DriverSimulated = "simulated"
+)
+
 // GPU says which GPUs there are, what each is used for, and by what rules.
 type GPU struct {
 	Driver     string              `yaml:"driver"`    // none, nvml, simulated
@@ -52,7 +59,7 @@ type Lend struct {
 
 func defaultGPU() GPU {
 	return GPU{
-		Driver: "none", Helper: "slipway-gpu", Devices: []GPURule{{Match: "*", Mode: "whole"}}, Placement: "frag", SelfTest: true, Quarantine: Duration(30 * time.Minute),
+		Driver: DriverNone, Helper: "slipway-gpu", Devices: []GPURule{{Match: "*", Mode: "whole"}}, Placement: "frag", SelfTest: true, Quarantine: Duration(30 * time.Minute),
 		Sample: Duration(10 * time.Second), IdleAfter: Duration(10 * time.Minute), BusySM: 1,
 		MPS:  MPS{Control: "nvidia-cuda-mps-control", Dir: "/run/slipway/mps"},
 		Lend: Lend{After: Duration(20 * time.Minute), Recall: Duration(30 * time.Second)},
@@ -70,9 +77,9 @@ func (c Config) checkGPU(p *problems) {
 			p.add(field, value, fmt.Sprintf("one of %v", words))
 		}
 	}
-	oneOf("gpu.driver", g.Driver, "none", "nvml", "simulated")
+	oneOf("gpu.driver", g.Driver, DriverNone, DriverNVML, DriverSimulated)
 	oneOf("gpu.placement", g.Placement, "frag", "pack", "first")
-	if g.Driver == "simulated" && len(g.Simulated) == 0 {
+	if g.Driver == DriverSimulated && len(g.Simulated) == 0 {
 		p.add("gpu.simulated", "[]", "at least one model, such as H200")
 	}
 	if g.Headroom < 0 || g.Headroom > 1 {
@@ -133,7 +140,7 @@ func (c Config) checkRequest(p *problems, at, request, tier string, pool bool) {
 		p.add(at+"gpu_isolation", tier, fmt.Sprintf("one of %v", gpu.Tiers()))
 	case (r.Mode == gpu.MPS || r.Mode == gpu.Shared) && gpu.Tier(tier) == gpu.Hardware:
 		p.add(at+"gpu_isolation", tier, fmt.Sprintf("cgroup at most: no slice of mode %s is kept apart in hardware", r.Mode))
-	case !r.None() && c.GPU.Driver == "none" && !pool:
+	case !r.None() && c.GPU.Driver == DriverNone && !pool:
 		p.add(at+"gpu", request, "left out, or gpu.driver set to nvml or simulated")
 	}
 }

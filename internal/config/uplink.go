@@ -45,7 +45,7 @@ func (c Config) checkUplink(p *problems) {
 	case u.URL == "":
 	case !ok || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "":
 		p.add("uplink.url", withoutPassword(u.URL), "the service's address for other hosts, without a path, such as https://slipway.example.org")
-	case at.Scheme != "https" && !loopback(at.Hostname()):
+	case at.Scheme != "https" && !Loopback(at.Hostname()):
 		p.add("uplink.url", u.URL, "an address that begins with https://: secrets travel there")
 	}
 	if _, err := u.CA(); err != nil {
@@ -53,4 +53,5 @@ func (c Config) checkUplink(p *problems) {
 	}
 }
 
-func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+// Loopback reports whether a host is this one by its name or address.
+func Loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

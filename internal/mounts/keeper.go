@@ -188,6 +188,9 @@ func (k *Keeper) renew(ctx context.Context, pid int, stale string) (*child, erro
 // Renewed is what the program prints that has called Renew, when it is done.
 const Renewed = "renewed"
 
+// RenewCommand is the command of slipway that is RenewMount.
+const RenewCommand = "renew-mount"
+
 // RenewMount is that program, but for its name.
 func RenewMount(w io.Writer, pid, source, target, stale string) error {
 	id, err := strconv.Atoi(pid)

@@ -125,6 +125,9 @@ func (l *Looker) Close() {
 	l.read.Wait()
 }
 
+// LookCommand is the command of slipway that is Look.
+const LookCommand = "look-at-paths"
+
 // Look is the whole of the program `slipway look-at-paths`: it looks at what it reads a line each of, and says what the
 // kernel says.
 func Look(ctx context.Context, r io.Reader, w io.Writer) error {

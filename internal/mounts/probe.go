@@ -17,6 +17,9 @@ type answer struct {
 	Trouble string `json:"trouble,omitempty"` // empty: all is well
 }
 
+// ProbeCommand is the command of slipway that is Probe.
+const ProbeCommand = "probe-directory"
+
 // Probe looks at a directory or file and says what it found to w. It is the whole of the program `slipway
 // probe-directory LOCK DIR`, in a process of its own because the directory's file system may never answer. Who does not
 // get the lock waits: another looks at it already, and keeps the lock for as long as the kernel keeps it.

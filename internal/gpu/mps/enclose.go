@@ -11,6 +11,9 @@ import (
 // encloseMark is the word before a program that Enclose is to become.
 const encloseMark = "--"
 
+// EncloseCommand is the command of slipway that is Enclose.
+const EncloseCommand = "mps-enclose"
+
 // Enclose becomes another program that has a directory as its /dev/shm; args are the directory, "--", and the program
 // with its words. The service's command line has a command that only calls it. It returns only after an error.
 func Enclose(args []string) error {

@@ -347,10 +347,9 @@ func rules() map[string]rule {
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
 
 		// What is started anew with each job of this host, and the program that has nothing else.
-		"internal/programs": {own: []string{"internal/agent", "internal/homes", "spawner/docker/wake", "spawner/local"}},
+		"internal/programs": {own: []string{"internal/agent", "internal/errs", "internal/homes", "spawner/docker/wake", "spawner/local"}},
 		"internal/runner":   {own: []string{"internal/agent", "internal/homes", "internal/programs", "spawner/local"}},
 
-		// The wiring: the one package that knows every backend.
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
 		// What joins sessions with environments. It asks the Docker Engine of this host for the trees of images and sessions.
 		"internal/environments": {
@@ -365,21 +364,58 @@ func rules() map[string]rule {
 		},
 		// What commands print. It knows no command, and asks nothing.
 		"internal/cli/render": {own: []string{"hubapi", "internal/units"}, outside: []string{"golang.org/x/sys"}},
+		// Commands: they parse, call and print. Of what runs here they know the service as a whole alone, no backend.
 		"internal/cli": {
 			own: []string{
-				"internal/cli/render",
-				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/replication", "images/inventory",
-				"images/registry", "images/signing", "images/transfer", "images/sif", "internal/agent", "internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/clock", "internal/config", "internal/workloadtoken", "internal/datacheck", "internal/datacheck/rootclient", "internal/environments",
-				"internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/gpu/fleet", "internal/gpu/mps", "internal/gpu/placement", "internal/gpu/publish",
-				"internal/gpu/driverrpc", "internal/gpu/placementsim", "internal/gpu/fakegpu", "internal/gpu/notify", "internal/gpu/metering", "internal/gpu/watchdog", "internal/x509proxy", "internal/homes",
-				"internal/hubsync", "internal/identity", "internal/oidc", "internal/metrics", "internal/mounts", "internal/programs", "internal/reserve", "internal/quota", "internal/paramgrid", "internal/secret", "internal/sshauth", "internal/sshclientconfig", "internal/sshgate", "internal/store", "internal/tunnel", "internal/credentials", "internal/version", "internal/webui", "internal/worker", "internal/xrd", "internal/xrd/mount",
-				"kernels", "kernels/kernelproxy", "kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/engine", "spawner/docker", "spawner/htcondor", "spawner/local",
+				"hubapi", "images/inventory", "images/signing", "images/transfer", "internal/agent",
+				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/render",
+				"internal/config", "internal/datacheck", "internal/datacheck/rootclient", "internal/doctor",
+				"internal/environments", "internal/errs", "internal/gpu/fakegpu", "internal/gpu/mps",
+				"internal/gpu/placement", "internal/gpu/placementsim", "internal/mounts", "internal/oidc",
+				"internal/paramgrid", "internal/programs", "internal/secret", "internal/service", "internal/sockets",
+				"internal/sshclientconfig", "internal/units", "internal/version", "internal/worker",
+				"internal/x509proxy", "kernels/kernelproxy", "kernels/wire",
 			},
-			outside: []string{"github.com/spf13/cobra", "golang.org/x/crypto/ssh", "golang.org/x/sync", "golang.org/x/sys"},
-			tests: []string{
-				"internal/testenv/program", "images/registry/registrytest", "spawner/spawnertest", "internal/cli",
-				"github.com/google/go-containerregistry", "github.com/rogpeppe/go-internal",
+			outside: []string{"github.com/spf13/cobra", "golang.org/x/sync"},
+			tests:   []string{"github.com/rogpeppe/go-internal", "golang.org/x/crypto/ssh", "internal/testenv/program", "spawner"},
+		},
+
+		// The parts of the service, joined: the one package that knows every backend.
+		"internal/service": {
+			own: []string{
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images",
+				"images/registry", "images/sif", "internal/agent/control", "internal/clock", "internal/config",
+				"internal/credentials", "internal/cvmfs", "internal/environments", "internal/errs", "internal/gpu",
+				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",
+				"internal/gpu/metering", "internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement",
+				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes", "internal/hubsync",
+				"internal/identity", "internal/metrics", "internal/mounts", "internal/oidc", "internal/programs",
+				"internal/reserve", "internal/secret", "internal/sockets", "internal/sshauth", "internal/sshgate",
+				"internal/store", "internal/tunnel", "internal/units", "internal/version", "internal/webui",
+				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
+				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/docker",
+				"spawner/engine", "spawner/htcondor", "spawner/local",
 			},
+			outside: []string{"golang.org/x/sync"},
+			tests:   []string{"spawner/spawnertest"},
+		},
+		// What looks at a host before the service does, with the same parts.
+		"internal/doctor": {
+			own: []string{
+				"hubapi", "hubapi/hub", "images/replication", "internal/config", "internal/cvmfs",
+				"internal/environments", "internal/errs", "internal/gpu", "internal/gpu/driverrpc",
+				"internal/gpu/fakegpu", "internal/gpu/mps", "internal/homes", "internal/identity", "internal/programs",
+				"internal/quota", "internal/service", "internal/units", "internal/version", "internal/x509proxy",
+				"internal/xrd", "spawner/docker", "spawner/htcondor", "spawner/local",
+			},
+			outside: []string{"golang.org/x/crypto/ssh", "golang.org/x/sys"},
+		},
+		"internal/sockets": {
+			own:     []string{"internal/clock", "internal/config", "internal/errs"},
+			outside: []string{"golang.org/x/sys"},
+		},
+		"internal/cvmfs": {
+			own: []string{"internal/config", "internal/errs", "internal/metrics", "internal/mounts"},
 		},
 
 		// The built program with real parts: tests alone.

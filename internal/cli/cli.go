@@ -1,5 +1,5 @@
-// Package cli is the command line: one cmd_x.go a command, and the wiring of the service in serve.go and wire_*.go. It
-// is the only package that knows every backend.
+// Package cli is the command line: one cmd_x.go a command. A command parses, calls and prints; what it calls stands in
+// other packages. It knows no backend.
 //
 // Commands print tables for people and, with --json, exactly what the API answered for programs. Errors go to standard
 // error with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit`, `slipway jobs watch`

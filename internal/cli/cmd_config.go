@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/internal/config"
+	"slipway/internal/service"
 	"slipway/internal/units"
-	"slipway/spawner/htcondor"
 )
 
 // configFile is the flag that names the configuration.
@@ -53,11 +53,7 @@ func runConfigCheck(env Env, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkConfig(c); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	h := c.HTCondor
-	if err := (htcondor.Config{Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra}).CheckLines(); err != nil {
+	if err := service.CheckConfig(c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if c.Local.Network == "host" {

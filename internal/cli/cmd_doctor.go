@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/internal/cli/render"
+	"slipway/internal/doctor"
 )
 
 // doctorCommand is `slipway doctor`.
@@ -28,20 +29,20 @@ func doctorCommand(env Env) *cobra.Command {
 }
 
 func runDoctor(ctx context.Context, env Env, path string, asJSON bool) error {
-	findings, err := Look(ctx, path, newLogger(env, false, false))
+	findings, err := doctor.Look(ctx, path, newLogger(env, false, false))
 	if err != nil {
 		return err
 	}
 	if err := printFindings(env, findings, asJSON); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(findings, func(f finding) bool { return f.Result == "fail" }) {
+	if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Result == "fail" }) {
 		return exitCode(exitError)
 	}
 	return nil
 }
 
-func printFindings(env Env, findings []finding, asJSON bool) error {
+func printFindings(env Env, findings []doctor.Finding, asJSON bool) error {
 	if asJSON {
 		return render.JSON(env.Stdout, findings)
 	}

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slipway/internal/mounts"
 	"strings"
 	"syscall"
 	"time"
@@ -24,7 +23,9 @@ import (
 	"slipway/internal/cli/render"
 	"slipway/internal/datacheck"
 	"slipway/internal/datacheck/rootclient"
+	"slipway/internal/doctor"
 	"slipway/internal/errs"
+	"slipway/internal/mounts"
 	"slipway/internal/oidc"
 	"slipway/internal/secret"
 )
@@ -75,9 +76,9 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 }
 
 func printDataReport(env Env, r hubapi.DataReport) error {
-	var findings []finding
+	var findings []doctor.Finding
 	for _, c := range r.Checks {
-		findings = append(findings, finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: render.Printable(c.Remedy)})
+		findings = append(findings, doctor.Finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: render.Printable(c.Remedy)})
 	}
 	for i := range findings {
 		if r.Checks[i].Remedy == "" {

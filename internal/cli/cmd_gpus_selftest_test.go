@@ -5,11 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slipway/internal/programs"
 	"strings"
 	"testing"
 
 	"slipway/internal/errs"
+	"slipway/internal/programs"
 )
 
 // helperOnPath puts a helper of one line of shell on PATH, and nothing else.

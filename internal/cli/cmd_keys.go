@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"slipway/internal/environments"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"slipway/images/signing"
 	"slipway/internal/cli/render"
 	"slipway/internal/config"
+	"slipway/internal/environments"
 	"slipway/internal/errs"
 )
 

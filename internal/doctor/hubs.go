@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"context"
+
+	"slipway/hubapi/hub"
+	"slipway/internal/config"
+	"slipway/internal/errs"
+	"slipway/internal/service"
+)
+
+// hubChecks look whether a hub's files can be read, whether its API is where the configuration has it, and whether the
+// service may ask and tell the hub what it needs to.
+func hubChecks(h config.Hub) []check {
+	ask := func(question func(*hub.Client) error) error {
+		c, err := service.HubConfig(h)
+		if err != nil {
+			return err
+		}
+		return question(hub.New(c))
+	}
+	checks := []check{
+		{"files of hub " + h.Name, false, func(context.Context) error { return hubFiles(h) }},
+		{"hub " + h.Name, true, func(ctx context.Context) error {
+			return ask(func(c *hub.Client) error {
+				if _, err := c.Version(ctx); err != nil {
+					return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", h.APIURL, err).With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
+				}
+				return nil
+			})
+		}},
+	}
+	if h.TokenFile != "" {
+		checks = append(checks, check{"service token of hub " + h.Name, true, func(ctx context.Context) error {
+			return ask(func(c *hub.Client) error {
+				return c.Holds(ctx, "compare servers and tell of activity", "list:users", "read:servers", "users:activity")
+			})
+		}})
+	}
+	return checks
+}
+
+// hubFiles reads a hub's tokens, passwords and authorities. The service does not start without them.
+func hubFiles(h config.Hub) error {
+	if _, err := service.HubConfig(h); err != nil {
+		return err
+	}
+	if _, err := h.SpawnerToken(); err != nil {
+		return err
+	}
+	for _, c := range h.Outpost.Credentials {
+		if _, err := c.Password(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package service
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"slipway/internal/gpu"
+	"slipway/internal/gpu/cdi"
+	"slipway/internal/gpu/fakegpu"
+	"slipway/internal/gpu/fleet"
+	"slipway/internal/secret"
+	"slipway/internal/store"
+	"slipway/internal/testenv"
+	"slipway/spawner"
+	"slipway/spawner/engine"
+	"slipway/spawner/spawnertest"
+)
+
+// TestWhoWaitsForABrokenGPUHoldsUpNobody: one who asks for what only a GPU that is out of service has waits, and those
+// who ask for something else are served, in her own line and in others.
+func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
+	dir, quiet := t.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	must(os.Chmod(dir, 0o700))
+	records, err := store.Open(t.Context(), filepath.Join(dir, "store.db"), quiet)
+	must(err)
+	defer records.Close()
+	driver, err := fakegpu.New(fakegpu.Config{Models: []string{"H200/mig", "A30/mig"}})
+	must(err)
+	var manager *engine.Manager
+	gpus, err := fleet.New(t.Context(), fleet.Config{
+		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "A30", Mode: gpu.MIG, Drain: true}, {Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
+		Held: func() []gpu.Lease {
+			if manager == nil {
+				return nil
+			}
+			return manager.Leases()
+		},
+	})
+	must(err)
+	crew := spawnertest.NewCrew()
+	backend := func(name string) spawner.Backend {
+		return spawnertest.New(spawnertest.Config{Name: name, Started: crew.ComeUp, Ended: crew.GoDown})
+	}
+	manager, err = engine.New(t.Context(), engine.Config{
+		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
+		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), GPUs: gpus,
+		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
+			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
+		},
+		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:aa", nil },
+		Image:       func(context.Context, string) (string, error) { return "x.sif", nil },
+	})
+	must(err)
+	ctx, end := context.WithCancel(t.Context())
+	crew.Dial(func(id spawner.ID, up bool) { manager.LinkChanged(ctx, id, up) })
+	done := make(chan struct{})
+	go func() { defer close(done); _ = manager.Run(ctx) }()
+	defer func() { end(); <-done }()
+
+	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
+	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
+	session := func(user spawner.User, r gpu.Request) spawner.Workload {
+		w, err := manager.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
+		must(err)
+		return w
+	}
+	_, err = manager.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
+	must(err)
+	session("mallory", broken)
+	for _, user := range []spawner.User{"alice", "bob"} {
+		w := session(user, whole)
+		soon, stop := context.WithTimeout(ctx, testenv.Hang)
+		if _, err := manager.Await(soon, hub, w.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running }); err != nil {
+			now, _ := manager.Get(ctx, spawner.Caller{System: true}, w.ID)
+			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, manager.Queue(now))
+		}
+		stop()
+	}
+}

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"slipway/images/sif"
+	"slipway/internal/config"
+	"slipway/spawner"
+	"slipway/spawner/engine"
+)
+
+// jobsWeight is what all jobs of this host weigh on its processors, in percent of what other groups of processes do,
+// where sessions go first. Less would starve them beside what has no group of its own, each process of which weighs as
+// much as a group.
+const jobsWeight = 50
+
+// judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
+func (s *service) judgeJobs(c *engine.Config) {
+	j := s.cfg.Jobs
+	c.Kernels, c.Busy = s.cfg.Kernels.PerUser, busyAbove(s.cfg.Kernels.WarmLoad)
+	c.Yield, c.HalfLife, c.KeepJobs, c.Pause = j.Yield, time.Duration(j.HalfLife), time.Duration(j.Keep), time.Duration(j.RetryPause)
+	if len(j.Limits) > 0 {
+		c.Allowance = s.allowance
+	}
+}
+
+// allowance says what the jobs of a hub's user may have: the first entry of jobs.limits that she is among. sure is
+// false where that may be hers by her Hub's groups, which are not known just now.
+func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance, sure bool) {
+	principal := s.principal(hub, user)
+	groups, all := s.groupsAt(hub, user)
+	for _, l := range s.cfg.Jobs.Limits {
+		everybody := len(l.Users)+len(l.Groups) == 0
+		among := func(group string) bool { return slices.Contains(groups, group) }
+		if everybody || slices.Contains(l.Users, principal) || slices.ContainsFunc(l.Groups, among) {
+			return allowanceOf(l), true
+		}
+		if !all && slices.ContainsFunc(l.Groups, func(group string) bool { return s.fromHub(group, hub) }) {
+			return allowanceOf(l), false
+		}
+	}
+	return spawner.Allowance{}, true
+}
+
+func allowanceOf(l config.JobLimit) spawner.Allowance {
+	return spawner.Allowance{
+		Running: l.Running, Waiting: l.Waiting, Storage: int64(l.Storage), GPUHours: l.GPUHours, Window: time.Duration(l.Window),
+	}
+}
+
+// weightOf is what jobs of this host weigh; 0: as much as others.
+func weightOf(j config.Jobs) int {
+	if j.Yield {
+		return jobsWeight
+	}
+	return 0
+}
+
+// squashfsOf says where in an environment's file its squashfs begins.
+func squashfsOf(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	image, err := sif.Open(f, info.Size())
+	if err != nil {
+		return 0, err
+	}
+	return image.Partition.Offset, nil
+}

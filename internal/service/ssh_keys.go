@@ -1,0 +1,63 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"strings"
+	"time"
+
+	"slipway/internal/config"
+	"slipway/internal/sshauth"
+)
+
+// makeSSHKeys opens what knows who may come in by ssh. There is none where the site has no ssh.
+func (s *service) makeSSHKeys(ctx context.Context) (err error) {
+	if !s.cfg.SSH.On() {
+		return nil
+	}
+	s.sshKeys, err = sshauth.New(ctx, sshauth.Config{
+		Store: s.store, Dir: s.path("ssh"), Host: s.cfg.SSH.Host, Port: s.cfg.SSH.PortShown(), Certificate: time.Duration(s.cfg.SSH.Certificate),
+		Hubs: s.sshHubs(), Pages: loginPages(s.cfg), Logger: s.log,
+	})
+	return err
+}
+
+// sshHubs are the hubs with their realms, in the order of the configuration.
+func (s *service) sshHubs() (hubs []sshauth.Hub) {
+	for _, h := range s.cfg.Hubs {
+		hubs = append(hubs, sshauth.Hub{Name: h.Name, Realm: s.realms[h.Name]})
+	}
+	return hubs
+}
+
+// userAddress is where programs of a hub's users reach the service, as far as the configuration tells; empty: it does
+// not. What stands before a listener on loopback is named by uplink.url alone.
+func userAddress(cfg config.Config, h config.Hub) string {
+	if h.Listen == "" && cfg.Uplink.URL != "" {
+		return cfg.Uplink.URL
+	}
+	listen, scheme := cmp.Or(h.Listen, cfg.Listen), "http"
+	if cfg.TLS.Cert != "" {
+		scheme = "https"
+	}
+	host, port, _ := net.SplitHostPort(listen)
+	switch {
+	case config.Loopback(host) && config.Loopback(cfg.SSH.Host):
+		return scheme + "://" + listen
+	case config.Loopback(host) || scheme == "http" || cfg.SSH.Host == "":
+		return ""
+	}
+	return scheme + "://" + net.JoinHostPort(cfg.SSH.Host, port)
+}
+
+// loginPages are where users of the hubs confirm logins.
+func loginPages(cfg config.Config) (pages []sshauth.Page) {
+	for _, h := range cfg.Hubs {
+		if prefix := h.PagesPrefix(); prefix != "" {
+			at := strings.TrimRight(cmp.Or(h.URL, "https://"+cfg.SSH.Host), "/")
+			pages = append(pages, sshauth.Page{Hub: h.Name, URL: at + prefix + "ssh/login"})
+		}
+	}
+	return pages
+}

@@ -76,10 +76,8 @@ func (k *farKernel) attach(s *farSite) {
 // says runs a cell, and holds what it prints first to begin so.
 func (k *farKernel) says(code, want string) {
 	k.s.t.Helper()
-	var said struct{ Text string }
-	_ = json.Unmarshal([]byte(k.n.until("stream", k.n.run(code))), &said)
-	if !strings.HasPrefix(said.Text, want) {
-		k.s.t.Errorf("%s says %q, want %q", code, said.Text, want)
+	if said := k.n.prints(code); !strings.HasPrefix(said, want) {
+		k.s.t.Errorf("%s says %q, want %q", code, said, want)
 	}
 }
 

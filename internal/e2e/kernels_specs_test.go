@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,14 +30,6 @@ func (j *jupyter) kernel(s *site, spec string) (id string, n *openKernel) {
 	}
 	id = r.object(j.T)["id"].(string)
 	return id, j.open(id)
-}
-
-// prints returns what a cell prints.
-func (n *openKernel) prints(code string) string {
-	n.Helper()
-	var content struct{ Text string }
-	_ = json.Unmarshal([]byte(n.until("stream", n.run(code))), &content)
-	return content.Text
 }
 
 // A kernel runs in an environment of its user's, and in a stack of the site's; its user looks at it, and switches the

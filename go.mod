@@ -30,11 +30,19 @@ require (
 	modernc.org/sqlite v1.61.1
 )
 
-require go.yaml.in/yaml/v4 v4.0.0
+require (
+	github.com/invopop/jsonschema v0.13.0 // of tests: the document of the API
+	go.yaml.in/yaml/v4 v4.0.0
+)
 
 require (
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
+	github.com/buger/jsonparser v1.1.1 // indirect
 	github.com/kr/fs v0.1.0 // indirect
+	github.com/mailru/easyjson v0.7.7 // indirect
+	github.com/wk8/go-ordered-map/v2 v2.1.8 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
 require (

@@ -1,5 +1,6 @@
 // Package hubapi is what is spoken on the native API, /api/v1: the wire types and the Go client. The Python client has
-// the same types by hand; both sides' tests read the examples in testdata, which are the contract.
+// the same types by hand; both sides' tests read the examples in testdata, which are the contract. The comments of types
+// and fields stand in the document that the service gives of its API (package openapi): a test of hubapi/server writes it.
 //
 // The package must not know the engine: it imports only the table of errors.
 package hubapi

@@ -1,10 +1,11 @@
-"""Writes the generated pages of the book's reference: commands, configuration, options of %%grid, metrics.
+"""Writes the generated pages of the book's reference: commands, configuration, options of %%grid, routes, metrics.
 
     generate.py PROGRAM
 
 PROGRAM is the built `slipway`. Its help and its example are what is printed, so the pages cannot differ from it.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -88,6 +89,20 @@ def metrics() -> list[tuple[str, str]]:
     return sorted(found.items())
 
 
+def routes() -> str:
+    """Return a table for each group of the API's routes, from its document."""
+    document = json.loads((REPO / "hubapi" / "openapi" / "openapi.json").read_text())
+    page = ""
+    for tag in document["tags"]:
+        page += f"## {tag['name']}\n\n| route | does |\n|---|---|\n"
+        for path, methods in sorted(document["paths"].items()):
+            for method, operation in methods.items():
+                if tag["name"] in operation["tags"]:
+                    page += f"| `{method.upper()} {path}` | {operation['summary']} |\n"
+        page += "\n"
+    return page
+
+
 def main() -> None:
     """Write the pages."""
     program = sys.argv[1]
@@ -95,6 +110,7 @@ def main() -> None:
     (OUT / "commands.md").write_text(commands(program, []))
     (OUT / "configuration.md").write_text(configuration(run(program, "config", "example")))
     (OUT / "grid.md").write_text("# The options of %%grid\n\n`%grid --help` prints them.\n\n" + block(grid_options()))
+    (OUT / "routes.inc").write_text(routes())
     rows = "".join(f"| `{name}` | {text.replace('|', chr(92) + '|')} |\n" for name, text in metrics())
     (OUT / "metrics.md").write_text(
         "# The metrics\n\n`/metrics` serves them in the format of Prometheus.\n\n| metric | tells |\n|---|---|\n" + rows

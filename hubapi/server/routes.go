@@ -24,6 +24,7 @@ func (s *Server) Public() http.Handler {
 		r.Get(LinkPath, web.GetOnly(s.Web.Plain(s.cfg.Link)))
 	}
 	s.API.OpenSSH(r)
+	s.API.DocumentRoutes(r)
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.Web.Authenticate(s.Web.ByToken), s.Web.Bounded)
 		s.API.Routes(r)

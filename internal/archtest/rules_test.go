@@ -230,7 +230,7 @@ func rules() map[string]rule {
 		},
 		"hubapi/server/api": {
 			own: []string{
-				"hubapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
+				"hubapi", "hubapi/openapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
 				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web", "internal/agent/control",
 				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/units",
 				"internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner", "spawner/catalog",
@@ -298,9 +298,11 @@ func rules() map[string]rule {
 			tests: []string{
 				"hubapi/hub", "internal/agent/control", "internal/credentials", "internal/errs",
 				"internal/hubtest", "internal/loglimit", "internal/tunnel", "kernels", "spawner/engine",
-				"github.com/coder/websocket", "golang.org/x/crypto/ssh", "golang.org/x/net/html",
+				"github.com/coder/websocket", "github.com/invopop/jsonschema", "golang.org/x/crypto/ssh", "golang.org/x/net/html",
 			},
 		},
+		// The document of the API, which is generated, and its page.
+		"hubapi/openapi":   {},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
 			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},

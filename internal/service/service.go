@@ -186,7 +186,8 @@ func (s *service) makeBackends(ctx context.Context) error {
 // directory with CVMFS that workloads get.
 func NewDocker(cfg config.Config, self string, seen cvmfs.Directory, log *slog.Logger) (*docker.Backend, error) {
 	c := docker.Config{
-		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull, Version: version.Release, Logger: log,
+		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull,
+		Version: version.Release, Logger: log,
 		Scratch: filepath.Join(cfg.DataDir, "engine"), Self: self,
 	}
 	cvmfsForDocker(seen, &c)
@@ -198,8 +199,10 @@ func NewDocker(cfg config.Config, self string, seen cvmfs.Directory, log *slog.L
 // that becomes each job's agent.
 func NewLocal(cfg config.Config, self, agent string, seen cvmfs.Directory, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
-		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup, Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
-		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network), Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.Disk), Logger: log,
+		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup,
+		Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
+		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network),
+		Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.Disk), Logger: log,
 	}
 	cvmfsForJobs(seen, &c)
 	trustForJobs(cfg, &c)
@@ -218,11 +221,14 @@ func (s *service) makeEngine(ctx context.Context) error {
 	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
-		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account, House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
-		Environment: s.environments.Find, Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Dir: s.path("workloads"), AgentDir: s.path("bin"),
+		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account,
+		House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
+		Environment: s.environments.Find, Image: s.environments.Library().Ready, Thaw: s.environments.Thaw,
+		Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
-		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(), Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
+		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(),
+		Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
 	}
 	c.Storage = s.engineStorage()
 	s.judgeJobs(&c)
@@ -258,16 +264,22 @@ func (s *service) makeServer(context.Context) error {
 	}
 	offers := s.newMenu()
 	s.server = server.New(server.Config{
-		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg), Hubs: serverHubs(s.hubs), Link: s.link,
+		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg),
+		Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
-		Environments: s.environments, Freeze: s.environments.Freeze, Registry: s.registry().Handler(s.log), Shipper: shipper, Exporter: s.environments,
-		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(), UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
+		Environments: s.environments, Freeze: s.environments.Freeze, Registry: s.registry().Handler(s.log),
+		Shipper: shipper, Exporter: s.environments,
+		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(),
+		UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor, Quota: s.quota, KnownQuota: s.knownQuota,
+		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
+		Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
-			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores, Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(), Library: s.environments.Swept,
+			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores,
+			Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
+			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(),
+			Library: s.environments.Swept,
 		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
 	})
 	return nil
@@ -300,7 +312,8 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	}
 	g.Go(func() error {
 		return s.server.Run(ctx, server.Listeners{
-			Public: l.Common, Hubs: l.Hubs, AgentAPI: s.links.Streams(tunnel.DoorAPI), AgentHub: s.links.Streams(tunnel.DoorHub),
+			Public: l.Common, Hubs: l.Hubs, AgentAPI: s.links.Streams(tunnel.DoorAPI),
+			AgentHub: s.links.Streams(tunnel.DoorHub),
 		})
 	})
 	err := g.Wait()

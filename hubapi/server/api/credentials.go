@@ -43,13 +43,13 @@ type DeviceLogins interface {
 
 // credentialRoutes are the routes of users' tokens and proxies.
 func (s *API) credentialRoutes(r chi.Router) {
-	r.Get("/credentials", web.Serve(s.web, 200, s.listCredentials))
-	r.Put("/credentials/"+hubapi.ProxyCredential, web.Serve(s.web, 200, audit.Told(s.PutProxy, AuditProxyPut)))
-	r.Put("/credentials/{name}/refresh-token", web.Serve(s.web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
-	r.Post("/credentials/{name}/renew", web.Serve(s.web, 200, audit.Told(s.RenewCredential, AuditRenewed)))
-	r.Delete("/credentials/{name}", web.Serve(s.web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)))
-	r.Post("/credentials/{name}/login", web.Serve(s.web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)))
-	r.Get("/credential-logins/{id}", web.GetOnly(web.Serve(s.web, 200, s.awaitCredentialLogin)))
+	r.Method("GET", "/credentials", web.Serve(s.web, 200, s.listCredentials))
+	r.Method("PUT", "/credentials/"+hubapi.ProxyCredential, web.Serve(s.web, 200, audit.Told(s.PutProxy, AuditProxyPut)))
+	r.Method("PUT", "/credentials/{name}/refresh-token", web.Serve(s.web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
+	r.Method("POST", "/credentials/{name}/renew", web.Serve(s.web, 200, audit.Told(s.RenewCredential, AuditRenewed)))
+	r.Method("DELETE", "/credentials/{name}", web.Serve(s.web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)))
+	r.Method("POST", "/credentials/{name}/login", web.Serve(s.web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)))
+	r.Method("GET", "/credential-logins/{id}", web.Serve(s.web, 200, s.awaitCredentialLogin).GetOnly())
 }
 
 // Use is what somebody wants to do with credentials.

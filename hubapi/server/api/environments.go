@@ -112,17 +112,17 @@ func (s *API) environmentRoutes(r chi.Router) {
 	share := func(e all) func(context.Context, spawner.Caller, string, hubapi.Share) (hubapi.Environment, error) {
 		return e.Share
 	}
-	r.Get("/", web.Serve(s.web, 200, onEnvironment(s, get)))
-	r.Delete("/", web.Serve(s.web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
-	r.Get("/details", web.Serve(s.web, 200, onEnvironment(s, details)))
-	r.Get("/history", web.Serve(s.web, 200, onEnvironment(s, history)))
-	r.Get("/diff", web.Serve(s.web, 200, s.environmentDiff))
-	r.Get("/sbom", web.Serve(s.web, 200, onEnvironment(s, sbom)))
-	r.Get("/export", web.GetOnly(s.web.Plain(s.exportEnvironment)))
-	r.Post("/push", s.web.Plain(s.pushEnvironment))
-	r.Post("/verify", web.Serve(s.web, 200, onEnvironment(s, verify)))
-	r.Post("/tags", web.Serve(s.web, 200, onEnvironment(s, tag)))
-	r.Post("/share", web.Serve(s.web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
+	r.Method("GET", "/", web.Serve(s.web, 200, onEnvironment(s, get)))
+	r.Method("DELETE", "/", web.Serve(s.web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
+	r.Method("GET", "/details", web.Serve(s.web, 200, onEnvironment(s, details)))
+	r.Method("GET", "/history", web.Serve(s.web, 200, onEnvironment(s, history)))
+	r.Method("GET", "/diff", web.Serve(s.web, 200, s.environmentDiff))
+	r.Method("GET", "/sbom", web.Serve(s.web, 200, onEnvironment(s, sbom)))
+	r.Method("GET", "/export", web.GetOnly(s.web.Plain(s.exportEnvironment)))
+	r.Method("POST", "/push", s.web.Plain(s.pushEnvironment))
+	r.Method("POST", "/verify", web.Serve(s.web, 200, onEnvironment(s, verify)))
+	r.Method("POST", "/tags", web.Serve(s.web, 200, onEnvironment(s, tag)))
+	r.Method("POST", "/share", web.Serve(s.web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
 }
 
 func history(e Environments) func(context.Context, spawner.Caller, string, web.None) (hubapi.Environments, error) {

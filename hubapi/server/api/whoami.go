@@ -28,9 +28,9 @@ type People interface {
 
 // whoRoutes are the routes that say who is who.
 func (s *API) whoRoutes(r chi.Router) {
-	r.Get("/whoami", web.Serve(s.web, 200, s.whoami))
-	r.Get("/accounts", web.Serve(s.web, 200, s.numbers))
-	r.Delete("/accounts/{principal}", web.Serve(s.web, 200, audit.Told(s.release, auditReleased)))
+	r.Method("GET", "/whoami", web.Serve(s.web, 200, s.whoami))
+	r.Method("GET", "/accounts", web.Serve(s.web, 200, s.numbers))
+	r.Method("DELETE", "/accounts/{principal}", web.Serve(s.web, 200, audit.Told(s.release, auditReleased)))
 }
 
 // whoami says who the caller is, by what, and by which rule.

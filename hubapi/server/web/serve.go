@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -26,9 +27,22 @@ const (
 	BodyTime  = 2 * time.Minute
 )
 
-// Serve makes a handler of a function from a request to an answer, both JSON.
-func Serve[Req, Resp any](s *Core, status int, do func(r *http.Request, req Req) (Resp, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// Endpoint is a handler of JSON that knows what it takes and what it answers: the document of the API is made of that.
+type Endpoint struct {
+	http.HandlerFunc
+	Status            int // of success
+	Request, Response reflect.Type
+}
+
+// GetOnly refuses HEAD, as the function of that name does.
+func (e Endpoint) GetOnly() Endpoint {
+	e.HandlerFunc = GetOnly(e.HandlerFunc)
+	return e
+}
+
+// Serve makes a handler of a function from a request to an answer, both JSON. None stands for no body.
+func Serve[Req, Resp any](s *Core, status int, do func(r *http.Request, req Req) (Resp, error)) Endpoint {
+	return Endpoint{Status: status, Request: reflect.TypeFor[Req](), Response: reflect.TypeFor[Resp](), HandlerFunc: func(w http.ResponseWriter, r *http.Request) {
 		var req Req
 		if _, empty := any(req).(None); !empty {
 			if err := Decode(w, r, &req); err != nil {
@@ -42,7 +56,7 @@ func Serve[Req, Resp any](s *Core, status int, do func(r *http.Request, req Req)
 			return
 		}
 		WriteJSON(w, status, resp)
-	}
+	}}
 }
 
 // Plain makes a handler of a function that writes its own answer. It returns an error only if it has written nothing.

@@ -36,6 +36,7 @@ type Links struct {
 
 	mu    sync.Mutex
 	links map[string]*link
+	added chan struct{} // closed, and made anew, with each link
 	doors map[Door]*listener
 	ended bool
 	work  sync.WaitGroup
@@ -51,7 +52,7 @@ func New(cfg Config) *Links {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Links{user: cfg.User, unread: newUnreadBook(), log: cfg.Logger, pool: newPool(), changed: cfg.Changed, ctx: ctx, cancel: cancel,
-		links: map[string]*link{}, doors: map[Door]*listener{}}
+		links: map[string]*link{}, added: make(chan struct{}), doors: map[Door]*listener{}}
 }
 
 // Run returns when ctx has ended, all links are down and all that they started has ended. The sockets' files stay: the
@@ -114,6 +115,8 @@ func (l *Links) add(id string) *link {
 	k := &link{id: id, owner: l, up: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(l.ctx)
 	l.links[id] = k
+	close(l.added)
+	l.added = make(chan struct{})
 	return k
 }
 
@@ -178,16 +181,16 @@ func (l *Links) Dial(ctx context.Context, id string, door Door) (net.Conn, error
 	return m.open(ctx, door)
 }
 
-// DialWhenUp opens a stream to the agent of id as soon as it is connected. A link that is lost before the stream is
-// open is waited for anew, until ctx ends.
+// DialWhenUp opens a stream to the agent of id as soon as it is connected. A link that is not open yet, as in the first
+// moments of a service, or that is lost before the stream is open, is waited for until ctx ends.
 func (l *Links) DialWhenUp(ctx context.Context, id string, door Door) (net.Conn, error) {
 	for {
-		if err := l.Wait(ctx, id); err != nil {
+		k, err := l.await(ctx, id)
+		if err != nil {
 			return nil, err
 		}
-		k := l.find(id)
-		if k == nil {
-			continue
+		if err := l.Wait(ctx, id); err != nil {
+			return nil, err
 		}
 		m := k.current()
 		if m == nil {
@@ -211,6 +214,25 @@ func (l *Links) Streams(door Door) net.Listener {
 	defer l.mu.Unlock()
 	l.doors[door] = s
 	return s
+}
+
+// await returns the link of id as soon as there is one.
+func (l *Links) await(ctx context.Context, id string) (*link, error) {
+	for {
+		l.mu.Lock()
+		k, added := l.links[id], l.added
+		l.mu.Unlock()
+		if k != nil {
+			return k, nil
+		}
+		select {
+		case <-added:
+		case <-l.ctx.Done():
+			return nil, errs.New(errs.Unavailable, "the link of %s is not open: the service is ending", id)
+		case <-ctx.Done():
+			return nil, errs.New(errs.Unavailable, "the link of %s is not open", id)
+		}
+	}
 }
 
 func (l *Links) find(id string) *link {

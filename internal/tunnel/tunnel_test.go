@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +216,41 @@ func TestOpenAndClose(t *testing.T) {
 	}
 	if err := p.links.Wait(t.Context(), p.id); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("wait after close: %v", err)
+	}
+}
+
+// TestDialBeforeTheLinkIsOpen: a service that has just begun is asked for a session before it has opened its link.
+func TestDialBeforeTheLinkIsOpen(t *testing.T) {
+	p := newPair(t, map[Door]func(context.Context, net.Conn){DoorApp: echo})
+	p.stop()
+	p.links = New(Config{Logger: slog.New(slog.DiscardHandler)})
+	run(t, p.links.Run)
+	dialed := make(chan error, 1)
+	go func() {
+		c, err := p.links.DialWhenUp(t.Context(), p.id, DoorApp)
+		if err == nil {
+			err = c.Close()
+		}
+		dialed <- err
+	}()
+	short, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.links.DialWhenUp(short, p.id, DoorApp); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("nobody waits for longer than was asked: %v", err)
+	}
+	if err := p.links.Open("s-another", filepath.Join(socketDir(t), "s"), os.Getuid()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-dialed:
+		t.Fatalf("dialed before there was a link: %v", err)
+	default:
+	}
+	if err := p.links.Open(p.id, p.socket, os.Getuid()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-dialed; err != nil {
+		t.Error(err)
 	}
 }
 

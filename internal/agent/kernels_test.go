@@ -36,7 +36,7 @@ func (r *rig) talk(t *testing.T, client string) (net.Conn, *bufio.Reader, wire.W
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(testenv.Hang))
 	if err := wire.WriteHello(c, wire.Hello{Client: client}); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func ackedOf(t *testing.T, r *rig) uint64 {
 }
 
 func restartApp(t *testing.T, r *rig) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
 	if err := r.client.RestartKernel(ctx); err != nil {
 		t.Fatal(err)

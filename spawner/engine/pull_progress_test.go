@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"slipway/spawner"
@@ -26,13 +27,16 @@ func TestFetching(t *testing.T) {
 			}
 			return out
 		}
-		<-time.After(time.Second)
+		// What the engine does at the same moment comes before what is fetched then: a line of its own among them
+		// would have the next one told.
+		pause := func() { time.Sleep(time.Second); synctest.Wait() }
+		pause()
 		revision := s.store.rev(t, w.ID)
 		for _, percent := range []int64{0, 1, 7, 20, 44, 45} {
 			fetch("one", percent)
 			fetch("two", percent) // another run's
 			if percent > 1 {
-				<-time.After(time.Second)
+				pause()
 			}
 		}
 		s.Fetching(w.ID, "one", 5, 0)

@@ -93,7 +93,7 @@ type schema struct {
 	Values      *values    `json:"additionalProperties"`
 	Properties  properties `json:"properties"`
 	Required    []string   `json:"required"`
-	OneOf       []schema   `json:"oneOf"` // itself, or null
+	OneOf       []schema   `json:"oneOf"`
 }
 
 // UnmarshalJSON takes a schema, true or false.
@@ -179,8 +179,6 @@ func (s schema) Name() string { return s.Ref[strings.LastIndexByte(s.Ref, '/')+1
 // Words say what a value is, but for the name of a schema that is referred to.
 func (s schema) Words() string {
 	switch {
-	case len(s.OneOf) > 0:
-		return "null or " + s.OneOf[0].Words()
 	case s.Ref != "":
 		return ""
 	case s.Items != nil:
@@ -198,8 +196,6 @@ func (s schema) Words() string {
 // Within is the schema at the end of lists and maps.
 func (s schema) Within() schema {
 	switch {
-	case len(s.OneOf) > 0:
-		return s.OneOf[0].Within()
 	case s.Items != nil:
 		return s.Items.Within()
 	case s.Values != nil && s.Values.schema != nil:

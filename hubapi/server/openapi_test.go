@@ -121,6 +121,9 @@ func (d *document) add(method, path string, o operation, e web.Endpoint) {
 		answer["content"] = object{o.sends: object{"schema": d.schema(out, false)}}
 	case o.sends != "":
 		answer["content"] = object{o.sends: object{}}
+	case o.or != nil:
+		either := []any{d.schema(out, false), d.schema(reflect.TypeOf(o.or), false)}
+		answer["content"] = object{"application/json": object{"schema": object{"oneOf": either}}}
 	case out != nil:
 		answer["content"] = object{"application/json": object{"schema": d.schema(out, false)}}
 	}

@@ -14,6 +14,7 @@ type operation struct {
 	header map[string]string // likewise
 	in     any               // the body, where the route reads it by itself
 	out    any               // the answer, likewise, or where the types leave it open
+	or     any               // another answer
 	sends  string            // the type of an answer that is no JSON
 	takes  string            // of a body that is no JSON
 	status int               // of an answer that the types do not tell
@@ -43,8 +44,10 @@ func operations() map[string]operation {
 
 		"GET /profiles": {does: "The kinds of session that the site offers the caller, and what is free"},
 		"GET /spawn-form": {
-			does:  "The form in which users choose their session, for the Hub's page. For a Hub",
-			query: map[string]string{"user": "whose form it is"}, sends: "text/html",
+			does: "The form in which users choose their session, for the Hub's page. For a Hub",
+			query: map[string]string{
+				"user": "whose form it is", "name": "of which server", "options": "what was chosen last, JSON",
+			}, sends: "text/html",
 		},
 		"GET /quota":                      {does: "How full the caller's home and areas are"},
 		"GET /kernelspecs":                {does: "The kernels on slices of GPUs that the caller may start"},
@@ -154,7 +157,7 @@ func operations() map[string]operation {
 			"scan": "only the points of this scan, and it", "points": "no: scans in place of their points", "state": "only these states, with commas between",
 			"offset": "how many to pass over", "limit": "how many at most", "files": "yes: count the files that each has left",
 		}},
-		"POST /jobs":               {does: "Submit a job, or a scan of many", out: hubapi.Job{}},
+		"POST /jobs":               {does: "Submit a job, or a scan of many", out: hubapi.Job{}, or: hubapi.Jobs{}},
 		"POST /jobs/check":         {does: "What a job would meet, without submitting it"},
 		"GET /jobs/usage":          {does: "What the caller's jobs keep on disk, and her limits"},
 		"GET /jobs/{id}":           {does: "One job"},

@@ -353,14 +353,14 @@ func rules() map[string]rule {
 		"internal/runner":   {own: []string{"internal/agent", "internal/homes", "internal/programs", "spawner/local"}},
 
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
-		// What joins sessions with environments. It asks the Docker Engine of this host for the trees of images and sessions.
+		// What joins sessions with environments. It knows no backend.
 		"internal/environments": {
 			own: []string{
-				"hubapi", "hubapi/server/api", "images", "images/apptainer", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/oci", "images/publish", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/docker", "spawner/engine",
+				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/oci", "images/publish", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
 			},
 			outside: []string{"golang.org/x/sys"},
 			tests: []string{
-				"images/registry/registrytest", "internal/testenv", "internal/testenv/program", "internal/tunnel",
+				"images/apptainer", "images/registry/registrytest", "spawner/docker", "internal/testenv", "internal/testenv/program", "internal/tunnel",
 				"github.com/google/go-cmp", "github.com/google/go-containerregistry", "golang.org/x/sync",
 			},
 		},
@@ -385,7 +385,7 @@ func rules() map[string]rule {
 		// The parts of the service, joined: the one package that knows every backend.
 		"internal/service": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer",
 				"images/registry", "images/sif", "internal/agent/control", "internal/clock", "internal/config",
 				"internal/credentials", "internal/cvmfs", "internal/environments", "internal/errs", "internal/gpu",
 				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",

@@ -7,9 +7,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
-	"slipway/images/apptainer"
 	"slipway/spawner"
-	"slipway/spawner/docker"
 )
 
 // captured returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot
@@ -22,24 +20,32 @@ func (f *Service) captured(ctx context.Context, id spawner.ID, tell func(hubapi.
 	if w.Remote {
 		return f.captureFar(ctx, w, tell)
 	}
-	c, err := f.cfg.Docker().Capture(ctx, id)
+	source, fetch, err := f.cfg.Trees().Capture(ctx, id)
 	if err != nil {
 		return images.Source{}, nil, err
 	}
-	source = sourceOf(c.Image, c.Base)
-	source.Upper, source.Mounts, source.Lost, source.Pause, source.Resume = c.Upper, c.Mounts, c.Lost, c.Pause, c.Resume
-	if c.Fetch == nil {
+	if fetch == nil {
 		return source, func() {}, nil
 	}
-	return f.copied(ctx, source, c.Fetch, tell)
+	return f.copied(ctx, source, fetch, tell)
 }
 
-// fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes, and tells those
-// of its image.
-type fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
+// Trees has the file trees of images and sessions on this host.
+type Trees interface {
+	// Images returns the references of the images that there are.
+	Images(ctx context.Context) ([]string, error)
+	// Layers returns an image, with nothing over it.
+	Layers(ctx context.Context, ref string, tell func(message string, percent int)) (images.Source, error)
+	// Capture returns a session's tree. Fetch is nil where its directories can be read as they lie.
+	Capture(ctx context.Context, id spawner.ID) (source images.Source, fetch Fetch, err error)
+}
+
+// Fetch gets a tree that this process cannot read where it lies: it makes the directory of its changes below dir, and
+// tells those of its image.
+type Fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
 
 // copied has a session's tree fetched into a directory of its own.
-func (f *Service) copied(ctx context.Context, source images.Source, get fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
+func (f *Service) copied(ctx context.Context, source images.Source, get Fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
 	dir, err := os.MkdirTemp(f.path("fetch"), "")
 	if err != nil {
 		return images.Source{}, nil, err
@@ -59,19 +65,10 @@ func (f *Service) copied(ctx context.Context, source images.Source, get fetch, t
 	return source, done, nil
 }
 
-func sourceOf(i docker.Image, reference string) images.Source {
-	return images.Source{
-		Layers: i.Layers, Base: images.Base{Reference: reference, Digest: i.ImageID},
-		Config: apptainer.ImageConfig{
-			Env: i.Env, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: i.WorkingDir, Architecture: i.Architecture, Labels: i.Labels,
-		},
-	}
-}
-
 // prepareBases converts the catalogue's images that the engine has, one after the other, so that no freeze waits for
 // it, nor the first session on another host.
 func (f *Service) prepareBases(ctx context.Context) error {
-	have, err := f.cfg.Docker().Images(ctx)
+	have, err := f.cfg.Trees().Images(ctx)
 	if err != nil {
 		f.log.Warn("the images are not known, so they are converted when somebody freezes", "error", err)
 		return nil
@@ -80,9 +77,9 @@ func (f *Service) prepareBases(ctx context.Context) error {
 		if ctx.Err() != nil || !slices.Contains(have, i.Ref) {
 			continue
 		}
-		image, err := f.cfg.Docker().Layers(ctx, i.Ref, func(string, int) {})
+		image, err := f.cfg.Trees().Layers(ctx, i.Ref, func(string, int) {})
 		if err == nil {
-			err = f.library.Prepare(ctx, sourceOf(image, i.Ref), nil)
+			err = f.library.Prepare(ctx, image, nil)
 		}
 		if err == nil && f.farImages()[i.Ref] {
 			_, err = f.Base(ctx, i.Ref, func(string, int) {})

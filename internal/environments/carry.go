@@ -64,28 +64,27 @@ func hidden(e images.Environment) bool {
 // Base returns the environment of an image without changes, from which far sessions start: it is made once for each
 // image. Where the engine does not have the image any more, it is the last one that was made of it.
 func (f *Service) Base(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error) {
-	has, err := f.cfg.Docker().Layers(ctx, image, tell)
+	source, err := f.cfg.Trees().Layers(ctx, image, tell)
 	if errs.Is(err, errs.Missing) || errs.Is(err, errs.NotFound) {
 		return f.lastBase(image, err)
 	}
 	if err != nil {
 		return "", err
 	}
-	if digest, ok := f.knownBase(ctx, has.ImageID); ok {
+	if digest, ok := f.knownBase(ctx, source.Base.Digest); ok {
 		return digest, nil
 	}
-	source := sourceOf(has, image)
 	source.Idle = true
 	dir, err := os.MkdirTemp(f.path("fetch"), "")
 	if err != nil {
 		return "", err
 	}
 	source.Upper = filepath.Join(dir, "upper")
-	if err = nothingOver(has.Layers[0], source.Upper); err != nil {
+	if err = nothingOver(source.Layers[0], source.Upper); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	e, err := f.library.Freeze(ctx, images.Request{
-		Owner: basesOwner, Key: has.ImageID, Source: source, Carried: true,
+		Owner: basesOwner, Key: source.Base.Digest, Source: source, Carried: true,
 		Progress: func(p images.Progress) {
 			tell("The image is being made ready for workers: "+stageMessage(p, true), percentOf(p))
 		},
@@ -93,7 +92,7 @@ func (f *Service) Base(ctx context.Context, image string, tell func(message stri
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return "", fmt.Errorf("make the image %s ready for workers: %w", image, err)
 	}
-	f.bases.Store(has.ImageID, e.Digest)
+	f.bases.Store(source.Base.Digest, e.Digest)
 	return e.Digest, f.library.Touch(basesOwner, e.Digest)
 }
 

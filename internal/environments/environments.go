@@ -26,7 +26,6 @@ import (
 	"slipway/internal/metrics"
 	"slipway/internal/version"
 	"slipway/spawner"
-	"slipway/spawner/docker"
 	"slipway/spawner/engine"
 )
 
@@ -46,8 +45,8 @@ type Config struct {
 	Try func(ctx context.Context, t images.Trial) ([]byte, error)
 	// Changes returns what asks the agent of a session on another host for what it has changed.
 	Changes func(id spawner.ID) func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
-	// Docker and Engine return what is made after this: they are asked for when a session is looked at.
-	Docker func() *docker.Backend
+	// Trees and Engine return what is made after this: they are asked for when a session is looked at.
+	Trees  func() Trees
 	Engine func() *engine.Manager
 	Logger *slog.Logger
 }

@@ -68,16 +68,16 @@ func (f *Service) captureRemote(ctx context.Context, a remoteChanges, tell func(
 // layersOf returns the directories of an image, where the engine still has it. With them any change can be frozen, and
 // a frozen tree compared.
 func (f *Service) layersOf(ctx context.Context, image string) []string {
-	has, err := f.cfg.Docker().Layers(ctx, image, func(string, int) {})
+	source, err := f.cfg.Trees().Layers(ctx, image, func(string, int) {})
 	if err != nil {
 		f.log.Info("the engine does not have the image of a session any more", "image", image, "error", err)
 		return nil
 	}
-	return has.Layers
+	return source.Layers
 }
 
 // fetch unpacks what the session's agent streams. What never travels does not even leave the session's host.
-func (a remoteChanges) fetch(strip, layers []string, under images.Beneath, entries int64) fetch {
+func (a remoteChanges) fetch(strip, layers []string, under images.Beneath, entries int64) Fetch {
 	return func(ctx context.Context, dir string, tell func(string, int)) (upper string, _ []string, err error) {
 		if a.changes == nil {
 			upper = filepath.Join(dir, "upper")

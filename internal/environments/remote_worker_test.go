@@ -21,6 +21,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/apptainer"
 	"slipway/images/changeset"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
@@ -236,8 +237,23 @@ func farSessions(t *testing.T) *Service {
 	engine, err := docker.New(docker.Config{Instance: "test-far"})
 	must(t, err)
 	t.Cleanup(func() { must(t, engine.Close()) })
-	s.cfg.Docker = func() *docker.Backend { return engine }
+	s.cfg.Trees = func() Trees { return imagesOf{engine: engine} }
 	return s
+}
+
+// imagesOf are those of a Docker Engine.
+type imagesOf struct {
+	Trees  // nil: no session is captured
+	engine *docker.Backend
+}
+
+// Layers returns an image.
+func (i imagesOf) Layers(ctx context.Context, ref string, tell func(string, int)) (images.Source, error) {
+	has, err := i.engine.Layers(ctx, ref, tell)
+	return images.Source{
+		Layers: has.Layers, Base: images.Base{Reference: ref, Digest: has.ImageID},
+		Config: apptainer.ImageConfig{Env: has.Env, Architecture: has.Architecture},
+	}, err
 }
 
 // freezeRemote freezes what captureRemote gives.
@@ -262,9 +278,8 @@ func (s *Service) freezeRemote(t *testing.T, key string, a remoteChanges) images
 // environment makes one by hand, for a session to start from.
 func (s *Service) environment(t *testing.T, image string) (digest string) {
 	t.Helper()
-	has, err := s.cfg.Docker().Layers(t.Context(), image, func(string, int) {})
+	source, err := s.cfg.Trees().Layers(t.Context(), image, func(string, int) {})
 	must(t, err)
-	source := sourceOf(has, image)
 	source.Upper = t.TempDir()
 	at := func(p string) string { return filepath.Join(source.Upper, p) }
 	must(t, os.MkdirAll(at("opt/env-dir/deep"), 0o755), os.WriteFile(at("opt/env-dir/deep/file"), []byte("e"), 0o644), os.WriteFile(at("opt/env-gone"), nil, 0o644),

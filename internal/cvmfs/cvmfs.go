@@ -27,10 +27,11 @@ const Inside = "/cvmfs"
 
 // Directory is what of CVMFS workloads of this host see. The zero one is nothing.
 type Directory struct {
-	path   string
-	probe  time.Duration // how long a look may take
-	prober *mounts.Prober
-	log    *slog.Logger
+	path    string
+	program string        // slipway, which looks and mounts in processes of their own
+	probe   time.Duration // how long a look may take
+	prober  *mounts.Prober
+	log     *slog.Logger
 }
 
 // Open looks at what is configured, and at files below it besides, with locks in a directory: those who share it look
@@ -44,7 +45,7 @@ func Open(c config.CVMFS, locks string, log *slog.Logger, files ...string) (Dire
 		return Directory{}, fmt.Errorf("find this program: %w", err)
 	}
 	names := append([]string{mounts.Itself}, c.Repositories...)
-	d := Directory{path: c.Path, probe: time.Duration(c.Probe), log: log}
+	d := Directory{path: c.Path, program: self, probe: time.Duration(c.Probe), log: log}
 	d.prober = mounts.NewProber(mounts.ProberConfig{
 		Dir: c.Path, Names: append(names, files...), Deadline: d.probe, Program: []string{self, mounts.ProbeCommand}, Locks: locks, Logger: log,
 	})
@@ -140,20 +141,15 @@ func (d Directory) Of(name string) (mounts.Result, bool) { return d.prober.Of(na
 
 // Run looks at the repositories, and keeps what running workloads see of them whole when autofs is started anew.
 // Processes returns processes of all workloads of this host. What goes on is given to start.
-func (d Directory) Run(ctx context.Context, processes func(context.Context) ([]int, error), start func(func() error)) error {
+func (d Directory) Run(ctx context.Context, processes func(context.Context) ([]int, error), start func(func() error)) {
 	if d.prober == nil {
-		return nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return
 	}
 	k := mounts.NewKeeper(mounts.KeeperConfig{
-		Source: d.path, Target: Inside, Processes: processes, Program: []string{self, mounts.RenewCommand}, Deadline: d.probe, Logger: d.log,
+		Source: d.path, Target: Inside, Processes: processes, Program: []string{d.program, mounts.RenewCommand}, Deadline: d.probe, Logger: d.log,
 	})
 	start(func() error { return d.prober.Run(ctx) })
 	start(func() error { return k.Run(ctx) })
-	return nil
 }
 
 // Locks returns the directory of the service's locks where it has run, so that the doctor and it look in turn, and else

@@ -9,8 +9,8 @@ import (
 	"slipway/internal/service"
 )
 
-// hubChecks look whether a hub's files can be read, whether its API is where the configuration has it, and whether the
-// service may ask and tell the hub what it needs to.
+// hubChecks look whether a hub's API is where the configuration has it, and whether the service may ask and tell the hub
+// what it needs to. That its files can be read, the configuration's own check has seen.
 func hubChecks(h config.Hub) []check {
 	ask := func(question func(*hub.Client) error) error {
 		c, err := service.HubConfig(h)
@@ -19,17 +19,14 @@ func hubChecks(h config.Hub) []check {
 		}
 		return question(hub.New(c))
 	}
-	checks := []check{
-		{"files of hub " + h.Name, false, func(context.Context) error { return hubFiles(h) }},
-		{"hub " + h.Name, true, func(ctx context.Context) error {
-			return ask(func(c *hub.Client) error {
-				if _, err := c.Version(ctx); err != nil {
-					return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", h.APIURL, err).With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
-				}
-				return nil
-			})
-		}},
-	}
+	checks := []check{{"hub " + h.Name, true, func(ctx context.Context) error {
+		return ask(func(c *hub.Client) error {
+			if _, err := c.Version(ctx); err != nil {
+				return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", h.APIURL, err).With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
+			}
+			return nil
+		})
+	}}}
 	if h.TokenFile != "" {
 		checks = append(checks, check{"service token of hub " + h.Name, true, func(ctx context.Context) error {
 			return ask(func(c *hub.Client) error {
@@ -38,20 +35,4 @@ func hubChecks(h config.Hub) []check {
 		}})
 	}
 	return checks
-}
-
-// hubFiles reads a hub's tokens, passwords and authorities. The service does not start without them.
-func hubFiles(h config.Hub) error {
-	if _, err := service.HubConfig(h); err != nil {
-		return err
-	}
-	if _, err := h.SpawnerToken(); err != nil {
-		return err
-	}
-	for _, c := range h.Outpost.Credentials {
-		if _, err := c.Password(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

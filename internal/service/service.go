@@ -304,7 +304,7 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
-	g.Go(func() error { return s.cvmfs.Run(ctx, s.processes, g.Go) })
+	s.cvmfs.Run(ctx, s.processes, g.Go)
 	s.runHTCondor(ctx, g.Go)
 	s.runGate(ctx, l.SSH, g.Go)
 	for _, p := range s.hubs {

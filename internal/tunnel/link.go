@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"slipway/internal/clock"
+	"slipway/internal/errs"
 )
 
 // link is the place where one workload's agent connects, and its live connection when there is one.
@@ -27,6 +28,18 @@ type link struct {
 
 	telling sync.Mutex // one call of changed at a time, in order
 	told    bool
+}
+
+// wait waits until the agent is connected.
+func (k *link) wait(ctx context.Context) error {
+	select {
+	case <-k.whenUp():
+		return nil
+	case <-k.ctx.Done():
+		return errs.New(errs.Unavailable, "the link of %s was closed", k.id)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // listen accepts the agent until ctx ends. Connections are taken at a bounded pace and greeted one at a time: a

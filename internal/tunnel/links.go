@@ -158,14 +158,7 @@ func (l *Links) Wait(ctx context.Context, id string) error {
 	if k == nil {
 		return errs.New(errs.Unavailable, "the link of %s is not open", id)
 	}
-	select {
-	case <-k.whenUp():
-		return nil
-	case <-k.ctx.Done():
-		return errs.New(errs.Unavailable, "the link of %s was closed", id)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return k.wait(ctx)
 }
 
 // Dial opens a stream to the agent of id. It does not wait for an agent that is not connected.
@@ -189,7 +182,7 @@ func (l *Links) DialWhenUp(ctx context.Context, id string, door Door) (net.Conn,
 		if err != nil {
 			return nil, err
 		}
-		if err := l.Wait(ctx, id); err != nil {
+		if err := k.wait(ctx); err != nil {
 			return nil, err
 		}
 		m := k.current()

@@ -108,7 +108,7 @@ func TestOriginIsGoneAtTheEnd(t *testing.T) {
 	b.Close("s-1")
 	kept, _ := os.ReadFile(filepath.Join(origin.Data, "result")) // xrootdfs has rarely sent it when the origin goes
 	told := b.heard()
-	if string(kept) != "the result" && !strings.HasPrefix(told, "What was last written to /storage/eos/result may not be in the storage") {
+	if string(kept) != "the result" && !strings.HasPrefix(told, "What was last written to /storage/eos") {
 		text, _ := os.ReadFile(log)
 		t.Errorf("%q is kept, told: %q, and xrootdfs has said: %s", kept, told, text)
 	}

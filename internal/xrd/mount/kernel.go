@@ -128,7 +128,7 @@ func (m *Mounter) clear(id string) {
 	}
 	m.awaitWrites(id)
 	m.kill(aside + "/")
-	m.tellLosses(id)
+	m.tellLastLosses(id)
 	for _, below := range []string{aside, dir} { // one level each: what is mounted there is not entered
 		entries, _ := os.ReadDir(below)
 		for _, e := range entries {

@@ -25,6 +25,13 @@ import (
 // in vain.
 var lastTry = regexp.MustCompile(`Impossible to send message kXR_open \(file: (/[^\n]*), mode: [0-9]+, flags: [a-zA-Z_ ]*kXR_open_updt`)
 
+// broke is a line of a connection to the storage that has broken, with its time.
+var broke = regexp.MustCompile(`^\[([^\]]+)\].*Socket error encountered`)
+
+// lastMoments is how long before the end of a session a connection may break so that its client has not yet found out
+// what is lost by it: a client that lives on finds out within the seconds of XRD_STREAMERRORWINDOW.
+const lastMoments = time.Minute
+
 // mostLog is how much of a log is kept once it has been read.
 const mostLog = 1 << 20
 
@@ -35,15 +42,38 @@ const mostNamed = 5
 // lock is held.
 func (m *Mounter) tellLosses(id string) {
 	for _, v := range m.written() {
-		d := diary{log: filepath.Join(m.cfg.RunDir, id, "log-"+v.name()), note: filepath.Join(m.cfg.RunDir, id, "read-"+v.name())}
-		lost, to, err := d.read()
-		if len(lost) > 0 {
-			m.tellLost(id, v, lost)
-		}
-		if err = errors.Join(err, d.noteRead(to)); err != nil {
-			m.log.Warn("what xrootdfs says of a session's storage cannot be read", "id", id, "path", v.path(), "err", err)
-		}
+		m.tellLossesOf(id, v)
 	}
+}
+
+// tellLastLosses is tellLosses after the end of all that wrote. A client that was ended while it tried to reach the
+// storage has not said which file it tried for: then all that is known is that a connection broke at the end.
+func (m *Mounter) tellLastLosses(id string) {
+	for _, v := range m.written() {
+		if m.tellLossesOf(id, v) || !m.diary(id, v).brokeAfter(time.Now().Add(-lastMoments)) {
+			continue
+		}
+		m.log.Warn("a connection to the storage has broken at the end of a session that may write there", "id", id, "path", v.path())
+		m.cfg.Tell(id, "What was last written to "+v.path()+" may not be in the storage, to which the connection broke at the end: see the sizes there")
+	}
+}
+
+// tellLossesOf tells of those of one view, and returns whether there are any.
+func (m *Mounter) tellLossesOf(id string, v view) bool {
+	d := m.diary(id, v)
+	lost, to, err := d.read()
+	if len(lost) > 0 {
+		m.tellLost(id, v, lost)
+	}
+	if err = errors.Join(err, d.noteRead(to)); err != nil {
+		m.log.Warn("what xrootdfs says of a session's storage cannot be read", "id", id, "path", v.path(), "err", err)
+	}
+	return len(lost) > 0
+}
+
+func (m *Mounter) diary(id string, v view) diary {
+	dir := filepath.Join(m.cfg.RunDir, id)
+	return diary{log: filepath.Join(dir, "log-"+v.name()), note: filepath.Join(dir, "read-"+v.name())}
 }
 
 func (m *Mounter) tellLost(id string, v view, lost []string) {
@@ -100,6 +130,26 @@ func (d diary) read() (lost []string, to int64, err error) {
 	defer f.Close()
 	lost, n, err := lostIn(io.NewSectionReader(f, from, math.MaxInt64-from))
 	return lost, from + n, err
+}
+
+// brokeAfter reports whether a connection has broken after that moment, as far as the end of the log tells.
+func (d diary) brokeAfter(moment time.Time) bool {
+	f, err := os.Open(d.log)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > mostLog {
+		_, _ = f.Seek(-mostLog, io.SeekEnd)
+	}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if found := broke.FindStringSubmatch(lines.Text()); found != nil {
+			if at, err := time.Parse("2006-01-02 15:04:05 -0700", found[1]); err == nil && at.After(moment) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // wasRead returns how far the log was read; what was not noted will rather be told twice.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/internal/xrd"
 )
@@ -61,6 +62,49 @@ func TestLossIsToldOnce(t *testing.T) {
 	}
 	if text, err := os.ReadFile(log); err != nil || text[0] != 0 || !strings.HasSuffix(string(text), lost("6")) {
 		t.Errorf("nothing of the log is freed, or too much: %d bytes, %v", len(text), err)
+	}
+}
+
+// TestConnectionThatBreaksAtTheEnd is told where no file is named, and only where it broke in the session's last
+// moments: what broke before has been tried again, and found or told.
+func TestConnectionThatBreaksAtTheEnd(t *testing.T) {
+	t.Parallel()
+	said := func(ago time.Duration) string {
+		return "[" + time.Now().Add(-ago).UTC().Format("2006-01-02 15:04:05.000000 -0700") +
+			"][Error  ][AsyncSock         ][ 5346] [localhost:20285.0] Socket error encountered: [ERROR] Socket error\n"
+	}
+	for name, c := range map[string]struct {
+		log, told string
+		readOnly  bool
+	}{
+		"at the end":             {log: said(2*time.Hour) + "noise\n" + said(time.Second), told: "What was last written to /storage/eos may not be in the storage, to which the connection broke"},
+		"in a long log":          {log: strings.Repeat("noise\n", mostLog/4) + said(time.Second), told: "What was last written to /storage/eos may not"},
+		"long before":            {log: said(2 * time.Hour)},
+		"a file is named":        {log: said(time.Second) + tried, told: "What was last written to /storage/eos/a b may not"},
+		"nothing was written":    {log: said(time.Second), readOnly: true},
+		"without a time":         {log: "[yesterday] Socket error encountered\n"},
+		"nothing broke":          {log: "noise\n"},
+		"there is no log at all": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []string
+			storage := xrd.New(xrd.Config{Elements: []xrd.Element{{Name: "eos", Path: "/data", Mount: true, Write: !c.readOnly}}})
+			m := &Mounter{log: slog.New(slog.DiscardHandler), cfg: Config{RunDir: t.TempDir(), Storage: storage, Tell: func(_, text string) { told = append(told, text) }}}
+			dir := filepath.Join(m.cfg.RunDir, "s-1")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if c.log != "" {
+				if err := os.WriteFile(filepath.Join(dir, "log-eos"), []byte(c.log), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.tellLastLosses("s-1")
+			if got := strings.Join(told, "\n"); len(told) > 1 || (got == "") != (c.told == "") || !strings.HasPrefix(got, c.told) {
+				t.Errorf("told: %q", got)
+			}
+		})
 	}
 }
 

@@ -189,19 +189,26 @@ func (d *document) nullable(s *jsonschema.Schema, of reflect.Type, seen map[refl
 		of = of.Elem()
 	}
 	def := s.Definitions[of.Name()]
-	if of.Kind() != reflect.Struct || def == nil || seen[of] {
+	if of.Kind() != reflect.Struct || seen[of] {
 		return
 	}
 	seen[of] = true
 	for _, f := range reflect.VisibleFields(of) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		always := f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty")
-		if one, there := def.Properties.Get(name); there && always {
-			value := *one
-			value.Description = ""
-			*one = jsonschema.Schema{Description: one.Description, OneOf: []*jsonschema.Schema{&value, {Type: "null"}}}
+		if always && def != nil { // a struct without a name has its schema where it is used
+			orNull(def, name)
 		}
 		d.nullable(s, f.Type, seen)
+	}
+}
+
+// orNull lets a property of a schema be null.
+func orNull(def *jsonschema.Schema, name string) {
+	if one, there := def.Properties.Get(name); there {
+		value := *one
+		value.Description = ""
+		*one = jsonschema.Schema{Description: one.Description, OneOf: []*jsonschema.Schema{&value, {Type: "null"}}}
 	}
 }
 

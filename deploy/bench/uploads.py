@@ -103,7 +103,7 @@ def child(given: argparse.Namespace) -> None:
 def put(connected: Any, file: Path) -> None:
     """Name the file by its digest and put it, as a submission does; versions before streaming took it whole."""
     try:
-        from slipway._content import digest
+        from slipway._transport import digest
     except ImportError:
         data = file.read_bytes()
         connected.put_blob("sha256:" + hashlib.sha256(data).hexdigest(), data)

@@ -70,7 +70,7 @@ def configuration(example: str) -> str:
 
 def grid_options() -> str:
     """Return what `%grid --help` prints."""
-    code = "from slipway._option_words import option_parser; print(option_parser().format_help())"
+    code = "from slipway._options import option_parser; print(option_parser().format_help())"
     return run("env", f"PYTHONPATH={REPO / 'notebooks' / 'src'}", sys.executable, "-c", code)
 
 

@@ -196,16 +196,16 @@ func (d *document) nullable(s *jsonschema.Schema, of reflect.Type, seen map[refl
 	for _, f := range reflect.VisibleFields(of) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		always := f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty")
-		if always && def != nil { // a struct without a name has its schema where it is used
-			orNull(def, name)
+		if def != nil { // a struct without a name has its schema where it is used
+			orNull(def, name, always)
 		}
 		d.nullable(s, f.Type, seen)
 	}
 }
 
-// orNull lets a property of a schema be null.
-func orNull(def *jsonschema.Schema, name string) {
-	if one, there := def.Properties.Get(name); there {
+// orNull lets a property of a schema be null that is where nothing is, or that says of itself what null is.
+func orNull(def *jsonschema.Schema, name string, always bool) {
+	if one, there := def.Properties.Get(name); there && (always || one.Type == "object" && strings.Contains(one.Description, "null:")) {
 		value := *one
 		value.Description = ""
 		*one = jsonschema.Schema{Description: one.Description, OneOf: []*jsonschema.Schema{&value, {Type: "null"}}}

@@ -10,7 +10,7 @@ import pytest
 import slipway
 from fake import FakeService, Fault
 from slipway import Client, ConflictError, GridError, InvalidError, JobHandle, NotFoundError, UnavailableError
-from slipway._live import Live
+from slipway._display import Live
 from test_board import wait_for
 from test_magic import Notebook, Page, notebook, page
 

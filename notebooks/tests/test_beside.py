@@ -10,7 +10,7 @@ import pytest
 
 from fake import FakeService
 from slipway import InvalidError
-from slipway._beside import files_beside
+from slipway._packing import files_beside
 from test_magic import Notebook, notebook
 
 __all__ = ["notebook"]

@@ -13,12 +13,11 @@ import pytest
 
 import slipway
 from slipway import Client, GridError, Job, JobHandle, JobProgress, Outcome, PointEvent, Scan, ScanHandle
-from slipway._advice import advice
-from slipway._board import value_words
-from slipway._envs import Table
-from slipway._results import Results
-from slipway._show import Screen
-from slipway._watch_scan import Tails, live_table, printable
+from slipway._decode import decode
+from slipway._display import Screen, Table, value_words
+from slipway._jobs import advice
+from slipway._scan_live import Tails, live_table, printable
+from slipway._scans import Results
 from test_magic import Notebook, Page, notebook, page
 
 __all__ = ["notebook", "page"]
@@ -75,7 +74,7 @@ def test_a_scan_is_a_bar(client: Client) -> None:
 def test_a_job_is_a_table(client: Client) -> None:
     outcome = {"exit_code": 1, "reason": "<killed>", "remedy": "wait", "max_rss": 2_000_000_000, "cpu": 3.5}
     doc = {"id": "j-1", "name": "fit", "state": "failed", "outcome": outcome, "cpus": 2, "memory": "1G", "gpu": "none"}
-    page = JobHandle(client, Job.from_json({**doc, "parameters": {"k": "7"}}))._repr_html_()
+    page = JobHandle(client, decode(Job, {**doc, "parameters": {"k": "7"}}))._repr_html_()
     cells = re.findall("<t[dh].*?>(.*?)</t", page)
     assert cells == [
         "job", "fit j-1", "state", "failed, exit code 1", "asked for", "2 CPU, 1 GiB", "has used",
@@ -120,7 +119,7 @@ def test_a_job_is_a_table(client: Client) -> None:
     ],
 )
 def test_advice(record: dict[str, Any], outcome: Outcome, report: dict[str, Any], words: str) -> None:
-    told = advice(Job.from_json({"id": "j-1", **record}), outcome, report, "_job")
+    told = advice(decode(Job, {"id": "j-1", **record}), outcome, report, "_job")
     assert words in told
     assert bool(words) == bool(told)
 
@@ -159,7 +158,7 @@ def test_tables_have_one_order_and_short_numbers() -> None:
 
 def test_the_time_of_a_point_is_what_it_ran(client: Client) -> None:
     came = {"job": "j-1", "state": "done", "up": "2026-11-20T10:05:00Z", "ended": "2026-11-20T10:07:00Z", "wall": 41.5}
-    event = PointEvent.from_json(came)
+    event = decode(PointEvent, came)
     table = live_table({0: event}, Scan("scan-1", points=1), [{"lr": "1", "depth": "2"}], Tails(client))
     assert table.head == ("point", "depth", "lr", "state", "time")
     assert table.rows[0][-1] == "41 s"
@@ -192,7 +191,7 @@ def test_the_end_of_a_try_is_a_line() -> None:
 
 
 def test_a_directory_that_is_asked_for_is_named() -> None:
-    job = Job.from_json({"id": "j-1", "out": ["sub"]})
+    job = decode(Job, {"id": "j-1", "out": ["sub"]})
     assert advice(job, Outcome(cause="output"), {"directories": {"sub": 1}}).startswith("sub is a directory, and only")
 
 
@@ -233,7 +232,7 @@ def test_in_a_kernel_a_scan_is_one_display(notebook: Notebook, page: Page) -> No
 def test_in_a_kernel_a_job_shows_how_far_it_is(notebook: Notebook, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr("slipway._watch._LOOK", 0.02)
-    monkeypatch.setattr("slipway._show._RATE", 0.0)
+    monkeypatch.setattr("slipway._display._RATE", 0.0)
 
     def draw(words: str, progress: JobProgress | None) -> str:
         seen.append(str(progress))
@@ -277,7 +276,7 @@ def test_in_a_terminal_the_last_line_changes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("slipway._show._RATE", 0.0)
+    monkeypatch.setattr("slipway._display._RATE", 0.0)
     screen = Screen(None)
     line = screen.live()
     line.update("a", "1 running")

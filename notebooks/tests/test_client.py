@@ -36,9 +36,9 @@ from slipway import (
     Target,
     UnavailableError,
 )
-from slipway._content import digest, pieces
+from slipway._decode import decode
 from slipway._errors import TABLE, Detail, from_body, from_status
-from slipway._transport import find_target
+from slipway._transport import digest, find_target, pieces
 
 TESTDATA = ROOT / "hubapi" / "testdata"
 
@@ -162,14 +162,14 @@ def test_keep(client: Client, service: FakeService) -> None:
 
 def test_queue_room_and_page() -> None:
     queue = {"place": 3, "lacks": "a slice", "estimate": 240}
-    made = Session.from_json({"id": "s-1", "queue": queue, "page": "/services/slipway/sessions/s-1", "stops": None})
+    made = decode(Session, {"id": "s-1", "queue": queue, "page": "/services/slipway/sessions/s-1", "stops": None})
     assert (made.queue, made.page, made.stops) == (Queue(3, "a slice", 240), "/services/slipway/sessions/s-1", None)
-    assert Session.from_json({"id": "s-1", "page": None}).page == ""
+    assert decode(Session, {"id": "s-1", "page": None}).page == ""
     image = {"name": "py", "active": 4}
-    profile = Profile.from_json({"name": "a", "free": 0, "most": 7, "lacks": "slices", "waiting": 2, "images": [image]})
+    profile = decode(Profile, {"name": "a", "free": 0, "most": 7, "lacks": "slices", "waiting": 2, "images": [image]})
     assert (profile.free, profile.most, profile.lacks, profile.waiting, profile.estimate) == (0, 7, "slices", 2, -1)
     assert profile.images[0].active == 4
-    assert Profile.from_json({"name": "a"}).free == -1
+    assert decode(Profile, {"name": "a"}).free == -1
 
 
 def test_a_job_from_submit_to_delete(client: Client) -> None:
@@ -378,12 +378,12 @@ def test_what_is_held_is_told(client: Client) -> None:
         "simulated": True,
         "use": {"sm": None, "peak": 5},
     }
-    job = Job.from_json({"id": "j-1", "state": "running", "gpu": "1g.18gb", "slice": held, "requeued": 2})
+    job = decode(Job, {"id": "j-1", "state": "running", "gpu": "1g.18gb", "slice": held, "requeued": 2})
     assert job.slice is not None
     assert (job.slice.use.sm, job.slice.use.memory, job.slice.use.peak) == (None, None, 5)
     line = "job (no name) j-1: running, on 1g.18gb of NVIDIA H200 (simulated), borrowed, put back in line 2x"
     assert repr(JobHandle(client, job)) == f"<{line}>"
-    assert Job.from_json({"id": "j-1", "slice": None}).slice is None
+    assert decode(Job, {"id": "j-1", "slice": None}).slice is None
 
 
 # --- the shared examples
@@ -392,7 +392,7 @@ def test_what_is_held_is_told(client: Client) -> None:
 @pytest.mark.parametrize("kind", [Session, Job, Environment])
 def test_models_take_anything_missing_or_new(kind: type[Session | Job | Environment]) -> None:
     key = "digest" if kind is Environment else "id"
-    made = kind.from_json({key: "x", "brand_new": {"a": 1}, "outcome": None})
+    made = decode(kind, {key: "x", "brand_new": {"a": 1}, "outcome": None})
     assert getattr(made, key) == "x"
 
 
@@ -420,7 +420,7 @@ EXAMPLES: dict[str, Any] = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_shared_example(name: str) -> None:
     doc = json.loads((TESTDATA / name).read_text())
-    made = EXAMPLES[name].from_json(doc)
+    made = decode(EXAMPLES[name], doc)
     assert_same(made, doc)
 
 

@@ -13,12 +13,12 @@ import slipway
 from conftest import ROOT
 from fake import FakeService
 from slipway import Client, Env, InvalidError
-from slipway._envs import Difference, Table, split_name
-from slipway._freeze import parse_freeze
-from slipway._freezing import SecretsError
-from slipway._home import HomePackage, home_packages, home_warning
-from slipway._site import Environment
-from slipway._wire import amount
+from slipway._decode import decode
+from slipway._display import Table
+from slipway._environments import HomePackage, SecretsError, home_packages, home_warning, split_name
+from slipway._models import Difference, Environment
+from slipway._units import amount
+from slipway.magic import parse_freeze
 from test_magic import Notebook, notebook  # noqa: F401 - a fixture
 
 TESTDATA = ROOT / "hubapi" / "testdata"
@@ -66,7 +66,7 @@ def test_an_env(here: FakeService) -> None:
 
 
 def test_an_env_that_is_not_looked_at_yet(client: Client) -> None:
-    env = Env(client, Environment.from_json({"digest": DIGEST, "name": "<b>", "paused": 0.0512, "unchanged": True}))
+    env = Env(client, decode(Environment, {"digest": DIGEST, "name": "<b>", "paused": 0.0512, "unchanged": True}))
     assert env.ref == DIGEST  # a name alone may be a newer one's tomorrow
     for words in ("not looked at yet", "held still   51 ms", "nothing has changed"):
         assert words in repr(env)
@@ -101,15 +101,15 @@ def test_diff(here: FakeService) -> None:
 
 def test_the_shared_example_of_a_diff() -> None:
     doc = json.loads((TESTDATA / "diff.json").read_text())
-    read = Difference.from_json(doc)
+    read = decode(Difference, doc)
     assert (read.old.digest, read.new.tag, list(read.lines)) == (doc["old"]["digest"], "v1", doc["lines"])
     assert read.full == doc["full"]
-    assert repr(Difference.from_json({"lines": 7})).endswith("no difference")
+    assert repr(decode(Difference, {"lines": 7})).endswith("no difference")
 
 
 def test_the_shared_example_of_details(here: FakeService) -> None:
     doc = json.loads((TESTDATA / "details.json").read_text())
-    record = Environment.from_json(doc)
+    record = decode(Environment, doc)
     assert (record.own, record.share.group, record.driver, record.paused) == (88412160, "higgs", "570.26", 0.05)
     assert record.ref == "analysis:v1"
     assert record.imports

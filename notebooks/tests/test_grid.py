@@ -16,10 +16,10 @@ import pytest
 import slipway
 from fake import FakeService
 from slipway import GridError, InvalidError, JobHandle, ScanHandle, grid
-from slipway._calls import Calls
-from slipway._content import digest, length, pieces
-from slipway._runner import INPUTS
-from slipway._values import Cargo, UnfitError, dump, pack
+from slipway._packing import Calls
+from slipway._payload.runner import INPUTS
+from slipway._payload.values import Cargo, UnfitError, dump, pack
+from slipway._transport import digest, length, pieces
 from test_magic import Notebook, notebook
 
 __all__ = ["notebook"]
@@ -225,7 +225,7 @@ def test_what_is_heavy_is_told_and_packed_once(tmp_path: Path, monkeypatch: pyte
         assert cargo.value(cargo.record["first"] + 7) == ((data, 7), {})
     assert Calls(f, calls[:1]).parameters() == [{"x": "<dict of 1>", "y": "0"}]
     assert digest(Calls(f, calls[:1]).pack()[ASIDE]) == digest(packed[ASIDE])
-    monkeypatch.setattr("slipway._calls.FILE_LIMIT", 64 << 20)
+    monkeypatch.setattr("slipway._packing.FILE_LIMIT", 64 << 20)
     with pytest.raises(InvalidError, match=r"the arguments of the first 7 of 9 calls are 77 MB, at most 64 MiB go"):
         Calls(f, [((bytes([n]) * 11_000_000, n), {}) for n in range(9)]).pack()
     assert len(told) == 1

@@ -10,7 +10,8 @@ import pytest
 
 from fake import FakeService
 from slipway import Client, InvalidError, KernelSpec, NotFoundError
-from slipway._kernel_magic import switched_words
+from slipway._decode import decode
+from slipway.magic import switched_words
 from test_magic import Notebook, notebook  # noqa: F401 - a fixture
 
 TESTDATA = Path(__file__).parents[2] / "hubapi" / "testdata"
@@ -91,11 +92,11 @@ def test_kernelspecs(client: Client) -> None:
     (spec,) = client.kernelspecs()
     assert isinstance(spec, KernelSpec)
     assert (spec.name, spec.gpus, spec.available.state) == ("python-gpu", ("1g.18gb", "3g.71gb"), "free")
-    assert KernelSpec.from_json({"name": "x"}).words == ""
+    assert decode(KernelSpec, {"name": "x"}).words == ""
 
 
 def test_the_shared_example_is_read() -> None:
     doc = json.loads((TESTDATA / "kernelspec.json").read_text())
-    spec = KernelSpec.from_json(doc)
+    spec = decode(KernelSpec, doc)
     assert {name for name in doc if getattr(spec, name, None) in (None, "", (), {})} <= {"stack"}
     assert (spec.words, spec.switched, spec.available.wait) == ("GPU 3g.71gb, 4 CPU, 8 GiB", {"gpu": "3g.71gb"}, 660)

@@ -20,8 +20,9 @@ from traitlets.config import Config
 import slipway
 from fake import FakeService, Fault
 from slipway import Client, GridError, InvalidError, Job, JobHandle, MissingError, ResultError
-from slipway._show import Screen
-from slipway._submit import runner_files
+from slipway._decode import decode
+from slipway._display import Screen
+from slipway._submission import runner_files
 from slipway._watch import WatchInterrupted
 
 
@@ -240,7 +241,7 @@ def test_detach_gives_the_job(notebook: Notebook) -> None:
 
 def test_output_comes_while_the_cell_runs(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[float, str]] = []
-    monkeypatch.setattr("slipway._show.Screen.output", lambda self, text: seen.append((time.monotonic(), text)))
+    monkeypatch.setattr("slipway._display.Screen.output", lambda self, text: seen.append((time.monotonic(), text)))
     # Unbuffered, print writes a line and its end apart: they may come in two pieces.
     notebook.grid("", "import sys, time\nsys.stdout.write('one\\n')\ntime.sleep(0.7)\nsys.stdout.write('two\\n');")
     at = {text: when for when, text in seen}
@@ -404,7 +405,7 @@ def test_unpicklable_inputs_are_named(notebook: Notebook, service: FakeService) 
 
 
 def test_lambda_without_cloudpickle(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("_check", "_values", "_culprit"):
+    for module in ("_cell", "_payload.values", "_packing"):
         monkeypatch.setattr(f"slipway.{module}.has_cloudpickle", lambda: False)
     assert "a lambda" in str(notebook.refused("", "result = lambda: 1"))
     notebook.run("f = lambda: 1")
@@ -571,10 +572,10 @@ def test_a_job_whose_streams_are_lost_is_waited_for(
 
 
 def test_what_has_not_ended_has_no_exit_code(client: Client) -> None:
-    going = Job.from_json({"id": "j-1", "name": "long", "state": "running", "outcome": {"exit_code": 143}})
+    going = decode(Job, {"id": "j-1", "name": "long", "state": "running", "outcome": {"exit_code": 143}})
     assert repr(JobHandle(client, going)) == "<job long j-1: running>"
     assert "143" not in JobHandle(client, going)._repr_html_()
-    ended = Job.from_json({"id": "j-1", "state": "failed", "attempt": 3, "outcome": {"exit_code": 1}})
+    ended = decode(Job, {"id": "j-1", "state": "failed", "attempt": 3, "outcome": {"exit_code": 1}})
     assert "failed, exit code 1, try 3" in repr(JobHandle(client, ended))
 
 

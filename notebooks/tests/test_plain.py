@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fake import FakeService
-from slipway._plain import instead, plain
+from slipway._cell import instead, plain
 from test_magic import Notebook, notebook
 
 __all__ = ["notebook"]

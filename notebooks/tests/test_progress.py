@@ -14,7 +14,7 @@ import pytest
 import slipway
 from fake import FakeService
 from slipway import grid
-from slipway._progress import FILE, Reporter
+from slipway._payload.progress import FILE, Reporter
 from test_magic import Notebook, notebook
 from test_runner import Run, run
 

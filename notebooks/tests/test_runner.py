@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import cloudpickle
 import pytest
 
-from slipway import _runner
-from slipway._submit import runner_files
+from slipway._payload import runner as _runner
+from slipway._submission import runner_files
 
 
 class Run(NamedTuple):

@@ -18,8 +18,8 @@ import slipway
 from conftest import ROOT
 from fake import FakeService
 from slipway import Client, GridError, InvalidError, Job, JobHandle, NotFoundError, Points, Scan, ScanHandle
-from slipway._grid_file import read_points
-from slipway._points import parse_scan
+from slipway._decode import decode
+from slipway._points import parse_scan, read_points
 from slipway._watch import WatchInterrupted
 from test_magic import Notebook, Page, notebook, page
 
@@ -120,7 +120,7 @@ def test_a_scan_goes_on_and_ends(client: Client, service: FakeService) -> None:
     assert text.splitlines()[2].split()[:4] == ["1", "2", "failed", "1"]
     assert "<td>failed</td>" in scan.points._repr_html_()
     assert repr(scan.points[:0]) == "no points are left"
-    assert slipway.Scan.from_json({"id": "x"}).ended
+    assert decode(Scan, {"id": "x"}).ended
     assert [found.id for found in client.scans()] == [scan.id]
     with pytest.raises(GridError, match=r"1 of 3 points of scan t are not done; the first of them, point 1 \(k=2\)"):
         scan.results()
@@ -174,9 +174,9 @@ def test_a_job_is_changed(client: Client, service: FakeService) -> None:
 
 
 def test_where_a_job_runs_is_told(client: Client) -> None:
-    job = Job.from_json({"id": "j-1", "name": "fit", "state": "running", "host": "wn042", "parameters": {"k": 1}})
+    job = decode(Job, {"id": "j-1", "name": "fit", "state": "running", "host": "wn042", "parameters": {"k": 1}})
     assert repr(JobHandle(client, job)) == "<job fit j-1: running, on wn042>"
-    many = Points(client, [Job.from_json({"id": f"j-{n}", "point": n, "state": "done"}) for n in range(60)])
+    many = Points(client, [decode(Job, {"id": f"j-{n}", "point": n, "state": "done"}) for n in range(60)])
     assert repr(many).splitlines()[-1] == "and 10 more"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import slipway
 from fake import FakeService, Fault
-from slipway import _shown
+from slipway._payload import shown as _shown
 from test_magic import Notebook, notebook
 from test_runner import Run, run
 

@@ -20,8 +20,7 @@ from fake import TOKEN, Drop, FakeService, Fault, unavailable
 from hub import Hub
 from slipway._async import BRISK, AsyncService
 from slipway._errors import InvalidError, UnavailableError
-from slipway._hub import StartError, clean_options, forget_options, remembered
-from slipway._launch import GRACE, Launch
+from slipway._hub import GRACE, Launch, StartError, clean_options, forget_options, remembered
 from slipway.spawner import SlipwaySpawner
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway._sse import Parser, ServerEvent
+from slipway._transport import Parser, ServerEvent
 
 CASES = [
     ("one", b"data: x\n\n", [("message", "x", "")]),

@@ -9,8 +9,9 @@ import pytest
 
 from fake import FakeService, Fault
 from slipway import InvalidError, Job, JobPlan
-from slipway._store import Cargoes
-from slipway._submit import _turn
+from slipway._client import Cargoes
+from slipway._decode import decode
+from slipway._submission import _turn
 from test_magic import Notebook, notebook
 
 __all__ = ["notebook"]
@@ -94,7 +95,7 @@ def test_the_plan_is_one_line(notebook: Notebook, service: FakeService) -> None:
     ],
 )
 def test_plans_in_words(plan: dict[str, Any], words: str) -> None:
-    assert JobPlan.from_json({"backend": "local", **plan}).words(500, gpu=True) == words
+    assert decode(JobPlan, {"backend": "local", **plan}).words(500, gpu=True) == words
 
 
 def test_a_place_in_line_is_told() -> None:
@@ -103,7 +104,7 @@ def test_a_place_in_line_is_told() -> None:
         20: "begins in about a minute",
         600: "begins in about 10 min",
     }.items():
-        assert _turn(Job.from_json({"id": "j-1", "queue": {"place": 2, "estimate": estimate}})).endswith(words)
+        assert _turn(decode(Job, {"id": "j-1", "queue": {"place": 2, "estimate": estimate}})).endswith(words)
 
 
 # --- large inputs
@@ -144,6 +145,6 @@ def test_the_stores_refusal_is_shown(notebook: Notebook, service: FakeService) -
 
 
 def test_too_large_for_any_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("slipway._store.FILE_LIMIT", 10)
+    monkeypatch.setattr("slipway._client.FILE_LIMIT", 10)
     with pytest.raises(InvalidError, match="a is 11 B, at most 10 B can be sent"):
         Cargoes({"a": b"x" * 11})

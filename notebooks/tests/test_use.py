@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway._use import cvmfs_repositories, imported_modules
+from slipway._environments import cvmfs_repositories, imported_modules
 
 
 def _module(name: str, file: str = "", path: object = None) -> types.ModuleType:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import grid
 from ._client import Client
-from ._envs import Difference, Env, Envs
+from ._environments import Env, Envs
 from ._errors import (
     BusyError,
     ConflictError,
@@ -29,18 +29,42 @@ from ._errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from ._gpus import GPU, GPUOffer, GPUs, GPUSlice, GPUUse, Slice
-from ._job import GridError, JobHandle, OutputFile, ResultError
-from ._kernels import KernelRoom, KernelSpec
-from ._mine import job, jobs, scan, scans
-from ._models import Event, Job, Queue, Session, Stops
-from ._outcome import JobProgress, Outcome, SliceUse
-from ._plans import JobPlan, JobsUsage, KeptFiles
-from ._progress import progress
-from ._scan import ScanHandle
-from ._scan_points import Points
-from ._scans import Clause, Explanation, PointEvent, Scan, ScanChange
-from ._site import Environment, FreezeStep, JobFile, Me, Profile, Share
+from ._jobs import GridError, JobHandle, OutputFile, ResultError
+from ._models import (
+    GPU,
+    Clause,
+    Difference,
+    Environment,
+    Event,
+    Explanation,
+    FreezeStep,
+    GPUOffer,
+    GPUs,
+    GPUSlice,
+    GPUUse,
+    Job,
+    JobFile,
+    JobPlan,
+    JobProgress,
+    JobsUsage,
+    KeptFiles,
+    KernelRoom,
+    KernelSpec,
+    Me,
+    Outcome,
+    PointEvent,
+    Profile,
+    Queue,
+    Scan,
+    ScanChange,
+    Session,
+    Share,
+    Slice,
+    SliceUse,
+    Stops,
+)
+from ._payload.progress import progress
+from ._scans import Points, ScanHandle, job, jobs, scan, scans
 from ._transport import Target
 
 if TYPE_CHECKING:
@@ -161,9 +185,7 @@ def keep(time: str = "4h", **client: Any) -> Session:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics; IPython calls this on ``%load_ext slipway``."""
-    from ._freeze import FreezeMagics
-    from ._kernel_magic import KernelMagics
-    from .magic import GridMagics
+    from .magic import FreezeMagics, GridMagics, KernelMagics
 
     told: set[str] = set()
     shell.user_ns.setdefault("slipway", sys.modules[__name__])  # what is advised says slipway.job(...)

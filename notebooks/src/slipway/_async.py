@@ -12,9 +12,10 @@ from typing import Any
 
 import httpx
 
+from ._decode import decode
 from ._errors import InternalError, InvalidError, UnavailableError, from_body, from_status
 from ._models import Event
-from ._sse import Parser
+from ._transport import Parser
 
 BRISK = 20
 """How many requests that are answered at once are under way together; more of them stand in line."""
@@ -107,7 +108,7 @@ class AsyncService:
                         for raw in parser.feed(chunk):
                             doc = raw.json()
                             last = raw.id or last
-                            event = Event.from_json(doc) if doc is not None else None
+                            event = decode(Event, doc) if doc is not None else None
                             if event is None or event.seq <= seen:
                                 continue
                             seen = event.seq

@@ -1,11 +1,11 @@
-"""How the client reaches the service and what it does when the service is away for a moment.
-
-A restart of the service takes seconds and must not cost the user anything: what can be repeated is
-repeated, and a broken stream goes on where it broke.
-"""
+"""How the client reaches the service and what it does when the service is away for a moment."""
 
 from __future__ import annotations
 
+import codecs
+import hashlib
+import io
+import json
 import os
 import sys
 import threading
@@ -15,14 +15,123 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import httpx
 
-from ._content import Body
 from ._errors import InternalError, MissingError, SlipwayError, UnavailableError, from_body, from_status
-from ._sse import Parser, ServerEvent
+from ._payload.values import LARGE
+
+Content = bytes | IO[bytes]
+
+_PIECE = 256 << 10
+"""How many bytes are read and sent at once."""
+
+
+def length(content: Content) -> int:
+    """Count the bytes."""
+    return len(content) if isinstance(content, bytes) else content.seek(0, io.SEEK_END)
+
+
+def pieces(content: Content) -> Iterator[bytes]:
+    """Give the bytes piece by piece, from the start."""
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    file.seek(0)
+    while piece := file.read(_PIECE):
+        yield piece
+
+
+def digest(content: Content) -> str:
+    """Name the bytes."""
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    file.seek(0)
+    return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"  # type: ignore[arg-type]
+
+
+def settled(file: IO[bytes]) -> Content:
+    """Give a temporary file as bytes where these are few."""
+    if length(file) > LARGE:
+        return file
+    file.seek(0)
+    return file.read()
+
+
+class Body:
+    """A request's body that is read piece by piece, from the start in each try; ``told`` is told how much was sent."""
+
+    def __init__(self, content: Content, told: Callable[[int], None] = lambda sent: None) -> None:
+        self._content, self._told = content, told
+        self.length = length(content)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Begin anew."""
+        sent = 0
+        for piece in pieces(self._content):
+            yield piece
+            sent += len(piece)
+            self._told(sent)
+
+
+@dataclass(frozen=True)
+class ServerEvent:
+    """One event of a stream; ``id`` is the last id that the stream has named."""
+
+    event: str
+    data: str
+    id: str
+
+    def json(self) -> dict[str, Any] | None:
+        """Give the data as a JSON object; None when it is not one."""
+        try:
+            value = json.loads(self.data)
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
+
+
+class Parser:
+    """Turn chunks of a text/event-stream, cut anywhere, into events.
+
+    Comments and unknown fields are dropped, an event without data too, and an event that the stream's
+    end has cut off is never given.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._rest = ""
+        self._event = ""
+        self._data: list[str] = []
+        self._id = ""
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """Take a chunk and give the events that it completes."""
+        text = self._rest + self._decoder.decode(chunk)
+        # A lone CR at the end may be the first half of a CRLF: leave it for the next chunk.
+        held = "\r" if text.endswith("\r") else ""
+        text = text[: len(text) - len(held)].replace("\r\n", "\n").replace("\r", "\n")
+        *lines, rest = text.split("\n")
+        self._rest = rest + held
+        return [event for line in lines if (event := self._line(line)) is not None]
+
+    def _line(self, line: str) -> ServerEvent | None:
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+        elif field == "event":
+            self._event = value
+        elif field == "id" and "\0" not in value:
+            self._id = value
+        return None
+
+    def _dispatch(self) -> ServerEvent | None:
+        event, data = self._event, self._data
+        self._event, self._data = "", []
+        return ServerEvent(event or "message", "\n".join(data), self._id) if data else None
+
 
 SOCKET = "/run/slipway/api.sock"
 PATIENCE = 60.0

@@ -1,4 +1,4 @@
-"""Watch a job from the notebook: its steps and its output, merged in the order in which they come."""
+"""Watch a job or a scan from the notebook until it has ended: its steps and output, in the order in which they come."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ._board import exit_words, job_status, status
 from ._client import Client
+from ._display import Screen, exit_words, job_status, status
 from ._errors import SlipwayError, UnavailableError
-from ._job import JobHandle
-from ._models import Job
-from ._outcome import Outcome
-from ._show import Screen
+from ._jobs import JobHandle
+from ._models import Job, Outcome
+from ._scan_live import TICK, Tails, page, scan_words, stage
+from ._scans import ScanHandle
 from ._transport import PATIENCE
 
 _LINES = 500
@@ -276,3 +276,29 @@ def _output(job: JobHandle, begun: threading.Event) -> Iterator[Item]:
     begun.wait(1.0)  # so that a job that is over at once reads in its order
     for text in job.follow():
         yield "log", text
+
+
+def watch_scan(scan: ScanHandle, screen: Screen, points: Sequence[Mapping[str, str]] = ()) -> None:
+    """Show how a scan, whose points have these parameters, goes on until it has ended.
+
+    An interrupt stops only the watching.
+    """
+    begun, line = time.monotonic(), screen.live()
+    try:
+        with scan.feed() as feed, Tails(scan.client) as tails:
+
+            def draw() -> str:
+                return page(feed, points, tails) if line.on_page else ""
+
+            for _ in feed.batches(tick=TICK):
+                line.update(stage(feed.record), scan_words(feed.record), draw())
+            tails.stop()
+            scan.settle(feed.record)
+            text = f"{scan.name or scan.id}: {feed.record.words()}, {time.monotonic() - begun:.1f} s"
+            line.done(text, draw())
+    except KeyboardInterrupt:
+        line.clear(f"{scan.name or scan.id} is not watched any more")
+        raise WatchInterrupted(
+            f"stopped watching; scan {scan.id} runs on. Get it back with slipway.scan({scan.id!r}), "
+            f"stop it with slipway.scan({scan.id!r}).cancel()"
+        ) from None

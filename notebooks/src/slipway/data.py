@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._client import Client
-from ._storage import DataURL, Mount, Storage
+from ._models import DataURL, Mount, Storage
 
 __all__ = ["DataURL", "Mount", "Storage", "elements", "locate", "url"]
 

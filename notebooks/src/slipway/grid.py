@@ -13,18 +13,17 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from ._calls import Call, Calls, refuse_undefined
 from ._client import Client
+from ._display import Screen, shell
+from ._environments import warn_of_home
 from ._errors import InvalidError
-from ._freezing import warn_of_home
-from ._job import JobHandle
-from ._mine import job, jobs, scan, scans
+from ._jobs import JobHandle
 from ._options import KEYWORDS, Options, keyword_options
+from ._packing import Call, Calls, refuse_undefined
+from ._payload.progress import progress
 from ._points import MOST
-from ._progress import progress
-from ._scan import ScanHandle
-from ._show import Screen, shell
-from ._submit import submit
+from ._scans import ScanHandle, job, jobs, scan, scans
+from ._submission import submit
 
 __all__ = ["GridFunction", "function", "job", "jobs", "progress", "scan", "scans"]
 

@@ -29,8 +29,10 @@ from traitlets import Any as AnyTrait
 from traitlets import Integer, Unicode, default
 
 from ._async import AsyncService
+from ._decode import decode
 from ._errors import SlipwayError, UnauthorizedError
 from ._hub import (
+    Launch,
     StartError,
     clean_options,
     failed_form,
@@ -41,7 +43,6 @@ from ._hub import (
     settle_options,
     start_error,
 )
-from ._launch import Launch
 from ._models import Session
 from ._transport import part
 
@@ -195,7 +196,7 @@ class SlipwaySpawner(Spawner):
                     return None
                 raise
         doc = await self.service.json("GET", "/sessions", params=self._who())
-        found = [Session.from_json(item) for item in doc.get("sessions") or []]
+        found = [decode(Session, item) for item in doc.get("sessions") or []]
         session = next((item for item in found if not item.ended), found[-1] if found else None)
         if session is not None:
             self.session_id, self.launch = session.id, session.launch
@@ -287,7 +288,7 @@ class SlipwaySpawner(Spawner):
         return {"user": self.user.name, "name": self.name}
 
     async def _session(self, method: str, path: str, **options: Any) -> Session:
-        return Session.from_json(await self.service.json(method, path, **options))
+        return decode(Session, await self.service.json(method, path, **options))
 
 
 async def service_form(spawner: SlipwaySpawner) -> str:

@@ -22,10 +22,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 if TYPE_CHECKING:
-    from . import _folder, _progress, _shown, _values
+    from . import folder as _folder
+    from . import progress as _progress
+    from . import shown as _shown
+    from . import values as _values
 else:
     try:
-        from . import _folder, _progress, _shown, _values
+        from . import folder as _folder
+        from . import progress as _progress
+        from . import shown as _shown
+        from . import values as _values
     except ImportError:  # in the job, whose directory is the user's
         sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
         import slipway_folder as _folder

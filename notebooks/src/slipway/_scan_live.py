@@ -1,80 +1,133 @@
-"""Watch a scan from the notebook: a bar, and a row for each of the points that are worth a look, in bounded size."""
+"""A scan while it goes on: its stream of events, and how it looks meanwhile, in bounded size."""
 
 from __future__ import annotations
 
 import heapq
-import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
 
-from ._board import bar, parameter_names, progress_bar, short, value_words
 from ._client import Client
-from ._envs import Table
+from ._display import Table, bar, parameter_names, progress_bar, short, value_words
 from ._errors import SlipwayError
-from ._feed import Feed, moment
-from ._models import ENDED
-from ._scan import ScanHandle
-from ._scans import PointEvent, Scan
-from ._show import Screen
-from ._watch import WatchInterrupted
+from ._model_bases import ENDED
+from ._models import PointEvent, Scan
+
+
+class Feed:
+    """Follows a scan while it is entered. ``points`` says how each stood last, ``record`` how all do.
+
+    What comes faster than it is taken is not queued: of a point only how it stands last is given.
+    """
+
+    def __init__(self, client: Client, scan: Scan) -> None:
+        self._client, self._scan = client, scan
+        self._turn = threading.Condition()
+        self._news: dict[int, PointEvent] = {}
+        self._counts: Counter[str] = Counter()
+        self._over, self._stopped = False, False
+        self._failure: Exception | None = None
+        self.points: dict[int, PointEvent] = {}
+
+    def __enter__(self) -> Self:
+        """Begin to follow it."""
+        threading.Thread(target=self._read, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Follow it no more; the connection ends with the next sign of life of the service."""
+        self._stopped = True
+
+    @property
+    def record(self) -> Scan:
+        """The scan as it stands."""
+        with self._turn:
+            known = not self._over and len(self.points) >= self._scan.points > 0
+            return replace(self._scan, states=+self._counts) if known else self._scan
+
+    def batches(self, timeout: float | None = None, tick: float | None = None) -> Iterator[list[PointEvent]]:
+        """Give what is new, as it comes, until the scan has ended; with a ``tick`` also nothing, after so many seconds.
+
+        What has ended stands in the order of its ends. It raises TimeoutError when ``timeout`` seconds are over.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._turn:
+                left = None if end is None else max(end - time.monotonic(), 0)
+                waits = [seconds for seconds in (left, tick) if seconds is not None]
+                self._turn.wait_for(lambda: self._news or self._over, min(waits, default=None))
+                news, self._news = list(self._news.values()), {}
+                over, failure = self._over, self._failure
+            yield sorted(news, key=_when)
+            if failure is not None:
+                raise failure
+            if over:
+                return
+            if end is not None and time.monotonic() >= end:
+                words = self.record.words()
+                raise TimeoutError(f"scan {self._scan.id} after {timeout} s: {words}; it runs on")
+
+    def _read(self) -> None:
+        try:
+            for event in self._client.watch_scan(self._scan.id, wanted=lambda: not self._stopped):
+                self._take(event)
+        except Exception as error:  # noqa: BLE001 - whatever breaks it, it is not the scan's end
+            self._failure = error
+        finally:
+            with self._turn:
+                self._over = True
+                self._turn.notify_all()
+
+    def _take(self, event: PointEvent | Scan) -> None:
+        with self._turn:
+            if isinstance(event, Scan):
+                self._scan = event
+            else:
+                if before := self.points.get(event.point):
+                    self._counts[before.state] -= 1
+                self._counts[event.state] += 1
+                self.points[event.point] = event
+                self._news.pop(event.point, None)
+                self._news[event.point] = event
+            self._turn.notify_all()
+
+
+def _when(event: PointEvent) -> datetime:
+    """Give when a point has ended; what goes on comes first."""
+    return moment(event.ended) if event.state in ENDED else datetime.min.replace(tzinfo=UTC)
+
+
+def moment(text: str) -> datetime:
+    """Read a time as the service writes it; what is none is the beginning of time."""
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
 
 ROWS = 20
 """How many points stand below a scan."""
-_TICK = 0.5
+TICK = 0.5
 """Seconds between two drawings at most."""
 _PAUSE = 0.3
 """Seconds between two looks at the last line of a point's output."""
 _RANKS = {"failed": 0, "running": 0, "canceled": 1, "pending": 2, "done": 3}
 
 
-def watch_scan(scan: ScanHandle, screen: Screen, points: Sequence[Mapping[str, str]] = ()) -> None:
-    """Show how a scan, whose points have these parameters, goes on until it has ended.
-
-    An interrupt stops only the watching.
-    """
-    begun, line = time.monotonic(), screen.live()
-    try:
-        with scan.feed() as feed, Tails(scan.client) as tails:
-
-            def draw() -> str:
-                return page(feed, points, tails) if line.on_page else ""
-
-            for _ in feed.batches(tick=_TICK):
-                line.update(_stage(feed.record), _words(feed.record), draw())
-            tails.stop()
-            scan.settle(feed.record)
-            text = f"{scan.name or scan.id}: {feed.record.words()}, {time.monotonic() - begun:.1f} s"
-            line.done(text, draw())
-    except KeyboardInterrupt:
-        line.clear(f"{scan.name or scan.id} is not watched any more")
-        raise WatchInterrupted(
-            f"stopped watching; scan {scan.id} runs on. Get it back with slipway.scan({scan.id!r}), "
-            f"stop it with slipway.scan({scan.id!r}).cancel()"
-        ) from None
-
-
-def pages(scan: ScanHandle) -> Iterator[dict[str, str]]:
-    """Draw a scan anew while it goes on."""
-    points = [job.parameters or {} for job in scan.client.points(scan.id)]
-    with scan.feed() as feed, Tails(scan.client) as tails:
-        drawn = -math.inf
-        for _ in feed.batches(tick=_TICK):
-            if time.monotonic() - drawn >= _TICK:
-                scan.settle(feed.record)
-                yield {"text/plain": repr(scan), "text/html": page(feed, points, tails)}
-                drawn = time.monotonic()
-        scan.settle(feed.record)
-        yield {"text/plain": repr(scan), "text/html": page(feed, points, tails)}
-
-
-def _stage(record: Scan) -> str:
+def stage(record: Scan) -> str:
     ended = record.points - record.states.get("pending", 0) - record.states.get("running", 0)
     return f"{10 * ended // max(record.points, 1)}"
 
 
-def _words(record: Scan) -> str:
+def scan_words(record: Scan) -> str:
     waits = f": {record.waiting}" if record.waiting and not record.states.get("running", 0) else ""
     return f"{record.words()}{waits}"
 

@@ -7,32 +7,28 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 
-from ._client import Client
-from ._content import Content
+from . import _payload
+from ._client import Cargoes, Client, JobRequest
+from ._display import Screen
+from ._environments import FreezeOptions, freeze_session
 from ._errors import InvalidError
-from ._freezing import FreezeOptions, freeze_session
-from ._job import JobHandle
-from ._models import Job
-from ._option_words import DEFAULT_NAME, called
-from ._options import Options
-from ._request import JobRequest
-from ._scan import ScanHandle
-from ._scans import Scan
-from ._show import Screen
-from ._site import Environment
-from ._store import Cargoes
+from ._jobs import JobHandle
+from ._models import Environment, Job, Scan
+from ._options import DEFAULT_NAME, Options, called
+from ._scans import ScanHandle
+from ._transport import Content
+from ._units import memory_words
 from ._watch import WatchInterrupted
-from ._wire import memory_words
 
 _SHIPPED = {
-    "runner.py": "_runner.py",
-    **{f"slipway_{name}.py": f"_{name}.py" for name in ("folder", "progress", "shown", "values")},
+    "runner.py": "runner.py",
+    **{f"slipway_{name}.py": f"{name}.py" for name in ("folder", "progress", "shown", "values")},
 }
 
 
 def runner_files() -> dict[str, bytes]:
     """Give the files by which a payload runs in its job, under the names that they have there."""
-    package = resources.files(__package__)
+    package = resources.files(_payload)
     return {name: package.joinpath(source).read_bytes() for name, source in _SHIPPED.items()}
 
 

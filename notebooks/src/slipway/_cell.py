@@ -1,4 +1,4 @@
-"""What can be known of a cell before it is submitted: its syntax, the names it lacks, a result that cannot travel."""
+"""What can be known of a cell before it is submitted, and the plain Python of it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,65 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from traceback import format_exception_only
 from typing import IO, Any
 
-from ._beside import modules_needed
-from ._calls import large
-from ._content import Content, settled
-from ._culprit import refusal
 from ._errors import InvalidError
-from ._plain import instead
-from ._runner import INPUTS
-from ._values import LARGE, Packer, has_cloudpickle, spool, weigh
+from ._packing import large, modules_needed, refusal
+from ._payload.runner import INPUTS
+from ._payload.values import LARGE, Packer, has_cloudpickle, spool, weigh
+from ._transport import Content, settled
+
+_LINE = re.compile(r"(\s*)(%{1,2})(\w+)[ \t]*(.*)", re.DOTALL)
+_PAGE = re.compile(r"matplotlib|config|autoreload|load_ext\s+(autoreload|slipway)|reload_ext\s+slipway")
+"""Figures come back anyway, and a job loads each module once."""
+_TIMED = (
+    "{0}slipway_begun = __import__('time').perf_counter(); {1}; "
+    "print(f\"Wall time: {{__import__('time').perf_counter() - slipway_begun:.3g}} s\")"
+)
+_INSTALL = "install it in a cell of its own, before this one: the environment has it then"
+_INSTEAD = {
+    "pip": _INSTALL,
+    "conda": _INSTALL,
+    "mamba": _INSTALL,
+    "uv": _INSTALL,
+    "cd": "use os.chdir(...)",
+    "env": "use os.environ",
+    "run": "use runpy.run_path(...)",
+    "timeit": "use timeit.timeit(...), or %time",
+}
+_NOT_PYTHON = re.compile(r"\s*(%|!|\?|[\w., ]+\s*=\s*[%!]|[\w.]+\?)")
+
+
+def plain(cell: str) -> str:
+    """Give a cell as a job runs it; its lines keep their numbers."""
+    try:
+        ast.parse(cell)
+    except (SyntaxError, ValueError):
+        return "\n".join(map(_plain_line, cell.split("\n")))
+    return cell
+
+
+def _plain_line(line: str) -> str:
+    found = _LINE.fullmatch(line)
+    if not found:
+        return line
+    indent, _, word, rest = found.groups()
+    if word == "time":
+        return _TIMED.format(indent, rest.rstrip("; ")) if rest else f"{indent}pass"  # the job's end tells its time
+    return f"{indent}pass" if _PAGE.match(f"{word} {rest}") else line
+
+
+def instead(line: str) -> str:
+    """Say what to write in place of a line that only a notebook understands; empty: it is none."""
+    if not _NOT_PYTHON.match(line):
+        return ""
+    said = re.search(r"(%{1,2}|!)\s*(\w*)(.*)", line)
+    sign, word, rest = said.groups() if said else ("", "", "")
+    if word in _INSTEAD and (sign != "!" or _INSTEAD[word] == _INSTALL):
+        return f"{sign}{word} works in the notebook, not in a job: {_INSTEAD[word]}"
+    if sign == "!":
+        command = f"{word}{rest}".strip()
+        return f"!command works in the notebook, not in a job: subprocess.run({command!r}, shell=True, check=True)"
+    return "%magic and !command lines work in the notebook, not in a job: use Python (subprocess.run)"
+
 
 _GIVEN = {*dir(builtins), "__name__", "__doc__", "__builtins__", "__annotations__", "display"} - {"_", "get_ipython"}
 _DYNAMIC = {"exec", "eval", "globals", "locals", "vars"}

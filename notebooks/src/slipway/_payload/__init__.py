@@ -1,0 +1,1 @@
+"""What runs in a job: these files are shipped with it, and need nothing but Python there."""

@@ -46,7 +46,7 @@ func (f *world) StartKernel(_ context.Context, c spawner.Caller, r spawner.Kerne
 	if i := slices.IndexFunc(f.work, func(w spawner.Workload) bool { return w.Launch == r.Launch && w.Owner == c.User }); i >= 0 {
 		return f.work[i], nil
 	}
-	w := spawner.Workload{ID: spawner.ID("s-" + r.ID), Kernel: r.ID, Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Spec: r.Spec, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
+	w := spawner.Workload{ID: spawner.ID("s-" + r.ID), KernelRecord: spawner.KernelRecord{Kernel: r.ID}, Kind: spawner.Kernel, Owner: c.User, Hub: c.Hub, Name: r.Name, Launch: r.Launch, Spec: r.Spec, Want: spawner.WantRunning, Phase: spawner.Running, Since: time.Now()}
 	if f.slow {
 		w.Phase = spawner.Pending
 	}

@@ -1,6 +1,7 @@
 package spawner
 
 import (
+	"cmp"
 	"time"
 
 	"slipway/internal/agent/control"
@@ -19,26 +20,18 @@ type Point struct {
 	Argv []string          // in place of the scan's. Empty: the scan's
 }
 
-// JobRequest asks for one job.
+// JobRequest asks for one job. Its Spec is that of the record, but that Environment may be any reference, and Inputs
+// follow from the files.
 type JobRequest struct {
-	Name        string
-	Environment string // digest, name or tag
-	Argv        []string
-	Env         map[string]string // public variables
-	Files       map[string][]byte // the input files, by name without directories
-	Resources   Resources
-	TimeLimit   time.Duration
-	GPU         gpu.Request
-	Preemptible bool              // it may borrow an idle session's slice, and is put back in line when its owner returns
-	Backend     string            // empty: the site's default
-	RequestID   string            // repeating a request with the same one gives the same job. Empty: every request is a new one
-	Session     ID                // from which it is submitted, if any
-	Blobs       map[string]string // more input files, by name: digests of what the caller has put into her store
-	Retries     int               // see Spec
-	After       []string          // jobs and scans of the caller's that must be done before it starts
-	Priority    int               // see Spec
-	Out         []string          // see Spec
-	Points      []Point           // of Plan alone: for a scan of these
+	Name string
+	Spec
+	Backend   string            // empty: the site's default
+	RequestID string            // repeating a request with the same one gives the same job. Empty: every request is a new one
+	Session   ID                // from which it is submitted, if any
+	Files     map[string][]byte // the input files, by name without directories
+	Blobs     map[string]string // more input files, by name: digests of what the caller has put into her store
+	After     []string          // jobs and scans of the caller's that must be done before it starts
+	Points    []Point           // of Plan alone: for a scan of these
 }
 
 // KernelRequest asks for one kernel: a session that its user starts by herself, beside the servers that her Hub knows.
@@ -55,20 +48,36 @@ type KernelRequest struct {
 // MostPriority is the highest priority that a job may have among its owner's; the lowest is as far below zero.
 const MostPriority = 100
 
-// Resubmission asks for a new job, or scan, with what an earlier one was submitted with but for what is named here.
-type Resubmission struct {
-	Name        *string
-	Environment string // empty: as before; so are the next where they are nil or empty
+// SpecPatch is what is to be other in the Spec of a job: nil or empty is as before.
+type SpecPatch struct {
+	Environment string
 	Resources   *Resources
 	TimeLimit   *time.Duration
 	GPU         *gpu.Request
-	Backend     string
 	Retries     *int
 	Priority    *int
-	After       []string // what the new one is to start after: what the earlier one has waited for does not count
-	Scan        bool     // as a scan also where it is one point
-	RequestID   string   // as in JobRequest
-	Session     ID       // from which it is submitted, if any
+}
+
+// Apply returns a Spec with what is to be other in it.
+func (p SpecPatch) Apply(s Spec) Spec {
+	s.Environment = cmp.Or(p.Environment, s.Environment)
+	s.Resources = *cmp.Or(p.Resources, &s.Resources)
+	s.TimeLimit = *cmp.Or(p.TimeLimit, &s.TimeLimit)
+	s.GPU = *cmp.Or(p.GPU, &s.GPU)
+	s.Retries = *cmp.Or(p.Retries, &s.Retries)
+	s.Priority = *cmp.Or(p.Priority, &s.Priority)
+	return s
+}
+
+// Resubmission asks for a new job, or scan, with what an earlier one was submitted with but for what is named here.
+type Resubmission struct {
+	Name *string // nil: as before
+	SpecPatch
+	Backend   string   // empty: as before
+	After     []string // what the new one is to start after: what the earlier one has waited for does not count
+	Scan      bool     // as a scan also where it is one point
+	RequestID string   // as in JobRequest
+	Session   ID       // from which it is submitted, if any
 }
 
 // MostRetries is how often a job may be tried again by itself.

@@ -19,27 +19,38 @@ type Resources struct {
 	Disk int64 `json:"disk,omitempty"`
 }
 
-// Spec is what a workload is to be. A session's spec may change between two starts, never while it is active.
+// Spec is what a workload is to be: what all have in common, and the parts of jobs and of sessions. A request for one
+// has the same Spec as its record. A session's may change between two starts, never while it is active.
 type Spec struct {
-	Profile     string            `json:"profile,omitempty"`
-	Image       string            `json:"image,omitempty"`       // sessions: the engine's reference
 	Environment string            `json:"environment,omitempty"` // its digest. Jobs run in it; a session starts from it, over Image; empty: from Image alone
 	Argv        []string          `json:"argv"`
 	Env         map[string]string `json:"env,omitempty"` // public variables; secrets travel in Secrets
 	Resources   Resources         `json:"resources"`
-	TimeLimit   time.Duration     `json:"time_limit,omitempty"`  // of a job's run; zero: none
-	Prefix      string            `json:"prefix,omitempty"`      // sessions: the URL path that is theirs, decoded, with slashes at both ends
-	Ready       string            `json:"ready,omitempty"`       // sessions: the path that answers when the app is up
-	Inputs      []string          `json:"inputs,omitempty"`      // jobs: names of the input files
-	Life        Life              `json:"life,omitzero"`         // sessions: when they are stopped
-	GPU         gpu.Request       `json:"gpu,omitzero"`          // what slice of one; zero: none
-	Preemptible bool              `json:"preemptible,omitempty"` // jobs: may borrow an idle session's slice, and is put back in line when it is wanted
-	Rescue      bool              `json:"rescue,omitempty"`      // sessions: nothing of it writes to the home by itself, which may be full
-	Retries     int               `json:"retries,omitempty"`     // jobs: how often it is tried again by itself when it fails
-	Priority    int               `json:"priority,omitempty"`    // jobs: among its owner's, higher goes first
-	Out         []string          `json:"out,omitempty"`         // jobs: names and patterns of the output files that it has to leave; empty: what it leaves
-	EventsURL   string            `json:"events_url,omitempty"`  // sessions: where Config.AnnounceStart tells what happens in the start
-	Interrupt   string            `json:"interrupt,omitempty"`   // kernels: how they are interrupted, by a "signal" or a "message"
+	GPU         gpu.Request       `json:"gpu,omitzero"` // what slice of one; zero: none
+	JobSpec
+	SessionSpec
+}
+
+// JobSpec is what only jobs have in their Spec.
+type JobSpec struct {
+	TimeLimit   time.Duration `json:"time_limit,omitempty"`  // of its run; zero: none
+	Inputs      []string      `json:"inputs,omitempty"`      // names of the input files
+	Preemptible bool          `json:"preemptible,omitempty"` // it may borrow an idle session's slice, and is put back in line when its owner returns
+	Retries     int           `json:"retries,omitempty"`     // how often it is tried again by itself when it fails, at most MostRetries
+	Priority    int           `json:"priority,omitempty"`    // among its owner's, up to MostPriority: higher goes first
+	Out         []string      `json:"out,omitempty"`         // names and patterns of the output files that it has to leave; empty: what it leaves
+}
+
+// SessionSpec is what only sessions, kernels among them, have in their Spec.
+type SessionSpec struct {
+	Profile   string `json:"profile,omitempty"`
+	Image     string `json:"image,omitempty"`      // the engine's reference
+	Prefix    string `json:"prefix,omitempty"`     // the URL path that is theirs, decoded, with slashes at both ends
+	Ready     string `json:"ready,omitempty"`      // the path that answers when the app is up
+	Life      Life   `json:"life,omitzero"`        // when they are stopped
+	Rescue    bool   `json:"rescue,omitempty"`     // nothing of it writes to the home by itself, which may be full
+	EventsURL string `json:"events_url,omitempty"` // where Config.AnnounceStart tells what happens in the start
+	Interrupt string `json:"interrupt,omitempty"`  // kernels: how they are interrupted, by a "signal" or a "message"
 }
 
 // Life says when a running session is stopped. Zero fields mean never.
@@ -55,7 +66,7 @@ type Life struct {
 	BusyCPU      float64       `json:"busy_cpu,omitempty"`      // processors; one that uses more is active. Zero: their use says nothing
 }
 
-// Workload is one session or job as the store has it.
+// Workload is one session or job as the store has it: what all have in common, and the parts that only some have.
 type Workload struct {
 	ID      ID        `json:"id"`
 	Kind    Kind      `json:"kind"`
@@ -80,29 +91,24 @@ type Workload struct {
 	Account Account `json:"account,omitzero"`
 	Turn    int64   `json:"turn,omitempty"` // counts the starts of all workloads: who waits with a lower one goes first
 
-	Slice  *gpu.Slice `json:"slice,omitempty"`  // of a GPU; leased or borrowed; nil: none
+	LeaseRecord
+	RemoteRecord
+	JobRecord
+	SessionRecord
+	KernelRecord
+}
+
+// LeaseRecord is what a workload has of a GPU, and how it came by it.
+type LeaseRecord struct {
+	Slice  *gpu.Slice `json:"slice,omitempty"`  // leased or borrowed; nil: none
 	Lender ID         `json:"lender,omitempty"` // jobs: the session whose slice it has borrowed; empty: the slice is its own
 	Moving bool       `json:"moving,omitempty"` // it is being ended to go back in line: its slice turned out bad, or is called back
 	Moves  int        `json:"moves,omitempty"`  // how often it went back in line since its start was asked for
 	Bad    []BadPart  `json:"bad,omitempty"`    // the parts of GPUs that this start found bad, since it last ran
+}
 
-	Scan  string `json:"scan,omitempty"`  // jobs: names the scan of which it is a point
-	Point int    `json:"point,omitempty"` // its number in the scan, from 0
-	Held  bool   `json:"held,omitempty"`  // jobs: its owner has it wait until she releases it
-	// Bundle names the input files of jobs that were submitted together, or anew; empty: there are none, or those of an
-	// old record.
-	Bundle ID `json:"bundle,omitempty"`
-	// After are the jobs and scans that it waits for, as far as they are not done.
-	After    []string  `json:"after,omitempty"`
-	Attempt  int       `json:"attempt,omitempty"`  // jobs: how many tries ended before this one
-	Attempts []Outcome `json:"attempts,omitempty"` // jobs: how, without their tails; the oldest are dropped
-	Rests    bool      `json:"rests,omitempty"`    // jobs: it waits a while before this try, which nobody has asked for
-	Retried  []string  `json:"retried,omitempty"`  // jobs: the requests that had it tried again; the oldest are dropped
-	Origin   ID        `json:"origin,omitempty"`   // jobs: from which it was submitted anew
-	// Jobs: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.
-	Withdrawn bool `json:"withdrawn,omitempty"`
-
-	// Of what runs on other hosts.
+// RemoteRecord is what only workloads have that run on other hosts.
+type RemoteRecord struct {
 	Remote    bool      `json:"remote,omitempty"`    // its backend is a Remote
 	Host      string    `json:"host,omitempty"`      // where this start of it runs, or ran; empty: nowhere yet
 	Asked     time.Time `json:"asked,omitzero"`      // when its agent was asked to end; zero: it was not
@@ -111,20 +117,43 @@ type Workload struct {
 	Saved     bool      `json:"saved,omitempty"`     // what came back of the run that has ended is here, or is known never to come
 	Unkept    string    `json:"unkept,omitempty"`    // sessions: why what it had changed could not be kept. It lies with its backend until it is
 	Evictions int       `json:"evictions,omitempty"` // how often its place was taken away since its start was asked for
+}
 
-	// Of kernels.
+// JobRecord is what only jobs have.
+type JobRecord struct {
+	Scan  string `json:"scan,omitempty"`  // names the scan of which it is a point
+	Point int    `json:"point,omitempty"` // its number in the scan, from 0
+	Held  bool   `json:"held,omitempty"`  // its owner has it wait until she releases it
+	// Bundle names the input files of jobs that were submitted together, or anew; empty: there are none, or those of an
+	// old record.
+	Bundle ID `json:"bundle,omitempty"`
+	// After are the jobs and scans that it waits for, as far as they are not done.
+	After    []string  `json:"after,omitempty"`
+	Attempt  int       `json:"attempt,omitempty"`  // how many tries ended before this one
+	Attempts []Outcome `json:"attempts,omitempty"` // how, without their tails; the oldest are dropped
+	Rests    bool      `json:"rests,omitempty"`    // it waits a while before this try, which nobody has asked for
+	Retried  []string  `json:"retried,omitempty"`  // the requests that had it tried again; the oldest are dropped
+	Origin   ID        `json:"origin,omitempty"`   // from which it was submitted anew
+	// Withdrawn: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.
+	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// SessionRecord is what only sessions have, kernels among them, of their current start. Zero times: never.
+type SessionRecord struct {
+	Sealed    []byte    `json:"sealed,omitempty"`    // its secrets, until its app has them; for as long as it may have to begin anew elsewhere
+	Active    time.Time `json:"active,omitzero"`     // when something last went on in it; saved from time to time only
+	Visited   time.Time `json:"visited,omitzero"`    // when somebody first opened it
+	KeepUntil time.Time `json:"keep_until,omitzero"` // until when its owner wants it kept though nothing goes on in it
+}
+
+// KernelRecord is what only kernels have.
+type KernelRecord struct {
 	Kernel    string     `json:"kernel,omitempty"`    // by which its clients know it: not to be told to anybody else, for in its first minute it opens the kernel
 	Entry     string     `json:"entry,omitempty"`     // the site's word for what it is; empty: there is none but Name
 	Notebooks []Notebook `json:"notebooks,omitempty"` // that have it
 	// Standby is the name of which it is to be its owner's next kernel: it has all of a kernel but its app. Empty: it
 	// is one that was asked for.
 	Standby string `json:"standby,omitempty"`
-
-	Sealed []byte `json:"sealed,omitempty"` // a session's secrets, until its app has them; for as long as it may have to begin anew elsewhere
-	// Of the current start of a session; zero: never. Active is saved from time to time only.
-	Active    time.Time `json:"active,omitzero"`     // when something last went on in it
-	Visited   time.Time `json:"visited,omitzero"`    // when somebody first opened it
-	KeepUntil time.Time `json:"keep_until,omitzero"` // until when its owner wants it kept though nothing goes on in it
 }
 
 // Principal returns whose w is.

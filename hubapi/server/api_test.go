@@ -123,8 +123,8 @@ func TestStartSession(t *testing.T) {
 	if err != nil || got.ID != "s-new" || got.User != "has@" || got.Memory != "2G" || got.Waiting != "Waiting for room: number 2 in line; about 12 min, as things go" || got.Queue.Estimate != 720 || got.Up != nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := spawner.Spec{Profile: "small", Image: "slipway/notebook:1", Argv: []string{"jupyterhub-singleuser"}, Prefix: "/user/has@/lab/",
-		Ready: "/user/has%40/lab/api", Resources: spawner.Resources{CPUs: 2, Memory: 2 << 30, Pids: 4096}}
+	want := spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "slipway/notebook:1", Prefix: "/user/has@/lab/",
+		Ready: "/user/has%40/lab/api"}, Argv: []string{"jupyterhub-singleuser"}, Resources: spawner.Resources{CPUs: 2, Memory: 2 << 30, Pids: 4096}}
 	r := h.engine.started[0]
 	if diff := cmp.Diff(want, r.Spec); diff != "" || r.Secrets["JUPYTERHUB_API_TOKEN"] != "geheim" || r.Name != "lab" {
 		t.Errorf("%+v\n%s", r, diff)
@@ -353,8 +353,8 @@ func TestJobRoutes(t *testing.T) {
 	if err != nil || got.ID != "j-new" || got.State != hubapi.JobPending {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := spawner.JobRequest{Environment: "mine", Argv: []string{"python"}, Files: map[string][]byte{"a.py": []byte("x\x00")}, Env: map[string]string{"A": "b"},
-		Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}, TimeLimit: 90 * time.Minute, RequestID: "r1"}
+	want := spawner.JobRequest{Spec: spawner.Spec{Environment: "mine", Argv: []string{"python"}, Env: map[string]string{"A": "b"},
+		Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}, JobSpec: spawner.JobSpec{TimeLimit: 90 * time.Minute}}, Files: map[string][]byte{"a.py": []byte("x\x00")}, RequestID: "r1"}
 	if diff := cmp.Diff(want, h.engine.jobs[0], cmpopts.IgnoreUnexported(spawner.JobRequest{})); diff != "" {
 		t.Error(diff)
 	}

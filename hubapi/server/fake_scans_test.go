@@ -20,7 +20,7 @@ func (f *fakeEngine) SubmitScan(ctx context.Context, c spawner.Caller, r spawner
 	var list []spawner.Workload
 	for i, p := range points {
 		w := spawner.Workload{ID: spawner.ID(fmt.Sprintf("j-p%d", i)), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Phase: spawner.Pending,
-			Want: spawner.WantRunning, Scan: "scan-new", Point: i, Spec: spawner.Spec{Env: p.Env, Argv: p.Argv}}
+			Want: spawner.WantRunning, JobRecord: spawner.JobRecord{Scan: "scan-new", Point: i}, Spec: spawner.Spec{Env: p.Env, Argv: p.Argv}}
 		f.set(w)
 		list = append(list, w)
 	}

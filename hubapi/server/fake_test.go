@@ -400,7 +400,7 @@ type harness struct {
 
 func lab(id spawner.ID, owner spawner.User, prefix string) spawner.Workload {
 	return spawner.Workload{ID: id, Kind: spawner.Lab, Owner: owner, Hub: "main", Phase: spawner.Running, Want: spawner.WantRunning,
-		Launch: "l1", Created: time.Unix(1, 0), Spec: spawner.Spec{Prefix: prefix, Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30}}}
+		Launch: "l1", Created: time.Unix(1, 0), Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Prefix: prefix}, Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30}}}
 }
 
 func job(id spawner.ID, owner spawner.User) spawner.Workload {

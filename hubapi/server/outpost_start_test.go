@@ -33,9 +33,9 @@ func TestOutpostStartAsksTheEngine(t *testing.T) {
 	})
 	usual := spawner.SessionRequest{
 		User: "alice", Kind: spawner.Lab, Launch: startID,
-		Spec: spawner.Spec{Profile: "small", Image: "slipway/notebook:1", Argv: []string{"jupyterhub-singleuser"}, Prefix: "/user/alice/", Ready: "/user/alice/api",
-			Env:       map[string]string{"JUPYTERHUB_USER_ID": "1"},
-			EventsURL: "http://hub:8081/hub/api/users/progress/events/alice", Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}},
+		Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "slipway/notebook:1", Prefix: "/user/alice/", Ready: "/user/alice/api",
+			EventsURL: "http://hub:8081/hub/api/users/progress/events/alice"}, Argv: []string{"jupyterhub-singleuser"},
+			Env: map[string]string{"JUPYTERHUB_USER_ID": "1"}, Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}},
 		Secrets: control.Env{
 			"JUPYTERHUB_USER": "alice", "JUPYTERHUB_SERVER_NAME": "", "JUPYTERHUB_SERVICE_PREFIX": "/user/alice/", "JUPYTERHUB_API_TOKEN": "the-session-token",
 			"JUPYTERHUB_USER_ID": "1", "JUPYTERHUB_EVENTS_URL": "http://hub:8081/hub/api/users/progress/events/alice",
@@ -276,8 +276,8 @@ func TestOutpostAddress(t *testing.T) {
 func TestOutpostStartIDsAreUsedOnce(t *testing.T) {
 	usual := func(change func(*spawner.Workload)) spawner.Workload {
 		w := outpostSession("s-old", "main", "alice", startID, spawner.Booting)
-		w.Spec = spawner.Spec{Profile: "small", Image: "slipway/notebook:1", Argv: []string{"jupyterhub-singleuser"}, Prefix: "/user/alice/",
-			EventsURL: "http://hub:8081/hub/api/users/progress/events/alice", Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}}
+		w.Spec = spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "slipway/notebook:1", Prefix: "/user/alice/",
+			EventsURL: "http://hub:8081/hub/api/users/progress/events/alice"}, Argv: []string{"jupyterhub-singleuser"}, Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}}
 		if change != nil {
 			change(&w)
 		}

@@ -39,7 +39,7 @@ func keepingSessions(t *testing.T) *Service {
 
 // session is a far session that was started from an environment.
 func farSession(from, kept string) spawner.Workload {
-	w := spawner.Workload{ID: "s-0123456789abcdef", Kind: spawner.Lab, Owner: "alice", Hub: "main", Kept: kept, From: from, Remote: true}
+	w := spawner.Workload{ID: "s-0123456789abcdef", Kind: spawner.Lab, Owner: "alice", Hub: "main", RemoteRecord: spawner.RemoteRecord{Kept: kept, From: from, Remote: true}}
 	w.Spec.Environment = from
 	return w
 }

@@ -30,7 +30,7 @@ func TestFarFreezesTakeTurns(t *testing.T) {
 		take := func(owner string, far bool, patience time.Duration) (func(), error) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			_, done, err := f.treeOf(ctx, spawner.Workload{ID: "s-1", Owner: spawner.User(owner), Remote: far}, func(hubapi.Progress) {})
+			_, done, err := f.treeOf(ctx, spawner.Workload{ID: "s-1", Owner: spawner.User(owner), RemoteRecord: spawner.RemoteRecord{Remote: far}}, func(hubapi.Progress) {})
 			return done, err
 		}
 		first, err := take("alice", true, time.Second)

@@ -97,13 +97,13 @@ func fill(t testing.TB, records *store.Store, gpus *fleet.Fleet) {
 		held = append(held, s)
 		put(spawner.Workload{
 			ID: spawner.ID(fmt.Sprintf("s-%016d", i)), Kind: spawner.Lab, Owner: spawner.User(fmt.Sprint("user", i)), Hub: "main", Backend: "docker", Launch: fmt.Sprint("l", i),
-			Want: spawner.WantRunning, Phase: spawner.Running, Slice: &s, Spec: spawner.Spec{GPU: want, Prefix: fmt.Sprintf("/user/user%d/", i)}, Up: time.Now().Add(-time.Hour),
+			Want: spawner.WantRunning, Phase: spawner.Running, LeaseRecord: spawner.LeaseRecord{Slice: &s}, Spec: spawner.Spec{GPU: want, SessionSpec: spawner.SessionSpec{Prefix: fmt.Sprintf("/user/user%d/", i)}}, Up: time.Now().Add(-time.Hour),
 		})
 	}
 	for i := range loadWaiting { // of a size that is not there
 		put(spawner.Workload{
 			ID: spawner.ID(fmt.Sprintf("j-%016d", i)), Kind: spawner.Job, Owner: "mallory", Hub: "main", Backend: "docker", Launch: fmt.Sprint("j", i), Turn: int64(i + 1),
-			Want: spawner.WantRunning, Phase: spawner.Pending, Spec: spawner.Spec{GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb", Model: []string{"", "h200"}[i%2]}, Preemptible: true},
+			Want: spawner.WantRunning, Phase: spawner.Pending, Spec: spawner.Spec{GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb", Model: []string{"", "h200"}[i%2]}, JobSpec: spawner.JobSpec{Preemptible: true}},
 		})
 	}
 }

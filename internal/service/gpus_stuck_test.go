@@ -70,11 +70,11 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
 	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
 	session := func(user spawner.User, r gpu.Request) spawner.Workload {
-		w, err := manager.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, Prefix: "/user/" + string(user) + "/", GPU: r}})
+		w, err := manager.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, SessionSpec: spawner.SessionSpec{Prefix: "/user/" + string(user) + "/"}, GPU: r}})
 		must(err)
 		return w
 	}
-	_, err = manager.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Environment: "e", Argv: []string{"true"}, GPU: broken})
+	_, err = manager.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}})
 	must(err)
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {

@@ -12,7 +12,7 @@ import (
 
 func session(id, name, profile string, phase spawner.Phase, want spawner.Want) spawner.Workload {
 	return spawner.Workload{
-		ID: spawner.ID(id), Kind: spawner.Lab, Owner: "alice", Hub: "main", Name: name, Phase: phase, Want: want, Spec: spawner.Spec{Profile: profile},
+		ID: spawner.ID(id), Kind: spawner.Lab, Owner: "alice", Hub: "main", Name: name, Phase: phase, Want: want, Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: profile}},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 func aJob(change func(*Item)) row {
 	i := Item{Mine: true, Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Owner: "alice", Name: "<fit>", Phase: spawner.Stopped, Want: spawner.WantRunning,
-		Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 2, Memory: 1 << 30}, TimeLimit: time.Hour}, Created: time.Now(), Since: time.Now()}}
+		Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 2, Memory: 1 << 30}, JobSpec: spawner.JobSpec{TimeLimit: time.Hour}}, Created: time.Now(), Since: time.Now()}}
 	change(&i)
 	return row{Item: i, Visit: Visit{Prefix: "/p/", User: "alice", Form: "f"}}
 }
@@ -59,7 +59,7 @@ func TestShortTimes(t *testing.T) {
 func TestCanceledJobs(t *testing.T) {
 	rec := httptest.NewRecorder()
 	at := time.Unix(1, 0)
-	job := spawner.Workload{ID: "j-1", Kind: spawner.Job, Backend: "local", Scan: "scan-1", Phase: spawner.Stopped, Up: at, Outcome: &spawner.Outcome{Canceled: true, At: at.Add(400 * time.Millisecond)}}
+	job := spawner.Workload{ID: "j-1", Kind: spawner.Job, Backend: "local", JobRecord: spawner.JobRecord{Scan: "scan-1"}, Phase: spawner.Stopped, Up: at, Outcome: &spawner.Outcome{Canceled: true, At: at.Add(400 * time.Millisecond)}}
 	scan := hubapi.Scan{ID: "scan-1", Name: "lr", Points: 2, States: map[hubapi.State]int{"canceled": 1, "failed": 1}, Failure: "it"}
 	err := ScanPage(rec, Visit{Prefix: "/p/"}, catalog.Catalogue{}, ScanView{Scan: scan, Points: []Point{{Item: Item{Workload: job}}}, Leaf: 1, Leaves: 1, From: 1, Most: 1})
 	if err != nil {

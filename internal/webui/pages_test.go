@@ -35,7 +35,7 @@ func viewOf(items ...Item) (o OverviewView) {
 
 func session(phase spawner.Phase) spawner.Workload {
 	return spawner.Workload{ID: "s-1", Kind: spawner.Lab, Owner: "a b", Name: "x/y", Phase: phase, Want: spawner.WantRunning,
-		Spec: spawner.Spec{Profile: "small", Image: "x", Prefix: "/b/user/a b/x%y/"}}
+		Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "x", Prefix: "/b/user/a b/x%y/"}}}
 }
 
 // TestButtons holds what is offered for a workload to its state.

@@ -208,9 +208,7 @@ func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, 
 	if err != nil {
 		return "", spawner.Spec{}, err
 	}
-	spec := spawner.Spec{
-		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Resources: spawner.Resources{CPUs: cpus, Memory: memory, Pids: p.Pids, Disk: p.Disk}, GPU: p.GPU, Rescue: p.Rescue,
-	}
+	spec := spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Rescue: p.Rescue}, Resources: spawner.Resources{CPUs: cpus, Memory: memory, Pids: p.Pids, Disk: p.Disk}, GPU: p.GPU}
 	if spec.Ready == "" {
 		spec.Ready = "api"
 	}

@@ -24,10 +24,10 @@ func catalogue() Catalogue {
 }
 
 func TestResolve(t *testing.T) {
-	small := spawner.Spec{Profile: "small", Image: "slipway/notebook:1", Ready: "api", Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}}
+	small := spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "slipway/notebook:1", Ready: "api"}, Resources: spawner.Resources{CPUs: 1, Memory: 2 << 30, Pids: 4096}}
 	more := small
 	more.Resources = spawner.Resources{CPUs: 1.5, Memory: 3 << 30, Pids: 4096}
-	big := spawner.Spec{Profile: "big", Image: "slipway/root:6", Ready: "lab/api", Resources: spawner.Resources{CPUs: 4, Memory: 8 << 30, Pids: 99}}
+	big := spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "big", Image: "slipway/root:6", Ready: "lab/api"}, Resources: spawner.Resources{CPUs: 4, Memory: 8 << 30, Pids: 99}}
 	for _, tc := range []struct {
 		name, options string
 		want          spawner.Spec

@@ -39,7 +39,7 @@ func TestProspect(t *testing.T) {
 		{"never opened, without a limit for that", func(w *spawner.Workload) { w.Spec.Life.FirstConnect = 0 }, 30, 31, 60, "idle", true, true},
 	}
 	for _, tt := range tests {
-		w := spawner.Workload{Phase: spawner.Running, Up: up, Spec: spawner.Spec{Life: life}}
+		w := spawner.Workload{Phase: spawner.Running, Up: up, Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Life: life}}}
 		tt.edit(&w)
 		p := Prospect(w, at(tt.looked), at(tt.now))
 		want := time.Time{}

@@ -26,11 +26,10 @@ func sample() spawner.Launch {
 		Workload: spawner.Workload{
 			ID: "s-abcdefgh12345678", Kind: spawner.Lab, Owner: "Åsa.O'Neill+x@cern", Hub: "private-hub", Name: "private-name",
 			Launch: "private-launch",
-			Spec: spawner.Spec{
-				Profile: "private-profile", Image: "slipway/notebook:1", Argv: []string{"jupyterhub-singleuser", "--token=private-token"},
+			Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "private-profile", Image: "slipway/notebook:1",
+				Prefix: "/user/private-prefix/", Ready: "/private-ready"}, Argv: []string{"jupyterhub-singleuser", "--token=private-token"},
 				Env:       map[string]string{"LANG": "C.UTF-8", "A": "1"},
 				Resources: spawner.Resources{CPUs: 1.5, Memory: 2 << 30, Pids: 512},
-				Prefix:    "/user/private-prefix/", Ready: "/private-ready",
 			},
 		},
 		Account:  spawner.Account{UID: 20001, GID: 20002, Login: "asa", HomeDir: "/srv/homes/asa", Home: "/home/asa"},

@@ -134,9 +134,7 @@ func (w world) launch(t *testing.T, order string) spawner.Launch {
 		t.Fatal(err)
 	}
 	l := spawner.Launch{
-		Workload: spawner.Workload{ID: newID(), Kind: spawner.Lab, Owner: "alice", Spec: spawner.Spec{
-			Image: w.image, Resources: spawner.Resources{CPUs: 1, Memory: 64 << 20, Pids: 64},
-		}},
+		Workload: spawner.Workload{ID: newID(), Kind: spawner.Lab, Owner: "alice", Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Image: w.image}, Resources: spawner.Resources{CPUs: 1, Memory: 64 << 20, Pids: 64}}},
 		Account:  spawner.Account{UID: uid, GID: uid, Login: "alice", HomeDir: home, Home: "/home/alice"},
 		Dir:      dir,
 		AgentDir: w.agent,

@@ -41,7 +41,7 @@ func TestAccountIsOfTheStart(t *testing.T) {
 		if _, err := s.StartSession(t.Context(), hub, request("alice", "two", "two")); !errs.Is(err, errs.Conflict) {
 			t.Errorf("another session: %v", err)
 		}
-		job := spawner.JobRequest{Environment: "ana", Argv: []string{"true"}}
+		job := spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"true"}}}
 		if _, err := s.SubmitJob(t.Context(), alice, job); !errs.Is(err, errs.Conflict) {
 			t.Errorf("a job: %v", err)
 		}
@@ -96,7 +96,7 @@ func TestAJobWaitsForItsHome(t *testing.T) {
 		}
 		s.start()
 		away.Store(true)
-		job := spawner.JobRequest{Environment: "ana", Argv: []string{"true"}}
+		job := spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"true"}}}
 		var hers []spawner.ID
 		for range 3 {
 			w, err := s.SubmitJob(t.Context(), alice, job)

@@ -23,10 +23,10 @@ func TestMoreMemory(t *testing.T) {
 		limit int64
 		want  string
 	}{
-		"more of its own":    {spawner.Spec{Profile: "small", Image: "i/nb:1"}, gib, "its profile, Small, gives up to 2 GiB"},
-		"another profile":    {spawner.Spec{Profile: "small", Image: "i/nb:1"}, 2 * gib, "the profile Large gives up to 8 GiB"},
-		"no profile":         {spawner.Spec{Profile: "large", Image: "i/nb:1"}, 8 * gib, "no profile here gives more memory"},
-		"an unknown profile": {spawner.Spec{Profile: "gone", Image: "i/nb:1"}, 4 * gib, "the profile Large gives up to 8 GiB"},
+		"more of its own":    {spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "i/nb:1"}}, gib, "its profile, Small, gives up to 2 GiB"},
+		"another profile":    {spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "small", Image: "i/nb:1"}}, 2 * gib, "the profile Large gives up to 8 GiB"},
+		"no profile":         {spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "large", Image: "i/nb:1"}}, 8 * gib, "no profile here gives more memory"},
+		"an unknown profile": {spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: "gone", Image: "i/nb:1"}}, 4 * gib, "the profile Large gives up to 8 GiB"},
 	} {
 		if got := m.moreMemory(test.spec, test.limit); !strings.Contains(got, test.want) || !strings.HasPrefix(got, "Load less at a time") {
 			t.Errorf("%s: %q, want %q", name, got, test.want)

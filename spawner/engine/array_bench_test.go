@@ -27,7 +27,7 @@ const atOnce = 500
 func BenchmarkLargeScan(b *testing.B) {
 	for b.Loop() {
 		m := jobService(b)
-		r := spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Files: map[string][]byte{}}
+		r := spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, Files: map[string][]byte{}}
 		for i := range 5 {
 			r.Files[fmt.Sprint("in", i)] = make([]byte, 4<<10)
 		}

@@ -126,7 +126,7 @@ func TestResubmit(t *testing.T) {
 			s.reach(j.ID, spawner.Stopped)
 		}
 		name := "second"
-		again := spawner.Resubmission{Name: &name, Resources: &spawner.Resources{CPUs: 1, Memory: 3 << 30}, RequestID: "anew"}
+		again := spawner.Resubmission{Name: &name, SpecPatch: spawner.SpecPatch{Resources: &spawner.Resources{CPUs: 1, Memory: 3 << 30}}, RequestID: "anew"}
 		jobs, err := s.Resubmit(t.Context(), alice, []spawner.ID{scan[1].ID, scan[3].ID}, again)
 		if err != nil || len(jobs) != 2 {
 			t.Fatalf("%d, %v", len(jobs), err)

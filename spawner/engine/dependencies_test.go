@@ -116,7 +116,7 @@ func TestAfterInVain(t *testing.T) {
 				s.retryWithoutTarget(scan[0].ID)
 				return
 			}
-			if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, After: []string{scan[0].Scan}}); !errs.Is(err, errs.Conflict) {
+			if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, After: []string{scan[0].Scan}}); !errs.Is(err, errs.Conflict) {
 				t.Errorf("after what is lost: %v", err)
 			}
 			// All are tried again, each after what it waits for.

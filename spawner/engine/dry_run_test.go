@@ -22,7 +22,7 @@ func TestJobIsCheckedWithoutItsEnvironment(t *testing.T) {
 			"no program":             {alice, func(r *spawner.JobRequest) { r.Argv = nil }, errs.Invalid},
 			"a job that asks for it": {spawner.Caller{User: "alice", Hub: "main", Workload: "j-1"}, func(*spawner.JobRequest) {}, errs.Forbidden},
 		} {
-			r := spawner.JobRequest{Argv: []string{"x"}}
+			r := spawner.JobRequest{Spec: spawner.Spec{Argv: []string{"x"}}}
 			tc.edit(&r)
 			if _, err := s.Plan(t.Context(), tc.by, r); tc.kind == errs.Internal && err != nil || tc.kind != errs.Internal && !errs.Is(err, tc.kind) {
 				t.Errorf("%s: %v", name, err)
@@ -37,7 +37,7 @@ func TestJobIsCheckedWithoutItsEnvironment(t *testing.T) {
 func TestPlanTellsWhatAJobWouldMeet(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(0))
-		r := spawner.JobRequest{Name: "fit", Environment: "ana", Argv: []string{"x"}}
+		r := spawner.JobRequest{Name: "fit", Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}}
 		plan, err := s.Plan(t.Context(), alice, r)
 		if err != nil || plan.Backend != "local" || plan.Free != 1 || plan.Most != 1 || plan.Lacks != "" || plan.Waiting != 0 || plan.Typical >= 0 {
 			t.Errorf("%+v, %v", plan, err)

@@ -32,7 +32,7 @@ func TestHowItEnded(t *testing.T) {
 					h.Tell(control.Progress{Done: 3, Of: 4, Text: "nearly"})
 					time.AfterFunc(time.Minute, func() { h.Exit(tt.code) })
 				})
-				j := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend})
+				j := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, Backend: backend})
 				s.reach(j.ID, spawner.Running)
 				synctest.Wait()
 				if p := s.Progress(j.ID); p == nil || p.Text != "nearly" {

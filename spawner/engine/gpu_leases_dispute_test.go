@@ -43,7 +43,7 @@ func TestDisputedLease(t *testing.T) {
 		return &gpu.Slice{GPU: "GPU-1", Mode: mode, Placement: gpu.Placement{Start: start, Size: size}}
 	}
 	with := func(id spawner.ID, phase spawner.Phase, turn int64, s *gpu.Slice, lender spawner.ID) spawner.Workload {
-		return spawner.Workload{ID: id, Phase: phase, Want: spawner.WantRunning, Turn: turn, Slice: s, Lender: lender}
+		return spawner.Workload{ID: id, Phase: phase, Want: spawner.WantRunning, Turn: turn, LeaseRecord: spawner.LeaseRecord{Slice: s, Lender: lender}}
 	}
 	for _, tt := range []struct {
 		name string

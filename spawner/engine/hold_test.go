@@ -19,8 +19,8 @@ func TestHoldAndRelease(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			t.Run(backend, inPool(func(t *testing.T, s *distant) {
 				s.pool.Fill(true)
-				first := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend})
-				job := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend}) // local runs one at a time
+				first := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, Backend: backend})
+				job := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, Backend: backend}) // local runs one at a time
 				time.Sleep(time.Minute)
 				if _, err := s.Hold(t.Context(), bob, job.ID); !errs.Is(err, errs.NotFound) {
 					t.Errorf("held by another: %v", err)
@@ -181,7 +181,7 @@ func TestHeldJobIsNoObstacle(t *testing.T) {
 func TestRequeue(t *testing.T) {
 	for _, backend := range []string{"local", "pool"} {
 		t.Run(backend, inPool(func(t *testing.T, s *distant) {
-			job := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend})
+			job := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, Backend: backend})
 			s.reach(job.ID, spawner.Running)
 			synctest.Wait()
 			s.crew.Hand(job.ID).Print("first\n")

@@ -83,16 +83,13 @@ func (m *Manager) jobOf(c spawner.Caller, r submission, digest string) spawner.W
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	launch := r.RequestID
 	w := spawner.Workload{
-		ID: newID(spawner.Job), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Remote: m.remote(r.Backend),
-		Want: spawner.WantRunning, Phase: spawner.Pending, Created: now, Since: now, Started: now, After: r.After,
-		Spec: spawner.Spec{Environment: digest, Argv: r.Argv, Env: r.Env, Resources: r.Resources, TimeLimit: r.TimeLimit, Inputs: names, GPU: r.GPU, Preemptible: r.Preemptible, Retries: r.Retries, Priority: r.Priority, Out: r.Out},
+		ID: newID(spawner.Job), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Spec: r.Spec,
+		Want: spawner.WantRunning, Phase: spawner.Pending, Created: now, Since: now, Started: now,
+		RemoteRecord: spawner.RemoteRecord{Remote: m.remote(r.Backend)}, JobRecord: spawner.JobRecord{After: r.After},
 	}
-	if launch == "" {
-		launch = string(w.ID)
-	}
-	w.Launch = launch
+	w.Spec.Environment, w.Spec.Inputs = digest, names
+	w.Launch = cmp.Or(r.RequestID, string(w.ID))
 	return w
 }
 

@@ -15,8 +15,7 @@ import (
 )
 
 func kernelRequest(launch string) spawner.KernelRequest {
-	return spawner.KernelRequest{Name: "python", Launch: launch, Spec: spawner.Spec{
-		Image: "notebook", Argv: []string{"python", "-m", "ipykernel_launcher", "-f", "{connection_file}"}, Interrupt: "signal",
+	return spawner.KernelRequest{Name: "python", Launch: launch, Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Image: "notebook", Interrupt: "signal"}, Argv: []string{"python", "-m", "ipykernel_launcher", "-f", "{connection_file}"},
 		Resources: spawner.Resources{CPUs: 0.5, Memory: 1 << 30},
 	}}
 }

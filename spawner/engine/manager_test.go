@@ -106,9 +106,8 @@ func request(user, name, launch string) spawner.SessionRequest {
 	return spawner.SessionRequest{
 		User: spawner.User(user), Name: name, Kind: spawner.Lab, Launch: launch,
 		Secrets: control.Env{"JUPYTERHUB_API_TOKEN": "hunter2-" + launch},
-		Spec: spawner.Spec{
-			Image: "notebook", Argv: []string{"jupyterhub-singleuser"}, Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30},
-			Prefix: "/user/" + user + "/" + strings.TrimPrefix(name+"/", "/"), Ready: "api",
+		Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Image: "notebook",
+			Prefix: "/user/" + user + "/" + strings.TrimPrefix(name+"/", "/"), Ready: "api"}, Argv: []string{"jupyterhub-singleuser"}, Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30},
 		},
 	}
 }
@@ -585,7 +584,7 @@ func TestStrangers(t *testing.T) {
 func TestEachReachesOnlyWhatIsHers(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.startSession(request("alice", "", "one"))
-		j := s.submit(alice, spawner.JobRequest{Name: "x", Environment: "ana", Argv: []string{"true"}})
+		j := s.submit(alice, spawner.JobRequest{Name: "x", Spec: spawner.Spec{Environment: "ana", Argv: []string{"true"}}})
 		s.reach(w.ID, spawner.Running)
 		strangers := map[string]spawner.Caller{
 			"bob": bob, "Alice": {User: "Alice", Hub: "main"}, "alice of another hub": {User: "alice", Hub: "other"}, "nobody": {},
@@ -690,7 +689,7 @@ func payload(code int) func(*spawnertest.Hand) {
 func TestJob(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(3))
-		w := s.submit(alice, spawner.JobRequest{Name: "first", Environment: "ana", Argv: []string{"python", "cell.py"}, Files: map[string][]byte{"cell.py": []byte("1")}})
+		w := s.submit(alice, spawner.JobRequest{Name: "first", Spec: spawner.Spec{Environment: "ana", Argv: []string{"python", "cell.py"}}, Files: map[string][]byte{"cell.py": []byte("1")}})
 		if w.Spec.Environment != "sha256:1234" {
 			t.Errorf("the job names its environment %s, want the digest", w.Spec.Environment)
 		}
@@ -732,13 +731,13 @@ func TestJobKilledAtEveryMoment(t *testing.T) {
 	for tenth := range 16 {
 		t.Run(fmt.Sprint(tenth), inBubble(func(t *testing.T, s *service) {
 			s.crew.Boot(payload(0))
-			w := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
+			w := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, RequestID: "r1"})
 			time.Sleep(time.Duration(tenth) * 100 * time.Millisecond)
 			if tenth == 15 {
 				time.Sleep(50 * time.Second)
 			}
 			s.restart()
-			again := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, RequestID: "r1"})
+			again := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, RequestID: "r1"})
 			w = s.reach(w.ID, spawner.Stopped)
 			log, _ := os.ReadFile(filepath.Join(s.config.Dir, string(w.ID), "log"))
 			if again.ID != w.ID || w.Outcome.Failed || string(log) != "hello\ndone\n" || s.jobs.Count(spawnertest.Start, w.ID) > 2 {
@@ -751,9 +750,9 @@ func TestJobKilledAtEveryMoment(t *testing.T) {
 func TestJobsWaitForAPlaceAndCanBeCanceled(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.crew.Boot(payload(0))
-		first := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})
+		first := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}})
 		time.Sleep(time.Millisecond)
-		second := s.submit(bob, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}})
+		second := s.submit(bob, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}})
 		s.reach(first.ID, spawner.Running)
 		if got := s.Queue(second).String(); got != "Waiting for room, next in line: 1 of 1 places taken" {
 			t.Errorf("Queue = %q", got)
@@ -769,7 +768,7 @@ func TestJobsWaitForAPlaceAndCanBeCanceled(t *testing.T) {
 
 func TestBadJobs(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		good := spawner.JobRequest{Environment: "ana", Argv: []string{"x"}}
+		good := spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}}
 		tests := []struct {
 			name string
 			edit func(*spawner.JobRequest)

@@ -23,7 +23,7 @@ func TestOut(t *testing.T) {
 			})
 			run := func(out ...string) (spawner.Workload, string) {
 				t.Helper()
-				w := s.submit(alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Out: out})
+				w := s.submit(alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}, JobSpec: spawner.JobSpec{Out: out}}, Backend: backend})
 				w = s.reach(w.ID, spawner.Stopped)
 				files, err := s.Files(t.Context(), alice, w.ID)
 				if err != nil {
@@ -47,7 +47,7 @@ func TestOut(t *testing.T) {
 				t.Errorf("%+v", w.Outcome)
 			}
 			for _, bad := range []string{"", "a/b", "[", "..", strings.Repeat("x", 1000)} {
-				if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Out: []string{bad}}); !errs.Is(err, errs.Invalid) {
+				if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}, JobSpec: spawner.JobSpec{Out: []string{bad}}}, Backend: backend}); !errs.Is(err, errs.Invalid) {
 					t.Errorf("%.20q: %v", bad, err)
 				}
 			}

@@ -75,7 +75,7 @@ func poolRequest(user, launch string) spawner.SessionRequest {
 }
 
 func poolJob() spawner.JobRequest {
-	return spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: "pool"}
+	return spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}, Backend: "pool"}
 }
 
 func (s *distant) stop(id spawner.ID) spawner.Workload {

@@ -75,10 +75,7 @@ func (m *Manager) origins(ctx context.Context, c spawner.Caller, ids []spawner.I
 // requestOf returns the request for a job as w is, but for what r changes.
 func (m *Manager) requestOf(w spawner.Workload, r spawner.Resubmission) submission {
 	req := submission{JobRequest: spawner.JobRequest{
-		Name: *cmp.Or(r.Name, &w.Name), Environment: cmp.Or(r.Environment, w.Spec.Environment), Argv: w.Spec.Argv, Env: w.Spec.Env,
-		Resources: *cmp.Or(r.Resources, &w.Spec.Resources), TimeLimit: *cmp.Or(r.TimeLimit, &w.Spec.TimeLimit), GPU: *cmp.Or(r.GPU, &w.Spec.GPU),
-		Preemptible: w.Spec.Preemptible, Backend: cmp.Or(r.Backend, w.Backend), RequestID: r.RequestID, Session: r.Session,
-		Retries: *cmp.Or(r.Retries, &w.Spec.Retries), Priority: *cmp.Or(r.Priority, &w.Spec.Priority), After: r.After, Out: w.Spec.Out,
+		Name: *cmp.Or(r.Name, &w.Name), Spec: r.Apply(w.Spec), Backend: cmp.Or(r.Backend, w.Backend), RequestID: r.RequestID, Session: r.Session, After: r.After,
 	}, links: map[string]string{}, bundle: w.Bundle}
 	for _, name := range w.Spec.Inputs {
 		req.links[name] = filepath.Join(m.files.InputDir(w), name)

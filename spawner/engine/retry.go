@@ -233,12 +233,7 @@ func endingWords(r spawner.Retry) string {
 
 // changedBy returns w with what r changes of it.
 func changedBy(r spawner.Retry, w spawner.Workload) spawner.Workload {
-	if r.Resources != nil {
-		w.Spec.Resources = *r.Resources
-	}
-	if r.TimeLimit != nil {
-		w.Spec.TimeLimit = *r.TimeLimit
-	}
+	w.Spec = spawner.SpecPatch{Resources: r.Resources, TimeLimit: r.TimeLimit}.Apply(w.Spec)
 	return w
 }
 

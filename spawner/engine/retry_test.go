@@ -59,7 +59,7 @@ func TestTriesAgain(t *testing.T) {
 	life := func(t *testing.T, s *distant, backend string) {
 		play := &tries{fails: 2}
 		s.crew.Boot(play.boot)
-		r := spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Backend: backend, Retries: 2, Files: map[string][]byte{"in": []byte("input")}}
+		r := spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}, JobSpec: spawner.JobSpec{Retries: 2}}, Backend: backend, Files: map[string][]byte{"in": []byte("input")}}
 		j := s.submit(alice, r)
 		log, err := s.Log(t.Context(), alice, j.ID, 0, true)
 		if err != nil {
@@ -101,7 +101,7 @@ func TestTriesAreCounted(t *testing.T) {
 			t.Errorf("attempt %d: %+v", w.Attempt, w.Outcome)
 		}
 		play.once(t, w)
-		if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Environment: "ana", Argv: []string{"x"}, Retries: 101}); !errs.Is(err, errs.Invalid) {
+		if _, err := s.SubmitJob(t.Context(), alice, spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}, JobSpec: spawner.JobSpec{Retries: 101}}}); !errs.Is(err, errs.Invalid) {
 			t.Error(err)
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })

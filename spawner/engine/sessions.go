@@ -245,7 +245,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.Session
 func (m *Manager) sessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
 	now := time.Now()
 	return spawner.Workload{
-		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, Entry: r.Entry, Backend: r.Backend, Remote: m.remote(r.Backend), Spec: r.Spec,
+		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend, RemoteRecord: spawner.RemoteRecord{Remote: m.remote(r.Backend)}, Spec: r.Spec,
 		Created: now, Since: now,
 	}
 }

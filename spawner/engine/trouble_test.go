@@ -81,7 +81,7 @@ func mute(ctx context.Context, _ engine.Agent, _ control.App) error {
 }
 
 func simpleJob() spawner.JobRequest {
-	return spawner.JobRequest{Environment: "ana", Argv: []string{"x"}}
+	return spawner.JobRequest{Spec: spawner.Spec{Environment: "ana", Argv: []string{"x"}}}
 }
 
 func TestEventsAfterARestartStillComeToTheirEnd(t *testing.T) {

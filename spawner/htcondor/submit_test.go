@@ -64,8 +64,8 @@ func golden(t *testing.T, name, got string) {
 
 func point(n int) spawner.Workload {
 	return spawner.Workload{
-		ID: spawner.ID("j-000000000000000" + string(rune('0'+n))), Kind: spawner.Job, Owner: "Åsa @ CERN\nqueue 9", Launch: "l-1", Moves: n, Scan: "c-77", Point: n,
-		Spec: spawner.Spec{TimeLimit: time.Hour, Resources: spawner.Resources{CPUs: 1.5, Memory: 2<<30 + 1}},
+		ID: spawner.ID("j-000000000000000" + string(rune('0'+n))), Kind: spawner.Job, Owner: "Åsa @ CERN\nqueue 9", Launch: "l-1", LeaseRecord: spawner.LeaseRecord{Moves: n}, JobRecord: spawner.JobRecord{Scan: "c-77", Point: n},
+		Spec: spawner.Spec{JobSpec: spawner.JobSpec{TimeLimit: time.Hour}, Resources: spawner.Resources{CPUs: 1.5, Memory: 2<<30 + 1}},
 	}
 }
 
@@ -121,7 +121,7 @@ func FuzzDescription(f *testing.F) {
 	f.Fuzz(func(t *testing.T, user, scan, launch, kind string) {
 		b := assemble(Config{Dir: "/d", Instance: "i", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}.filled(), nil)
 		describe := func(user, scan, launch, kind string) []string {
-			w := spawner.Workload{ID: "j-1", Kind: spawner.Kind(kind), Owner: spawner.User(user), Scan: scan, Launch: launch}
+			w := spawner.Workload{ID: "j-1", Kind: spawner.Kind(kind), Owner: spawner.User(user), JobRecord: spawner.JobRecord{Scan: scan}, Launch: launch}
 			lines, err := b.describe(w, record{Run: launch, Login: "a", User: "a", Program: "/p"})
 			if err != nil {
 				t.Fatal(err)

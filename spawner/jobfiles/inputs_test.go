@@ -21,7 +21,7 @@ func TestBundle(t *testing.T) {
 	if err := s.MakeBundle("j-1", map[string][]byte{"a": []byte("12345")}, map[string]string{"b": blob}); err != nil {
 		t.Fatal(err)
 	}
-	w := spawner.Workload{ID: "j-2", Bundle: "j-1", Spec: spawner.Spec{Inputs: []string{"a", "b"}}}
+	w := spawner.Workload{ID: "j-2", JobRecord: spawner.JobRecord{Bundle: "j-1"}, Spec: spawner.Spec{JobSpec: spawner.JobSpec{Inputs: []string{"a", "b"}}}}
 	for name, want := range map[string]string{"a": "12345", "b": "from a blob"} {
 		if got, err := os.ReadFile(filepath.Join(s.InputDir(w), name)); string(got) != want || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)

@@ -83,8 +83,8 @@ func TestPartOfABackend(t *testing.T) {
 		"one of four places":  {spawner.Workload{Backend: "local", Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}}, 0.25},
 		"half of the memory":  {spawner.Workload{Backend: "local", Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 32 << 30}}}, 0.5},
 		"most of a GPU":       {spawner.Workload{Backend: "local", Spec: spawner.Spec{GPU: gpu.Request{Mode: gpu.MPS, Percent: 80}}}, 0.8},
-		"of what has no end":  {spawner.Workload{Backend: "pool", Remote: true, Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 16}, GPU: gpu.Request{Mode: gpu.Whole}}}, 0.25},
-		"of another's limits": {spawner.Workload{Backend: "big", Remote: true, Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 10}}}, 0.1},
+		"of what has no end":  {spawner.Workload{Backend: "pool", RemoteRecord: spawner.RemoteRecord{Remote: true}, Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 16}, GPU: gpu.Request{Mode: gpu.Whole}}}, 0.25},
+		"of another's limits": {spawner.Workload{Backend: "big", RemoteRecord: spawner.RemoteRecord{Remote: true}, Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 10}}}, 0.1},
 	} {
 		if got := l.part(tc.w); got != tc.want {
 			t.Errorf("%s: %g, want %g", name, got, tc.want)

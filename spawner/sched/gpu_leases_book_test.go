@@ -20,10 +20,10 @@ func TestBorrowersAreFound(t *testing.T) {
 		session, job, place := spawner.ID(fmt.Sprint("s-", random.IntN(4))), spawner.ID(fmt.Sprint("j-", random.IntN(4))), random.IntN(3)
 		switch random.IntN(4) {
 		case 0:
-			b.enter(spawner.Workload{ID: session, Slice: at(place)})
+			b.enter(spawner.Workload{ID: session, LeaseRecord: spawner.LeaseRecord{Slice: at(place)}})
 		case 1:
 			if b.borrower(session) == "" { // as the engine sees to
-				b.enter(spawner.Workload{ID: job, Slice: at(place), Lender: session})
+				b.enter(spawner.Workload{ID: job, LeaseRecord: spawner.LeaseRecord{Slice: at(place), Lender: session}})
 			}
 		case 2:
 			b.remove(session)

@@ -15,7 +15,7 @@ func crowded(users, each int) *Scheduler {
 	s := New(Config{Capacity: map[string]spawner.Capacity{"pool": {PerUser: 1}}, Remote: map[string]bool{"pool": true, "local": false}})
 	for n := range users * each {
 		w := spawner.Workload{
-			ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", n%users)), Backend: "pool", Remote: true,
+			ID: spawner.ID(fmt.Sprint("j-", n)), Kind: spawner.Job, Hub: "hub", Owner: spawner.User(fmt.Sprint("user", n%users)), Backend: "pool", RemoteRecord: spawner.RemoteRecord{Remote: true},
 			Want: spawner.WantRunning, Phase: spawner.Pending, Turn: int64(n),
 		}
 		if n < users {
@@ -72,7 +72,7 @@ func TestManyAtTheirLimit(t *testing.T) {
 func TestSessionsGoFirst(t *testing.T) {
 	m := crowded(1, 1000)
 	m.ledger.capacity["pool"] = spawner.Capacity{Count: 1}
-	session := m.enter(spawner.Workload{ID: "s-1", Kind: spawner.Lab, Hub: "hub", Owner: "user0", Backend: "pool", Remote: true, Want: spawner.WantRunning, Phase: spawner.Pending, Turn: 5000})
+	session := m.enter(spawner.Workload{ID: "s-1", Kind: spawner.Lab, Hub: "hub", Owner: "user0", Backend: "pool", RemoteRecord: spawner.RemoteRecord{Remote: true}, Want: spawner.WantRunning, Phase: spawner.Pending, Turn: 5000})
 	job := m.work["j-1"]
 	if q := m.Queue(session); q.Place != 1 || q.Lacks != "1 of 1 places taken" {
 		t.Errorf("%+v", q)

@@ -43,9 +43,12 @@ func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobReq
 	}
 	slice, err := s.cfg.Policy.GPU(req.GPU)
 	return spawner.JobRequest{
-		Name: req.Name, Environment: req.Environment, Argv: req.Argv, Env: req.Env, Files: req.Files, Resources: res, TimeLimit: limit,
-		GPU: slice, Preemptible: req.Preemptible, Backend: req.Backend, RequestID: req.RequestID, Session: web.CallerOf(r.Context()).Workload,
-		Blobs: req.Blobs, Retries: req.Retries, After: req.After, Priority: req.Priority, Out: req.Out,
+		Name: req.Name, Backend: req.Backend, RequestID: req.RequestID, Session: web.CallerOf(r.Context()).Workload,
+		Files: req.Files, Blobs: req.Blobs, After: req.After,
+		Spec: spawner.Spec{
+			Environment: req.Environment, Argv: req.Argv, Env: req.Env, Resources: res, GPU: slice,
+			JobSpec: spawner.JobSpec{TimeLimit: limit, Preemptible: req.Preemptible, Retries: req.Retries, Priority: req.Priority, Out: req.Out},
+		},
 	}, err
 }
 

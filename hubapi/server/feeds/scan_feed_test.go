@@ -49,7 +49,7 @@ func newFeeds(p points) *Feeds {
 
 func point(n int, phase spawner.Phase, outcome *spawner.Outcome) spawner.Workload {
 	return spawner.Workload{
-		ID: spawner.ID(fmt.Sprintf("j-%d", n)), Kind: spawner.Job, Owner: "alice", Hub: "main", Scan: "scan-1", Point: n, Phase: phase, Outcome: outcome,
+		ID: spawner.ID(fmt.Sprintf("j-%d", n)), Kind: spawner.Job, Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1", Point: n}, Phase: phase, Outcome: outcome,
 	}
 }
 

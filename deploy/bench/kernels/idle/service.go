@@ -131,7 +131,7 @@ func identify(_ context.Context, given string) (hub.Identity, error) {
 func specs(spawner.Caller) []kernels.Spec {
 	return []kernels.Spec{{
 		Name: "python", DisplayName: "Python", Language: "python", Backend: "docker",
-		Session: spawner.Spec{Image: "played", Argv: []string{"python3", "-f", control.ConnectionFile}, Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30, Pids: 100}},
+		Session: spawner.Spec{SessionSpec: spawner.SessionSpec{Image: "played"}, Argv: []string{"python3", "-f", control.ConnectionFile}, Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30, Pids: 100}},
 	}}
 }
 

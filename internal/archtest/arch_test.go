@@ -78,36 +78,45 @@ func inModule(imported string) (dir string, ok bool) {
 // reachFaults finds what never() forbids, through any number of packages.
 func reachFaults(packages map[string][]source) (faults []string) {
 	for _, n := range never() {
-		if way := route(packages, n.from, n.to, nil); way != nil {
+		if way := route(packages, n.from, n.to); way != nil {
 			faults = append(faults, fmt.Sprintf("%s: %s", strings.Join(way, " -> "), n.why))
 		}
 	}
 	return faults
 }
 
-// route finds a way from a package to an import, tests left out; nil when there is none.
-func route(packages map[string][]source, from, to string, way []string) []string {
-	if slices.Contains(way, from) {
-		return nil
-	}
-	way = append(slices.Clip(way), from)
-	for _, s := range packages[from] {
-		if s.test {
-			continue
-		}
-		for _, i := range s.imports {
+// route finds the shortest way from a package to an import, tests left out; nil when there is none.
+func route(packages map[string][]source, from, to string) []string {
+	cameFrom := map[string]string{from: ""}
+	for line := []string{from}; len(line) > 0; line = line[1:] {
+		at := line[0]
+		for _, i := range importsOf(packages[at]) {
 			dir, own := inModule(i)
-			switch {
-			case !own && (i == to || strings.HasPrefix(i, to+"/")), own && dir == to:
-				return append(way, to)
-			case own:
-				if found := route(packages, dir, to, way); found != nil {
-					return found
+			if own && dir == to || !own && (i == to || strings.HasPrefix(i, to+"/")) {
+				way := []string{to}
+				for ; at != ""; at = cameFrom[at] {
+					way = append(way, at)
 				}
+				slices.Reverse(way)
+				return way
+			}
+			if _, seen := cameFrom[dir]; own && !seen {
+				cameFrom[dir] = at
+				line = append(line, dir)
 			}
 		}
 	}
 	return nil
+}
+
+// importsOf returns what a package imports, tests left out.
+func importsOf(sources []source) (imports []string) {
+	for _, s := range sources {
+		if !s.test {
+			imports = append(imports, s.imports...)
+		}
+	}
+	return imports
 }
 
 // styleFaults finds packages without one comment that says what they are for, and init functions.

@@ -12,30 +12,30 @@ import (
 
 // Get returns a workload that the caller may see.
 func (m *Manager) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	e, err := m.entryLocked(c, id)
+	v := m.View()
+	defer v.End()
+	e, err := v.entry(c, id)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
 	return e.Workload, nil
 }
 
-// entryLocked finds a workload. One that is not the caller's is not found, like one that does not exist.
-func (m *Manager) entryLocked(c spawner.Caller, id spawner.ID) (*entry, error) {
-	e := m.work[id]
+// entry finds a workload. One that is not the caller's is not found, like one that does not exist.
+func (v View) entry(c spawner.Caller, id spawner.ID) (*entry, error) {
+	e := v.m.work[id]
 	if e == nil || !c.May(e.Workload) {
-		return nil, m.tombstones.NoWorkload(c, id)
+		return nil, v.m.tombstones.NoWorkload(c, id)
 	}
 	return e, nil
 }
 
 // List returns the workloads that the caller may see, oldest first.
 func (m *Manager) List(_ context.Context, c spawner.Caller) ([]spawner.Workload, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	var list []spawner.Workload
-	for e := range m.visibleLocked(c) {
+	for e := range v.visible(c) {
 		if c.May(e.Workload) && (e.Standby == "" || c.Admin || c.System) { // its owner has not asked for it
 			list = append(list, e.Workload)
 		}
@@ -46,8 +46,8 @@ func (m *Manager) List(_ context.Context, c spawner.Caller) ([]spawner.Workload,
 
 // WithoutAny does what must not be done while a workload is there that of is true of. Until it is done, none is added.
 func (m *Manager) WithoutAny(of func(spawner.Workload) bool, do func() error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	for _, e := range m.work {
 		if of(e.Workload) {
 			return errs.New(errs.Conflict, "%s is there", e.ID)
@@ -56,12 +56,12 @@ func (m *Manager) WithoutAny(of func(spawner.Workload) bool, do func() error) er
 	return do()
 }
 
-// visibleLocked narrows the workloads down to those among which c may see some.
-func (m *Manager) visibleLocked(c spawner.Caller) iter.Seq[*entry] {
+// visible narrows the workloads down to those among which c may see some.
+func (v View) visible(c spawner.Caller) iter.Seq[*entry] {
 	if c.User == "" || c.Admin || c.System {
-		return maps.Values(m.work)
+		return maps.Values(v.m.work)
 	}
-	return maps.Values(m.index.owned[c.Principal()])
+	return maps.Values(v.m.index.owned[c.Principal()])
 }
 
 // Stop ends a workload: a session keeps its changes, a job is canceled, a kernel is removed. It returns at once; Await
@@ -98,8 +98,8 @@ func (m *Manager) vouch(ctx context.Context, w spawner.Workload, err error) (spa
 
 // wishFor is what an owner wants of the workload that find finds under the lock.
 func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner.Want) *ballot {
-	decide := func(map[spawner.Principal]int) (*entry, func(*entry), error) {
-		e, err := m.entryLocked(c, find())
+	decide := func(tx Tx, _ map[spawner.Principal]int) (*entry, func(*entry), error) {
+		e, err := tx.entry(c, find())
 		want := want
 		if e != nil && e.Kind == spawner.Kernel { // there is nothing to come back to
 			want = spawner.WantGone
@@ -109,7 +109,7 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 		}
 		return e, func(e *entry) { e.Want = want }, nil
 	}
-	return &ballot{decide: decide, after: func(e *entry) {
+	return &ballot{decide: decide, after: func(_ Tx, e *entry) {
 		if e.abort != nil {
 			e.abort()
 		}
@@ -133,9 +133,9 @@ func (m *Manager) Await(ctx context.Context, c spawner.Caller, id spawner.ID, do
 }
 
 func (m *Manager) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-chan struct{}, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	e, err := m.entryLocked(c, id)
+	v := m.View()
+	defer v.End()
+	e, err := v.entry(c, id)
 	if err != nil {
 		return spawner.Workload{}, nil, err
 	}
@@ -144,16 +144,16 @@ func (m *Manager) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-cha
 
 // Route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.
 func (m *Manager) Route(hub, path string) (spawner.ID, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.index.route(hub, path)
 }
 
 // Launched finds the session whose current launch a hub has named so.
 func (m *Manager) Launched(_ context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	e, err := m.entryLocked(c, m.index.launches[launch{c.Hub, name}])
+	v := m.View()
+	defer v.End()
+	e, err := v.entry(c, m.index.launches[launch{c.Hub, name}])
 	if err != nil {
 		return spawner.Workload{}, err
 	}

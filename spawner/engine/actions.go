@@ -123,11 +123,11 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 
 // killUnseen has ended what is not seen. That its backend cannot be asked for that either is told by who looks.
 func (m *Manager) killUnseen(ctx context.Context, e entry) error {
-	m.mu.Lock()
+	tx := m.Begin()
 	if now := m.work[e.ID]; now != nil {
 		now.blindly = time.Now()
 	}
-	m.mu.Unlock()
+	tx.End()
 	err := m.kill(ctx, e)
 	if errs.Is(err, errs.Unavailable) {
 		m.log.Debug("cannot end a workload that is not seen", "id", e.ID, "err", err)
@@ -179,8 +179,8 @@ func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Contex
 
 // setAbort notes how to end what is being done. It reports false when the record has changed since e was read.
 func (m *Manager) setAbort(e entry, abort context.CancelFunc) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Launch != e.Launch || (abort != nil && now.Rev != e.Rev) {
 		return false
@@ -191,35 +191,35 @@ func (m *Manager) setAbort(e entry, abort context.CancelFunc) bool {
 
 // lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
 func (m *Manager) lease(ctx context.Context, e entry) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
 	if why := m.sched.NeverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
-		return m.endLocked(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
+		return tx.end(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
 	if err := m.sched.CheckGPU(now.LocalGPU()); err != nil {
-		return m.endLocked(ctx, now, outcomeOf(err))
+		return tx.end(ctx, now, outcomeOf(err))
 	}
 	q, g := m.sched.Turn(&now.Workload)
 	if m.sched.Spent(&now.Workload, q) {
-		return m.endLocked(ctx, now, unusable(now.Bad))
+		return tx.end(ctx, now, unusable(now.Bad))
 	}
 	if why := q.String(); why != "" {
 		if m.sched.IsHead(&now.Workload) {
-			m.giveWayLocked(ctx, now)
+			tx.giveWay(ctx, now)
 		}
 		if now.journal.latest().Message != why {
-			m.noteLocked(now, spawner.Event{Percent: 5, Message: why})
+			tx.note(now, spawner.Event{Percent: 5, Message: why})
 		}
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.Slice, g.Lender })
+	err := tx.change(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.Slice, g.Lender })
 	if err == nil {
 		m.sched.Sent(now.Workload)
-		m.noteLocked(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
+		tx.note(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
 	}
 	return err
 }
@@ -245,19 +245,19 @@ func (m *Manager) end(ctx context.Context, e entry, o spawner.Outcome) error {
 	if e.Kind == spawner.Job && e.Slice != nil && m.cfg.SliceUse != nil {
 		o.GPU = m.cfg.SliceUse(e.Workload)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	return m.endLocked(ctx, now, o)
+	return tx.end(ctx, now, o)
 }
 
-func (m *Manager) endLocked(ctx context.Context, e *entry, o spawner.Outcome) error {
-	m.failedLocked(e, o)
-	m.countFailedLocked(e, o)
-	return m.changeLocked(ctx, e, func(e *entry) { e.finish(o) })
+func (tx Tx) end(ctx context.Context, e *entry, o spawner.Outcome) error {
+	tx.failed(e, o)
+	tx.countFailed(e, o)
+	return tx.change(ctx, e, func(e *entry) { e.finish(o) })
 }
 
 // finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
@@ -332,10 +332,10 @@ func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) e
 
 // bidFarewell tells a workload's end to who follows its events.
 func (m *Manager) bidFarewell(id spawner.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil && e.Phase == spawner.Stopped {
-		m.noteLocked(e, farewell(*e))
+		tx.note(e, farewell(*e))
 	}
 }
 
@@ -364,8 +364,8 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 
 // deleteRecord drops the record of a workload.
 func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
 		return err
 	}
@@ -373,12 +373,12 @@ func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
 		m.sched.Drop(now.Workload)
 		m.index.drop(now.Workload)
 		delete(m.work, e.ID)
-		m.announceLocked(now)
+		tx.announce(now)
 		m.files.Uncount(now.ID)
-		if !m.neededLocked(now.Bundle) {
+		if !tx.needed(now.Bundle) {
 			m.files.UncountBundle(now.Bundle)
 		}
-		m.wakeHeadsLocked()
+		tx.wakeHeads()
 	}
 	return nil
 }

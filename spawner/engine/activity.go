@@ -46,8 +46,8 @@ func (m *Manager) feelPulse(ctx context.Context, id spawner.ID) {
 // lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it
 // back as soon as she works again.
 func (m *Manager) lookAfter(id spawner.ID) time.Duration {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	if m.sched.Borrower(id) != "" {
 		return lentLook
 	}
@@ -62,8 +62,8 @@ func (m *Manager) askActivity(ctx context.Context, id spawner.ID) (control.Activ
 
 // miss notes that an agent has not answered what it was asked.
 func (m *Manager) miss(id spawner.ID, asked time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil && e.pulse.Mute.IsZero() {
 		e.pulse.Mute = asked
 	}
@@ -72,17 +72,17 @@ func (m *Manager) miss(id spawner.ID, asked time.Time) {
 // feel notes what an agent tells. A Jupyter Server that could not be asked leaves it unknown whether somebody works in
 // it.
 func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running {
 		return
 	}
 	now := time.Now()
 	e.pulse.Mute = time.Time{}
-	m.noteDroppedLocked(e, a.Dropped)
-	m.noteDeathsLocked(e, a.Deaths)
-	m.actedLocked(ctx, e, e.pulse.ActiveAt(a, e.Spec.Life, now))
+	tx.noteDropped(e, a.Dropped)
+	tx.noteDeaths(e, a.Deaths)
+	tx.acted(ctx, e, e.pulse.ActiveAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != spawner.Lab && e.Kind != spawner.Kernel {
 		e.pulse.Looked, e.pulse.CPU = now, a.CPU
 	}
@@ -91,17 +91,17 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 	}
 }
 
-// noteDroppedLocked counts what a kernel's agent could not keep since it was last asked. What it tells first is of the
+// noteDropped counts what a kernel's agent could not keep since it was last asked. What it tells first is of the
 // time of another service, if there is something, and an agent that begins anew counts from 0 again.
-func (m *Manager) noteDroppedLocked(e *entry, dropped int64) {
+func (tx Tx) noteDropped(e *entry, dropped int64) {
 	if more := dropped - e.pulse.Lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.Looked.IsZero() {
-		m.kernelsDropped[e.EntryName()] += more
+		tx.m.kernelsDropped[e.EntryName()] += more
 	}
 	e.pulse.Lost = dropped
 }
 
-// noteDeathsLocked counts the processes of a kernel that ended since its agent was last asked, in the same way.
-func (m *Manager) noteDeathsLocked(e *entry, now control.Deaths) {
+// noteDeaths counts the processes of a kernel that ended since its agent was last asked, in the same way.
+func (tx Tx) noteDeaths(e *entry, now control.Deaths) {
 	then := e.pulse.Deaths
 	e.pulse.Deaths = now
 	if e.Kind != spawner.Kernel || e.pulse.Looked.IsZero() {
@@ -109,28 +109,28 @@ func (m *Manager) noteDeathsLocked(e *entry, now control.Deaths) {
 	}
 	for cause, more := range map[spawner.Cause]int{spawner.CauseMemory: now.Memory - then.Memory, spawner.CauseSignal: now.Signal - then.Signal, spawner.CauseExit: now.Exit - then.Exit} {
 		if more > 0 {
-			m.kernelRestarts.add(e.EntryName(), cause, more)
+			tx.m.kernelRestarts.add(e.EntryName(), cause, more)
 		}
 	}
 }
 
-// actedLocked notes that something went on in a session.
-func (m *Manager) actedLocked(ctx context.Context, e *entry, at time.Time) {
+// acted notes that something went on in a session.
+func (tx Tx) acted(ctx context.Context, e *entry, at time.Time) {
 	if !at.After(e.Active) {
 		return
 	}
 	e.Active = at
-	m.callBackLocked(ctx, e)
+	tx.callBack(ctx, e)
 	if at.Sub(e.pulse.Saved) >= saveEvery {
-		m.saveActivityLocked(ctx, e, at)
+		tx.saveActivity(ctx, e, at)
 	}
 }
 
-// saveActivityLocked saves what memory has already: who is in a session is there also when the disk is full.
-func (m *Manager) saveActivityLocked(ctx context.Context, e *entry, now time.Time) {
+// saveActivity saves what memory has already: who is in a session is there also when the disk is full.
+func (tx Tx) saveActivity(ctx context.Context, e *entry, now time.Time) {
 	e.pulse.Saved = now
-	if err := m.changeLocked(ctx, e, func(*entry) {}); err != nil {
-		m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
+	if err := tx.change(ctx, e, func(*entry) {}); err != nil {
+		tx.m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
 }
 
@@ -142,8 +142,8 @@ func (m *Manager) Visit(id spawner.ID, acted bool) {
 	if !m.isNews(id, acted, now) {
 		return // as nearly every visit is: it must not wait until others have saved
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	switch {
 	case e == nil:
@@ -157,10 +157,10 @@ func (m *Manager) Visit(id spawner.ID, acted bool) {
 		e.Visited, e.pulse.Saved = now, now
 	}
 	if acted {
-		m.actedLocked(context.Background(), e, now)
+		tx.acted(context.Background(), e, now)
 	}
 	if first {
-		m.saveActivityLocked(context.Background(), e, now)
+		tx.saveActivity(context.Background(), e, now)
 	}
 }
 
@@ -169,8 +169,8 @@ const visitGrain = 10 * time.Second
 
 // isNews reports whether a visit says more of a session than is known.
 func (m *Manager) isNews(id spawner.ID, acted bool, now time.Time) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running {
 		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.pulse.Asked) > visitGrain
@@ -181,14 +181,14 @@ func (m *Manager) isNews(id spawner.ID, acted bool, now time.Time) bool {
 // Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on
 // in it. Its maximal age stays.
 func (m *Manager) Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
-	m.mu.Lock()
-	w, err := m.keepLocked(ctx, c, id, d)
-	m.mu.Unlock()
+	tx := m.Begin()
+	w, err := tx.keep(ctx, c, id, d)
+	tx.End()
 	return m.vouch(ctx, w, err)
 }
 
-func (m *Manager) keepLocked(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
-	e, err := m.entryLocked(c, id)
+func (tx Tx) keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
+	e, err := tx.entry(c, id)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
@@ -203,15 +203,15 @@ func (m *Manager) keepLocked(ctx context.Context, c spawner.Caller, id spawner.I
 	case d <= 0 || d > most:
 		return spawner.Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
 	}
-	err = m.changeLocked(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.Warned = time.Now().Add(d), time.Time{} })
+	err = tx.change(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.Warned = time.Now().Add(d), time.Time{} })
 	return e.Workload, err
 }
 
 // Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does
 // not run.
 func (m *Manager) Prospect(w spawner.Workload) spawner.Prospect {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[w.ID]
 	if e == nil || e.Phase != spawner.Running {
 		return spawner.Prospect{}
@@ -246,8 +246,8 @@ func (m *Manager) warn(ctx context.Context, e entry) {
 }
 
 func (m *Manager) markWarned(id spawner.ID, at, stop time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil {
 		e.pulse.Warned, e.pulse.Stop = at, stop
 	}
@@ -283,8 +283,8 @@ func (m *Manager) expired(e entry) spawner.Outcome {
 
 // LastActive returns the running sessions of a hub in which something went on or that somebody has opened.
 func (m *Manager) LastActive(hub string) []spawner.ActiveSession {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	var list []spawner.ActiveSession
 	for _, e := range m.work {
 		if at := clock.Latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() && !at.IsZero() {

@@ -87,8 +87,8 @@ func (m *Manager) hear(ctx context.Context, id spawner.ID, s control.Status) {
 }
 
 func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status) (alert spawner.Alert, news bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.status, e.pulse.Mute = s, time.Time{}
 		if e.Kind == spawner.Job && s.Progress != nil && s.Launch == e.Run() {
@@ -97,8 +97,8 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 		if e.Remote && (e.Kind == spawner.Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}
-		alert, news = m.hearMemoryLocked(e, s)
-		m.announceLocked(e)
+		alert, news = tx.hearMemory(e, s)
+		tx.announce(e)
 		m.queue.Add(id)
 	}
 	return alert, news
@@ -129,10 +129,10 @@ func (m *Manager) pullLog(ctx context.Context, id spawner.ID, from jobfiles.Sour
 		return ctx.Err()
 	}
 	return m.files.CopyLog(ctx, id, from, follow, func() { // readers of the log look again
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		tx := m.Begin()
+		defer tx.End()
 		if e := m.work[id]; e != nil {
-			m.announceLocked(e)
+			tx.announce(e)
 		}
 	})
 }
@@ -219,8 +219,8 @@ func (m *Manager) collect(ctx context.Context, e entry, o spawner.Observation) e
 
 // collectUntil returns the time until which fetching is repeated, counted from the first try.
 func (m *Manager) collectUntil(e entry) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil {
 		return time.Now()

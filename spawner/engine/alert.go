@@ -35,8 +35,8 @@ func (a *alerts) put(one spawner.Alert) {
 
 // Alerts returns what the owner of a session is to know of its limits, the newest last.
 func (m *Manager) Alerts(w spawner.Workload) []spawner.Alert {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[w.ID]
 	if e == nil || e.alerts.launch != e.Launch || e.Phase != spawner.Running {
 		return nil
@@ -46,29 +46,29 @@ func (m *Manager) Alerts(w spawner.Workload) []spawner.Alert {
 
 // Alert notes one of a session that runs, and tells everybody in it.
 func (m *Manager) Alert(ctx context.Context, id spawner.ID, a spawner.Alert) {
-	m.mu.Lock()
+	tx := m.Begin()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running {
-		m.mu.Unlock()
+		tx.End()
 		return
 	}
-	m.alertLocked(e, a)
-	m.mu.Unlock()
+	tx.alert(e, a)
+	tx.End()
 	m.tellAlert(ctx, id, a)
 }
 
 // Overrun ends a session that has gone beyond a limit. Its changes are kept.
 func (m *Manager) Overrun(ctx context.Context, id spawner.ID, a spawner.Alert) {
-	m.mu.Lock()
+	tx := m.Begin()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running || e.overrun() != nil {
-		m.mu.Unlock()
+		tx.End()
 		return
 	}
-	m.alertLocked(e, a)
+	tx.alert(e, a)
 	e.alerts.over = &a
 	m.queue.Add(id)
-	m.mu.Unlock()
+	tx.End()
 	m.tellAlert(ctx, id, a)
 }
 
@@ -80,11 +80,11 @@ func (e *entry) overrun() *spawner.Alert {
 	return e.alerts.over
 }
 
-func (m *Manager) alertLocked(e *entry, a spawner.Alert) {
+func (tx Tx) alert(e *entry, a spawner.Alert) {
 	a.At = time.Now()
 	e.alerts.of(e.Launch).put(a)
-	m.noteLocked(e, spawner.Event{Percent: -1, Message: a.Message + ". " + a.Remedy})
-	m.log.Warn("a session is told of its limit", "id", e.ID, "owner", e.Owner, "cause", a.Cause, "message", a.Message)
+	tx.note(e, spawner.Event{Percent: -1, Message: a.Message + ". " + a.Remedy})
+	tx.m.log.Warn("a session is told of its limit", "id", e.ID, "owner", e.Owner, "cause", a.Cause, "message", a.Message)
 }
 
 // tellAlert shows it on the session's terminals. JupyterLab asks for it by itself.
@@ -96,9 +96,9 @@ func (m *Manager) tellAlert(ctx context.Context, id spawner.ID, a spawner.Alert)
 	}
 }
 
-// hearMemoryLocked notes what was killed in a session for want of memory, and gives what to tell; false when there is
+// hearMemory notes what was killed in a session for want of memory, and gives what to tell; false when there is
 // nothing new. After a restart of the service an agent says again what it has said.
-func (m *Manager) hearMemoryLocked(e *entry, s control.Status) (spawner.Alert, bool) {
+func (tx Tx) hearMemory(e *entry, s control.Status) (spawner.Alert, bool) {
 	o := s.OutOfMemory
 	if o == nil || e.Kind == spawner.Job || e.Kind == spawner.Kernel || s.Launch != e.Run() {
 		return spawner.Alert{}, false
@@ -109,8 +109,8 @@ func (m *Manager) hearMemoryLocked(e *entry, s control.Status) (spawner.Alert, b
 	}
 	killed := o.Kills - known.kills
 	known.kills = o.Kills
-	a := spawner.Alert{Cause: spawner.AlertMemory, Message: outOfMemory(killed, *o), Remedy: m.moreMemory(e.Spec, o.Limit)}
-	m.alertLocked(e, a)
+	a := spawner.Alert{Cause: spawner.AlertMemory, Message: outOfMemory(killed, *o), Remedy: tx.m.moreMemory(e.Spec, o.Limit)}
+	tx.alert(e, a)
 	return a, true
 }
 

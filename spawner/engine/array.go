@@ -150,12 +150,12 @@ func scanIn(jobs map[spawner.ID]*entry, scan string) []spawner.Workload {
 
 // enterJobs saves jobs that are asked for together, all or none, unless an equal request has come first.
 func (m *Manager) enterJobs(ctx context.Context, c spawner.Caller, jobs []spawner.Workload) ([]spawner.Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if first := m.repeatedLocked(c, jobs[0].Launch); len(first) > 0 {
+	tx := m.Begin()
+	defer tx.End()
+	if first := tx.repeated(c, jobs[0].Launch); len(first) > 0 {
 		return first, nil
 	}
-	if why, err := m.affordLocked(jobs[0].Principal(), demand{jobs: len(jobs)}); err != nil { // others of hers may have come since it was looked at
+	if why, err := tx.afford(jobs[0].Principal(), demand{jobs: len(jobs)}); err != nil { // others of hers may have come since it was looked at
 		m.refused[why]++
 		return nil, err
 	}
@@ -173,18 +173,18 @@ func (m *Manager) enterJobs(ctx context.Context, c spawner.Caller, jobs []spawne
 	}
 	for _, w := range jobs {
 		e := newEntry(w)
-		m.enteredLocked(spawner.Workload{}, e)
+		tx.entered(spawner.Workload{}, e)
 		m.sched.Asked(&e.Workload)
-		m.noteLocked(e, spawner.Event{Percent: 0, Message: m.welcomeLocked(e)})
+		tx.note(e, spawner.Event{Percent: 0, Message: tx.welcome(e)})
 	}
 	return jobs, nil
 }
 
-// welcomeLocked says where a job that was just submitted stands.
-func (m *Manager) welcomeLocked(e *entry) string {
+// welcome says where a job that was just submitted stands.
+func (v View) welcome(e *entry) string {
 	if e.AwaitsDependencies() {
-		words := m.sched.Awaited(&e.Workload)
+		words := v.m.sched.Awaited(&e.Workload)
 		return strings.ToUpper(words[:1]) + words[1:]
 	}
-	return "Queued on " + m.at(e.Backend)
+	return "Queued on " + v.m.at(e.Backend)
 }

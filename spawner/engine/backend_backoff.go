@@ -18,21 +18,21 @@ func (m *Manager) backOff(ctx context.Context, e entry, err error) error {
 // postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting
 // too. It holds nothing while it waits.
 func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
 	again := m.sched.Refused(e.Workload, why, time.Now())
 	m.queue.AddAfter(e.ID, again)
-	return m.moveLocked(ctx, now, why, nil)
+	return tx.requeue(ctx, now, why, nil)
 }
 
-// takenLocked notes that a Remote has taken a workload.
-func (m *Manager) takenLocked(e *entry) {
-	if e.started = true; m.sched.Taken(e.Workload) {
-		m.wakeHeadsLocked()
+// taken notes that a Remote has taken a workload.
+func (tx Tx) taken(e *entry) {
+	if e.started = true; tx.m.sched.Taken(e.Workload) {
+		tx.wakeHeads()
 	}
 }
 

@@ -36,8 +36,8 @@ func (m *Manager) startsNow(ctx context.Context, c spawner.Caller, r submission)
 	if !m.takes(ctx, c, r) {
 		return false
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Room(m.jobOf(c, r, "")).Lacks == ""
 }
 

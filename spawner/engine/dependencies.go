@@ -10,8 +10,8 @@ import (
 // clearDependency notes durably which of those that a job waits for are done: they may be removed then. All who wait
 // for the same are noted at once: these may be thousands.
 func (m *Manager) clearDependency(ctx context.Context, e entry) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
@@ -23,12 +23,12 @@ func (m *Manager) clearDependency(ctx context.Context, e entry) error {
 		left := m.sched.Undone(peer.After)
 		peers, changes = append(peers, peer), append(changes, peer.change(func(e *entry) { e.After = left }))
 	}
-	if err := m.saveLocked(ctx, changes); err != nil {
+	if err := tx.save(ctx, changes); err != nil {
 		return err
 	}
 	for _, peer := range peers {
 		if len(peer.After) == 0 {
-			m.noteLocked(peer, spawner.Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
+			tx.note(peer, spawner.Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
 		}
 		m.queue.Add(peer.ID)
 	}
@@ -38,49 +38,49 @@ func (m *Manager) clearDependency(ctx context.Context, e entry) error {
 // needed reports whether a workload has to stay known for a moment, because somebody waits for it who has not seen how
 // it ended.
 func (m *Manager) needed(w *spawner.Workload) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Needed(w)
 }
 
 // prerequisites is what has become of what a job waits for.
 func (m *Manager) prerequisites(w *spawner.Workload) sched.Prerequisites {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Prerequisites(w)
 }
 
 // forsaken is the outcome of a job that waits in vain.
 func (m *Manager) forsaken(w *spawner.Workload) spawner.Outcome {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Forsaken(w)
 }
 
 // awaited says in words what a job waits for.
 func (m *Manager) awaited(w *spawner.Workload) string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Awaited(w)
 }
 
 // undone returns those of some jobs and scans that are not done.
 func (m *Manager) undone(after []string) []string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Undone(after)
 }
 
 // checkAfter refuses what cannot be waited for.
 func (m *Manager) checkAfter(c spawner.Caller, after []string) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.CheckDependencies(c.Principal(), after)
 }
 
 // checkThere refuses to try a job again that would wait for what has been removed.
 func (m *Manager) checkThere(w spawner.Workload) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.CheckThere(w)
 }

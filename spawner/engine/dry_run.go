@@ -28,22 +28,22 @@ func (m *Manager) Plan(ctx context.Context, c spawner.Caller, req spawner.JobReq
 		return spawner.Plan{}, err
 	}
 	m.learn(w.Principal())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, err := m.affordLocked(w.Principal(), m.demand(r, max(1, len(r.Points)))); err != nil {
+	tx := m.Begin()
+	defer tx.End()
+	if _, err := tx.afford(w.Principal(), m.demand(r, max(1, len(r.Points)))); err != nil {
 		return spawner.Plan{}, err
 	}
-	return spawner.Plan{Backend: w.Backend, Room: m.sched.Room(w), Typical: m.typicalLocked(w), Use: m.useLocked(w.Principal())}, nil
+	return spawner.Plan{Backend: w.Backend, Room: m.sched.Room(w), Typical: tx.typical(w), Use: tx.use(w.Principal())}, nil
 }
 
 // mostTypical is how many of the jobs that ended last are looked at for how long they run.
 const mostTypical = 50
 
-// typicalLocked returns how long the jobs of the owner and the name of w have run that were done last, in the middle;
+// typical returns how long the jobs of the owner and the name of w have run that were done last, in the middle;
 // negative: there are none.
-func (m *Manager) typicalLocked(w spawner.Workload) time.Duration {
+func (v View) typical(w spawner.Workload) time.Duration {
 	var last []*entry // the latest first
-	for _, e := range m.index.owned[w.Principal()] {
+	for _, e := range v.m.index.owned[w.Principal()] {
 		if e.Kind == spawner.Job && e.Name == w.Name && e.Phase == spawner.Stopped && e.Outcome != nil && !e.Outcome.Failed && !e.Outcome.Canceled {
 			at, _ := slices.BinarySearchFunc(last, e, func(a, b *entry) int { return b.Outcome.At.Compare(a.Outcome.At) })
 			last = slices.Insert(last, at, e)
@@ -66,12 +66,12 @@ func (e *entry) ran() time.Duration {
 	return cmp.Or(time.Duration(e.Outcome.Wall*float64(time.Second)), max(e.Outcome.At.Sub(e.Up), 0))
 }
 
-// useLocked returns what a user's jobs keep and have used.
-func (m *Manager) useLocked(o spawner.Principal) spawner.Use {
-	a := m.sched.Allowance(o)
-	hours, window := m.sched.GPUHours(o, time.Now())
+// use returns what a user's jobs keep and have used.
+func (v View) use(o spawner.Principal) spawner.Use {
+	a := v.m.sched.Allowance(o)
+	hours, window := v.m.sched.GPUHours(o, time.Now())
 	return spawner.Use{
-		Stored: m.files.Usage(o).Bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours, Window: window,
+		Stored: v.m.files.Usage(o).Bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours, Window: window,
 	}
 }
 
@@ -85,12 +85,12 @@ func (m *Manager) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, err
 	}
 	o := c.Principal()
 	m.learn(o)
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	u := spawner.Usage{Use: m.useLocked(o), Inputs: m.files.Usage(o).Unused, Kept: []spawner.Kept{}}
-	for id, jobs := range m.keepersLocked(o) {
-		if kept := m.keptLocked(jobs); kept.Bytes > 0 {
-			u.Kept = append(u.Kept, spawner.Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: kept.Bytes, Files: kept.Files, Expires: m.expireLocked(jobs)})
+	v := m.View()
+	defer v.End()
+	u := spawner.Usage{Use: v.use(o), Inputs: m.files.Usage(o).Unused, Kept: []spawner.Kept{}}
+	for id, jobs := range v.keepers(o) {
+		if kept := v.kept(jobs); kept.Bytes > 0 {
+			u.Kept = append(u.Kept, spawner.Kept{ID: id, Name: m.work[jobs[0]].Name, Bytes: kept.Bytes, Files: kept.Files, Expires: v.expire(jobs)})
 		}
 	}
 	slices.SortFunc(u.Kept, func(a, b spawner.Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })
@@ -98,10 +98,10 @@ func (m *Manager) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, err
 	return u, nil
 }
 
-// keepersLocked returns a user's jobs, those of a scan together.
-func (m *Manager) keepersLocked(o spawner.Principal) map[string][]spawner.ID {
+// keepers returns a user's jobs, those of a scan together.
+func (v View) keepers(o spawner.Principal) map[string][]spawner.ID {
 	all := map[string][]spawner.ID{}
-	for id, e := range m.index.owned[o] {
+	for id, e := range v.m.index.owned[o] {
 		if e.Kind == spawner.Job {
 			name := cmp.Or(e.Scan, string(id))
 			all[name] = append(all[name], id)
@@ -110,10 +110,10 @@ func (m *Manager) keepersLocked(o spawner.Principal) map[string][]spawner.ID {
 	return all
 }
 
-// expireLocked returns when the last of some jobs is removed; zero: one goes on, or never is.
-func (m *Manager) expireLocked(jobs []spawner.ID) (last time.Time) {
+// expire returns when the last of some jobs is removed; zero: one goes on, or never is.
+func (v View) expire(jobs []spawner.ID) (last time.Time) {
 	for _, id := range jobs {
-		at := m.expiresLocked(&m.work[id].Workload)
+		at := v.expires(&v.m.work[id].Workload)
 		if at.IsZero() {
 			return at
 		}

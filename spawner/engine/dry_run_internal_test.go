@@ -18,7 +18,7 @@ func TestTypicalOfManyJobs(t *testing.T) {
 		w.Outcome = &spawner.Outcome{At: began.Add(time.Duration(i) * time.Hour), Wall: float64(i)}
 		m.index.owned[o][w.ID] = &entry{Workload: w}
 	}
-	if took := m.typicalLocked(spawner.Workload{Kind: spawner.Job, Owner: o.User, Hub: o.Hub, Name: "fit"}); took != 75*time.Second {
+	if took := (View{m}).typical(spawner.Workload{Kind: spawner.Job, Owner: o.User, Hub: o.Hub, Name: "fit"}); took != 75*time.Second {
 		t.Errorf("%s, want that of the last fifty in the middle", took)
 	}
 }

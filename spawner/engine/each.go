@@ -13,10 +13,10 @@ import (
 // not copied, for there may be very many: each must be quick, must change and keep nothing of it, and must not ask the
 // Manager anything.
 func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	found := false
-	for e := range m.amongLocked(c, scan) {
+	for e := range v.among(c, scan) {
 		if c.May(e.Workload) && !(e.Kind == spawner.Job && e.Want == spawner.WantGone) {
 			found = true
 			each(&e.Workload)
@@ -28,9 +28,9 @@ func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each fu
 	return nil
 }
 
-func (m *Manager) amongLocked(c spawner.Caller, scan string) iter.Seq[*entry] {
+func (v View) among(c spawner.Caller, scan string) iter.Seq[*entry] {
 	if scan != "" {
-		return slices.Values(m.index.scans[scan])
+		return slices.Values(v.m.index.scans[scan])
 	}
-	return m.visibleLocked(c)
+	return v.visible(c)
 }

@@ -17,7 +17,7 @@ func TestEachIsOfTheCaller(t *testing.T) {
 		{ID: "j-1", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1", Point: 1}}, {ID: "j-9", Owner: "alice", Hub: "main"}, {ID: "j-b", Owner: "bob", Hub: "main"},
 	} {
 		w.Kind, w.Phase = spawner.Job, spawner.Stopped
-		m.admitLocked(w)
+		Tx{View{m}}.admit(w)
 	}
 	alice := spawner.Caller{User: "alice", Hub: "main"}
 	for name, tc := range map[string]struct {

@@ -103,8 +103,8 @@ func (m *Manager) Events(ctx context.Context, c spawner.Caller, id spawner.ID, l
 // eventsAfter returns the events and a channel that closes at the next change; nil when there will be no more of this
 // launch.
 func (m *Manager) eventsAfter(id spawner.ID, launch string, after int64) ([]spawner.Event, <-chan struct{}) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[id]
 	switch {
 	case e == nil:

@@ -12,16 +12,16 @@ import (
 
 // Leases returns who holds what of the GPUs, in a lasting order.
 func (m *Manager) Leases() []gpu.Lease {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.sched.Leases()
 }
 
 // GPUsChanged has those who wait looked at: a GPU may have come back, or gone.
 func (m *Manager) GPUsChanged() {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	m.wakeHeadsLocked()
+	v := m.View()
+	defer v.End()
+	v.wakeHeads()
 }
 
 // InGroup says in a request with whom a user shares a GPU that keeps nobody apart.
@@ -38,23 +38,23 @@ func (m *Manager) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Requ
 	return r
 }
 
-// disputeLocked ends leases that were saved though the store said they were not, as one may that fails in the middle:
+// dispute ends leases that were saved though the store said they were not, as one may that fails in the middle:
 // somebody else has got the place meanwhile. Nothing was done for a workload that is only Leased, so it goes back in
 // line; the youngest first.
-func (m *Manager) disputeLocked(ctx context.Context) error {
+func (tx Tx) dispute(ctx context.Context) error {
 	var leased []*entry
-	for _, e := range m.work {
+	for _, e := range tx.m.work {
 		if e.Phase == spawner.Leased && e.Slice != nil {
 			leased = append(leased, e)
 		}
 	}
 	slices.SortFunc(leased, func(a, b *entry) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(b.ID, a.ID)) })
 	for _, e := range leased {
-		if !m.sched.Disputed(e.ID) {
+		if !tx.m.sched.Disputed(e.ID) {
 			continue
 		}
-		m.log.Warn("a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice)
-		if err := m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {
+		tx.m.log.Warn("a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice)
+		if err := tx.change(ctx, e, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {
 			return err
 		}
 	}

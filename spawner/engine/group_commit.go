@@ -14,8 +14,8 @@ type ballot struct {
 	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands.
 	// revived counts the jobs of each that those who are saved together with it, and came before, make active: the
 	// index does not have them yet.
-	decide func(revived map[spawner.Principal]int) (e *entry, edit func(*entry), err error)
-	after  func(e *entry) // is done under the lock when the change is saved
+	decide func(tx Tx, revived map[spawner.Principal]int) (e *entry, edit func(*entry), err error)
+	after  func(tx Tx, e *entry) // is done under the lock when the change is saved
 	w      spawner.Workload
 	err    error
 	done   chan struct{}
@@ -38,34 +38,34 @@ func (m *Manager) together(ctx context.Context, b *ballot) (spawner.Workload, er
 	first := len(m.ballots.wait) == 1
 	m.ballots.mu.Unlock()
 	if first { // and does it for all who come before the lock is free
-		m.mu.Lock()
-		for _, b := range m.countLocked(ctx) {
+		tx := m.Begin()
+		for _, b := range tx.count(ctx) {
 			close(b.done)
 		}
-		m.mu.Unlock()
+		tx.End()
 	}
 	<-b.done
 	return m.vouch(ctx, b.w, b.err)
 }
 
-// countLocked decides all that wait, and gives them.
-func (m *Manager) countLocked(ctx context.Context) []*ballot {
-	m.ballots.mu.Lock()
-	all := m.ballots.wait
-	m.ballots.wait = nil
-	m.ballots.mu.Unlock()
+// count decides all that wait, and gives them.
+func (tx Tx) count(ctx context.Context) []*ballot {
+	tx.m.ballots.mu.Lock()
+	all := tx.m.ballots.wait
+	tx.m.ballots.wait = nil
+	tx.m.ballots.mu.Unlock()
 	for rest := all; len(rest) > 0; {
-		rest = rest[m.countSomeLocked(ctx, rest):]
+		rest = rest[tx.countSome(ctx, rest):]
 	}
 	return all
 }
 
-// countSomeLocked decides the first of some, and says how many: none of them rests on what is not saved yet of another.
-func (m *Manager) countSomeLocked(ctx context.Context, some []*ballot) (n int) {
+// countSome decides the first of some, and says how many: none of them rests on what is not saved yet of another.
+func (tx Tx) countSome(ctx context.Context, some []*ballot) (n int) {
 	changes, of := []change{}, []*ballot{}
 	touched, revived := map[*entry]bool{}, map[spawner.Principal]int{}
 	for _, b := range some[:min(len(some), mostTogether)] {
-		e, edit, err := b.decide(revived)
+		e, edit, err := b.decide(tx, revived)
 		if e != nil && touched[e] {
 			break
 		}
@@ -82,11 +82,11 @@ func (m *Manager) countSomeLocked(ctx context.Context, some []*ballot) (n int) {
 			revived[c.w.Principal()]++
 		}
 	}
-	err := m.saveLocked(ctx, changes)
+	err := tx.save(ctx, changes)
 	for i, b := range of {
 		if b.err = err; err == nil {
 			b.w = changes[i].e.Workload
-			b.after(changes[i].e)
+			b.after(tx, changes[i].e)
 		}
 	}
 	return n
@@ -99,21 +99,21 @@ type change struct {
 	w    spawner.Workload // as it will be
 }
 
-// saveLocked saves changes of different workloads, all or none, and makes them in memory when that is done.
-func (m *Manager) saveLocked(ctx context.Context, changes []change) error {
+// save saves changes of different workloads, all or none, and makes them in memory when that is done.
+func (tx Tx) save(ctx context.Context, changes []change) error {
 	if len(changes) == 0 {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // a change that was begun is saved also when its caller has gone
-	err := m.mu.save(func() error {
+	err := tx.m.mu.save(func() error {
 		if len(changes) == 1 {
-			return m.cfg.Store.Put(ctx, bucket, string(changes[0].e.ID), changes[0].w)
+			return tx.m.cfg.Store.Put(ctx, bucket, string(changes[0].e.ID), changes[0].w)
 		}
 		records := make(map[string]any, len(changes))
 		for _, c := range changes {
 			records[string(c.e.ID)] = c.w
 		}
-		return m.cfg.Store.PutAll(ctx, bucket, records)
+		return tx.m.cfg.Store.PutAll(ctx, bucket, records)
 	})
 	if err != nil && len(changes) == 1 {
 		return fmt.Errorf("save %s: %w", changes[0].e.ID, err)
@@ -121,7 +121,7 @@ func (m *Manager) saveLocked(ctx context.Context, changes []change) error {
 		return fmt.Errorf("save %d changes: %w", len(changes), err)
 	}
 	for _, c := range changes {
-		m.makeLocked(c)
+		tx.apply(c)
 	}
 	return nil
 }

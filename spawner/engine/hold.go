@@ -9,14 +9,14 @@ import (
 
 // Hold has a job that has not begun to run wait until it is released, and takes it back from where it is queued.
 func (m *Manager) Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-	return m.reorder(ctx, c, id, func(e *entry) error {
+	return m.reorder(ctx, c, id, func(tx Tx, e *entry) error {
 		switch {
 		case e.Held:
 			return nil
 		case e.Phase == spawner.Pending || e.Phase == spawner.Leased:
-			return m.holdLocked(ctx, e)
+			return tx.hold(ctx, e)
 		case e.Remote && e.Phase == spawner.Starting && e.seen.Existence != spawner.Up && e.seen.Existence != spawner.Exited:
-			return m.withdrawLocked(ctx, e)
+			return tx.withdraw(ctx, e)
 		default:
 			return errs.New(errs.Conflict, "job %s is %s: one that has begun cannot be held", id, e.Phase).
 				With("requeue it to have it begin anew later, or cancel it")
@@ -24,21 +24,21 @@ func (m *Manager) Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (sp
 	})
 }
 
-func (m *Manager) holdLocked(ctx context.Context, e *entry) error {
+func (tx Tx) hold(ctx context.Context, e *entry) error {
 	if e.Phase == spawner.Leased {
-		return m.moveLocked(ctx, e, "Its owner has it wait", func(e *entry) { e.Held = true })
+		return tx.requeue(ctx, e, "Its owner has it wait", func(e *entry) { e.Held = true })
 	}
-	err := m.changeLocked(ctx, e, func(e *entry) { e.Held = true })
+	err := tx.change(ctx, e, func(e *entry) { e.Held = true })
 	if err == nil {
-		m.noteLocked(e, spawner.Event{Percent: 0, Message: "Its owner has it wait"})
+		tx.note(e, spawner.Event{Percent: 0, Message: "Its owner has it wait"})
 	}
 	return err
 }
 
-// withdrawLocked has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since
+// withdraw has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since
 // the last look, is seen when that is done: as long as it may run on, it is the same run.
-func (m *Manager) withdrawLocked(ctx context.Context, e *entry) error {
-	return m.returnLocked(ctx, e, "Its owner has it wait: it is taken back from "+m.at(e.Backend), func(e *entry) { e.Held, e.Withdrawn = true, true })
+func (tx Tx) withdraw(ctx context.Context, e *entry) error {
+	return tx.takeBack(ctx, e, "Its owner has it wait: it is taken back from "+tx.m.at(e.Backend), func(e *entry) { e.Held, e.Withdrawn = true, true })
 }
 
 // withdraw takes a job back from a Remote, unless it has begun there.
@@ -56,15 +56,15 @@ func (m *Manager) withdraw(ctx context.Context, e entry, r spawner.Remote) error
 
 // resume lets a job go on that was to be taken back, and has begun.
 func (m *Manager) resume(ctx context.Context, e entry) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) { e.Phase, e.Moving, e.Held, e.Withdrawn = spawner.Starting, false, false, false })
+	err := tx.change(ctx, now, func(e *entry) { e.Phase, e.Moving, e.Held, e.Withdrawn = spawner.Starting, false, false, false })
 	if err == nil {
-		m.noteLocked(now, spawner.Event{Percent: 25, Message: "It has begun meanwhile, and goes on: requeue it to have it begin anew later"})
+		tx.note(now, spawner.Event{Percent: 25, Message: "It has begun meanwhile, and goes on: requeue it to have it begin anew later"})
 	}
 	return err
 }
@@ -72,16 +72,16 @@ func (m *Manager) resume(ctx context.Context, e entry) error {
 // Release has a job go on that waits because its owner, or the batch system, holds it. What a batch system holds is
 // asked for anew there.
 func (m *Manager) Release(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-	return m.reorder(ctx, c, id, func(e *entry) error {
+	return m.reorder(ctx, c, id, func(tx Tx, e *entry) error {
 		switch {
 		case e.Held:
-			err := m.changeLocked(ctx, e, func(e *entry) { e.Held = false })
+			err := tx.change(ctx, e, func(e *entry) { e.Held = false })
 			if err == nil {
-				m.noteLocked(e, spawner.Event{Percent: 0, Message: "Released"})
+				tx.note(e, spawner.Event{Percent: 0, Message: "Released"})
 			}
 			return err
 		case e.heldElsewhere():
-			return m.moveLocked(ctx, e, "Released: it is asked for anew at "+m.at(e.Backend), nil)
+			return tx.requeue(ctx, e, "Released: it is asked for anew at "+m.at(e.Backend), nil)
 		default:
 			return errs.New(errs.Conflict, "job %s is not held", id).With("`slipway jobs why` tells what it waits for")
 		}
@@ -90,24 +90,24 @@ func (m *Manager) Release(ctx context.Context, c spawner.Caller, id spawner.ID) 
 
 // Requeue has a job begin anew: what runs of it is ended, what it has left is dropped, and it goes back in line.
 func (m *Manager) Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-	return m.reorder(ctx, c, id, func(e *entry) error {
+	return m.reorder(ctx, c, id, func(tx Tx, e *entry) error {
 		if e.Phase == spawner.Pending {
 			return errs.New(errs.Conflict, "job %s has not begun: it waits in line", id).With("`slipway jobs why` tells for what; hold it to have it wait longer")
 		}
-		return m.moveLocked(ctx, e, "Its owner has it begin anew", nil)
+		return tx.requeue(ctx, e, "Its owner has it begin anew", nil)
 	})
 }
 
 // reorder does something with the place in line of a job that is wanted and not being ended.
-func (m *Manager) reorder(ctx context.Context, c spawner.Caller, id spawner.ID, do func(*entry) error) (spawner.Workload, error) {
-	m.mu.Lock()
-	w, err := m.reorderLocked(c, id, do)
-	m.mu.Unlock()
+func (m *Manager) reorder(ctx context.Context, c spawner.Caller, id spawner.ID, do func(Tx, *entry) error) (spawner.Workload, error) {
+	tx := m.Begin()
+	w, err := tx.reorder(c, id, do)
+	tx.End()
 	return m.vouch(ctx, w, err)
 }
 
-func (m *Manager) reorderLocked(c spawner.Caller, id spawner.ID, do func(*entry) error) (spawner.Workload, error) {
-	e, err := m.entryLocked(c, id)
+func (tx Tx) reorder(c spawner.Caller, id spawner.ID, do func(Tx, *entry) error) (spawner.Workload, error) {
+	e, err := tx.entry(c, id)
 	switch {
 	case err != nil:
 		return spawner.Workload{}, err
@@ -116,11 +116,11 @@ func (m *Manager) reorderLocked(c spawner.Caller, id spawner.ID, do func(*entry)
 	case e.Want != spawner.WantRunning || !e.Phase.Active():
 		return spawner.Workload{}, errs.New(errs.Conflict, "job %s has ended, or is about to", id).With("submit it again")
 	case e.heldElsewhere() && e.seen.HeldBy != "":
-		return spawner.Workload{}, m.forbidden(e)
+		return spawner.Workload{}, tx.m.forbidden(e)
 	case e.Phase == spawner.Stopping && !(e.Held && e.Moving): // what is taken back may be released meanwhile
 		return spawner.Workload{}, errs.New(errs.Conflict, "job %s is on its way back in line", id).With("try again in a few seconds")
 	}
-	err = do(e)
+	err = do(tx, e)
 	return e.Workload, err
 }
 

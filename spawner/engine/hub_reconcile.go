@@ -21,8 +21,8 @@ func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.H
 	for _, s := range r.Servers {
 		known[s] = true
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	active, strange, again := 0, map[launch]bool{}, []*entry{}
 	for _, e := range m.work {
 		if e.Hub != r.Hub || !e.Kind.HubServer() || !e.Phase.Active() || e.Phase == spawner.Stopping {
@@ -48,7 +48,7 @@ func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.H
 			With("it may have lost its database; stop them with `slipway sessions stop` if that is true")
 	}
 	for _, e := range again {
-		if err := m.dismissLocked(ctx, e); err != nil {
+		if err := tx.dismiss(ctx, e); err != nil {
 			return report, err
 		}
 		report.Stopped = append(report.Stopped, e.ID)
@@ -56,11 +56,11 @@ func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.H
 	return report, nil
 }
 
-// dismissLocked stops a session that its Hub does not know.
-func (m *Manager) dismissLocked(ctx context.Context, e *entry) error {
-	m.log.Warn("stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase)
+// dismiss stops a session that its Hub does not know.
+func (tx Tx) dismiss(ctx context.Context, e *entry) error {
+	tx.m.log.Warn("stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase)
 	if e.abort != nil {
 		e.abort()
 	}
-	return m.endLocked(ctx, e, spawner.Outcome{Canceled: true, Reason: "its Hub did not know it any more", Remedy: "start it again: its changes are kept"})
+	return tx.end(ctx, e, spawner.Outcome{Canceled: true, Reason: "its Hub did not know it any more", Remedy: "start it again: its changes are kept"})
 }

@@ -17,7 +17,7 @@ type launch struct{ hub, name string }
 type route struct{ hub, prefix string }
 
 // index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It
-// agrees with the records at all times, for changeLocked keeps it. The Manager's lock guards it.
+// agrees with the records at all times, for Tx keeps it. The Manager's lock guards it.
 type index struct {
 	owned    map[spawner.Principal]map[spawner.ID]*entry
 	launches map[launch]spawner.ID // of sessions, the current ones; their hub gives each a name of its own

@@ -85,12 +85,12 @@ func (m *Manager) bundleFor(jobs []spawner.Workload, r submission) (spawner.ID, 
 	if fresh {
 		b = jobs[0].ID
 	}
-	m.mu.Lock()
-	gone := !fresh && !m.neededLocked(b)
+	tx := m.Begin()
+	gone := !fresh && !tx.needed(b)
 	if !gone {
 		m.held[b]++
 	}
-	m.mu.Unlock()
+	tx.End()
 	if gone {
 		return "", errs.New(errs.Conflict, "the input files were removed just now, with the last job that had them").
 			With("submit again, with its files")
@@ -110,34 +110,34 @@ func (m *Manager) bundleFor(jobs []spawner.Workload, r submission) (spawner.ID, 
 
 // letGo says that a submission needs a bundle no more; its jobs do, if it has come to any.
 func (m *Manager) letGo(b spawner.ID) {
-	m.mu.Lock()
+	tx := m.Begin()
 	if m.held[b]--; m.held[b] <= 0 {
 		delete(m.held, b)
 	}
-	m.mu.Unlock()
+	tx.End()
 	m.files.ClearBundle(b)
 }
 
-// neededLocked reports whether a job, or a submission that is under way, has a bundle.
-func (m *Manager) neededLocked(b spawner.ID) bool { return m.index.bundles[b] > 0 || m.held[b] > 0 }
+// needed reports whether a job, or a submission that is under way, has a bundle.
+func (v View) needed(b spawner.ID) bool { return v.m.index.bundles[b] > 0 || v.m.held[b] > 0 }
 
 // newFiles makes the Store of the jobs' files, which asks for what the records say.
 func (m *Manager) newFiles() *jobfiles.Store {
 	return jobfiles.New(jobfiles.Config{
 		Dir: m.cfg.Dir, Output: m.cfg.Output, Room: m.cfg.Room, HasRecord: m.knows, Owners: m.fileOwners, Logger: m.log,
 		Needed: func(b spawner.ID) bool {
-			m.mu.RLock()
-			defer m.mu.RUnlock()
-			return m.neededLocked(b)
+			v := m.View()
+			defer v.End()
+			return v.needed(b)
 		},
 		Quota: func(o spawner.Principal) int64 {
-			m.mu.RLock()
-			defer m.mu.RUnlock()
+			v := m.View()
+			defer v.End()
 			return m.sched.Allowance(o).Storage
 		},
 		Refused: func() {
-			m.mu.Lock()
-			defer m.mu.Unlock()
+			tx := m.Begin()
+			defer tx.End()
 			m.refused[sched.RefusedStorage]++
 		},
 	})
@@ -145,8 +145,8 @@ func (m *Manager) newFiles() *jobfiles.Store {
 
 // fileOwners returns all jobs and their bundles, and whose they are.
 func (m *Manager) fileOwners() (jobs, bundles map[spawner.ID]spawner.Principal) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	jobs, bundles = map[spawner.ID]spawner.Principal{}, map[spawner.ID]spawner.Principal{}
 	for id, e := range m.work {
 		if e.Kind == spawner.Job {
@@ -159,19 +159,19 @@ func (m *Manager) fileOwners() (jobs, bundles map[spawner.ID]spawner.Principal) 
 	return jobs, bundles
 }
 
-// keptLocked returns what some jobs keep. Of input files that others have too they bear their part.
-func (m *Manager) keptLocked(jobs []spawner.ID) (kept jobfiles.Size) {
+// kept returns what some jobs keep. Of input files that others have too they bear their part.
+func (v View) kept(jobs []spawner.ID) (kept jobfiles.Size) {
 	having := map[spawner.ID]int{}
 	for _, id := range jobs {
-		size := m.files.SizeOf(id)
+		size := v.m.files.SizeOf(id)
 		kept.Files, kept.Bytes = kept.Files+size.Files, kept.Bytes+size.Bytes
-		if b := m.work[id].Bundle; b != "" {
+		if b := v.m.work[id].Bundle; b != "" {
 			having[b]++
 		}
 	}
 	for b, n := range having {
-		size := m.files.SizeOfBundle(b)
-		kept.Files, kept.Bytes = kept.Files+size.Files, kept.Bytes+size.Bytes*int64(n)/int64(m.index.bundles[b])
+		size := v.m.files.SizeOfBundle(b)
+		kept.Files, kept.Bytes = kept.Files+size.Files, kept.Bytes+size.Bytes*int64(n)/int64(v.m.index.bundles[b])
 	}
 	return kept
 }

@@ -174,13 +174,13 @@ func (m *Manager) repeated(c spawner.Caller, request string) []spawner.Workload 
 	if request == "" {
 		return nil
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.repeatedLocked(c, request)
+	v := m.View()
+	defer v.End()
+	return v.repeated(c, request)
 }
 
-func (m *Manager) repeatedLocked(c spawner.Caller, request string) []spawner.Workload {
-	mine := m.index.owned[c.Principal()]
+func (v View) repeated(c spawner.Caller, request string) []spawner.Workload {
+	mine := v.m.index.owned[c.Principal()]
 	for _, e := range mine {
 		switch {
 		case e.Kind != spawner.Job || e.Launch != request:

@@ -6,18 +6,18 @@ import (
 	"slipway/spawner"
 )
 
-// recallLocked writes down where a workload of an earlier run of the service stands, and when it came there: its events
+// recall writes down where a workload of an earlier run of the service stands, and when it came there: its events
 // were not saved, and who follows them waits for the last one, which is new to her.
-func (m *Manager) recallLocked(e *entry) {
+func (tx Tx) recall(e *entry) {
 	if e.Kind == spawner.Job {
-		m.recallTriesLocked(e)
+		tx.recallTries(e)
 	}
 	up := spawner.Event{Percent: 100, Message: title(e.Kind) + " is ready", Final: true}
 	if e.Kind == spawner.Job {
 		up = spawner.Event{Percent: 50, Message: "The job runs", Time: e.Up}
 	}
 	if e.Kind == spawner.Job && e.Phase == spawner.Stopped && !e.Up.IsZero() {
-		m.noteLocked(e, up)
+		tx.note(e, up)
 	}
 	e.journal.last = max(e.journal.last, time.Now().UnixMilli())
 	switch {
@@ -26,22 +26,22 @@ func (m *Manager) recallLocked(e *entry) {
 		if e.Outcome != nil {
 			last.Time = e.Outcome.At
 		}
-		m.noteLocked(e, last)
+		tx.note(e, last)
 	case e.Phase == spawner.Running:
-		m.noteLocked(e, up)
+		tx.note(e, up)
 	case e.Phase.Active() && e.Phase != spawner.Stopping:
-		m.noteLocked(e, spawner.Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
+		tx.note(e, spawner.Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
 	}
 }
 
-// recallTriesLocked writes down when a job was submitted, and how each of its tries has ended of which something is
+// recallTries writes down when a job was submitted, and how each of its tries has ended of which something is
 // kept.
-func (m *Manager) recallTriesLocked(e *entry) {
-	m.noteLocked(e, spawner.Event{Message: "Submitted to " + m.at(e.Backend), Time: e.Created})
+func (tx Tx) recallTries(e *entry) {
+	tx.note(e, spawner.Event{Message: "Submitted to " + tx.m.at(e.Backend), Time: e.Created})
 	past := e.Workload
 	for i, o := range e.Attempts {
 		past.Attempt = e.Attempt - len(e.Attempts) + 1 + i
 		past.Attempts = e.Attempts[:i+1]
-		m.noteLocked(e, spawner.Event{Message: tryWords(past), Time: o.At})
+		tx.note(e, spawner.Event{Message: tryWords(past), Time: o.At})
 	}
 }

@@ -18,9 +18,9 @@ const noOther = "choose another kernel, or tell your administrator"
 
 const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
 
-// countFailedLocked counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed,
+// countFailed counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed,
 // and the next one may be.
-func (m *Manager) countFailedLocked(e *entry, o spawner.Outcome) {
+func (tx Tx) countFailed(e *entry, o spawner.Outcome) {
 	if e.Kind != spawner.Kernel || !o.Failed || e.Outcome != nil {
 		return
 	}
@@ -28,7 +28,7 @@ func (m *Manager) countFailedLocked(e *entry, o spawner.Outcome) {
 	if e.Phase == spawner.Running {
 		ended = spawner.CauseExit
 	}
-	m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, diagnosis.CauseOf(o.Reason), ended), 1)
+	tx.m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, diagnosis.CauseOf(o.Reason), ended), 1)
 }
 
 // ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come

@@ -33,8 +33,8 @@ func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r spawner.K
 // enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands
 // by becomes it.
 func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	active, ending := 0, 0
 	for _, e := range m.index.owned[c.Principal()] {
 		switch {
@@ -52,11 +52,11 @@ func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.S
 	if err := m.tooManyKernels(active, ending); err != nil {
 		return spawner.Workload{}, err
 	}
-	m.usePoolLocked(c.Hub, r, warm)
-	if w, claimed, err := m.claimLocked(ctx, c.Hub, r, account); claimed {
+	tx.usePool(c.Hub, r, warm)
+	if w, claimed, err := tx.claim(ctx, c.Hub, r, account); claimed {
 		return w, err
 	}
-	return m.enterLocked(ctx, c.Hub, r, nil)
+	return tx.enter(ctx, c.Hub, r, nil)
 }
 
 // tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut
@@ -76,8 +76,8 @@ func (m *Manager) tooManyKernels(active, ending int) error {
 // Kernels returns the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is
 // among them for a while.
 func (m *Manager) Kernels(c spawner.Caller) []spawner.Workload {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	var list []spawner.Workload
 	for _, e := range m.index.owned[c.Principal()] {
 		if e.Kind == spawner.Kernel && e.Standby == "" && e.Want != spawner.WantGone && c.May(e.Workload) {

@@ -4,24 +4,24 @@ import "slipway/spawner"
 
 // StandbysOf says how all are, by entries; those of which nobody has started a kernel of late are not among them.
 func (m *Manager) StandbysOf() map[string]spawner.Standbys {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.standbysOfLocked()
+	v := m.View()
+	defer v.End()
+	return v.standbysOf()
 }
 
-func (m *Manager) standbysOfLocked() map[string]spawner.Standbys {
+func (v View) standbysOf() map[string]spawner.Standbys {
 	all := map[string]spawner.Standbys{}
 	has := map[poolKey]bool{}
-	for _, e := range m.standbysLocked(func(*spawner.Workload) bool { return true }) {
+	for _, e := range v.standbys(func(*spawner.Workload) bool { return true }) {
 		s := all[e.EntryName()]
 		if has[poolOf(&e.Workload)] = true; e.claimable() {
 			s.Ready++
 		}
 		all[e.EntryName()] = s
 	}
-	for key, p := range m.pools.of {
+	for key, p := range v.m.pools.of {
 		s := all[p.entryName()]
-		if why := m.whyLackingLocked(p); !has[key] && why != "" {
+		if why := v.whyLacking(p); !has[key] && why != "" {
 			s.Lacking, s.Why = s.Lacking+1, why
 		}
 		all[p.entryName()] = s
@@ -29,8 +29,8 @@ func (m *Manager) standbysOfLocked() map[string]spawner.Standbys {
 	return all
 }
 
-func (m *Manager) whyLackingLocked(p *pool) string {
-	if m.pools.busy {
+func (v View) whyLacking(p *pool) string {
+	if v.m.pools.busy {
 		return "this host has too much to do (kernels.warm_load)"
 	}
 	return p.lacks
@@ -38,8 +38,8 @@ func (m *Manager) whyLackingLocked(p *pool) string {
 
 // noteLacking notes why a standby could not be made; nil: it was. The administrator is told when it begins.
 func (m *Manager) noteLacking(key poolKey, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	p := m.pools.of[key]
 	switch {
 	case p == nil:

@@ -304,7 +304,7 @@ func (m *Manager) schedConfig(isRemote map[string]bool) sched.Config {
 		c.GPUs = m.cfg.GPUs
 	}
 	if m.cfg.Lend.On && m.cfg.Lend.Idle != nil {
-		c.Lends = m.lendsLocked
+		c.Lends = func(id spawner.ID) bool { return View{m}.lends(id) } // who asks the scheduler holds the lock
 	}
 	return c
 }
@@ -334,20 +334,9 @@ func (m *Manager) load(ctx context.Context) error {
 	if err := m.readTallies(ctx); err != nil {
 		return err
 	}
-	ended, newest := []spawner.Workload{}, time.Time{}
-	for r, err := range m.cfg.Store.All(ctx, bucket) {
-		if err != nil {
-			return fmt.Errorf("read the workloads: %w", err)
-		}
-		var w spawner.Workload
-		if err := json.Unmarshal(r.Value, &w); err != nil {
-			return fmt.Errorf("read workload %s: %w", r.Key, err)
-		}
-		m.recallLocked(m.admitLocked(w))
-		newest = clock.Latest(newest, w.Since)
-		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
-			ended = append(ended, w)
-		}
+	ended, newest, err := m.readWorkloads(ctx)
+	if err != nil {
+		return err
 	}
 	if err := m.readTombstones(ctx); err != nil {
 		return err
@@ -358,32 +347,53 @@ func (m *Manager) load(ctx context.Context) error {
 	m.blank = len(m.work) == 0
 	m.sched.LearnReleases(ended)
 	m.relearn()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	m.sched.Recount(time.Now())
-	return m.disputeLocked(ctx)
+	return tx.dispute(ctx)
+}
+
+// readWorkloads takes the records into memory. It returns what has ended on this host, and the newest time on record.
+func (m *Manager) readWorkloads(ctx context.Context) (ended []spawner.Workload, newest time.Time, err error) {
+	tx := m.Begin()
+	defer tx.End()
+	for r, err := range m.cfg.Store.All(ctx, bucket) {
+		if err != nil {
+			return nil, newest, fmt.Errorf("read the workloads: %w", err)
+		}
+		var w spawner.Workload
+		if err := json.Unmarshal(r.Value, &w); err != nil {
+			return nil, newest, fmt.Errorf("read workload %s: %w", r.Key, err)
+		}
+		tx.recall(tx.admit(w))
+		newest = clock.Latest(newest, w.Since)
+		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
+			ended = append(ended, w)
+		}
+	}
+	return ended, newest, nil
 }
 
 func newEntry(w spawner.Workload) *entry {
 	return &entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
 }
 
-// admitLocked takes a workload into memory.
-func (m *Manager) admitLocked(w spawner.Workload) *entry {
+// admit takes a workload into memory.
+func (tx Tx) admit(w spawner.Workload) *entry {
 	e := newEntry(w)
-	e.secrets = m.unseal(w)
-	m.work[w.ID] = e
-	m.bookLocked(spawner.Workload{}, e)
+	e.secrets = tx.m.unseal(w)
+	tx.m.work[w.ID] = e
+	tx.book(spawner.Workload{}, e)
 	return e
 }
 
-// bookLocked makes the index and the scheduler agree with a workload, which was before until now. It reports whether
+// book makes the index and the scheduler agree with a workload, which was before until now. It reports whether
 // somebody who waits may go now.
-func (m *Manager) bookLocked(before spawner.Workload, e *entry) (wake bool) {
-	m.index.put(before, e)
-	look, wake := m.sched.Put(before, &e.Workload, time.Now())
+func (tx Tx) book(before spawner.Workload, e *entry) (wake bool) {
+	tx.m.index.put(before, e)
+	look, wake := tx.m.sched.Put(before, &e.Workload, time.Now())
 	for _, id := range look {
-		m.queue.Add(id)
+		tx.m.queue.Add(id)
 	}
 	return wake
 }
@@ -455,8 +465,8 @@ func (m *Manager) Wake(id spawner.ID) { m.queue.Add(id) }
 
 // Ready tells why the Manager cannot answer for its workloads yet; nil when it can.
 func (m *Manager) Ready() error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	switch {
 	case !m.ready:
 		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
@@ -481,18 +491,18 @@ func newID(k spawner.Kind) spawner.ID {
 // not of revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when
 // it cannot be saved.
 func (m *Manager) change(ctx context.Context, id spawner.ID, rev int64, edit func(*entry)) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	if e == nil || e.Rev != rev {
 		return false, nil
 	}
-	return true, m.changeLocked(ctx, e, edit)
+	return true, tx.change(ctx, e, edit)
 }
 
-// changeLocked saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
-func (m *Manager) changeLocked(ctx context.Context, e *entry, edit func(*entry)) error {
-	return m.saveLocked(ctx, []change{e.change(edit)})
+// change saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
+func (tx Tx) change(ctx context.Context, e *entry, edit func(*entry)) error {
+	return tx.save(ctx, []change{e.change(edit)})
 }
 
 // change returns a change of e that is decided.
@@ -506,60 +516,60 @@ func (e *entry) change(edit func(*entry)) change {
 	return change{e, edit, next.Workload}
 }
 
-// makeLocked makes a change that was saved. What else is known of the workload may have changed with others that were
+// apply makes a change that was saved. What else is known of the workload may have changed with others that were
 // saved with it.
-func (m *Manager) makeLocked(c change) {
+func (tx Tx) apply(c change) {
 	e, next, before := c.e, *c.e, c.e.Workload
 	c.edit(&next)
 	next.Workload = c.w
-	if m.work[e.ID] == nil {
+	if tx.m.work[e.ID] == nil {
 		before = spawner.Workload{}
 	}
 	if e.Phase != next.Phase {
-		m.log.Info("workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
+		tx.m.log.Info("workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
 	}
 	*e = next
-	m.enteredLocked(before, e)
+	tx.entered(before, e)
 }
 
-// enteredLocked makes a change that was saved known: of a workload that was before until now, and the zero Workload if
+// entered makes a change that was saved known: of a workload that was before until now, and the zero Workload if
 // it is new.
-func (m *Manager) enteredLocked(before spawner.Workload, e *entry) {
-	m.work[e.ID] = e
-	wake := m.bookLocked(before, e)
-	m.announceLocked(e)
-	if m.queue.Add(e.ID); wake {
-		m.wakeHeadsLocked()
+func (tx Tx) entered(before spawner.Workload, e *entry) {
+	tx.m.work[e.ID] = e
+	wake := tx.book(before, e)
+	tx.announce(e)
+	if tx.m.queue.Add(e.ID); wake {
+		tx.wakeHeads()
 	}
 }
 
-// announceLocked lets all that wait on a workload look again.
-func (m *Manager) announceLocked(e *entry) {
+// announce lets all that wait on a workload look again.
+func (tx Tx) announce(e *entry) {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
 
-// wakeHeadsLocked has a look at whoever is next in a line: room of one kind may be what another line waits for.
-func (m *Manager) wakeHeadsLocked() {
-	for _, id := range m.sched.Heads() {
-		m.queue.Add(id)
+// wakeHeads has a look at whoever is next in a line: room of one kind may be what another line waits for.
+func (v View) wakeHeads() {
+	for _, id := range v.m.sched.Heads() {
+		v.m.queue.Add(id)
 	}
 }
 
-// noteLocked writes an event into a workload's journal.
-func (m *Manager) noteLocked(e *entry, ev spawner.Event) {
+// note writes an event into a workload's journal.
+func (tx Tx) note(e *entry, ev spawner.Event) {
 	ev.Launch = e.Launch
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
 	}
 	e.journal.note(ev)
-	m.announceLocked(e)
+	tx.announce(e)
 }
 
 func (m *Manager) note(id spawner.ID, ev spawner.Event) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil {
-		m.noteLocked(e, ev)
+		tx.note(e, ev)
 	}
 }

@@ -13,14 +13,14 @@ func (m *Manager) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n s
 	if err := n.Check(); err != nil {
 		return spawner.Workload{}, err
 	}
-	m.mu.Lock()
-	w, err := m.bindLocked(ctx, c, id, n)
-	m.mu.Unlock()
+	tx := m.Begin()
+	w, err := tx.bind(ctx, c, id, n)
+	tx.End()
 	return m.vouch(ctx, w, err)
 }
 
-func (m *Manager) bindLocked(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
-	e, err := m.entryLocked(c, id)
+func (tx Tx) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+	e, err := tx.entry(c, id)
 	switch {
 	case err != nil:
 		return spawner.Workload{}, err
@@ -33,7 +33,7 @@ func (m *Manager) bindLocked(ctx context.Context, c spawner.Caller, id spawner.I
 	if err != nil || slices.Equal(list, e.Notebooks) {
 		return e.Workload, err
 	}
-	err = m.changeLocked(ctx, e, func(e *entry) { e.Notebooks = list })
+	err = tx.change(ctx, e, func(e *entry) { e.Notebooks = list })
 	return e.Workload, err
 }
 

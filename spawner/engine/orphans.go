@@ -26,8 +26,8 @@ func (m *Manager) endKernel(ctx context.Context, id spawner.ID, why string) {
 }
 
 func (m *Manager) orphanKernels() (ids []spawner.ID) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	for id, e := range m.work {
 		if e.Kind != spawner.Kernel || e.Session == "" || e.Want == spawner.WantGone {
 			continue
@@ -42,8 +42,8 @@ func (m *Manager) orphanKernels() (ids []spawner.ID) {
 // forsakenKernels returns the tied kernels that are not up yet and for which nobody has asked for as long as they may
 // be left. While the service is away nobody can ask: that time does not count.
 func (m *Manager) forsakenKernels(now time.Time) (ids []spawner.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	for id, e := range m.work {
 		if e.Kind != spawner.Kernel || e.Spec.Life.Away == 0 || e.Phase == spawner.Running || e.Want != spawner.WantRunning {
 			continue
@@ -67,8 +67,8 @@ func (m *Manager) trackOrphan(ctx context.Context, id spawner.ID, left bool) {
 }
 
 func (m *Manager) orphaned(ctx context.Context, id spawner.ID, left bool, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	if e == nil {
 		return false
@@ -82,7 +82,7 @@ func (m *Manager) orphaned(ctx context.Context, id spawner.ID, left bool, now ti
 		return false
 	case !left && e.Visited.IsZero():
 		e.Visited = now
-		m.saveActivityLocked(ctx, e, now)
+		tx.saveActivity(ctx, e, now)
 		return false
 	case !left:
 		e.pulse.Left = time.Time{}

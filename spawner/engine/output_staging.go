@@ -133,8 +133,8 @@ func (m *Manager) saveJob(ctx context.Context, e entry, r spawner.StagedOutput) 
 // agent.
 func (m *Manager) hinder(e entry, why error) {
 	m.queue.AddAfter(e.ID, m.cfg.Interval)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return
@@ -150,14 +150,14 @@ func (m *Manager) hinder(e entry, why error) {
 	if now.hindrance != text {
 		m.log.Warn("the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", why)
 		now.hindrance = text
-		m.noteLocked(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
+		tx.note(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
 	}
 }
 
 // relieve notes that nothing keeps what a job has left from being kept any more.
 func (m *Manager) relieve(id spawner.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil {
 		e.hindrance = ""
 	}
@@ -172,8 +172,8 @@ const mostPause = time.Minute
 // dueToKeep returns since when it is tried to keep what came back of a workload, and reports whether it is to be tried
 // now; otherwise it sees to the next time.
 func (m *Manager) dueToKeep(id spawner.ID) (since time.Time, due bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e, now := m.work[id], time.Now()
 	if e == nil {
 		return now, false
@@ -235,8 +235,8 @@ func withoutLost(o spawner.Outcome, lost string) spawner.Outcome {
 // noteUnkept has a session end whose changes cannot be kept now. They stay where they are until it is started again.
 func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
 	m.log.Warn("the changes of a session cannot be kept", "id", e.ID, "owner", e.Owner, "err", why)
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
@@ -249,7 +249,7 @@ func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
 		out.Remedy += ", then start it again: "
 	}
 	out.Remedy += "nothing is lost yet, and the next start tries again; “Start fresh” discards all that you have changed"
-	return m.changeLocked(ctx, now, func(e *entry) {
+	return tx.change(ctx, now, func(e *entry) {
 		e.Unkept, e.keeping = why.Error(), attempts{}
 		e.finish(out)
 	})

@@ -9,8 +9,8 @@ import (
 
 // Queue says why and how long a workload waits for room.
 func (m *Manager) Queue(w spawner.Workload) spawner.Queue {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[w.ID]
 	if e == nil || !e.InQueue() {
 		return spawner.Queue{}
@@ -21,16 +21,16 @@ func (m *Manager) Queue(w spawner.Workload) spawner.Queue {
 // Room says whether a session of resources r, with the slice of a GPU that g asks for, could start now on a backend;
 // empty: Config.Sessions. How long a Remote lets it wait there is not known.
 func (m *Manager) Room(backend string, r spawner.Resources, g gpu.Request) spawner.Room {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	backend = cmp.Or(backend, m.cfg.Sessions)
 	return m.sched.Room(spawner.Workload{Backend: backend, RemoteRecord: spawner.RemoteRecord{Remote: m.remote(backend)}, Spec: spawner.Spec{Resources: r, GPU: g}})
 }
 
 // Census counts the active sessions of a hub by what per says of each; empty words are not counted.
 func (m *Manager) Census(hub string, per func(spawner.Workload) string) map[string]int {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	count := map[string]int{}
 	for _, e := range m.work {
 		if e.Kind == spawner.Job || e.Standby != "" || e.Hub != hub || !e.Phase.Active() {

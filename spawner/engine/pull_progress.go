@@ -35,8 +35,8 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 	if sent < size {
 		percent -= percent % fetchStep
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
@@ -53,7 +53,7 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 			e.startedAt = time.Now()
 		}
 	}
-	m.noteLocked(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+	tx.note(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
 }
 
 // vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was
@@ -73,9 +73,9 @@ func (e *entry) furnishes() bool {
 
 // HowFar says in a line what has happened last to a workload of the caller's; empty: nothing that is known.
 func (m *Manager) HowFar(c spawner.Caller, id spawner.ID) string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	e, err := m.entryLocked(c, id)
+	v := m.View()
+	defer v.End()
+	e, err := v.entry(c, id)
 	if err != nil {
 		return ""
 	}

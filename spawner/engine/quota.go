@@ -13,17 +13,17 @@ func (m *Manager) learn(owners ...spawner.Principal) {
 	}
 	for _, o := range owners {
 		a, sure := m.cfg.Allowance(o.Hub, o.User)
-		m.mu.Lock()
+		tx := m.Begin()
 		m.sched.Allow(o, a, sure)
-		m.mu.Unlock()
+		tx.End()
 	}
 }
 
 // relearn does so again for all who have jobs.
 func (m *Manager) relearn() {
-	m.mu.RLock()
+	v := m.View()
 	owners := m.sched.Users()
-	m.mu.RUnlock()
+	v.End()
 	m.learn(owners...)
 }
 
@@ -42,12 +42,12 @@ func (m *Manager) demand(r submission, jobs int) demand {
 	return d
 }
 
-// affordLocked refuses jobs where their owner would have too much with them, and returns the reason in a word too.
-func (m *Manager) affordLocked(o spawner.Principal, d demand) (string, error) {
-	if why, err := m.sched.Afford(o, d.jobs, d.gpu); err != nil {
+// afford refuses jobs where their owner would have too much with them, and returns the reason in a word too.
+func (v View) afford(o spawner.Principal, d demand) (string, error) {
+	if why, err := v.m.sched.Afford(o, d.jobs, d.gpu); err != nil {
 		return why, err
 	}
-	most, have := m.sched.Allowance(o).Storage, m.files.Usage(o).Bytes
+	most, have := v.m.sched.Allowance(o).Storage, v.m.files.Usage(o).Bytes
 	if most > 0 && have+d.bytes > most {
 		return sched.RefusedStorage, jobfiles.OverQuota(have, d.bytes, most)
 	}
@@ -57,9 +57,9 @@ func (m *Manager) affordLocked(o spawner.Principal, d demand) (string, error) {
 // afford refuses jobs where their owner would have too much with them.
 func (m *Manager) afford(o spawner.Principal, d demand) error {
 	m.learn(o)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	why, err := m.affordLocked(o, d)
+	tx := m.Begin()
+	defer tx.End()
+	why, err := tx.afford(o, d)
 	if err != nil {
 		m.refused[why]++
 	}

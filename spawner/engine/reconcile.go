@@ -45,8 +45,8 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 
 // snapshot copies an entry, so that it can be thought about without the lock.
 func (m *Manager) snapshot(id spawner.ID) (entry, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[id]
 	if e == nil {
 		return entry{}, false

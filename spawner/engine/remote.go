@@ -62,30 +62,30 @@ func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (en
 		}
 		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err) // it is known as long as the service runs
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return e, false
 	}
 	now.seen = o
 	if now.Phase == spawner.Starting && o.Existence.Alive() {
-		m.takenLocked(now) // whoever asked for it, and whatever was heard of that
+		tx.taken(now) // whoever asked for it, and whatever was heard of that
 	}
 	if o.Existence == spawner.Up && now.startedAt.IsZero() {
 		now.startedAt = time.Now()
 	}
-	m.tellSeenLocked(now)
+	tx.tellSeen(now)
 	return *now, true
 }
 
-// tellSeenLocked tells the owner of a workload how it stands in the queue of a batch system.
-func (m *Manager) tellSeenLocked(e *entry) {
+// tellSeen tells the owner of a workload how it stands in the queue of a batch system.
+func (tx Tx) tellSeen(e *entry) {
 	if !e.seen.Existence.Alive() || e.seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
 		return
 	}
-	if text := m.elsewhere(e); e.journal.latest().Message != text {
-		m.noteLocked(e, spawner.Event{Percent: 25, Message: text})
+	if text := tx.m.elsewhere(e); e.journal.latest().Message != text {
+		tx.note(e, spawner.Event{Percent: 25, Message: text})
 	}
 }
 
@@ -138,20 +138,20 @@ func (m *Manager) remoteLaunch(ctx context.Context, e entry, l spawner.Launch) (
 
 // handleEviction has a workload that lost its place go back in line, unless that happens again and again.
 func (m *Manager) handleEviction(ctx context.Context, e entry, o spawner.Observation) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
 	host := cmp.Or(o.Host, m.hostOf(e))
 	if now.Evictions >= mostEvictions {
-		return m.endLocked(ctx, now, spawner.Outcome{
+		return tx.end(ctx, now, spawner.Outcome{
 			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})
 	}
-	return m.moveLocked(ctx, now, evictedFrom(host, o, e), func(e *entry) { e.Evictions++ })
+	return tx.requeue(ctx, now, evictedFrom(host, o, e), func(e *entry) { e.Evictions++ })
 }
 
 func evictedFrom(host string, o spawner.Observation, e entry) string {
@@ -221,8 +221,8 @@ func (m *Manager) askToEnd(ctx context.Context, e entry) {
 		m.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if now := m.work[e.ID]; now != nil {
 		now.parting = e.Run()
 	}

@@ -26,8 +26,8 @@ func (m *Manager) leaveSlice(ctx context.Context, e entry, why string, tested bo
 }
 
 func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (condemn bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev || now.Slice == nil {
 		return false, nil
@@ -36,9 +36,9 @@ func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (
 	// follows.
 	bad := spawner.BadPart{Slice: *now.Slice, Why: why, Shun: tested && now.Lender == ""}
 	if len(now.Bad) >= mostBad {
-		err = m.endLocked(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
+		err = tx.end(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
 	} else {
-		err = m.moveLocked(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *entry) {
+		err = tx.requeue(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *entry) {
 			e.Bad = append(slices.Clone(e.Bad), bad)
 		})
 	}
@@ -57,19 +57,19 @@ func unusable(bad []spawner.BadPart) spawner.Outcome {
 	}
 }
 
-// moveLocked ends what runs of a workload and has it go back in line, where it stands before those of its line who
+// requeue ends what runs of a workload and has it go back in line, where it stands before those of its line who
 // asked later, or of jobs those of its owner who did. also is what else changes of it; nil: nothing.
-func (m *Manager) moveLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
-	return m.returnLocked(ctx, e, message, func(e *entry) {
+func (tx Tx) requeue(ctx context.Context, e *entry, message string, also func(*entry)) error {
+	return tx.takeBack(ctx, e, message, func(e *entry) {
 		if e.Moves++; also != nil {
 			also(e)
 		}
 	})
 }
 
-// returnLocked is moveLocked of what may be the same run afterwards.
-func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, also func(*entry)) error {
-	err := m.changeLocked(ctx, e, func(e *entry) {
+// takeBack is requeue of what may be the same run afterwards.
+func (tx Tx) takeBack(ctx context.Context, e *entry, message string, also func(*entry)) error {
+	err := tx.change(ctx, e, func(e *entry) {
 		e.Phase, e.Moving = spawner.Stopping, true
 		also(e)
 	})
@@ -80,7 +80,7 @@ func (m *Manager) returnLocked(ctx context.Context, e *entry, message string, al
 		e.abort()
 	}
 	e.journal.reopen()
-	m.noteLocked(e, spawner.Event{Percent: 5, Message: message})
+	tx.note(e, spawner.Event{Percent: 5, Message: message})
 	return nil
 }
 
@@ -112,13 +112,13 @@ func (e *entry) toLine() {
 
 // vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.
 func (m *Manager) vacate(ctx context.Context, e entry, edit func(*entry)) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return false, nil
 	}
-	err := m.changeLocked(ctx, now, edit)
+	err := tx.change(ctx, now, edit)
 	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.sched.StillHeld(e.Workload) {
 		m.cfg.GPUs.Release(e.SliceHolder(), *e.Slice)
 	}

@@ -23,9 +23,9 @@ func (m *Manager) resync(ctx context.Context) {
 			m.tidyKernels(ctx)
 			m.fillPools()
 		}
-		m.mu.Lock()
+		tx := m.Begin()
 		m.ready = true
-		m.mu.Unlock()
+		tx.End()
 		if !clock.Sleep(ctx, m.cfg.Interval) {
 			return
 		}
@@ -49,8 +49,8 @@ func (m *Manager) survey(ctx context.Context) map[string]map[spawner.ID]spawner.
 // toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way,
 // and those that the survey does not show as their phase has them.
 func (m *Manager) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []spawner.ID {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	var ids []spawner.ID
 	for id, e := range m.work {
 		list, answered := found[e.Backend]
@@ -74,14 +74,14 @@ func looksSettled(w spawner.Workload, seen spawner.Existence) bool {
 // nothing. It stops none of them, for they are users' work, and starts nothing, for their resources are taken; an
 // administrator has to look. A backend is believed to hold nothing of that kind when it has said so once.
 func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if !m.blank {
 		return false
 	}
 	m.lost = 0
 	for name, list := range found {
-		strays := m.straysLocked(list)
+		strays := tx.strays(list)
 		m.believed[name] = m.believed[name] || strays == 0
 		if !m.believed[name] {
 			m.lost += strays
@@ -93,11 +93,11 @@ func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) b
 	return m.lost > 0
 }
 
-// straysLocked counts what runs without a record.
-func (m *Manager) straysLocked(list map[spawner.ID]spawner.Existence) int {
+// strays counts what runs without a record.
+func (v View) strays(list map[spawner.ID]spawner.Existence) int {
 	n := 0
 	for id, seen := range list {
-		if seen.Alive() && m.work[id] == nil {
+		if seen.Alive() && v.m.work[id] == nil {
 			n++
 		}
 	}
@@ -106,9 +106,9 @@ func (m *Manager) straysLocked(list map[spawner.ID]spawner.Existence) int {
 
 // remembers refuses new work while the service has lost its records, and where it could not keep those of more.
 func (m *Manager) remembers() error {
-	m.mu.RLock()
+	v := m.View()
 	lost := m.lost
-	m.mu.RUnlock()
+	v.End()
 	switch {
 	case lost != 0:
 		return m.Ready()
@@ -145,16 +145,16 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spaw
 		m.log.Warn("there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found", len(now))
 	}
 	m.files.ReapDirs(before, now)
-	m.mu.Lock()
+	tx := m.Begin()
 	m.orphans = len(now)
-	m.mu.Unlock()
+	tx.End()
 	return now
 }
 
 // knows reports whether there is a record of id.
 func (m *Manager) knows(id spawner.ID) bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	return m.work[id] != nil
 }
 

@@ -60,40 +60,40 @@ func (m *Manager) overdue(now time.Time) (ids []spawner.ID) {
 	if m.cfg.KeepJobs == 0 {
 		return nil
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	for id, e := range m.work {
-		if len(ids) < mostExpired && m.isOverdue(e, now) {
+		if len(ids) < mostExpired && v.isOverdue(e, now) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-func (m *Manager) isOverdue(e *entry, now time.Time) bool {
-	at := m.expiresLocked(&e.Workload)
+func (v View) isOverdue(e *entry, now time.Time) bool {
+	at := v.expires(&e.Workload)
 	return !at.IsZero() && now.After(at) && e.Want != spawner.WantGone
 }
 
 // Expires returns when a job is removed with its files; zero: it has not ended, or never. A point of a scan stays as
 // long as the last of them.
 func (m *Manager) Expires(w spawner.Workload) time.Time {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.expiresLocked(&w)
+	v := m.View()
+	defer v.End()
+	return v.expires(&w)
 }
 
-func (m *Manager) expiresLocked(w *spawner.Workload) time.Time {
-	s := m.index.stays[w.Scan]
-	return jobfiles.Expires(w, s.active > 0, s.ended, m.cfg.KeepJobs)
+func (v View) expires(w *spawner.Workload) time.Time {
+	s := v.m.index.stays[w.Scan]
+	return jobfiles.Expires(w, s.active > 0, s.ended, v.m.cfg.KeepJobs)
 }
 
 // expire removes a job, and has it remembered.
 func (m *Manager) expire(ctx context.Context, id spawner.ID, now time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
-	if e == nil || !m.isOverdue(e, now) { // tried again meanwhile
+	if e == nil || !tx.isOverdue(e, now) { // tried again meanwhile
 		return nil
 	}
 	t := jobfiles.Tombstone{Hub: e.Hub, Owner: e.Owner, Scan: e.Scan, Ended: e.Outcome.At, Removed: now}
@@ -103,7 +103,7 @@ func (m *Manager) expire(ctx context.Context, id spawner.ID, now time.Time) erro
 		}
 		m.tombstones.Add(id, t)
 	}
-	return m.changeLocked(ctx, e, func(e *entry) { e.Want = spawner.WantGone })
+	return tx.change(ctx, e, func(e *entry) { e.Want = spawner.WantGone })
 }
 
 // readTombstones reads what is remembered.
@@ -123,8 +123,8 @@ func (m *Manager) readTombstones(ctx context.Context) error {
 }
 
 func (m *Manager) dropTombstones(ctx context.Context, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	for _, id := range m.tombstones.Old(now) {
 		if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, tombstones, string(id)) }); err != nil {
 			m.log.Warn("cannot forget a job that was removed", "id", id, "err", err)

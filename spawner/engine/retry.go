@@ -119,15 +119,15 @@ func pastTries(w spawner.Workload) []spawner.Outcome {
 
 // announceTry tells the owner of a job which try begins, and why.
 func (m *Manager) announceTry(id spawner.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if e := m.work[id]; e != nil {
 		e.journal.reopen()
 		words := tryWords(e.Workload)
 		if e.rests() {
 			words = "It " + m.restWords(*e)
 		}
-		m.noteLocked(e, spawner.Event{Percent: 0, Message: words})
+		tx.note(e, spawner.Event{Percent: 0, Message: words})
 	}
 }
 
@@ -239,15 +239,15 @@ func changedBy(r spawner.Retry, w spawner.Workload) spawner.Workload {
 
 // retrial is a try that was found to be possible, which is seen again under the lock.
 func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *ballot {
-	decide := func(revived map[spawner.Principal]int) (*entry, func(*entry), error) {
-		e, err := m.entryLocked(c, id)
+	decide := func(tx Tx, revived map[spawner.Principal]int) (*entry, func(*entry), error) {
+		e, err := tx.entry(c, id)
 		if err != nil || retriedBy(e.Workload, r.RequestID) {
 			return e, nil, err
 		}
 		if err := mayTry(e.Workload, r); err != nil {
 			return e, nil, err
 		}
-		if why, err := m.affordLocked(e.Principal(), demand{jobs: 1 + revived[e.Principal()], gpu: !e.LocalGPU().None()}); err != nil { // others may have come since
+		if why, err := tx.afford(e.Principal(), demand{jobs: 1 + revived[e.Principal()], gpu: !e.LocalGPU().None()}); err != nil { // others may have come since
 			m.refused[why]++
 			return e, nil, err
 		}
@@ -263,17 +263,17 @@ func (m *Manager) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *bal
 			}
 		}, nil
 	}
-	return &ballot{decide: decide, after: func(e *entry) {
+	return &ballot{decide: decide, after: func(tx Tx, e *entry) {
 		e.journal.reopen()
 		m.sched.Asked(&e.Workload)
-		m.noteLocked(e, spawner.Event{Percent: 0, Message: tryWords(e.Workload)})
+		tx.note(e, spawner.Event{Percent: 0, Message: tryWords(e.Workload)})
 	}}
 }
 
 // Progress returns what a job's payload has last said of how far it is; nil: nothing.
 func (m *Manager) Progress(id spawner.ID) *control.Progress {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	e := m.work[id]
 	switch {
 	case e == nil:

@@ -76,8 +76,8 @@ func (m *Manager) startsFrom(ctx context.Context, hub string, r spawner.SessionR
 	if !errs.Is(err, errs.NotFound) {
 		return digest, err
 	}
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	if m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Spec.Environment == ref }) != nil {
 		return ref, nil
 	}
@@ -129,27 +129,27 @@ type ask struct {
 	requests int
 }
 
-// askLocked notes that a start is asked for, and reports whether a later one has taken its place: of several starts
+// ask notes that a start is asked for, and reports whether a later one has taken its place: of several starts
 // that wait for a session to end, the last is the one that the Hub wants.
-func (m *Manager) askLocked(hub string, r spawner.SessionRequest, mine **ask) (overtaken bool) {
+func (tx Tx) ask(hub string, r spawner.SessionRequest, mine **ask) (overtaken bool) {
 	s := seat{hub, r.User, r.Name}
 	if *mine == nil {
-		if m.asks[s] == nil || m.asks[s].launch != r.Launch {
-			m.asks[s] = &ask{seat: s, launch: r.Launch}
+		if tx.m.asks[s] == nil || tx.m.asks[s].launch != r.Launch {
+			tx.m.asks[s] = &ask{seat: s, launch: r.Launch}
 		}
-		*mine = m.asks[s]
+		*mine = tx.m.asks[s]
 		(*mine).requests++
 	}
-	return m.asks[s] != *mine
+	return tx.m.asks[s] != *mine
 }
 
-// unask ends what askLocked has begun; nil is nothing.
+// unask ends what ask has begun; nil is nothing.
 func (m *Manager) unask(mine *ask) {
 	if mine == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if mine.requests--; mine.requests == 0 && m.asks[mine.seat] == mine {
 		delete(m.asks, mine.seat)
 	}
@@ -157,9 +157,9 @@ func (m *Manager) unask(mine *ask) {
 
 // tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
 func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.prefixFreeLocked(hub, r); err != nil {
+	tx := m.Begin()
+	defer tx.End()
+	if err := tx.prefixFree(hub, r); err != nil {
 		return spawner.Workload{}, nil, err
 	}
 	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Phase.Active() })
@@ -171,18 +171,18 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionReq
 		return active.Workload, nil, nil
 	case active == nil && kept != nil && kept.Launch == r.Launch:
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
-	case m.askLocked(hub, r, mine):
+	case tx.ask(hub, r, mine):
 		return spawner.Workload{}, nil, errs.New(errs.Conflict, "a later start of this server has taken the place of this one")
 	case active != nil:
-		return m.makeWayLocked(ctx, active)
+		return tx.makeWay(ctx, active)
 	}
 	if kept != nil && r.Fresh {
-		if err := m.changeLocked(ctx, kept, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
+		if err := tx.change(ctx, kept, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
 			return spawner.Workload{}, nil, err
 		}
 		kept = nil
 	}
-	w, err = m.enterLocked(ctx, hub, r, kept)
+	w, err = tx.enter(ctx, hub, r, kept)
 	return w, nil, err
 }
 
@@ -191,10 +191,10 @@ type foundation struct{ image, environment string }
 
 func foundationOf(s spawner.Spec) foundation { return foundation{s.Image, s.Environment} }
 
-// makeWayLocked asks the session of an earlier launch to stop.
-func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w spawner.Workload, before *spawner.Workload, err error) {
+// makeWay asks the session of an earlier launch to stop.
+func (tx Tx) makeWay(ctx context.Context, e *entry) (w spawner.Workload, before *spawner.Workload, err error) {
 	if e.Want == spawner.WantRunning {
-		if err = m.changeLocked(ctx, e, func(e *entry) { e.Want = spawner.WantStopped }); e.abort != nil {
+		if err = tx.change(ctx, e, func(e *entry) { e.Want = spawner.WantStopped }); e.abort != nil {
 			e.abort()
 		}
 	}
@@ -202,26 +202,26 @@ func (m *Manager) makeWayLocked(ctx context.Context, e *entry) (w spawner.Worklo
 	return spawner.Workload{}, &copied, err
 }
 
-// prefixFreeLocked refuses a path that is another active session's.
-func (m *Manager) prefixFreeLocked(hub string, r spawner.SessionRequest) error {
-	if e := m.work[m.index.routes[route{hub, r.Spec.Prefix}]]; e != nil && (e.Owner != r.User || e.Name != r.Name) {
+// prefixFree refuses a path that is another active session's.
+func (v View) prefixFree(hub string, r spawner.SessionRequest) error {
+	if e := v.m.work[v.m.index.routes[route{hub, r.Spec.Prefix}]]; e != nil && (e.Owner != r.User || e.Name != r.Name) {
 		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("stop that one first")
 	}
 	return nil
 }
 
-// enterLocked saves a new start: of the kept session, or of a new one when kept is nil.
-func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.SessionRequest, kept *entry) (spawner.Workload, error) {
+// enter saves a new start: of the kept session, or of a new one when kept is nil.
+func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *entry) (spawner.Workload, error) {
 	now := time.Now()
 	e := kept
 	if e == nil {
-		e = newEntry(m.sessionOf(hub, r))
+		e = newEntry(tx.m.sessionOf(hub, r))
 	}
-	turn := m.sched.NextTurn()
-	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
-	err := m.changeLocked(ctx, e, func(e *entry) {
+	turn := tx.m.sched.NextTurn()
+	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
+	err := tx.change(ctx, e, func(e *entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
-		e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
+		e.secrets, e.Sealed = orEmpty(r.Secrets), tx.m.seal(e.ID, r.Launch, r.Secrets)
 		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
 		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
@@ -229,7 +229,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.Session
 	if err != nil {
 		return spawner.Workload{}, err
 	}
-	m.sched.Asked(&e.Workload)
+	tx.m.sched.Asked(&e.Workload)
 	message := "Asked for a session"
 	if r.Kind == spawner.Kernel {
 		message = "Asked for a kernel"
@@ -237,7 +237,7 @@ func (m *Manager) enterLocked(ctx context.Context, hub string, r spawner.Session
 	if kept != nil && kept.Ran {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
 	}
-	m.noteLocked(e, spawner.Event{Percent: 0, Message: message})
+	tx.note(e, spawner.Event{Percent: 0, Message: message})
 	return e.Workload, nil
 }
 
@@ -252,8 +252,8 @@ func (m *Manager) sessionOf(hub string, r spawner.SessionRequest) spawner.Worklo
 
 // SessionsOf returns the sessions of one server name of one user, whatever their image, newest first.
 func (m *Manager) SessionsOf(_ context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	v := m.View()
+	defer v.End()
 	var list []spawner.Workload
 	for e := range maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: user}]) {
 		if e.Kind.HubServer() && e.Name == name && c.May(e.Workload) {

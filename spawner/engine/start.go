@@ -92,15 +92,15 @@ func (m *Manager) account(ctx context.Context, e entry) (spawner.Account, error)
 // noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be
 // seen.
 func (m *Manager) noteStarted(e entry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Launch != e.Launch || now.Moves != e.Moves {
 		return
 	}
-	if m.takenLocked(now); !now.Remote {
+	if tx.taken(now); !now.Remote {
 		now.startedAt = time.Now()
-		m.noteLocked(now, spawner.Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+		tx.note(now, spawner.Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
 	}
 }
 
@@ -168,13 +168,13 @@ func (m *Manager) launch(ctx context.Context, e entry) (spawner.Launch, error) {
 // relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said
 // last is not said again.
 func (m *Manager) relay(id spawner.ID, message string, percent int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	if e == nil || strings.EqualFold(e.journal.latest().Message, message) {
 		return
 	}
-	m.noteLocked(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
+	tx.note(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
 }
 
 // makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.
@@ -283,13 +283,13 @@ const mostStarts = 10_000
 
 // welcome marks a session as answering, a job as running.
 func (m *Manager) welcome(ctx context.Context, e entry) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := m.changeLocked(ctx, now, func(e *entry) {
+	err := tx.change(ctx, now, func(e *entry) {
 		if e.Phase, e.Up, e.Ran, e.Bad = spawner.Running, time.Now(), true, nil; !e.Remote { // there it may have to begin anew
 			e.secrets, e.Sealed = nil, nil
 		}
@@ -310,9 +310,9 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 		*note = append(*note, took)
 	}
 	if e.Kind == spawner.Job {
-		m.noteLocked(now, spawner.Event{Percent: 50, Message: "The job runs"})
+		tx.note(now, spawner.Event{Percent: 50, Message: "The job runs"})
 	} else {
-		m.noteLocked(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
+		tx.note(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
 	}
 	return nil
 }

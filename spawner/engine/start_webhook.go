@@ -8,13 +8,13 @@ func (m *Manager) announceStart(ctx context.Context, e entry) {
 	if m.cfg.AnnounceStart == nil || e.Spec.EventsURL == "" || e.secrets == nil || !e.Up.IsZero() || e.announced == e.Launch {
 		return
 	}
-	m.mu.Lock()
+	tx := m.Begin()
 	now := m.work[e.ID]
 	mine := now != nil && now.Launch == e.Launch && now.announced != e.Launch
 	if mine {
 		now.announced = e.Launch
 	}
-	m.mu.Unlock()
+	tx.End()
 	if mine {
 		w, secrets := e.Workload, e.secrets // e itself would be on the heap then, at each look at any workload
 		m.announcements.Go(func() { m.cfg.AnnounceStart(ctx, w, secrets) })

@@ -8,10 +8,10 @@ import (
 
 // Stats returns the Manager's state in numbers. The durations are given once.
 func (m *Manager) Stats() spawner.Stats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	s := spawner.Stats{Workloads: map[spawner.Kind]map[spawner.Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]spawner.Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
-	s.Kernels, s.KernelTook, s.Standbys = map[string]map[spawner.Phase]int{}, m.kernelTook, m.standbysOfLocked()
+	s.Kernels, s.KernelTook, s.Standbys = map[string]map[spawner.Phase]int{}, m.kernelTook, tx.standbysOf()
 	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = m.kernelsFailed.clone(), m.kernelRestarts.clone(), maps.Clone(m.kernelsDropped)
 	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[spawner.Phase]int{}, maps.Clone(m.refused)

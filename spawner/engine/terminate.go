@@ -9,14 +9,14 @@ import (
 
 // Evict ends a workload that harms others; its owner reads why. One that is ending already is left alone.
 func (m *Manager) Evict(ctx context.Context, id spawner.ID, reason, remedy string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	e := m.work[id]
 	if e == nil || !e.Phase.Active() || e.Phase == spawner.Pending || e.Phase == spawner.Stopping {
 		return nil
 	}
 	m.log.Warn("evicting", "id", id, "owner", e.Owner, "why", reason)
-	err := m.endLocked(ctx, e, spawner.Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy, Cause: spawner.CauseCanceled})
+	err := tx.end(ctx, e, spawner.Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy, Cause: spawner.CauseCanceled})
 	if err == nil && e.abort != nil {
 		e.abort()
 	}

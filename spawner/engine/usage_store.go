@@ -46,9 +46,9 @@ func (m *Manager) saveUsage(ctx context.Context) {
 }
 
 func (m *Manager) saveTallies(ctx context.Context) {
-	m.mu.Lock()
+	tx := m.Begin()
 	counted := m.sched.Count(time.Now())
-	m.mu.Unlock()
+	tx.End()
 	if len(counted) == 0 {
 		return
 	}
@@ -58,8 +58,8 @@ func (m *Manager) saveTallies(ctx context.Context) {
 	}
 	if err := m.cfg.Store.PutAll(ctx, tallies, values); err != nil {
 		m.log.Warn("what users have had cannot be saved now; it is tried again", "err", err)
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		tx := m.Begin()
+		defer tx.End()
 		for o := range counted {
 			m.sched.Unsaved(o)
 		}
@@ -68,8 +68,8 @@ func (m *Manager) saveTallies(ctx context.Context) {
 
 // turnShares has who waits stand in the order of what users have had until now, and looks at who is next in it.
 func (m *Manager) turnShares() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	m.sched.Tick(time.Now())
-	m.wakeHeadsLocked()
+	tx.wakeHeads()
 }

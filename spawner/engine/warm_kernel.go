@@ -47,16 +47,16 @@ func withoutClients(env map[string]string) map[string]string {
 	return own
 }
 
-// claimLocked makes the kernel that is asked for of one of its owner's standbys; false: none would do.
-func (m *Manager) claimLocked(ctx context.Context, hub string, r spawner.SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
-	r.Spec.GPU = m.InGroup(r.Spec.GPU, hub, r.User)
-	for _, e := range m.index.owned[spawner.Principal{Hub: hub, User: r.User}] {
+// claim makes the kernel that is asked for of one of its owner's standbys; false: none would do.
+func (tx Tx) claim(ctx context.Context, hub string, r spawner.SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
+	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
+	for _, e := range tx.m.index.owned[spawner.Principal{Hub: hub, User: r.User}] {
 		if e.Standby != r.Name || !e.IsStandby() {
 			continue
 		}
 		if e.Backend != r.Backend || !alike(e.Spec, r.Spec) || !reflect.DeepEqual(e.Account, account) {
 			if e.Phase == spawner.Starting { // its account is known then
-				m.standDownLocked(ctx, e, "it is not what is asked for any more")
+				tx.standDown(ctx, e, "it is not what is asked for any more")
 			}
 			continue
 		}
@@ -64,43 +64,43 @@ func (m *Manager) claimLocked(ctx context.Context, hub string, r spawner.Session
 			continue
 		}
 		now := time.Now()
-		turn := m.sched.NextTurn()
-		err := m.changeLocked(ctx, e, func(e *entry) {
+		turn := tx.m.sched.NextTurn()
+		err := tx.change(ctx, e, func(e *entry) {
 			e.Spec, e.Launch, e.Kernel, e.Session, e.Standby = r.Spec, r.Launch, r.Kernel, r.From, ""
 			e.Created, e.Started, e.Since, e.Turn = now, now, now, turn
-			e.secrets, e.Sealed = orEmpty(r.Secrets), m.seal(e.ID, r.Launch, r.Secrets)
+			e.secrets, e.Sealed = orEmpty(r.Secrets), tx.m.seal(e.ID, r.Launch, r.Secrets)
 			e.started = false // should it have died unseen, it is started anew
 		})
 		if err == nil {
-			m.noteLocked(e, spawner.Event{Percent: 50, Message: "A kernel stood ready"})
+			tx.note(e, spawner.Event{Percent: 50, Message: "A kernel stood ready"})
 		}
 		return e.Workload, true, err
 	}
 	return spawner.Workload{}, false, nil
 }
 
-// standDownLocked ends a standby.
-func (m *Manager) standDownLocked(ctx context.Context, e *entry, why string) {
-	m.log.Info("a standby ends", "id", e.ID, "owner", e.Owner, "kernel", e.Standby, "why", why)
-	if err := m.changeLocked(ctx, e, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
-		m.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
+// standDown ends a standby.
+func (tx Tx) standDown(ctx context.Context, e *entry, why string) {
+	tx.m.log.Info("a standby ends", "id", e.ID, "owner", e.Owner, "kernel", e.Standby, "why", why)
+	if err := tx.change(ctx, e, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
+		tx.m.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
 	} else if e.abort != nil {
 		e.abort()
 	}
 }
 
-// standbysLocked returns those of which is true, the oldest first.
-func (m *Manager) standbysLocked(is func(w *spawner.Workload) bool) (list []*entry) {
-	for _, w := range m.sched.Standbys(is) {
-		list = append(list, m.work[w.ID])
+// standbys returns those of which is true, the oldest first.
+func (v View) standbys(is func(w *spawner.Workload) bool) (list []*entry) {
+	for _, w := range v.m.sched.Standbys(is) {
+		list = append(list, v.m.work[w.ID])
 	}
 	return list
 }
 
-// giveWayLocked ends standbys for somebody who waits and is next.
-func (m *Manager) giveWayLocked(ctx context.Context, waits *entry) {
-	for _, w := range m.sched.InTheWay(&waits.Workload) {
-		m.standDownLocked(ctx, m.work[w.ID], "somebody waits for what it holds")
+// giveWay ends standbys for somebody who waits and is next.
+func (tx Tx) giveWay(ctx context.Context, waits *entry) {
+	for _, w := range tx.m.sched.InTheWay(&waits.Workload) {
+		tx.standDown(ctx, tx.m.work[w.ID], "somebody waits for what it holds")
 	}
 }
 
@@ -115,8 +115,8 @@ func (m *Manager) prepare(ctx context.Context, e entry) error {
 	if err := m.launchApp(ctx, e.ID, app); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
 		now.prepared = true
 		if p := m.pools.of[poolOf(&now.Workload)]; p != nil {

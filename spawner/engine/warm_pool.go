@@ -58,32 +58,32 @@ func poolOf(w *spawner.Workload) poolKey { return poolKey{w.Principal(), w.Stand
 // entryName is that of the kernels for which it is.
 func (p *pool) entryName() string { return cmp.Or(p.request.Entry, p.request.Name) }
 
-// usePoolLocked notes that a user has asked for a kernel of a kernelspec that may have standbys.
-func (m *Manager) usePoolLocked(hub string, r spawner.SessionRequest, most int) {
+// usePool notes that a user has asked for a kernel of a kernelspec that may have standbys.
+func (tx Tx) usePool(hub string, r spawner.SessionRequest, most int) {
 	key := poolKey{spawner.Principal{Hub: hub, User: r.User}, r.Name}
-	if most <= 0 || m.remote(r.Backend) {
-		delete(m.pools.of, key)
+	if most <= 0 || tx.m.remote(r.Backend) {
+		delete(tx.m.pools.of, key)
 		return
 	}
 	r.Spec.Env = withoutClients(r.Spec.Env)
 	r.Launch, r.Kernel, r.From, r.Secrets, r.Spec.Life.Away, r.Spec.Life.FirstClient = "", "", "", nil, 0, 0
-	p := m.pools.of[key]
+	p := tx.m.pools.of[key]
 	if p == nil || !alike(p.request.Spec, r.Spec) {
 		p = &pool{}
-		m.pools.of[key] = p
+		tx.m.pools.of[key] = p
 	}
 	p.request, p.most, p.used = r, most, time.Now()
 }
 
-// failedLocked notes that a standby could not be started, and sees to it that the next one is not tried at once.
-func (m *Manager) failedLocked(e *entry, o spawner.Outcome) {
-	p := m.pools.of[poolOf(&e.Workload)]
+// failed notes that a standby could not be started, and sees to it that the next one is not tried at once.
+func (tx Tx) failed(e *entry, o spawner.Outcome) {
+	p := tx.m.pools.of[poolOf(&e.Workload)]
 	if e.Standby == "" || !o.Failed || p == nil {
 		return
 	}
 	wait := min(leastBackoff<<min(p.failures, 10), mostBackoff)
 	p.failures, p.notUntil, p.lacks = p.failures+1, time.Now().Add(wait), "the last one did not start: "+o.Reason
-	m.log.Warn("a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures", p.failures, "again_in", wait)
+	tx.m.log.Warn("a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures", p.failures, "again_in", wait)
 }
 
 // fillPools asks for a look at what is lacking. It does not wait.
@@ -112,24 +112,24 @@ func (m *Manager) keepPools(ctx context.Context) {
 // weedPools ends the standbys that are too old or not their owners' to have any more, and forgets who has started no
 // kernel for as long.
 func (m *Manager) weedPools(ctx context.Context) {
-	m.mu.Lock()
-	list := m.standbysLocked(func(*spawner.Workload) bool { return true })
+	tx := m.Begin()
+	list := tx.standbys(func(*spawner.Workload) bool { return true })
 	all := make([]spawner.Workload, 0, len(list))
 	for _, e := range list {
 		all = append(all, e.Workload)
 	}
 	maps.DeleteFunc(m.pools.of, func(_ poolKey, p *pool) bool { return time.Since(p.used) >= standbyLife })
-	m.mu.Unlock()
+	tx.End()
 	for _, w := range all {
 		why := m.whyNoStandby(ctx, w)
 		if why == "" {
 			continue
 		}
-		m.mu.Lock()
+		tx := m.Begin()
 		if e := m.work[w.ID]; e != nil && e.IsStandby() {
-			m.standDownLocked(ctx, e, why)
+			tx.standDown(ctx, e, why)
 		}
-		m.mu.Unlock()
+		tx.End()
 	}
 }
 
@@ -177,8 +177,8 @@ func (m *Manager) fillOne(ctx context.Context, tried map[poolKey]bool) bool {
 
 func (m *Manager) hasMuchToDo() bool {
 	busy := m.cfg.Busy != nil && m.cfg.Busy()
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	m.pools.busy = busy
 	return busy
 }
@@ -186,17 +186,17 @@ func (m *Manager) hasMuchToDo() bool {
 // lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one
 // last. One of her kernels that is still starting goes first.
 func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r spawner.SessionRequest, lacking bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	tx := m.Begin()
+	defer tx.End()
 	now := time.Now()
 	lastFirst := func(a, b poolKey) int { return m.pools.of[b].used.Compare(m.pools.of[a].used) }
 	for _, key := range slices.SortedFunc(maps.Keys(m.pools.of), lastFirst) {
 		p := m.pools.of[key]
-		if tried[key] || now.Before(p.notUntil) || m.comingLocked(key) {
+		if tried[key] || now.Before(p.notUntil) || tx.coming(key) {
 			continue
 		}
 		ofEntry := func(w *spawner.Workload) bool { return w.EntryName() == p.entryName() }
-		all := m.standbysLocked(ofEntry)
+		all := tx.standbys(ofEntry)
 		switch {
 		case slices.ContainsFunc(all, func(e *entry) bool { return poolOf(&e.Workload) == key }):
 		case max(len(all), len(m.sched.StandbysHolding(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
@@ -204,7 +204,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 		default:
 			p.lacks = "as many as there may be of it stand by for others"
 			if e := p.replaces(all, key.Principal, now); e != nil {
-				m.standDownLocked(ctx, e, "another is to have its place")
+				tx.standDown(ctx, e, "another is to have its place")
 			}
 		}
 	}
@@ -222,9 +222,9 @@ func (p *pool) replaces(all []*entry, of spawner.Principal, now time.Time) *entr
 	return nil
 }
 
-// comingLocked reports whether a kernel of a user's is not up yet.
-func (m *Manager) comingLocked(key poolKey) bool {
-	for _, e := range m.index.owned[key.Principal] {
+// coming reports whether a kernel of a user's is not up yet.
+func (v View) coming(key poolKey) bool {
+	for _, e := range v.m.index.owned[key.Principal] {
 		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running && e.Phase != spawner.Stopping {
 			return true
 		}
@@ -234,9 +234,9 @@ func (m *Manager) comingLocked(key poolKey) bool {
 
 // makeStandby makes one, if there is room for it that nobody waits for.
 func (m *Manager) makeStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
-	m.mu.Lock()
-	_, _, err := m.vacantLocked(key, r)
-	m.mu.Unlock()
+	tx := m.Begin()
+	_, _, err := tx.vacant(key, r)
+	tx.End()
 	if err != nil {
 		return err // nobody was asked for that
 	}
@@ -250,35 +250,35 @@ func (m *Manager) makeStandby(ctx context.Context, key poolKey, r spawner.Sessio
 // enterStandby saves a new standby and leases what it needs. It is saved before it holds anything, as all workloads
 // are: where a lease was saved and not confirmed, its record is known, and goes.
 func (m *Manager) enterStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, g, err := m.vacantLocked(key, r)
+	tx := m.Begin()
+	defer tx.End()
+	e, g, err := tx.vacant(key, r)
 	if err != nil {
 		return err
 	}
 	turn := m.sched.NextTurn()
-	err = m.changeLocked(ctx, e, func(e *entry) {
+	err = tx.change(ctx, e, func(e *entry) {
 		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), turn
 		e.secrets, e.Sealed = control.Env{}, m.seal(e.ID, r.Launch, nil)
 	})
 	if err != nil {
 		return err
 	}
-	return m.changeLocked(ctx, e, func(e *entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
+	return tx.change(ctx, e, func(e *entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
 }
 
-// vacantLocked returns a new standby and what it may have now; the error says why there is nothing for it.
-func (m *Manager) vacantLocked(key poolKey, r spawner.SessionRequest) (*entry, sched.Grant, error) {
-	if m.pools.of[key] == nil {
+// vacant returns a new standby and what it may have now; the error says why there is nothing for it.
+func (tx Tx) vacant(key poolKey, r spawner.SessionRequest) (*entry, sched.Grant, error) {
+	if tx.m.pools.of[key] == nil {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
 	}
-	r.Spec.GPU = m.InGroup(r.Spec.GPU, key.Hub, r.User)
-	e := newEntry(m.sessionOf(key.Hub, r))
-	g, lacks := m.sched.Vacancy(&e.Workload)
+	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, key.Hub, r.User)
+	e := newEntry(tx.m.sessionOf(key.Hub, r))
+	g, lacks := tx.m.sched.Vacancy(&e.Workload)
 	if lacks != "" || g.Lender != "" {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "there is no room: %s", lacks)
 	}
-	if who := m.sched.AwaitedBy(&e.Workload, g); who != nil {
+	if who := tx.m.sched.AwaitedBy(&e.Workload, g); who != nil {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "%s waits for what it would hold", who.ID)
 	}
 	return e, g, nil

@@ -157,9 +157,17 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
 		"spawner/docker/wake": {}, // the program beside a service that holds a container still
+		"spawner/batch":       {}, // what backends of batch systems share
 		"spawner/htcondor": {
-			own:   []string{"spawner", "spawner/htcondor/classad", "internal/agent/control", "internal/errs", "internal/gpu", "internal/gpu/publish", "internal/units", "internal/worker"},
-			tests: []string{"spawner/spawnertest", "spawner/htcondor/condortest"},
+			own: []string{
+				"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "spawner/htcondor/pool", "internal/agent/control", "internal/errs",
+				"internal/loglimit", "internal/units", "internal/worker",
+			},
+			tests: []string{"internal/gpu", "spawner/spawnertest", "spawner/htcondor/condortest"},
+		},
+		"spawner/htcondor/commands": {own: []string{"internal/errs"}},
+		"spawner/htcondor/pool": {
+			own: []string{"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "internal/errs", "internal/gpu", "internal/gpu/publish"},
 		},
 		"spawner/htcondor/classad":    {},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}, tests: []string{"golang.org/x/sys"}}, // a real pool, for tests and the demo
@@ -396,7 +404,8 @@ func rules() map[string]rule {
 				"internal/store", "internal/tunnel", "internal/units", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/docker",
-				"spawner/engine", "spawner/htcondor", "spawner/local",
+				"spawner/engine", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool",
+				"spawner/local",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest"},

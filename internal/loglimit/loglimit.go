@@ -1,6 +1,6 @@
 // Package loglimit keeps strangers from filling a log: of each message it lets so many lines through in an interval,
-// and then says in one line how many there were more. It is for lines that anybody outside can cause; what known users
-// do is logged in full.
+// and then says in one line how many there were more. It is for lines that anybody outside can cause, and for those that
+// each of thousands of jobs would repeat; what else known users do is logged in full.
 package loglimit
 
 import (

@@ -10,6 +10,7 @@ import (
 	"slipway/internal/config"
 	"slipway/spawner"
 	"slipway/spawner/htcondor"
+	"slipway/spawner/htcondor/pool"
 )
 
 // markPurpose names the key that marks a pool's jobs as the service's among those that come of its secret key.
@@ -17,7 +18,7 @@ const markPurpose = "htcondor mark"
 
 // newHTCondor makes the backend of a pool, whose jobs bear marks of a key; nil: the site has none. Of an environment it
 // asks the library for which machines it is.
-func newHTCondor(cfg config.Config, marks []byte, pool *htcondor.Pool, library *images.Library, log *slog.Logger) (*htcondor.Backend, error) {
+func newHTCondor(cfg config.Config, marks []byte, pool *pool.Pool, library *images.Library, log *slog.Logger) (*htcondor.Backend, error) {
 	h := cfg.HTCondor
 	if !h.On {
 		return nil, nil

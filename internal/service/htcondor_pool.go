@@ -10,29 +10,30 @@ import (
 	"slipway/hubapi/server/api"
 	"slipway/internal/config"
 	"slipway/internal/gpu"
-	"slipway/spawner/htcondor"
+	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/htcondor/pool"
 )
 
 // newPool makes what knows the machines of the site's pool, with what it has had in files of a directory; nil: the site
 // has none.
-func newPool(cfg config.Config, records string, log *slog.Logger) (*htcondor.Pool, error) {
+func newPool(cfg config.Config, records string, log *slog.Logger) (*pool.Pool, error) {
 	if !cfg.HTCondor.On {
 		return nil, nil
 	}
-	return htcondor.NewPool(htcondor.PoolConfig{
-		Bin: cfg.HTCondor.Bin, Site: cfg.HTCondor.Domain, Elastic: cfg.HTCondor.Elastic, Logger: log,
+	return pool.New(pool.Config{
+		Run: commands.In(cfg.HTCondor.Bin), Site: cfg.HTCondor.Domain, Elastic: cfg.HTCondor.Elastic, Logger: log,
 		History: filepath.Join(records, "pool-gpus.jsonl"), Seen: filepath.Join(records, "pool-slots.json"),
 	})
 }
 
 // poolView shows the pool's GPUs to the API, beside the service's own.
 type poolView struct {
-	pool      *htcondor.Pool
+	pool      *pool.Pool
 	inventory func() gpu.Inventory // nil: the service has none
 }
 
 // poolGPUs returns what the API shows of the pool; nil: there is none.
-func poolGPUs(pool *htcondor.Pool, inventory func() gpu.Inventory) api.Pool {
+func poolGPUs(pool *pool.Pool, inventory func() gpu.Inventory) api.Pool {
 	if pool == nil {
 		return nil
 	}
@@ -64,7 +65,7 @@ func (p poolView) ClassAds(ctx context.Context) (string, error) {
 	return c.ClassAds(), err
 }
 
-func wirePool(kinds []htcondor.GPUKind) []hubapi.PoolGPU {
+func wirePool(kinds []pool.GPUKind) []hubapi.PoolGPU {
 	out := []hubapi.PoolGPU{}
 	for _, k := range kinds {
 		out = append(out, hubapi.PoolGPU{

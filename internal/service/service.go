@@ -33,6 +33,7 @@ import (
 	"slipway/spawner/docker"
 	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
+	"slipway/spawner/htcondor/pool"
 	"slipway/spawner/local"
 )
 
@@ -52,7 +53,7 @@ type service struct {
 	docker       *docker.Backend
 	local        *local.Backend
 	htcondor     *htcondor.Backend // nil: the site has no pool
-	pool         *htcondor.Pool    // nil likewise
+	pool         *pool.Pool        // nil likewise
 	cvmfs        cvmfs.Directory
 	lean         string // the program that is started for each job, and to look at homes
 	homeMounts   *HomeMounts

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // BenchmarkScan is a scan of 1,000 points, from the first Start to the last one's return: sandboxes, submission and
@@ -118,8 +119,8 @@ func (w *world) fill(b *testing.B, backend *Backend, n int) {
 	lines, err := backend.describe(l.Workload, record{Run: "l-1", Login: "alice", User: "alice", Program: filepath.Join(w.agentDir, "slipway")})
 	must(b, err)
 	for i := range lines {
-		if lines[i].name == "initialdir" {
-			lines[i].value = w.agentDir
+		if lines[i].Name == "initialdir" {
+			lines[i].Value = w.agentDir
 		}
 	}
 	rows := make([]row, n)
@@ -129,7 +130,7 @@ func (w *world) fill(b *testing.B, backend *Backend, n int) {
 	}
 	dir, err := backend.tokens.of(b.Context(), "alice")
 	must(b, err)
-	_, err = backend.run(b.Context(), command{name: "condor_submit", args: []string{"-terse", "-disable", "-"}, tokens: dir, input: description(head(lines), rows)})
+	_, err = backend.run(b.Context(), commands.Command{Name: "condor_submit", Args: []string{"-terse", "-disable", "-"}, Tokens: dir, Input: description(head(lines), rows)})
 	must(b, err)
 }
 

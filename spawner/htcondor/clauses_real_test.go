@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/condortest"
+	"slipway/spawner/htcondor/pool"
 )
 
 // matchCases are what is asked of the tests' pool: one machine with a V100 (capability 7.0, 24220 MiB) and seven MIG
@@ -21,7 +24,7 @@ import (
 var matchCases = []struct {
 	name string
 	gpu  string
-	with func(*demand)
+	with func(*pool.Demand)
 	want bool
 	gpus int // how many it is to get at least, where it starts; with 0 none at all
 }{
@@ -45,21 +48,28 @@ var matchCases = []struct {
 	{name: "in-two-parts", gpu: "1g.5gb,memory>=20G"},
 	{name: "mps", gpu: "mps:25%/1G"},
 	{name: "optional-none", gpu: "any,optional,memory>=500G", want: true},
-	{name: "model", gpu: "any", with: func(d *demand) { d.gpu.Model = "v100-PCIE" }, want: true, gpus: 1},
-	{name: "other-model", gpu: "any", with: func(d *demand) { d.gpu.Model = "H200" }},
-	{name: "processors", gpu: "none", with: func(d *demand) { d.resources.CPUs = 1000 }},
-	{name: "much-memory", gpu: "none", with: func(d *demand) { d.resources.Memory = 1 << 50 }},
-	{name: "much-disk", gpu: "none", with: func(d *demand) { d.disk = 1 << 60 }},
-	{name: "architecture", gpu: "none", with: func(d *demand) { d.arch = "aarch64" }},
-	{name: "site", gpu: "none", with: func(d *demand) { d.site = []string{`HasSingularity && regexp("^pool[.]", Machine)`} }, want: true},
-	{name: "site-not", gpu: "none", with: func(d *demand) {
-		d.site = []string{"TARGET.NoSuchThing is true || versionLT(SingularityVersion, OpSysLongName)"}
+	{name: "model", gpu: "any", with: func(d *pool.Demand) { d.GPU.Model = "v100-PCIE" }, want: true, gpus: 1},
+	{name: "other-model", gpu: "any", with: func(d *pool.Demand) { d.GPU.Model = "H200" }},
+	{name: "processors", gpu: "none", with: func(d *pool.Demand) { d.Resources.CPUs = 1000 }},
+	{name: "much-memory", gpu: "none", with: func(d *pool.Demand) { d.Resources.Memory = 1 << 50 }},
+	{name: "much-disk", gpu: "none", with: func(d *pool.Demand) { d.Disk = 1 << 60 }},
+	{name: "architecture", gpu: "none", with: func(d *pool.Demand) { d.Arch = "aarch64" }},
+	{name: "site", gpu: "none", with: func(d *pool.Demand) { d.Site = []string{`HasSingularity && regexp("^pool[.]", Machine)`} }, want: true},
+	{name: "site-not", gpu: "none", with: func(d *pool.Demand) {
+		d.Site = []string{"TARGET.NoSuchThing is true || versionLT(SingularityVersion, OpSysLongName)"}
 	}},
 }
 
-func demandOf(t *testing.T, request string, with func(*demand)) demand {
+func gpuOf(t *testing.T, text string) gpu.Request {
 	t.Helper()
-	d := demand{hope: time.Second, resources: spawner.Resources{CPUs: 1, Memory: 16 << 20}, disk: 1 << 20, arch: "X86_64", gpu: asked(t, request)}
+	r, err := gpu.ParseRequest(text)
+	must(t, err)
+	return r
+}
+
+func demandOf(t *testing.T, request string, with func(*pool.Demand)) pool.Demand {
+	t.Helper()
+	d := pool.Demand{Hope: time.Second, Resources: spawner.Resources{CPUs: 1, Memory: 16 << 20}, Disk: 1 << 20, Arch: "X86_64", GPU: gpuOf(t, request)}
 	if with != nil {
 		with(&d)
 	}
@@ -69,18 +79,18 @@ func demandOf(t *testing.T, request string, with func(*demand)) demand {
 // TestRealMatches submits a job for each of matchCases: it starts, with as many GPUs as it asked for, exactly when the
 // ads say so.
 func TestRealMatches(t *testing.T) {
-	pool := shared.Pool(t)
-	pool.AddUser(t, "alice", aliceUID)
-	known, err := NewPool(PoolConfig{Bin: pool.Bin, Fresh: time.Nanosecond, Logger: slog.New(slog.DiscardHandler)})
+	condor := shared.Pool(t)
+	condor.AddUser(t, "alice", aliceUID)
+	known, err := pool.New(pool.Config{Run: commands.In(condor.Bin), Fresh: time.Nanosecond, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
-	dir := pool.TempDir(t)
+	dir := condor.TempDir(t)
 	must(t, os.Chmod(dir, 0o777))
 	mark := filepath.Base(dir)
-	t.Cleanup(func() { pool.Admin(t, "condor_rm", "-constraint", fmt.Sprintf("Mark == %q", mark)) })
-	var first, without, with [][]line
+	t.Cleanup(func() { condor.Admin(t, "condor_rm", "-constraint", fmt.Sprintf("Mark == %q", mark)) })
+	var first, without, with [][]pool.Line
 	for _, tc := range matchCases {
 		d := demandOf(t, tc.gpu, tc.with)
-		e, err := known.explain(t.Context(), d)
+		e, err := known.Explain(t.Context(), d)
 		must(t, err)
 		if (e.Fit > 0) != tc.want {
 			t.Errorf("%s: it is said that %d of %d slots can take it: %s", tc.name, e.Fit, e.Slots, e.Summary)
@@ -88,18 +98,18 @@ func TestRealMatches(t *testing.T) {
 		switch lines := describeDemand(t, tc.name, mark, d); {
 		case len(first) == 0:
 			first = append(first, lines)
-		case d.gpu.None():
+		case d.GPU.None():
 			without = append(without, lines)
 		default:
 			with = append(with, lines)
 		}
 	}
-	submit := pool.As(t, "alice", dir, "condor_submit", "-terse", "-")
+	submit := condor.As(t, "alice", dir, "condor_submit", "-terse", "-")
 	submitAll(t, submit, first)
-	settled(t, pool, mark, 1)
+	settled(t, condor, mark, 1)
 	submitAll(t, submit, without)
 	submitAll(t, submit, with)
-	jobs := settled(t, pool, mark, len(matchCases))
+	jobs := settled(t, condor, mark, len(matchCases))
 	for _, tc := range matchCases {
 		got := jobs[tc.name]
 		if got.ran != tc.want || got.gpus < tc.gpus || tc.gpus == 0 && got.gpus > 0 {
@@ -110,20 +120,20 @@ func TestRealMatches(t *testing.T) {
 
 // describeDemand returns what is submitted. A user's jobs take over the machine's parts from one another, with the GPUs
 // that are there, so who is to get none is another user.
-func describeDemand(t *testing.T, name, mark string, d demand) []line {
+func describeDemand(t *testing.T, name, mark string, d pool.Demand) []pool.Line {
 	t.Helper()
-	gpus, err := gpuLines(d.gpu)
+	gpus, err := pool.GPULines(d.GPU)
 	must(t, err)
-	return slices.Concat(d.lines(), gpus, []line{
-		{"executable", "/bin/true"}, {"transfer_executable", "false"}, {"should_transfer_files", "YES"}, {"leave_in_queue", "JobStatus == 4"},
-		{"My.Mark", `"` + mark + `"`}, {"My.Row", `"` + name + `"`}, {"requirements", requirements(clausesOf(d))},
-		{"accounting_group_user", fmt.Sprintf("user%t", d.gpu.None() || name == "optional-none")},
+	return slices.Concat(d.Lines(), gpus, []pool.Line{
+		{Name: "executable", Value: "/bin/true"}, {Name: "transfer_executable", Value: "false"}, {Name: "should_transfer_files", Value: "YES"}, {Name: "leave_in_queue", Value: "JobStatus == 4"},
+		{Name: "My.Mark", Value: `"` + mark + `"`}, {Name: "My.Row", Value: `"` + name + `"`}, {Name: "requirements", Value: pool.Requirements(pool.ClausesOf(d))},
+		{Name: "accounting_group_user", Value: fmt.Sprintf("user%t", d.GPU.None() || name == "optional-none")},
 	})
 }
 
 // submitAll submits several at once, for a command takes its time. What one sets and the next does not is taken back
 // between them.
-func submitAll(t *testing.T, as *exec.Cmd, all [][]line) {
+func submitAll(t *testing.T, as *exec.Cmd, all [][]pool.Line) {
 	t.Helper()
 	var text strings.Builder
 	set := map[string]bool{}
@@ -136,7 +146,7 @@ func submitAll(t *testing.T, as *exec.Cmd, all [][]line) {
 			text.WriteString(name + " = " + empty + "\n")
 		}
 		for _, l := range lines {
-			set[l.name] = true
+			set[l.Name] = true
 		}
 		text.WriteString(head(lines) + "queue\n")
 	}
@@ -158,16 +168,16 @@ const freed = 3
 
 // settled waits until every job has run, or was refused when nobody had a part of the machine any more: what is refused
 // while it is given to another says nothing.
-func settled(t *testing.T, pool *condortest.Pool, mark string, want int) map[string]matched {
+func settled(t *testing.T, condor *condortest.Pool, mark string, want int) map[string]matched {
 	t.Helper()
 	only := fmt.Sprintf(`Mark == %q`, mark)
 	deadline, quiet := time.Now().Add(3*time.Minute), int(time.Now().Unix())
 	for {
-		if strings.Contains(pool.Admin(t, "condor_status", "-af", "State"), "Claimed") {
+		if strings.Contains(condor.Admin(t, "condor_status", "-af", "State"), "Claimed") {
 			quiet = int(time.Now().Unix())
 		}
 		jobs, open := map[string]matched{}, 0
-		for row := range strings.Lines(pool.Admin(t, "condor_q", "-allusers", "-constraint", only, "-af", "Row", "JobStatus", "GPUsProvisioned ?: 0", "LastRejMatchTime ?: 0", "CompletionDate ?: 0")) {
+		for row := range strings.Lines(condor.Admin(t, "condor_q", "-allusers", "-constraint", only, "-af", "Row", "JobStatus", "GPUsProvisioned ?: 0", "LastRejMatchTime ?: 0", "CompletionDate ?: 0")) {
 			var name string
 			var status, gpus, refused, done int
 			if _, err := fmt.Sscan(row, &name, &status, &gpus, &refused, &done); err != nil {

@@ -18,6 +18,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/worker"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // schedd plays HTCondor's commands over a queue in memory.
@@ -27,20 +28,20 @@ type schedd struct {
 	jobs    map[string]string // the job in JSON without its braces, by name
 	past    map[string]string
 	order   []string
-	calls   []command
-	refuse  func(rows []string) error // a submission, before it is taken
-	before  func(c command)           // something else happens first
-	after   func(c command) error     // the answer, after it was done
+	calls   []commands.Command
+	refuse  func(rows []string) error      // a submission, before it is taken
+	before  func(c commands.Command)       // something else happens first
+	after   func(c commands.Command) error // the answer, after it was done
 	down    bool
 }
 
 func newSchedd() *schedd { return &schedd{jobs: map[string]string{}, past: map[string]string{}} }
 
-func (s *schedd) run(_ context.Context, c command) ([]byte, error) {
+func (s *schedd) run(_ context.Context, c commands.Command) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, c)
-	if s.down && c.name != "condor_token_create" {
+	if s.down && c.Name != "condor_token_create" {
 		return nil, errs.New(errs.Unavailable, "HTCondor's queue does not answer")
 	}
 	if s.before != nil {
@@ -53,16 +54,16 @@ func (s *schedd) run(_ context.Context, c command) ([]byte, error) {
 	return []byte(out), err
 }
 
-func (s *schedd) doLocked(c command) (string, error) {
-	switch c.name {
+func (s *schedd) doLocked(c commands.Command) (string, error) {
+	switch c.Name {
 	case "condor_token_create":
 		return "a.b.c\n", nil
 	case "condor_submit":
-		return s.submitLocked(filepath.Base(c.tokens), c.input)
+		return s.submitLocked(filepath.Base(c.Tokens), c.Input)
 	case "condor_rm":
-		names, unbegun := c.args, len(c.args) == 2 && c.args[0] == "-constraint"
+		names, unbegun := c.Args, len(c.Args) == 2 && c.Args[0] == "-constraint"
 		if unbegun {
-			names = strings.Split(strings.Split(c.args[1], `"`)[3], ",")
+			names = strings.Split(strings.Split(c.Args[1], `"`)[3], ",")
 		}
 		for _, name := range names {
 			if unbegun && strings.Contains(s.jobs[name], "NumShadowStarts") {
@@ -79,7 +80,7 @@ func (s *schedd) doLocked(c command) (string, error) {
 	case "condor_history":
 		return s.listLocked(s.past), nil
 	default:
-		return "", fmt.Errorf("no command %s", c.name)
+		return "", fmt.Errorf("no command %s", c.Name)
 	}
 }
 
@@ -124,7 +125,7 @@ func (s *schedd) count(name string) int {
 	defer s.mu.Unlock()
 	n := 0
 	for _, c := range s.calls {
-		if c.name == name {
+		if c.Name == name {
 			n++
 		}
 	}
@@ -197,8 +198,8 @@ func TestStartsTogether(t *testing.T) {
 		t.Errorf("%d jobs are in the queue", len(got))
 	}
 	for _, c := range s.calls {
-		if c.name == "condor_submit" && strings.Contains(c.tokens, "bob") != strings.Contains(c.input, `"bob"`) {
-			t.Errorf("submitted with the token in %s: %s", c.tokens, c.input)
+		if c.Name == "condor_submit" && strings.Contains(c.Tokens, "bob") != strings.Contains(c.Input, `"bob"`) {
+			t.Errorf("submitted with the token in %s: %s", c.Tokens, c.Input)
 		}
 	}
 	for _, l := range ls {
@@ -262,8 +263,8 @@ func TestAnswerLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSchedd()
 			b, launch := played(t, s)
-			s.after = func(c command) error {
-				if c.name != "condor_submit" {
+			s.after = func(c commands.Command) error {
+				if c.Name != "condor_submit" {
 					return nil
 				}
 				s.down = downAfter
@@ -298,7 +299,7 @@ func TestKilledBetween(t *testing.T) {
 		rec.Job = "" // as it was saved before
 		must(t, b.records.put(rec))
 		if left {
-			_, err := s.run(t.Context(), command{name: "condor_rm", args: []string{"1.0"}})
+			_, err := s.run(t.Context(), commands.Command{Name: "condor_rm", Args: []string{"1.0"}})
 			must(t, err)
 		}
 		again := assemble(b.cfg, s.run)
@@ -519,8 +520,8 @@ func TestSecretsStay(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	must(t, b.Start(t.Context(), l))
 	for _, c := range s.calls {
-		if strings.Contains(strings.Join(c.args, " ")+c.input, "t0k3n") || strings.Contains(c.input, "s3cr3t") {
-			t.Errorf("%s is told a secret", c.name)
+		if strings.Contains(strings.Join(c.Args, " ")+c.Input, "t0k3n") || strings.Contains(c.Input, "s3cr3t") {
+			t.Errorf("%s is told a secret", c.Name)
 		}
 	}
 	sandbox := filepath.Join(b.records.place(l.ID), boxDir)

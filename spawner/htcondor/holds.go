@@ -7,6 +7,7 @@ import (
 
 	"slipway/internal/units"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // hold is what it means that HTCondor holds a job.
@@ -81,9 +82,9 @@ func (j job) onHold() spawner.Observation {
 		return o
 	}
 	if j.HoldCode == byHand && !j.heldByOwner() {
-		o.HeldBy = cmp.Or(clean(j.holder(), mostName), "an administrator")
+		o.HeldBy = cmp.Or(batch.OneLine(j.holder(), batch.MaxName), "an administrator")
 	}
-	if said := clean(j.HoldReason, mostReason); said != "" {
+	if said := batch.OneLine(j.HoldReason, batch.MaxReason); said != "" {
 		o.Reason += ": " + said
 	}
 	return o

@@ -24,8 +24,11 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/loglimit"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/htcondor/pool"
 )
 
 // Config is what a Backend is made of.
@@ -64,7 +67,7 @@ type Config struct {
 	Disk      int64         // bytes that a job asks for, beside its image and its inputs; zero: 4 GiB
 	Output    int64         // bytes that a run may bring back; zero: 20 GiB
 	PollEvery time.Duration // between two looks at the queue; zero: 5 s
-	Pool      *Pool         // tells what the pool's machines have, for Judge and Why; nil: nobody does
+	Pool      *pool.Pool    // tells what the pool's machines have, for Judge and Why; nil: nobody does
 	// Arch returns for which machines an environment is, by its digest, as Go names them; nil: that is known only once
 	// it starts.
 	Arch   func(digest string) (string, error)
@@ -75,7 +78,7 @@ type Config struct {
 type Backend struct {
 	cfg      Config
 	log      *slog.Logger
-	run      runner
+	run      commands.Runner
 	sync     func(*os.File) error // has a file on the disk; a field so that a test can see of which
 	born     time.Time
 	records  *recordStore
@@ -112,7 +115,7 @@ func New(cfg Config) (*Backend, error) {
 	if err := errors.Join(passable(cfg.Dir), os.MkdirAll(filepath.Join(cfg.Dir, tokensDir), 0o700)); err != nil {
 		return nil, fmt.Errorf("make the directory of HTCondor's jobs: %w", err)
 	}
-	return assemble(cfg, program{dir: cfg.Bin}.run), nil
+	return assemble(cfg, commands.In(cfg.Bin)), nil
 }
 
 // passable makes a directory through which anybody may pass, whatever the umask: users' sandboxes lie below it.
@@ -123,9 +126,15 @@ func passable(dir string) error {
 	return os.Chmod(dir, 0o711)
 }
 
+// mostAlike is how many lines that say the same are logged in alikeTime: thousands of jobs may have the same trouble.
+const (
+	mostAlike = 10
+	alikeTime = 10 * time.Minute
+)
+
 // assemble puts a Backend together around what runs commands.
-func assemble(cfg Config, run runner) *Backend {
-	b := &Backend{cfg: cfg, log: sparing(cfg.Logger), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
+func assemble(cfg Config, run commands.Runner) *Backend {
+	b := &Backend{cfg: cfg, log: slog.New(loglimit.New(cfg.Logger.Handler(), mostAlike, alikeTime)), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
 	b.records = &recordStore{dir: cfg.Dir, held: map[spawner.ID]record{}}
 	b.guard.name = filepath.Join(cfg.Dir, guardFile)
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
@@ -139,7 +148,7 @@ func assemble(cfg Config, run runner) *Backend {
 
 func (c Config) filled() Config {
 	if c.Lookup == nil {
-		c.Lookup = program{dir: c.Bin}.lookup
+		c.Lookup = func(login string) (uid, gid int, err error) { return lookup(c.Bin, login) }
 	}
 	if c.Key == "" {
 		c.Key = "POOL"

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // status is HTCondor's word for where a job is.
@@ -164,7 +164,7 @@ func (j job) host() string {
 	if _, machine, ok := strings.Cut(at, "@"); ok {
 		at = machine
 	}
-	return clean(at, mostName)
+	return batch.OneLine(at, batch.MaxName)
 }
 
 // observation tells what a job that is in the queue shows. What its worker left is not in it.
@@ -200,14 +200,14 @@ func (j job) waits() string {
 	if j.Rejected == "" {
 		return "it waits for the next negotiation"
 	}
-	return "it waits for a machine (" + clean(j.Rejected, mostReason) + ")"
+	return "it waits for a machine (" + batch.OneLine(j.Rejected, batch.MaxReason) + ")"
 }
 
 // evicted tells a job that the pool has begun and does not run any more.
 func (j job) evicted() spawner.Observation {
 	why := "its place was taken away"
 	if j.VacateReason != "" {
-		why = clean(j.VacateReason, mostReason)
+		why = batch.OneLine(j.VacateReason, batch.MaxReason)
 	}
 	return spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Evicted: true, Host: j.host(), Reason: why}
 }
@@ -219,23 +219,9 @@ func (j job) gone() end {
 	case j.Status == completed:
 		e = end{Code: int(j.ExitCode), Host: j.host(), Reason: "it has ended, and was removed from HTCondor's queue before its outcome was read", Remedy: e.Remedy}
 	case j.RemoveReason != "":
-		e.Reason += ": " + clean(j.RemoveReason, mostReason)
+		e.Reason += ": " + batch.OneLine(j.RemoveReason, batch.MaxReason)
 	}
 	return e
-}
-
-// What is borne of HTCondor's words, of which some are users' or other sites'.
-const (
-	mostName   = 255
-	mostReason = 400
-)
-
-// clean makes a text one line that disturbs no terminal.
-func clean(s string, most int) string {
-	if len(s) > most {
-		s = s[:most] + "..."
-	}
-	return strings.TrimSpace(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), unicode.IsControl), " "))
 }
 
 // constraint asks for the jobs of this instance. What others submit in their likeness could be large, and all of it

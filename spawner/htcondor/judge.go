@@ -3,19 +3,19 @@ package htcondor
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/pool"
 )
 
 // Judge refuses what could never start in the pool.
 func (b *Backend) Judge(ctx context.Context, w spawner.Workload) error {
 	d := b.demand(w, b.archFor(w), 0)
 	if b.cfg.Pool == nil {
-		return checkGPUs(d.gpu)
+		return pool.CheckGPUs(d.GPU)
 	}
-	return b.cfg.Pool.judge(ctx, d)
+	return b.cfg.Pool.Judge(ctx, d)
 }
 
 // Why explains what a workload waits for that is in the queue.
@@ -34,43 +34,11 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 	if b.cfg.Pool == nil {
 		return spawner.Explanation{}, errs.New(errs.Missing, "the pool's machines are not known here")
 	}
-	e, err := b.cfg.Pool.explain(ctx, b.demand(w, rec.Arch, rec.Bytes))
+	e, err := b.cfg.Pool.Explain(ctx, b.demand(w, rec.Arch, rec.Bytes))
 	if err != nil || e.Fit == 0 || o.Existence != spawner.Queued {
 		return e, err
 	}
-	return b.inLine(ctx, rec, e), nil
-}
-
-// inLine adds to an explanation what only the queue knows of a job that machines could take: a limit of the site, or
-// that it is not its turn. What cannot be asked for is left out.
-func (b *Backend) inLine(ctx context.Context, rec record, e spawner.Explanation) spawner.Explanation {
-	waiting := b.cfg.Pool.places.answered(ctx)
-	if waiting.err != nil {
-		return e
-	}
-	name, reason := waiting.value.of(rec.Job)
-	if limit, is := strings.CutPrefix(reason, "concurrency limit "); is {
-		limit = strings.TrimSuffix(limit, " reached")
-		e.Summary = limitWords(limit) + "; without that, " + e.Summary
-		e.Remedy = "wait until others of these have ended, or end one of yours"
-		return e
-	}
-	if turn := b.cfg.Pool.standings.answered(ctx).value.turn(name); turn != "" {
-		e.Summary += "; " + turn
-	}
-	return e
-}
-
-// limitWords says which limit of a site is reached: deploy/htcondor has the first two.
-func limitWords(limit string) string {
-	switch kind, _, _ := strings.Cut(limit, "."); kind {
-	case "sessions_of_user":
-		return "as many sessions of yours run in the pool as the site lets one user have"
-	case "sessions_of_source":
-		return "as many sessions of this service run in the pool as the site lets one service have"
-	default:
-		return "a limit of the site is reached (" + limit + ")"
-	}
+	return b.cfg.Pool.InLine(ctx, rec.Job, e), nil
 }
 
 // forewarn tells a user that what she has asked for waits for machines which are not there now.
@@ -78,7 +46,7 @@ func (b *Backend) forewarn(l spawner.Launch, r record) {
 	if b.cfg.Pool == nil {
 		return
 	}
-	if text := b.cfg.Pool.forewarning(b.demand(l.Workload, r.Arch, r.Bytes)); text != "" {
+	if text := b.cfg.Pool.Forewarning(b.demand(l.Workload, r.Arch, r.Bytes)); text != "" {
 		l.Report("HTCondor: "+text, -1)
 	}
 }

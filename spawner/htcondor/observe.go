@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // ask looks at the queue.
 func (b *Backend) ask(ctx context.Context) ([]job, error) {
-	out, err := b.run(ctx, command{name: "condor_q", args: []string{"-allusers", "-json", "-attributes", attributes(), "-constraint", b.constraint()}})
+	out, err := b.run(ctx, commands.Command{Name: "condor_q", Args: []string{"-allusers", "-json", "-attributes", attributes(), "-constraint", b.constraint()}})
 	if err != nil {
 		return nil, fmt.Errorf("ask HTCondor for its queue: %w", err)
 	}
@@ -24,7 +25,7 @@ const historyLimit = "20000"
 
 // askPast looks at the jobs that have left the queue, the latest first.
 func (b *Backend) askPast(ctx context.Context) ([]job, error) {
-	out, err := b.run(ctx, command{name: "condor_history", args: []string{
+	out, err := b.run(ctx, commands.Command{Name: "condor_history", Args: []string{
 		"-json", "-attributes", attributes(), "-constraint", b.constraint(), "-scanlimit", historyLimit,
 	}})
 	if err != nil {

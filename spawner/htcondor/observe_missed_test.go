@@ -10,6 +10,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // vanish takes jobs out of the queue; those of which told says so are in the history.
@@ -165,8 +166,8 @@ func TestEmptyAnswer(t *testing.T) {
 func TestNoHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedd()
-		s.after = func(c command) error {
-			if c.name == "condor_history" {
+		s.after = func(c commands.Command) error {
+			if c.Name == "condor_history" {
 				return errors.New("no history file is configured")
 			}
 			return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/spawner/htcondor/commands"
 )
 
 // guardFile is what each condor_submit holds a shared lock of for as long as it runs.
@@ -51,7 +52,7 @@ func (g *guard) await(ctx context.Context) error {
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("look for submissions of before: %w", err)
 		case time.Since(begun) > orphanPatience || !pause(ctx, orphanLook):
-			return errs.New(errs.Unavailable, "a condor_submit still runs that was begun before the service was last started, and may yet submit this").With(askAdmin)
+			return errs.New(errs.Unavailable, "a condor_submit still runs that was begun before the service was last started, and may yet submit this").With(commands.AskAdmin)
 		}
 	}
 	return nil

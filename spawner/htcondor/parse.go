@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"slipway/spawner/batch"
 )
 
 // submittedForm is a line of condor_submit -terse: the first and the last job of a cluster.
@@ -22,14 +24,14 @@ func parseSubmitted(out string, n int) ([]string, error) {
 		first, _ := strconv.Atoi(m[2])
 		last, _ := strconv.Atoi(m[4])
 		if m[1] != m[3] || last-first >= n {
-			return nil, fmt.Errorf("condor_submit printed %q for %d jobs", clean(out, mostReason), n)
+			return nil, fmt.Errorf("condor_submit printed %q for %d jobs", batch.OneLine(out, batch.MaxReason), n)
 		}
 		for proc := first; proc <= last; proc++ {
 			names = append(names, m[1]+"."+strconv.Itoa(proc))
 		}
 	}
 	if len(names) != n {
-		return nil, fmt.Errorf("condor_submit printed %q for %d jobs", clean(out, mostReason), n)
+		return nil, fmt.Errorf("condor_submit printed %q for %d jobs", batch.OneLine(out, batch.MaxReason), n)
 	}
 	return names, nil
 }

@@ -17,6 +17,7 @@ import (
 	"slipway/internal/units"
 	"slipway/internal/worker"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // What is borne of files that came back: they are the user's, who may have put anything there.
@@ -95,7 +96,7 @@ func parseEnd(data []byte) (worker.End, error) {
 		return worker.End{}, fmt.Errorf("read how the run ended: %w", err)
 	}
 	e.ExitCode = min(max(e.ExitCode, 0), 255)
-	e.Reason, e.Remedy, e.Host = clean(e.Reason, 4*mostReason), clean(e.Remedy, 4*mostReason), clean(e.Host, mostName)
+	e.Reason, e.Remedy, e.Host = batch.OneLine(e.Reason, 4*batch.MaxReason), batch.OneLine(e.Remedy, 4*batch.MaxReason), batch.OneLine(e.Host, batch.MaxName)
 	if len(e.Tail) > mostTail {
 		e.Tail = e.Tail[len(e.Tail)-mostTail:]
 	}

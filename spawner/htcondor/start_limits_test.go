@@ -7,6 +7,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/condortest"
 )
 
@@ -16,7 +17,7 @@ func limited(at int) func([]string) error {
 		if len(rows) <= at {
 			return nil
 		}
-		f := &failure{Name: "condor_submit", Code: 1, Stderr: "ERROR: Failed to create proc; Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION"}
+		f := &commands.Failure{Name: "condor_submit", Code: 1, Stderr: "ERROR: Failed to create proc; Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION"}
 		return errs.New(errs.NoCapacity, "too many at once: %w", f)
 	}
 }

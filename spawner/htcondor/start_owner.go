@@ -14,6 +14,8 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
+	"slipway/spawner/htcondor/commands"
 )
 
 // owner is the account that a job is of.
@@ -25,16 +27,16 @@ type owner struct {
 // getent asks the table of users of the access point.
 const getent = "getent"
 
-// lookup asks which numbers an account has at the access point: the getent beside HTCondor's commands knows, where they
-// are in a directory with one, as they are when they stand for another machine's; or else this host's table of users.
-func (p program) lookup(login string) (uid, gid int, err error) {
-	if _, err := exec.LookPath(filepath.Join(p.dir, getent)); p.dir == "" || err != nil {
+// lookup returns the numbers of an account at the access point. The getent in the directory of HTCondor's commands knows
+// them, where there is one, as when the commands stand for another machine's; else this host's table of users does.
+func lookup(dir, login string) (uid, gid int, err error) {
+	if _, err := exec.LookPath(filepath.Join(dir, getent)); dir == "" || err != nil {
 		return lookupHere(login)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	out, err := p.run(ctx, command{name: getent, args: []string{"passwd", "--", login}})
-	if f, ok := asFailure(err); ok && f.Code == noSuchKey {
+	out, err := commands.In(dir)(ctx, commands.Command{Name: getent, Args: []string{"passwd", "--", login}})
+	if f, ok := commands.AsFailure(err); ok && f.Code == noSuchKey {
 		return 0, 0, noAccount(login)
 	}
 	if err != nil {
@@ -68,7 +70,7 @@ func noAccount(login string) error {
 func parsePasswd(line, login string) (uid, gid int, err error) {
 	f := strings.Split(strings.TrimSpace(line), ":")
 	if len(f) != 7 || f[0] != login {
-		return 0, 0, errs.New(errs.Unavailable, "getent printed %q for the account %s", clean(line, mostReason), login)
+		return 0, 0, errs.New(errs.Unavailable, "getent printed %q for the account %s", batch.OneLine(line, batch.MaxReason), login)
 	}
 	u, err := strconv.ParseUint(f[2], 10, 31)
 	g, err2 := strconv.ParseUint(f[3], 10, 31)

@@ -85,25 +85,25 @@ func TestRefusedOwner(t *testing.T) {
 // TestGetent: the numbers come from the getent beside HTCondor's commands, or from this host's table.
 func TestGetent(t *testing.T) {
 	dir := t.TempDir()
-	p := program{dir: dir}
-	if uid, gid, err := p.lookup("root"); err != nil || uid != 0 || gid != 0 {
+	find := func(login string) (uid, gid int, err error) { return lookup(dir, login) }
+	if uid, gid, err := find("root"); err != nil || uid != 0 || gid != 0 {
 		t.Errorf("root is %d, %d, %v", uid, gid, err)
 	}
-	if _, _, err := p.lookup("no-such-user-here"); !errs.Is(err, errs.Forbidden) {
+	if _, _, err := find("no-such-user-here"); !errs.Is(err, errs.Forbidden) {
 		t.Errorf("%v", err)
 	}
 	script := "#!/bin/sh\ncase $3 in alice) echo alice:x:1001:100:A:/home/alice:/bin/sh ;; odd) echo odd ;; down) exit 1 ;; *) exit 2 ;; esac\n"
 	must(t, os.WriteFile(filepath.Join(dir, getent), []byte(script), 0o755))
-	if uid, gid, err := p.lookup("alice"); err != nil || uid != 1001 || gid != 100 {
+	if uid, gid, err := find("alice"); err != nil || uid != 1001 || gid != 100 {
 		t.Errorf("alice is %d, %d, %v", uid, gid, err)
 	}
-	if _, _, err := p.lookup("root"); !errs.Is(err, errs.Forbidden) {
+	if _, _, err := find("root"); !errs.Is(err, errs.Forbidden) {
 		t.Errorf("whom the access point does not know: %v", err)
 	}
-	if _, _, err := p.lookup("odd"); !errs.Is(err, errs.Unavailable) {
+	if _, _, err := find("odd"); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("an odd line: %v", err)
 	}
-	if _, _, err := p.lookup("down"); err == nil || errs.Is(err, errs.Forbidden) {
+	if _, _, err := find("down"); err == nil || errs.Is(err, errs.Forbidden) {
 		t.Errorf("a table that does not answer: %v", err)
 	}
 }

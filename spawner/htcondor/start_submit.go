@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/spawner/htcondor/commands"
 )
 
 // sessionsFirst picks what is submitted next: sessions, for which somebody waits, before jobs, and only so much that
@@ -76,7 +77,7 @@ func (b *Backend) submitGroup(ctx context.Context, group []*wish[*submission]) {
 			left = append(left, w)
 		}
 	}
-	if len(left) > 1 && !left[0].what.uncertain && complained(err, tooManyAtOnce) {
+	if len(left) > 1 && !left[0].what.uncertain && commands.Complained(err, commands.TooManyAtOnce) {
 		b.most, b.refused = len(left)/2, time.Now()
 		b.submitHalves(ctx, left)
 		return
@@ -125,8 +126,8 @@ func (b *Backend) submitOnce(ctx context.Context, group []*wish[*submission]) er
 		return err
 	}
 	defer held.Close()
-	out, err := b.run(ctx, command{
-		name: "condor_submit", args: []string{"-terse", "-disable", "-"}, tokens: dir, input: description(group[0].what.head, rows), holds: held,
+	out, err := b.run(ctx, commands.Command{
+		Name: "condor_submit", Args: []string{"-terse", "-disable", "-"}, Tokens: dir, Input: description(group[0].what.head, rows), Holds: held,
 	})
 	if err == nil {
 		var names []string
@@ -149,7 +150,7 @@ const lateCommit = time.Second
 // findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer
 // may have taken them, and one that was slow may take yet what a killed command has sent: that stays uncertain.
 func (b *Backend) findSubmitted(ctx context.Context, group []*wish[*submission], cause error) {
-	f, ok := asFailure(cause)
+	f, ok := commands.AsFailure(cause)
 	killed := ok && f.Code < 0
 	if killed {
 		pause(ctx, lateCommit)

@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // stopLook is the time between two looks at a job that is being removed.
@@ -170,9 +171,9 @@ func (b *Backend) rmSome(ctx context.Context, key removalKey, some []*wish[remov
 	if key.unbegun {
 		args = []string{"-constraint", unbegunOf(args)}
 	}
-	_, err = b.run(ctx, command{name: "condor_rm", args: args, tokens: dir})
+	_, err = b.run(ctx, commands.Command{Name: "condor_rm", Args: args, Tokens: dir})
 	b.tokens.refused(key.login, err)
-	if f, ok := asFailure(err); ok && f.Code > 0 && (strings.Contains(f.Stderr, "not found") || key.unbegun && strings.Contains(f.Stderr, noneFits)) {
+	if f, ok := commands.AsFailure(err); ok && f.Code > 0 && (strings.Contains(f.Stderr, "not found") || key.unbegun && strings.Contains(f.Stderr, noneFits)) {
 		return nil
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	"slipway/internal/worker"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/pool"
 )
 
 // The attributes by which the backend finds its jobs. A change of one loses sight of the jobs of an earlier version.
@@ -27,9 +28,6 @@ const (
 	attrPoint       = "SlipwayPoint"
 	attrInteractive = "SlipwayInteractive"
 )
-
-// line is one line of a description of a job.
-type line struct{ name, value string }
 
 // quoted makes a text a string of a ClassAd.
 func quoted(text string) string { return `"` + encode(text) + `"` }
@@ -95,25 +93,25 @@ func (s signet) rowOf(r record, w spawner.Workload) row {
 func (r row) String() string { return strings.Join([]string{r.id, r.run, r.point, r.mark}, ",") }
 
 // describe returns all lines that the jobs of one submission share. They are the same for the points of a scan.
-func (b *Backend) describe(w spawner.Workload, r record) ([]line, error) {
-	gpus, err := gpuLines(w.Spec.GPU)
+func (b *Backend) describe(w spawner.Workload, r record) ([]pool.Line, error) {
+	gpus, err := pool.GPULines(w.Spec.GPU)
 	if err != nil {
 		return nil, err
 	}
 	d := b.demand(w, r.Arch, r.Bytes)
-	lines := slices.Concat(b.running(r), d.lines(), gpus, b.lasting(w), b.paying(w, r), b.marks(w))
-	lines = append(lines, line{"requirements", onceOnly + " && " + requirements(clausesOf(d))})
+	lines := slices.Concat(b.running(r), d.Lines(), gpus, b.lasting(w), b.paying(w, r), b.marks(w))
+	lines = append(lines, pool.Line{Name: "requirements", Value: onceOnly + " && " + pool.Requirements(pool.ClausesOf(d))})
 	if b.cfg.Rank != "" {
-		lines = append(lines, line{"rank", b.cfg.Rank})
+		lines = append(lines, pool.Line{Name: "rank", Value: b.cfg.Rank})
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.cfg.Extra)) {
-		lines = append(lines, line{name, b.cfg.Extra[name]})
+		lines = append(lines, pool.Line{Name: name, Value: b.cfg.Extra[name]})
 	}
 	return lines, nil
 }
 
 // running says what runs, and what travels.
-func (b *Backend) running(r record) []line {
+func (b *Backend) running(r record) []pool.Line {
 	files := []string{r.Program, worker.PlanFile, worker.LinkDir, worker.OutDir}
 	if r.Inputs {
 		files = append(files, worker.Inputs)
@@ -121,19 +119,19 @@ func (b *Backend) running(r record) []line {
 	if r.Send != "" {
 		files = append(files, r.Send)
 	}
-	return []line{
-		{"universe", "vanilla"},
-		{"initialdir", b.cfg.Dir + "/$(SW_id)/" + boxDir},
-		{"executable", worker.Program},
-		{"transfer_executable", "false"}, // it is among the files, under its own name
-		{"arguments", "worker"},
-		{"should_transfer_files", "YES"},
-		{"when_to_transfer_output", "ON_EXIT"},
-		{"transfer_input_files", strings.Join(files, ",")},
-		{"transfer_output_files", worker.OutDir},
-		{"output", stdoutFile}, {"error", stderrFile}, {"log", eventsFile},
-		{"notification", "never"},
-		{"getenv", "false"},
+	return []pool.Line{
+		{Name: "universe", Value: "vanilla"},
+		{Name: "initialdir", Value: b.cfg.Dir + "/$(SW_id)/" + boxDir},
+		{Name: "executable", Value: worker.Program},
+		{Name: "transfer_executable", Value: "false"}, // it is among the files, under its own name
+		{Name: "arguments", Value: "worker"},
+		{Name: "should_transfer_files", Value: "YES"},
+		{Name: "when_to_transfer_output", Value: "ON_EXIT"},
+		{Name: "transfer_input_files", Value: strings.Join(files, ",")},
+		{Name: "transfer_output_files", Value: worker.OutDir},
+		{Name: "output", Value: stdoutFile}, {Name: "error", Value: stderrFile}, {Name: "log", Value: eventsFile},
+		{Name: "notification", Value: "never"},
+		{Name: "getenv", Value: "false"},
 	}
 }
 
@@ -156,29 +154,20 @@ func (b *Backend) diskFor(w spawner.Workload) int64 {
 	return b.cfg.Disk * packedTwice
 }
 
-// lines are what a job needs of a machine, in HTCondor's units: whole processors, MiB of memory, KiB of disk.
-func (d demand) lines() []line {
-	return []line{
-		{"request_cpus", strconv.FormatInt(d.cpus(), 10)},
-		{"request_memory", strconv.FormatInt(d.mebibytes(), 10)},
-		{"request_disk", strconv.FormatInt((d.disk+1<<10-1)>>10, 10)},
-	}
-}
-
 // timeSlack is what a job may run above its time limit, which its worker holds it to, before HTCondor ends it: for its
 // image to arrive, and for its output to be gathered.
 const timeSlack = time.Hour
 
 // lasting says when a job ends, and what is left of it then. A completed one stays visible until it is removed.
-func (b *Backend) lasting(w spawner.Workload) []line {
-	lines := []line{
-		{"max_transfer_output_mb", strconv.FormatInt(mebibytes(b.cfg.Output), 10)},
-		{"leave_in_queue", "JobStatus == 4"},
-		{"job_lease_duration", seconds(b.cfg.Lease)},
-		{"job_max_vacate_time", seconds(b.cfg.Grace)},
+func (b *Backend) lasting(w spawner.Workload) []pool.Line {
+	lines := []pool.Line{
+		{Name: "max_transfer_output_mb", Value: strconv.FormatInt(pool.Mebibytes(b.cfg.Output), 10)},
+		{Name: "leave_in_queue", Value: "JobStatus == 4"},
+		{Name: "job_lease_duration", Value: seconds(b.cfg.Lease)},
+		{Name: "job_max_vacate_time", Value: seconds(b.cfg.Grace)},
 	}
 	if w.Spec.TimeLimit > 0 {
-		lines = append(lines, line{"allowed_execute_duration", seconds(w.Spec.TimeLimit + timeSlack)})
+		lines = append(lines, pool.Line{Name: "allowed_execute_duration", Value: seconds(w.Spec.TimeLimit + timeSlack)})
 	}
 	return lines
 }
@@ -186,53 +175,53 @@ func (b *Backend) lasting(w spawner.Workload) []line {
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10) }
 
 // paying says for whom a job counts, and which of her jobs goes first.
-func (b *Backend) paying(w spawner.Workload, r record) []line {
-	var lines []line
+func (b *Backend) paying(w spawner.Workload, r record) []pool.Line {
+	var lines []pool.Line
 	if b.cfg.AccountingGroup != "" {
-		lines = append(lines, line{"accounting_group", b.cfg.AccountingGroup})
+		lines = append(lines, pool.Line{Name: "accounting_group", Value: b.cfg.AccountingGroup})
 	}
 	if b.cfg.AccountingGroup != "" || r.Login != r.User {
-		lines = append(lines, line{"accounting_group_user", r.User})
+		lines = append(lines, pool.Line{Name: "accounting_group_user", Value: r.User})
 	}
 	if w.Kind != spawner.Job {
-		lines = append(lines, line{"priority", "10"})
+		lines = append(lines, pool.Line{Name: "priority", Value: "10"})
 	}
 	return lines
 }
 
 // marks are the attributes by which a job is found again.
-func (b *Backend) marks(w spawner.Workload) []line {
-	lines := []line{
-		{"My." + attrInstance, quoted(b.cfg.Instance)},
-		{"My." + attrID, `"$(SW_id)"`},
-		{"My." + attrLaunch, `"$(SW_run)"`},
-		{"My." + attrMark, `"$(SW_mark)"`},
-		{"My." + attrUser, quoted(string(w.Owner))},
-		{"My." + attrKind, quoted(string(w.Kind))},
-		{"My." + attrInteractive, strconv.FormatBool(w.Kind != spawner.Job)},
+func (b *Backend) marks(w spawner.Workload) []pool.Line {
+	lines := []pool.Line{
+		{Name: "My." + attrInstance, Value: quoted(b.cfg.Instance)},
+		{Name: "My." + attrID, Value: `"$(SW_id)"`},
+		{Name: "My." + attrLaunch, Value: `"$(SW_run)"`},
+		{Name: "My." + attrMark, Value: `"$(SW_mark)"`},
+		{Name: "My." + attrUser, Value: quoted(string(w.Owner))},
+		{Name: "My." + attrKind, Value: quoted(string(w.Kind))},
+		{Name: "My." + attrInteractive, Value: strconv.FormatBool(w.Kind != spawner.Job)},
 	}
 	if w.Scan != "" {
-		lines = append(lines, line{"My." + attrScan, quoted(w.Scan)}, line{"My." + attrPoint, "$(SW_point)"}, line{"batch_name", encode(w.Scan)})
+		lines = append(lines, pool.Line{Name: "My." + attrScan, Value: quoted(w.Scan)}, pool.Line{Name: "My." + attrPoint, Value: "$(SW_point)"}, pool.Line{Name: "batch_name", Value: encode(w.Scan)})
 	}
 	return lines
 }
 
 // demand is what a workload asks of a machine, whose image and inputs have so many bytes.
-func (b *Backend) demand(w spawner.Workload, arch string, bytes int64) demand {
-	d := demand{resources: w.Spec.Resources, own: ownMemory, disk: b.diskFor(w) + bytes, gpu: w.Spec.GPU, arch: arch, facts: map[string]classad.Value{
+func (b *Backend) demand(w spawner.Workload, arch string, bytes int64) pool.Demand {
+	d := pool.Demand{Resources: w.Spec.Resources, Own: ownMemory, Disk: b.diskFor(w) + bytes, GPU: w.Spec.GPU, Arch: arch, Facts: map[string]classad.Value{
 		attrInteractive: w.Kind != spawner.Job, attrUser: encode(string(w.Owner)), attrKind: string(w.Kind),
 	}}
 	if b.cfg.Requirements != "" {
-		d.site = []string{b.cfg.Requirements}
+		d.Site = []string{b.cfg.Requirements}
 	}
 	return d
 }
 
 // head is the text of the shared lines: jobs with the same go in one submission.
-func head(lines []line) string {
+func head(lines []pool.Line) string {
 	var b strings.Builder
 	for _, l := range lines {
-		fmt.Fprintf(&b, "%s = %s\n", l.name, l.value)
+		fmt.Fprintf(&b, "%s = %s\n", l.Name, l.Value)
 	}
 	return b.String()
 }

@@ -12,6 +12,8 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/htcondor/pool"
 )
 
 // testKey makes the marks of tests, also of what was captured.
@@ -26,7 +28,7 @@ func testIDs() (uid, gid int) {
 }
 
 // inMemory returns a Backend whose commands are played.
-func inMemory(t testing.TB, cfg Config, run runner) *Backend {
+func inMemory(t testing.TB, cfg Config, run commands.Runner) *Backend {
 	t.Helper()
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
@@ -107,7 +109,7 @@ func FuzzEncode(f *testing.F) {
 		if (encode(x) == encode(y)) != (x == y) {
 			t.Errorf("%q and %q become %q and %q", x, y, encode(x), encode(y))
 		}
-		text := head([]line{{"My.SlipwayUser", quoted(x)}})
+		text := head([]pool.Line{{Name: "My.SlipwayUser", Value: quoted(x)}})
 		if !safeLine.MatchString(strings.TrimSuffix(text, "\n")) {
 			t.Errorf("%q becomes the line %q", x, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/spawner/htcondor/commands"
 )
 
 // tokensDir is where the users' tokens lie, root's alone; each in a directory of its own, for HTCondor shows any that
@@ -65,7 +66,7 @@ func (t *tokens) of(ctx context.Context, login string) (string, error) {
 
 // refused has an account's token made anew when HTCondor did not let its holder in, as when the pool has another key.
 func (t *tokens) refused(login string, err error) {
-	if !complained(err, unknownFace) {
+	if !commands.Complained(err, commands.UnknownFace) {
 		return
 	}
 	t.mu.Lock()
@@ -100,7 +101,7 @@ func (b *Backend) mint(ctx context.Context, login string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := b.run(ctx, command{name: "condor_token_create", args: []string{
+	out, err := b.run(ctx, commands.Command{Name: "condor_token_create", Args: []string{
 		"-identity", login + "@" + domain, "-key", b.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ", "-authz", "WRITE",
 	}})
 	if errs.Is(err, errs.Unavailable) {
@@ -127,7 +128,7 @@ func (b *Backend) domain(ctx context.Context) (string, error) {
 	if b.asked != "" {
 		return b.asked, nil
 	}
-	out, err := b.run(ctx, command{name: "condor_config_val", args: []string{"UID_DOMAIN"}})
+	out, err := b.run(ctx, commands.Command{Name: "condor_config_val", Args: []string{"UID_DOMAIN"}})
 	if errs.Is(err, errs.Unavailable) {
 		return "", err
 	}

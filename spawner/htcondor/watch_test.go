@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // TestWatch: each change is told once, none while the queue does not answer, and what changed meanwhile after it does
@@ -151,8 +151,8 @@ func TestMintFails(t *testing.T) {
 		"no answer on the domain": {"condor_config_val", errs.New(errs.Unavailable, "it was ended from outside"), errs.Unavailable},
 		"no domain":               {"condor_config_val", errors.New("not defined: UID_DOMAIN"), errs.Missing},
 	} {
-		b := inMemory(t, Config{}, func(_ context.Context, c command) ([]byte, error) {
-			if c.name == tc.command {
+		b := inMemory(t, Config{}, func(_ context.Context, c commands.Command) ([]byte, error) {
+			if c.Name == tc.command {
 				return nil, tc.err
 			}
 			return []byte("slipway.test"), nil
@@ -256,46 +256,14 @@ func TestTokens(t *testing.T) {
 	again("after half its life", 2)
 	tokens.held["alice"].made = time.Now().Round(0).Add(time.Hour)
 	again("when the clock was set back", 3)
-	tokens.refused("alice", &failure{Stderr: "the disk is full"})
-	tokens.refused("bob", &failure{Stderr: "Failed to authenticate"})
+	tokens.refused("alice", &commands.Failure{Stderr: "the disk is full"})
+	tokens.refused("bob", &commands.Failure{Stderr: "Failed to authenticate"})
 	again("when something else was wrong", 3)
-	tokens.refused("alice", errs.New(errs.Unavailable, "no: %w", &failure{Stderr: "ERROR: AUTHENTICATE:1003:Failed to authenticate with any method"}))
+	tokens.refused("alice", errs.New(errs.Unavailable, "no: %w", &commands.Failure{Stderr: "ERROR: AUTHENTICATE:1003:Failed to authenticate with any method"}))
 	again("when it was refused", 4)
 	for _, login := range []string{"", "..", "a/b", "a b", "-x", strings.Repeat("a", 100)} {
 		if at, err := tokens.of(t.Context(), login); err == nil {
 			t.Errorf("%q has a token in %s", login, at)
-		}
-	}
-}
-
-// TestPrintsTooMuch: a command that prints without end is ended, and its output is none.
-func TestPrintsTooMuch(t *testing.T) {
-	out := bounded{most: 100 << 10}
-	cmd := exec.CommandContext(t.Context(), "yes")
-	cmd.Stdout = &out
-	if err := cmd.Run(); err == nil || !out.over || out.Len() > out.most {
-		t.Errorf("%v after %d bytes", err, out.Len())
-	}
-	out = bounded{most: 5}
-	cmd = exec.CommandContext(t.Context(), "printf", "12345")
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil || out.over || out.String() != "12345" {
-		t.Errorf("%v, %q", err, out.String())
-	}
-}
-
-func TestComplaints(t *testing.T) {
-	exit := exec.Command("false").Run()
-	for text, want := range map[string]string{
-		"ERROR: Can't find address of local schedd":                                                    "HTCondor's queue does not answer",
-		"ERROR: Failed to create proc\nNumber of submitted jobs would exceed MAX_JOBS_PER_OWNER":       "you have as many jobs",
-		"ERROR: Failed to commit job submission into the queue.\nERROR: no more than 10 sessions each": "the site does not take this job",
-		"ERROR: Failed to commit job submission into the queue.":                                       "HTCondor's queue has not taken it",
-		"something else": "condor_submit: something else",
-	} {
-		err := explain(t.Context(), "condor_submit", exit, []byte("Submitting job(s).\n"+text))
-		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Submitting") {
-			t.Errorf("%q becomes %v", text, err)
 		}
 	}
 }

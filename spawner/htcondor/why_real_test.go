@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/condortest"
+	"slipway/spawner/htcondor/pool"
 )
 
 // TestRealWhy has a pool of two processors, and jobs that wait in it for each of the reasons that there are.
 func TestRealWhy(t *testing.T) {
 	t.Parallel()
-	pool := condortest.Start(t, condortest.Options{CPUs: 2, Config: "MEMORY = 4096\nSLIM_LIMIT = 1\n"})
-	w := worldOf(t, pool)
-	known, err := NewPool(PoolConfig{Bin: pool.Bin, Fresh: time.Millisecond, Logger: w.cfg.Logger})
+	condor := condortest.Start(t, condortest.Options{CPUs: 2, Config: "MEMORY = 4096\nSLIM_LIMIT = 1\n"})
+	w := worldOf(t, condor)
+	known, err := pool.New(pool.Config{Run: commands.In(condor.Bin), Fresh: time.Millisecond, Logger: w.cfg.Logger})
 	must(t, err)
 	w.cfg.Pool = known
 	b := w.backend(t)
@@ -46,9 +48,9 @@ func TestRealWhy(t *testing.T) {
 	explained(other, "none has room now", "counts it for bob@slipway.test", "1 other user waits too, and none goes before")
 	explained(waits, "1 other user waits too, and 1 goes before: 1 who used less of late (priority from ")
 
-	pool.Admin(t, "condor_hold", "-reason", "the disk is being looked at", jobOf(t, b, waits.ID))
+	condor.Admin(t, "condor_hold", "-reason", "the disk is being looked at", jobOf(t, b, waits.ID))
 	explained(waits, "HTCondor holds it: an administrator holds it: the disk is being looked at", "ask your administrator to release it")
-	pool.Admin(t, "condor_hold", "-reason", "enough", jobOf(t, b, filler.ID))
+	condor.Admin(t, "condor_hold", "-reason", "enough", jobOf(t, b, filler.ID))
 	explained(filler, "an administrator holds it: enough")
 	await(t, b, other.ID, spawner.Up)
 

@@ -7,6 +7,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/htcondor/commands"
 )
 
 // TestWithdraw: what waits is taken back; what has begun since it was last seen is not, nor what is over.
@@ -18,8 +19,8 @@ func TestWithdraw(t *testing.T) {
 		must(t, b.Start(t.Context(), l))
 	}
 	s.mu.Lock()
-	s.before = func(c command) { // between the look and the removal
-		if c.name == "condor_rm" {
+	s.before = func(c commands.Command) { // between the look and the removal
+		if c.Name == "condor_rm" {
 			s.jobs["2.0"] = strings.Replace(s.jobs["2.0"], `"JobStatus":1`, `"JobStatus":2,"NumShadowStarts":1`, 1)
 		}
 	}
@@ -53,8 +54,8 @@ func TestWithdrawnBefore(t *testing.T) {
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
 	s.mu.Lock()
-	s.after = func(c command) error {
-		if c.name == "condor_rm" {
+	s.after = func(c commands.Command) error {
+		if c.Name == "condor_rm" {
 			return context.Canceled
 		}
 		return nil

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // BenchmarkExplain says what it costs to explain a job in a pool of 5,000 machines, each with eight GPUs.
 func BenchmarkExplain(b *testing.B) {
 	slots := slices.Repeat(captured(b, "idle"), 5000)
-	d := demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}, gpu: asked(b, "any,capability>=8.0,memory>=40G")}
+	d := Demand{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}, GPU: asked(b, "any,capability>=8.0,memory>=40G")}
 	for b.Loop() {
 		explanation(d, slots)
 	}

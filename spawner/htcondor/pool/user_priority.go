@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"math"
 	"strings"
 
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/commands"
 )
 
 // standing is how the pool's negotiator counts somebody, and what of hers is in its queues.
@@ -30,7 +32,7 @@ const noGroup = "<none>"
 
 // askStandings asks the collector how users stand to one another.
 func (p *Pool) askStandings(ctx context.Context) (standings, error) {
-	out, err := p.run(ctx, command{name: "condor_status", args: []string{
+	out, err := p.cfg.Run(ctx, commands.Command{Name: "condor_status", Args: []string{
 		"-any", "-json", "-constraint", `MyType == "Accounting" || MyType == "Submitter"`,
 		"-attributes", "MyType,Name,Priority,IsAccountingGroup,AccountingGroup,GroupSortKey,RunningJobs,IdleJobs",
 	}})
@@ -104,7 +106,7 @@ func (s standings) turn(name string) string {
 			share, best = share+1, min(best, o.priority)
 		}
 	}
-	text := fmt.Sprintf("the pool counts it for %s (%d running, %d waiting)", clean(name, mostName), me.running, me.waiting)
+	text := fmt.Sprintf("the pool counts it for %s (%d running, %d waiting)", batch.OneLine(name, batch.MaxName), me.running, me.waiting)
 	if others == 0 {
 		return text + "; nobody else waits"
 	}

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/commands"
 )
 
 // slowPool answers after a time, of what it is asked for.
@@ -25,20 +26,22 @@ type slowPool struct {
 	err   error
 }
 
-func (s *slowPool) run(ctx context.Context, c command) ([]byte, error) {
+func (s *slowPool) run(ctx context.Context, c commands.Command) ([]byte, error) {
 	s.mu.Lock()
-	s.asked = append(s.asked, c.name+" "+c.args[0])
+	s.asked = append(s.asked, c.Name+" "+c.Args[0])
 	err := s.err
 	s.mu.Unlock()
-	if !pause(ctx, s.takes) {
+	select {
+	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-time.After(s.takes):
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case c.name == "condor_q":
+	case c.Name == "condor_q":
 		return []byte(waitingJobs), nil
-	case c.args[0] == "-any":
+	case c.Args[0] == "-any":
 		return []byte(accounting), nil
 	default:
 		return (&fakePool{name: "busy"}).run(ctx, c)
@@ -73,7 +76,7 @@ const waitingJobs = `[
 
 func TestPlaces(t *testing.T) {
 	ads, err := classad.ParseAll([]byte(waitingJobs))
-	must(t, err)
+	noError(t, err)
 	all := placesOf(ads)
 	for job, want := range map[string]string{
 		"5.0": "alice@x.org: concurrency limit slim reached", "5.1": "alice@x.org: concurrency limit slim reached", "7.0": "interactive.sue@x.org: ",
@@ -89,16 +92,15 @@ func TestPlaces(t *testing.T) {
 func TestWhyIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowPool{takes: time.Second}
-		p, err := newPool(PoolConfig{Logger: slog.New(slog.DiscardHandler)}, s.run)
-		must(t, err)
-		b := inMemory(t, Config{Pool: p}, s.run)
-		d := demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}
+		p, err := New(Config{Logger: slog.New(slog.DiscardHandler), Run: s.run})
+		noError(t, err)
+		d := Demand{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}
 		var askers sync.WaitGroup
 		for range 50 {
 			askers.Go(func() {
 				for job, want := range map[string]string{"5.0": "a limit of the site is reached (slim); without that, ", "7.0": "counts it for interactive.sue@x.org"} {
-					e, err := p.explain(t.Context(), d)
-					if e = b.inLine(t.Context(), record{Job: job}, e); err != nil || !strings.Contains(e.Summary, want) {
+					e, err := p.Explain(t.Context(), d)
+					if e = p.InLine(t.Context(), job, e); err != nil || !strings.Contains(e.Summary, want) {
 						t.Errorf("%s: %q, %v", job, e.Summary, err)
 					}
 				}
@@ -111,7 +113,7 @@ func TestWhyIsAskedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		b.inLine(t.Context(), record{Job: "7.0"}, spawner.Explanation{})
+		p.InLine(t.Context(), "7.0", spawner.Explanation{})
 		if n := s.count("condor_q -allusers"); n != 2 {
 			t.Errorf("after a minute the queue was asked %d times", n)
 		}
@@ -122,16 +124,16 @@ func TestWhyIsAskedOnce(t *testing.T) {
 func TestPatienceIsTheAskers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowPool{takes: judgePatience + 5*time.Second}
-		p, err := newPool(PoolConfig{Logger: slog.New(slog.DiscardHandler)}, s.run)
-		must(t, err)
-		d := demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}, gpu: asked(t, "any,memory>=500G")}
-		if err := p.judge(t.Context(), d); err != nil {
+		p, err := New(Config{Logger: slog.New(slog.DiscardHandler), Run: s.run})
+		noError(t, err)
+		d := Demand{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}, GPU: asked(t, "any,memory>=500G")}
+		if err := p.Judge(t.Context(), d); err != nil {
 			t.Errorf("what is not known yet is refused: %v", err)
 		}
 		if c, err := p.Catalogue(t.Context()); err != nil || c.Machines == 0 {
 			t.Errorf("who waits longer has %+v, %v", c, err)
 		}
-		if err := p.judge(t.Context(), d); err == nil || s.count("condor_status -json") != 1 {
+		if err := p.Judge(t.Context(), d); err == nil || s.count("condor_status -json") != 1 {
 			t.Errorf("%v after %d questions", err, s.count("condor_status -json"))
 		}
 	})
@@ -143,16 +145,16 @@ func TestSilenceIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := &slowPool{err: errors.New("no collector")}
-		p, err := newPool(PoolConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}, s.run)
-		must(t, err)
+		p, err := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Run: s.run})
+		noError(t, err)
 		for n := range 100 {
-			must(t, p.judge(t.Context(), demand{resources: spawner.Resources{CPUs: float64(n), Memory: 1 << 30}}))
+			noError(t, p.Judge(t.Context(), Demand{Resources: spawner.Resources{CPUs: float64(n), Memory: 1 << 30}}))
 			time.Sleep(5 * time.Second)
 		}
 		s.fail(nil)
 		time.Sleep(time.Minute)
-		must(t, p.scan(t.Context()))
-		must(t, p.scan(t.Context()))
+		noError(t, p.scan(t.Context()))
+		noError(t, p.scan(t.Context()))
 		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "no collector") || !strings.Contains(text, "tells the pool's machines again") {
 			t.Error(text)
 		}
@@ -161,10 +163,10 @@ func TestSilenceIsToldOnce(t *testing.T) {
 
 // TestJudgementsAreKept: the points of a scan are judged once, and what is kept of all demands has a bound.
 func TestJudgementsAreKept(t *testing.T) {
-	p := (&fakePool{name: "idle"}).pool(t, PoolConfig{})
+	p := (&fakePool{name: "idle"}).pool(t, Config{})
 	for n := range mostJudgements + 10 {
 		for range 2 {
-			must(t, p.judge(t.Context(), demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 20}, facts: map[string]classad.Value{attrUser: fmt.Sprint(n)}}))
+			noError(t, p.Judge(t.Context(), Demand{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 20}, Facts: map[string]classad.Value{"SlipwayUser": fmt.Sprint(n)}}))
 		}
 	}
 	if n := len(p.judgements); n != 10 {

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"strings"
@@ -53,20 +53,20 @@ func TestGPULines(t *testing.T) {
 		if tc.with != nil {
 			tc.with(&r)
 		}
-		lines, err := gpuLines(r)
+		lines, err := GPULines(r)
 		if err != nil {
 			t.Errorf("%s: %v", tc.text, err)
 		}
 		var got []string
 		for _, l := range lines {
-			got = append(got, l.name+" = "+l.value)
+			got = append(got, l.Name+" = "+l.Value)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: %s", tc.text, diff)
 		}
 	}
 	for _, text := range []string{"shared", "shared/10G", "1g.18gb,count=2"} {
-		if _, err := gpuLines(asked(t, text)); err == nil || !strings.Contains(err.Error(), "ask for") {
+		if _, err := GPULines(asked(t, text)); err == nil || !strings.Contains(err.Error(), "ask for") {
 			t.Errorf("%s is taken: %v", text, err)
 		}
 	}
@@ -119,22 +119,22 @@ func TestNamesOfInstances(t *testing.T) {
 }
 
 func TestRequirements(t *testing.T) {
-	d := demand{
-		resources: spawner.Resources{CPUs: 1.5, Memory: 2 << 30}, disk: 1 << 30, arch: "X86_64", site: []string{"HasSingularity"}, gpu: asked(t, "any,capability>=8.0,memory>=4G"),
+	d := Demand{
+		Resources: spawner.Resources{CPUs: 1.5, Memory: 2 << 30}, Disk: 1 << 30, Arch: "X86_64", Site: []string{"HasSingularity"}, GPU: asked(t, "any,capability>=8.0,memory>=4G"),
 	}
 	want := strings.Join([]string{
 		`(TARGET.OpSys == "LINUX")`, `(TARGET.Arch == "X86_64")`, "(HasSingularity)", "(size(TARGET.AvailableGPUs) >= RequestGPUs)",
 		"(countMatches(Capability >= 8.0, TARGET.AvailableGPUs) >= RequestGPUs)", "(countMatches(GlobalMemoryMb >= 4096, TARGET.AvailableGPUs) >= RequestGPUs)",
 		"(countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs)",
 	}, " && ")
-	if diff := cmp.Diff(want, requirements(clausesOf(d))); diff != "" {
+	if diff := cmp.Diff(want, Requirements(ClausesOf(d))); diff != "" {
 		t.Error(diff)
 	}
-	d.gpu = asked(t, "any,memory>=4G,optional")
-	if got, want := requirements(gpuClauses(d.gpu, 0)), "((countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) ?: 0) >= 1 || time() - MY.QDate > 120)"; got != want {
+	d.GPU = asked(t, "any,memory>=4G,optional")
+	if got, want := Requirements(gpuClauses(d.GPU, 0)), "((countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) ?: 0) >= 1 || time() - MY.QDate > 120)"; got != want {
 		t.Errorf("a GPU that is optional is %s", got)
 	}
-	for _, c := range clausesOf(d) {
+	for _, c := range ClausesOf(d) {
 		if c.e == nil {
 			t.Errorf("%s cannot be read back", c.Text)
 		}

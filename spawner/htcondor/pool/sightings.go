@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"cmp"
@@ -196,9 +196,9 @@ func (m *sightings) gone(slots []slot, now time.Time) []seen {
 
 // earlier says what slots the pool has had, and has none like now, that could have taken what is asked for; empty:
 // there was none.
-func earlier(d demand, past []seen, now time.Time) string {
+func earlier(d Demand, past []seen, now time.Time) string {
 	count, thing, last := 0, "worker", time.Time{}
-	if !d.gpu.None() {
+	if !d.GPU.None() {
 		thing = "GPU"
 	}
 	for _, s := range past {
@@ -214,15 +214,15 @@ func earlier(d demand, past []seen, now time.Time) string {
 }
 
 // fitting counts the slots of a kind that can take d, or their GPUs that it could have.
-func (s seen) fitting(d demand) int {
+func (s seen) fitting(d Demand) int {
 	was := s.slot()
 	if explanation(d, []slot{was}).Fit == 0 {
 		return 0
 	}
-	if d.gpu.None() {
+	if d.GPU.None() {
 		return s.Count
 	}
-	e, err := classad.Parse(cmp.Or(requireGPUs(d.gpu), "true"))
+	e, err := classad.Parse(cmp.Or(requireGPUs(d.GPU), "true"))
 	if err != nil {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/commands"
 )
 
 // fakePool answers condor_status with a file, or with an error.
@@ -36,20 +37,21 @@ func (f *fakePool) fail(err error) {
 	f.err = err
 }
 
-func (f *fakePool) run(_ context.Context, c command) ([]byte, error) {
+func (f *fakePool) run(_ context.Context, c commands.Command) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
-	if f.err != nil || c.name != "condor_status" {
+	if f.err != nil || c.Name != "condor_status" {
 		return nil, f.err
 	}
 	return os.ReadFile(filepath.Join("testdata", "ads", f.name+".json"))
 }
 
-func (f *fakePool) pool(t *testing.T, cfg PoolConfig) *Pool {
+func (f *fakePool) pool(t *testing.T, cfg Config) *Pool {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	p, err := newPool(cfg, f.run)
+	cfg.Run = f.run
+	p, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestClassAdsOfACatalogue(t *testing.T) {
 func TestPoolIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakePool{name: "idle"}
-		p := f.pool(t, PoolConfig{})
+		p := f.pool(t, Config{})
 		for range 3 {
 			if c, err := p.Catalogue(t.Context()); err != nil || len(c.Kinds) != 2 {
 				t.Fatalf("%+v, %v", c, err)
@@ -162,24 +164,24 @@ func TestPoolIsAskedOnce(t *testing.T) {
 
 func TestPoolJudges(t *testing.T) {
 	f := &fakePool{name: "idle"}
-	p := f.pool(t, PoolConfig{})
-	d := demand{resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}, gpu: asked(t, "any,memory>=80G")}
-	if err := p.judge(t.Context(), d); !errs.Is(err, errs.OverQuota) {
+	p := f.pool(t, Config{})
+	d := Demand{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}, GPU: asked(t, "any,memory>=80G")}
+	if err := p.Judge(t.Context(), d); !errs.Is(err, errs.OverQuota) {
 		t.Errorf("what can never match: %v", err)
 	}
-	d.gpu = asked(t, "shared")
-	if err := p.judge(t.Context(), d); !errs.Is(err, errs.Invalid) {
+	d.GPU = asked(t, "shared")
+	if err := p.Judge(t.Context(), d); !errs.Is(err, errs.Invalid) {
 		t.Errorf("what no pool can promise: %v", err)
 	}
-	d.gpu = asked(t, "1g.5gb")
-	if err := p.judge(t.Context(), d); err != nil {
+	d.GPU = asked(t, "1g.5gb")
+	if err := p.Judge(t.Context(), d); err != nil {
 		t.Error(err)
 	}
-	if e, err := p.explain(t.Context(), d); err != nil || e.Free != 1 {
+	if e, err := p.Explain(t.Context(), d); err != nil || e.Free != 1 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	f = &fakePool{err: errors.New("collector gone")}
-	if err := f.pool(t, PoolConfig{}).judge(t.Context(), demand{gpu: asked(t, "any,memory>=80G")}); err != nil {
+	if err := f.pool(t, Config{}).Judge(t.Context(), Demand{GPU: asked(t, "any,memory>=80G")}); err != nil {
 		t.Errorf("a pool that does not answer refuses: %v", err)
 	}
 }
@@ -190,7 +192,7 @@ func TestHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakePool{name: "later"}
-		cfg := PoolConfig{History: path, Keep: time.Hour, Every: 10 * time.Minute}
+		cfg := Config{History: path, Keep: time.Hour, Every: 10 * time.Minute}
 		p := f.pool(t, cfg)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

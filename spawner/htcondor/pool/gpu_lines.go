@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"fmt"
@@ -11,6 +11,9 @@ import (
 	"slipway/internal/gpu"
 	"slipway/spawner/htcondor/classad"
 )
+
+// Line is one line of a submit description: a command or an attribute, with its value.
+type Line struct{ Name, Value string }
 
 // need is something that a workload wants of each of its GPUs.
 type need struct {
@@ -30,8 +33,8 @@ const (
 	undivided = `DeviceMemoryMb =?= undefined && (SlipwayMode =?= undefined || SlipwayMode == "whole" || SlipwayMode == "mig")`
 )
 
-// checkGPUs refuses what no pool can be asked for.
-func checkGPUs(r gpu.Request) error {
+// CheckGPUs refuses what no pool can be asked for.
+func CheckGPUs(r gpu.Request) error {
 	switch {
 	case r.Mode == gpu.Shared:
 		return errs.New(errs.Invalid, "%s is asked for, and a pool cannot promise with whom a GPU is shared", r).With("ask for any, or for a MIG profile")
@@ -41,24 +44,24 @@ func checkGPUs(r gpu.Request) error {
 	return nil
 }
 
-// gpuLines are what a workload's request for GPUs is in a submit description. They are the attributes of HTCondor and,
+// GPULines are what a workload's request for GPUs is in a submit description. They are the attributes of HTCondor and,
 // for matchmaking at other places, both those that CMS has now and those that it had before.
-func gpuLines(r gpu.Request) ([]line, error) {
+func GPULines(r gpu.Request) ([]Line, error) {
 	if r.None() { // said in so many words: others' matchmaking takes what is not defined for neither
-		return []line{{"My.RequiresGPU", "0"}, {"request_gpus", "0"}}, nil
+		return []Line{{"My.RequiresGPU", "0"}, {"request_gpus", "0"}}, nil
 	}
-	if err := checkGPUs(r); err != nil {
+	if err := CheckGPUs(r); err != nil {
 		return nil, err
 	}
-	lines := []line{{"My.RequiresGPU", "1"}, {"request_gpus", strconv.Itoa(r.GPUs())}}
+	lines := []Line{{"My.RequiresGPU", "1"}, {"request_gpus", strconv.Itoa(r.GPUs())}}
 	switch {
 	case r.Needs.Optional:
-		lines = []line{{"My.RequiresGPU", "0"}, {"request_gpus", optionalCount(r)}}
+		lines = []Line{{"My.RequiresGPU", "0"}, {"request_gpus", optionalCount(r)}}
 	case r.Needs.CanUse: // as CMS writes a job that can use a GPU and requires none: pilots' matchmaking wants the number itself
-		lines[0].value = "0"
+		lines[0].Value = "0"
 	}
 	if text := requireGPUs(r); text != "" {
-		lines = append(lines, line{"require_gpus", text})
+		lines = append(lines, Line{"require_gpus", text})
 	}
 	return append(lines, cmsLines(r.Needs)...), nil
 }
@@ -101,7 +104,7 @@ func needsOf(r gpu.Request) []need {
 		all = append(all, need{"compute capability " + n.Newest + " or less", "Capability <= " + n.Newest, "allow newer GPUs", "Capability"})
 	}
 	if n.Memory > 0 {
-		all = append(all, need{"memory of " + gigabytes(n.Memory) + " or more", fmt.Sprintf("GlobalMemoryMb >= %d", mebibytes(n.Memory)), "ask for less memory of the GPU", "GlobalMemoryMb"})
+		all = append(all, need{"memory of " + gigabytes(n.Memory) + " or more", fmt.Sprintf("GlobalMemoryMb >= %d", Mebibytes(n.Memory)), "ask for less memory of the GPU", "GlobalMemoryMb"})
 	}
 	if n.Runtime != "" {
 		all = append(all, need{"a driver that serves CUDA " + n.Runtime, "MaxSupportedVersion >= " + runtimeNumber(n.Runtime), "use an older CUDA runtime", "MaxSupportedVersion"})
@@ -120,7 +123,7 @@ func kindNeeds(r gpu.Request) []need {
 	case r.Mode == gpu.MIG:
 		return []need{{"a MIG instance " + r.Profile, isMIG + " && " + profileText(r.Profile), "ask for another MIG profile, or for any GPU", ""}}
 	case r.Mode == gpu.MPS:
-		share := fmt.Sprintf(`SlipwayMode == "mps" && GlobalMemoryMb >= %d && GlobalMemoryMb * 100 >= DeviceMemoryMb * %d`, mebibytes(r.Memory), r.Percent)
+		share := fmt.Sprintf(`SlipwayMode == "mps" && GlobalMemoryMb >= %d && GlobalMemoryMb * 100 >= DeviceMemoryMb * %d`, Mebibytes(r.Memory), r.Percent)
 		return []need{{"a share by MPS of " + r.String(), share, "ask for any GPU", ""}}
 	case r.Least != "" && r.Least != gpu.None:
 		return []need{{"kept apart in hardware", undivided, "accept a GPU that is shared", ""}}
@@ -178,23 +181,23 @@ func literally(s string) string {
 // of gpus_minimum_memory and which do not change a require_gpus that is there; CMS at its own of today, and at those
 // that it had before. Those of today are numbers (WMCore from 2.4.4 on): a comparison of a slot's number with a text is
 // an error in a ClassAd. The old ones are texts.
-func cmsLines(n gpu.Needs) []line {
-	var lines []line
+func cmsLines(n gpu.Needs) []Line {
+	var lines []Line
 	if n.Memory > 0 {
-		mib := strconv.FormatInt(mebibytes(n.Memory), 10)
-		lines = append(lines, line{"gpus_minimum_memory", mib}, line{"My.DESIRED_GPUMemoryMB", mib}, line{"My.GPUMemoryMB", mib})
+		mib := strconv.FormatInt(Mebibytes(n.Memory), 10)
+		lines = append(lines, Line{"gpus_minimum_memory", mib}, Line{"My.DESIRED_GPUMemoryMB", mib}, Line{"My.GPUMemoryMB", mib})
 	}
 	if n.Capability != "" {
-		lines = append(lines, line{"gpus_minimum_capability", n.Capability}, line{"My.DESIRED_GPUMinimumCapability", n.Capability})
+		lines = append(lines, Line{"gpus_minimum_capability", n.Capability}, Line{"My.DESIRED_GPUMinimumCapability", n.Capability})
 	}
 	if n.Newest != "" {
-		lines = append(lines, line{"gpus_maximum_capability", n.Newest}, line{"My.DESIRED_GPUMaximumCapability", n.Newest})
+		lines = append(lines, Line{"gpus_maximum_capability", n.Newest}, Line{"My.DESIRED_GPUMaximumCapability", n.Newest})
 	}
 	if all := capabilities(n.Capability, n.Newest); all != "" && (n.Capability != "" || n.Newest != "") {
-		lines = append(lines, line{"My.CUDACapability", `"` + all + `"`})
+		lines = append(lines, Line{"My.CUDACapability", `"` + all + `"`})
 	}
 	if n.Runtime != "" {
-		lines = append(lines, line{"gpus_minimum_runtime", n.Runtime}, line{"My.DESIRED_GPURuntime", n.Runtime}, line{"My.CUDARuntime", `"` + n.Runtime + `"`})
+		lines = append(lines, Line{"gpus_minimum_runtime", n.Runtime}, Line{"My.DESIRED_GPURuntime", n.Runtime}, Line{"My.CUDARuntime", `"` + n.Runtime + `"`})
 	}
 	return lines
 }
@@ -219,8 +222,8 @@ func runtimeNumber(version string) string {
 	return strconv.Itoa(a*1000 + b*10)
 }
 
-// mebibytes returns bytes in MiB, rounded up: a requirement must not become less.
-func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
+// Mebibytes returns bytes in MiB, rounded up: a requirement must not become less.
+func Mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
 // gigabytes says a size to people.
 func gigabytes(n int64) string {

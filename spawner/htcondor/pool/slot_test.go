@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"os"
@@ -7,6 +7,13 @@ import (
 
 	"slipway/spawner/htcondor/classad"
 )
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // captured returns the slots that a file of testdata/ads holds: idle, busy and divided as HTCondor 23.9 printed them,
 // later by hand.
@@ -76,7 +83,7 @@ func FuzzAds(f *testing.F) {
 			return
 		}
 		slots := slotsOf(ads)
-		explanation(demand{gpu: asked(t, "any,capability>=8.0,memory>=4G")}, slots)
+		explanation(Demand{GPU: asked(t, "any,capability>=8.0,memory>=4G")}, slots)
 		catalogueOf(slots, "site")
 	})
 }

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"cmp"
@@ -13,17 +13,17 @@ import (
 	"slipway/spawner/htcondor/classad"
 )
 
-// demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it
+// Demand is what a workload asks of a slot. The submit description and the explanation why a job waits are made from it
 // alike.
-type demand struct {
-	resources spawner.Resources
-	own       int64 // bytes of memory for what runs it, beside those
-	disk      int64 // bytes; 0: none is asked for
-	gpu       gpu.Request
-	arch      string                   // as HTCondor calls it, such as "X86_64"; empty: any
-	site      []string                 // the site's own requirements, as ClassAds write them
-	hope      time.Duration            // how long it waits for a GPU that is optional; 0: the usual time
-	facts     map[string]classad.Value // other attributes of the job that slots may look at, such as SlipwayInteractive
+type Demand struct {
+	Resources spawner.Resources
+	Own       int64 // bytes of memory for what runs it, beside those
+	Disk      int64 // bytes; 0: none is asked for
+	GPU       gpu.Request
+	Arch      string                   // as HTCondor calls it, such as "X86_64"; empty: any
+	Site      []string                 // the site's own requirements, as ClassAds write them
+	Hope      time.Duration            // how long it waits for a GPU that is optional; 0: the usual time
+	Facts     map[string]classad.Value // other attributes of the job that slots may look at, such as SlipwayInteractive
 }
 
 // clause is one requirement, in words and as HTCondor has it.
@@ -39,26 +39,26 @@ type clause struct {
 	attribute string // of a GPU's ad, where it asks for one that not all pools tell
 }
 
-// clausesOf returns what a slot must fulfil for d. All together are the job's requirements.
-func clausesOf(d demand) []clause {
+// ClausesOf returns what a slot must fulfil for d. All together are the job's requirements.
+func ClausesOf(d Demand) []clause {
 	all := []clause{
 		required("Linux", `TARGET.OpSys == "LINUX"`, ""),
 		given("file transfer", "TARGET.HasFileTransfer", ""),
 		given(processors(d.cpus()), "TARGET.Cpus >= RequestCpus", "ask for fewer CPUs"),
 		given(d.memory(), "TARGET.Memory >= RequestMemory", "ask for less memory"),
 	}
-	if d.arch != "" {
-		c := required("processors of architecture "+strings.ToLower(d.arch), "TARGET.Arch == \""+d.arch+"\"", "use an environment of another architecture")
-		c.arch = d.arch
+	if d.Arch != "" {
+		c := required("processors of architecture "+strings.ToLower(d.Arch), "TARGET.Arch == \""+d.Arch+"\"", "use an environment of another architecture")
+		c.arch = d.Arch
 		all = append(all, c)
 	}
-	if d.disk > 0 {
-		all = append(all, given(gigabytes(d.disk)+" of disk", "TARGET.Disk >= RequestDisk", ""))
+	if d.Disk > 0 {
+		all = append(all, given(gigabytes(d.Disk)+" of disk", "TARGET.Disk >= RequestDisk", ""))
 	}
-	for _, text := range d.site {
+	for _, text := range d.Site {
 		all = append(all, required("what the site requires: "+text, text, ""))
 	}
-	return append(all, gpuClauses(d.gpu, d.hope)...)
+	return append(all, gpuClauses(d.GPU, d.Hope)...)
 }
 
 // gpuClauses has one for each need, so that it can be said which of them excludes what, and one for all of them in the
@@ -112,8 +112,8 @@ func given(words, text, asks string) clause {
 	return c
 }
 
-// requirements joins clauses to what a submit description has.
-func requirements(cs []clause) string {
+// Requirements joins clauses to what a submit description has.
+func Requirements(cs []clause) string {
 	var texts []string
 	for _, c := range cs {
 		if !c.own && !c.given {
@@ -153,47 +153,56 @@ func (c clause) judge(slot, job *classad.Ad) verdict {
 }
 
 // cpus is what is asked for in whole processors: HTCondor has no parts.
-func (d demand) cpus() int64 {
-	n := int64(d.resources.CPUs)
-	if float64(n) < d.resources.CPUs {
+func (d Demand) cpus() int64 {
+	n := int64(d.Resources.CPUs)
+	if float64(n) < d.Resources.CPUs {
 		n++
 	}
 	return max(1, n)
 }
 
 // mebibytes is the memory that is asked for, with what runs the workload.
-func (d demand) mebibytes() int64 { return max(mebibytes(d.resources.Memory), 1) + mebibytes(d.own) }
+func (d Demand) mebibytes() int64 { return max(Mebibytes(d.Resources.Memory), 1) + Mebibytes(d.Own) }
 
 // memory says that to people.
-func (d demand) memory() string {
-	words := "memory of " + gigabytes(d.resources.Memory)
-	if d.own > 0 {
-		words += fmt.Sprintf(" and %d MB for what runs it", mebibytes(d.own))
+func (d Demand) memory() string {
+	words := "memory of " + gigabytes(d.Resources.Memory)
+	if d.Own > 0 {
+		words += fmt.Sprintf(" and %d MB for what runs it", Mebibytes(d.Own))
 	}
 	return words
 }
 
 // job returns the part of the job's ad that a slot may look at. What else a real one has cannot be judged.
-func (d demand) job() *classad.Ad {
+func (d Demand) job() *classad.Ad {
 	j := classad.NewPart()
 	j.Set("RequestCpus", d.cpus())
 	j.Set("RequestMemory", d.mebibytes())
-	j.Set("RequestDisk", (d.disk+1<<10-1)>>10)
-	j.Set("RequestGPUs", int64(d.gpu.GPUs()))
+	j.Set("RequestDisk", (d.Disk+1<<10-1)>>10)
+	j.Set("RequestGPUs", int64(d.GPU.GPUs()))
 	j.Set("RequiresGPU", int64(0))
 	j.Set("JobUniverse", int64(vanilla))
-	if text := requireGPUs(d.gpu); text != "" {
+	if text := requireGPUs(d.GPU); text != "" {
 		j.SetExpr("RequireGPUs", text)
 	}
-	if d.gpu.Needs.Optional {
-		j.SetExpr("RequestGPUs", optionalCount(d.gpu))
-	} else if d.gpu.GPUs() > 0 {
+	if d.GPU.Needs.Optional {
+		j.SetExpr("RequestGPUs", optionalCount(d.GPU))
+	} else if d.GPU.GPUs() > 0 {
 		j.Set("RequiresGPU", int64(1))
 	}
-	for name, v := range d.facts {
+	for name, v := range d.Facts {
 		j.Set(name, v)
 	}
 	return j
+}
+
+// Lines are what a job needs of a machine, in HTCondor's units: whole processors, MiB of memory, KiB of disk.
+func (d Demand) Lines() []Line {
+	return []Line{
+		{"request_cpus", strconv.FormatInt(d.cpus(), 10)},
+		{"request_memory", strconv.FormatInt(d.mebibytes(), 10)},
+		{"request_disk", strconv.FormatInt((d.Disk+1<<10-1)>>10, 10)},
+	}
 }
 
 // vanilla is HTCondor's number for the universe that jobs run in.

@@ -1,4 +1,11 @@
-package htcondor
+// Package pool knows the machines of an HTCondor pool: what GPUs they have, whether they could ever take a workload, and
+// what one that waits is waiting for.
+//
+// Promises: it asks the collector and the access point, and changes nothing there; many who ask at once cause one
+// question; what is not known refuses nothing. What a workload asks of a machine is a Demand, and the submit description
+// and the explanation are both made from its clauses, so that they never differ. The package must not know how jobs are
+// submitted, or what became of them.
+package pool
 
 import (
 	"context"
@@ -11,12 +18,13 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/commands"
 )
 
-// PoolConfig is what a Pool is made of.
-type PoolConfig struct {
-	Bin  string // the directory of HTCondor's commands; empty: they are on PATH
-	Site string // what machines that do not name their site are of; empty: the pool's own name
+// Config is what a Pool is made of.
+type Config struct {
+	Run  commands.Runner // runs HTCondor's commands; required
+	Site string          // what machines that do not name their site are of; empty: the pool's own name
 	// History is the file that keeps what was found, for Keep. Empty: it is kept in memory alone.
 	History string
 	// Seen is the file that keeps what kinds of slots there were, as long. Empty: in memory alone.
@@ -33,8 +41,7 @@ type PoolConfig struct {
 // Pool knows the machines of an HTCondor pool by their own ads: what GPUs they have, and why a job waits for one. It
 // changes nothing. It is safe for concurrent use.
 type Pool struct {
-	cfg PoolConfig
-	run runner
+	cfg Config
 	log *slog.Logger
 
 	slots     question[[]slot]
@@ -58,12 +65,8 @@ type judgement struct {
 // mostJudgements is how many judgements are kept.
 const mostJudgements = 1000
 
-// NewPool makes a Pool and reads its history. It asks nothing of HTCondor.
-func NewPool(cfg PoolConfig) (*Pool, error) {
-	return newPool(cfg, program{dir: cfg.Bin}.run)
-}
-
-func newPool(cfg PoolConfig, run runner) (*Pool, error) {
+// New makes a Pool and reads its history. It asks nothing of HTCondor.
+func New(cfg Config) (*Pool, error) {
 	set := func(d *time.Duration, usual time.Duration) {
 		if *d <= 0 {
 			*d = usual
@@ -80,7 +83,7 @@ func newPool(cfg PoolConfig, run runner) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
 	}
-	p := &Pool{cfg: cfg, run: run, log: sparing(cfg.Logger), book: book, sightings: past}
+	p := &Pool{cfg: cfg, log: cfg.Logger, book: book, sightings: past}
 	p.slots = question[[]slot]{ask: p.askSlots, fresh: cfg.Fresh, tell: p.teller("the pool's machines", "all jobs are taken, also what it has nothing for")}
 	p.standings = question[standings]{ask: p.askStandings, fresh: cfg.Fresh, tell: p.teller("the standing of the pool's users", "nobody is told who goes before her")}
 	p.places = question[places]{ask: p.askPlaces, fresh: cfg.Fresh, tell: p.teller("the jobs that wait", "nobody is told which limit she waits for")}
@@ -137,7 +140,7 @@ func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
 }
 
 func (p *Pool) askSlots(ctx context.Context) ([]slot, error) {
-	out, err := p.run(ctx, command{name: "condor_status", args: []string{"-json", "-constraint", notDynamic}})
+	out, err := p.cfg.Run(ctx, commands.Command{Name: "condor_status", Args: []string{"-json", "-constraint", notDynamic}})
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +154,8 @@ func (p *Pool) askSlots(ctx context.Context) ([]slot, error) {
 // notDynamic leaves out the parts of slots that were cut off for jobs.
 const notDynamic = `DynamicSlot =!= true`
 
-// explain says why what is asked for has not started yet, by the pool's own ads.
-func (p *Pool) explain(ctx context.Context, d demand) (spawner.Explanation, error) {
+// Explain says why what is asked for has not started yet, by the pool's own ads.
+func (p *Pool) Explain(ctx context.Context, d Demand) (spawner.Explanation, error) {
 	slots, asked, err := p.all(ctx)
 	if err != nil {
 		return spawner.Explanation{}, err
@@ -161,7 +164,7 @@ func (p *Pool) explain(ctx context.Context, d demand) (spawner.Explanation, erro
 }
 
 // weigh explains how the pool's slots stand to a demand, as they were found at a time.
-func (p *Pool) weigh(d demand, slots []slot, asked time.Time) judgement {
+func (p *Pool) weigh(d Demand, slots []slot, asked time.Time) judgement {
 	key := fmt.Sprint(d)
 	p.weighing.Lock()
 	defer p.weighing.Unlock()
@@ -179,7 +182,7 @@ func (p *Pool) weigh(d demand, slots []slot, asked time.Time) judgement {
 
 // judgement looks at the slots of now and of before. A demand can be taken also when no slot of now could ever have it,
 // but one that was there could.
-func (p *Pool) judgement(d demand, slots []slot, now time.Time) judgement {
+func (p *Pool) judgement(d Demand, slots []slot, now time.Time) judgement {
 	e := explanation(d, slots)
 	if e.Slots == 0 || e.Fit > 0 {
 		return judgement{e, true}
@@ -194,9 +197,9 @@ func (p *Pool) judgement(d demand, slots []slot, now time.Time) judgement {
 	return judgement{e, p.cfg.Elastic}
 }
 
-// forewarning says that a demand which has been taken waits for workers that are not there, as far as is known without
+// Forewarning says that a demand which has been taken waits for workers that are not there, as far as is known without
 // asking; empty: nothing is known against it.
-func (p *Pool) forewarning(d demand) string {
+func (p *Pool) Forewarning(d Demand) string {
 	last := p.slots.known()
 	if last.err != nil || len(last.value) == 0 {
 		return ""
@@ -210,10 +213,10 @@ func (p *Pool) forewarning(d demand) string {
 // judgePatience is how long a user who submits waits for a collector that does not answer.
 const judgePatience = 10 * time.Second
 
-// judge refuses what no machine that the pool has or had could ever take, and what no pool can be asked for. A pool
+// Judge refuses what no machine that the pool has or had could ever take, and what no pool can be asked for. A pool
 // that does not answer, or has no machines at present, refuses nothing: what is not known is not never.
-func (p *Pool) judge(ctx context.Context, d demand) error {
-	if err := checkGPUs(d.gpu); err != nil {
+func (p *Pool) Judge(ctx context.Context, d Demand) error {
+	if err := CheckGPUs(d.GPU); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, judgePatience)

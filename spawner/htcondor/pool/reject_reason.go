@@ -1,11 +1,14 @@
-package htcondor
+package pool
 
 import (
 	"context"
 	"fmt"
 	"strings"
 
+	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/classad"
+	"slipway/spawner/htcondor/commands"
 )
 
 // place is what HTCondor says of a job that waits.
@@ -24,9 +27,9 @@ type places struct {
 // askPlaces asks the access point for all jobs of Slipway's that wait: whoever asks for one of them is answered from
 // it.
 func (p *Pool) askPlaces(ctx context.Context) (places, error) {
-	out, err := p.run(ctx, command{name: "condor_q", args: []string{
+	out, err := p.cfg.Run(ctx, commands.Command{Name: "condor_q", Args: []string{
 		"-allusers", "-json", "-attributes", "ClusterId,ProcId,User,AccountingGroup,AutoClusterId,LastRejMatchReason",
-		"-constraint", attrInstance + " isnt undefined && JobStatus == 1",
+		"-constraint", "SlipwayInstance isnt undefined && JobStatus == 1",
 	}})
 	if err != nil {
 		return places{}, err
@@ -41,7 +44,7 @@ func placesOf(ads []*classad.Ad) places {
 	for _, a := range ads {
 		cluster, _ := a.Number("ClusterId")
 		proc, _ := a.Number("ProcId")
-		at := place{submitter: a.Text("User"), reason: clean(a.Text("LastRejMatchReason"), mostReason)}
+		at := place{submitter: a.Text("User"), reason: batch.OneLine(a.Text("LastRejMatchReason"), batch.MaxReason)}
 		if group := a.Text("AccountingGroup"); group != "" {
 			_, domain, _ := strings.Cut(at.submitter, "@")
 			at.submitter = group + "@" + domain
@@ -65,4 +68,36 @@ func (p places) of(job string) (submitter, reason string) {
 		at.reason = p.reasons[at.alike]
 	}
 	return at.submitter, at.reason
+}
+
+// InLine adds to the explanation of a job that machines could take what only the queue knows of it: a limit of the site,
+// or that it is not its turn. What cannot be asked for is left out.
+func (p *Pool) InLine(ctx context.Context, job string, e spawner.Explanation) spawner.Explanation {
+	waiting := p.places.answered(ctx)
+	if waiting.err != nil {
+		return e
+	}
+	name, reason := waiting.value.of(job)
+	if limit, is := strings.CutPrefix(reason, "concurrency limit "); is {
+		limit = strings.TrimSuffix(limit, " reached")
+		e.Summary = limitWords(limit) + "; without that, " + e.Summary
+		e.Remedy = "wait until others of these have ended, or end one of yours"
+		return e
+	}
+	if turn := p.standings.answered(ctx).value.turn(name); turn != "" {
+		e.Summary += "; " + turn
+	}
+	return e
+}
+
+// limitWords says which limit of a site is reached: deploy/htcondor has the first two.
+func limitWords(limit string) string {
+	switch kind, _, _ := strings.Cut(limit, "."); kind {
+	case "sessions_of_user":
+		return "as many sessions of yours run in the pool as the site lets one user have"
+	case "sessions_of_source":
+		return "as many sessions of this service run in the pool as the site lets one service have"
+	default:
+		return "a limit of the site is reached (" + limit + ")"
+	}
 }

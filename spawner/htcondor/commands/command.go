@@ -1,4 +1,10 @@
-package htcondor
+// Package commands runs HTCondor's command line programs.
+//
+// Promises: arguments are a list, and no shell reads them; a command has its own time limit, and what it prints has a
+// bound; it sees nothing of the service's environment but where HTCondor's configuration is; an error has the kind that
+// tells whether trying again may help, and says in plain words what HTCondor complained of. The package must not know
+// what the commands are for.
+package commands
 
 import (
 	"bytes"
@@ -17,48 +23,51 @@ import (
 	"slipway/internal/errs"
 )
 
-// command is one of HTCondor's, to be run.
-type command struct {
-	name   string // such as condor_q
-	args   []string
-	tokens string // the directory with the token to show; empty: the service's own identity
-	input  string
-	// holds is open in the command for as long as it runs, which is ended when this process is killed; what it has
+// Command is one of HTCondor's, to be run.
+type Command struct {
+	Name   string // such as condor_q
+	Args   []string
+	Tokens string // the directory with the token to show; empty: the service's own identity
+	Input  string
+	// Holds is open in the command for as long as it runs, which is ended when this process is killed; what it has
 	// started in its turn may go on. nil: it is nothing to wait for, and goes on by itself.
-	holds *os.File
+	Holds *os.File
 }
 
-// runner runs a command and gives what it printed. It is a field so that tests can do without HTCondor.
-type runner func(ctx context.Context, c command) ([]byte, error)
+// Runner runs a command and returns what it printed. Tests have one that needs no HTCondor.
+type Runner func(ctx context.Context, c Command) ([]byte, error)
 
-// failure is a command that ran and did not end well.
-type failure struct {
+// Failure is a command that ran and did not end well.
+type Failure struct {
 	Name   string
 	Code   int // -1: it was killed
 	Stderr string
 	cause  error
 }
 
-func (f *failure) Error() string {
+func (f *Failure) Error() string {
 	if f.Stderr == "" {
 		return fmt.Sprintf("%s: %v", f.Name, f.cause)
 	}
 	return fmt.Sprintf("%s: %s", f.Name, f.Stderr)
 }
 
-func (f *failure) Unwrap() error { return f.cause }
+func (f *Failure) Unwrap() error { return f.cause }
 
-// asFailure finds the command that went wrong.
-func asFailure(err error) (*failure, bool) { return errors.AsType[*failure](err) }
+// AsFailure finds the command that went wrong.
+func AsFailure(err error) (*Failure, bool) { return errors.AsType[*Failure](err) }
 
-// complained reports whether a command complained of something, in lower case.
-func complained(err error, of string) bool {
-	f, ok := asFailure(err)
+// Complained reports whether a command complained of something, in lower case.
+func Complained(err error, of string) bool {
+	f, ok := AsFailure(err)
 	return ok && strings.Contains(strings.ToLower(f.Stderr), of)
 }
 
 // program runs the commands of a directory.
 type program struct{ dir string }
+
+// In returns a runner of the commands in a directory; empty: of those on PATH.
+func In(dir string) Runner { return program{dir}.run }
 
 // commandPatience is how long any command may take; commandDelay how long it may still hold its output after it was
 // killed.
@@ -69,30 +78,30 @@ const (
 	mostOutput      = 512 << 20
 )
 
-func (p program) run(ctx context.Context, c command) ([]byte, error) {
+func (p program) run(ctx context.Context, c Command) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
 	defer cancel()
-	name, err := p.find(c.name)
+	name, err := p.find(c.Name)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, name, c.args...)
-	cmd.Dir, cmd.Env, cmd.Stdin = "/", environ(os.Environ(), c.tokens), strings.NewReader(c.input)
+	cmd := exec.CommandContext(ctx, name, c.Args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = "/", environ(os.Environ(), c.Tokens), strings.NewReader(c.Input)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal to the service's group is not for it
-	if c.holds != nil {
+	if c.Holds != nil {
 		runtime.LockOSThread() // it would be killed when the thread ends that began it
 		defer runtime.UnlockOSThread()
-		cmd.ExtraFiles, cmd.SysProcAttr.Pdeathsig = []*os.File{c.holds}, syscall.SIGKILL
+		cmd.ExtraFiles, cmd.SysProcAttr.Pdeathsig = []*os.File{c.Holds}, syscall.SIGKILL
 	}
 	cmd.WaitDelay = commandDelay
 	out, complaint := bounded{most: mostOutput}, bounded{most: mostOutput}
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err = cmd.Run()
 	if out.over {
-		return nil, errs.New(errs.Unavailable, "%s prints more than %d bytes", c.name, mostOutput).With(askAdmin)
+		return nil, errs.New(errs.Unavailable, "%s prints more than %d bytes", c.Name, mostOutput).With(AskAdmin)
 	}
 	if err != nil {
-		return out.Bytes(), explain(ctx, c.name, err, complaint.Bytes())
+		return out.Bytes(), explain(ctx, c.Name, err, complaint.Bytes())
 	}
 	return out.Bytes(), nil
 }
@@ -144,7 +153,7 @@ func explain(ctx context.Context, name string, err error, complaint []byte) erro
 	if len(complaint) > mostStderr {
 		complaint = complaint[len(complaint)-mostStderr:]
 	}
-	f := &failure{Name: name, Code: -1, Stderr: tidy(string(complaint)), cause: err}
+	f := &Failure{Name: name, Code: -1, Stderr: tidy(string(complaint)), cause: err}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		f.Code = exit.ExitCode()
 	}
@@ -155,7 +164,7 @@ func explain(ctx context.Context, name string, err error, complaint []byte) erro
 		return errs.New(errs.Unavailable, "it was ended from outside: %w", f)
 	}
 	if _, reason, found := strings.Cut(strings.ToLower(f.Stderr), uncommitted); found && !strings.Contains(reason, ";") {
-		return errs.New(errs.Unavailable, "HTCondor's queue has not taken it: %w", f).With(askAdmin)
+		return errs.New(errs.Unavailable, "HTCondor's queue has not taken it: %w", f).With(AskAdmin)
 	}
 	for _, row := range complaints() {
 		if strings.Contains(strings.ToLower(f.Stderr), row.text) {
@@ -173,32 +182,32 @@ type complaint struct {
 	remedy string
 }
 
-// tooManyAtOnce is what is complained of when a submission alone has more jobs than one may.
-const tooManyAtOnce = "max_jobs_per_submission"
+// TooManyAtOnce is what is complained of when a submission alone has more jobs than one may.
+const TooManyAtOnce = "max_jobs_per_submission"
 
-// unknownFace is what is complained of when HTCondor does not know who asks.
-const unknownFace = "authenticate"
+// UnknownFace is what is complained of when HTCondor does not know who asks.
+const UnknownFace = "authenticate"
 
 // uncommitted is what is complained of when the schedd does not take a submission in the end. The reason that a rule of
 // the site gives follows; without one it is the schedd's own trouble.
 const uncommitted = "failed to commit job submission"
 
-const askAdmin = "tell your administrator: `slipway doctor` says more"
+const AskAdmin = "tell your administrator: `slipway doctor` says more"
 
 func complaints() []complaint {
 	return []complaint{
 		{"exceed max_jobs_per_owner", errs.NoCapacity, "you have as many jobs in HTCondor's queue as one user may", "wait until some have ended, or remove some"},
 		{"exceed max_jobs_submitted", errs.NoCapacity, "HTCondor's queue is full", "wait until some jobs have ended"},
-		{tooManyAtOnce, errs.NoCapacity, "these are more jobs than may be submitted at once", askAdmin},
+		{TooManyAtOnce, errs.NoCapacity, "these are more jobs than may be submitted at once", AskAdmin},
 		{uncommitted, errs.Forbidden, "the site does not take this job", "ask for what it allows, or tell your administrator"},
 		{"owner is disabled", errs.Forbidden, "the site has barred you from its queue", "tell your administrator"},
-		{"failed to connect", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
-		{"can't find address", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
-		{"unable to locate", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
-		{"couldn't contact", errs.Unavailable, "HTCondor does not answer", askAdmin},
-		{"failed to fetch ads", errs.Unavailable, "HTCondor's queue does not answer", askAdmin},
-		{"communication error", errs.Unavailable, "HTCondor does not answer", askAdmin},
-		{unknownFace, errs.Unavailable, "HTCondor does not let the service in", askAdmin},
+		{"failed to connect", errs.Unavailable, "HTCondor's queue does not answer", AskAdmin},
+		{"can't find address", errs.Unavailable, "HTCondor's queue does not answer", AskAdmin},
+		{"unable to locate", errs.Unavailable, "HTCondor's queue does not answer", AskAdmin},
+		{"couldn't contact", errs.Unavailable, "HTCondor does not answer", AskAdmin},
+		{"failed to fetch ads", errs.Unavailable, "HTCondor's queue does not answer", AskAdmin},
+		{"communication error", errs.Unavailable, "HTCondor does not answer", AskAdmin},
+		{UnknownFace, errs.Unavailable, "HTCondor does not let the service in", AskAdmin},
 	}
 }
 

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ func ownTerms() clause {
 
 // explanation says how slots stand to a demand. It looks at each slot as it would be if nothing ran there, and as it is
 // now.
-func explanation(d demand, slots []slot) spawner.Explanation {
-	cs, job := append(clausesOf(d), ownTerms()), d.job()
+func explanation(d Demand, slots []slot) spawner.Explanation {
+	cs, job := append(ClausesOf(d), ownTerms()), d.job()
 	e := spawner.Explanation{Slots: len(slots)}
 	counts := make([]tally, len(cs))
 	for _, s := range slots {

@@ -1,4 +1,4 @@
-package htcondor
+package pool
 
 import (
 	"cmp"

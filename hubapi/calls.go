@@ -126,8 +126,8 @@ func (c *Client) Submit(ctx context.Context, r JobRequest) (Job, error) {
 }
 
 // Jobs lists the caller's jobs.
-func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
-	list, err := fetch[Jobs](ctx, c, http.MethodGet, "/jobs", nil)
+func (c *Client) Jobs(ctx context.Context, f JobFilter) ([]Job, error) {
+	list, err := fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", f.pairs()...), nil)
 	return list.Jobs, err
 }
 

@@ -87,8 +87,8 @@ func (c *Client) submitScan(ctx context.Context, where string, body any) (Jobs, 
 }
 
 // JobsAndScans lists the caller's jobs that are points of no scan, and her scans.
-func (c *Client) JobsAndScans(ctx context.Context) (Jobs, error) {
-	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", "points", "no"), nil)
+func (c *Client) JobsAndScans(ctx context.Context, f JobFilter) (Jobs, error) {
+	return fetch[Jobs](ctx, c, http.MethodGet, query("/jobs", append(f.pairs(), "points", "no")...), nil)
 }
 
 // Points returns a scan and its jobs in their order.

@@ -328,7 +328,7 @@ func TestCommandIsItsOwners(t *testing.T) {
 		if err != nil || !cmp.Equal(one.Argv, want) || one.Outcome.Tail != "much" {
 			t.Errorf("%s: %+v, %v", token, one, err)
 		}
-		all, err := c.Jobs(t.Context())
+		all, err := c.Jobs(t.Context(), hubapi.JobFilter{})
 		points, err2 := c.Points(t.Context(), "scan-1")
 		if err != nil || err2 != nil || len(all) != 1 || len(points.Jobs) != 1 {
 			t.Fatal(err, err2, len(all), len(points.Jobs))
@@ -382,7 +382,7 @@ func TestJobRoutes(t *testing.T) {
 	if err := c.RemoveJob(t.Context(), "j-1"); err != nil {
 		t.Error(err)
 	}
-	if list, err := c.Jobs(t.Context()); err != nil || len(list) != 1 {
+	if list, err := c.Jobs(t.Context(), hubapi.JobFilter{}); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -154,7 +154,8 @@ func operations() map[string]operation {
 		},
 
 		"GET /jobs": {does: "The caller's jobs", query: map[string]string{
-			"scan": "only the points of this scan, and it", "points": "no: scans in place of their points", "state": "only these states, with commas between",
+			"scan": "only the points of this scan, and it", "points": "no: scans in place of their points", "state": "only these states, with commas between; a scan matches by any of its points",
+			"name": "only those whose name contains this, or whose ID begins with it", "since": "only those created since: 90m, 2d, 1w, 2026-11-20",
 			"offset": "how many to pass over", "limit": "how many at most", "files": "yes: count the files that each has left",
 		}},
 		"POST /jobs":               {does: "Submit a job, or a scan of many", out: hubapi.Job{}, or: hubapi.Jobs{}},

@@ -172,7 +172,7 @@ func TestScanIsShown(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	list, err := c.JobsAndScans(t.Context())
+	list, err := c.JobsAndScans(t.Context(), hubapi.JobFilter{})
 	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].ID != "j-alone" || !cmp.Equal(list.Scans, []hubapi.Scan{want}) {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -185,7 +185,7 @@ func TestScanIsShown(t *testing.T) {
 			t.Errorf("point %d: %+v", i, j)
 		}
 	}
-	if all, err := c.Jobs(t.Context()); err != nil || len(all) != 6 {
+	if all, err := c.Jobs(t.Context(), hubapi.JobFilter{}); err != nil || len(all) != 6 {
 		t.Errorf("%d jobs, %v", len(all), err)
 	}
 	why, err := c.WhyScan(t.Context(), "scan-1")
@@ -196,7 +196,7 @@ func TestScanIsShown(t *testing.T) {
 	late := point(9, spawner.Pending, nil)
 	late.Created = time.Unix(9, 0)
 	two := newFake(late, point(10, spawner.Starting, nil)) // which are listed the other way round
-	if list, err := start(t, two, nil).client(t, "alice-token").JobsAndScans(t.Context()); err != nil || len(list.Scans) != 1 || !strings.HasPrefix(list.Scans[0].Waiting, "Waiting for room") {
+	if list, err := start(t, two, nil).client(t, "alice-token").JobsAndScans(t.Context(), hubapi.JobFilter{}); err != nil || len(list.Scans) != 1 || !strings.HasPrefix(list.Scans[0].Waiting, "Waiting for room") {
 		t.Errorf("%+v, %v: not the first point's wait", list, err)
 	}
 	for query, want := range map[string]int{"?scan=": 404, "?scan=scan-2": 404, "?points=maybe": 422, "?points=yes": 200} {

@@ -158,12 +158,23 @@ func atMostOne(c *cobra.Command, args []string) error {
 
 func nothingElse(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.HasAvailableSubCommands() {
+		c.SuggestionsMinimumDistance = 2 // letters that differ
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			return usageError{fmt.Errorf("%s: unknown command %q: did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))}
+		}
 		return usageError{fmt.Errorf("%s: unknown command %q; there are: %s", c.CommandPath(), args[0], strings.Join(subcommands(c), ", "))}
 	}
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("%s: %q is too much; see `%s --help`", c.CommandPath(), args[0], c.CommandPath())}
 	}
 	return nil
+}
+
+// addList adds the subcommand list, and its alias ls, which do what the command does alone.
+func addList(c *cobra.Command) {
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "The same as `slipway " + c.Name() + "` alone", Args: nothingElse, RunE: c.RunE, Example: c.Example}
+	list.Flags().AddFlagSet(c.LocalNonPersistentFlags())
+	c.AddCommand(list)
 }
 
 // subcommands names the commands below c.

@@ -35,10 +35,7 @@ func credentialsCommand(env Env) *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&s.asJSON, "json", false, "print the API's JSON")
 	c.Flags().StringVar(&s.user, "user", "", "for administrators: those of another user")
-	list := &cobra.Command{
-		Use: "list", Short: "List your credentials", Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return s.list(c.Context()) },
-	}
+	addList(c)
 	revoke := &cobra.Command{
 		Use: "revoke NAME", Short: "Take a credential away, from running sessions and jobs too, and have its issuer revoke it", Args: exactly(1, "a credential's name"),
 		RunE: func(c *cobra.Command, args []string) error { return s.revoke(c.Context(), args[0]) },
@@ -47,11 +44,9 @@ func credentialsCommand(env Env) *cobra.Command {
 		Use: "login ISSUER", Short: "Log in at an issuer, by its own page in your browser", Args: exactly(1, "an issuer's name"),
 		RunE: func(c *cobra.Command, args []string) error { return s.login(c.Context(), args[0]) },
 	}
-	for _, each := range []*cobra.Command{list, revoke} {
-		each.Flags().StringVar(&s.user, "user", "", "for administrators: those of another user")
-	}
+	revoke.Flags().StringVar(&s.user, "user", "", "for administrators: those of another user")
 	login.Flags().BoolVar(&s.noBrowser, "no-browser", false, "only show the page's address")
-	c.AddCommand(list, &cobra.Command{
+	c.AddCommand(&cobra.Command{
 		Use: "renew NAME", Short: "Renew a token now; it is renewed by itself before it ends", Args: exactly(1, "a credential's name"),
 		RunE: func(c *cobra.Command, args []string) error { return s.renew(c.Context(), args[0]) },
 	}, revoke, login, &cobra.Command{

@@ -46,6 +46,7 @@ func envsCommand(env Env) *cobra.Command {
 		envExportCommand(env, &asJSON),
 	)
 	c.AddCommand(hostEnvCommands(env, &asJSON)...)
+	addList(c)
 	return c
 }
 

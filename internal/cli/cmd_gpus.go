@@ -42,6 +42,7 @@ func gpusCommand(env Env) *cobra.Command {
 	c.Flags().DurationVar(&history, "history", 0, "with --pool: also how many were free over the last time, such as 24h")
 	c.AddCommand(gpusDrainCommand(env), gpusResumeCommand(env))
 	c.AddCommand(hostGPUCommands(env)...)
+	addList(c)
 	return c
 }
 

@@ -18,14 +18,19 @@ import (
 
 // jobsCommand is `slipway jobs`.
 func jobsCommand(env Env) *cobra.Command {
-	asJSON, points := false, false
+	asJSON, points, filter := false, false, hubapi.JobFilter{}
 	c := &cobra.Command{
 		Use: "jobs", Short: "List your jobs and scans; watch, show, explain, read, fetch, hold, retry, cancel or remove them", Args: nothingElse,
-		Long: "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.",
-		RunE: func(c *cobra.Command, _ []string) error { return runJobs(c.Context(), env, points, asJSON) },
+		Long:    "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.",
+		Example: "  slipway jobs list --state failed --since 2d\n  slipway jobs list --name fit",
+		RunE:    func(c *cobra.Command, _ []string) error { return runJobs(c.Context(), env, filter, points, asJSON) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.Flags().BoolVar(&points, "points", false, "a row for each point of a scan, in place of one for all")
+	c.Flags().StringVar(&filter.State, "state", "", "only jobs in these states, with commas between: pending, running, done, failed, canceled; and scans with a point in one")
+	c.Flags().StringVar(&filter.Name, "name", "", "only jobs and scans whose name contains this, or whose ID begins with it")
+	c.Flags().StringVar(&filter.Since, "since", "", "only jobs and scans submitted since then: 90m, 2d or 1w ago, or 2026-11-20")
+	addList(c)
 	c.AddCommand(&cobra.Command{
 		Use: "show ID", Short: "Show one job, or a scan and its points", Args: exactly(1, "the ID of a job or scan"),
 		RunE: func(c *cobra.Command, args []string) error { return runJobShow(c.Context(), env, args[0], asJSON) },
@@ -40,16 +45,16 @@ func jobsCommand(env Env) *cobra.Command {
 	return c
 }
 
-func runJobs(ctx context.Context, env Env, points, asJSON bool) error {
+func runJobs(ctx context.Context, env Env, filter hubapi.JobFilter, points, asJSON bool) error {
 	client, err := connect(env)
 	if err != nil {
 		return err
 	}
 	list := hubapi.Jobs{}
 	if points {
-		list.Jobs, err = client.Jobs(ctx)
+		list.Jobs, err = client.Jobs(ctx, filter)
 	} else {
-		list, err = client.JobsAndScans(ctx)
+		list, err = client.JobsAndScans(ctx, filter)
 	}
 	if err != nil {
 		return err
@@ -58,7 +63,11 @@ func runJobs(ctx context.Context, env Env, points, asJSON bool) error {
 		return render.JSON(env.Stdout, list)
 	}
 	head := []string{"ID", "USER", "NAME", "STATE", "EXIT", "BACKEND", "ENVIRONMENT", "SUBMITTED", "REMARK"}
-	return render.Table(env.Stdout, head, jobRows(list, time.Now()), "No jobs. %%grid in a notebook or `slipway submit` makes one.")
+	none := "No jobs. %%grid in a notebook or `slipway submit` makes one."
+	if filter != (hubapi.JobFilter{}) {
+		none = "No jobs match. `slipway jobs` lists all."
+	}
+	return render.Table(env.Stdout, head, jobRows(list, time.Now()), none)
 }
 
 // jobRows returns a row for each job and scan, the newest first: that is the one that is looked for.

@@ -150,7 +150,7 @@ func endedBefore(ctx context.Context, client *hubapi.Client, then time.Time) (id
 
 // jobsOf returns the jobs and scans of one user: an administrator is told everybody's.
 func jobsOf(ctx context.Context, client *hubapi.Client, user string) (hubapi.Jobs, error) {
-	list, err := client.JobsAndScans(ctx)
+	list, err := client.JobsAndScans(ctx, hubapi.JobFilter{})
 	list.Jobs = slices.DeleteFunc(list.Jobs, func(j hubapi.Job) bool { return j.User != user })
 	list.Scans = slices.DeleteFunc(list.Scans, func(s hubapi.Scan) bool { return s.User != user })
 	return list, err

@@ -20,20 +20,18 @@ import (
 // kernelsCommand is `slipway kernels`.
 func kernelsCommand(env Env) *cobra.Command {
 	asJSON, everybody := false, false
-	list := func(c *cobra.Command, _ []string) error { return runKernels(c.Context(), env, asJSON, everybody) }
 	root := &cobra.Command{
-		Use: "kernels", Short: "List your Jupyter kernels; start, interrupt, restart, stop or switch one", Args: nothingElse, RunE: list,
+		Use: "kernels", Short: "List your Jupyter kernels; start, interrupt, restart, stop or switch one", Args: nothingElse,
+		RunE: func(c *cobra.Command, _ []string) error { return runKernels(c.Context(), env, asJSON, everybody) },
 		Long: "Kernels that run as sessions of their own, each with what its kernelspec gives it: those that JupyterLab and VS Code start on\n" +
 			"slices. The kernels that a session's own Jupyter Server runs are not among them.\n\n" +
 			"ID is what `slipway kernels` lists, Jupyter's own ID or the beginning of it, a kernelspec's name if one kernel of yours is\n" +
 			"of it, or `self` in a kernel.",
 	}
 	root.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
-	listCommand := &cobra.Command{Use: "list", Short: "List your kernels", Args: nothingElse, RunE: list}
-	for _, c := range []*cobra.Command{root, listCommand} {
-		c.Flags().BoolVar(&everybody, "all-users", false, "list everybody's, for administrators")
-	}
-	root.AddCommand(listCommand, kernelStopCommand(env), kernelStartCommand(env, &asJSON), kernelSwitchCommand(env, &asJSON), &cobra.Command{
+	root.Flags().BoolVar(&everybody, "all-users", false, "list everybody's, for administrators")
+	addList(root)
+	root.AddCommand(kernelStopCommand(env), kernelStartCommand(env, &asJSON), kernelSwitchCommand(env, &asJSON), &cobra.Command{
 		Use: "specs", Short: "List the kernelspecs that you may start kernels of, and what of them is free", Args: nothingElse,
 		Long: "List the kernelspecs that you may start kernels of, what of them is free now, and to what they can be switched.\n" +
 			"Administrators see in STAND BY how many are up already for their users' next starts, and why not more (kernels.specs[].warm).",

@@ -33,6 +33,7 @@ func sessionsCommand(env Env) *cobra.Command {
 			"Your home is not touched, but for one that it has on a worker of a pool alone, and environments frozen from it stay.",
 		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },
 	})
+	addList(c)
 	return c
 }
 

@@ -37,10 +37,8 @@ func sshKeyCommand(env Env) *cobra.Command {
 		},
 	}
 	add.Flags().StringVar(&comment, "comment", "", "what to call it; else as the key's line has it")
+	addList(c)
 	c.AddCommand(add, &cobra.Command{
-		Use: "list", Short: "List your keys", Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return runSSHKeys(c.Context(), env, asJSON) },
-	}, &cobra.Command{
 		Use: "rm FINGERPRINT|COMMENT", Short: "Remove a key, and end the connections that were opened with it", Args: exactly(1, "a key's fingerprint or comment"),
 		RunE: func(c *cobra.Command, args []string) error { return runSSHKeyRemove(c.Context(), env, args[0], asJSON) },
 	})

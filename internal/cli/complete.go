@@ -97,7 +97,7 @@ func environmentNames(ctx context.Context, client *hubapi.Client) (all []string,
 // backendNames are those that the caller's jobs have gone to, beside those that every site knows.
 func backendNames(ctx context.Context, client *hubapi.Client) ([]string, error) {
 	names := []string{described("any", "where it would start first"), described("local", "the service's own host")}
-	list, err := client.JobsAndScans(ctx)
+	list, err := client.JobsAndScans(ctx, hubapi.JobFilter{})
 	if err != nil {
 		return names, nil
 	}

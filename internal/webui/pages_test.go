@@ -209,12 +209,12 @@ func TestKernelsApart(t *testing.T) {
 func TestManyJobs(t *testing.T) {
 	w := httptest.NewRecorder()
 	view := viewOf(Item{Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Phase: spawner.Stopped}})
-	view.MoreJobs = 7
+	view.Page, view.Pages = 2, 3
 	if err := Overview(w, someVisit(), catalogue(), view); err != nil {
 		t.Fatal(err)
 	}
 	doc := parse(t, w.Body.String())
-	if rows := len(all(doc, "tr")); rows != 2 || !strings.Contains(text(doc), "7 older jobs are not shown") {
+	if rows := len(all(doc, "tr")); rows != 2 || !strings.Contains(text(doc), "Newer Page 2 of 3 Older") {
 		t.Errorf("%d rows", rows)
 	}
 	if !slices.ContainsFunc(all(doc, "a"), func(n *html.Node) bool { return attr(n, "href") == "/b/hub/spawn" }) {

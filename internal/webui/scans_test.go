@@ -146,12 +146,12 @@ func TestScansInTheList(t *testing.T) {
 	s := aScan(map[hubapi.State]int{"pending": 700, "running": 200, "done": 97, "failed": 3})
 	s.Failure, s.Waiting = "out of memory", "Queued at htcondor"
 	w := httptest.NewRecorder()
-	if err := Overview(w, someVisit(), catalogue(), OverviewView{Scans: []hubapi.Scan{s}, MoreScans: 5}); err != nil {
+	if err := Overview(w, someVisit(), catalogue(), OverviewView{Scans: []hubapi.Scan{s}, Page: 1, Pages: 2}); err != nil {
 		t.Fatal(err)
 	}
 	doc := parse(t, w.Body.String())
 	for _, want := range []string{
-		"<fit> scan-1 running First failure: out of memory Queued at htcondor", "700 waiting (1 held), 200 running, 97 done, 3 failed", "the HTCondor pool", "5 older scans are not shown", "no other jobs",
+		"<fit> scan-1 running First failure: out of memory Queued at htcondor", "700 waiting (1 held), 200 running, 97 done, 3 failed", "the HTCondor pool", "Page 1 of 2 Older", "no other jobs",
 	} {
 		if !strings.Contains(text(doc), want) {
 			t.Errorf("no %q in %s", want, text(doc))

@@ -190,7 +190,7 @@ func (s *site) scan(ctx context.Context, n int, argv []string) (float64, error) 
 	}
 	_, err = s.jobs.RemoveScan(ctx, id)
 	return took, errors.Join(err, until(ctx, "it is removed", 5*time.Minute, func() (bool, error) {
-		list, err := s.jobs.JobsAndScans(ctx)
+		list, err := s.jobs.JobsAndScans(ctx, hubapi.JobFilter{})
 		return len(list.Scans) == 0, err
 	}))
 }

@@ -220,7 +220,7 @@ func (s *site) close(failed bool) error {
 func (s *site) empty() error {
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer stop()
-	list, err := s.jobs.JobsAndScans(ctx)
+	list, err := s.jobs.JobsAndScans(ctx, hubapi.JobFilter{})
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (s *site) empty() error {
 		}
 	}
 	return until(ctx, "all jobs are removed", 5*time.Minute, func() (bool, error) {
-		list, err := s.jobs.JobsAndScans(ctx)
+		list, err := s.jobs.JobsAndScans(ctx, hubapi.JobFilter{})
 		return len(list.Jobs)+len(list.Scans) == 0, err
 	})
 }

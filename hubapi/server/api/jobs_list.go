@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/convert"
@@ -20,7 +19,7 @@ type choice struct {
 	one           bool
 	noPoints      bool // the scans in place of their points
 	files         bool // with what each job has left
-	states        []hubapi.State
+	filter        Filter
 	offset, limit int
 }
 
@@ -33,7 +32,7 @@ func choiceOf(r *http.Request) (choice, error) {
 		}
 	}
 	var err error
-	if c.states, err = statesOf(q.Get("state")); err != nil {
+	if c.filter, err = FilterOf(r); err != nil {
 		return c, err
 	}
 	offset, err := web.WholeNumber(r, "offset", 0, math.MaxInt32)
@@ -45,28 +44,13 @@ func choiceOf(r *http.Request) (choice, error) {
 	return c, err
 }
 
-// statesOf reads states that commas part.
-func statesOf(list string) (states []hubapi.State, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	for word := range strings.SplitSeq(list, ",") {
-		state := hubapi.State(word)
-		if !slices.Contains(hubapi.Order(), state) {
-			return nil, errs.Bad("state", word, "some of pending, running, done, failed and canceled, with commas between them")
-		}
-		states = append(states, state)
-	}
-	return states, nil
-}
-
 // has reports whether the list is to have a workload.
 func (c choice) has(w *spawner.Workload) bool {
-	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && (len(c.states) == 0 || slices.Contains(c.states, convert.State(w)))
+	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && c.filter.Has(w)
 }
 
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their
-// points. state chooses among the jobs, offset and limit among those. files=yes counts what each that has ended has
+// points. The filter chooses among jobs and scans, offset and limit among the jobs. files=yes counts what each that has ended has
 // left.
 func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	c, err := choiceOf(r)
@@ -79,6 +63,9 @@ func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	}
 	list := s.convert.Jobs(web.CallerOf(r.Context()), jobs)
 	list.Scans = s.convert.Scans(sums)
+	if !c.one { // of one scan the list has the points that are chosen, and it
+		list.Scans = slices.DeleteFunc(list.Scans, func(scan hubapi.Scan) bool { return !c.filter.HasScan(scan) })
+	}
 	if c.files {
 		s.countFiles(r, list.Jobs)
 	}

@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,12 +62,21 @@ func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 }
 
 // overview shows the visitor's sessions, kernels, scans and jobs; an administrator's, with all=1, those of the whole
-// Hub.
+// Hub. The query chooses among jobs and scans as the API's does, and which page of them.
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) error {
-	all := v.caller.Admin && r.URL.Query().Get("all") == "1"
+	q := r.URL.Query()
+	all := v.caller.Admin && q.Get("all") == "1"
+	filter, err := api.FilterOf(r)
+	if err != nil {
+		return err
+	}
+	page, err := web.WholeNumber(r, "page", 1, math.MaxInt32)
+	if err != nil {
+		return err
+	}
 	var list []spawner.Workload
 	sums := convert.Tallies{}
-	err := p.cfg.Workloads.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
+	err = p.cfg.Workloads.Each(r.Context(), v.caller, "", func(w *spawner.Workload) {
 		switch {
 		case !all && (w.Owner != v.caller.User || w.Standby != ""): // of a standby its owner has not asked for
 		case w.Scan != "": // its scan has a row
@@ -81,25 +91,27 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	slices.SortStableFunc(list, func(a, b spawner.Workload) int {
 		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
 	})
-	view, lent := webui.OverviewView{All: all}, p.api.Lent()
+	chosenBy := hubapi.JobFilter{State: q.Get("state"), Name: q.Get("name"), Since: q.Get("since")}
+	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy}, p.api.Lent(), []spawner.Workload{}
 	for _, found := range list {
 		switch {
 		case found.Kind == spawner.Kernel:
 			view.Kernels = append(view.Kernels, p.item(v, found, lent))
 		case found.Kind != spawner.Job:
 			view.Sessions = append(view.Sessions, p.item(v, found, lent))
-		case len(view.Jobs) < webui.JobsShown:
-			view.Jobs = append(view.Jobs, p.item(v, found, lent))
-		default:
-			view.MoreJobs++
+		case filter.Has(&found):
+			jobs = append(jobs, found)
 		}
 	}
 	view.Scans = p.convert.Scans(sums)
 	slices.SortStableFunc(view.Scans, func(a, b hubapi.Scan) int {
 		return cmp.Or(first(!b.Ended())-first(!a.Ended()), b.Created.Compare(a.Created))
 	})
-	if more := len(view.Scans) - webui.JobsShown; more > 0 {
-		view.Scans, view.MoreScans = view.Scans[:webui.JobsShown], more
+	view.Scans = slices.DeleteFunc(view.Scans, func(s hubapi.Scan) bool { return !filter.HasScan(s) })
+	view.Page, view.Pages = webui.PageOf(int(page), len(jobs), len(view.Scans))
+	view.Scans = webui.OnPage(view.Scans, view.Page)
+	for _, job := range webui.OnPage(jobs, view.Page) {
+		view.Jobs = append(view.Jobs, p.item(v, job, lent))
 	}
 	return webui.Overview(w, p.view(v), p.cfg.Catalogue, view)
 }

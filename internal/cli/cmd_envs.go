@@ -65,7 +65,7 @@ func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			render.ShortDigest(e.Digest), ownedName(e), tagWords(e), render.Bytes(e.Size), render.Bytes(e.Own), e.Python, packageCount(e), e.Base,
+			render.ShortDigest(e.Digest), ownedName(e), tagWords(e), units.DiskWords(e.Size), units.DiskWords(e.Own), e.Python, packageCount(e), e.Base,
 			render.Ago(e.Created, time.Now()), audience(e), e.Note,
 		})
 	}
@@ -167,7 +167,7 @@ func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error 
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			render.ShortDigest(e.Digest), e.Name, tagWords(e), render.Bytes(e.Own), packageCount(e), e.Created.Local().Format(time.DateTime), e.Session, e.Note,
+			render.ShortDigest(e.Digest), e.Name, tagWords(e), units.DiskWords(e.Own), packageCount(e), e.Created.Local().Format(time.DateTime), e.Session, e.Note,
 		})
 	}
 	return render.Table(env.Stdout, []string{"DIGEST", "NAME", "TAG", "OWN", "PACKAGES", "MADE", "SESSION", "NOTE"}, rows, "It has no history.")
@@ -198,9 +198,9 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	pairs := [][2]string{{"own", ownWords(u)}, {"shared", render.Bytes(u.Shared) + " of bases, on which others may stand too"}}
+	pairs := [][2]string{{"own", ownWords(u)}, {"shared", units.DiskWords(u.Shared) + " of bases, on which others may stand too"}}
 	for _, g := range u.Groups {
-		pairs = append(pairs, [2]string{"group " + render.Printable(g.Group), render.Bytes(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota)})
+		pairs = append(pairs, [2]string{"group " + render.Printable(g.Group), units.DiskWords(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota)})
 	}
 	for _, w := range u.Warnings {
 		pairs = append(pairs, [2]string{"warning", w})
@@ -213,7 +213,7 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 }
 
 func ownWords(u hubapi.EnvironmentUsage) string {
-	words := fmt.Sprintf("%s in %s", render.Bytes(u.Own), units.Count(int64(u.Environments), "environment", "environments"))
+	words := fmt.Sprintf("%s in %s", units.DiskWords(u.Own), units.Count(int64(u.Environments), "environment", "environments"))
 	if u.Quota > 0 {
 		words += ", " + partWords(u.Own, "your", u.Quota)
 	}
@@ -222,5 +222,5 @@ func ownWords(u hubapi.EnvironmentUsage) string {
 
 // partWords says how much of a quota is used.
 func partWords(own int64, whose string, quota int64) string {
-	return fmt.Sprintf("%.0f %% of %s %s", math.Floor(100*float64(own)/float64(quota)), whose, render.Bytes(quota))
+	return fmt.Sprintf("%.0f %% of %s %s", math.Floor(100*float64(own)/float64(quota)), whose, units.DiskWords(quota))
 }

@@ -212,13 +212,13 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 		return p.Err
 	}
 	p.Printf("%s %s and %s, %s.\n\n", verb, units.Count(int64(len(s.Environments)), "environment", "environments"),
-		units.Count(int64(len(s.Bases)), "base", "bases"), render.Bytes(s.Bytes))
+		units.Count(int64(len(s.Bases)), "base", "bases"), units.DiskWords(s.Bytes))
 	if p.Err != nil {
 		return p.Err
 	}
 	var rows [][]string
 	for _, f := range s.Files {
-		rows = append(rows, []string{f.What, f.Digest, render.Bytes(f.Bytes), render.Ago(f.Made, time.Now())})
+		rows = append(rows, []string{f.What, f.Digest, units.DiskWords(f.Bytes), render.Ago(f.Made, time.Now())})
 	}
 	if err := render.Table(env.Stdout, []string{"WHAT", "DIGEST", "SIZE", "MADE"}, rows, ""); err != nil || s.Waiting.Environments == 0 {
 		return err
@@ -233,5 +233,5 @@ func waitingWords(w hubapi.SweptLater) string {
 		return ""
 	}
 	return fmt.Sprintf("Kept until %s, as all that was made or used in the last minutes: %s, %s.\n",
-		w.Until.Local().Format(time.TimeOnly), units.Count(int64(w.Environments), "environment", "environments"), render.Bytes(w.Bytes))
+		w.Until.Local().Format(time.TimeOnly), units.Count(int64(w.Environments), "environment", "environments"), units.DiskWords(w.Bytes))
 }

@@ -15,6 +15,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 func envExportCommand(env Env, asJSON *bool) *cobra.Command {
@@ -70,7 +71,7 @@ func export(ctx context.Context, w io.Writer, client *hubapi.Client, ref, form s
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(w, "export: %s, %.1f s\n", render.Bytes(done.Size), time.Since(start).Seconds())
+		fmt.Fprintf(w, "export: %s, %.1f s\n", units.DiskWords(done.Size), time.Since(start).Seconds())
 	}
 	return done, err
 }
@@ -106,7 +107,7 @@ func (c *tally) Write(p []byte) (int, error) {
 
 func (c *tally) words(since time.Duration) string {
 	if n := c.n.Load(); n > 0 {
-		return render.Bytes(n) + " received"
+		return units.DiskWords(n) + " received"
 	}
 	return fmt.Sprintf("the service makes the file, %.0f s", since.Seconds())
 }

@@ -107,7 +107,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "verify: reading %s of %s, which takes some seconds\n", render.Bytes(e.Size), render.Printable(fullName(e)))
+	fmt.Fprintf(env.Stderr, "verify: reading %s of %s, which takes some seconds\n", units.DiskWords(e.Size), render.Printable(fullName(e)))
 	start := time.Now()
 	check, err := client.VerifyEnvironment(ctx, ref)
 	if err != nil {
@@ -126,7 +126,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 }
 
 func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
-	pairs := [][2]string{{"digest", c.Digest}, {"bytes", render.Bytes(c.Bytes) + " read, all as the digest says"}}
+	pairs := [][2]string{{"digest", c.Digest}, {"bytes", units.DiskWords(c.Bytes) + " read, all as the digest says"}}
 	p := &render.Page{W: w, Err: render.Pairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
 	p.Section(map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First)
 	if n := c.Tree.Differences - int64(len(c.Tree.First)); n > 0 && c.Tree.Differences > 0 {

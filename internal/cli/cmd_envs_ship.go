@@ -17,6 +17,7 @@ import (
 	"slipway/images/transfer"
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // loginFlags say as whom a registry is spoken to.
@@ -117,7 +118,7 @@ func runEnvPush(ctx context.Context, env Env, ref string, r hubapi.PushRequest, 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "push: %s sent, %.1f s\n", render.Bytes(done.Sent), time.Since(start).Seconds())
+	fmt.Fprintf(env.Stderr, "push: %s sent, %.1f s\n", units.DiskWords(done.Sent), time.Since(start).Seconds())
 	if asJSON {
 		return render.JSON(env.Stdout, done)
 	}
@@ -162,7 +163,7 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "pull: %s is here, %s, %.1f s\n", render.ShortDigest(e.Digest), render.Bytes(e.Size), time.Since(start).Seconds())
+	fmt.Fprintf(env.Stderr, "pull: %s is here, %s, %.1f s\n", render.ShortDigest(e.Digest), units.DiskWords(e.Size), time.Since(start).Seconds())
 	if asJSON {
 		return render.JSON(env.Stdout, e)
 	}

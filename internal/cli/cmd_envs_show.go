@@ -103,7 +103,7 @@ func summary(d hubapi.EnvironmentDetails, in inventory.Inventory) [][2]string {
 		pairs = append(pairs, [2]string{"rpm", "its packages are not listed: " + in.RPM})
 	}
 	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", units.Count(int64(len(d.Strip)), "rule", "rules"))})
-	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + render.Bytes(d.SIF.Size) + " with its signatures"})
+	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + units.DiskWords(d.SIF.Size) + " with its signatures"})
 	return append(append(pairs, seals(d.Signers, d.Statements)...), elsewhere(d)...)
 }
 
@@ -165,16 +165,16 @@ func date(t time.Time) string {
 func sizes(d hubapi.EnvironmentDetails) string {
 	for _, b := range d.Parts {
 		if b.What == "base" {
-			return fmt.Sprintf("%s: %s own, the rest shared with all who stand on the base", render.Bytes(d.Size), render.Bytes(d.Own))
+			return fmt.Sprintf("%s: %s own, the rest shared with all who stand on the base", units.DiskWords(d.Size), units.DiskWords(d.Own))
 		}
 	}
-	return render.Bytes(d.Size) + ", all its own: the whole tree was packed"
+	return units.DiskWords(d.Size) + ", all its own: the whole tree was packed"
 }
 
 func blobLines(parts []hubapi.Blob) []string {
 	var out []string
 	for _, b := range parts {
-		out = append(out, fmt.Sprintf("%-8s  %s, %s", b.What, b.Digest, render.Bytes(b.Size)))
+		out = append(out, fmt.Sprintf("%-8s  %s, %s", b.What, b.Digest, units.DiskWords(b.Size)))
 	}
 	return out
 }

@@ -104,9 +104,9 @@ func freezeFor(ctx context.Context, w io.Writer, client *hubapi.Client, session 
 
 func frozenWords(e hubapi.Environment) string {
 	if e.Unchanged {
-		return fmt.Sprintf("unchanged as %s, %s", render.ShortDigest(e.Digest), render.Bytes(e.Size))
+		return fmt.Sprintf("unchanged as %s, %s", render.ShortDigest(e.Digest), units.DiskWords(e.Size))
 	}
-	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", render.ShortDigest(e.Digest), render.Bytes(e.Size), render.Bytes(e.Own))
+	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", render.ShortDigest(e.Digest), units.DiskWords(e.Size), units.DiskWords(e.Own))
 	if e.Paused >= 0.005 { // else it reads as none
 		words += fmt.Sprintf("; the session stood still for %.2f s", e.Paused)
 	}
@@ -152,7 +152,7 @@ func (s *steps) flush() {
 		line += ": " + units.Count(s.now.Files, "file", "files")
 	}
 	if s.now.Bytes > 0 {
-		line += map[bool]string{true: ", ", false: ": "}[s.now.Files > 0] + render.Bytes(s.now.Bytes)
+		line += map[bool]string{true: ", ", false: ": "}[s.now.Files > 0] + units.DiskWords(s.now.Bytes)
 	}
 	fmt.Fprintln(s.w, line)
 	s.told, s.left = time.Now(), false

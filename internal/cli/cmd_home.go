@@ -17,6 +17,7 @@ import (
 
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // homeCommand is `slipway home`.
@@ -53,12 +54,12 @@ func runHomeUsage(env Env, dir string, most int) error {
 	}
 	var rows [][]string
 	for _, f := range found[:min(most, len(found))] {
-		rows = append(rows, []string{render.Bytes(f.bytes), fmt.Sprint(f.files), f.path})
+		rows = append(rows, []string{units.DiskWords(f.bytes), fmt.Sprint(f.files), f.path})
 	}
 	if err := render.Table(env.Stdout, []string{"SIZE", "FILES", "PATH"}, rows, "It is empty."); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "\n%s in %d files altogether\n", render.Bytes(total.bytes), total.files)
+	_, err = fmt.Fprintf(env.Stdout, "\n%s in %d files altogether\n", units.DiskWords(total.bytes), total.files)
 	if err == nil && unread > 0 {
 		_, err = fmt.Fprintf(env.Stdout, "%d directories could not be read\n", unread)
 	}

@@ -45,15 +45,15 @@ func runJobUsage(ctx context.Context, env Env, asJSON bool) error {
 		if k.Expires != nil {
 			expires = k.Expires.Local().Format(time.DateTime)
 		}
-		rows = append(rows, []string{k.ID, k.Name, render.Bytes(k.Bytes), units.Grouped(int64(k.Files)), expires})
+		rows = append(rows, []string{k.ID, k.Name, units.DiskWords(k.Bytes), units.Grouped(int64(k.Files)), expires})
 	}
 	return render.Table(env.Stdout, []string{"ID", "NAME", "SIZE", "FILES", "REMOVED"}, rows, "")
 }
 
 func usagePairs(u hubapi.JobsUsage) [][2]string {
-	stored := render.Bytes(u.Stored)
+	stored := units.DiskWords(u.Stored)
 	if u.Store > 0 {
-		stored += fmt.Sprintf(" of %s (%.0f%%)", render.Bytes(u.Store), 100*float64(u.Stored)/float64(u.Store))
+		stored += fmt.Sprintf(" of %s (%.0f%%)", units.DiskWords(u.Store), 100*float64(u.Stored)/float64(u.Store))
 	}
 	hours := ""
 	if u.GPUHours > 0 || u.GPUMost > 0 {
@@ -67,7 +67,7 @@ func usagePairs(u hubapi.JobsUsage) [][2]string {
 	}
 	unused := ""
 	if u.Inputs > 0 {
-		unused = render.Bytes(u.Inputs) + " of it are inputs that no job needs any more; they go by themselves"
+		unused = units.DiskWords(u.Inputs) + " of it are inputs that no job needs any more; they go by themselves"
 	}
 	return [][2]string{{"stored", stored}, {"unused", unused}, {"GPU hours", hours}}
 }

@@ -132,7 +132,7 @@ func printResults(w io.Writer, results []result) error {
 		}
 		files := ""
 		if left := r.Left; left != nil && left.Files > 0 {
-			files = fmt.Sprintf("%s, %s", units.Count(int64(left.Files), "file", "files"), render.Bytes(left.Bytes))
+			files = fmt.Sprintf("%s, %s", units.Count(int64(left.Files), "file", "files"), units.DiskWords(left.Bytes))
 		}
 		rows = append(rows, append(row, jobState(r.Job), exitOf(r.Job), files, r.ID, remark(r.Workload)))
 	}
@@ -176,7 +176,7 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", units.Count(int64(all), "file", "files"), render.Bytes(bytes), render.Printable(to), units.Grouped(there.Load()))
+	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", units.Count(int64(all), "file", "files"), units.DiskWords(bytes), render.Printable(to), units.Grouped(there.Load()))
 	return nil
 }
 

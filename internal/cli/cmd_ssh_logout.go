@@ -20,8 +20,8 @@ func sshLogoutCommand(s *sshCall) *cobra.Command {
 	c := &cobra.Command{
 		Use: "logout", Short: "Take out what `slipway ssh login` has written", Args: nothingElse,
 		Long: "Have the service withdraw the certificate of `slipway ssh login`, so that a copy lets in nobody, and end the connections that were\n" +
-			"opened with it; then take out what the login has written. It needs no token, but where the service is of an older version. Where\n" +
-			"the service is not reached, the files go all the same, and it is said until when a copy would be good. Sessions go on.",
+			"opened with it; then take out what the login has written. It needs no token. Where the service is not reached, the\n" +
+			"files go all the same, and it is said until when a copy would be good. Sessions go on.",
 		RunE: func(c *cobra.Command, _ []string) error { return s.logout(c.Context(), connections) },
 	}
 	c.Flags().BoolVar(&connections, "connections", false, "end all your open ssh connections, those of other computers too; needs a token")
@@ -110,22 +110,5 @@ func (s *sshCall) revoke(ctx context.Context, files *sshclientconfig.Files, logi
 	if err != nil {
 		return serial, err
 	}
-	err = client.LogOutSSH(ctx, out)
-	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Unauthorized) {
-		err = s.revokeByToken(ctx, login, serial)
-	}
-	return serial, err
-}
-
-// revokeByToken is for a service of an older version, which knows no logout by the key, and asks for a token where it
-// would be.
-func (s *sshCall) revokeByToken(ctx context.Context, login sshclientconfig.Service, serial uint64) error {
-	client, _, withToken, err := s.dial(login.Address, login)
-	if err == nil && !withToken {
-		err = errs.New(errs.Unauthorized, "the service is of an older version, which withdraws it for who has a token alone")
-	}
-	if err != nil {
-		return err
-	}
-	return client.RevokeSSHCertificate(ctx, serial)
+	return serial, client.LogOutSSH(ctx, out)
 }

@@ -89,7 +89,7 @@ func environmentNames(ctx context.Context, client *hubapi.Client) (all []string,
 		if !e.Mine && e.Name != "" {
 			name = e.Owner + "/" + name
 		}
-		all = append(all, described(name, e.Note, render.Bytes(e.Size)))
+		all = append(all, described(name, e.Note, units.DiskWords(e.Size)))
 	}
 	return all, err
 }

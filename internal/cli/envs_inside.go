@@ -8,7 +8,6 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/inventory"
-	"slipway/internal/cli/render"
 	"slipway/internal/units"
 )
 
@@ -51,13 +50,13 @@ func checkoutState(g inventory.Checkout) string {
 }
 
 func outsideTitle(o inventory.Outside) string {
-	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", units.Grouped(int64(o.Files)), render.Bytes(o.Bytes))
+	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", units.Grouped(int64(o.Files)), units.DiskWords(o.Bytes))
 }
 
 func outsideLines(o inventory.Outside) []string {
 	var lines []string
 	for _, f := range o.Largest {
-		lines = append(lines, fmt.Sprintf("%7s  %s", render.Bytes(f.Bytes), f.Path))
+		lines = append(lines, fmt.Sprintf("%7s  %s", units.DiskWords(f.Bytes), f.Path))
 	}
 	return units.Bounded(lines, o.Files)
 }

@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/units"
 )
 
 // largest returns a row for each environment, those with the most bytes of their own first. One that has several names
@@ -26,7 +27,7 @@ func largest(list []hubapi.Environment, now time.Time) [][]string {
 	var rows [][]string
 	for _, e := range once {
 		rows = append(rows, []string{
-			render.ShortDigest(e.Digest), render.Bytes(e.Own), render.Bytes(e.Size), render.Ago(e.Used, now), strings.Join(names[e.Digest], ", "),
+			render.ShortDigest(e.Digest), units.DiskWords(e.Own), units.DiskWords(e.Size), render.Ago(e.Used, now), strings.Join(names[e.Digest], ", "),
 		})
 	}
 	return rows

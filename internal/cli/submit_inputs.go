@@ -15,6 +15,7 @@ import (
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // What of a job's files goes with the request, which has 1 MiB at most; the others are put into the store before.
@@ -144,7 +145,7 @@ func (load inputs) put(ctx context.Context, notes io.Writer, client *hubapi.Clie
 		if err != nil {
 			return fmt.Errorf("upload %s: %w", name, err)
 		}
-		fmt.Fprintf(notes, "upload: %s, %s\n", render.Printable(name), render.Bytes(s.size))
+		fmt.Fprintf(notes, "upload: %s, %s\n", render.Printable(name), units.DiskWords(s.size))
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (s *sent) Read(b []byte) (int, error) {
 	s.at += int64(n)
 	if time.Since(s.told) >= stepEvery && s.of > 0 {
 		s.told = time.Now()
-		fmt.Fprintf(s.notes, "upload: %s: %s of %s (%d%%)\n", s.name, render.Bytes(s.at), render.Bytes(s.of), 100*s.at/s.of)
+		fmt.Fprintf(s.notes, "upload: %s: %s of %s (%d%%)\n", s.name, units.DiskWords(s.at), units.DiskWords(s.of), 100*s.at/s.of)
 	}
 	return n, err
 }

@@ -24,10 +24,10 @@ func planWords(e hubapi.Environment, frozen bool, r hubapi.JobRequest, load inpu
 	case frozen && e.Unchanged:
 		words += ", unchanged since it was frozen"
 	case frozen:
-		words += ", just frozen: " + render.Bytes(e.Size) + ", " + render.Bytes(e.Own) + " of them its own"
+		words += ", just frozen: " + units.DiskWords(e.Size) + ", " + units.DiskWords(e.Own) + " of them its own"
 	}
 	files, bytes := load.size()
-	words += fmt.Sprintf("; ships %s, %s; ", units.Count(int64(files), "file", "files"), render.Bytes(bytes))
+	words += fmt.Sprintf("; ships %s, %s; ", units.Count(int64(files), "file", "files"), units.DiskWords(bytes))
 	if n := len(r.Points); n > 0 {
 		words += units.Count(int64(n), "point", "points") + " "
 	}

@@ -55,7 +55,11 @@ func inShort(err error, path string) error {
 	}
 	short := *first
 	short.Message, _, _ = strings.Cut(first.Message, "\n")
-	short.Remedy += "; `slipway config check --config " + path + "` tells of all mistakes"
+	all := "`slipway config check --config " + path + "` tells of all mistakes"
+	if short.Remedy != "" {
+		all = short.Remedy + "; " + all
+	}
+	short.Remedy = all
 	return &short
 }
 

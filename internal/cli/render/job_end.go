@@ -37,10 +37,10 @@ func filesWords(files []hubapi.File) string {
 	}
 	var words []string
 	for _, f := range files[:min(len(files), namedFiles)] {
-		words = append(words, fmt.Sprintf("%s (%s)", f.Name, Bytes(f.Size)))
+		words = append(words, fmt.Sprintf("%s (%s)", f.Name, units.DiskWords(f.Size)))
 	}
 	if more := len(files) - len(words); more > 0 {
-		words = append(words, fmt.Sprintf("and %s more (%s in all)", units.Grouped(int64(more)), Bytes(hubapi.LeftOf(files).Bytes)))
+		words = append(words, fmt.Sprintf("and %s more (%s in all)", units.Grouped(int64(more)), units.DiskWords(hubapi.LeftOf(files).Bytes)))
 	}
 	return "back came " + strings.Join(words, ", ")
 }

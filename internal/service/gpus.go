@@ -58,15 +58,12 @@ func (s *service) makeGPUs(ctx context.Context) error {
 	if g.Driver == config.DriverNone {
 		return nil
 	}
-	self, err := os.Executable()
+	host, enclose := &cdi.Host{}, []string{s.self, mps.EncloseCommand}
+	driver, boot, err := s.openDriver()
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	host, enclose := &cdi.Host{}, []string{self, mps.EncloseCommand}
-	var boot string
-	if s.gpus.driver, boot, err = s.openDriver(); err != nil {
 		return err
 	}
+	s.gpus.driver = driver
 	s.gpus.Fleet, err = fleet.New(ctx, fleet.Config{
 		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: placement.Policy(g.Placement), Headroom: g.Headroom, SwitchMIG: g.SwitchMIG,
 		Quarantine: time.Duration(g.Quarantine), Boot: boot, Held: s.engine.Leases, Whose: s.holderOf, Use: s.gpuUse, Bind: host.Bind,

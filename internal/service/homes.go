@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -66,14 +65,12 @@ func NewHomeMounts(cfg config.Config, program string) (h *HomeMounts, err error)
 // makeHomeMounts refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at
 // each start.
 func (s *service) makeHomeMounts(ctx context.Context) error {
-	self, err := os.Executable()
+	s.lean = findJobProgram(s.self, s.log)
+	mounts, err := NewHomeMounts(s.cfg, s.lean)
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	s.lean = findJobProgram(self, s.log)
-	if s.homeMounts, err = NewHomeMounts(s.cfg, s.lean); err != nil {
 		return err
 	}
+	s.homeMounts = mounts
 	if s.homeMounts.alarm, err = s.recallAlarm(ctx); err != nil || s.homeMounts.Home.Personal() {
 		return err
 	}

@@ -55,6 +55,7 @@ type service struct {
 	htcondor     *htcondor.Backend // nil: the site has no pool
 	pool         *pool.Pool        // nil likewise
 	cvmfs        cvmfs.Directory
+	self         string // this program
 	lean         string // the program that is started for each job, and to look at homes
 	homeMounts   *HomeMounts
 	links        *tunnel.Links
@@ -78,10 +79,15 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	if err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		listeners.Close()
+		return fmt.Errorf("find this program: %w", err)
+	}
 	programs.SaveMemory()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &service{cfg: cfg, log: log, end: cancel, reserve: reserve.New(cfg.DataDir, log)}
+	s := &service{cfg: cfg, log: log, self: self, end: cancel, reserve: reserve.New(cfg.DataDir, log)}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.assemble(ctx); err != nil {
 		listeners.Close()
@@ -153,11 +159,8 @@ func (s *service) openData(ctx context.Context) error {
 }
 
 func (s *service) makeBackends(ctx context.Context) error {
-	self, err := os.Executable()
+	err := installAgent(s.self, s.path("bin"))
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	if err := installAgent(self, s.path("bin")); err != nil {
 		return err
 	}
 	if s.box, err = openBox(ctx, s.store, s.cfg.SecretKey); err != nil {

@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,11 +24,8 @@ func (s *service) makeMounter(ctx context.Context) error {
 	if !slices.ContainsFunc(s.cfg.Data.Storage, func(e config.StorageElement) bool { return e.Mount }) {
 		return nil
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	s.storage.looker = mounts.NewLooker([]string{self, mounts.LookCommand})
+	s.storage.looker = mounts.NewLooker([]string{s.self, mounts.LookCommand})
+	var err error
 	s.storage.mounter, err = mount.New(mount.Config{
 		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Docker.Instance), Storage: s.storage.elements, Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
 		Look: s.storage.looker.At, Tell: func(id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) }, Logger: s.log,

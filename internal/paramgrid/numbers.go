@@ -2,11 +2,9 @@ package paramgrid
 
 import (
 	"math"
-	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // number is a number as it was written: whole ones stay so.
@@ -67,20 +65,19 @@ func (a axis) between(kind string, first, last, n float64, written string) (axis
 	case math.IsInf(last-first, 0):
 		return a, refuse(a.start()+": these are not the numbers of a range", spreadRemedy)
 	}
-	at := func(i float64) float64 { return first + float64((last-first)*i)/(n-1) }
 	a.count = n
 	a.values = func() []string {
-		if kind == "log" {
-			at = logarithmic(first, last, n)
-		}
 		values := make([]string, 0, int(n))
-		for i := 0.0; i < n; i++ {
-			value := at(i)
-			switch i {
-			case 0:
+		for i := range int(n) {
+			value := last
+			switch part := float64(i) / (n - 1); {
+			case i == 0:
 				value = first
-			case n - 1:
-				value = last
+			case float64(i) == n-1:
+			case kind == "log": // both have the same sign
+				value = math.Copysign(math.Pow(math.Abs(first), 1-part)*math.Pow(math.Abs(last), part), first)
+			default:
+				value = first + float64((last-first)*float64(i))/(n-1)
 			}
 			values = append(values, rounded(value))
 		}
@@ -139,79 +136,11 @@ func wholeSteps(first, end, step int64) float64 {
 	return float64((way-1)/each + 1)
 }
 
-// rounded writes a number as Python does, without the digits in which reckoning shows.
+// rounded writes a number without the digits in which reckoning shows. A float stays one where a job reads it.
 func rounded(value float64) string {
-	short, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 12, 64), 64)
-	return writeFloat(short)
-}
-
-// writeFloat writes a number as Python's repr does.
-func writeFloat(v float64) string {
-	if v == 0 || math.Abs(v) >= 1e-4 && math.Abs(v) < 1e16 {
-		text := strconv.FormatFloat(v, 'f', -1, 64)
-		if !strings.Contains(text, ".") {
-			text += ".0"
-		}
-		return text
+	text := strconv.FormatFloat(value, 'g', 12, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
 	}
-	return strconv.FormatFloat(v, 'e', -1, 64)
-}
-
-// precision is that in bits to which logarithmic ranges are reckoned. Python does it in 60 digits: rounded to a float
-// both are the same number, which no pow of a C library or of Go's promises.
-const precision = 256
-
-// logarithmic returns the function whose value at i is first*(last/first)**(i/(n-1)).
-func logarithmic(first, last, n float64) func(i float64) float64 {
-	ln := logarithm(newBig().Quo(exact(last), exact(first)))
-	return func(i float64) float64 {
-		if n == 1 {
-			return first
-		}
-		power := newBig().Quo(newBig().Mul(ln, exact(i)), exact(n-1))
-		value, _ := newBig().Mul(exact(first), exponential(power)).Float64()
-		return value
-	}
-}
-
-func newBig() *big.Float                    { return new(big.Float).SetPrec(precision) }
-func exact(v float64) *big.Float            { return newBig().SetFloat64(v) }
-func scaled(x *big.Float, e int) *big.Float { return newBig().SetMantExp(x, e) }
-
-// logarithm returns ln x for x > 0: of its mantissa by the series of the inverse hyperbolic tangent, and of its power
-// of two.
-func logarithm(x *big.Float) *big.Float {
-	mantissa := newBig()
-	e := x.MantExp(mantissa)
-	z := newBig().Quo(newBig().Sub(mantissa, exact(1)), newBig().Add(mantissa, exact(1)))
-	return newBig().Add(scaled(artanh(z), 1), newBig().Mul(exact(float64(e)), ln2()))
-}
-
-var ln2 = sync.OnceValue(func() *big.Float { return scaled(artanh(newBig().Quo(exact(1), exact(3))), 1) })
-
-// artanh sums its series for |z| <= 1/3.
-func artanh(z *big.Float) *big.Float {
-	sum, power, square := newBig(), newBig().Set(z), newBig().Mul(z, z)
-	for k := 1.0; k < precision; k += 2 {
-		sum.Add(sum, newBig().Quo(power, exact(k)))
-		power.Mul(power, square)
-	}
-	return sum
-}
-
-// exponential returns e to the x: of what is left of x without powers of two, made smaller so that few terms do.
-func exponential(x *big.Float) *big.Float {
-	const halvings, terms = 12, 20
-	two := ln2()
-	ratio, _ := newBig().Quo(x, two).Float64()
-	e := int(math.Round(ratio))
-	rest := scaled(newBig().Sub(x, newBig().Mul(exact(float64(e)), two)), -halvings)
-	sum := exact(1)
-	for k := float64(terms); k >= 1; k-- {
-		sum = newBig().Add(exact(1), newBig().Quo(newBig().Mul(rest, sum), exact(k)))
-	}
-	for range halvings {
-		sum = newBig().Mul(sum, sum)
-	}
-	return scaled(sum, e)
+	return text
 }

@@ -1,9 +1,10 @@
 // Package paramgrid reads the points of a scan as people write them: `--scan name=values`, once for each name, and
 // files of points.
 //
-// It promises to read exactly what the Python client reads, and to write every value byte by byte as that does: both
-// sides' tests read the tables hubapi/testdata/scans.json and grid-files.json. Points are counted before any is made.
-// It must not know commands or the service.
+// A value is a number, true, false or null (also as Python writes them), or JSON's list, object or string; all else is
+// text. It promises points that a job reads as those that the Python client makes of the same words: both sides' tests
+// read the tables hubapi/testdata/scans.json and grid-files.json. Points are counted before any is made. It must not
+// know commands or the service.
 package paramgrid
 
 import (
@@ -134,13 +135,13 @@ func distinct(a axis, values []string) error {
 	return nil
 }
 
-// words are Python's own, which no variable can be called.
-var words = regexp.MustCompile(`\A(False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|` +
+// keywords are Python's own, which no variable can be called.
+var keywords = regexp.MustCompile(`\A(False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|` +
 	`global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)\z`)
 
 // wrongName says what is wrong with a parameter's name, and what to do; empty: nothing.
 func wrongName(name string) (wrong, remedy string) {
-	if words.MatchString(name) {
+	if keywords.MatchString(name) {
 		return name + " is a word of Python's own", "choose another name"
 	}
 	return wrongWith(name, "1")

@@ -87,10 +87,11 @@ func TestFilesThatAreNone(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tests := []struct{ name, text, words string }{
 		{"many.csv", "k\n" + strings.Repeat("x\n", 10_000) + "y\n", "many.csv:3: the same point as many.csv:2"},
-		{"deep.json", strings.Repeat("[", 200_000), "nested too deeply"},
-		{"nested.json", `[{"k": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}]", "nested too deeply"},
-		{"digits.json", `[{"k": ` + strings.Repeat("9", 5000) + "}]", "too many digits"},
+		{"deep.json", strings.Repeat("[", 200_000), "exceeded max depth"},
+		{"nested.json", `[{"k": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}]", "a value is too long"},
+		{"digits.json", `[{"k": ` + strings.Repeat("9", 5000) + "}]", "a number is not finite"},
 		{"half.json", `[{"k": "\ud800"}]`, "half a character"},
+		{"bare.csv", "k,s\n1,a \"b\"\n", "bare.csv:2: bare"},
 		{"odd.csv", "k\n\xff\n", "not UTF-8 text"},
 	}
 	for _, tc := range tests {

@@ -11,6 +11,7 @@ import threading
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from conftest import ROOT
 from fake import FakeService
 from slipway import Client, GridError, InvalidError, Job, JobHandle, NotFoundError, Points, Scan, ScanHandle
 from slipway._decode import decode
+from slipway._payload.runner import literal
 from slipway._points import parse_scan, read_points
 from slipway._watch import WatchInterrupted
 from test_magic import Notebook, Page, notebook, page
@@ -37,15 +39,33 @@ def test_a_large_product_takes_no_room() -> None:
     tracemalloc.stop()
 
 
+def as_read(points: Any) -> list[dict[str, str]]:
+    """Show the values, with their types, that a job reads for points: the command may write the same otherwise."""
+    return [{name: repr(literal(text)) for name, text in point.items()} for point in points]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[("1", 1), ("-0", 0), ("+5", 5), ("1e5", 1e5), (".5", 0.5), ("1.", 1.0), ("-.5E+3", -500.0)],
+        *[("true", True), ("False", False), ("null", None), ("None", None), ("[1, true, null]", [1, True, None])],
+        *[('{"a": [0.5]}', {"a": [0.5]}), ('"7"', "7"), ("[NaN]", "[NaN]"), ("(1, 2)", "(1, 2)"), ("0x1f", "0x1f")],
+        *[("'7'", "'7'"), ("007", "007"), ("nan", "nan"), ("", ""), (" 7 ", " 7 "), ("[" * 4096, "[" * 4096)],
+    ],
+)
+def test_a_value_is_read_as_what_it_says(text: str, value: object) -> None:
+    assert repr(literal(text)) == repr(value)
+
+
 @pytest.mark.parametrize("case", FILES, ids=lambda case: str(case["text"]))
 def test_points_from_a_file(case: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / str(case["name"])
     path.write_bytes(str(case["text"]).encode())
     if "points" in case:
-        assert read_points(path.name) == case["points"]
+        assert as_read(read_points(path.name)) == as_read(case["points"])
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-        assert read_points(path.name) == case["points"]
+        assert as_read(read_points(path.name)) == as_read(case["points"])
         return
     with pytest.raises(InvalidError, match=re.escape(str(case["refused"]))) as refused:
         read_points(path.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import itertools
 import json
@@ -13,10 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
 from ._errors import InvalidError
+from ._payload.runner import literal
 
 MOST = 10_000
 """How many points a scan may have."""
@@ -25,8 +24,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _RANGE = re.compile(r"([A-Za-z_]+)\((.*)\)")
 _QUOTED = re.compile(r""" *(["'])((?:(?!\1).)*)\1 *(,|\Z)""")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_DIGITS = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""In which logarithmic ranges are reckoned: no C library's pow promises the same floats as the command has."""
 _SPREADS = {"log": (3, 3), "linear": (3, 3), "range": (1, 3)}
 _SPREAD_REMEDY = (
     "write it as log(first,last,count), linear(first,last,count) or range(first,end,step), or list the values"
@@ -67,13 +64,11 @@ def usable(name: str) -> bool:
 
 def plain_text(text: str) -> str:
     """Write text so that the job reads it as text, also where it looks like a number."""
-    if _CONTROL.search(text):
-        return text
-    try:
-        ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return text
-    return repr(text)
+    return text if literal(text) == text else _json(text)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def wrong_name(name: str) -> tuple[str, str] | None:
@@ -163,13 +158,18 @@ def _spread(text: str, name: str, kind: str, given: list[str]) -> _Axis:
 def _between(kind: str, first: float, last: float, at: int, count: int) -> str:
     if at in (0, count - 1):
         value = first if at == 0 else last
-    elif kind == "log":
-        ratio = _DIGITS.ln(_DIGITS.divide(Decimal(last), Decimal(first)))
-        power = _DIGITS.exp(_DIGITS.divide(_DIGITS.multiply(ratio, Decimal(at)), Decimal(count - 1)))
-        value = float(_DIGITS.multiply(Decimal(first), power))
+    elif kind == "log":  # both have the same sign
+        part = at / (count - 1)
+        value = math.copysign(abs(first) ** (1 - part) * abs(last) ** part, first)
     else:
         value = first + (last - first) * at / (count - 1)
-    return repr(float(f"{value:.12g}"))
+    return _rounded(value)
+
+
+def _rounded(value: float) -> str:
+    """Write a number without the digits in which reckoning shows. A float stays one where a job reads it."""
+    text = f"{value:.12g}"
+    return text if "." in text or "e" in text else text + ".0"
 
 
 def _stepped(text: str, name: str, given: list[float]) -> _Axis:
@@ -191,7 +191,7 @@ def _stepped(text: str, name: str, given: list[float]) -> _Axis:
         )
 
     def values() -> Iterable[str]:
-        return [str(first + at * step) if whole else repr(float(f"{first + at * step:.12g}")) for at in range(count)]
+        return [str(first + at * step) if whole else _rounded(first + at * step) for at in range(count)]
 
     return _Axis(text, name, count, values)
 
@@ -312,7 +312,7 @@ def _number_of(text: str) -> float:
 
 def _written(value: Any) -> str:
     """Write a value so that the job reads it with its type."""
-    return plain_text(value) if isinstance(value, str) else repr(value)
+    return plain_text(value) if isinstance(value, str) else _json(value)
 
 
 def _file_refusal(what: str, remedy: str) -> InvalidError:

@@ -14,6 +14,7 @@ import inspect
 import json
 import linecache
 import os
+import re
 import sys
 import traceback
 import types
@@ -173,17 +174,29 @@ def _open(file: BinaryIO) -> _values.Cargo:
 
 
 def _parameters() -> dict[str, Any]:
-    """Give the parameters of a scan's point: numbers and other literals as such, everything else as text."""
+    """Return the parameters of a scan's point as the values that they stand for."""
     given = json.loads(os.environ.get("SLIPWAY_PARAMETERS") or "{}")
     return {name: literal(value) for name, value in given.items()}
 
 
+_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*|[0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+
+
 def literal(value: str) -> Any:
-    """Read a parameter's value: a number or another literal as such, everything else as text."""
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value
+    """Read a parameter's value: a number, true, false or null, or JSON's list, object or string; all else is text."""
+    if value in _WORDS:
+        return _WORDS[value]
+    if _NUMBER.fullmatch(value):
+        return int(value) if value.lstrip("+-").isdigit() else float(value)
+    if value[:1] in ("[", "{", '"'):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value, parse_constant=_no_constant)
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(what: str, error: BaseException) -> tuple[int, dict[str, Any]]:

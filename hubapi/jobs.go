@@ -36,43 +36,14 @@ type SliceUse struct {
 	Energy float64 `json:"energy"` // joules; 0: not measured
 }
 
-// RetryRequest asks that what has failed be tried again: the same job, in the same place of its scan, with a new
-// attempt.
-type RetryRequest struct {
-	States    []State `json:"states,omitempty"` // that are meant; empty: of a scan failed, of a single job failed and canceled
-	CPUs      any     `json:"cpus,omitempty"`   // absent: as before; so are the next
-	Memory    any     `json:"memory,omitempty"`
-	TimeLimit any     `json:"time_limit,omitempty"`
-	RequestID string  `json:"request_id"` // repeating the request with the same one tries nothing twice
-}
-
-// ResubmitRequest asks for a new job, or scan, with what an earlier one was submitted with but for what is named here.
-type ResubmitRequest struct {
-	Name        *string  `json:"name,omitempty"`
-	Environment string   `json:"environment,omitempty"`
-	CPUs        any      `json:"cpus,omitempty"`
-	Memory      any      `json:"memory,omitempty"`
-	TimeLimit   any      `json:"time_limit,omitempty"`
-	GPU         any      `json:"gpu,omitempty"`
-	Backend     string   `json:"backend,omitempty"`
-	Retries     *int     `json:"retries,omitempty"`
-	After       []string `json:"after,omitempty"`
-	Priority    *int     `json:"priority,omitempty"`
-	RequestID   string   `json:"request_id"`
-}
-
 // JobPlan is what a job, or each point of a scan, would meet if it were submitted now.
 type JobPlan struct {
-	Backend  string  `json:"backend"`  // where it would go
-	Free     int     `json:"free"`     // how many of it would start at once; -1: not limited, or not known
-	Most     int     `json:"most"`     // how many run at once when nothing else does; -1: not limited, or not known
-	Waiting  int     `json:"waiting"`  // how many stand in line there
-	Lacks    string  `json:"lacks"`    // why none would start now, in words; empty: one would
-	Estimate int64   `json:"estimate"` // seconds until it would start; -1: nobody knows
-	Typical  float64 `json:"typical"`  // seconds that the caller's jobs of this name have run of late, in the middle; -1: there are none
-	Points   int     `json:"points"`   // the most that a scan may have
-	Stored   int64   `json:"stored"`   // bytes that the caller's jobs keep
-	Store    int64   `json:"store"`    // bytes that they may; 0: not limited
+	Backend string `json:"backend"` // where it would go
+	Availability
+	Typical  float64 `json:"typical"` // seconds that the caller's jobs of this name have run of late, in the middle; -1: there are none
+	Points   int     `json:"points"`  // the most that a scan may have
+	Stored   int64   `json:"stored"`  // bytes that the caller's jobs keep
+	Store    int64   `json:"store"`   // bytes that they may; 0: not limited
 	GPUHours float64 `json:"gpu_hours"`
 	GPUMost  float64 `json:"gpu_most"` // of those, what the caller may have; 0: not limited
 }

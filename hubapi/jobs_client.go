@@ -42,7 +42,7 @@ func (c *Client) JobLogTail(ctx context.Context, id string, lines int) (string, 
 	return c.text(ctx, query(path("jobs", id, "log"), "tail", number(int64(lines))))
 }
 
-// PutBlob puts size bytes that r gives into the caller's store, under their digest (sha256:...), for JobRequest.Blobs.
+// PutBlob puts size bytes that r gives into the caller's store, under their digest (sha256:...), for JobInputs.Blobs.
 // What is there already is not changed; what no job needs goes by itself.
 func (c *Client) PutBlob(ctx context.Context, digest string, size int64, r io.Reader) error {
 	header := http.Header{"Content-Type": {"application/octet-stream"}}

@@ -7,18 +7,16 @@ import (
 
 // KernelSpec is a kind of Jupyter kernel that the caller may start, as it would start now.
 type KernelSpec struct {
-	Name        string  `json:"name"`
-	DisplayName string  `json:"display_name"`
-	Language    string  `json:"language"`
-	Profile     string  `json:"profile"`
-	Backend     string  `json:"backend"`     // empty: where the site's sessions usually run
-	Environment string  `json:"environment"` // what it is called; empty: it runs in none
-	Digest      string  `json:"digest"`      // the environment's
-	Stack       string  `json:"stack"`       // the software stack that it runs; empty: none
-	GPU         string  `json:"gpu"`         // "none": no slice of one
-	CPUs        float64 `json:"cpus"`
-	Memory      string  `json:"memory"`     // "2G" is 2 GiB
-	IdleLimit   string  `json:"idle_limit"` // such as "1h0m0s"; "0s": it is never shut down for being idle
+	Name        string `json:"name"`
+	DisplayName string `json:"display_name"`
+	Language    string `json:"language"`
+	Profile     string `json:"profile"`
+	Backend     string `json:"backend"`     // empty: where the site's sessions usually run
+	Environment string `json:"environment"` // what it is called; empty: it runs in none
+	Digest      string `json:"digest"`      // the environment's
+	Stack       string `json:"stack"`       // the software stack that it runs; empty: none
+	Resources
+	IdleLimit string `json:"idle_limit"` // such as "1h0m0s"; "0s": it is never shut down for being idle
 	// To what its user may switch her next kernels.
 	GPUs      []string     `json:"gpus"` // the first is the usual one
 	MaxCPUs   float64      `json:"max_cpus"`

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 )
 
 // Scan is a number of jobs that were submitted together: its points.
 type Scan struct {
-	ID          string        `json:"id"`
-	Name        string        `json:"name"`
-	User        string        `json:"user"`
-	Backend     string        `json:"backend"`
+	Meta
 	Environment string        `json:"environment"`
-	Created     time.Time     `json:"created"`
 	Points      int           `json:"points"`  // that there are still
 	States      map[State]int `json:"states"`  // how many of them are in each; those with none are left out
 	Held        int           `json:"held"`    // of the pending ones, how many wait to be released

@@ -39,19 +39,13 @@ type Profile struct {
 	Description string  `json:"description"`
 	Kind        string  `json:"kind"`
 	Images      []Image `json:"images"` // the first is the default
-	CPUs        float64 `json:"cpus"`
-	MaxCPUs     float64 `json:"max_cpus"`
-	Memory      string  `json:"memory"` // "2G" is 2 GiB
-	MaxMemory   string  `json:"max_memory"`
-	GPU         string  `json:"gpu"`       // the slice that its sessions get; "none": none
-	Isolation   string  `json:"isolation"` // the weakest that its slice has; empty without one
-	Default     bool    `json:"default"`
-	Backend     string  `json:"backend"`  // where its sessions run; empty: where the site's usually do
-	Free        int     `json:"free"`     // how many of its usual size start now; -1: not limited
-	Most        int     `json:"most"`     // how many there can be at once; -1: not limited
-	Lacks       string  `json:"lacks"`    // why none starts now; empty: one does
-	Waiting     int     `json:"waiting"`  // how many stand in line before a new one
-	Estimate    int64   `json:"estimate"` // seconds until a new one's turn; -1: nobody knows
+	Resources
+	MaxCPUs      float64 `json:"max_cpus"`
+	MaxMemory    string  `json:"max_memory"`
+	Isolation    string  `json:"isolation"` // the weakest that its slice has; empty without one
+	Default      bool    `json:"default"`
+	Backend      string  `json:"backend"` // where its sessions run; empty: where the site's usually do
+	Availability         // of a new one of its usual size
 }
 
 // HeldAt is how Waiting begins for a workload that a batch system holds.
@@ -59,23 +53,17 @@ const HeldAt = "Held at "
 
 // Workload is what sessions and jobs have in common.
 type Workload struct {
-	ID      string     `json:"id"`
-	Kind    string     `json:"kind"`
-	User    string     `json:"user"`
-	Name    string     `json:"name"`
-	Backend string     `json:"backend"`
-	Phase   string     `json:"phase"`
-	Want    string     `json:"want"`
-	Launch  string     `json:"launch"`
-	CPUs    float64    `json:"cpus"`
-	Memory  string     `json:"memory"`
-	Created time.Time  `json:"created"`
+	Meta
+	Kind   string `json:"kind"`
+	Phase  string `json:"phase"`
+	Want   string `json:"want"`
+	Launch string `json:"launch"`
+	Resources
 	Since   time.Time  `json:"since"` // when the phase began
 	Up      *time.Time `json:"up"`    // when it last began to run
 	Outcome *Outcome   `json:"outcome"`
 	Waiting string     `json:"waiting"` // why it waits, here or in a batch system's queue, in words
 	Queue   *Queue     `json:"queue"`   // where it stands in line; null: it does not wait
-	GPU     string     `json:"gpu"`     // what it asks for of a GPU; "none": nothing
 	Slice   *Slice     `json:"slice"`   // what it holds of one; null: nothing
 	Host    string     `json:"host"`    // where a batch system runs it, or ran it last; empty: nowhere, or on the service's own host
 	// Evictions is how often a batch system took its place away since its start was asked for: each time it began anew.
@@ -125,34 +113,6 @@ type Stops struct {
 	CanKeep bool      `json:"can_keep"`
 	MaxKeep string    `json:"max_keep"` // such as "24h0m0s"
 	Warning string    `json:"warning"`  // how long before then its user is to be told, such as "10m0s"
-}
-
-// Job is one batch workload.
-type Job struct {
-	Workload
-	Environment string   `json:"environment"`
-	Session     string   `json:"session"`
-	Argv        []string `json:"argv,omitempty"` // where one job is asked for by its owner: it may hold secrets, and lists do without
-	TimeLimit   string   `json:"time_limit"`     // such as "1h0m0s"
-	State       State    `json:"state"`
-	Requeued    int      `json:"requeued"` // how often it went back in line: its slice was called back, or turned out bad; or a batch system evicted it
-	Held        bool     `json:"held"`     // its owner has it wait until she releases it
-	Scan        string   `json:"scan"`     // of which it is a point; empty: of none
-	Point       int      `json:"point"`    // its number in the scan, from 0
-	// Parameters are what sets the point apart from others of its scan; null: it is of none.
-	Parameters map[string]string `json:"parameters"`
-	Progress   *JobProgress      `json:"progress"` // what its payload says of how far it is; null: nothing
-	Attempt    int               `json:"attempt"`  // which try this is, from 1
-	Retries    int               `json:"retries"`  // how often it is tried again by itself when it fails
-	// Attempts are how the tries before this one ended, where one job is asked for; lists do without.
-	Attempts []Outcome  `json:"attempts,omitempty"`
-	Priority int        `json:"priority"` // among its owner's jobs: higher goes first
-	After    []string   `json:"after"`    // the jobs and scans that it still waits for
-	Out      []string   `json:"out"`      // the output files that it has to leave, of which no other comes back; empty: whatever it leaves
-	Origin   string     `json:"origin"`   // the job from which it was submitted anew; empty: none
-	Expires  *time.Time `json:"expires"`  // when its record and its files will be removed; null: it has not ended, or never
-	// Left is what a job that has ended has left, where a list is asked for with files=yes.
-	Left *Left `json:"left,omitempty"`
 }
 
 // Left counts the files of a job but those of OfRunner.
@@ -254,29 +214,6 @@ func (r SessionRequest) GoString() string { return r.String() }
 // KeepRequest asks that a session be kept.
 type KeepRequest struct {
 	For string `json:"for"` // such as "4h"
-}
-
-// JobRequest asks for one job.
-type JobRequest struct {
-	Name        string            `json:"name"`
-	Environment string            `json:"environment"` // digest, unique prefix of it, name or name:tag
-	Argv        []string          `json:"argv"`
-	Env         map[string]string `json:"env"`                   // public
-	Files       map[string][]byte `json:"files"`                 // small ones: a request has 1 MiB at most; Blobs has the others
-	CPUs        any               `json:"cpus,omitempty"`        // number or string; absent: the site's default
-	Memory      any               `json:"memory,omitempty"`      // bytes, or a string such as "2G"
-	TimeLimit   any               `json:"time_limit,omitempty"`  // seconds, or a string such as "1h"
-	GPU         any               `json:"gpu,omitempty"`         // such as "1g.18gb"; absent: none
-	Preemptible bool              `json:"preemptible,omitempty"` // it may borrow an idle session's slice, and is put back in line when its owner returns
-	Backend     string            `json:"backend,omitempty"`
-	Points      []Point           `json:"points,omitempty"`      // a scan: a job for each; the answer is then a Jobs, and not a Job
-	PointsBlob  string            `json:"points_blob,omitempty"` // instead of points that are too many for a request: the digest of a JSON list of them, see Blobs
-	RequestID   string            `json:"request_id"`            // repeating the request with the same one gives the same job
-	Blobs       map[string]string `json:"blobs,omitempty"`       // more input files, by name: the digests of what was put into the caller's store, see PutBlob
-	Retries     int               `json:"retries,omitempty"`
-	After       []string          `json:"after,omitempty"` // jobs and scans of the caller's that must be done before it starts
-	Priority    int               `json:"priority,omitempty"`
-	Out         []string          `json:"out,omitempty"` // names or patterns of output files: one that is missing is a failure, and no other comes back
 }
 
 // ServerRequest asks the caller's Hub for one of her servers.

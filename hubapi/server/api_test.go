@@ -348,8 +348,10 @@ func TestJobRoutes(t *testing.T) {
 	h := start(t, newFake(job("j-1", "alice")), nil)
 	h.engine.log = "0123456789"
 	c := h.client(t, "alice-token")
-	got, err := c.Submit(t.Context(), hubapi.JobRequest{Environment: "mine", Argv: []string{"python"}, Files: map[string][]byte{"a.py": []byte("x\x00")},
-		Memory: "2G", TimeLimit: "90m", RequestID: "r1", Env: map[string]string{"A": "b"}})
+	got, err := c.Submit(t.Context(), hubapi.JobRequest{JobSpec: hubapi.JobSpec{
+		Environment: "mine", Argv: []string{"python"},
+	}, JobInputs: hubapi.JobInputs{Files: map[string][]byte{"a.py": []byte("x\x00")}},
+		JobLimits: hubapi.JobLimits{Memory: "2G", TimeLimit: "90m"}, RequestID: "r1", Env: map[string]string{"A": "b"}})
 	if err != nil || got.ID != "j-new" || got.State != hubapi.JobPending {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -358,7 +360,9 @@ func TestJobRoutes(t *testing.T) {
 	if diff := cmp.Diff(want, h.engine.jobs[0], cmpopts.IgnoreUnexported(spawner.JobRequest{})); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := c.Submit(t.Context(), hubapi.JobRequest{Memory: "9G"}); !errs.Is(err, errs.Invalid) {
+	if _, err := c.Submit(t.Context(), hubapi.JobRequest{
+		JobLimits: hubapi.JobLimits{Memory: "9G"},
+	}); !errs.Is(err, errs.Invalid) {
 		t.Error(err)
 	}
 	var log bytes.Buffer

@@ -17,7 +17,9 @@ func TestJobIsTriedAgain(t *testing.T) {
 	runs.Spec.Resources = failed.Spec.Resources
 	h := start(t, newFake(failed, done, runs), nil)
 	c := h.client(t, "alice-token")
-	j, err := c.RetryJob(t.Context(), "j-3", hubapi.RetryRequest{Memory: "2G", TimeLimit: "10m", RequestID: "a"})
+	j, err := c.RetryJob(t.Context(), "j-3", hubapi.RetryRequest{
+		JobLimits: hubapi.JobLimits{Memory: "2G", TimeLimit: "10m"}, RequestID: "a",
+	})
 	if err != nil || j.Attempt != 2 || j.CPUs != 2 || j.Memory != "2G" || j.TimeLimit != "10m0s" || j.State != hubapi.JobPending {
 		t.Errorf("%+v, %v", j, err)
 	}
@@ -27,7 +29,7 @@ func TestJobIsTriedAgain(t *testing.T) {
 		word string
 	}{
 		"of what runs":    {hubapi.RetryRequest{States: []hubapi.State{"running"}}, errs.Invalid, "states"},
-		"with too much":   {hubapi.RetryRequest{Memory: "5T"}, errs.Invalid, "memory"},
+		"with too much":   {hubapi.RetryRequest{JobLimits: hubapi.JobLimits{Memory: "5T"}}, errs.Invalid, "memory"},
 		"of what goes on": {hubapi.RetryRequest{}, errs.Conflict, "j-1"},
 	} {
 		if _, err := c.RetryJob(t.Context(), "j-1", tc.r); !errs.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.word) {
@@ -72,7 +74,9 @@ func TestJobIsSubmittedAnew(t *testing.T) {
 	old.Spec.Resources = spawner.Resources{CPUs: 2, Memory: 1 << 30}
 	h := start(t, newFake(old, point(2, spawner.Stopped, &spawner.Outcome{})), func(c *Config) { c.Hubs[0].Admins = []string{"root"} })
 	c := h.client(t, "alice-token")
-	j, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{Memory: "2G", RequestID: "a"})
+	j, err := c.ResubmitJob(t.Context(), "j-3", hubapi.ResubmitRequest{
+		JobLimits: hubapi.JobLimits{Memory: "2G"}, RequestID: "a",
+	})
 	if err != nil || j.Origin != "j-3" || j.Scan != "" || j.Memory != "2G" || j.CPUs != 2 || j.ID == "j-3" {
 		t.Errorf("%+v, %v", j, err)
 	}

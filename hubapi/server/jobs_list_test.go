@@ -60,8 +60,11 @@ func TestJobsAreChosen(t *testing.T) {
 
 func TestPlanAndUsage(t *testing.T) {
 	c := start(t, newFake(), nil).client(t, "alice-token")
-	plan, err := c.CheckJob(t.Context(), hubapi.JobRequest{Argv: []string{"sh"}})
-	want := hubapi.JobPlan{Backend: "local", Free: 3, Most: 8, Estimate: -1, Typical: -1, Points: hubapi.PointLimit, Stored: 7, Store: 9}
+	plan, err := c.CheckJob(t.Context(), hubapi.JobRequest{JobSpec: hubapi.JobSpec{Argv: []string{"sh"}}})
+	want := hubapi.JobPlan{
+		Backend: "local", Availability: hubapi.Availability{Free: 3, Most: 8, Estimate: -1}, Typical: -1,
+		Points: hubapi.PointLimit, Stored: 7, Store: 9,
+	}
 	if plan != want || err != nil {
 		t.Errorf("%+v, %v", plan, err)
 	}

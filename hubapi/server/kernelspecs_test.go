@@ -23,7 +23,9 @@ func (fakeMenu) SwitchKernel(_ context.Context, c spawner.Caller, name string, t
 	if to.GPU != "3g.71gb" && to.GPU != hubapi.SwitchDefault {
 		return hubapi.KernelSpec{}, errs.Bad("gpu", to.GPU, "one of 1g.18gb, 3g.71gb, or default")
 	}
-	return hubapi.KernelSpec{Name: name, DisplayName: "of " + string(c.User), GPU: to.GPU}, nil
+	return hubapi.KernelSpec{
+		Name: name, DisplayName: "of " + string(c.User), Resources: hubapi.Resources{GPU: to.GPU},
+	}, nil
 }
 
 func TestKernelspecsOfACaller(t *testing.T) {

@@ -112,7 +112,9 @@ func TestPointsOfTheStore(t *testing.T) {
 	engine := newFake()
 	engine.stored = map[string]string{"sha256:p": `[{"parameters": {"k": "1"}}, {"parameters": {"k": "2"}}]`, "sha256:bad": `{"k"`, "sha256:huge": strings.Repeat(" ", 8<<20+1)}
 	h := start(t, engine, nil)
-	body := hubapi.JobRequest{Environment: "e", Argv: []string{"true"}, PointsBlob: "sha256:p", RequestID: "r"}
+	body := hubapi.JobRequest{
+		JobSpec: hubapi.JobSpec{Environment: "e", Argv: []string{"true"}}, PointsBlob: "sha256:p", RequestID: "r",
+	}
 	status, said := h.post(t, "alice-token", "/jobs", inJSON(t, body))
 	if status != 202 || len(engine.points) != 2 {
 		t.Errorf("%d %s: %d points", status, said, len(engine.points))

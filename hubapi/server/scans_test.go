@@ -48,7 +48,9 @@ func TestFilesOfPointsAreCounted(t *testing.T) {
 func TestScanIsSubmitted(t *testing.T) {
 	h := start(t, newFake(), nil)
 	c := h.client(t, "alice-token")
-	list, err := c.SubmitScan(t.Context(), hubapi.JobRequest{Name: "train", Environment: "mine", Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Points: []hubapi.Point{
+	list, err := c.SubmitScan(t.Context(), hubapi.JobRequest{Name: "train", JobSpec: hubapi.JobSpec{
+		Environment: "mine", Argv: []string{"sh"},
+	}, Env: map[string]string{"A": "b"}, Points: []hubapi.Point{
 		{Parameters: map[string]string{"k": "1", "mode": "a \"b\""}}, {Parameters: map[string]string{"k": "2"}, Argv: []string{"other"}}, {},
 	}})
 	jobs := list.Jobs
@@ -74,7 +76,10 @@ func TestScanIsSubmitted(t *testing.T) {
 // The answer to thousands of points tells of the first ones.
 func TestManyPointsAreNotTold(t *testing.T) {
 	h := start(t, newFake(), nil)
-	list, err := h.client(t, "alice-token").SubmitScan(t.Context(), hubapi.JobRequest{Name: "train", Environment: "mine", Argv: []string{"sh"}, Points: make([]hubapi.Point, 1000)})
+	list, err := h.client(t, "alice-token").SubmitScan(t.Context(), hubapi.JobRequest{
+		Name: "train", JobSpec: hubapi.JobSpec{Environment: "mine", Argv: []string{"sh"}},
+		Points: make([]hubapi.Point, 1000),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +110,9 @@ func TestScanIsRefused(t *testing.T) {
 		"the point's own": {with("SLIPWAY_POINT", "7"), "SLIPWAY_POINT"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := h.client(t, "alice-token").SubmitScan(t.Context(), hubapi.JobRequest{Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Points: tc.points})
+			_, err := h.client(t, "alice-token").SubmitScan(t.Context(), hubapi.JobRequest{
+				JobSpec: hubapi.JobSpec{Argv: []string{"sh"}}, Env: map[string]string{"A": "b"}, Points: tc.points,
+			})
 			if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tc.words) || len(err.Error()) > 500 {
 				t.Error(err)
 			}
@@ -126,9 +133,13 @@ func TestJobIsCheckedBeforehand(t *testing.T) {
 		r     hubapi.JobRequest
 		field string // empty: it is taken
 	}{
-		"a plain one":        {hubapi.JobRequest{Argv: []string{"sh"}}, ""},
-		"no such backend":    {hubapi.JobRequest{Argv: []string{"sh"}, Backend: "slurm"}, "backend"},
-		"more than is given": {hubapi.JobRequest{Argv: []string{"sh"}, Memory: "5T"}, "memory"},
+		"a plain one": {hubapi.JobRequest{JobSpec: hubapi.JobSpec{Argv: []string{"sh"}}}, ""},
+		"no such backend": {hubapi.JobRequest{
+			JobSpec: hubapi.JobSpec{Argv: []string{"sh"}}, Backend: "slurm",
+		}, "backend"},
+		"more than is given": {hubapi.JobRequest{
+			JobSpec: hubapi.JobSpec{Argv: []string{"sh"}}, JobLimits: hubapi.JobLimits{Memory: "5T"},
+		}, "memory"},
 	} {
 		_, err := c.CheckJob(t.Context(), tc.r)
 		if tc.field == "" && err != nil || tc.field != "" && (!errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tc.field)) {
@@ -166,7 +177,9 @@ func TestHeldIsTold(t *testing.T) {
 func TestScanIsShown(t *testing.T) {
 	h := start(t, aScan(), nil)
 	c := h.client(t, "alice-token")
-	want := hubapi.Scan{ID: "scan-1", Name: "train", User: "alice", Points: 5, States: map[hubapi.State]int{"pending": 2, "running": 1, "done": 1, "failed": 1},
+	want := hubapi.Scan{Meta: hubapi.Meta{
+		ID: "scan-1", Name: "train", User: "alice",
+	}, Points: 5, States: map[hubapi.State]int{"pending": 2, "running": 1, "done": 1, "failed": 1},
 		Waiting: "Queued at htcondor: no slot", Failure: "out of memory"}
 	got, err := c.Scan(t.Context(), "scan-1")
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -22,7 +22,10 @@ func jobRetryCommand(env Env, asJSON *bool) *cobra.Command {
 			"dropped. `slipway jobs resubmit` makes new ones instead.",
 		Example: "  slipway jobs retry scan-lo6t2sx73rrnja3r --failed --mem 8G",
 		RunE: inFlags(func(c *cobra.Command, args []string) error {
-			r := hubapi.RetryRequest{CPUs: given(cpus), Memory: given(mem), TimeLimit: given(time), RequestID: rand.Text()}
+			r := hubapi.RetryRequest{
+				JobLimits: hubapi.JobLimits{CPUs: given(cpus), Memory: given(mem), TimeLimit: given(time)},
+				RequestID: rand.Text(),
+			}
 			for _, s := range []struct {
 				wanted bool
 				state  hubapi.State

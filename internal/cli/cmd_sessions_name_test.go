@@ -9,7 +9,10 @@ import (
 
 func TestNamedSession(t *testing.T) {
 	session := func(id, user, name, phase, want string) hubapi.Session {
-		return hubapi.Session{Workload: hubapi.Workload{ID: id, User: user, Name: name, Phase: phase, Want: want}, Profile: "small"}
+		return hubapi.Session{
+			Workload: hubapi.Workload{Meta: hubapi.Meta{ID: id, User: user, Name: name}, Phase: phase, Want: want},
+			Profile:  "small",
+		}
 	}
 	all := []hubapi.Session{
 		session("plain", "alice", "", "running", "running"), session("bob's", "bob", "big", "running", "running"),

@@ -13,7 +13,12 @@ import (
 func TestLastOf(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 11, 20, 10, minute, 0, 0, time.UTC) }
 	session := func(id, user, name, phase, want string, minute int) hubapi.Session {
-		return hubapi.Session{Workload: hubapi.Workload{ID: id, User: user, Name: name, Phase: phase, Want: want, Since: at(minute)}, Profile: "small"}
+		return hubapi.Session{
+			Workload: hubapi.Workload{
+				Meta: hubapi.Meta{ID: id, User: user, Name: name}, Phase: phase, Want: want, Since: at(minute),
+			},
+			Profile: "small",
+		}
 	}
 	all := []hubapi.Session{
 		session("older", "alice", "", "stopped", "stopped", 1), session("newer", "alice", "", "stopped", "stopped", 2),

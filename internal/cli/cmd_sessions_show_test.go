@@ -14,7 +14,9 @@ import (
 // The default server has a session that was stopped, whose changes are kept, and one that runs: that one is shown.
 func TestShowFindsTheRunningSession(t *testing.T) {
 	session := func(id, phase string) hubapi.Session {
-		return hubapi.Session{Workload: hubapi.Workload{ID: id, User: "alice", Kind: "lab", Phase: phase, Want: phase}}
+		return hubapi.Session{
+			Workload: hubapi.Workload{Meta: hubapi.Meta{ID: id, User: "alice"}, Kind: "lab", Phase: phase, Want: phase},
+		}
 	}
 	stopped, running := session("s-0123456789abcdef", "stopped"), session("s-fedcba9876543210", "running")
 	mux := http.NewServeMux()

@@ -214,9 +214,14 @@ func jobRequest(o submitOptions, script string, args []string) (hubapi.JobReques
 		name = file
 	}
 	r := hubapi.JobRequest{
-		Name: name, Argv: append(commandFor(file, load.head), args...), Files: load.files, Blobs: load.blobs(),
-		CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time, Backend: o.backend, RequestID: rand.Text(), Preemptible: o.preemptible,
-		Points: points, Retries: o.retry, After: o.after, Priority: o.priority, Out: o.out,
+		Name: name,
+		JobSpec: hubapi.JobSpec{
+			Argv: append(commandFor(file, load.head), args...), Retries: o.retry, After: o.after, Priority: o.priority,
+			Out: o.out,
+		},
+		JobLimits:   hubapi.JobLimits{CPUs: o.cpus, Memory: o.mem, TimeLimit: o.time},
+		JobInputs:   hubapi.JobInputs{Files: load.files, Blobs: load.blobs()},
+		Preemptible: o.preemptible, Backend: o.backend, Points: points, RequestID: rand.Text(),
 	}
 	if o.gpu != "" {
 		r.GPU = o.gpu
@@ -239,7 +244,7 @@ func commandFor(file, text string) []string {
 
 // withoutLoad is the request as far as it is checked beforehand: files are checked with the submission.
 func withoutLoad(r hubapi.JobRequest) hubapi.JobRequest {
-	r.Files, r.Blobs = nil, nil
+	r.JobInputs = hubapi.JobInputs{}
 	return r
 }
 

@@ -64,7 +64,9 @@ func (k *stubKernels) spec() hubapi.KernelSpec {
 		gpu, switched.GPU = k.gpu, k.gpu
 	}
 	return hubapi.KernelSpec{
-		Name: "python-gpu", DisplayName: "Python (GPU " + gpu + ")", GPU: gpu, CPUs: 4, Memory: "8G", GPUs: []string{"1g.18gb", "3g.71gb"}, Switched: switched,
+		Name: "python-gpu", DisplayName: "Python (GPU " + gpu + ")", Resources: hubapi.Resources{
+			GPU: gpu, CPUs: 4, Memory: "8G",
+		}, GPUs: []string{"1g.18gb", "3g.71gb"}, Switched: switched,
 		MaxCPUs: 8, MaxMemory: "16G",
 		Available: hubapi.KernelRoom{State: hubapi.RoomFree, Words: "3 free now"},
 		Standbys:  &hubapi.KernelStandbys{Most: 4, Ready: 1, Lacking: 2, Why: "there is no room: 4 CPUs asked, 1 of 8 free"},

@@ -126,7 +126,10 @@ func (s *stubSSH) routes(mine func(string, http.HandlerFunc)) {
 		_ = json.NewDecoder(r.Body).Decode(&req)
 		asked, _ := json.Marshal(req)
 		event(w, hubapi.EventProgress, hubapi.Progress{Message: "asked: " + string(asked)})
-		event(w, hubapi.EventDone, hubapi.Session{Workload: hubapi.Workload{ID: "s-again", Name: req.Name}, Prefix: "/user/alice/" + req.Name})
+		event(w, hubapi.EventDone, hubapi.Session{
+			Workload: hubapi.Workload{Meta: hubapi.Meta{ID: "s-again", Name: req.Name}},
+			Prefix:   "/user/alice/" + req.Name,
+		})
 	})
 }
 

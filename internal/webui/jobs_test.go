@@ -60,7 +60,10 @@ func TestCanceledJobs(t *testing.T) {
 	rec := httptest.NewRecorder()
 	at := time.Unix(1, 0)
 	job := spawner.Workload{ID: "j-1", Kind: spawner.Job, Backend: "local", JobRecord: spawner.JobRecord{Scan: "scan-1"}, Phase: spawner.Stopped, Up: at, Outcome: &spawner.Outcome{Canceled: true, At: at.Add(400 * time.Millisecond)}}
-	scan := hubapi.Scan{ID: "scan-1", Name: "lr", Points: 2, States: map[hubapi.State]int{"canceled": 1, "failed": 1}, Failure: "it"}
+	scan := hubapi.Scan{
+		Meta: hubapi.Meta{ID: "scan-1", Name: "lr"}, Points: 2,
+		States: map[hubapi.State]int{"canceled": 1, "failed": 1}, Failure: "it",
+	}
 	err := ScanPage(rec, Visit{Prefix: "/p/"}, catalog.Catalogue{}, ScanView{Scan: scan, Points: []Point{{Item: Item{Workload: job}}}, Leaf: 1, Leaves: 1, From: 1, Most: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,10 @@ import (
 )
 
 func aScan(states map[hubapi.State]int) hubapi.Scan {
-	s := hubapi.Scan{ID: "scan-1", Name: "<fit>", User: "alice", Backend: "htcondor", Created: time.Now(), States: states, Held: min(1, states[hubapi.JobPending])}
+	s := hubapi.Scan{
+		Meta:   hubapi.Meta{ID: "scan-1", Name: "<fit>", User: "alice", Backend: "htcondor", Created: time.Now()},
+		States: states, Held: min(1, states[hubapi.JobPending]),
+	}
 	for _, n := range states {
 		s.Points += n
 	}

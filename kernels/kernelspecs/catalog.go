@@ -183,8 +183,10 @@ func (m *Catalog) offer(g guest, k config.KernelSpec, v variant, refused error) 
 	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
 	o.Spec = kernels.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}
 	o.wire = hubapi.KernelSpec{
-		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs,
-		Memory: units.FormatMemory(spec.Resources.Memory), IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()),
+		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, Resources: hubapi.Resources{
+			GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs, Memory: units.FormatMemory(spec.Resources.Memory),
+		},
+		IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()),
 		GPUs: choices(usual.GPU, k.GPUs), Switched: switched,
 	}
 	if v.env != nil {

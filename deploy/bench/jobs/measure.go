@@ -60,7 +60,9 @@ func overhead(ctx context.Context, s *site, o options) error {
 // one runs one job, and gives how long after the request its first line was printed, and was read here.
 func (s *site) one(ctx context.Context) (printed, read time.Duration, err error) {
 	begun := time.Now()
-	job, err := s.jobs.Submit(ctx, hubapi.JobRequest{Name: "one", Environment: s.digest, Argv: stamp})
+	job, err := s.jobs.Submit(ctx, hubapi.JobRequest{
+		Name: "one", JobSpec: hubapi.JobSpec{Environment: s.digest, Argv: stamp},
+	})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -202,7 +204,9 @@ func (s *site) submit(ctx context.Context, n int, argv []string) (string, time.D
 		points[i].Parameters = map[string]string{"X": strconv.Itoa(i)}
 	}
 	begun := time.Now()
-	list, err := s.jobs.SubmitScan(ctx, hubapi.JobRequest{Name: "scan", Environment: s.digest, Argv: argv, Points: points})
+	list, err := s.jobs.SubmitScan(ctx, hubapi.JobRequest{
+		Name: "scan", JobSpec: hubapi.JobSpec{Environment: s.digest, Argv: argv}, Points: points,
+	})
 	if err != nil {
 		return "", 0, err
 	}

@@ -25,9 +25,10 @@ func (s *API) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
 		}
 		room := rooms[p.Name]
 		out = append(out, hubapi.Profile{
-			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images, CPUs: p.CPUs, MaxCPUs: p.MostCPUs(),
-			Memory: units.FormatMemory(p.Memory), MaxMemory: units.FormatMemory(p.MostMemory()), GPU: p.GPU.String(), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
-			Free: room.Free, Most: room.Most, Lacks: room.Lacks, Waiting: room.Waiting, Estimate: convert.Seconds(room.Estimate),
+			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images,
+			Resources: hubapi.Resources{CPUs: p.CPUs, Memory: units.FormatMemory(p.Memory), GPU: p.GPU.String()},
+			MaxCPUs:   p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
+			Availability: convert.Availability(room),
 		})
 	}
 	return out, nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -41,14 +42,13 @@ func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobReq
 	if err != nil {
 		return spawner.JobRequest{}, err
 	}
-	slice, err := s.cfg.Policy.GPU(req.GPU)
+	spec := convert.Spec(req)
+	spec.Resources, spec.TimeLimit = res, limit
+	spec.GPU, err = s.cfg.Policy.GPU(req.GPU)
 	return spawner.JobRequest{
 		Name: req.Name, Backend: req.Backend, RequestID: req.RequestID, Session: web.CallerOf(r.Context()).Workload,
 		Files: req.Files, Blobs: req.Blobs, After: req.After,
-		Spec: spawner.Spec{
-			Environment: req.Environment, Argv: req.Argv, Env: req.Env, Resources: res, GPU: slice,
-			JobSpec: spawner.JobSpec{TimeLimit: limit, Preemptible: req.Preemptible, Retries: req.Retries, Priority: req.Priority, Out: req.Out},
-		},
+		Spec: spec,
 	}, err
 }
 

@@ -51,7 +51,7 @@ func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workloa
 			return w, err
 		}
 		retry := spawner.Retry{Of: endings(req.States), RequestID: req.RequestID}
-		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.CPUs, req.Memory, req.TimeLimit); err != nil {
+		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.JobLimits); err != nil {
 			return w, err
 		}
 		return s.cfg.Jobs.Retry(ctx, c, id, retry)
@@ -69,21 +69,24 @@ func endings(states []hubapi.State) (of []spawner.Ending) {
 }
 
 // otherwise reads what a job is to have in place of what w has, on a backend (empty: the same). Nil: as before.
-func (s *API) otherwise(w spawner.Workload, backend string, cpus, memory, limit any) (*spawner.Resources, *time.Duration, error) {
-	if moves := backend != "" && backend != w.Backend; !moves && cpus == nil && memory == nil && limit == nil { // another backend may give less
+func (s *API) otherwise(
+	w spawner.Workload, backend string, asked hubapi.JobLimits,
+) (*spawner.Resources, *time.Duration, error) {
+	moves := backend != "" && backend != w.Backend // which may give less
+	if !moves && asked == (hubapi.JobLimits{}) {
 		return nil, nil, nil
 	}
-	had, anew := w.Spec.Resources, limit != nil
-	if cpus == nil {
-		cpus = had.CPUs
+	had, anew := w.Spec.Resources, asked.TimeLimit != nil
+	if asked.CPUs == nil {
+		asked.CPUs = had.CPUs
 	}
-	if memory == nil {
-		memory = float64(had.Memory)
+	if asked.Memory == nil {
+		asked.Memory = float64(had.Memory)
 	}
-	if limit == nil && w.Spec.TimeLimit > 0 {
-		limit = w.Spec.TimeLimit.String()
+	if asked.TimeLimit == nil && w.Spec.TimeLimit > 0 {
+		asked.TimeLimit = w.Spec.TimeLimit.String()
 	}
-	res, d, err := s.cfg.Policy.On(cmp.Or(backend, w.Backend)).Resolve(cpus, memory, limit)
+	res, d, err := s.cfg.Policy.On(cmp.Or(backend, w.Backend)).Resolve(asked.CPUs, asked.Memory, asked.TimeLimit)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -28,8 +28,9 @@ func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, 
 		typical = p.Typical.Seconds()
 	}
 	return hubapi.JobPlan{
-		Backend: p.Backend, Free: p.Free, Most: p.Most, Waiting: p.Waiting, Lacks: p.Lacks, Estimate: convert.Seconds(p.Estimate), Typical: typical,
-		Points: hubapi.PointLimit, Stored: p.Use.Stored, Store: p.Use.Store, GPUHours: p.Use.GPUHours, GPUMost: p.Use.GPUMost,
+		Backend: p.Backend, Typical: typical,
+		Availability: convert.Availability(p.Room),
+		Points:       hubapi.PointLimit, Stored: p.Use.Stored, Store: p.Use.Store, GPUHours: p.Use.GPUHours, GPUMost: p.Use.GPUMost,
 	}, nil
 }
 

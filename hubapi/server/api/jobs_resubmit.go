@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"slipway/hubapi"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/spawner"
 )
@@ -37,11 +38,11 @@ func (s *API) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.
 func (s *API) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
 	c, first := web.CallerOf(r.Context()), old[0]
 	again := spawner.Resubmission{
-		Name: req.Name, SpecPatch: spawner.SpecPatch{Environment: req.Environment, Retries: req.Retries, Priority: req.Priority},
-		Backend: req.Backend, After: req.After, Scan: scan, RequestID: req.RequestID, Session: c.Workload,
+		Name: req.Name, SpecPatch: convert.Patch(req.JobPatch), Backend: req.Backend, After: req.After, Scan: scan,
+		RequestID: req.RequestID, Session: c.Workload,
 	}
 	var err error
-	if again.Resources, again.TimeLimit, err = s.otherwise(first, req.Backend, req.CPUs, req.Memory, req.TimeLimit); err != nil {
+	if again.Resources, again.TimeLimit, err = s.otherwise(first, req.Backend, req.JobLimits); err != nil {
 		return nil, err
 	}
 	if req.GPU != nil {

@@ -11,7 +11,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/gpu"
 	"slipway/internal/sshauth"
-	"slipway/internal/units"
 	"slipway/spawner"
 )
 
@@ -43,10 +42,13 @@ func New(cfg Config) *Converter { return &Converter{cfg} }
 func (v *Converter) workload(w spawner.Workload) hubapi.Workload {
 	queue := v.cfg.Engine.Queue(w)
 	out := hubapi.Workload{
-		ID: string(w.ID), Kind: string(w.Kind), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Phase: string(w.Phase), Want: string(w.Want),
-		Launch: w.Launch, CPUs: w.Spec.Resources.CPUs, Memory: units.FormatMemory(w.Spec.Resources.Memory),
-		Created: w.Created.UTC(), Since: w.Since.UTC(), Up: Moment(w.Up), Waiting: queue.String(), Host: w.Host, Evictions: w.Evictions,
-		GPU: w.Spec.GPU.String(), Slice: v.held(w),
+		Meta: hubapi.Meta{
+			ID: string(w.ID), User: string(w.Owner), Name: w.Name, Backend: w.Backend, Created: w.Created.UTC(),
+		},
+		Resources: Resources(w.Spec),
+		Kind:      string(w.Kind), Phase: string(w.Phase), Want: string(w.Want), Launch: w.Launch,
+		Since: w.Since.UTC(), Up: Moment(w.Up), Waiting: queue.String(), Host: w.Host, Evictions: w.Evictions,
+		Slice:   v.held(w),
 		Standby: w.Standby != "",
 	}
 	if queue.Place == 0 { // it waits elsewhere, or not at all

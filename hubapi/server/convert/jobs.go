@@ -33,10 +33,10 @@ func (v *Converter) listed(c spawner.Caller, w spawner.Workload) hubapi.Job {
 		wired.Waiting = YouHold
 	}
 	return hubapi.Job{
-		Workload: wired, Environment: w.Spec.Environment, Session: string(w.Session),
-		TimeLimit: w.Spec.TimeLimit.String(), State: State(&w), Requeued: w.Moves,
-		Held: w.Held, Scan: w.Scan, Point: w.Point, Parameters: Parameters(w),
-		Attempt: w.Attempt + 1, Retries: w.Spec.Retries, Priority: w.Spec.Priority, After: OrEmpty(w.After), Out: OrEmpty(w.Spec.Out), Origin: string(w.Origin), Progress: v.Progress(w.ID),
+		Workload: wired, JobSpec: jobSpec(w),
+		ScanPoint: hubapi.ScanPoint{Scan: w.Scan, Point: w.Point, Parameters: Parameters(w)},
+		Session:   string(w.Session), TimeLimit: w.Spec.TimeLimit.String(), State: State(&w), Requeued: w.Moves,
+		Held: w.Held, Attempt: w.Attempt + 1, Origin: string(w.Origin), Progress: v.Progress(w.ID),
 		Expires: Moment(v.cfg.Engine.Expires(w)),
 	}
 }

@@ -187,15 +187,15 @@ class JobPlan(JobPlanBase):
     backend: str = ""
     """where it would go"""
     free: int = -1
-    """how many of it would start at once; -1: not limited, or not known"""
+    """how many would start at once; -1: not limited, or not known"""
     most: int = -1
     """how many run at once when nothing else does; -1: not limited, or not known"""
     waiting: int = 0
-    """how many stand in line there"""
+    """how many stand in line before it"""
     lacks: str = ""
     """why none would start now, in words; empty: one would"""
     estimate: int = -1
-    """seconds until it would start; -1: nobody knows"""
+    """seconds until its turn; -1: nobody knows"""
     typical: float = -1
     """seconds that the caller's jobs of this name have run of late, in the middle; -1: there are none"""
     points: int = 0
@@ -310,27 +310,27 @@ class Profile(Model):
     images: Sequence[Image] = ()
     """the first is the default"""
     cpus: float = 0
-    max_cpus: float = 0
     memory: str = ""
     """"2G" is 2 GiB"""
-    max_memory: str = ""
     gpu: str = ""
-    """the slice that its sessions get; "none": none"""
+    """the slice of one; "none": none"""
+    max_cpus: float = 0
+    max_memory: str = ""
     isolation: str = ""
     """the weakest that its slice has; empty without one"""
     default: bool = False
     backend: str = ""
     """where its sessions run; empty: where the site's usually do"""
     free: int = -1
-    """how many of its usual size start now; -1: not limited"""
+    """how many would start at once; -1: not limited, or not known"""
     most: int = -1
-    """how many there can be at once; -1: not limited"""
-    lacks: str = ""
-    """why none starts now; empty: one does"""
+    """how many run at once when nothing else does; -1: not limited, or not known"""
     waiting: int = 0
-    """how many stand in line before a new one"""
+    """how many stand in line before it"""
+    lacks: str = ""
+    """why none would start now, in words; empty: one would"""
     estimate: int = -1
-    """seconds until a new one's turn; -1: nobody knows"""
+    """seconds until its turn; -1: nobody knows"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -362,11 +362,11 @@ class Scan(ScanBase):
     """A number of jobs that were submitted together: its points."""
 
     id: str = ""
-    name: str = ""
     user: str = ""
+    name: str = ""
     backend: str = ""
-    environment: str = ""
     created: str = ""
+    environment: str = ""
     points: int = 0
     """that there are still"""
     states: Mapping[str, int] = field(default_factory=dict)
@@ -574,11 +574,11 @@ class KernelSpec(KernelSpecBase):
     """the environment's"""
     stack: str = ""
     """the software stack that it runs; empty: none"""
-    gpu: str = ""
-    """"none": no slice of one"""
     cpus: float = 0
     memory: str = ""
     """"2G" is 2 GiB"""
+    gpu: str = ""
+    """the slice of one; "none": none"""
     idle_limit: str = ""
     """such as "1h0m0s"; "0s": it is never shut down for being idle"""
     gpus: Sequence[str] = ()
@@ -625,16 +625,19 @@ class Session(SessionBase):
     """One interactive workload."""
 
     id: str = ""
-    kind: str = ""
     user: str = ""
     name: str = ""
     backend: str = ""
+    created: str = ""
+    kind: str = ""
     phase: str = ""
     want: str = ""
     launch: str = ""
     cpus: float = 0
     memory: str = ""
-    created: str = ""
+    """"2G" is 2 GiB"""
+    gpu: str = ""
+    """the slice of one; "none": none"""
     since: str = ""
     """when the phase began"""
     up: str = ""
@@ -644,8 +647,6 @@ class Session(SessionBase):
     """why it waits, here or in a batch system's queue, in words"""
     queue: Queue | None = None
     """where it stands in line; null: it does not wait"""
-    gpu: str = ""
-    """what it asks for of a GPU; "none": nothing"""
     slice: Slice | None = None
     """what it holds of one; null: nothing"""
     host: str = ""
@@ -729,16 +730,19 @@ class Job(JobBase):
     """One batch workload."""
 
     id: str = ""
-    kind: str = ""
     user: str = ""
     name: str = ""
     backend: str = ""
+    created: str = ""
+    kind: str = ""
     phase: str = ""
     want: str = ""
     launch: str = ""
     cpus: float = 0
     memory: str = ""
-    created: str = ""
+    """"2G" is 2 GiB"""
+    gpu: str = ""
+    """the slice of one; "none": none"""
     since: str = ""
     """when the phase began"""
     up: str = ""
@@ -748,8 +752,6 @@ class Job(JobBase):
     """why it waits, here or in a batch system's queue, in words"""
     queue: Queue | None = None
     """where it stands in line; null: it does not wait"""
-    gpu: str = ""
-    """what it asks for of a GPU; "none": nothing"""
     slice: Slice | None = None
     """what it holds of one; null: nothing"""
     host: str = ""
@@ -759,9 +761,24 @@ class Job(JobBase):
     standby: bool = False
     """Standby is whether it is a kernel that its user has not asked for yet, and is to become her next: it starts, or stands ready."""
     environment: str = ""
-    session: str = ""
+    """a digest; in a request also a unique prefix of it, name or name:tag"""
     argv: Sequence[str] = ()
-    """where one job is asked for by its owner: it may hold secrets, and lists do without"""
+    """only its owner is told, where she asks for one job: it may hold secrets"""
+    retries: int = 0
+    """how often it is tried again by itself when it fails"""
+    priority: int = 0
+    """among its owner's jobs: higher goes first"""
+    after: Sequence[str] = ()
+    """the jobs and scans of its owner's that it waits for until they are done"""
+    out: Sequence[str] = ()
+    """names or patterns of the output files that it has to leave, of which no other comes back; empty: whatever it leaves"""
+    scan: str = ""
+    """of which it is a point; empty: of none"""
+    point: int = 0
+    """its number in the scan, from 0"""
+    parameters: Mapping[str, str] | None = None
+    """Parameters are what sets the point apart from others of its scan; null: it is of none."""
+    session: str = ""
     time_limit: str = ""
     """such as "1h0m0s\""""
     state: str = ""
@@ -769,26 +786,12 @@ class Job(JobBase):
     """how often it went back in line: its slice was called back, or turned out bad; or a batch system evicted it"""
     held: bool = False
     """its owner has it wait until she releases it"""
-    scan: str = ""
-    """of which it is a point; empty: of none"""
-    point: int = 0
-    """its number in the scan, from 0"""
-    parameters: Mapping[str, str] | None = None
-    """Parameters are what sets the point apart from others of its scan; null: it is of none."""
     progress: JobProgress | None = None
     """what its payload says of how far it is; null: nothing"""
     attempt: int = 1
     """which try this is, from 1"""
-    retries: int = 0
-    """how often it is tried again by itself when it fails"""
     attempts: Sequence[Outcome] = ()
     """Attempts are how the tries before this one ended, where one job is asked for; lists do without."""
-    priority: int = 0
-    """among its owner's jobs: higher goes first"""
-    after: Sequence[str] = ()
-    """the jobs and scans that it still waits for"""
-    out: Sequence[str] = ()
-    """the output files that it has to leave, of which no other comes back; empty: whatever it leaves"""
     origin: str = ""
     """the job from which it was submitted anew; empty: none"""
     expires: str = ""

@@ -152,12 +152,15 @@ func rules() map[string]rule {
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
-		"spawner/docker/wake": {}, // the program beside a service that holds a container still
-		"spawner/batch":       {}, // what backends of batch systems share
+		"spawner/docker/layer":    {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
+		"spawner/docker/overlay":  {own: []string{"internal/errs", "internal/mounts"}},
+		"spawner/docker/progress": {own: []string{"internal/units"}, outside: []string{"github.com/moby/moby"}},
+		"spawner/docker/wake":     {}, // the program beside a service that holds a container still
+		"spawner/batch":           {}, // what backends of batch systems share
 		"spawner/htcondor": {
 			own: []string{
 				"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "spawner/htcondor/pool", "internal/agent/control", "internal/errs",
@@ -175,10 +178,11 @@ func rules() map[string]rule {
 		"deploy/dev/mutants":          {outside: []string{"golang.org/x/sync"}}, // would the tests notice a wrong decision
 		"deploy/dev/verdict":          {},                                       // what failed, for the end of deploy/test
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/units", "internal/errs", "internal/gpu", "internal/mounts", "internal/quota", "internal/secret"},
+			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/units", "internal/errs", "internal/gpu", "internal/mounts", "internal/quota", "internal/secret", "spawner/local/cgroup"},
 			outside: []string{"golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "internal/tunnel"},
 		},
+		"spawner/local/cgroup": {own: []string{"internal/clock", "internal/errs", "spawner"}},
 
 		// Environments stand alone.
 		"images": {

@@ -11,6 +11,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/docker/overlay"
 )
 
 // Image is an image as the engine has it.
@@ -78,7 +79,7 @@ func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
 	case err != nil:
 		return Capture{}, err
 	default:
-		out.Upper, out.Layers, out.Pause, out.Resume = where.upper, where.layers, h.pause, h.resume
+		out.Upper, out.Layers, out.Pause, out.Resume = where.Upper, where.Layers, h.pause, h.resume
 	}
 	return out, nil
 }
@@ -108,23 +109,23 @@ func mountsOf(c container.InspectResponse) []string {
 }
 
 // tree reads the engine's account of a container's layers. Only an engine with its own store gives one.
-func tree(c container.InspectResponse) (stack, error) {
+func tree(c container.InspectResponse) (overlay.Stack, error) {
 	name := strings.TrimPrefix(c.Name, "/")
 	if c.GraphDriver == nil || c.GraphDriver.Name != storageDriver {
 		driver := "one that it does not name"
 		if c.GraphDriver != nil {
 			driver = c.GraphDriver.Name
 		}
-		return stack{}, errs.New(errs.Missing, "look where the tree of %s lies: the engine's storage driver is %s", name, driver).With(driverRemedy)
+		return overlay.Stack{}, errs.New(errs.Missing, "look where the tree of %s lies: the engine's storage driver is %s", name, driver).With(driverRemedy)
 	}
-	out := stack{upper: c.GraphDriver.Data["UpperDir"]}
+	out := overlay.Stack{Upper: c.GraphDriver.Data["UpperDir"]}
 	for dir := range strings.SplitSeq(c.GraphDriver.Data["LowerDir"], ":") {
 		if dir != "" && !strings.HasSuffix(dir, "-init/diff") {
-			out.layers = append(out.layers, dir)
+			out.Layers = append(out.Layers, dir)
 		}
 	}
-	if out.upper == "" || len(out.layers) == 0 {
-		return stack{}, errs.New(errs.Unavailable, "look where the tree of %s lies: the engine does not say", name)
+	if out.Upper == "" || len(out.Layers) == 0 {
+		return overlay.Stack{}, errs.New(errs.Unavailable, "look where the tree of %s lies: the engine does not say", name)
 	}
 	return out, nil
 }

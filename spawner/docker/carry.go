@@ -185,12 +185,12 @@ func estate(old, heir container.InspectResponse) (from, to string, err error) {
 		return "", "", err
 	case old.State.Running || heir.State.Status != container.StateCreated:
 		return "", "", errs.New(errs.Conflict, "move the changes of %s: it is being started outside Slipway", old.Name).With("stop it, and start it again")
-	case !slices.Equal(has.layers, gets.layers):
+	case !slices.Equal(has.Layers, gets.Layers):
 		return "", "", errs.New(errs.Conflict, "move the changes of %s: they were made on another image", old.Name)
-	case has.upper == gets.upper || filepath.Dir(filepath.Dir(has.upper)) != filepath.Dir(filepath.Dir(gets.upper)):
-		return "", "", errs.New(errs.Unavailable, "move the changes of %s: %s and %s are not where the engine keeps them", old.Name, has.upper, gets.upper)
+	case has.Upper == gets.Upper || filepath.Dir(filepath.Dir(has.Upper)) != filepath.Dir(filepath.Dir(gets.Upper)):
+		return "", "", errs.New(errs.Unavailable, "move the changes of %s: %s and %s are not where the engine keeps them", old.Name, has.Upper, gets.Upper)
 	}
-	return has.upper, gets.upper, nil
+	return has.Upper, gets.Upper, nil
 }
 
 // flush has the entries of a directory on the disk.

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"slipway/internal/errs"
+	"slipway/spawner/docker/layer"
 )
 
 // kindFreeze is the kind label of an image that holds a session as it was at one moment.
@@ -48,7 +49,7 @@ func (h *holding) fetch(ctx context.Context, dir string, tell func(message strin
 	if err := os.Mkdir(upper, 0o755); err != nil {
 		return "", nil, fmt.Errorf("fetch the tree of %s: %w", h.id, err)
 	}
-	u := &unpacking{dir: upper, base: base, time: created, told: telling(tell, "Fetching all files of the session through the engine's API")}
+	u := &layer.Unpacking{Dir: upper, Base: base, Time: created, Told: telling(tell, "Fetching all files of the session through the engine's API")}
 	if c.State.Running {
 		err = h.fetchRunning(ctx, c, u, tell)
 	} else {
@@ -72,7 +73,7 @@ func telling(tell func(string, int), message string) func(int64) {
 }
 
 // fetchRunning fetches a running container by way of an image of this moment.
-func (h *holding) fetchRunning(ctx context.Context, c container.InspectResponse, u *unpacking, tell func(string, int)) error {
+func (h *holding) fetchRunning(ctx context.Context, c container.InspectResponse, u *layer.Unpacking, tell func(string, int)) error {
 	b := h.b
 	if err := b.sweepImages(ctx); err != nil {
 		return err
@@ -143,12 +144,12 @@ func (b *Backend) sweepImages(ctx context.Context) error {
 }
 
 // export unpacks the tree of a container that does not run.
-func (b *Backend) export(ctx context.Context, container string, u *unpacking) error {
+func (b *Backend) export(ctx context.Context, container string, u *layer.Unpacking) error {
 	r, err := b.client.ContainerExport(ctx, container, client.ContainerExportOptions{})
 	if err != nil {
 		return b.explain(err, "export %s", container)
 	}
-	err = u.unpack(r)
+	err = u.Unpack(r)
 	if err == nil {
 		_, err = io.Copy(io.Discard, r)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"slipway/internal/errs"
+	"slipway/spawner/docker/layer"
+	"slipway/spawner/docker/overlay"
 )
 
 // unpacked returns the directory of an image's whole tree, and when the image was made. It runs under b.trees.
@@ -38,7 +40,7 @@ func (b *Backend) unpacked(ctx context.Context, image string, tell func(string, 
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		return "", created, fmt.Errorf("unpack image %s: %w", image, err)
 	}
-	u := &unpacking{dir: half, time: created, told: telling(tell, "Fetching the image once through the engine's API")}
+	u := &layer.Unpacking{Dir: half, Time: created, Told: telling(tell, "Fetching the image once through the engine's API")}
 	err = b.still(ctx, kindTree, has.ID, func(container string) error { return b.export(ctx, container, u) })
 	if err == nil {
 		err = flushAll(half)
@@ -109,10 +111,10 @@ func (b *Backend) layers(ctx context.Context, image client.ImageInspectResult) (
 		if err := b.near(ctx); err != nil {
 			return nil, err
 		}
-		s, err := visible(stack{upper: all[0], layers: all})
-		return s.layers, err
+		s, err := visible(overlay.Stack{Upper: all[0], Layers: all})
+		return s.Layers, err
 	}
-	var s stack
+	var s overlay.Stack
 	err := b.still(ctx, kindTree, image.ID, func(id string) error {
 		c, found, err := b.inspect(ctx, id)
 		if err == nil && !found {
@@ -123,5 +125,5 @@ func (b *Backend) layers(ctx context.Context, image client.ImageInspectResult) (
 		}
 		return err
 	})
-	return s.layers, err
+	return s.Layers, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"slipway/internal/clock"
 	"slipway/internal/errs"
+	"slipway/spawner/docker/overlay"
 )
 
 // An engine keeps trees in one of two worlds. With its own store (storage driver overlay2) it says where the
@@ -32,31 +33,31 @@ func elsewhere(format string, args ...any) error {
 // locate finds where the tree of a container lies whose image has so many layers. It costs a millisecond; with
 // containerd's store and a container that does not run, about ten. An error of kind Missing says that the tree is to be
 // had through the API alone.
-func (b *Backend) locate(ctx context.Context, c container.InspectResponse, layers int) (stack, error) {
+func (b *Backend) locate(ctx context.Context, c container.InspectResponse, layers int) (overlay.Stack, error) {
 	if err := b.near(ctx); err != nil {
-		return stack{}, err
+		return overlay.Stack{}, err
 	}
 	if c.GraphDriver != nil && c.GraphDriver.Name == storageDriver {
 		t, err := tree(c)
 		if err != nil {
-			return stack{}, err
+			return overlay.Stack{}, err
 		}
 		return visible(t)
 	}
 	o, err := b.mounted(ctx, c.ID)
 	if err != nil {
-		return stack{}, err
+		return overlay.Stack{}, err
 	}
-	s, err := o.resolve()
+	s, err := o.Resolve()
 	if err != nil {
-		return stack{}, err
+		return overlay.Stack{}, err
 	}
 	// Its own on top of the image's is one that the engine fills: /etc/hosts, /.dockerenv.
-	if n := len(s.layers) - layers; n == 0 || n == 1 {
-		s.layers = s.layers[n:]
+	if n := len(s.Layers) - layers; n == 0 || n == 1 {
+		s.Layers = s.Layers[n:]
 		return visible(s)
 	}
-	return stack{}, elsewhere("an overlay of %d layers is no image's of %d", len(s.layers), layers)
+	return overlay.Stack{}, elsewhere("an overlay of %d layers is no image's of %d", len(s.Layers), layers)
 }
 
 // near reports by its error that the engine's files are not what a container sees: with user ids of their own, or on
@@ -85,11 +86,11 @@ func sameIDs(info system.Info) error {
 }
 
 // visible reports directories that this process cannot read.
-func visible(s stack) (stack, error) {
-	for _, dir := range append([]string{s.upper}, s.layers...) {
+func visible(s overlay.Stack) (overlay.Stack, error) {
+	for _, dir := range append([]string{s.Upper}, s.Layers...) {
 		f, err := os.Open(dir)
 		if err != nil {
-			return stack{}, elsewhere("%w", err)
+			return overlay.Stack{}, elsewhere("%w", err)
 		}
 		_ = f.Close()
 	}
@@ -98,26 +99,26 @@ func visible(s stack) (stack, error) {
 
 // mounted finds the overlay of a container; where there is none it has the engine make one for a moment, and waits
 // until it is gone.
-func (b *Backend) mounted(ctx context.Context, container string) (o overlay, err error) {
-	if o, found := hostOverlay(container); found {
+func (b *Backend) mounted(ctx context.Context, container string) (o overlay.Mount, err error) {
+	if o, found := overlay.Find(container); found {
 		return o, nil
 	}
 	r, err := b.client.ContainerExport(ctx, container, client.ContainerExportOptions{})
 	if err != nil {
-		return overlay{}, b.explain(err, "look where the tree of %s lies", container)
+		return overlay.Mount{}, b.explain(err, "look where the tree of %s lies", container)
 	}
 	// It is mounted at the first byte, and stays so while the rest is not fetched.
 	_, err = io.ReadFull(r, make([]byte, 1))
 	found := false
 	if err == nil {
-		o, found = hostOverlay(container)
+		o, found = overlay.Find(container)
 	}
 	_ = r.Close()
 	switch {
 	case err != nil:
-		return overlay{}, b.explain(err, "look where the tree of %s lies", container)
+		return overlay.Mount{}, b.explain(err, "look where the tree of %s lies", container)
 	case !found:
-		return overlay{}, elsewhere("they are not in this host's table of mounts")
+		return overlay.Mount{}, elsewhere("they are not in this host's table of mounts")
 	}
 	return o, unmounted(ctx, container)
 }
@@ -126,7 +127,7 @@ func (b *Backend) mounted(ctx context.Context, container string) (o overlay, err
 // directories.
 func unmounted(ctx context.Context, container string) error {
 	for pause := time.Millisecond; pause < lastPause; pause *= 2 {
-		if _, found := hostOverlay(container); !found {
+		if _, found := overlay.Find(container); !found {
 			return nil
 		}
 		if !clock.Sleep(ctx, pause) {
@@ -134,21 +135,6 @@ func unmounted(ctx context.Context, container string) error {
 		}
 	}
 	return errs.New(errs.Unavailable, "the engine keeps the tree of %s mounted though it does not run", container).With("try again; if it lasts, restart the engine")
-}
-
-// hostOverlay looks into the host's tables of mounts: this process's own, and that of the first one, for a service may
-// have its own.
-func hostOverlay(container string) (overlay, bool) {
-	for _, table := range []string{"/proc/self/mountinfo", "/proc/1/mountinfo"} {
-		text, err := os.ReadFile(table)
-		if err != nil {
-			continue
-		}
-		if o, found := overlayOf(string(text), container); found {
-			return o, true
-		}
-	}
-	return overlay{}, false
 }
 
 // layersOf reads where an image's layers lie, topmost first, from an engine with its own store.
@@ -175,6 +161,6 @@ func (b *Backend) Reach(ctx context.Context) error {
 	if info.Info.Driver == storageDriver {
 		dir = filepath.Join(dir, storageDriver)
 	}
-	_, err = visible(stack{upper: dir})
+	_, err = visible(overlay.Stack{Upper: dir})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"slipway/internal/errs"
+	"slipway/spawner/docker/progress"
 )
 
 // pull fetches an image from its registry, without a login: what a registry gives only to some is for the administrator
@@ -18,7 +19,7 @@ func (b *Backend) pull(ctx context.Context, ref string, tell report) error {
 	if err != nil {
 		return b.untold(err, what)
 	}
-	progress := progress{ref: ref, layers: map[string]layer{}, report: tell}
+	image := progress.NewPull(ref, tell)
 	for m, err := range stream.JSONMessages(ctx) {
 		if err == nil && m.Error != nil {
 			err = m.Error
@@ -26,7 +27,7 @@ func (b *Backend) pull(ctx context.Context, ref string, tell report) error {
 		if err != nil {
 			return b.untold(err, what)
 		}
-		progress.add(m)
+		image.Add(m)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

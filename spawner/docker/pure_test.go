@@ -16,6 +16,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/docker/overlay"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -213,7 +214,7 @@ func TestElsewhere(t *testing.T) {
 	if err := b.Reach(t.Context()); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "tcp://192.0.2.1:2375") {
 		t.Errorf("Reach over the network = %v, want missing and the address", err)
 	}
-	if _, err := visible(stack{upper: t.TempDir(), layers: []string{"/not/there"}}); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "/not/there") {
+	if _, err := visible(overlay.Stack{Upper: t.TempDir(), Layers: []string{"/not/there"}}); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "/not/there") {
 		t.Errorf("visible = %v, want missing and the directory", err)
 	}
 }

@@ -16,6 +16,12 @@ import (
 	"slipway/spawner"
 )
 
+// told is one report of a pull's progress.
+type told struct {
+	message string
+	percent int
+}
+
 // listener keeps what a start has told.
 type listener struct {
 	mu   sync.Mutex

@@ -20,6 +20,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/docker/layer"
 	"slipway/spawner/spawnertest"
 )
 
@@ -208,14 +209,14 @@ func merged(t *testing.T, upper string, layers []string) []string {
 	links := map[uint64]string{}
 	err := filepath.WalkDir(at, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(at, path)
-		if err != nil || ofEngine(name) || name == "dev" || name == "proc" || name == "sys" { // the image lacks the last three
+		if err != nil || layer.OfEngine(name) || name == "dev" || name == "proc" || name == "sys" { // the image lacks the last three
 			return err
 		}
-		h, err := headerOf(path)
+		h, err := layer.HeaderOf(path)
 		if err != nil {
 			return err
 		}
-		if isBusy(name) {
+		if layer.IsBusy(name) {
 			h.ModTime = time.Time{}
 		}
 		var s unix.Stat_t

@@ -113,13 +113,13 @@ func (b *Backend) fill(ctx context.Context, c container.InspectResponse, from sp
 	if err != nil {
 		return fmt.Errorf("fill its container: %w", err)
 	}
-	if err := empty(where.upper); err != nil {
+	if err := empty(where.Upper); err != nil {
 		return fmt.Errorf("fill its container: %w", err)
 	}
-	if err := from.Fill(ctx, where.upper); err != nil {
+	if err := from.Fill(ctx, where.Upper); err != nil {
 		return fmt.Errorf("fill its container: %w", err)
 	}
-	return flushAll(where.upper)
+	return flushAll(where.Upper)
 }
 
 // empty removes all that is in a directory.

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -12,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/client"
-	"golang.org/x/sys/unix"
 
 	"slipway/internal/errs"
-	"slipway/internal/testenv"
 	"slipway/spawner"
 )
 
@@ -91,7 +88,7 @@ func TestThawThroughTheAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(merged(t, own.upper, own.layers), merged(t, upper, under)); diff != "" {
+		if diff := cmp.Diff(merged(t, own.Upper, own.Layers), merged(t, upper, under)); diff != "" {
 			t.Errorf("%s: frozen it would be another tree: %s", name, diff)
 		}
 	}
@@ -160,37 +157,5 @@ func TestThawThroughTheAPICutShort(t *testing.T) {
 	l.Thaw = whole
 	if err := w.Start(t.Context(), l); !errs.Is(err, errs.Missing) {
 		t.Errorf("Start without a place = %v, want missing", err)
-	}
-}
-
-// TestLayer: deletions have the names that engines know, and the same directory gives the same bytes.
-func TestLayer(t *testing.T) {
-	testenv.Need(t, testenv.Root)
-	upper := t.TempDir()
-	change(t, upper)
-	if err := unix.Setxattr(filepath.Join(upper, "opt/deep"), "trusted.overlay.opaque", []byte("y"), 0); err != nil {
-		t.Fatal(err)
-	}
-	var one, two bytes.Buffer
-	if err := errors.Join(writeLayer(t.Context(), &one, upper), writeLayer(t.Context(), &two, upper)); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(one.Bytes(), two.Bytes()) {
-		t.Error("it is another one each time")
-	}
-	for _, name := range []string{"bin/.wh.whoami", "opt/deep/.wh..wh..opq"} {
-		if !bytes.Contains(one.Bytes(), []byte(name+"\x00")) {
-			t.Errorf("there is no %s", name)
-		}
-	}
-}
-
-func TestLoaded(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"stream":"Loaded image ID: sha256:1\n"}`: "", "": "", `{"status":"x"}{"errorDetail":{"message":"no layer"},"error":"no layer"}`: "no layer", `{`: "unexpected EOF",
-	} {
-		if err := loaded(strings.NewReader(text)); (err == nil) != (want == "") || err != nil && err.Error() != want {
-			t.Errorf("loaded(%q) = %v, want %q", text, err, want)
-		}
 	}
 }

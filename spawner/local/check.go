@@ -24,7 +24,7 @@ func (b *Backend) Check(ctx context.Context) error {
 		return errs.New(errs.Missing, "%s --version: %w: %s", program, err, strings.TrimSpace(string(out))).
 			With("install it again with deploy/apptainer/install")
 	}
-	if missing := b.groups.missing(); len(missing) > 0 {
+	if missing := b.groups.Missing(); len(missing) > 0 {
 		return errs.New(errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", ")).
 			With("start the kernel with these control groups enabled")
 	}

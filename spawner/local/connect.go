@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"slipway/spawner/local/cgroup"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -35,7 +37,7 @@ func connect(d dir) error {
 	if err != nil {
 		return err
 	}
-	if err := newTree(cgroupRoot, p.Cgroups).networkGroup(p.ID).join(); err != nil {
+	if err := networkGroup(cgroup.New(cgroup.Root, p.Cgroups), p.ID).Join(); err != nil {
 		return fmt.Errorf("join the control group: %w", err)
 	}
 	space, users, err := showNamespaces(p.Account.UID)

@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/mounts"
 	"slipway/spawner"
+	"slipway/spawner/local/cgroup"
 )
 
 // Enter becomes a job's Apptainer: it joins the job's control group, puts the job's files in place in the mount
@@ -50,7 +51,7 @@ func enter(d dir) error {
 	if err != nil {
 		return err
 	}
-	if err := newTree(cgroupRoot, p.Cgroups).group(p.ID).join(); err != nil {
+	if err := cgroup.New(cgroup.Root, p.Cgroups).Group(p.ID).Join(); err != nil {
 		return fmt.Errorf("join the job's control group: %w", err)
 	}
 	if err := p.joinNetwork(); err != nil {

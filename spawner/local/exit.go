@@ -8,6 +8,7 @@ import (
 
 	"slipway/internal/units"
 	"slipway/spawner"
+	"slipway/spawner/local/cgroup"
 )
 
 // exit is the account of a job's end, as the shim leaves it in exit.json.
@@ -20,7 +21,7 @@ type exit struct {
 	DiskUsed  int64         `json:"disk_used,omitempty"` // what it had then
 	Container string        `json:"container,omitempty"` // why there was no container, in Apptainer's words
 	Lost      bool          `json:"-"`                   // nobody saw the end
-	Usage     usage         `json:"usage"`
+	Usage     cgroup.Usage  `json:"usage"`
 	Ended     time.Time     `json:"ended"`
 }
 

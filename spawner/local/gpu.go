@@ -156,7 +156,7 @@ func (b *Backend) Holder(cgroup string) spawner.ID {
 		if len(fields) < 3 {
 			continue
 		}
-		rest, below := strings.CutPrefix(fields[2], "/"+b.groups.parent+"/")
+		rest, below := strings.CutPrefix(fields[2], "/"+b.groups.Parent+"/")
 		name, _, _ := strings.Cut(rest, "/")
 		if below && validID.MatchString(name) {
 			return spawner.ID(name)
@@ -171,8 +171,8 @@ func (b *Backend) Cgroup(_ context.Context, id spawner.ID) (string, error) {
 	if !validID.MatchString(string(id)) {
 		return "", errs.Bad("id", id, "a letter, a dash, lower-case letters and digits")
 	}
-	if !b.groups.group(string(id)).exists() {
+	if !b.groups.Group(string(id)).Exists() {
 		return "", errs.New(errs.Conflict, "look for the control group of %s: it does not run", id)
 	}
-	return path.Join(b.groups.parent, string(id)), nil
+	return path.Join(b.groups.Parent, string(id)), nil
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/internal/errs"
+	"slipway/spawner/local/cgroup"
 )
 
 // An image is mounted once for all jobs of one account that run in it, by a squashfuse of that account's: a job that
@@ -195,7 +196,7 @@ func (b *Backend) imageDir(p plan) (dir, error) {
 func (d dir) key() string { return filepath.Base(string(d)) }
 
 // imageGroup is the control group of who serves the image that is mounted at d.
-func (t tree) imageGroup(d dir) group { return t.group("image-" + d.key()) }
+func imageGroup(t cgroup.Tree, d dir) cgroup.Group { return t.Group("image-" + d.key()) }
 
 // lockUsers takes a lock that says that an image is in use, or one that says that it is not.
 func (d dir) lockUsers(how int16) (*os.File, bool, error) { return d.lockFile(usersFile, how) }
@@ -217,7 +218,7 @@ func (b *Backend) mountImage(ctx context.Context, d dir, program string, p plan)
 		return err
 	}
 	err = d.put(launchFile, imagePlan{
-		Program: program, Image: p.Image, Offset: offset, Account: p.Account, Cgroups: b.groups.parent,
+		Program: program, Image: p.Image, Offset: offset, Account: p.Account, Cgroups: b.groups.Parent,
 	}, unsynced)
 	if err != nil {
 		return errors.Join(err, lock.Close())
@@ -263,11 +264,11 @@ func isSquashfs(image string, offset int64) error {
 
 // endImage ends who serves an image. Jobs that use it lose their files.
 func (b *Backend) endImage(ctx context.Context, d dir) error {
-	group := b.groups.imageGroup(d)
-	if err := group.kill(ctx); err != nil {
+	group := imageGroup(b.groups, d)
+	if err := group.Kill(ctx); err != nil {
 		return err
 	}
-	return group.remove()
+	return group.Remove()
 }
 
 // Tidy unmounts the images that no job uses.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/spawner"
+	"slipway/spawner/local/cgroup"
 )
 
 // imagePlan is what is to be mounted, as it lies in launch.json.
@@ -50,10 +51,10 @@ func serveImage(d dir) error {
 	if err := d.read(launchFile, &p); err != nil {
 		return err
 	}
-	group := newTree(cgroupRoot, p.Cgroups).imageGroup(d)
-	for _, act := range []func() error{group.create, func() error { return group.limit(imageResources) }, group.join} {
+	group := imageGroup(cgroup.New(cgroup.Root, p.Cgroups), d)
+	for _, act := range []func() error{group.Create, func() error { return group.Limit(imageResources) }, group.Join} {
 		if err := act(); err != nil {
-			return errors.Join(err, group.remove())
+			return errors.Join(err, group.Remove())
 		}
 	}
 	if err := d.put(pidFile, os.Getpid(), unsynced); err != nil {
@@ -168,23 +169,23 @@ const (
 
 // killImage kills who serves a job's image: other jobs in it lose their files.
 func (p plan) killImage(ctx context.Context) error {
-	return newTree(cgroupRoot, p.Cgroups).imageGroup(dir(p.Mounted)).kill(ctx)
+	return imageGroup(cgroup.New(cgroup.Root, p.Cgroups), dir(p.Mounted)).Kill(ctx)
 }
 
 // end kills every process of a job's group. The kernel lets none die that waits for an answer of who serves its image,
 // so one who gives none has to be killed too.
-func (p plan) end(ctx context.Context, g group) error {
+func (p plan) end(ctx context.Context, g cgroup.Group) error {
 	if p.Mounted == "" {
-		return g.kill(ctx)
+		return g.Kill(ctx)
 	}
 	soon, cancel := context.WithTimeout(ctx, dieWithin)
 	defer cancel()
-	err := g.kill(soon)
+	err := g.Kill(soon)
 	if err == nil || soon.Err() == nil || ctx.Err() != nil {
 		return err
 	}
 	if err := p.killImage(ctx); err != nil {
 		return err
 	}
-	return g.kill(ctx)
+	return g.Kill(ctx)
 }

@@ -28,6 +28,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/quota"
 	"slipway/spawner"
+	"slipway/spawner/local/cgroup"
 )
 
 // Config is what a Backend is made of.
@@ -66,7 +67,7 @@ type Mount struct {
 // Backend runs jobs on this host. It is safe for concurrent use.
 type Backend struct {
 	cfg    Config
-	groups tree
+	groups cgroup.Tree
 	host   host
 	trying sync.Mutex // held by the one trial at a time
 	sharing
@@ -110,7 +111,7 @@ func New(cfg Config) (*Backend, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of local jobs: %w", err)
 	}
-	b := &Backend{cfg: cfg, groups: newTree(cgroupRoot, group), host: host{root: "/"}, sharing: sharing{states: map[string]*imageState{}}}
+	b := &Backend{cfg: cfg, groups: cgroup.New(cgroup.Root, group), host: host{root: "/"}, sharing: sharing{states: map[string]*imageState{}}}
 	b.mounter = sync.OnceValues(b.findMounter)
 	return b, nil
 }
@@ -155,7 +156,7 @@ func (b *Backend) Observe(ctx context.Context, id spawner.ID) (spawner.Observati
 // agent may outlive its payload.
 func (b *Backend) running(d dir, id spawner.ID) spawner.Observation {
 	o := spawner.Observation{Existence: spawner.Up}
-	u := b.groups.group(string(id)).usage()
+	u := b.groups.Group(string(id)).Usage()
 	o.Memory, o.CPU = u.MemoryPeak, u.CPU
 	if u.OOMKills == 0 {
 		return o
@@ -168,18 +169,18 @@ func (b *Backend) running(d dir, id spawner.ID) spawner.Observation {
 
 // settle describes a job whose shim does not live, after it has made sure that nothing else of it does.
 func (b *Backend) settle(ctx context.Context, d dir, id spawner.ID) (spawner.Observation, error) {
-	group := b.groups.group(string(id))
-	if group.exists() {
+	group := b.groups.Group(string(id))
+	if group.Exists() {
 		b.cfg.Logger.Warn("ending what a job has left without its shim", "id", id)
 		if err := b.end(ctx, d, group); err != nil {
 			return spawner.Observation{}, err
 		}
-		if err := group.remove(); err != nil {
+		if err := group.Remove(); err != nil {
 			return spawner.Observation{}, err
 		}
 	}
-	if network := b.groups.networkGroup(string(id)); network.exists() { // of a shim that was killed
-		if err := errors.Join(network.kill(ctx), network.remove()); err != nil {
+	if network := networkGroup(b.groups, string(id)); network.Exists() { // of a shim that was killed
+		if err := errors.Join(network.Kill(ctx), network.Remove()); err != nil {
 			return spawner.Observation{}, err
 		}
 	}
@@ -229,10 +230,10 @@ func (b *Backend) stop(ctx context.Context, d dir, id spawner.ID, grace time.Dur
 }
 
 // end kills every process of a job.
-func (b *Backend) end(ctx context.Context, d dir, g group) error {
+func (b *Backend) end(ctx context.Context, d dir, g cgroup.Group) error {
 	p, err := d.plan()
 	if err != nil { // then nobody knows of a shared image
-		return g.kill(ctx)
+		return g.Kill(ctx)
 	}
 	return p.end(ctx, g)
 }
@@ -242,7 +243,7 @@ const shimGrace = 5 * time.Second
 
 // kill kills the job, and then the shim if that does not end by itself.
 func (b *Backend) kill(ctx context.Context, d dir, id spawner.ID) error {
-	if err := b.end(ctx, d, b.groups.group(string(id))); err != nil {
+	if err := b.end(ctx, d, b.groups.Group(string(id))); err != nil {
 		return err
 	}
 	ended, err := d.awaitFree(ctx, shimGrace)
@@ -292,7 +293,7 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 	if err := b.sweepImages(ctx, linger); err != nil {
 		b.cfg.Logger.Warn("an image that no job uses stays mounted for now", "err", err)
 	}
-	names, err := b.groups.names()
+	names, err := b.groups.Names()
 	if err != nil {
 		return nil, fmt.Errorf("list local jobs: %w", err)
 	}

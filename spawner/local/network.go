@@ -23,6 +23,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/local/cgroup"
 )
 
 // Network says what a job reaches.
@@ -112,12 +113,12 @@ const tun = "/dev/net/tun"
 var networkResources = spawner.Resources{Memory: 256 << 20, Pids: 16}
 
 // networkGroup is the control group of a job's pasta.
-func (t tree) networkGroup(id string) group { return t.group("net-" + id) }
+func networkGroup(t cgroup.Tree, id string) cgroup.Group { return t.Group("net-" + id) }
 
 // network is the network of a job that reaches outward. Nil is that of a job without.
 type network struct {
 	plan    plan
-	group   group
+	group   cgroup.Group
 	space   *os.File // the network namespace
 	users   *os.File // the user namespace that it belongs to
 	pid     int      // of the pasta that is starting
@@ -132,14 +133,14 @@ func openNetwork(d dir, p plan) (_ *network, err error) {
 	if p.Network != Outward || p.isTrial() {
 		return nil, nil
 	}
-	n := &network{plan: p, group: newTree(cgroupRoot, p.Cgroups).networkGroup(p.ID)}
+	n := &network{plan: p, group: networkGroup(cgroup.New(cgroup.Root, p.Cgroups), p.ID)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("make the job's network: %w", err), n.end(context.Background()))
 		}
 	}()
-	limit := func() error { return n.group.limit(networkResources) }
-	for _, act := range []func() error{n.group.create, limit, n.makeSpace, n.watchHost} {
+	limit := func() error { return n.group.Limit(networkResources) }
+	for _, act := range []func() error{n.group.Create, limit, n.makeSpace, n.watchHost} {
 		if err := act(); err != nil {
 			return n, err
 		}
@@ -254,7 +255,7 @@ func (n *network) ready() error {
 	if n == nil {
 		return nil
 	}
-	defer time.AfterFunc(startsWithin, func() { _ = n.group.kill(context.Background()) }).Stop()
+	defer time.AfterFunc(startsWithin, func() { _ = n.group.Kill(context.Background()) }).Stop()
 	words, err := io.ReadAll(io.LimitReader(n.said, 64<<10))
 	var s syscall.WaitStatus
 	if _, werr := syscall.Wait4(n.pid, &s, 0, nil); werr != nil || err != nil {
@@ -355,7 +356,7 @@ func (n *network) end(ctx context.Context) error {
 	if n == nil {
 		return nil
 	}
-	err := n.group.kill(ctx)
+	err := n.group.Kill(ctx)
 	for _, d := range n.doors {
 		d.close()
 	}
@@ -364,7 +365,7 @@ func (n *network) end(ctx context.Context) error {
 			_ = f.Close()
 		}
 	}
-	return errors.Join(err, n.group.remove())
+	return errors.Join(err, n.group.Remove())
 }
 
 // hostAddresses returns what jobs are not to reach: this host's own addresses, and the networks of its bridges for

@@ -15,7 +15,7 @@ import (
 // Processes returns one process of each job that runs: the first one in its container, which Apptainer has started.
 // What the job starts may have made mounts of its own.
 func (b *Backend) Processes(context.Context) ([]int, error) {
-	names, err := b.groups.names()
+	names, err := b.groups.Names()
 	if err != nil {
 		return nil, fmt.Errorf("list the processes of local jobs: %w", err)
 	}
@@ -24,7 +24,7 @@ func (b *Backend) Processes(context.Context) ([]int, error) {
 		if !validID.MatchString(name) {
 			continue
 		}
-		pids, err := b.groups.group(name).pids()
+		pids, err := b.groups.Group(name).Pids()
 		if err == nil {
 			pids, err = firsts(pids)
 		}

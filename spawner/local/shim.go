@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/apptainer"
 	"slipway/internal/quota"
+	"slipway/spawner/local/cgroup"
 )
 
 // The files that a shim and an enter program inherit behind the standard three.
@@ -44,7 +45,7 @@ func Shim(ctx context.Context, name string) error {
 		return tell(word, err)
 	}
 	if err := k.start(); err != nil {
-		return errors.Join(k.group.remove(), tell(word, err))
+		return errors.Join(k.group.Remove(), tell(word, err))
 	}
 	// From here on the job is kept whatever happens; the service may have been killed meanwhile.
 	err = d.mark(startedFile)
@@ -66,7 +67,7 @@ func tell(w *os.File, err error) error {
 type keeper struct {
 	dir    dir
 	plan   plan
-	group  group
+	group  cgroup.Group
 	net    *network // nil: it has none of the shim's making
 	pid    int      // of the container's program
 	output *os.File // what that and its children write
@@ -85,11 +86,11 @@ func (d dir) keep() (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTree(cgroupRoot, p.Cgroups)
-	aside, group := t.group(shims), t.group(p.ID)
-	for _, act := range []func() error{aside.create, aside.join, group.create, func() error { return group.limit(p.Resources) }} {
+	t := cgroup.New(cgroup.Root, p.Cgroups)
+	aside, group := t.Group(cgroup.Shims), t.Group(p.ID)
+	for _, act := range []func() error{aside.Create, aside.Join, group.Create, func() error { return group.Limit(p.Resources) }} {
 		if err := act(); err != nil {
-			return nil, errors.Join(err, group.remove())
+			return nil, errors.Join(err, group.Remove())
 		}
 	}
 	// What loses its parent becomes the shim's child, so that none stays behind as a zombie.
@@ -106,7 +107,7 @@ func (k *keeper) start() (err error) {
 		err = k.net.ready()
 	}
 	if err != nil {
-		return errors.Join(err, k.group.kill(context.Background()), k.net.end(context.Background()))
+		return errors.Join(err, k.group.Kill(context.Background()), k.net.end(context.Background()))
 	}
 	return nil
 }
@@ -185,11 +186,11 @@ func (k *keeper) wait(ctx context.Context) error {
 	err := k.plan.end(context.WithoutCancel(ctx), k.group)
 	leave()
 	err = errors.Join(err, k.net.end(context.WithoutCancel(ctx)))
-	used := k.group.usage()
+	used := k.group.Usage()
 	helpers.Wait()
 	e := k.account(status, words, why, used)
 	return errors.Join(err, k.output.Close(), os.WriteFile(k.dir.path(outputFile), words, 0o600),
-		k.dir.write(exitFile, e), k.group.remove())
+		k.dir.write(exitFile, e), k.group.Remove())
 }
 
 // measure tells what the job has on disk when that is more than it may.
@@ -243,7 +244,7 @@ func (k *keeper) attend(
 }
 
 // account writes up the end.
-func (k *keeper) account(s syscall.WaitStatus, words []byte, why limits, used usage) exit {
+func (k *keeper) account(s syscall.WaitStatus, words []byte, why limits, used cgroup.Usage) exit {
 	e := exit{Code: s.ExitStatus(), Memory: k.plan.Resources.Memory, Usage: used, Ended: time.Now()}
 	if s.Signaled() {
 		e.Signal = int(s.Signal())

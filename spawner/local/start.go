@@ -59,7 +59,7 @@ func (b *Backend) start(ctx context.Context, d dir, l spawner.Launch) error {
 		return err
 	}
 	if b.cfg.Weight > 0 {
-		if err := b.groups.weigh(b.cfg.CgroupParent, b.cfg.Weight); err != nil {
+		if err := b.groups.Weigh(b.cfg.CgroupParent, b.cfg.Weight); err != nil {
 			b.cfg.Logger.Warn("jobs do not weigh less than sessions on the processors", "err", err)
 		}
 	}
@@ -122,7 +122,7 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 		Network: b.cfg.Network, programs: network, Reach: b.cfg.Reach, Disk: b.diskOf(l),
 		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir, Agent: path.Join(control.BinDir, b.cfg.Agent),
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
-		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.parent,
+		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.Parent,
 		Mounts: b.cfg.Mounts,
 	}
 	if l.Storage != "" {

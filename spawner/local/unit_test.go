@@ -16,6 +16,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/local/cgroup"
 )
 
 func samplePlan() plan {
@@ -128,8 +129,8 @@ func TestObservation(t *testing.T) {
 		reason, remedy string
 	}{
 		"plain":       {exit{Code: 3}, 3, "", ""},
-		"memory":      {exit{Code: 137, Signal: 9, Memory: mem, Usage: usage{OOMKills: 1, MemoryPeak: mem}}, 137, "out of memory (limit 512 MiB, peak 512 MiB)", "ask for more memory: --mem"},
-		"memory only": {exit{Code: 0, Memory: 3 << 29, Usage: usage{OOMKills: 2}}, 0, "out of memory (limit 1.5 GiB)", "ask for more memory: --mem"},
+		"memory":      {exit{Code: 137, Signal: 9, Memory: mem, Usage: cgroup.Usage{OOMKills: 1, MemoryPeak: mem}}, 137, "out of memory (limit 512 MiB, peak 512 MiB)", "ask for more memory: --mem"},
+		"memory only": {exit{Code: 0, Memory: 3 << 29, Usage: cgroup.Usage{OOMKills: 2}}, 0, "out of memory (limit 1.5 GiB)", "ask for more memory: --mem"},
 		"time":        {exit{Code: 143, Limit: 2 * time.Second}, 143, "time limit of 2s reached", "ask for more time: --time"},
 		"signal":      {exit{Code: 139, Signal: 11}, 139, "ended by signal 11 (segmentation fault)", ""},
 	} {
@@ -137,73 +138,6 @@ func TestObservation(t *testing.T) {
 			want := spawner.Observation{Existence: spawner.Exited, ExitCode: tc.code, Reason: tc.reason, Remedy: tc.remedy, Memory: tc.exit.Usage.MemoryPeak}
 			if diff := cmp.Diff(want, tc.exit.observation()); diff != "" {
 				t.Errorf("observation (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// fakeTree makes a tree with the given files, as the kernel would show them.
-func fakeTree(t *testing.T, files map[string]string) tree {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return newTree(root, "slipway/main")
-}
-
-func TestUnifiedGroups(t *testing.T) {
-	job := "slipway/main/j-1/"
-	tr := fakeTree(t, map[string]string{
-		"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "slipway/cgroup.subtree_control": "",
-		"slipway/main/cgroup.subtree_control": "", job + "cgroup.procs": "12\n13\n", job + "memory.max": "", job + "memory.swap.max": "",
-		job + "pids.max": "", job + "cpu.max": "", job + "memory.peak": "1048576\n", job + "memory.events": "low 0\noom 2\noom_kill 1\n",
-		job + "cpu.stat": "usage_usec 1500000\nuser_usec 1\n",
-	})
-	g := tr.group("j-1")
-	if err := errors.Join(g.create(), g.limit(spawner.Resources{CPUs: 1.5, Memory: 1 << 30, Pids: 64})); err != nil {
-		t.Fatal(err)
-	}
-	for file, want := range map[string]string{
-		"cgroup.subtree_control": "+cpu +memory +pids", "slipway/cgroup.subtree_control": "+cpu +memory +pids",
-		"slipway/main/cgroup.subtree_control": "+cpu +memory +pids", job + "memory.max": "1073741824", job + "memory.swap.max": "0",
-		job + "pids.max": "64", job + "cpu.max": "150000 100000",
-	} {
-		if got, err := os.ReadFile(filepath.Join(tr.root, file)); err != nil || string(got) != want {
-			t.Errorf("%s = %q, %v, want %q", file, got, err, want)
-		}
-	}
-	if got, want := g.usage(), (usage{OOMKills: 1, MemoryPeak: 1 << 20, CPU: 1.5}); got != want {
-		t.Errorf("usage = %+v, want %+v", got, want)
-	}
-	if pids, err := g.pids(); err != nil || !cmp.Equal(pids, []int{12, 13}) {
-		t.Errorf("pids = %v, %v", pids, err)
-	}
-	if names, err := tr.names(); err != nil || !cmp.Equal(names, []string{"j-1"}) {
-		t.Errorf("names = %v, %v", names, err)
-	}
-}
-
-func TestMissingControllers(t *testing.T) {
-	for name, tc := range map[string]struct {
-		files map[string]string
-		want  string
-	}{
-		"unified, all":     {map[string]string{"cgroup.controllers": "cpu memory pids"}, ""},
-		"unified, no cpu":  {map[string]string{"cgroup.controllers": "memory pids"}, "cpu"},
-		"first, all":       {map[string]string{"cpu/tasks": "", "cpuacct/tasks": "", "memory/tasks": "", "pids/tasks": ""}, ""},
-		"first, no memory": {map[string]string{"cpu/tasks": "", "cpuacct/tasks": "", "pids/tasks": ""}, "memory"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tr := fakeTree(t, tc.files)
-			if got := strings.Join(tr.missing(), " "); got != tc.want {
-				t.Errorf("missing = %q, want %q", got, tc.want)
-			}
-			if tc.want != "" && !errs.Is(tr.group("j-1").create(), errs.Missing) {
-				t.Error("create succeeds without the controllers")
 			}
 		})
 	}
@@ -223,7 +157,13 @@ func TestHost(t *testing.T) {
 			"kernel.apparmor_restrict_unprivileged_userns=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := fakeTree(t, tc.files).root
+			root := t.TempDir()
+			for name, text := range tc.files {
+				file := filepath.Join(root, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if tc.mode != 0 {
 				if err := os.Chmod(filepath.Join(root, "dev/fuse"), tc.mode); err != nil {
 					t.Fatal(err)
@@ -274,23 +214,6 @@ func FuzzExit(f *testing.F) {
 		e, err := parseExit(data)
 		if err == nil && e.observation().Existence != spawner.Exited {
 			t.Errorf("%q is no end", data)
-		}
-	})
-}
-
-func FuzzGroupFiles(f *testing.F) {
-	f.Add([]byte("12\n13\n"))
-	f.Add([]byte("low 0\noom_kill 7\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if pids, err := parsePids(data); err == nil {
-			for _, pid := range pids {
-				if pid <= 1 {
-					t.Errorf("parsePids(%q) = %v", data, pids)
-				}
-			}
-		}
-		if n := keyed(data, "oom_kill"); n < 0 {
-			t.Errorf("keyed(%q) = %d", data, n)
 		}
 	})
 }

@@ -1,4 +1,8 @@
-package docker
+// Package overlay finds the directories of a mounted overlay in the host's tables of mounts.
+//
+// Promises: what it returns are whole paths of directories that exist; an overlay that is not made of directories alone is
+// an error of kind Missing. The package changes nothing.
+package overlay
 
 import (
 	"os"
@@ -10,14 +14,14 @@ import (
 	"slipway/internal/mounts"
 )
 
-// stack is where a tree lies on this host: the directory of the changes over those of the image, topmost first.
-type stack struct {
-	upper  string
-	layers []string
+// Stack is where a tree lies on this host: the directory of the changes over those of the image, topmost first.
+type Stack struct {
+	Upper  string
+	Layers []string
 }
 
-// overlay is a mounted overlay as a file /proc/<pid>/mountinfo tells of it.
-type overlay struct {
+// Mount is a mounted overlay as a file /proc/<pid>/mountinfo tells of it.
+type Mount struct {
 	target string // where it is mounted
 	upper  string // empty: it is read-only
 	lowers []string
@@ -29,7 +33,7 @@ type overlay struct {
 //
 // It is for the files of processes that are root's, such as /proc/self/mountinfo. In a container's own view a user may
 // have mounted what she likes.
-func overlayOf(mountinfo, name string) (o overlay, found bool) {
+func overlayOf(mountinfo, name string) (o Mount, found bool) {
 	for m := range mounts.Mounts(mountinfo) {
 		one, ok := asOverlay(m)
 		if ok && slices.Contains(strings.Split(one.target, "/"), name) {
@@ -39,12 +43,27 @@ func overlayOf(mountinfo, name string) (o overlay, found bool) {
 	return o, found
 }
 
-// asOverlay reads the options of a mounted overlay: lowerdir=/a:/b,upperdir=/c,workdir=/d.
-func asOverlay(m mounts.Mount) (overlay, bool) {
-	if m.Type != "overlay" {
-		return overlay{}, false
+// Find looks into the host's tables of mounts: this process's own, and that of the first one, for a service may
+// have its own.
+func Find(container string) (Mount, bool) {
+	for _, table := range []string{"/proc/self/mountinfo", "/proc/1/mountinfo"} {
+		text, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		if o, found := overlayOf(string(text), container); found {
+			return o, true
+		}
 	}
-	o := overlay{target: m.Point}
+	return Mount{}, false
+}
+
+// asOverlay reads the options of a mounted overlay: lowerdir=/a:/b,upperdir=/c,workdir=/d.
+func asOverlay(m mounts.Mount) (Mount, bool) {
+	if m.Type != "overlay" {
+		return Mount{}, false
+	}
+	o := Mount{target: m.Point}
 	for _, option := range m.Options {
 		key, value, _ := strings.Cut(option, "=")
 		switch key {
@@ -81,29 +100,29 @@ func splitLowers(list string) []string {
 	return append(all, part.String())
 }
 
-// resolve turns an overlay's directories into whole paths without links. Relative ones are where they are found:
+// Resolve turns an overlay's directories into whole paths without links. Relative ones are where they are found:
 // engines mount from within the directory that holds all of theirs when the options would be too long, and that is one
 // in which the upper one lies.
-func (o overlay) resolve() (stack, error) {
+func (o Mount) Resolve() (Stack, error) {
 	if o.alien != "" || o.upper == "" || len(o.lowers) == 0 || slices.Contains(o.lowers, "") {
-		return stack{}, errs.New(errs.Missing, "the overlay at %s is not made of directories alone", o.target)
+		return Stack{}, errs.New(errs.Missing, "the overlay at %s is not made of directories alone", o.target)
 	}
 	var all []string
 	for _, dir := range append([]string{o.upper}, o.lowers...) {
 		whole, err := o.whole(dir)
 		if err != nil {
-			return stack{}, err
+			return Stack{}, err
 		}
 		all = append(all, whole)
 	}
-	return stack{upper: all[0], layers: all[1:]}, nil
+	return Stack{Upper: all[0], Layers: all[1:]}, nil
 }
 
 // rootsAbove is how far above an upper directory those lie that an engine mounts from: snapshots/7/fs,
 // overlay2/<id>/diff.
 const rootsAbove = 3
 
-func (o overlay) whole(dir string) (string, error) {
+func (o Mount) whole(dir string) (string, error) {
 	candidates := []string{dir}
 	if !filepath.IsAbs(dir) {
 		candidates = nil

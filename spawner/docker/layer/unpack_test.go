@@ -1,4 +1,4 @@
-package docker
+package layer
 
 import (
 	"archive/tar"
@@ -55,8 +55,8 @@ func unpackInto(t testing.TB, base string, text []byte) (string, error) {
 	if err := os.Mkdir(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	u := &unpacking{dir: at, base: base, time: time.Unix(1, 0)}
-	return at, u.unpack(bytes.NewReader(text))
+	u := &Unpacking{Dir: at, Base: base, Time: time.Unix(1, 0)}
+	return at, u.Unpack(bytes.NewReader(text))
 }
 
 // TestUnpackOver: only what differs from the base is written, and what is missing is deleted.
@@ -104,7 +104,7 @@ func entries(t *testing.T, root string) (all []string) {
 		if err != nil || path == root {
 			return err
 		}
-		h, err := headerOf(path)
+		h, err := HeaderOf(path)
 		if err != nil {
 			return err
 		}
@@ -186,8 +186,8 @@ func FuzzUnpack(f *testing.F) {
 			if err := os.Mkdir(at, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			u := &unpacking{dir: at, base: over, time: time.Unix(1, 0)}
-			err := u.unpack(bytes.NewReader(text))
+			u := &Unpacking{Dir: at, Base: over, Time: time.Unix(1, 0)}
+			err := u.Unpack(bytes.NewReader(text))
 			if left, listing := os.ReadDir(room); listing != nil || len(left) != 1 {
 				t.Errorf("something lies beside it: %v, %v (%v)", left, listing, err)
 			}

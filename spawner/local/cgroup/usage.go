@@ -1,4 +1,4 @@
-package local
+package cgroup
 
 import (
 	"bytes"
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// usage is what a group has used.
-type usage struct {
+// Usage is what a group has used.
+type Usage struct {
 	OOMKills   int64   `json:"oom_kills"`   // processes that the kernel killed for want of memory
 	MemoryPeak int64   `json:"memory_peak"` // bytes; zero: unknown
 	CPU        float64 `json:"cpu"`         // seconds
 }
 
-// usage reads the group's account. What the kernel does not tell stays zero: it is for the report only.
-func (g group) usage() usage {
+// Usage reads the group's account. What the kernel does not tell stays zero: it is for the report only.
+func (g Group) Usage() Usage {
 	if g.unified {
-		return usage{
+		return Usage{
 			OOMKills:   keyed(g.read("memory", "memory.events"), "oom_kill"),
 			MemoryPeak: number(g.read("memory", "memory.peak")),
 			CPU:        float64(keyed(g.read("cpu", "cpu.stat"), "usage_usec")) / 1e6,
 		}
 	}
-	return usage{
+	return Usage{
 		OOMKills:   keyed(g.read("memory", "memory.oom_control"), "oom_kill"),
 		MemoryPeak: number(g.read("memory", "memory.max_usage_in_bytes")),
 		CPU:        float64(number(g.read("cpuacct", "cpuacct.usage"))) / 1e9,
@@ -33,7 +33,7 @@ func (g group) usage() usage {
 }
 
 // read returns one of the kernel's files about the group; nothing when it is not there.
-func (g group) read(controller, file string) []byte {
+func (g Group) read(controller, file string) []byte {
 	data, _ := os.ReadFile(filepath.Join(g.dir(controller), file))
 	return data
 }

@@ -1,4 +1,4 @@
-package local
+package cgroup
 
 import (
 	"os"
@@ -12,7 +12,7 @@ func TestJobsWeighLess(t *testing.T) {
 		"cpu/slipway/cpu.shares": {"cpu/tasks": "", "cpu/slipway/cpu.shares": ""},
 	} {
 		tr := fakeTree(t, files)
-		if err := tr.weigh("slipway", 10); err != nil {
+		if err := tr.Weigh("slipway", 10); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{"slipway/cpu.weight": "10", "cpu/slipway/cpu.shares": "102"}
@@ -20,7 +20,7 @@ func TestJobsWeighLess(t *testing.T) {
 			t.Errorf("%s is %q, %v", file, got, err)
 		}
 	}
-	if err := fakeTree(t, map[string]string{"cgroup.controllers": "cpu"}).weigh("slipway", 10); err != nil {
+	if err := fakeTree(t, map[string]string{"cgroup.controllers": "cpu"}).Weigh("slipway", 10); err != nil {
 		t.Errorf("before the first job: %v", err)
 	}
 }

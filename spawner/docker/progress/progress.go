@@ -1,4 +1,6 @@
-package docker
+// Package progress makes of what an engine says while it pulls an image a line for the user, with a percentage that never
+// shrinks. It must not ask the engine for anything.
+package progress
 
 import (
 	"fmt"
@@ -9,13 +11,18 @@ import (
 	"slipway/internal/units"
 )
 
-// progress adds up what the layers of an image say of their download and of their unpacking.
-type progress struct {
+// pull adds up what the layers of an image say of their download and of their unpacking.
+type pull struct {
 	ref    string
 	layers map[string]layer
 	told   stage
 	most   int // the percentage that was told last
-	report report
+	report func(message string, percent int)
+}
+
+// NewPull begins with an image of which nothing is known. It tells of its progress through report.
+func NewPull(ref string, report func(message string, percent int)) *pull {
+	return &pull{ref: ref, layers: map[string]layer{}, report: report}
 }
 
 // layer is how far one layer has come, in bytes as they are downloaded. Its size is zero until it is known.
@@ -31,8 +38,8 @@ type stage struct {
 	whole                bool
 }
 
-// add takes one message of a pull, and tells the user when enough has changed.
-func (p *progress) add(m jsonstream.Message) {
+// Add takes one message of a pull, and tells the user when enough has changed.
+func (p *pull) Add(m jsonstream.Message) {
 	if strings.HasPrefix(m.Status, "Retrying in") {
 		p.report("Pulling image "+p.ref+": the registry broke off, trying again", p.most)
 	}
@@ -42,7 +49,7 @@ func (p *progress) add(m jsonstream.Message) {
 }
 
 // layer notes what a message says of a layer. It reports whether it did.
-func (p *progress) layer(m jsonstream.Message) bool {
+func (p *pull) layer(m jsonstream.Message) bool {
 	l, known := p.layers[m.ID]
 	switch {
 	case m.Status == "Pulling fs layer":
@@ -66,7 +73,7 @@ func (p *progress) layer(m jsonstream.Message) bool {
 // bytesOf is a size as an engine gives it, within what can be.
 func bytesOf(n int64) int64 { return min(max(n, 0), 1<<44) }
 
-func (p *progress) stage() stage {
+func (p *pull) stage() stage {
 	s := stage{whole: true}
 	for _, l := range p.layers {
 		s.size, s.here, s.unpacked = s.size+l.size, s.here+l.here, s.unpacked+l.unpacked
@@ -78,7 +85,7 @@ func (p *progress) stage() stage {
 
 // tell tells the user of every percent, but at least a mebibyte at a time. The engine names the size of a layer only
 // when it begins to download it, so the whole grows for a while: the percentage that goes along never shrinks.
-func (p *progress) tell(s stage) {
+func (p *pull) tell(s stage) {
 	step := max(s.size/100, 1<<20)
 	grown := s.here >= p.told.here+step || s.unpacked >= p.told.unpacked+step
 	if s.size == 0 || !grown && s.whole == p.told.whole && s.unpacked < s.size || s == p.told {

@@ -1,4 +1,4 @@
-package docker
+package layer
 
 import (
 	"archive/tar"
@@ -13,11 +13,11 @@ import (
 )
 
 // file writes a regular file, from where on it differs from the base's: what was equal until then is read from there.
-func (u *unpacking) file(name string, h *tar.Header, r io.Reader) error {
-	if u.base == "" || !u.alike(name, h) {
+func (u *Unpacking) file(name string, h *tar.Header, r io.Reader) error {
+	if u.Base == "" || !u.alike(name, h) {
 		return u.write(name, h, r)
 	}
-	f, err := os.Open(filepath.Join(u.base, name))
+	f, err := os.Open(filepath.Join(u.Base, name))
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (u *unpacking) file(name string, h *tar.Header, r io.Reader) error {
 // compareSize is how much of two files is compared at once.
 const compareSize = 64 << 10
 
-// compare reads both as long as they are equal. It gives how much that was, and what it has read of b behind that; nil
+// compare reads both as long as they are equal. It returns how much that was, and what it has read of b behind that; nil
 // when all was equal.
 func compare(a, b io.Reader) (equal int64, rest []byte, err error) {
 	left, right := make([]byte, compareSize), make([]byte, compareSize)
@@ -59,7 +59,7 @@ func compare(a, b io.Reader) (equal int64, rest []byte, err error) {
 }
 
 // write makes a regular file, with holes for zeros.
-func (u *unpacking) write(name string, h *tar.Header, r io.Reader) error {
+func (u *Unpacking) write(name string, h *tar.Header, r io.Reader) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}

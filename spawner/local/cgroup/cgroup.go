@@ -1,4 +1,10 @@
-package local
+// Package cgroup limits groups of processes on this host, counts what they use and ends them, in both versions of the
+// kernel's interface.
+//
+// Promises: when Kill has returned without an error, no process of the group is left, however fast it forks. What is used
+// of the kernel's interface is a handful of small files, written out here once for both versions, so that it can be
+// tested on any directory. The package must not know what runs in a group.
+package cgroup
 
 import (
 	"context"
@@ -14,43 +20,42 @@ import (
 	"syscall"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
-// The kernel's interface is a handful of small files; what is used of it is written out here, once for both versions,
-// so that it can be tested on any directory.
+// Root is where the kernel's control groups are mounted on every host.
+const Root = "/sys/fs/cgroup"
 
-// cgroupRoot is where the kernel's control groups are mounted on every host.
-const cgroupRoot = "/sys/fs/cgroup"
-
-// shims is the group, without limits, of all shims of a service. It takes them out of the service's own group, whose
+// Shims is the group, without limits, of all shims of a service. It takes them out of the service's own group, whose
 // members the init system kills with the service, and keeps them out of reach of their jobs' memory limits.
-const shims = "shims"
+const Shims = "shims"
 
-// tree is the part of the host's control groups that belongs to one service, in either version of the kernel's
+// Tree is the part of the host's control groups that belongs to one service, in either version of the kernel's
 // interface.
-type tree struct {
+type Tree struct {
 	root    string
-	parent  string
+	Parent  string
 	unified bool // version 2: one hierarchy; otherwise one directory for each controller
 }
 
-func newTree(root, parent string) tree {
+// New returns the tree of a service below a group, of the control groups that are mounted at root.
+func New(root, parent string) Tree {
 	_, err := os.Stat(filepath.Join(root, "cgroup.controllers"))
-	return tree{root: root, parent: parent, unified: err == nil}
+	return Tree{root: root, Parent: parent, unified: err == nil}
 }
 
 // controllers are those that limit a job.
-func (t tree) controllers() []string {
+func (t Tree) controllers() []string {
 	if t.unified {
 		return []string{"cpu", "memory", "pids"}
 	}
 	return []string{"cpu", "cpuacct", "memory", "pids"}
 }
 
-// missing names the controllers that the host does not have.
-func (t tree) missing() []string {
+// Missing names the controllers that the host does not have.
+func (t Tree) Missing() []string {
 	have := func(c string) bool { _, err := os.Stat(filepath.Join(t.root, c)); return err == nil }
 	if t.unified {
 		data, _ := os.ReadFile(filepath.Join(t.root, "cgroup.controllers"))
@@ -59,12 +64,12 @@ func (t tree) missing() []string {
 	return slices.DeleteFunc(t.controllers(), have)
 }
 
-// group returns a group of the tree, made or not.
-func (t tree) group(name string) group { return group{tree: t, name: name} }
+// Group returns a group of the tree, made or not.
+func (t Tree) Group(name string) Group { return Group{Tree: t, name: name} }
 
-// names returns the groups that exist.
-func (t tree) names() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Dir(t.group(shims).dir("pids")))
+// Names returns the groups that exist.
+func (t Tree) Names() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(t.Group(Shims).dir("pids")))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -77,22 +82,22 @@ func (t tree) names() ([]string, error) {
 	return names, nil
 }
 
-// group is one control group.
-type group struct {
-	tree
+// Group is one control group.
+type Group struct {
+	Tree
 	name string
 }
 
-func (g group) dir(controller string) string {
+func (g Group) dir(controller string) string {
 	if g.unified {
-		return filepath.Join(g.root, g.parent, g.name)
+		return filepath.Join(g.root, g.Parent, g.name)
 	}
-	return filepath.Join(g.root, controller, g.parent, g.name)
+	return filepath.Join(g.root, controller, g.Parent, g.name)
 }
 
 // dirs are the group's directories, one for each hierarchy. The init system's own hierarchy of version 1 counts: by it,
 // the init system knows what belongs to a service.
-func (g group) dirs() []string {
+func (g Group) dirs() []string {
 	if g.unified {
 		return []string{g.dir("")}
 	}
@@ -105,13 +110,14 @@ func (g group) dirs() []string {
 	return dirs
 }
 
-func (g group) exists() bool {
+// Exists reports whether the group is there.
+func (g Group) Exists() bool {
 	return slices.ContainsFunc(g.dirs(), func(d string) bool { _, err := os.Stat(d); return err == nil })
 }
 
-// create makes the group; what exists is left.
-func (g group) create() error {
-	if missing := g.missing(); len(missing) > 0 {
+// Create makes the group; what exists is left.
+func (g Group) Create() error {
+	if missing := g.Missing(); len(missing) > 0 {
 		return errs.New(errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", ")).
 			With("start the kernel with " + strings.Join(missing, ", ") + " control groups enabled")
 	}
@@ -127,10 +133,10 @@ func (g group) create() error {
 }
 
 // delegate hands the controllers down to the group: version 2 wants that of each group above.
-func (g group) delegate() error {
+func (g Group) delegate() error {
 	on := "+" + strings.Join(g.controllers(), " +")
 	at := g.root
-	for _, part := range append([]string{"."}, strings.Split(g.parent, "/")...) {
+	for _, part := range append([]string{"."}, strings.Split(g.Parent, "/")...) {
 		at = filepath.Join(at, part)
 		if err := put(filepath.Join(at, "cgroup.subtree_control"), on); err != nil {
 			return err
@@ -139,8 +145,8 @@ func (g group) delegate() error {
 	return nil
 }
 
-// limit sets a job's limits. Swap is no way around the memory limit.
-func (g group) limit(r spawner.Resources) error {
+// Limit sets a job's limits. Swap is no way around the memory limit.
+func (g Group) Limit(r spawner.Resources) error {
 	for _, s := range g.settings(r) {
 		err := put(filepath.Join(g.dir(s.controller), s.file), s.value)
 		if s.optional && errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +170,7 @@ const cpuPeriod = 100_000
 
 // settings returns the kernel's files that hold the limits, in the order in which they can be written. Zero is no
 // limit.
-func (g group) settings(r spawner.Resources) []setting {
+func (g Group) settings(r spawner.Resources) []setting {
 	memory, pids, quota := strconv.FormatInt(r.Memory, 10), strconv.FormatInt(r.Pids, 10), int64(math.Ceil(r.CPUs*cpuPeriod))
 	var s []setting
 	if r.Memory > 0 && g.unified {
@@ -187,8 +193,8 @@ func (g group) settings(r spawner.Resources) []setting {
 	return s
 }
 
-// join takes the calling process into the group.
-func (g group) join() error {
+// Join takes the calling process into the group.
+func (g Group) Join() error {
 	for _, d := range g.dirs() {
 		if err := put(filepath.Join(d, "cgroup.procs"), strconv.Itoa(os.Getpid())); err != nil {
 			return err
@@ -197,8 +203,8 @@ func (g group) join() error {
 	return nil
 }
 
-// pids returns the group's processes.
-func (g group) pids() ([]int, error) {
+// Pids returns the group's processes.
+func (g Group) Pids() ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(g.dir("pids"), "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 		return nil, nil
@@ -209,18 +215,17 @@ func (g group) pids() ([]int, error) {
 	return parsePids(data)
 }
 
-// kill kills every process of the group and returns when none is left. No process can be started in the group from then
+// Kill kills every process of the group and returns when none is left. No process can be started in the group from then
 // on, so one that forks without end does not get away.
-func (g group) kill(ctx context.Context) error {
+func (g Group) Kill(ctx context.Context) error {
 	if err := put(filepath.Join(g.dir("pids"), "pids.max"), "0"); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		return err
 	}
-	p := soon()
-	for {
-		pids, err := g.pids()
+	for pause := firstPause; ; pause = min(pause+pause/2, longestPause) {
+		pids, err := g.Pids()
 		if err != nil || len(pids) == 0 {
 			return err
 		}
@@ -229,34 +234,36 @@ func (g group) kill(ctx context.Context) error {
 				return fmt.Errorf("kill %d: %w", pid, err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, pause) {
 			return ctx.Err()
-		case <-p.next():
 		}
 	}
 }
 
-// remove removes the group, in which no process may be left. The kernel takes a moment to see a killed one out.
-func (g group) remove() error {
-	limit := time.NewTimer(2 * time.Second)
-	defer limit.Stop()
-	p := soon()
+// Remove removes the group, in which no process may be left. The kernel takes a moment to see a killed one out.
+func (g Group) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
 	for _, d := range g.dirs() {
-		for {
+		for pause := firstPause; ; pause = min(pause+pause/2, longestPause) {
 			err := os.Remove(d)
 			if err == nil || errors.Is(err, fs.ErrNotExist) {
 				break
 			}
-			select {
-			case <-limit.C:
+			if !clock.Sleep(ctx, pause) {
 				return fmt.Errorf("remove the control group: %w", err)
-			case <-p.next():
 			}
 		}
 	}
 	return nil
 }
+
+// The pauses between two looks at processes that end. They grow, for on a host whose processors are all in use who looks
+// every few milliseconds takes more of them than what is looked at.
+const (
+	firstPause   = time.Millisecond
+	longestPause = 32 * time.Millisecond
+)
 
 // put writes a value to a file of the kernel's; it never makes one.
 func put(file, value string) error {

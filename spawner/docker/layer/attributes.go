@@ -1,4 +1,4 @@
-package docker
+package layer
 
 import (
 	"archive/tar"
@@ -14,7 +14,7 @@ import (
 )
 
 // attributes sets all that is not content. Owners come first: a new one takes away rights.
-func (u *unpacking) attributes(name string, h *tar.Header) error {
+func (u *Unpacking) attributes(name string, h *tar.Header) error {
 	at := u.at(name)
 	if err := os.Lchown(at, h.Uid, h.Gid); err != nil {
 		return err
@@ -60,8 +60,8 @@ func isOwn(attribute string) bool {
 	return attribute == "security.capability" || strings.HasPrefix(attribute, "user.") && !strings.HasPrefix(attribute, "user.overlay.")
 }
 
-// headerOf reads the attributes of what lies at a path.
-func headerOf(at string) (*tar.Header, error) {
+// HeaderOf reads the attributes of what lies at a path.
+func HeaderOf(at string) (*tar.Header, error) {
 	var s unix.Stat_t
 	if err := unix.Lstat(at, &s); err != nil {
 		return nil, err

@@ -1,4 +1,10 @@
-package docker
+// Package layer reads and writes the archives in which a container engine gives and takes trees: Unpacking writes an
+// exported tree below a directory, or what of it differs from a base; Write makes an overlay's upper directory a layer
+// of an image, and WriteImage an image of it.
+//
+// Promises: an archive is not trusted, and nothing is written outside of its directory; the same directory gives the same
+// bytes, and so the same digest. The package must not ask an engine for anything.
+package layer
 
 import (
 	"archive/tar"
@@ -17,7 +23,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// unpacking writes an archive of a whole tree, as an engine exports it, below an empty directory of this process's own.
+// Unpacking writes an archive of a whole tree, as an engine exports it, below an empty directory of this process's own.
 // Over a base it writes only what differs from it, as an overlay's upper directory: contents are compared to the last
 // byte, and what is missing becomes a whiteout.
 //
@@ -26,21 +32,21 @@ import (
 //
 // An archive is not trusted. An entry lies below a directory that this unpacking has met as one, or it is refused; so
 // no link is ever followed, and nothing is written elsewhere.
-type unpacking struct {
-	dir  string    // where it is written
-	base string    // what is there already; empty: nothing
-	time time.Time // of the directories that the engine changes in every container
+type Unpacking struct {
+	Dir  string    // where it is written
+	Base string    // what is there already; empty: nothing
+	Time time.Time // of the directories that the engine changes in every container
 
 	dirs map[string]*tar.Header // directories of the archive by path; "." is the root
 	seen map[string]bool        // all its paths
 	made map[string]bool        // the paths that are below dir
-	told func(bytes int64)      // how much of the archive was read; may be nil
+	Told func(bytes int64)      // how much of the archive was read; may be nil
 	read int64
 }
 
-// unpack writes the whole archive.
-func (u *unpacking) unpack(r io.Reader) error {
-	u.dirs = map[string]*tar.Header{".": {Typeflag: tar.TypeDir, Mode: 0o755, ModTime: u.time}}
+// Unpack writes the whole archive.
+func (u *Unpacking) Unpack(r io.Reader) error {
+	u.dirs = map[string]*tar.Header{".": {Typeflag: tar.TypeDir, Mode: 0o755, ModTime: u.Time}}
 	u.seen, u.made = map[string]bool{".": true}, map[string]bool{".": true}
 	t := tar.NewReader(r)
 	for {
@@ -61,9 +67,9 @@ func (u *unpacking) unpack(r io.Reader) error {
 	return u.times()
 }
 
-func (u *unpacking) entry(h *tar.Header, r io.Reader) error {
+func (u *Unpacking) entry(h *tar.Header, r io.Reader) error {
 	name, err := u.place(h.Name)
-	if err != nil || name == "." || ofEngine(name) {
+	if err != nil || name == "." || OfEngine(name) {
 		if name == "." && h.Typeflag == tar.TypeDir {
 			u.dirs["."] = h
 		}
@@ -71,27 +77,27 @@ func (u *unpacking) entry(h *tar.Header, r io.Reader) error {
 	}
 	u.seen[name] = true
 	if h.Typeflag == tar.TypeDir {
-		if isBusy(name) {
-			h.ModTime = u.time
+		if IsBusy(name) {
+			h.ModTime = u.Time
 		}
 		u.dirs[name] = h
 	}
 	if err := u.put(name, h, r); err != nil {
 		return fmt.Errorf("unpack %q: %w", name, err)
 	}
-	if u.read += h.Size; u.told != nil {
-		u.told(u.read)
+	if u.read += h.Size; u.Told != nil {
+		u.Told(u.read)
 	}
 	return nil
 }
 
 // place returns where an entry belongs: below a directory that is known to be one, and nothing else of the name.
-func (u *unpacking) place(raw string) (string, error) {
+func (u *Unpacking) place(raw string) (string, error) {
 	name := path.Clean(strings.TrimSuffix(raw, "/"))
 	if raw == "" || path.IsAbs(raw) || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(raw, 0) {
 		return "", hostile(raw)
 	}
-	if ofEngine(name) {
+	if OfEngine(name) {
 		return name, nil
 	}
 	if name != "." && (u.seen[name] || u.dirs[path.Dir(name)] == nil) {
@@ -104,8 +110,8 @@ func hostile(name string) error {
 	return errs.New(errs.Unavailable, "the engine's archive has %q, which no tree has at that place", name)
 }
 
-// ofEngine are the paths that an engine fills in every container by itself.
-func ofEngine(name string) bool {
+// OfEngine are the paths that an engine fills in every container by itself.
+func OfEngine(name string) bool {
 	switch name {
 	case ".dockerenv", "dev/console", "dev/pts", "dev/shm", "etc/hosts", "etc/hostname", "etc/mtab", "etc/resolv.conf":
 		return true
@@ -113,13 +119,13 @@ func ofEngine(name string) bool {
 	return strings.HasPrefix(name, "dev/pts/") || strings.HasPrefix(name, "dev/shm/")
 }
 
-// isBusy reports the directories that get a new time whenever an engine does so.
-func isBusy(name string) bool {
+// IsBusy reports the directories that get a new time whenever an engine does so.
+func IsBusy(name string) bool {
 	return name == "." || name == "dev" || name == "etc" || name == "proc" || name == "sys"
 }
 
 // put makes one entry, unless the base has the same.
-func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {
+func (u *Unpacking) put(name string, h *tar.Header, r io.Reader) error {
 	if _, sparse := h.PAXRecords["GNU.sparse.major"]; sparse { // no engine writes one, and a short archive could fill a disk
 		return hostile(name)
 	}
@@ -129,7 +135,7 @@ func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {
 	case tar.TypeReg:
 		return u.file(name, h, r)
 	case tar.TypeDir, tar.TypeSymlink, tar.TypeFifo, tar.TypeChar, tar.TypeBlock:
-		if u.base != "" && u.alike(name, h) {
+		if u.Base != "" && u.alike(name, h) {
 			return nil
 		}
 		return u.make(name, h)
@@ -142,7 +148,7 @@ func (u *unpacking) put(name string, h *tar.Header, r io.Reader) error {
 
 // link makes a hard link, unless the base has it and its target is the base's. The base's file comes along where it
 // gets a new name.
-func (u *unpacking) link(name string, h *tar.Header) error {
+func (u *Unpacking) link(name string, h *tar.Header) error {
 	target := path.Clean(h.Linkname)
 	if !u.seen[target] || target == name || u.dirs[target] != nil {
 		return hostile(h.Linkname)
@@ -162,19 +168,19 @@ func (u *unpacking) link(name string, h *tar.Header) error {
 	return os.Link(u.at(target), u.at(name))
 }
 
-func (u *unpacking) sameFile(a, b string) bool {
-	one, err := os.Lstat(filepath.Join(u.base, a))
+func (u *Unpacking) sameFile(a, b string) bool {
+	one, err := os.Lstat(filepath.Join(u.Base, a))
 	if err != nil {
 		return false
 	}
-	other, err := os.Lstat(filepath.Join(u.base, b))
+	other, err := os.Lstat(filepath.Join(u.Base, b))
 	return err == nil && os.SameFile(one, other)
 }
 
 // adopt copies a file of the base.
-func (u *unpacking) adopt(name string) error {
-	from := filepath.Join(u.base, name)
-	h, err := headerOf(from)
+func (u *Unpacking) adopt(name string) error {
+	from := filepath.Join(u.Base, name)
+	h, err := HeaderOf(from)
 	if err != nil {
 		return err
 	}
@@ -190,7 +196,7 @@ func (u *unpacking) adopt(name string) error {
 }
 
 // make makes what has no content.
-func (u *unpacking) make(name string, h *tar.Header) error {
+func (u *Unpacking) make(name string, h *tar.Header) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}
@@ -219,7 +225,7 @@ func (u *unpacking) make(name string, h *tar.Header) error {
 }
 
 // parents makes the directories on the way to a path that are the base's so far, as the archive has them.
-func (u *unpacking) parents(name string) error {
+func (u *Unpacking) parents(name string) error {
 	dir := path.Dir(name)
 	if u.made[dir] {
 		return nil
@@ -229,28 +235,28 @@ func (u *unpacking) parents(name string) error {
 
 // alike reports whether the base has an entry with the same attributes at a path; the content of files is not looked
 // at.
-func (u *unpacking) alike(name string, h *tar.Header) bool {
+func (u *Unpacking) alike(name string, h *tar.Header) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // a link there would lead out of the base
-		if info, err := os.Lstat(filepath.Join(u.base, dir)); err != nil || !info.IsDir() {
+		if info, err := os.Lstat(filepath.Join(u.Base, dir)); err != nil || !info.IsDir() {
 			return false
 		}
 	}
-	has, err := headerOf(filepath.Join(u.base, name))
+	has, err := HeaderOf(filepath.Join(u.Base, name))
 	return err == nil && has.Typeflag == h.Typeflag && has.Mode&0o7777 == h.Mode&0o7777 && has.Uid == h.Uid && has.Gid == h.Gid &&
 		has.Linkname == h.Linkname && has.Size == h.Size && has.Devmajor == h.Devmajor && has.Devminor == h.Devminor &&
 		has.ModTime.Unix() == h.ModTime.Unix() && maps.Equal(attributesOf(has), attributesOf(h))
 }
 
 // delete writes a whiteout for all that the base has and the archive has not.
-func (u *unpacking) delete() error {
-	if u.base == "" {
+func (u *Unpacking) delete() error {
+	if u.Base == "" {
 		return nil
 	}
-	return filepath.WalkDir(u.base, func(at string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(u.Base, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(u.base, at)
+		name, err := filepath.Rel(u.Base, at)
 		if err != nil {
 			return err
 		}
@@ -269,7 +275,7 @@ func (u *unpacking) delete() error {
 	})
 }
 
-func (u *unpacking) whiteout(name string) error {
+func (u *Unpacking) whiteout(name string) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}
@@ -280,7 +286,7 @@ func (u *unpacking) whiteout(name string) error {
 }
 
 // times gives the directories theirs again, which have changed with what was made in them.
-func (u *unpacking) times() error {
+func (u *Unpacking) times() error {
 	if err := u.attributes(".", u.dirs["."]); err != nil {
 		return err
 	}
@@ -289,8 +295,8 @@ func (u *unpacking) times() error {
 			continue
 		}
 		when := h.ModTime
-		if isBusy(name) {
-			when = u.time
+		if IsBusy(name) {
+			when = u.Time
 		}
 		if err := setTime(u.at(name), when); err != nil {
 			return err
@@ -299,4 +305,4 @@ func (u *unpacking) times() error {
 	return nil
 }
 
-func (u *unpacking) at(name string) string { return filepath.Join(u.dir, name) }
+func (u *Unpacking) at(name string) string { return filepath.Join(u.Dir, name) }

@@ -1,4 +1,4 @@
-package local
+package cgroup
 
 import (
 	"errors"
@@ -15,10 +15,10 @@ const (
 	leastShares = 2
 )
 
-// weigh gives all jobs together so much of the processors beside the host's other groups, where there are not enough
+// Weigh gives all jobs together so much of the processors beside the host's other groups, where there are not enough
 // for all, in percent of what a group has by itself. A kernel that has no such file yet, before the first job, is asked
 // again with the next.
-func (t tree) weigh(parent string, percent int) error {
+func (t Tree) Weigh(parent string, percent int) error {
 	dir, file, value := filepath.Join(t.root, "cpu", parent), "cpu.shares", max(leastShares, plainShares*percent/100)
 	if t.unified {
 		dir, file, value = filepath.Join(t.root, parent), "cpu.weight", max(1, plainWeight*percent/100)

@@ -1,4 +1,4 @@
-package docker
+package progress
 
 import (
 	"strconv"
@@ -17,13 +17,13 @@ type told struct {
 // TestProgress follows an image of three layers, one of which is there already; the third becomes known late.
 func TestProgress(t *testing.T) {
 	var got []told
-	p := progress{ref: "img", layers: map[string]layer{}, report: func(m string, n int) { got = append(got, told{m, n}) }}
+	p := NewPull("img", func(m string, n int) { got = append(got, told{m, n}) })
 	say := func(id, status string, current, total int64) {
 		m := jsonstream.Message{ID: id, Status: status}
 		if total > 0 {
 			m.Progress = &jsonstream.Progress{Current: current * 1e6, Total: total * 1e6}
 		}
-		p.add(m)
+		p.Add(m)
 	}
 	say("1", "Pulling from x", 0, 0)
 	say("z", "Already exists", 0, 0)
@@ -64,16 +64,16 @@ func FuzzProgress(f *testing.F) {
 	f.Add("a Downloading -1 -5\na Downloading 9223372036854775807 1")
 	f.Fuzz(func(t *testing.T, script string) {
 		last := 0
-		p := progress{ref: "img", layers: map[string]layer{}, report: func(m string, n int) {
+		p := NewPull("img", func(m string, n int) {
 			if n < last || n > 100 {
 				t.Errorf("%s: %d after %d", m, n, last)
 			}
 			last = n
-		}}
+		})
 		for line := range strings.Lines(script) {
 			var m jsonstream.Message
 			m.ID, m.Status, m.Progress = spoken(line)
-			p.add(m)
+			p.Add(m)
 		}
 	})
 }

@@ -30,6 +30,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
 )
 
 // fakeEngine keeps workloads in memory and lets tests move them on. It has the Manager's rule of who may see what.
@@ -58,7 +59,10 @@ type fakeEngine struct {
 
 var _ Engine = (*fakeEngine)(nil)
 
-var _ Engine = (*engine.Manager)(nil)
+var _ Engine = struct {
+	*engine.Manager
+	*jobs.Jobs
+}{}
 
 func newFake(list ...spawner.Workload) *fakeEngine {
 	f := &fakeEngine{work: map[spawner.ID]spawner.Workload{}, changed: make(chan struct{})}

@@ -71,7 +71,7 @@ func loaded(t testing.TB) (*engine.Manager, *fleet.Fleet) {
 	crew := spawnertest.NewCrew()
 	manager, err = engine.New(t.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{blind{spawnertest.New(spawnertest.Config{Name: "docker"})}}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
-		Sessions: "docker", Jobs: "docker", Sealer: secret.NewBox(), GPUs: gpus, Interval: 50 * time.Millisecond,
+		Sessions: "docker", Sealer: secret.NewBox(), GPUs: gpus, Interval: 50 * time.Millisecond,
 		Account: func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
 		// The worst that can be: each session is asked about, and none lends.
 		Lend: engine.Lend{On: true, After: time.Nanosecond, Recall: time.Minute, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, false }},

@@ -17,6 +17,7 @@ import (
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
 )
 
@@ -51,14 +52,19 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	backend := func(name string) spawner.Backend {
 		return spawnertest.New(spawnertest.Config{Name: name, Started: crew.ComeUp, Ended: crew.GoDown})
 	}
+	account := func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
+		return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
+	}
 	manager, err = engine.New(t.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
-		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), GPUs: gpus,
-		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
-			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
-		},
+		Sessions: "docker", Sealer: secret.NewBox(), GPUs: gpus,
+		Account: account,
+		Image:   func(context.Context, string) (string, error) { return "x.sif", nil },
+	})
+	must(err)
+	submitted, err := jobs.New(manager, jobs.Config{
+		Account: account, Backend: "local",
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:aa", nil },
-		Image:       func(context.Context, string) (string, error) { return "x.sif", nil },
 	})
 	must(err)
 	ctx, end := context.WithCancel(t.Context())
@@ -74,7 +80,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		must(err)
 		return w
 	}
-	_, err = manager.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}})
+	_, err = submitted.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}})
 	must(err)
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {

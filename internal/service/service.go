@@ -34,6 +34,7 @@ import (
 	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/pool"
+	"slipway/spawner/jobs"
 	"slipway/spawner/local"
 )
 
@@ -60,6 +61,7 @@ type service struct {
 	homeMounts   *HomeMounts
 	links        *tunnel.Links
 	engine       *engine.Manager
+	jobs         *jobs.Jobs
 	box          *secret.Box
 	environments *environments.Service
 	gpus         gpuParts
@@ -232,14 +234,25 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Uplink: s.uplink, Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
 		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
 		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(),
-		Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Logger: s.log,
+		Logger: s.log,
 	}
 	c.Storage = s.engineStorage()
 	s.judgeJobs(&c)
 	s.leaseGPUs(&c)
 	var err error
-	s.engine, err = engine.New(ctx, c)
+	if s.engine, err = engine.New(ctx, c); err != nil {
+		return err
+	}
+	s.jobs, err = jobs.New(s.engine, jobs.Config{
+		Account: s.account, Environment: s.environments.Find, Backend: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
+	})
 	return err
+}
+
+// workloads is all that can be asked of sessions, jobs and kernels.
+type workloads struct {
+	*engine.Manager
+	*jobs.Jobs
 }
 
 func (s *service) account(ctx context.Context, hub string, user spawner.User) (spawner.Account, error) {
@@ -268,7 +281,7 @@ func (s *service) makeServer(context.Context) error {
 	}
 	offers := s.newMenu()
 	s.server = server.New(server.Config{
-		Engine: s.engine, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg),
+		Engine: workloads{s.engine, s.jobs}, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg),
 		Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.environments, Freeze: s.environments.Freeze, Registry: s.registry().Handler(s.log),

@@ -14,15 +14,15 @@ import (
 func (m *Manager) Get(_ context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
 	v := m.View()
 	defer v.End()
-	e, err := v.entry(c, id)
+	e, err := v.Find(c, id)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
 	return e.Workload, nil
 }
 
-// entry finds a workload. One that is not the caller's is not found, like one that does not exist.
-func (v View) entry(c spawner.Caller, id spawner.ID) (*entry, error) {
+// Find finds a workload. One that is not the caller's is not found, like one that does not exist.
+func (v View) Find(c spawner.Caller, id spawner.ID) (*Entry, error) {
 	e := v.m.work[id]
 	if e == nil || !c.May(e.Workload) {
 		return nil, v.m.tombstones.NoWorkload(c, id)
@@ -57,7 +57,7 @@ func (m *Manager) WithoutAny(of func(spawner.Workload) bool, do func() error) er
 }
 
 // visible narrows the workloads down to those among which c may see some.
-func (v View) visible(c spawner.Caller) iter.Seq[*entry] {
+func (v View) visible(c spawner.Caller) iter.Seq[*Entry] {
 	if c.User == "" || c.Admin || c.System {
 		return maps.Values(v.m.work)
 	}
@@ -72,7 +72,7 @@ func (m *Manager) Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (sp
 
 // StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
 func (m *Manager) StopLaunch(ctx context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
-	return m.together(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launch{c.Hub, name}] }, c, spawner.WantStopped))
+	return m.Update(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launch{c.Hub, name}] }, c, spawner.WantStopped))
 }
 
 // Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets
@@ -84,22 +84,22 @@ func (m *Manager) Remove(ctx context.Context, c spawner.Caller, id spawner.ID) e
 
 // wish records what the owner wants. What is to be gone stays so.
 func (m *Manager) wish(ctx context.Context, c spawner.Caller, id spawner.ID, want spawner.Want) (spawner.Workload, error) {
-	return m.together(ctx, m.wishFor(func() spawner.ID { return id }, c, want))
+	return m.Update(ctx, m.wishFor(func() spawner.ID { return id }, c, want))
 }
 
-// vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk,
+// Vouch makes what was saved safe before anybody is told of it. Many who are told at once share one flush of the disk,
 // and nobody holds the lock meanwhile.
-func (m *Manager) vouch(ctx context.Context, w spawner.Workload, err error) (spawner.Workload, error) {
+func (m *Manager) Vouch(ctx context.Context, w spawner.Workload, err error) (spawner.Workload, error) {
 	if err != nil {
 		return w, err
 	}
-	return w, m.cfg.Store.Sync(context.WithoutCancel(ctx))
+	return w, m.Sync(ctx)
 }
 
 // wishFor is what an owner wants of the workload that find finds under the lock.
-func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner.Want) *ballot {
-	decide := func(tx Tx, _ map[spawner.Principal]int) (*entry, func(*entry), error) {
-		e, err := tx.entry(c, find())
+func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner.Want) *Update {
+	decide := func(tx Tx, _ map[spawner.Principal]int) (*Entry, func(*Entry), error) {
+		e, err := tx.Find(c, find())
 		want := want
 		if e != nil && e.Kind == spawner.Kernel { // there is nothing to come back to
 			want = spawner.WantGone
@@ -107,9 +107,9 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 		if err != nil || e.Want == want || e.Want == spawner.WantGone {
 			return e, nil, err
 		}
-		return e, func(e *entry) { e.Want = want }, nil
+		return e, func(e *Entry) { e.Want = want }, nil
 	}
-	return &ballot{decide: decide, after: func(_ Tx, e *entry) {
+	return &Update{Decide: decide, After: func(_ Tx, e *Entry) {
 		if e.abort != nil {
 			e.abort()
 		}
@@ -135,7 +135,7 @@ func (m *Manager) Await(ctx context.Context, c spawner.Caller, id spawner.ID, do
 func (m *Manager) peek(c spawner.Caller, id spawner.ID) (spawner.Workload, <-chan struct{}, error) {
 	v := m.View()
 	defer v.End()
-	e, err := v.entry(c, id)
+	e, err := v.Find(c, id)
 	if err != nil {
 		return spawner.Workload{}, nil, err
 	}
@@ -153,7 +153,7 @@ func (m *Manager) Route(hub, path string) (spawner.ID, bool) {
 func (m *Manager) Launched(_ context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
 	v := m.View()
 	defer v.End()
-	e, err := v.entry(c, m.index.launches[launch{c.Hub, name}])
+	e, err := v.Find(c, m.index.launches[launch{c.Hub, name}])
 	if err != nil {
 		return spawner.Workload{}, err
 	}

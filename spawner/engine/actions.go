@@ -15,7 +15,7 @@ import (
 )
 
 // act carries out one action. An error means that it is to be repeated.
-func (m *Manager) act(ctx context.Context, e entry, a lifecycle.Action, o spawner.Observation) error {
+func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawner.Observation) error {
 	if restsOnRecord(a, e.Kind) {
 		if err := m.cfg.Store.Sync(ctx); err != nil {
 			return err
@@ -31,12 +31,12 @@ func (m *Manager) act(ctx context.Context, e entry, a lifecycle.Action, o spawne
 	case lifecycle.LaunchApp:
 		return m.abortable(ctx, e, m.hand)
 	case lifecycle.Adopt:
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = spawner.Booting })
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase = spawner.Booting })
 		return err
 	case lifecycle.MarkRunning:
 		return m.welcome(ctx, e)
 	case lifecycle.Collect:
-		return m.abortable(ctx, e, func(ctx context.Context, e entry) error { return m.collect(ctx, e, o) })
+		return m.abortable(ctx, e, func(ctx context.Context, e Entry) error { return m.collect(ctx, e, o) })
 	case lifecycle.Fail:
 		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
 	case lifecycle.Expire:
@@ -71,7 +71,7 @@ func (m *Manager) act(ctx context.Context, e entry, a lifecycle.Action, o spawne
 	case lifecycle.ClearDependency:
 		return m.clearDependency(ctx, e)
 	case lifecycle.Retire:
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase, e.secrets, e.Sealed = spawner.Removing, nil, nil })
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase, e.secrets, e.Sealed = spawner.Removing, nil, nil })
 		return err
 	case lifecycle.Delete:
 		return m.forget(ctx, e)
@@ -101,7 +101,7 @@ const backendPatience = time.Minute
 // waits for retryAfter.
 const lookAgain = 2 * time.Millisecond
 
-func (m *Manager) kill(ctx context.Context, e entry) error {
+func (m *Manager) kill(ctx context.Context, e Entry) error {
 	if r, ok := m.backend(e.Backend).(spawner.Remote); ok && e.Withdrawing() {
 		return m.withdraw(ctx, e, r)
 	}
@@ -122,7 +122,7 @@ func (m *Manager) kill(ctx context.Context, e entry) error {
 }
 
 // killUnseen has ended what is not seen. That its backend cannot be asked for that either is told by who looks.
-func (m *Manager) killUnseen(ctx context.Context, e entry) error {
+func (m *Manager) killUnseen(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	if now := m.work[e.ID]; now != nil {
 		now.blindly = time.Now()
@@ -140,7 +140,7 @@ func (m *Manager) killUnseen(ctx context.Context, e entry) error {
 // be back by its deadline, however often the service was killed meanwhile.
 //
 // Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.
-func (m *Manager) grace(e entry) time.Duration {
+func (m *Manager) grace(e Entry) time.Duration {
 	if e.Kind == spawner.Job && !e.Remote && appOf(e) == control.Exited {
 		return 0
 	}
@@ -150,7 +150,7 @@ func (m *Manager) grace(e entry) time.Duration {
 	return max(m.cfg.Lend.Recall-time.Since(m.phaseOwn(e)), time.Second)
 }
 
-func (m *Manager) cleanup(ctx context.Context, e entry) error {
+func (m *Manager) cleanup(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
 	defer cancel()
 	if err := m.backend(e.Backend).Remove(ctx, e.ID); err != nil {
@@ -162,7 +162,7 @@ func (m *Manager) cleanup(ctx context.Context, e entry) error {
 
 // abortable does what may take long in a way that ends as soon as the workload's owner changes her mind; the next look
 // then decides anew.
-func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Context, entry) error) error {
+func (m *Manager) abortable(ctx context.Context, e Entry, do func(context.Context, Entry) error) error {
 	own, abort := context.WithCancel(ctx)
 	defer abort()
 	if !m.setAbort(e, abort) {
@@ -178,7 +178,7 @@ func (m *Manager) abortable(ctx context.Context, e entry, do func(context.Contex
 }
 
 // setAbort notes how to end what is being done. It reports false when the record has changed since e was read.
-func (m *Manager) setAbort(e entry, abort context.CancelFunc) bool {
+func (m *Manager) setAbort(e Entry, abort context.CancelFunc) bool {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -190,7 +190,7 @@ func (m *Manager) setAbort(e entry, abort context.CancelFunc) bool {
 }
 
 // lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
-func (m *Manager) lease(ctx context.Context, e entry) error {
+func (m *Manager) lease(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -212,14 +212,14 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 			tx.giveWay(ctx, now)
 		}
 		if now.journal.latest().Message != why {
-			tx.note(now, spawner.Event{Percent: 5, Message: why})
+			tx.Note(now, spawner.Event{Percent: 5, Message: why})
 		}
 		return nil
 	}
-	err := tx.change(ctx, now, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.Slice, g.Lender })
+	err := tx.Change(ctx, now, func(e *Entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.Slice, g.Lender })
 	if err == nil {
 		m.sched.Sent(now.Workload)
-		tx.note(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
+		tx.Note(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
 	}
 	return err
 }
@@ -228,7 +228,7 @@ func (m *Manager) lease(ctx context.Context, e entry) error {
 func (m *Manager) leased(w spawner.Workload) string {
 	words := fmt.Sprintf("%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), units.MemoryWords(w.Spec.Resources.Memory))
 	if w.Remote {
-		return "It is its turn: it asks " + m.at(w.Backend) + " for " + words
+		return "It is its turn: it asks " + m.At(w.Backend) + " for " + words
 	}
 	words = "Leased " + words
 	if w.Slice != nil {
@@ -241,7 +241,7 @@ func (m *Manager) leased(w spawner.Workload) string {
 }
 
 // end notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
-func (m *Manager) end(ctx context.Context, e entry, o spawner.Outcome) error {
+func (m *Manager) end(ctx context.Context, e Entry, o spawner.Outcome) error {
 	if e.Kind == spawner.Job && e.Slice != nil && m.cfg.SliceUse != nil {
 		o.GPU = m.cfg.SliceUse(e.Workload)
 	}
@@ -254,14 +254,14 @@ func (m *Manager) end(ctx context.Context, e entry, o spawner.Outcome) error {
 	return tx.end(ctx, now, o)
 }
 
-func (tx Tx) end(ctx context.Context, e *entry, o spawner.Outcome) error {
+func (tx Tx) end(ctx context.Context, e *Entry, o spawner.Outcome) error {
 	tx.failed(e, o)
 	tx.countFailed(e, o)
-	return tx.change(ctx, e, func(e *entry) { e.finish(o) })
+	return tx.Change(ctx, e, func(e *Entry) { e.finish(o) })
 }
 
 // finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
-func (e *entry) finish(o spawner.Outcome) {
+func (e *Entry) finish(o spawner.Outcome) {
 	if o.At = time.Now(); e.Kind == spawner.Job {
 		o = e.account(o)
 	}
@@ -275,7 +275,7 @@ func (e *entry) finish(o spawner.Outcome) {
 }
 
 // account fills in what is known of a job's end beside what o has.
-func (e *entry) account(o spawner.Outcome) spawner.Outcome {
+func (e *Entry) account(o spawner.Outcome) spawner.Outcome {
 	if o.Wall == 0 && !e.Up.IsZero() {
 		o.Wall = max(0, o.At.Sub(e.Up).Seconds()) // a clock may have been set back
 	}
@@ -292,7 +292,7 @@ func (e *entry) account(o spawner.Outcome) spawner.Outcome {
 
 // release gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that
 // says why, what its first process printed does.
-func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) error {
+func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) error {
 	m.cfg.Agents.Close(e.ID)
 	if m.cfg.Storage != nil {
 		m.cfg.Storage.Close(e.ID)
@@ -301,7 +301,7 @@ func (m *Manager) release(ctx context.Context, e entry, o spawner.Observation) e
 		return err
 	}
 	lost := e.lostAll()
-	changed, err := m.vacate(ctx, e, func(e *entry) {
+	changed, err := m.vacate(ctx, e, func(e *Entry) {
 		e.Phase, e.started, e.status, e.secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
@@ -335,12 +335,12 @@ func (m *Manager) bidFarewell(id spawner.ID) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil && e.Phase == spawner.Stopped {
-		tx.note(e, farewell(*e))
+		tx.Note(e, farewell(*e))
 	}
 }
 
 // forget drops a workload of which nothing is left.
-func (m *Manager) forget(ctx context.Context, e entry) error {
+func (m *Manager) forget(ctx context.Context, e Entry) error {
 	if m.needed(&e.Workload) { // they were told, and are quick
 		m.queue.AddAfter(e.ID, 5*lookAgain)
 		return nil
@@ -363,7 +363,7 @@ func (m *Manager) forget(ctx context.Context, e entry) error {
 }
 
 // deleteRecord drops the record of a workload.
-func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
+func (m *Manager) deleteRecord(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
 	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
@@ -375,7 +375,7 @@ func (m *Manager) deleteRecord(ctx context.Context, e entry) error {
 		delete(m.work, e.ID)
 		tx.announce(now)
 		m.files.Uncount(now.ID)
-		if !tx.needed(now.Bundle) {
+		if !tx.Needed(now.Bundle) {
 			m.files.UncountBundle(now.Bundle)
 		}
 		tx.wakeHeads()

@@ -93,7 +93,7 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 
 // noteDropped counts what a kernel's agent could not keep since it was last asked. What it tells first is of the
 // time of another service, if there is something, and an agent that begins anew counts from 0 again.
-func (tx Tx) noteDropped(e *entry, dropped int64) {
+func (tx Tx) noteDropped(e *Entry, dropped int64) {
 	if more := dropped - e.pulse.Lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.Looked.IsZero() {
 		tx.m.kernelsDropped[e.EntryName()] += more
 	}
@@ -101,7 +101,7 @@ func (tx Tx) noteDropped(e *entry, dropped int64) {
 }
 
 // noteDeaths counts the processes of a kernel that ended since its agent was last asked, in the same way.
-func (tx Tx) noteDeaths(e *entry, now control.Deaths) {
+func (tx Tx) noteDeaths(e *Entry, now control.Deaths) {
 	then := e.pulse.Deaths
 	e.pulse.Deaths = now
 	if e.Kind != spawner.Kernel || e.pulse.Looked.IsZero() {
@@ -115,7 +115,7 @@ func (tx Tx) noteDeaths(e *entry, now control.Deaths) {
 }
 
 // acted notes that something went on in a session.
-func (tx Tx) acted(ctx context.Context, e *entry, at time.Time) {
+func (tx Tx) acted(ctx context.Context, e *Entry, at time.Time) {
 	if !at.After(e.Active) {
 		return
 	}
@@ -127,9 +127,9 @@ func (tx Tx) acted(ctx context.Context, e *entry, at time.Time) {
 }
 
 // saveActivity saves what memory has already: who is in a session is there also when the disk is full.
-func (tx Tx) saveActivity(ctx context.Context, e *entry, now time.Time) {
+func (tx Tx) saveActivity(ctx context.Context, e *Entry, now time.Time) {
 	e.pulse.Saved = now
-	if err := tx.change(ctx, e, func(*entry) {}); err != nil {
+	if err := tx.Change(ctx, e, func(*Entry) {}); err != nil {
 		tx.m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
 }
@@ -184,11 +184,11 @@ func (m *Manager) Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d t
 	tx := m.Begin()
 	w, err := tx.keep(ctx, c, id, d)
 	tx.End()
-	return m.vouch(ctx, w, err)
+	return m.Vouch(ctx, w, err)
 }
 
 func (tx Tx) keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
-	e, err := tx.entry(c, id)
+	e, err := tx.Find(c, id)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
@@ -203,7 +203,7 @@ func (tx Tx) keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.D
 	case d <= 0 || d > most:
 		return spawner.Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
 	}
-	err = tx.change(ctx, e, func(e *entry) { e.KeepUntil, e.pulse.Warned = time.Now().Add(d), time.Time{} })
+	err = tx.Change(ctx, e, func(e *Entry) { e.KeepUntil, e.pulse.Warned = time.Now().Add(d), time.Time{} })
 	return e.Workload, err
 }
 
@@ -221,7 +221,7 @@ func (m *Manager) Prospect(w spawner.Workload) spawner.Prospect {
 
 // warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has
 // come.
-func (m *Manager) warn(ctx context.Context, e entry) {
+func (m *Manager) warn(ctx context.Context, e Entry) {
 	if e.Phase != spawner.Running {
 		return
 	}
@@ -254,7 +254,7 @@ func (m *Manager) markWarned(id spawner.ID, at, stop time.Time) {
 }
 
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
-func (m *Manager) notify(ctx context.Context, e entry, p spawner.Prospect) {
+func (m *Manager) notify(ctx context.Context, e Entry, p spawner.Prospect) {
 	left := max(time.Until(p.At), culling.LeastWarning(p))
 	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind))
 	if e.Kind == spawner.Kernel { // its agent says who tells it
@@ -269,7 +269,7 @@ func (m *Manager) notify(ctx context.Context, e entry, p spawner.Prospect) {
 }
 
 // expired is the outcome of a session whose time was up.
-func (m *Manager) expired(e entry) spawner.Outcome {
+func (m *Manager) expired(e Entry) spawner.Outcome {
 	if a := e.overrun(); a != nil {
 		return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + a.Message, Remedy: a.Remedy}
 	}
@@ -295,11 +295,11 @@ func (m *Manager) LastActive(hub string) []spawner.ActiveSession {
 }
 
 // prospect judges a running session by what is known of it at now.
-func (e *entry) prospect(now time.Time) spawner.Prospect {
+func (e *Entry) prospect(now time.Time) spawner.Prospect {
 	return culling.Prospect(e.Workload, e.pulse.Looked, now)
 }
 
 // due reports whether a running session is to be stopped now.
-func (e *entry) due(now time.Time) bool {
+func (e *Entry) due(now time.Time) bool {
 	return e.overrun() != nil || e.pulse.Due(e.prospect(now), e.Workload, now)
 }

@@ -176,7 +176,7 @@ const (
 )
 
 // collect fetches what an app that has exited leaves: its last lines, a job's whole log and files, and how it ended.
-func (m *Manager) collect(ctx context.Context, e entry, o spawner.Observation) error {
+func (m *Manager) collect(ctx context.Context, e Entry, o spawner.Observation) error {
 	deadline := m.collectUntil(e)
 	if !cameBack(e, o) { // that stays
 		var cancel context.CancelFunc
@@ -218,7 +218,7 @@ func (m *Manager) collect(ctx context.Context, e entry, o spawner.Observation) e
 }
 
 // collectUntil returns the time until which fetching is repeated, counted from the first try.
-func (m *Manager) collectUntil(e entry) time.Time {
+func (m *Manager) collectUntil(e Entry) time.Time {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -238,7 +238,7 @@ func (m *Manager) collectUntil(e entry) time.Time {
 const notThere = 127
 
 // verdict reads an app's end from its agent's last word, and from what the backend knows of why.
-func (m *Manager) verdict(e entry, o spawner.Observation) spawner.Outcome {
+func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
 	s := e.status
 	if s.State != control.Exited { // it has ended on another host without its agent
 		return m.whyFailed(e, o)
@@ -282,7 +282,7 @@ func ranFor(s control.Status) float64 {
 
 // collectJob fetches the rest of a job's log, and its files. What can never be had is named in lost; an error is worth
 // a repetition.
-func (m *Manager) collectJob(ctx context.Context, e entry, from jobfiles.Source) (lost []string, err error) {
+func (m *Manager) collectJob(ctx context.Context, e Entry, from jobfiles.Source) (lost []string, err error) {
 	if err := m.pullLog(ctx, e.ID, from, false); jobfiles.Permanent(err) && !jobfiles.Full(err) {
 		lost = append(lost, fmt.Sprintf("the end of the log: %v", err))
 	} else if err != nil {

@@ -73,17 +73,17 @@ func (m *Manager) Overrun(ctx context.Context, id spawner.ID, a spawner.Alert) {
 }
 
 // overrun returns why a session is to end that has gone beyond a limit; nil: it has not.
-func (e *entry) overrun() *spawner.Alert {
+func (e *Entry) overrun() *spawner.Alert {
 	if e.alerts.launch != e.Launch {
 		return nil
 	}
 	return e.alerts.over
 }
 
-func (tx Tx) alert(e *entry, a spawner.Alert) {
+func (tx Tx) alert(e *Entry, a spawner.Alert) {
 	a.At = time.Now()
 	e.alerts.of(e.Launch).put(a)
-	tx.note(e, spawner.Event{Percent: -1, Message: a.Message + ". " + a.Remedy})
+	tx.Note(e, spawner.Event{Percent: -1, Message: a.Message + ". " + a.Remedy})
 	tx.m.log.Warn("a session is told of its limit", "id", e.ID, "owner", e.Owner, "cause", a.Cause, "message", a.Message)
 }
 
@@ -98,7 +98,7 @@ func (m *Manager) tellAlert(ctx context.Context, id spawner.ID, a spawner.Alert)
 
 // hearMemory notes what was killed in a session for want of memory, and gives what to tell; false when there is
 // nothing new. After a restart of the service an agent says again what it has said.
-func (tx Tx) hearMemory(e *entry, s control.Status) (spawner.Alert, bool) {
+func (tx Tx) hearMemory(e *Entry, s control.Status) (spawner.Alert, bool) {
 	o := s.OutOfMemory
 	if o == nil || e.Kind == spawner.Job || e.Kind == spawner.Kernel || s.Launch != e.Run() {
 		return spawner.Alert{}, false

@@ -17,6 +17,7 @@ import (
 	"slipway/internal/store"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
 )
 
@@ -72,7 +73,7 @@ func each(b *testing.B, scan []spawner.Workload, do func(spawner.ID) error) {
 }
 
 // jobService is an engine over a real store on a disk, with one place for jobs that run for ever.
-func jobService(b *testing.B) *engine.Manager {
+func jobService(b *testing.B) workloads {
 	dir, quiet := b.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	if err := os.Chmod(dir, 0o700); err != nil {
 		b.Fatal(err)
@@ -85,13 +86,20 @@ func jobService(b *testing.B) *engine.Manager {
 	crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 	m, err := engine.New(b.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "local", Started: crew.ComeUp, Ended: crew.GoDown})},
-		Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet, Jobs: "local", Capacity: map[string]spawner.Capacity{"local": {Count: 1}},
+		Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet, Capacity: map[string]spawner.Capacity{"local": {Count: 1}},
 		Sealer: secret.NewBox(),
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
+		Image: func(context.Context, string) (string, error) { return "/envs/1234.sif", nil },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, err := jobs.New(m, jobs.Config{
+		Backend:     "local",
+		Account:     func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:1234", nil },
-		Image:       func(context.Context, string) (string, error) { return "/envs/1234.sif", nil },
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -101,5 +109,5 @@ func jobService(b *testing.B) *engine.Manager {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = m.Run(ctx) }()
 	b.Cleanup(func() { cancel(); <-done; _ = records.Close() })
-	return m
+	return workloads{m, all}
 }

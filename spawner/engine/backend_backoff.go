@@ -10,14 +10,14 @@ import (
 )
 
 // backOff has a workload that a Remote does not take now go back in line.
-func (m *Manager) backOff(ctx context.Context, e entry, err error) error {
+func (m *Manager) backOff(ctx context.Context, e Entry, err error) error {
 	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
-	return m.postpone(ctx, e, m.at(e.Backend)+" takes no more now: "+brief(err))
+	return m.postpone(ctx, e, m.At(e.Backend)+" takes no more now: "+brief(err))
 }
 
 // postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting
 // too. It holds nothing while it waits.
-func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
+func (m *Manager) postpone(ctx context.Context, e Entry, why string) error {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -26,11 +26,11 @@ func (m *Manager) postpone(ctx context.Context, e entry, why string) error {
 	}
 	again := m.sched.Refused(e.Workload, why, time.Now())
 	m.queue.AddAfter(e.ID, again)
-	return tx.requeue(ctx, now, why, nil)
+	return tx.Requeue(ctx, now, why, nil)
 }
 
 // taken notes that a Remote has taken a workload.
-func (tx Tx) taken(e *entry) {
+func (tx Tx) taken(e *Entry) {
 	if e.started = true; tx.m.sched.Taken(e.Workload) {
 		tx.wakeHeads()
 	}

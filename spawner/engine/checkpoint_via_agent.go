@@ -15,13 +15,13 @@ import (
 
 // needsAgentCheckpoint reports whether what a session has changed may not come back by way of its batch system, and its
 // agent can be asked for it.
-func (m *Manager) needsAgentCheckpoint(e entry) bool {
-	return e.seen.Shaken && e.Kind != spawner.Job && !e.Up.IsZero() && e.Asked.IsZero() && e.status.State != ""
+func (m *Manager) needsAgentCheckpoint(e Entry) bool {
+	return e.Seen.Shaken && e.Kind != spawner.Job && !e.Up.IsZero() && e.Asked.IsZero() && e.status.State != ""
 }
 
 // checkpointViaAgent keeps what a session has changed before it is ended. Where that does not work, it is ended as any
 // other.
-func (m *Manager) checkpointViaAgent(ctx context.Context, e entry) bool {
+func (m *Manager) checkpointViaAgent(ctx context.Context, e Entry) bool {
 	err := m.keepViaAgent(ctx, e)
 	if err != nil {
 		m.log.Warn("the changes of a session cannot be had from its agent; its batch system may bring them", "id", e.ID, "err", err)
@@ -29,7 +29,7 @@ func (m *Manager) checkpointViaAgent(ctx context.Context, e entry) bool {
 	return err == nil
 }
 
-func (m *Manager) keepViaAgent(ctx context.Context, e entry) error {
+func (m *Manager) keepViaAgent(ctx context.Context, e Entry) error {
 	changes, err := m.cfg.Agents.Agent(e.ID).Changes(ctx, control.ChangesRequest{})
 	if err != nil {
 		return fmt.Errorf("ask the agent for the changes: %w", err)

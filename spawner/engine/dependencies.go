@@ -9,26 +9,26 @@ import (
 
 // clearDependency notes durably which of those that a job waits for are done: they may be removed then. All who wait
 // for the same are noted at once: these may be thousands.
-func (m *Manager) clearDependency(ctx context.Context, e entry) error {
+func (m *Manager) clearDependency(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	var peers []*entry
+	var peers []*Entry
 	var changes []change
 	for _, id := range m.sched.Peers(&now.Workload, mostTogether) {
 		peer := m.work[id]
 		left := m.sched.Undone(peer.After)
-		peers, changes = append(peers, peer), append(changes, peer.change(func(e *entry) { e.After = left }))
+		peers, changes = append(peers, peer), append(changes, peer.change(func(e *Entry) { e.After = left }))
 	}
 	if err := tx.save(ctx, changes); err != nil {
 		return err
 	}
 	for _, peer := range peers {
 		if len(peer.After) == 0 {
-			tx.note(peer, spawner.Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
+			tx.Note(peer, spawner.Event{Percent: 0, Message: "What it has waited for is done: it stands in line"})
 		}
 		m.queue.Add(peer.ID)
 	}
@@ -62,25 +62,4 @@ func (m *Manager) awaited(w *spawner.Workload) string {
 	v := m.View()
 	defer v.End()
 	return m.sched.Awaited(w)
-}
-
-// undone returns those of some jobs and scans that are not done.
-func (m *Manager) undone(after []string) []string {
-	v := m.View()
-	defer v.End()
-	return m.sched.Undone(after)
-}
-
-// checkAfter refuses what cannot be waited for.
-func (m *Manager) checkAfter(c spawner.Caller, after []string) error {
-	v := m.View()
-	defer v.End()
-	return m.sched.CheckDependencies(c.Principal(), after)
-}
-
-// checkThere refuses to try a job again that would wait for what has been removed.
-func (m *Manager) checkThere(w spawner.Workload) error {
-	v := m.View()
-	defer v.End()
-	return m.sched.CheckThere(w)
 }

@@ -28,7 +28,7 @@ func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each fu
 	return nil
 }
 
-func (v View) among(c spawner.Caller, scan string) iter.Seq[*entry] {
+func (v View) among(c spawner.Caller, scan string) iter.Seq[*Entry] {
 	if scan != "" {
 		return slices.Values(v.m.index.scans[scan])
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestEachIsOfTheCaller(t *testing.T) {
-	m := &Manager{work: map[spawner.ID]*entry{}, index: newIndex(), sched: sched.New(sched.Config{})}
+	m := &Manager{work: map[spawner.ID]*Entry{}, index: newIndex(), sched: sched.New(sched.Config{})}
 	for _, w := range []spawner.Workload{
 		{ID: "j-2", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1", Point: 2}}, {ID: "j-0", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1"}},
 		{ID: "j-1", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1", Point: 1}}, {ID: "j-9", Owner: "alice", Hub: "main"}, {ID: "j-b", Owner: "bob", Hub: "main"},

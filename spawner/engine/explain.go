@@ -22,7 +22,7 @@ func (m *Manager) Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spa
 	case e.hindrance != "":
 		return spawner.Explanation{Summary: e.hindrance, Remedy: "tell your administrator; `slipway jobs rm` gives the files up"}, nil
 	}
-	if remote, ok := m.backend(w.Backend).(spawner.Remote); ok && (e.waitsElsewhere() || e.heldElsewhere()) {
+	if remote, ok := m.backend(w.Backend).(spawner.Remote); ok && (e.waitsElsewhere() || e.HeldElsewhere()) {
 		return remote.Why(ctx, w)
 	}
 	return m.explain(w), nil
@@ -36,7 +36,7 @@ func (m *Manager) explain(w spawner.Workload) spawner.Explanation {
 	case w.AwaitsDependencies():
 		return spawner.Explanation{Summary: "it " + m.awaited(&w)}
 	case w.Phase == spawner.Pending && w.Want == spawner.WantRunning:
-		return spawner.Explanation{Summary: "it waits on " + m.at(w.Backend) + ": " + m.waitingFor(w)}
+		return spawner.Explanation{Summary: "it waits on " + m.At(w.Backend) + ": " + m.waitingFor(w)}
 	case w.Phase == spawner.Running && w.Host != "":
 		return spawner.Explanation{Summary: "it runs on " + w.Host}
 	case w.Phase == spawner.Stopped && w.Kind == spawner.Job:
@@ -88,11 +88,11 @@ func (m *Manager) Detail(w spawner.Workload) string {
 		return m.restWords(e)
 	case e.AwaitsDependencies():
 		return m.awaited(&e.Workload)
-	case e.waitsElsewhere() || e.heldElsewhere():
+	case e.waitsElsewhere() || e.HeldElsewhere():
 		return m.elsewhere(&e)
 	case e.Remote && e.Phase == spawner.Stopping:
 		return m.wayHome(e)
-	case e.Remote && e.Phase.Active() && e.Phase != spawner.Pending && e.seen.Returning:
+	case e.Remote && e.Phase.Active() && e.Phase != spawner.Pending && e.Seen.Returning:
 		return m.onItsWay(e)
 	case e.Remote && e.Kind != spawner.Job && e.Phase == spawner.Running && e.status.State == "":
 		return "it runs on " + m.hostOf(e) + ", which does not reach the service now"
@@ -104,19 +104,19 @@ func (m *Manager) Detail(w spawner.Workload) string {
 }
 
 // elsewhere says how a batch system has a workload in its queue.
-func (m *Manager) elsewhere(e *entry) string {
-	verb, why := "Queued at ", e.seen.Detail
-	if e.seen.Existence == spawner.Held {
-		verb, why = spawner.HeldAt, e.seen.Reason
+func (m *Manager) elsewhere(e *Entry) string {
+	verb, why := "Queued at ", e.Seen.Detail
+	if e.Seen.Existence == spawner.Held {
+		verb, why = spawner.HeldAt, e.Seen.Reason
 	}
 	if why == "" {
-		return verb + m.at(e.Backend)
+		return verb + m.At(e.Backend)
 	}
-	return verb + m.at(e.Backend) + ": " + why
+	return verb + m.At(e.Backend) + ": " + why
 }
 
 // onItsWay says what comes back of what has ended on another host.
-func (m *Manager) onItsWay(e entry) string {
+func (m *Manager) onItsWay(e Entry) string {
 	what := "what has been changed in it"
 	if e.Kind == spawner.Job {
 		what = "what it has left"
@@ -125,33 +125,33 @@ func (m *Manager) onItsWay(e entry) string {
 }
 
 // wayHome says what there is still to do with a workload that is ended on another host; empty: nothing that lasts.
-func (m *Manager) wayHome(e entry) string {
+func (m *Manager) wayHome(e Entry) string {
 	switch {
 	case e.Want == spawner.WantGone:
 		return ""
-	case e.Moving && e.Kind == spawner.Job && e.seen.Existence == spawner.Exited:
-		return "what is left of it at " + m.at(e.Backend) + " is being removed"
-	case e.seen.Existence == "":
-		return m.at(e.Backend) + " does not tell now what has become of it"
-	case e.seen.Returning:
+	case e.Moving && e.Kind == spawner.Job && e.Seen.Existence == spawner.Exited:
+		return "what is left of it at " + m.At(e.Backend) + " is being removed"
+	case e.Seen.Existence == "":
+		return m.At(e.Backend) + " does not tell now what has become of it"
+	case e.Seen.Returning:
 		return m.onItsWay(e)
-	case e.seen.Existence == spawner.Up && m.resists(e):
-		return "it is being ended on " + m.hostOf(e) + ", which " + m.at(e.Backend) + " does not reach now: it is given up when its lease there is over"
-	case e.seen.Existence == spawner.Up && !e.Asked.IsZero():
+	case e.Seen.Existence == spawner.Up && m.resists(e):
+		return "it is being ended on " + m.hostOf(e) + ", which " + m.At(e.Backend) + " does not reach now: it is given up when its lease there is over"
+	case e.Seen.Existence == spawner.Up && !e.Asked.IsZero():
 		return "it ends on " + m.hostOf(e) + ", and brings back what it has"
-	case e.seen.Existence == spawner.Up:
+	case e.Seen.Existence == spawner.Up:
 		return "it is being ended on " + m.hostOf(e)
-	case e.seen.Existence == spawner.Exited && !e.Saved && e.Kind != spawner.Job:
+	case e.Seen.Existence == spawner.Exited && !e.Saved && e.Kind != spawner.Job:
 		return "its changes are being kept"
-	case e.seen.Existence == spawner.Exited:
-		return "what is left of it at " + m.at(e.Backend) + " is being removed"
+	case e.Seen.Existence == spawner.Exited:
+		return "what is left of it at " + m.At(e.Backend) + " is being removed"
 	default:
 		return ""
 	}
 }
 
 // resists reports whether a workload on another host runs on though its backend was asked to end it.
-func (m *Manager) resists(e entry) bool {
+func (m *Manager) resists(e Entry) bool {
 	patience := m.cfg.Limits.Grace + backendPatience
 	switch {
 	case !e.Asked.IsZero():
@@ -163,4 +163,4 @@ func (m *Manager) resists(e entry) bool {
 }
 
 // hostOf names where a workload runs, as far as that is known.
-func (m *Manager) hostOf(e entry) string { return cmp.Or(e.Host, m.at(e.Backend)) }
+func (m *Manager) hostOf(e Entry) string { return cmp.Or(e.Host, m.At(e.Backend)) }

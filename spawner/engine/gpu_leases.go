@@ -42,19 +42,19 @@ func (m *Manager) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Requ
 // somebody else has got the place meanwhile. Nothing was done for a workload that is only Leased, so it goes back in
 // line; the youngest first.
 func (tx Tx) dispute(ctx context.Context) error {
-	var leased []*entry
+	var leased []*Entry
 	for _, e := range tx.m.work {
 		if e.Phase == spawner.Leased && e.Slice != nil {
 			leased = append(leased, e)
 		}
 	}
-	slices.SortFunc(leased, func(a, b *entry) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(b.ID, a.ID)) })
+	slices.SortFunc(leased, func(a, b *Entry) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(b.ID, a.ID)) })
 	for _, e := range leased {
 		if !tx.m.sched.Disputed(e.ID) {
 			continue
 		}
 		tx.m.log.Warn("a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice)
-		if err := tx.change(ctx, e, func(e *entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {
+		if err := tx.Change(ctx, e, func(e *Entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {
 			return err
 		}
 	}

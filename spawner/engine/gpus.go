@@ -37,7 +37,7 @@ type GPUs interface {
 var errNotYet = errors.New("the GPUs cannot be asked now")
 
 // realise makes a workload's slice real and says what its container needs.
-func (m *Manager) realise(ctx context.Context, e entry) (*gpu.Binding, error) {
+func (m *Manager) realise(ctx context.Context, e Entry) (*gpu.Binding, error) {
 	if m.cfg.GPUs == nil {
 		return nil, errs.New(errs.Missing, "it holds %s, and the service knows of no GPU any more", e.Slice).
 			With("the administrator puts gpu back into the configuration")
@@ -63,7 +63,7 @@ func forGood(err error) bool {
 
 // confine puts the memory limit of a slice on a container that runs, before it is given its app: also when the service
 // was killed since the container was started.
-func (m *Manager) confine(ctx context.Context, e entry) error {
+func (m *Manager) confine(ctx context.Context, e Entry) error {
 	if e.Slice == nil || e.Slice.Tier != gpu.Cgroup || m.cfg.GPUs == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (m *Manager) confine(ctx context.Context, e entry) error {
 const partPatience = 30 * time.Second
 
 // part has a workload's processes leave the GPU before they are ended.
-func (m *Manager) part(ctx context.Context, e entry) error {
+func (m *Manager) part(ctx context.Context, e Entry) error {
 	if e.Slice == nil || m.cfg.GPUs == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (m *Manager) part(ctx context.Context, e entry) error {
 const helper = control.BinDir + "/slipway-gpu"
 
 // selfTest is what a workload's agent runs before the app. The test finds in its environment what it is to expect.
-func (m *Manager) selfTest(e entry) *control.SelfTest {
+func (m *Manager) selfTest(e Entry) *control.SelfTest {
 	if e.Slice == nil || e.Slice.Simulated || m.cfg.SelfTest == 0 {
 		return nil
 	}

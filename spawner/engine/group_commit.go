@@ -8,14 +8,14 @@ import (
 	"slipway/spawner"
 )
 
-// ballot is a change of one workload that somebody asks for. Those of many who ask at once are saved together: each is
+// Update is a change of one workload that somebody asks for. Those of many who ask at once are saved together: each is
 // decided as if it had come alone, and what it costs is shared.
-type ballot struct {
-	// decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands.
+type Update struct {
+	// Decide says under the lock what is to be changed of which workload. No edit: nothing is, and w is as it stands.
 	// revived counts the jobs of each that those who are saved together with it, and came before, make active: the
 	// index does not have them yet.
-	decide func(tx Tx, revived map[spawner.Principal]int) (e *entry, edit func(*entry), err error)
-	after  func(tx Tx, e *entry) // is done under the lock when the change is saved
+	Decide func(tx Tx, revived map[spawner.Principal]int) (e *Entry, edit func(*Entry), err error)
+	After  func(tx Tx, e *Entry) // is done under the lock when the change is saved
 	w      spawner.Workload
 	err    error
 	done   chan struct{}
@@ -24,14 +24,14 @@ type ballot struct {
 // ballots are those that wait for the lock.
 type ballots struct {
 	mu   sync.Mutex
-	wait []*ballot
+	wait []*Update
 }
 
 // mostTogether is how many changes are saved together: others have their turn after so many.
 const mostTogether = 500
 
-// together has a change decided and saved, with those that others ask for meanwhile.
-func (m *Manager) together(ctx context.Context, b *ballot) (spawner.Workload, error) {
+// Update has a change decided and saved, with those that others ask for meanwhile.
+func (m *Manager) Update(ctx context.Context, b *Update) (spawner.Workload, error) {
 	b.done = make(chan struct{})
 	m.ballots.mu.Lock()
 	m.ballots.wait = append(m.ballots.wait, b)
@@ -45,11 +45,11 @@ func (m *Manager) together(ctx context.Context, b *ballot) (spawner.Workload, er
 		tx.End()
 	}
 	<-b.done
-	return m.vouch(ctx, b.w, b.err)
+	return m.Vouch(ctx, b.w, b.err)
 }
 
 // count decides all that wait, and gives them.
-func (tx Tx) count(ctx context.Context) []*ballot {
+func (tx Tx) count(ctx context.Context) []*Update {
 	tx.m.ballots.mu.Lock()
 	all := tx.m.ballots.wait
 	tx.m.ballots.wait = nil
@@ -61,11 +61,11 @@ func (tx Tx) count(ctx context.Context) []*ballot {
 }
 
 // countSome decides the first of some, and says how many: none of them rests on what is not saved yet of another.
-func (tx Tx) countSome(ctx context.Context, some []*ballot) (n int) {
-	changes, of := []change{}, []*ballot{}
-	touched, revived := map[*entry]bool{}, map[spawner.Principal]int{}
+func (tx Tx) countSome(ctx context.Context, some []*Update) (n int) {
+	changes, of := []change{}, []*Update{}
+	touched, revived := map[*Entry]bool{}, map[spawner.Principal]int{}
 	for _, b := range some[:min(len(some), mostTogether)] {
-		e, edit, err := b.decide(tx, revived)
+		e, edit, err := b.Decide(tx, revived)
 		if e != nil && touched[e] {
 			break
 		}
@@ -86,7 +86,7 @@ func (tx Tx) countSome(ctx context.Context, some []*ballot) (n int) {
 	for i, b := range of {
 		if b.err = err; err == nil {
 			b.w = changes[i].e.Workload
-			b.after(tx, changes[i].e)
+			b.After(tx, changes[i].e)
 		}
 	}
 	return n
@@ -94,8 +94,8 @@ func (tx Tx) countSome(ctx context.Context, some []*ballot) (n int) {
 
 // change is one that is decided and not made yet.
 type change struct {
-	e    *entry
-	edit func(*entry)
+	e    *Entry
+	edit func(*Entry)
 	w    spawner.Workload // as it will be
 }
 

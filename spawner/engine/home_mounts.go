@@ -42,7 +42,7 @@ func (m *Manager) house(ctx context.Context, l *spawner.Launch) error {
 }
 
 // ailment adds to why a session failed what is known of its home: it may be full.
-func (m *Manager) ailment(e entry, o spawner.Outcome) spawner.Outcome {
+func (m *Manager) ailment(e Entry, o spawner.Outcome) spawner.Outcome {
 	if e.Kind == spawner.Job || m.cfg.Ailment == nil || !o.Failed || o.Canceled {
 		return o
 	}

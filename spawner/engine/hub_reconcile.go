@@ -23,7 +23,7 @@ func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.H
 	}
 	tx := m.Begin()
 	defer tx.End()
-	active, strange, again := 0, map[launch]bool{}, []*entry{}
+	active, strange, again := 0, map[launch]bool{}, []*Entry{}
 	for _, e := range m.work {
 		if e.Hub != r.Hub || !e.Kind.HubServer() || !e.Phase.Active() || e.Phase == spawner.Stopping {
 			continue
@@ -57,7 +57,7 @@ func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.H
 }
 
 // dismiss stops a session that its Hub does not know.
-func (tx Tx) dismiss(ctx context.Context, e *entry) error {
+func (tx Tx) dismiss(ctx context.Context, e *Entry) error {
 	tx.m.log.Warn("stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase)
 	if e.abort != nil {
 		e.abort()

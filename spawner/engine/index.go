@@ -19,11 +19,11 @@ type route struct{ hub, prefix string }
 // index finds workloads without looking at all of them: what a request costs must not grow with what else there is. It
 // agrees with the records at all times, for Tx keeps it. The Manager's lock guards it.
 type index struct {
-	owned    map[spawner.Principal]map[spawner.ID]*entry
+	owned    map[spawner.Principal]map[spawner.ID]*Entry
 	launches map[launch]spawner.ID // of sessions, the current ones; their hub gives each a name of its own
 	routes   map[route]spawner.ID  // of active sessions
 	longest  int                   // of their prefixes so far
-	scans    map[string][]*entry   // the points of each, in order
+	scans    map[string][]*Entry   // the points of each, in order
 	stays    map[string]stay       // what keeps the points of each
 	bundles  map[spawner.ID]int    // how many jobs have each
 }
@@ -45,17 +45,17 @@ func (s stay) with(w *spawner.Workload, n int) stay {
 }
 
 func newIndex() index {
-	return index{owned: map[spawner.Principal]map[spawner.ID]*entry{}, launches: map[launch]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}}
+	return index{owned: map[spawner.Principal]map[spawner.ID]*Entry{}, launches: map[launch]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*Entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
-func (x *index) put(before spawner.Workload, e *entry) {
+func (x *index) put(before spawner.Workload, e *Entry) {
 	if before.ID != "" {
 		x.drop(before)
 	}
 	o := e.Principal()
 	if x.owned[o] == nil {
-		x.owned[o] = map[spawner.ID]*entry{}
+		x.owned[o] = map[spawner.ID]*Entry{}
 	}
 	x.owned[o][e.ID] = e
 	if e.Scan != "" {
@@ -103,7 +103,7 @@ func (x *index) drop(w spawner.Workload) {
 
 // point returns the index of w among the points of its scan.
 func (x *index) point(w spawner.Workload) (int, bool) {
-	return slices.BinarySearchFunc(x.scans[w.Scan], w.Point, func(e *entry, n int) int { return cmp.Compare(e.Point, n) })
+	return slices.BinarySearchFunc(x.scans[w.Scan], w.Point, func(e *Entry, n int) int { return cmp.Compare(e.Point, n) })
 }
 
 // route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.
@@ -121,7 +121,7 @@ func (x *index) route(hub, path string) (spawner.ID, bool) {
 }
 
 // server finds a user's sessions of one server name that match.
-func (x *index) server(hub string, user spawner.User, name string, match func(*entry) bool) *entry {
+func (x *index) server(hub string, user spawner.User, name string, match func(*Entry) bool) *Entry {
 	for _, e := range x.owned[spawner.Principal{Hub: hub, User: user}] {
 		if e.Kind.HubServer() && e.Name == name && match(e) {
 			return e

@@ -19,7 +19,7 @@ import (
 // search of all of them does.
 func TestIndexAgreesWithTheRecords(t *testing.T) {
 	for seed := range uint64(testenv.Rounds(4, 20)) {
-		r := &registry{rng: rand.New(rand.NewPCG(seed, 2)), work: map[spawner.ID]*entry{}, index: newIndex()}
+		r := &registry{rng: rand.New(rand.NewPCG(seed, 2)), work: map[spawner.ID]*Entry{}, index: newIndex()}
 		for n := range 300 {
 			r.change()
 			if diff := r.disagreement(); diff != "" {
@@ -32,7 +32,7 @@ func TestIndexAgreesWithTheRecords(t *testing.T) {
 // registry has records and their index.
 type registry struct {
 	rng   *rand.Rand
-	work  map[spawner.ID]*entry
+	work  map[spawner.ID]*Entry
 	index index
 	last  int64 // launch, turn and number of a workload
 }
@@ -86,7 +86,7 @@ func (r *registry) enter() {
 	r.index.put(spawner.Workload{}, e)
 }
 
-func (r *registry) start(e *entry) {
+func (r *registry) start(e *Entry) {
 	e.Phase, e.Want, e.Launch, e.Turn = spawner.Pending, spawner.WantRunning, fmt.Sprint("launch", r.last), r.last-int64(r.rng.IntN(20)) // as records come from the store
 	if e.Kind == spawner.Job {
 		return
@@ -114,7 +114,7 @@ func (r *registry) disagreement() string {
 	for _, e := range r.work {
 		o := spawner.Principal{Hub: e.Hub, User: e.Owner}
 		if want.owned[o] == nil {
-			want.owned[o] = map[spawner.ID]*entry{}
+			want.owned[o] = map[spawner.ID]*Entry{}
 		}
 		want.owned[o][e.ID] = e
 		if e.Scan != "" {
@@ -129,9 +129,9 @@ func (r *registry) disagreement() string {
 		}
 	}
 	for _, points := range want.scans {
-		slices.SortFunc(points, func(a, b *entry) int { return a.Point - b.Point })
+		slices.SortFunc(points, func(a, b *Entry) int { return a.Point - b.Point })
 	}
-	same := cmp.Comparer(func(a, b *entry) bool { return a == b })
+	same := cmp.Comparer(func(a, b *Entry) bool { return a == b })
 	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, launch{}, route{}, stay{})); diff != "" {
 		return diff
 	}
@@ -142,7 +142,7 @@ func (r *registry) disagreement() string {
 func (r *registry) misrouted() string {
 	for _, hub := range []string{"hub0", "hub1"} {
 		for _, path := range []string{"/", "", "/user1", "/user1/", "/user1/a", "/user1/ab/x", "/base/user2/a/lab/tree//x/", "/user3/" + strings.Repeat("x/", 100)} {
-			var best *entry
+			var best *Entry
 			for _, e := range r.work {
 				if e.Kind != spawner.Job && e.Hub == hub && e.Phase.Active() && strings.HasPrefix(path, e.Spec.Prefix) &&
 					(best == nil || len(e.Spec.Prefix) > len(best.Spec.Prefix)) {

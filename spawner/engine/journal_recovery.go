@@ -8,7 +8,7 @@ import (
 
 // recall writes down where a workload of an earlier run of the service stands, and when it came there: its events
 // were not saved, and who follows them waits for the last one, which is new to her.
-func (tx Tx) recall(e *entry) {
+func (tx Tx) recall(e *Entry) {
 	if e.Kind == spawner.Job {
 		tx.recallTries(e)
 	}
@@ -17,7 +17,7 @@ func (tx Tx) recall(e *entry) {
 		up = spawner.Event{Percent: 50, Message: "The job runs", Time: e.Up}
 	}
 	if e.Kind == spawner.Job && e.Phase == spawner.Stopped && !e.Up.IsZero() {
-		tx.note(e, up)
+		tx.Note(e, up)
 	}
 	e.journal.last = max(e.journal.last, time.Now().UnixMilli())
 	switch {
@@ -26,22 +26,22 @@ func (tx Tx) recall(e *entry) {
 		if e.Outcome != nil {
 			last.Time = e.Outcome.At
 		}
-		tx.note(e, last)
+		tx.Note(e, last)
 	case e.Phase == spawner.Running:
-		tx.note(e, up)
+		tx.Note(e, up)
 	case e.Phase.Active() && e.Phase != spawner.Stopping:
-		tx.note(e, spawner.Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
+		tx.Note(e, spawner.Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
 	}
 }
 
 // recallTries writes down when a job was submitted, and how each of its tries has ended of which something is
 // kept.
-func (tx Tx) recallTries(e *entry) {
-	tx.note(e, spawner.Event{Message: "Submitted to " + tx.m.at(e.Backend), Time: e.Created})
+func (tx Tx) recallTries(e *Entry) {
+	tx.Note(e, spawner.Event{Message: "Submitted to " + tx.m.At(e.Backend), Time: e.Created})
 	past := e.Workload
 	for i, o := range e.Attempts {
 		past.Attempt = e.Attempt - len(e.Attempts) + 1 + i
 		past.Attempts = e.Attempts[:i+1]
-		tx.note(e, spawner.Event{Message: tryWords(past), Time: o.At})
+		tx.Note(e, spawner.Event{Message: TryWords(past), Time: o.At})
 	}
 }

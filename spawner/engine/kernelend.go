@@ -20,7 +20,7 @@ const lastWords = 300 // bytes of what a kernel said last that stand in why it e
 
 // countFailed counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed,
 // and the next one may be.
-func (tx Tx) countFailed(e *entry, o spawner.Outcome) {
+func (tx Tx) countFailed(e *Entry, o spawner.Outcome) {
 	if e.Kind != spawner.Kernel || !o.Failed || e.Outcome != nil {
 		return
 	}

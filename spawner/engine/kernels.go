@@ -27,7 +27,7 @@ func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r spawner.K
 		return spawner.Workload{}, err
 	}
 	w, err := m.enterKernel(ctx, c, s, account, r.Warm)
-	return m.vouch(ctx, w, err)
+	return m.Vouch(ctx, w, err)
 }
 
 // enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands
@@ -36,7 +36,7 @@ func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.S
 	tx := m.Begin()
 	defer tx.End()
 	active, ending := 0, 0
-	for _, e := range m.index.owned[c.Principal()] {
+	for _, e := range tx.Owned(c.Principal()) {
 		switch {
 		case e.Kind != spawner.Kernel || e.Standby != "":
 		case e.Launch == r.Launch && e.Want == spawner.WantGone:
@@ -79,7 +79,7 @@ func (m *Manager) Kernels(c spawner.Caller) []spawner.Workload {
 	v := m.View()
 	defer v.End()
 	var list []spawner.Workload
-	for _, e := range m.index.owned[c.Principal()] {
+	for _, e := range v.Owned(c.Principal()) {
 		if e.Kind == spawner.Kernel && e.Standby == "" && e.Want != spawner.WantGone && c.May(e.Workload) {
 			list = append(list, e.Workload)
 		}

@@ -174,10 +174,6 @@ type Config struct {
 	AgentDir string                      // holds the agent's program
 	Capacity map[string]spawner.Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string                      // the backend of sessions
-	Jobs     string                      // the backend of jobs whose submitter names none
-	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is
-	// for whoever makes the request to know. Nil: it always may.
-	Admits func(backend string, r spawner.Resources) bool
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
 	Yield    bool
 	Kernels  int           // most kernels that a user may have at once. Zero: not limited
@@ -218,7 +214,7 @@ type Manager struct {
 	ballots       ballots // has a lock of its own
 
 	mu         lock // guards all below, and the entries
-	work       map[spawner.ID]*entry
+	work       map[spawner.ID]*Entry
 	index      index
 	sched      *sched.Scheduler
 	refused    map[string]int             // how many jobs were, by reason
@@ -242,7 +238,7 @@ type Manager struct {
 }
 
 // entry is one workload with what is known of it while the service runs.
-type entry struct {
+type Entry struct {
 	spawner.Workload
 	secrets    control.Env         // until its app has them; nil then, and when their seal cannot be opened
 	announced  string              // the launch that Config.AnnounceStart tells of
@@ -250,7 +246,7 @@ type entry struct {
 	started    bool                // the backend's Start succeeded for this launch
 	startedAt  time.Time           // when it did; of a Remote, since when it is seen to run there
 	fetched    fetched             // how much of its image a Remote has
-	seen       spawner.Observation // by the last look at what a Remote has of it
+	Seen       spawner.Observation // by the last look at what a Remote has of it
 	blindly    time.Time           // when a Remote was last asked to end it though it was not seen
 	quit       time.Time           // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	parting    string              // the run whose agent, on another host, has said that it ends
@@ -277,7 +273,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[spawner.ID]*entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
+		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
 		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
 	}
 	isRemote := map[string]bool{}
@@ -288,10 +284,8 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
 		}
 	}
-	for _, name := range []string{cfg.Sessions, cfg.Jobs} {
-		if name != "" && m.backends[name] == nil {
-			return nil, fmt.Errorf("no backend is called %q", name)
-		}
+	if name := cfg.Sessions; name != "" && m.backends[name] == nil {
+		return nil, fmt.Errorf("no backend is called %q", name)
 	}
 	m.sched = sched.New(m.schedConfig(isRemote))
 	m.files = m.newFiles()
@@ -374,12 +368,12 @@ func (m *Manager) readWorkloads(ctx context.Context) (ended []spawner.Workload, 
 	return ended, newest, nil
 }
 
-func newEntry(w spawner.Workload) *entry {
-	return &entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
+func newEntry(w spawner.Workload) *Entry {
+	return &Entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
 }
 
 // admit takes a workload into memory.
-func (tx Tx) admit(w spawner.Workload) *entry {
+func (tx Tx) admit(w spawner.Workload) *Entry {
 	e := newEntry(w)
 	e.secrets = tx.m.unseal(w)
 	tx.m.work[w.ID] = e
@@ -389,7 +383,7 @@ func (tx Tx) admit(w spawner.Workload) *entry {
 
 // book makes the index and the scheduler agree with a workload, which was before until now. It reports whether
 // somebody who waits may go now.
-func (tx Tx) book(before spawner.Workload, e *entry) (wake bool) {
+func (tx Tx) book(before spawner.Workload, e *Entry) (wake bool) {
 	tx.m.index.put(before, e)
 	look, wake := tx.m.sched.Put(before, &e.Workload, time.Now())
 	for _, id := range look {
@@ -478,8 +472,8 @@ func (m *Manager) Ready() error {
 	}
 }
 
-// newID makes an ID of a kind.
-func newID(k spawner.Kind) spawner.ID {
+// NewID makes an ID of a kind.
+func NewID(k spawner.Kind) spawner.ID {
 	prefix := spawner.ID("s-")
 	if k == spawner.Job {
 		prefix = "j-"
@@ -490,23 +484,23 @@ func newID(k spawner.Kind) spawner.ID {
 // change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or
 // not of revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when
 // it cannot be saved.
-func (m *Manager) change(ctx context.Context, id spawner.ID, rev int64, edit func(*entry)) (bool, error) {
+func (m *Manager) change(ctx context.Context, id spawner.ID, rev int64, edit func(*Entry)) (bool, error) {
 	tx := m.Begin()
 	defer tx.End()
 	e := m.work[id]
 	if e == nil || e.Rev != rev {
 		return false, nil
 	}
-	return true, tx.change(ctx, e, edit)
+	return true, tx.Change(ctx, e, edit)
 }
 
-// change saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
-func (tx Tx) change(ctx context.Context, e *entry, edit func(*entry)) error {
+// Change saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
+func (tx Tx) Change(ctx context.Context, e *Entry, edit func(*Entry)) error {
 	return tx.save(ctx, []change{e.change(edit)})
 }
 
 // change returns a change of e that is decided.
-func (e *entry) change(edit func(*entry)) change {
+func (e *Entry) change(edit func(*Entry)) change {
 	next := *e
 	edit(&next)
 	next.Rev++
@@ -534,7 +528,7 @@ func (tx Tx) apply(c change) {
 
 // entered makes a change that was saved known: of a workload that was before until now, and the zero Workload if
 // it is new.
-func (tx Tx) entered(before spawner.Workload, e *entry) {
+func (tx Tx) entered(before spawner.Workload, e *Entry) {
 	tx.m.work[e.ID] = e
 	wake := tx.book(before, e)
 	tx.announce(e)
@@ -544,7 +538,7 @@ func (tx Tx) entered(before spawner.Workload, e *entry) {
 }
 
 // announce lets all that wait on a workload look again.
-func (tx Tx) announce(e *entry) {
+func (tx Tx) announce(e *Entry) {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
@@ -556,8 +550,8 @@ func (v View) wakeHeads() {
 	}
 }
 
-// note writes an event into a workload's journal.
-func (tx Tx) note(e *entry, ev spawner.Event) {
+// Note writes an event into a workload's journal.
+func (tx Tx) Note(e *Entry, ev spawner.Event) {
 	ev.Launch = e.Launch
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
@@ -570,6 +564,6 @@ func (m *Manager) note(id spawner.ID, ev spawner.Event) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil {
-		tx.note(e, ev)
+		tx.Note(e, ev)
 	}
 }

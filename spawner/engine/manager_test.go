@@ -18,19 +18,27 @@ import (
 	"slipway/internal/secret"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
 )
 
-// service is a Manager over fakes. It can be killed and started again over the same world. It lives in a synctest
+// workloads is all that can be asked of sessions, jobs and kernels.
+type workloads struct {
+	*engine.Manager
+	*jobs.Jobs
+}
+
+// service is the engine over fakes, with its parts. It can be killed and started again over the same world. It lives in a synctest
 // bubble.
 type service struct {
-	*engine.Manager
+	workloads
 	t        *testing.T
 	store    *memory
 	crew     *spawnertest.Crew
 	sessions *spawnertest.Fake
 	jobs     *spawnertest.Fake
 	config   engine.Config
+	ofJobs   jobs.Config
 	removed  []string // environments whose names are gone
 	kill     func()
 }
@@ -68,9 +76,10 @@ func newService(t *testing.T) *service {
 			return spawner.Thaw{Digest: digest}, nil
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
-		Sessions: "docker", Jobs: "local", Sealer: secret.NewBox(), Pause: time.Second,
+		Sessions: "docker", Sealer: secret.NewBox(), Pause: time.Second,
 		Workers: 16, RemoteWorkers: 64, // thousands would cost each start of a service more than all that it does in a test
 	}
+	s.ofJobs = jobs.Config{Environment: s.config.Environment, Backend: "local"}
 	s.start()
 	t.Cleanup(func() { s.kill() })
 	return s
@@ -85,6 +94,10 @@ func (s *service) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.Manager = m
+	s.ofJobs.Account = s.config.Account
+	if s.Jobs, err = jobs.New(m, s.ofJobs); err != nil {
+		s.t.Fatal(err)
+	}
 	go func() { defer close(done); _ = m.Run(ctx) }()
 	s.kill = func() { cancel(); <-done; s.crew.HangUp() }
 	s.crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })

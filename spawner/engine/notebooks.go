@@ -16,11 +16,11 @@ func (m *Manager) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n s
 	tx := m.Begin()
 	w, err := tx.bind(ctx, c, id, n)
 	tx.End()
-	return m.vouch(ctx, w, err)
+	return m.Vouch(ctx, w, err)
 }
 
 func (tx Tx) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
-	e, err := tx.entry(c, id)
+	e, err := tx.Find(c, id)
 	switch {
 	case err != nil:
 		return spawner.Workload{}, err
@@ -33,7 +33,7 @@ func (tx Tx) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawne
 	if err != nil || slices.Equal(list, e.Notebooks) {
 		return e.Workload, err
 	}
-	err = tx.change(ctx, e, func(e *entry) { e.Notebooks = list })
+	err = tx.Change(ctx, e, func(e *Entry) { e.Notebooks = list })
 	return e.Workload, err
 }
 

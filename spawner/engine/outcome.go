@@ -50,7 +50,7 @@ func addLost(o *spawner.Outcome, lost []string) {
 const afresh = "if something that you installed or changed keeps it from starting, tick “Start fresh” when you start it: that discards your changes to the environment, not your home"
 
 // canceled is the outcome of a workload that its owner ended.
-func canceled(e entry) spawner.Outcome {
+func canceled(e Entry) spawner.Outcome {
 	o := spawner.Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner", Failed: e.Kind == spawner.Job}
 	switch {
 	case e.Kind == spawner.Job:
@@ -62,7 +62,7 @@ func canceled(e entry) spawner.Outcome {
 }
 
 // whyFailed says in plain words why a workload that should run is given up.
-func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
+func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 	out, what := spawner.Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}, "container"
 	if e.Remote {
 		what = vessel(e)
@@ -71,7 +71,7 @@ func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
 	case m.prerequisites(&e.Workload).Lost:
 		return m.forsaken(&e.Workload)
 	case o.Existence == spawner.Held:
-		out.Reason = fmt.Sprintf("%s holds it: %s", m.at(e.Backend), o.Reason)
+		out.Reason = fmt.Sprintf("%s holds it: %s", m.At(e.Backend), o.Reason)
 	case o.Existence == spawner.Exited && o.Reason != "":
 		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, diagnosis.SignalOf(o.ExitCode), e.exitCause()
 	case o.Existence == spawner.Exited:
@@ -80,7 +80,7 @@ func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
 	case !e.armed() && e.Phase != spawner.Running && (e.Phase != spawner.Booting || app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case e.Remote && (o.Existence == spawner.Absent || o.Existence == spawner.Created):
-		out.Reason, out.Cause = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.at(e.Backend)), spawner.CauseLost
+		out.Reason, out.Cause = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.At(e.Backend)), spawner.CauseLost
 	case o.Existence == spawner.Absent || o.Existence == spawner.Created:
 		out.Reason, out.Cause = "its container is gone: it was removed outside Slipway", spawner.CauseLost
 	case app == control.Idle && e.Phase == spawner.Running:
@@ -102,7 +102,7 @@ func (m *Manager) whyFailed(e entry, o spawner.Observation) spawner.Outcome {
 }
 
 // exitCause is why a job failed of which nothing is known but an exit code: that is its payload's where it had one.
-func (e *entry) exitCause() spawner.Cause {
+func (e *Entry) exitCause() spawner.Cause {
 	if e.Kind == spawner.Job && (e.Phase == spawner.Running || e.Remote) {
 		return spawner.CauseExit
 	}
@@ -110,7 +110,7 @@ func (e *entry) exitCause() spawner.Cause {
 }
 
 // farewell is the event that tells a workload's end.
-func farewell(e entry) spawner.Event {
+func farewell(e Entry) spawner.Event {
 	o := e.Outcome
 	switch {
 	case o == nil:

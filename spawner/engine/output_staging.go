@@ -23,7 +23,7 @@ func (r staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, err
 
 // source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came
 // back of it.
-func (m *Manager) source(ctx context.Context, e entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
+func (m *Manager) source(ctx context.Context, e Entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
 	if !cameBack(e, o) {
 		return m.cfg.Agents.Agent(e.ID), e.status, nil
 	}
@@ -35,9 +35,9 @@ func (m *Manager) source(ctx context.Context, e entry, o spawner.Observation) (j
 }
 
 // cameBack reports whether what e has left is to be had from its backend, where it stays until it is removed.
-func cameBack(e entry, o spawner.Observation) bool { return e.Remote && o.Existence == spawner.Exited }
+func cameBack(e Entry, o spawner.Observation) bool { return e.Remote && o.Existence == spawner.Exited }
 
-func (m *Manager) stagedOutput(ctx context.Context, e entry) (spawner.StagedOutput, error) {
+func (m *Manager) stagedOutput(ctx context.Context, e Entry) (spawner.StagedOutput, error) {
 	backend, ok := m.backend(e.Backend).(spawner.Remote)
 	if !ok {
 		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
@@ -48,7 +48,7 @@ func (m *Manager) stagedOutput(ctx context.Context, e entry) (spawner.StagedOutp
 }
 
 // tailOf returns the last lines of what an app has printed.
-func (m *Manager) tailOf(ctx context.Context, e entry, from jobfiles.Source) (string, error) {
+func (m *Manager) tailOf(ctx context.Context, e Entry, from jobfiles.Source) (string, error) {
 	if e.Kind == spawner.Job {
 		return m.tail(ctx, e.Workload, tailLines) // of the copy here
 	}
@@ -66,7 +66,7 @@ const keepPatience = 10 * time.Minute
 
 // save brings here what came back of a run on another host: a session's changes, as an environment from which it starts
 // the next time, and the output of a job that was ended. Nothing is removed there before it is here.
-func (m *Manager) save(ctx context.Context, e entry) error {
+func (m *Manager) save(ctx context.Context, e Entry) error {
 	since, due := m.dueToKeep(e.ID)
 	if !due {
 		return nil
@@ -89,7 +89,7 @@ func (m *Manager) save(ctx context.Context, e entry) error {
 }
 
 // saveChanges keeps what a session has changed, which is tried since a time.
-func (m *Manager) saveChanges(ctx context.Context, e entry, r spawner.StagedOutput, since time.Time) error {
+func (m *Manager) saveChanges(ctx context.Context, e Entry, r spawner.StagedOutput, since time.Time) error {
 	changes, err := r.Changes(ctx)
 	switch {
 	case errs.Is(err, errs.NotFound):
@@ -116,7 +116,7 @@ func (m *Manager) saveChanges(ctx context.Context, e entry, r spawner.StagedOutp
 }
 
 // saveJob brings a job's output here, unless that is done, or it begins anew.
-func (m *Manager) saveJob(ctx context.Context, e entry, r spawner.StagedOutput) error {
+func (m *Manager) saveJob(ctx context.Context, e Entry, r spawner.StagedOutput) error {
 	if !e.collecting.IsZero() && e.hindrance == "" || e.Moving && e.Want == spawner.WantRunning {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (m *Manager) saveJob(ctx context.Context, e entry, r spawner.StagedOutput) 
 // hinder notes that what a job has left cannot be kept here now, tells its owner and the administrator, and sees to the
 // next try: it stays where it is until it can be, or until the job is removed. The time meanwhile is not that of its
 // agent.
-func (m *Manager) hinder(e entry, why error) {
+func (m *Manager) hinder(e Entry, why error) {
 	m.queue.AddAfter(e.ID, m.cfg.Interval)
 	tx := m.Begin()
 	defer tx.End()
@@ -150,7 +150,7 @@ func (m *Manager) hinder(e entry, why error) {
 	if now.hindrance != text {
 		m.log.Warn("the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", why)
 		now.hindrance = text
-		tx.note(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
+		tx.Note(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
 	}
 }
 
@@ -193,13 +193,13 @@ func (m *Manager) dueToKeep(id spawner.ID) (since time.Time, due bool) {
 const notBack = "what was changed in it since it started has not come back"
 
 // lostAll reports whether a session had run, and was seen to have gone without a trace.
-func (e *entry) lostAll() bool {
+func (e *Entry) lostAll() bool {
 	ran := e.Remote && e.Kind.HubServer() && e.Phase == spawner.Stopping && !e.Up.IsZero() && e.Evictions == 0 // of one that was evicted it was told then
 	return ran && !e.Saved && e.Unkept == "" && e.Want != spawner.WantGone
 }
 
 // noteLost notes that what a session had changed is not to be had, and tells its user.
-func (m *Manager) noteLost(ctx context.Context, e entry, lost string) error {
+func (m *Manager) noteLost(ctx context.Context, e Entry, lost string) error {
 	if e.Kind == spawner.Job || e.Up.IsZero() {
 		return m.noteSaved(ctx, e, "", "")
 	}
@@ -211,8 +211,8 @@ func (m *Manager) noteLost(ctx context.Context, e entry, lost string) error {
 
 // noteSaved notes that what a run has left is here: a session's changes in the environment digest, or nothing, with
 // what was lost.
-func (m *Manager) noteSaved(ctx context.Context, e entry, digest, lost string) error {
-	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) {
+func (m *Manager) noteSaved(ctx context.Context, e Entry, digest, lost string) error {
+	_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) {
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
 		e.hindrance = ""
 		if lost != "" && e.Outcome != nil {
@@ -233,7 +233,7 @@ func withoutLost(o spawner.Outcome, lost string) spawner.Outcome {
 }
 
 // noteUnkept has a session end whose changes cannot be kept now. They stay where they are until it is started again.
-func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
+func (m *Manager) noteUnkept(ctx context.Context, e Entry, why error) error {
 	m.log.Warn("the changes of a session cannot be kept", "id", e.ID, "owner", e.Owner, "err", why)
 	tx := m.Begin()
 	defer tx.End()
@@ -249,7 +249,7 @@ func (m *Manager) noteUnkept(ctx context.Context, e entry, why error) error {
 		out.Remedy += ", then start it again: "
 	}
 	out.Remedy += "nothing is lost yet, and the next start tries again; “Start fresh” discards all that you have changed"
-	return tx.change(ctx, now, func(e *entry) {
+	return tx.Change(ctx, now, func(e *Entry) {
 		e.Unkept, e.keeping = why.Error(), attempts{}
 		e.finish(out)
 	})

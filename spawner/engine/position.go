@@ -24,7 +24,7 @@ func (m *Manager) Room(backend string, r spawner.Resources, g gpu.Request) spawn
 	v := m.View()
 	defer v.End()
 	backend = cmp.Or(backend, m.cfg.Sessions)
-	return m.sched.Room(spawner.Workload{Backend: backend, RemoteRecord: spawner.RemoteRecord{Remote: m.remote(backend)}, Spec: spawner.Spec{Resources: r, GPU: g}})
+	return m.sched.Room(spawner.Workload{Backend: backend, RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(backend)}, Spec: spawner.Spec{Resources: r, GPU: g}})
 }
 
 // Census counts the active sessions of a hub by what per says of each; empty words are not counted.

@@ -24,7 +24,7 @@ type Lend struct {
 
 // callBack has the slice of a session come back to it: its user is there again. The job that borrowed it goes
 // back in line.
-func (tx Tx) callBack(ctx context.Context, session *entry) {
+func (tx Tx) callBack(ctx context.Context, session *Entry) {
 	if session.Slice == nil {
 		return
 	}
@@ -33,20 +33,20 @@ func (tx Tx) callBack(ctx context.Context, session *entry) {
 		return
 	}
 	tx.m.log.Info("recalling a lent slice", "session", session.ID, "job", job.ID)
-	tx.note(session, spawner.Event{Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back"})
+	tx.Note(session, spawner.Event{Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back"})
 	if err := tx.recallSlice(ctx, job); err != nil {
 		tx.m.log.Warn("cannot recall a lent slice; will be repeated", "session", session.ID, "job", job.ID, "err", err)
 		tx.m.queue.AddAfter(job.ID, retryAfter)
 	}
 }
 
-func (tx Tx) recallSlice(ctx context.Context, job *entry) error {
+func (tx Tx) recallSlice(ctx context.Context, job *Entry) error {
 	why := fmt.Sprintf("The owner of its slice of the GPU is back: it has %s to end, and goes back in line", tx.m.cfg.Lend.Recall)
-	return tx.requeue(ctx, job, why, nil)
+	return tx.Requeue(ctx, job, why, nil)
 }
 
 // recall repeats what callBack could not save.
-func (m *Manager) recall(ctx context.Context, e entry) error {
+func (m *Manager) recall(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -73,7 +73,7 @@ func (v View) lends(id spawner.ID) bool {
 }
 
 // recalled reports whether something has gone on in the session whose slice a job has, since it has it.
-func (m *Manager) recalled(job entry) bool {
+func (m *Manager) recalled(job Entry) bool {
 	if job.Lender == "" {
 		return false
 	}

@@ -53,7 +53,7 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 			e.startedAt = time.Now()
 		}
 	}
-	tx.note(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+	tx.Note(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
 }
 
 // vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was
@@ -67,7 +67,7 @@ func vehicle(w spawner.Workload) string {
 
 // furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon
 // as anything of it does, and its agent is heard when that is over.
-func (e *entry) furnishes() bool {
+func (e *Entry) furnishes() bool {
 	return e.Phase == spawner.Starting || e.Kind == spawner.Job && e.Phase == spawner.Running && e.status.State == ""
 }
 
@@ -75,7 +75,7 @@ func (e *entry) furnishes() bool {
 func (m *Manager) HowFar(c spawner.Caller, id spawner.ID) string {
 	v := m.View()
 	defer v.End()
-	e, err := v.entry(c, id)
+	e, err := v.Find(c, id)
 	if err != nil {
 		return ""
 	}

@@ -44,12 +44,12 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 }
 
 // snapshot copies an entry, so that it can be thought about without the lock.
-func (m *Manager) snapshot(id spawner.ID) (entry, bool) {
+func (m *Manager) snapshot(id spawner.ID) (Entry, bool) {
 	v := m.View()
 	defer v.End()
 	e := m.work[id]
 	if e == nil {
-		return entry{}, false
+		return Entry{}, false
 	}
 	return *e, true
 }
@@ -69,14 +69,14 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 			again = max(again, m.cfg.Interval)
 		}
 		m.queue.AddAfter(w.ID, again)
-		m.relay(w.ID, "The backend "+m.at(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0)
+		m.relay(w.ID, "The backend "+m.At(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0)
 		return spawner.Observation{Existence: spawner.Unknown}
 	}
 	return o
 }
 
 // input returns what is decided upon in the phase of a workload.
-func (m *Manager) input(e entry, o spawner.Observation) lifecycle.Input {
+func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	limit, ok := m.limit(e)
 	overdue := ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
 	seen, role, remote := o.Existence, e.role(), e.Remote
@@ -116,7 +116,7 @@ func (m *Manager) input(e entry, o spawner.Observation) lifecycle.Input {
 }
 
 // role returns what a workload is to the state machine.
-func (e *entry) role() lifecycle.Role {
+func (e *Entry) role() lifecycle.Role {
 	switch {
 	case e.Kind == spawner.Job:
 		return lifecycle.Job
@@ -132,10 +132,10 @@ func (e *entry) role() lifecycle.Role {
 }
 
 // armed reports whether what the app needs is at hand.
-func (e *entry) armed() bool { return e.Kind == spawner.Job || e.secrets != nil }
+func (e *Entry) armed() bool { return e.Kind == spawner.Job || e.secrets != nil }
 
 // purpose returns what a workload is being ended for.
-func (e *entry) purpose() lifecycle.Purpose {
+func (e *Entry) purpose() lifecycle.Purpose {
 	switch {
 	case e.Withdrawing():
 		return lifecycle.ToWithdraw
@@ -149,7 +149,7 @@ func (e *entry) purpose() lifecycle.Purpose {
 }
 
 // backoff returns whether a job waits before its next try. over says that its pause is.
-func (e *entry) backoff(over bool) lifecycle.Backoff {
+func (e *Entry) backoff(over bool) lifecycle.Backoff {
 	switch {
 	case e.Rests && over:
 		return lifecycle.BackoffEnded
@@ -179,14 +179,14 @@ const unseenPatience = time.Minute
 
 // unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a
 // session has changed could be lost by that: it is looked for until its backend tells what has become of it.
-func (m *Manager) unseen(e entry) bool {
+func (m *Manager) unseen(e Entry) bool {
 	given := e.Want == spawner.WantGone || e.Kind == spawner.Job && e.Want == spawner.WantStopped
 	return e.Remote && e.Phase == spawner.Stopping && given && min(m.inPhase(e), time.Since(e.blindly)) >= unseenPatience
 }
 
 // phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a
 // backend's Start takes what it takes.
-func (m *Manager) phaseBegan(e entry) time.Time {
+func (m *Manager) phaseBegan(e Entry) time.Time {
 	switch {
 	case !e.quit.IsZero():
 		return e.quit
@@ -201,7 +201,7 @@ func (m *Manager) phaseBegan(e entry) time.Time {
 
 // phaseOwn returns when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that
 // was set back.
-func (m *Manager) phaseOwn(e entry) time.Time {
+func (m *Manager) phaseOwn(e Entry) time.Time {
 	if e.Since.After(time.Now()) {
 		return m.born
 	}
@@ -209,13 +209,13 @@ func (m *Manager) phaseOwn(e entry) time.Time {
 }
 
 // inPhase returns for how long this run of the service has seen to a workload's phase.
-func (m *Manager) inPhase(e entry) time.Duration {
+func (m *Manager) inPhase(e Entry) time.Duration {
 	return time.Since(clock.Latest(m.phaseOwn(e), m.born))
 }
 
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service,
 // and again when that did not work. It is harmless when the door is open.
-func (m *Manager) listen(ctx context.Context, e entry) {
+func (m *Manager) listen(ctx context.Context, e Entry) {
 	if e.status.State != "" || (e.Phase != spawner.Starting && e.Phase != spawner.Booting && e.Phase != spawner.Running) {
 		return
 	}
@@ -230,7 +230,7 @@ func (m *Manager) listen(ctx context.Context, e entry) {
 }
 
 // admitAgent opens the door for a workload's agent.
-func (m *Manager) admitAgent(e entry, account spawner.Account) error {
+func (m *Manager) admitAgent(e Entry, account spawner.Account) error {
 	if e.Remote {
 		return m.cfg.Agents.Expect(e.ID)
 	}
@@ -244,7 +244,7 @@ func (m *Manager) socket(id spawner.ID) string {
 
 // appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is
 // Idle.
-func appOf(e entry) control.State {
+func appOf(e Entry) control.State {
 	if e.status.State != control.Idle && e.status.Launch != e.Run() {
 		return ""
 	}
@@ -253,7 +253,7 @@ func appOf(e entry) control.State {
 
 // limit returns how long the phase may last; false when for ever. On another host none counts before something runs
 // there, and a job needs none but for the way back of what it has left.
-func (m *Manager) limit(e entry) (time.Duration, bool) {
+func (m *Manager) limit(e Entry) (time.Duration, bool) {
 	switch {
 	case e.Rests && e.Phase == spawner.Pending:
 		return m.pauseBefore(e.Attempt), true
@@ -275,7 +275,7 @@ func (m *Manager) limit(e entry) (time.Duration, bool) {
 }
 
 // remind asks for another look when the phase's time is up. Who waits all the same waits for something else.
-func (m *Manager) remind(e entry) {
+func (m *Manager) remind(e Entry) {
 	limit, ok := m.limit(e)
 	if !ok {
 		return

@@ -20,14 +20,14 @@ const askPatience = 2 * time.Minute
 // mostEvictions is how often a start may lose its place before it fails.
 const mostEvictions = 10
 
-// remote reports whether a backend runs its workloads on other hosts.
-func (m *Manager) remote(backend string) bool {
+// IsRemote reports whether a backend runs its workloads on other hosts.
+func (m *Manager) IsRemote(backend string) bool {
 	_, ok := m.backends[backend].(spawner.Remote)
 	return ok
 }
 
-// judge has a Remote refuse what could never start there. What it cannot tell now waits, and is told then.
-func (m *Manager) judge(ctx context.Context, w spawner.Workload) error {
+// Judge has a Remote refuse what could never start there. What it cannot tell now waits, and is told then.
+func (m *Manager) Judge(ctx context.Context, w spawner.Workload) error {
 	r, ok := m.backends[w.Backend].(spawner.Remote)
 	if !ok {
 		return nil
@@ -42,10 +42,10 @@ func (m *Manager) judge(ctx context.Context, w spawner.Workload) error {
 
 // sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that
 // changed the record.
-func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (entry, bool) {
+func (m *Manager) sight(ctx context.Context, e Entry, o spawner.Observation) (Entry, bool) {
 	late := e.Kind == spawner.Job && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited // it came and went between two looks
 	moved := o.Host != "" && o.Host != e.Host && (o.Existence == spawner.Up || late)
-	if !e.Remote || o.Existence == spawner.Unknown || e.Phase == spawner.Pending || o == e.seen && !moved {
+	if !e.Remote || o.Existence == spawner.Unknown || e.Phase == spawner.Pending || o == e.Seen && !moved {
 		return e, true
 	}
 	if moved {
@@ -53,7 +53,7 @@ func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (en
 		if late {
 			verb = "It ran on "
 		}
-		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Host = o.Host })
+		saved, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Host = o.Host })
 		if err == nil && saved {
 			m.relay(e.ID, verb+o.Host, 80)
 		}
@@ -68,7 +68,7 @@ func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (en
 	if now == nil || now.Rev != e.Rev {
 		return e, false
 	}
-	now.seen = o
+	now.Seen = o
 	if now.Phase == spawner.Starting && o.Existence.Alive() {
 		tx.taken(now) // whoever asked for it, and whatever was heard of that
 	}
@@ -80,18 +80,18 @@ func (m *Manager) sight(ctx context.Context, e entry, o spawner.Observation) (en
 }
 
 // tellSeen tells the owner of a workload how it stands in the queue of a batch system.
-func (tx Tx) tellSeen(e *entry) {
-	if !e.seen.Existence.Alive() || e.seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
+func (tx Tx) tellSeen(e *Entry) {
+	if !e.Seen.Existence.Alive() || e.Seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
 		return
 	}
 	if text := tx.m.elsewhere(e); e.journal.latest().Message != text {
-		tx.note(e, spawner.Event{Percent: 25, Message: text})
+		tx.Note(e, spawner.Event{Percent: 25, Message: text})
 	}
 }
 
 // findBase saves from which environment a session is to start on another host: the one that holds its changes, the one
 // that it was asked for with, or the one that is its image.
-func (m *Manager) findBase(ctx context.Context, e entry) error {
+func (m *Manager) findBase(ctx context.Context, e Entry) error {
 	from := cmp.Or(e.Kept, e.Spec.Environment)
 	if from == "" {
 		var err error
@@ -106,7 +106,7 @@ func (m *Manager) findBase(ctx context.Context, e entry) error {
 			return m.end(ctx, e, outcomeOf(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
 		}
 	}
-	_, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.From = from })
+	_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.From = from })
 	return err
 }
 
@@ -117,7 +117,7 @@ func withEnvironment(w spawner.Workload) spawner.Workload {
 }
 
 // remoteLaunch gathers what a Remote needs.
-func (m *Manager) remoteLaunch(ctx context.Context, e entry, l spawner.Launch) (spawner.Launch, error) {
+func (m *Manager) remoteLaunch(ctx context.Context, e Entry, l spawner.Launch) (spawner.Launch, error) {
 	l.Workload = withEnvironment(e.Workload)
 	var err error
 	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
@@ -137,7 +137,7 @@ func (m *Manager) remoteLaunch(ctx context.Context, e entry, l spawner.Launch) (
 }
 
 // handleEviction has a workload that lost its place go back in line, unless that happens again and again.
-func (m *Manager) handleEviction(ctx context.Context, e entry, o spawner.Observation) error {
+func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observation) error {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -151,10 +151,10 @@ func (m *Manager) handleEviction(ctx context.Context, e entry, o spawner.Observa
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})
 	}
-	return tx.requeue(ctx, now, evictedFrom(host, o, e), func(e *entry) { e.Evictions++ })
+	return tx.Requeue(ctx, now, evictedFrom(host, o, e), func(e *Entry) { e.Evictions++ })
 }
 
-func evictedFrom(host string, o spawner.Observation, e entry) string {
+func evictedFrom(host string, o spawner.Observation, e Entry) string {
 	text := "It was evicted from " + host
 	if o.Reason != "" {
 		text += " (" + o.Reason + ")"
@@ -170,11 +170,11 @@ func evictedFrom(host string, o spawner.Observation, e entry) string {
 
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes
 // back. It reports false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
-func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
-	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved || e.Moving && e.Kind == spawner.Job || e.seen.Existence != spawner.Up {
+func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
+	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved || e.Moving && e.Kind == spawner.Job || e.Seen.Existence != spawner.Up {
 		return false
 	}
-	if e.seen.Returning { // for as long as the batch system brings it
+	if e.Seen.Returning { // for as long as the batch system brings it
 		m.queue.AddAfter(e.ID, m.cfg.Interval)
 		return true
 	}
@@ -196,7 +196,7 @@ func (m *Manager) partsByItself(ctx context.Context, e entry) bool {
 // askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its
 // answer is lost, and what it leaves is waited for, also when the service is started again meanwhile. One that is not
 // connected finds the door open.
-func (m *Manager) askToEnd(ctx context.Context, e entry) {
+func (m *Manager) askToEnd(ctx context.Context, e Entry) {
 	if e.status.State == "" {
 		if err := m.cfg.Agents.Expect(e.ID); err != nil {
 			m.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
@@ -207,7 +207,7 @@ func (m *Manager) askToEnd(ctx context.Context, e entry) {
 		return
 	}
 	if e.Asked.IsZero() {
-		saved, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Asked = time.Now() })
+		saved, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Asked = time.Now() })
 		if err != nil {
 			m.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
 		}
@@ -232,7 +232,7 @@ func (m *Manager) askToEnd(ctx context.Context, e entry) {
 // that is down for a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a
 // job's only its output is lost: its link has the time to come up again that the job would have to end, as after a
 // restart of the service.
-func (m *Manager) askFor(e entry) time.Duration {
+func (m *Manager) askFor(e Entry) time.Duration {
 	patience := m.cfg.Limits.Grace + askPatience
 	switch {
 	case e.Kind != spawner.Job && !e.Up.IsZero():
@@ -245,7 +245,7 @@ func (m *Manager) askFor(e entry) time.Duration {
 }
 
 // wayBack is how long what a workload leaves may take from its end to this host.
-func (m *Manager) wayBack(e entry) time.Duration {
+func (m *Manager) wayBack(e Entry) time.Duration {
 	if e.Kind == spawner.Job {
 		return m.cfg.Limits.Grace + askPatience
 	}

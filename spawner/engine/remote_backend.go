@@ -2,8 +2,8 @@ package engine
 
 import "slipway/spawner"
 
-// at names a backend to people.
-func (m *Manager) at(backend string) string {
+// At names a backend to people.
+func (m *Manager) At(backend string) string {
 	if r, ok := m.backends[backend].(spawner.Remote); ok {
 		return r.Title()
 	}

@@ -17,7 +17,7 @@ const mostBad = 3
 // leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's
 // own test found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has
 // it from the driver, and has seen to it that nobody gets the place.
-func (m *Manager) leaveSlice(ctx context.Context, e entry, why string, tested bool) error {
+func (m *Manager) leaveSlice(ctx context.Context, e Entry, why string, tested bool) error {
 	condemn, err := m.leave(ctx, e, why, tested)
 	if condemn && err == nil {
 		m.cfg.GPUs.Condemn(*e.Slice, why)
@@ -25,7 +25,7 @@ func (m *Manager) leaveSlice(ctx context.Context, e entry, why string, tested bo
 	return err
 }
 
-func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (condemn bool, err error) {
+func (m *Manager) leave(ctx context.Context, e Entry, why string, tested bool) (condemn bool, err error) {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -38,7 +38,7 @@ func (m *Manager) leave(ctx context.Context, e entry, why string, tested bool) (
 	if len(now.Bad) >= mostBad {
 		err = tx.end(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
 	} else {
-		err = tx.requeue(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *entry) {
+		err = tx.Requeue(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *Entry) {
 			e.Bad = append(slices.Clone(e.Bad), bad)
 		})
 	}
@@ -57,19 +57,19 @@ func unusable(bad []spawner.BadPart) spawner.Outcome {
 	}
 }
 
-// requeue ends what runs of a workload and has it go back in line, where it stands before those of its line who
+// Requeue ends what runs of a workload and has it go back in line, where it stands before those of its line who
 // asked later, or of jobs those of its owner who did. also is what else changes of it; nil: nothing.
-func (tx Tx) requeue(ctx context.Context, e *entry, message string, also func(*entry)) error {
-	return tx.takeBack(ctx, e, message, func(e *entry) {
+func (tx Tx) Requeue(ctx context.Context, e *Entry, message string, also func(*Entry)) error {
+	return tx.TakeBack(ctx, e, message, func(e *Entry) {
 		if e.Moves++; also != nil {
 			also(e)
 		}
 	})
 }
 
-// takeBack is requeue of what may be the same run afterwards.
-func (tx Tx) takeBack(ctx context.Context, e *entry, message string, also func(*entry)) error {
-	err := tx.change(ctx, e, func(e *entry) {
+// TakeBack is requeue of what may be the same run afterwards.
+func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*Entry)) error {
+	err := tx.Change(ctx, e, func(e *Entry) {
 		e.Phase, e.Moving = spawner.Stopping, true
 		also(e)
 	})
@@ -80,18 +80,18 @@ func (tx Tx) takeBack(ctx context.Context, e *entry, message string, also func(*
 		e.abort()
 	}
 	e.journal.reopen()
-	tx.note(e, spawner.Event{Percent: 5, Message: message})
+	tx.Note(e, spawner.Event{Percent: 5, Message: message})
 	return nil
 }
 
 // requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job
 // begins anew, so what it had printed and left is dropped.
-func (m *Manager) requeue(ctx context.Context, e entry) error {
+func (m *Manager) requeue(ctx context.Context, e Entry) error {
 	m.cfg.Agents.Close(e.ID)
 	if err := m.files.ClearTry(e.ID); err != nil {
 		return err
 	}
-	_, err := m.vacate(ctx, e, func(e *entry) {
+	_, err := m.vacate(ctx, e, func(e *Entry) {
 		e.toLine()
 		if e.Withdrawn {
 			e.Withdrawn, e.Moves = false, e.Moves+1
@@ -102,7 +102,7 @@ func (m *Manager) requeue(ctx context.Context, e entry) error {
 
 // toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell
 // is told.
-func (e *entry) toLine() {
+func (e *Entry) toLine() {
 	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = spawner.Pending, nil, "", false, false, control.Status{}
 	e.collecting, e.Host, e.progress = time.Time{}, "", nil
 	if e.Kind == spawner.Job {
@@ -111,14 +111,14 @@ func (e *entry) toLine() {
 }
 
 // vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.
-func (m *Manager) vacate(ctx context.Context, e entry, edit func(*entry)) (bool, error) {
+func (m *Manager) vacate(ctx context.Context, e Entry, edit func(*Entry)) (bool, error) {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return false, nil
 	}
-	err := tx.change(ctx, now, edit)
+	err := tx.Change(ctx, now, edit)
 	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.sched.StillHeld(e.Workload) {
 		m.cfg.GPUs.Release(e.SliceHolder(), *e.Slice)
 	}

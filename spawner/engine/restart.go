@@ -4,7 +4,7 @@ import "slipway/internal/agent/control"
 
 // kernelApp is what the agent of a kernel is to know of it. One that has run before has lost its place there, and all
 // that it had in memory.
-func (e *entry) kernelApp() *control.KernelApp {
+func (e *Entry) kernelApp() *control.KernelApp {
 	app := &control.KernelApp{InterruptMode: e.Spec.Interrupt}
 	if e.Moves == 0 || e.Up.IsZero() {
 		return app

@@ -104,8 +104,8 @@ func (v View) strays(list map[spawner.ID]spawner.Existence) int {
 	return n
 }
 
-// remembers refuses new work while the service has lost its records, and where it could not keep those of more.
-func (m *Manager) remembers() error {
+// Remembers refuses new work while the service has lost its records, and where it could not keep those of more.
+func (m *Manager) Remembers() error {
 	v := m.View()
 	lost := m.lost
 	v.End()

@@ -70,8 +70,8 @@ func (m *Manager) overdue(now time.Time) (ids []spawner.ID) {
 	return ids
 }
 
-func (v View) isOverdue(e *entry, now time.Time) bool {
-	at := v.expires(&e.Workload)
+func (v View) isOverdue(e *Entry, now time.Time) bool {
+	at := v.Expires(&e.Workload)
 	return !at.IsZero() && now.After(at) && e.Want != spawner.WantGone
 }
 
@@ -80,10 +80,10 @@ func (v View) isOverdue(e *entry, now time.Time) bool {
 func (m *Manager) Expires(w spawner.Workload) time.Time {
 	v := m.View()
 	defer v.End()
-	return v.expires(&w)
+	return v.Expires(&w)
 }
 
-func (v View) expires(w *spawner.Workload) time.Time {
+func (v View) Expires(w *spawner.Workload) time.Time {
 	s := v.m.index.stays[w.Scan]
 	return jobfiles.Expires(w, s.active > 0, s.ended, v.m.cfg.KeepJobs)
 }
@@ -103,7 +103,7 @@ func (m *Manager) expire(ctx context.Context, id spawner.ID, now time.Time) erro
 		}
 		m.tombstones.Add(id, t)
 	}
-	return tx.change(ctx, e, func(e *entry) { e.Want = spawner.WantGone })
+	return tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantGone })
 }
 
 // readTombstones reads what is remembered.

@@ -37,7 +37,7 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 	for {
 		w, before, err := m.tryStart(ctx, c.Hub, r, &mine)
 		if err != nil || before == nil {
-			return m.vouch(ctx, w, err)
+			return m.Vouch(ctx, w, err)
 		}
 		_, err = m.Await(ctx, c, before.ID, func(w spawner.Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
 		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
@@ -50,7 +50,7 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 // against it: what is wrong is said where the start is asked for.
 func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
-	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.remembers()); err != nil {
+	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.Remembers()); err != nil {
 		return r, err
 	}
 	digest, err := m.startsFrom(ctx, hub, r)
@@ -61,7 +61,7 @@ func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionReq
 	if _, err := m.cfg.Account(ctx, hub, r.User); err != nil {
 		return r, err
 	}
-	return r, m.judge(ctx, m.sessionOf(hub, r))
+	return r, m.Judge(ctx, m.sessionOf(hub, r))
 }
 
 // startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was
@@ -78,7 +78,7 @@ func (m *Manager) startsFrom(ctx context.Context, hub string, r spawner.SessionR
 	}
 	v := m.View()
 	defer v.End()
-	if m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Spec.Environment == ref }) != nil {
+	if m.index.server(hub, r.User, r.Name, func(e *Entry) bool { return e.Spec.Environment == ref }) != nil {
 		return ref, nil
 	}
 	return "", err
@@ -97,22 +97,22 @@ func (m *Manager) checkSession(r spawner.SessionRequest) error {
 		return err
 	case r.Launch == "":
 		return errs.Bad("launch", "", "a name for this start, such as a UUID")
-	case m.backends[r.Backend] == nil || r.Backend != m.cfg.Sessions && !m.remote(r.Backend):
+	case m.backends[r.Backend] == nil || r.Backend != m.cfg.Sessions && !m.IsRemote(r.Backend):
 		return errs.Bad("backend", r.Backend, "a backend that runs sessions; the administrator names it in the profile")
-	case m.remote(r.Backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && r.Spec.Environment == ""):
+	case m.IsRemote(r.Backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && r.Spec.Environment == ""):
 		return errs.New(errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend)
 	case len(r.Spec.Argv) == 0:
 		return errs.Bad("argv", "[]", "the program to run")
 	case r.Spec.Environment != "" && (m.cfg.Thaw == nil || m.cfg.Environment == nil):
 		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
 	}
-	if why := m.sched.NeverFits(r.Backend, r.Spec.Resources); why != "" {
+	if why := m.NeverFits(r.Backend, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
 	}
-	if m.remote(r.Backend) {
+	if m.IsRemote(r.Backend) {
 		return nil // what it asks of GPUs is for judge to say
 	}
-	return m.sched.CheckGPU(r.Spec.GPU)
+	return m.CheckGPU(r.Spec.GPU)
 }
 
 // seat is a server of a hub, of which one session at most is active.
@@ -162,8 +162,8 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionReq
 	if err := tx.prefixFree(hub, r); err != nil {
 		return spawner.Workload{}, nil, err
 	}
-	active := m.index.server(hub, r.User, r.Name, func(e *entry) bool { return e.Phase.Active() })
-	kept := m.index.server(hub, r.User, r.Name, func(e *entry) bool {
+	active := m.index.server(hub, r.User, r.Name, func(e *Entry) bool { return e.Phase.Active() })
+	kept := m.index.server(hub, r.User, r.Name, func(e *Entry) bool {
 		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == spawner.Stopped && e.Want != spawner.WantGone && foundationOf(e.Spec) == foundationOf(r.Spec)
 	})
 	switch {
@@ -177,7 +177,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionReq
 		return tx.makeWay(ctx, active)
 	}
 	if kept != nil && r.Fresh {
-		if err := tx.change(ctx, kept, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
+		if err := tx.Change(ctx, kept, func(e *Entry) { e.Want = spawner.WantGone }); err != nil {
 			return spawner.Workload{}, nil, err
 		}
 		kept = nil
@@ -192,9 +192,9 @@ type foundation struct{ image, environment string }
 func foundationOf(s spawner.Spec) foundation { return foundation{s.Image, s.Environment} }
 
 // makeWay asks the session of an earlier launch to stop.
-func (tx Tx) makeWay(ctx context.Context, e *entry) (w spawner.Workload, before *spawner.Workload, err error) {
+func (tx Tx) makeWay(ctx context.Context, e *Entry) (w spawner.Workload, before *spawner.Workload, err error) {
 	if e.Want == spawner.WantRunning {
-		if err = tx.change(ctx, e, func(e *entry) { e.Want = spawner.WantStopped }); e.abort != nil {
+		if err = tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantStopped }); e.abort != nil {
 			e.abort()
 		}
 	}
@@ -211,7 +211,7 @@ func (v View) prefixFree(hub string, r spawner.SessionRequest) error {
 }
 
 // enter saves a new start: of the kept session, or of a new one when kept is nil.
-func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *entry) (spawner.Workload, error) {
+func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *Entry) (spawner.Workload, error) {
 	now := time.Now()
 	e := kept
 	if e == nil {
@@ -219,7 +219,7 @@ func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 	}
 	turn := tx.m.sched.NextTurn()
 	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
-	err := tx.change(ctx, e, func(e *entry) {
+	err := tx.Change(ctx, e, func(e *Entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
 		e.secrets, e.Sealed = orEmpty(r.Secrets), tx.m.seal(e.ID, r.Launch, r.Secrets)
 		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
@@ -237,7 +237,7 @@ func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 	if kept != nil && kept.Ran {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
 	}
-	tx.note(e, spawner.Event{Percent: 0, Message: message})
+	tx.Note(e, spawner.Event{Percent: 0, Message: message})
 	return e.Workload, nil
 }
 
@@ -245,7 +245,7 @@ func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 func (m *Manager) sessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
 	now := time.Now()
 	return spawner.Workload{
-		ID: newID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend, RemoteRecord: spawner.RemoteRecord{Remote: m.remote(r.Backend)}, Spec: r.Spec,
+		ID: NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend, RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(r.Backend)}, Spec: r.Spec,
 		Created: now, Since: now,
 	}
 }
@@ -255,7 +255,7 @@ func (m *Manager) SessionsOf(_ context.Context, c spawner.Caller, user spawner.U
 	v := m.View()
 	defer v.End()
 	var list []spawner.Workload
-	for e := range maps.Values(m.index.owned[spawner.Principal{Hub: c.Hub, User: user}]) {
+	for e := range maps.Values(v.Owned(spawner.Principal{Hub: c.Hub, User: user})) {
 		if e.Kind.HubServer() && e.Name == name && c.May(e.Workload) {
 			list = append(list, e.Workload)
 		}

@@ -17,18 +17,18 @@ import (
 )
 
 // start saves that the start has begun, then has the backend do it.
-func (m *Manager) start(ctx context.Context, e entry) error {
+func (m *Manager) start(ctx context.Context, e Entry) error {
 	if e.Phase == spawner.Leased {
 		account, err := m.cfg.Account(ctx, e.Hub, e.Owner)
 		if err != nil {
 			return m.noAccount(ctx, e, err)
 		}
 		if e.Unkept != "" {
-			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.at(e.Backend)+": it starts from what it had kept before", 0)
+			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.At(e.Backend)+": it starts from what it had kept before", 0)
 		}
-		_, err = m.change(ctx, e.ID, e.Rev, func(e *entry) {
+		_, err = m.change(ctx, e.ID, e.Rev, func(e *Entry) {
 			e.Phase, e.From, e.Saved, e.Unkept, e.Asked, e.Account = spawner.Starting, "", false, "", time.Time{}, account
-			e.seen, e.startedAt, e.quit, e.keeping = spawner.Observation{}, time.Time{}, time.Time{}, attempts{}
+			e.Seen, e.startedAt, e.quit, e.keeping = spawner.Observation{}, time.Time{}, time.Time{}, attempts{}
 		})
 		return err
 	}
@@ -50,7 +50,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 	case e.Remote && errs.Is(err, errs.Unavailable):
 		why := "What it needs is not at hand now (" + brief(err) + ")"
 		if ready {
-			why = m.at(e.Backend) + " takes nothing now"
+			why = m.At(e.Backend) + " takes nothing now"
 		}
 		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
 		return err
@@ -71,7 +71,7 @@ func (m *Manager) start(ctx context.Context, e entry) error {
 
 // noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a
 // job waits for.
-func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
+func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -82,7 +82,7 @@ func (m *Manager) noAccount(ctx context.Context, e entry, err error) error {
 }
 
 // account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
-func (m *Manager) account(ctx context.Context, e entry) (spawner.Account, error) {
+func (m *Manager) account(ctx context.Context, e Entry) (spawner.Account, error) {
 	if e.Account.UID != 0 {
 		return e.Account, nil
 	}
@@ -91,7 +91,7 @@ func (m *Manager) account(ctx context.Context, e entry) (spawner.Account, error)
 
 // noteStarted notes that the backend has done a start. When what it does on another host begins to run remains to be
 // seen.
-func (m *Manager) noteStarted(e entry) {
+func (m *Manager) noteStarted(e Entry) {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
@@ -100,12 +100,12 @@ func (m *Manager) noteStarted(e entry) {
 	}
 	if tx.taken(now); !now.Remote {
 		now.startedAt = time.Now()
-		tx.note(now, spawner.Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+		tx.Note(now, spawner.Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
 	}
 }
 
 // vessel names what a workload runs in.
-func vessel(e entry) string {
+func vessel(e Entry) string {
 	switch {
 	case e.Remote:
 		return "batch job"
@@ -117,15 +117,15 @@ func vessel(e entry) string {
 }
 
 // opening says that the backend is asked to start a workload.
-func (m *Manager) opening(e entry) string {
+func (m *Manager) opening(e Entry) string {
 	if e.Remote {
-		return "Submitting it to " + m.at(e.Backend)
+		return "Submitting it to " + m.At(e.Backend)
 	}
 	return "Starting the " + vessel(e)
 }
 
 // launch makes the directories and gathers what the backend needs.
-func (m *Manager) launch(ctx context.Context, e entry) (spawner.Launch, error) {
+func (m *Manager) launch(ctx context.Context, e Entry) (spawner.Launch, error) {
 	account, err := m.account(ctx, e)
 	if err != nil {
 		return spawner.Launch{}, err
@@ -137,7 +137,7 @@ func (m *Manager) launch(ctx context.Context, e entry) (spawner.Launch, error) {
 	}
 	if e.Remote {
 		if e.Kind != spawner.Job && m.cfg.Storage != nil {
-			m.relay(e.ID, "Storage is no directory on "+m.at(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
+			m.relay(e.ID, "Storage is no directory on "+m.At(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
 		}
 		return m.remoteLaunch(ctx, e, l)
 	}
@@ -174,7 +174,7 @@ func (m *Manager) relay(id spawner.ID, message string, percent int) {
 	if e == nil || strings.EqualFold(e.journal.latest().Message, message) {
 		return
 	}
-	tx.note(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
+	tx.Note(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
 }
 
 // makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.
@@ -192,7 +192,7 @@ func makeDirs(l spawner.Launch) error {
 }
 
 // hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
-func (m *Manager) hand(ctx context.Context, e entry) error {
+func (m *Manager) hand(ctx context.Context, e Entry) error {
 	account, err := m.account(ctx, e)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 	if e.Phase == spawner.Booting { // a repetition: the agent's word of the first time was still on its way
 		return nil
 	}
-	changed, err := m.change(ctx, e.ID, e.Rev, func(e *entry) { e.Phase = spawner.Booting })
+	changed, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase = spawner.Booting })
 	if changed && err == nil && e.Kind != spawner.Job {
 		m.note(e.ID, spawner.Event{Percent: 60, Message: "Starting " + title(e.Kind)})
 	}
@@ -226,7 +226,7 @@ func (m *Manager) hand(ctx context.Context, e entry) error {
 }
 
 // app is what a workload's agent is to run.
-func (m *Manager) app(e entry, account spawner.Account) control.App {
+func (m *Manager) app(e Entry, account spawner.Account) control.App {
 	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
 	maps.Copy(app.Env, m.cfg.Env)
 	maps.Copy(app.Env, e.Spec.Env)
@@ -282,14 +282,14 @@ func title(k spawner.Kind) string {
 const mostStarts = 10_000
 
 // welcome marks a session as answering, a job as running.
-func (m *Manager) welcome(ctx context.Context, e entry) error {
+func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
 	now := m.work[e.ID]
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := tx.change(ctx, now, func(e *entry) {
+	err := tx.Change(ctx, now, func(e *Entry) {
 		if e.Phase, e.Up, e.Ran, e.Bad = spawner.Running, time.Now(), true, nil; !e.Remote { // there it may have to begin anew
 			e.secrets, e.Sealed = nil, nil
 		}
@@ -310,9 +310,9 @@ func (m *Manager) welcome(ctx context.Context, e entry) error {
 		*note = append(*note, took)
 	}
 	if e.Kind == spawner.Job {
-		tx.note(now, spawner.Event{Percent: 50, Message: "The job runs"})
+		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})
 	} else {
-		tx.note(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
+		tx.Note(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func (m *Manager) Stats() spawner.Stats {
 	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = m.kernelsFailed.clone(), m.kernelRestarts.clone(), maps.Clone(m.kernelsDropped)
 	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[spawner.Phase]int{}, maps.Clone(m.refused)
-	for _, name := range m.jobBackends() {
+	for _, name := range m.JobBackends() {
 		s.Jobs[name] = map[spawner.Phase]int{}
 	}
 	for _, e := range m.work {

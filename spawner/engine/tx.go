@@ -1,5 +1,14 @@
 package engine
 
+import (
+	"context"
+	"iter"
+	"maps"
+
+	"slipway/spawner"
+	"slipway/spawner/sched"
+)
+
 // View is what may be read while the lock is held for it. It must not outlive the function that began it.
 type View struct{ m *Manager }
 
@@ -24,3 +33,53 @@ func (m *Manager) Begin() Tx {
 
 // End ends the turn.
 func (tx Tx) End() { tx.m.mu.Unlock() }
+
+// Sched returns the scheduler, which asks nobody for the lock.
+func (v View) Sched() *sched.Scheduler { return v.m.sched }
+
+// Entry returns a workload, whosever it is; nil: there is none.
+func (v View) Entry(id spawner.ID) *Entry { return v.m.work[id] }
+
+// All returns all workloads, in no order.
+func (v View) All() iter.Seq2[spawner.ID, *Entry] { return maps.All(v.m.work) }
+
+// Owned returns a user's workloads, in no order.
+func (v View) Owned(o spawner.Principal) map[spawner.ID]*Entry { return v.m.index.owned[o] }
+
+// Insert saves new workloads, all or none, and takes them into memory. Then it has each seen to.
+func (tx Tx) Insert(ctx context.Context, list []spawner.Workload, each func(*Entry)) error {
+	records := make(map[string]any, len(list))
+	for i := range list {
+		list[i].Turn, list[i].Rev = tx.m.sched.NextTurn(), 1
+		records[string(list[i].ID)] = &list[i] // a copy of each would be as much memory again
+	}
+	err := tx.m.mu.save(func() error { return tx.m.cfg.Store.PutAll(context.WithoutCancel(ctx), bucket, records) })
+	if err != nil {
+		return err
+	}
+	for _, w := range list {
+		e := newEntry(w)
+		tx.entered(spawner.Workload{}, e)
+		each(e)
+	}
+	return nil
+}
+
+// Reopen has no event of a workload so far be final: it begins anew.
+func (tx Tx) Reopen(e *Entry) { e.journal.reopen() }
+
+// JobsOfBundle returns how many jobs have some input files.
+func (v View) JobsOfBundle(b spawner.ID) int { return v.m.index.bundles[b] }
+
+// HoldBundle says that input files are needed by a submission that is under way.
+func (tx Tx) HoldBundle(b spawner.ID) { tx.m.held[b]++ }
+
+// ReleaseBundle ends what holdBundle has begun.
+func (tx Tx) ReleaseBundle(b spawner.ID) {
+	if tx.m.held[b]--; tx.m.held[b] <= 0 {
+		delete(tx.m.held, b)
+	}
+}
+
+// CountRefused counts jobs that were refused, by reason.
+func (tx Tx) CountRefused(why string) { tx.m.refused[why]++ }

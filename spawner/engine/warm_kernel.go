@@ -23,7 +23,7 @@ import (
 // counts towards no limit of its owner's.
 
 // claimable reports whether a standby can become a kernel now: its agent is there, and waits.
-func (e *entry) claimable() bool {
+func (e *Entry) claimable() bool {
 	return e.IsStandby() && e.Phase == spawner.Starting && e.status.State == control.Idle
 }
 
@@ -50,7 +50,7 @@ func withoutClients(env map[string]string) map[string]string {
 // claim makes the kernel that is asked for of one of its owner's standbys; false: none would do.
 func (tx Tx) claim(ctx context.Context, hub string, r spawner.SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
 	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
-	for _, e := range tx.m.index.owned[spawner.Principal{Hub: hub, User: r.User}] {
+	for _, e := range tx.Owned(spawner.Principal{Hub: hub, User: r.User}) {
 		if e.Standby != r.Name || !e.IsStandby() {
 			continue
 		}
@@ -65,14 +65,14 @@ func (tx Tx) claim(ctx context.Context, hub string, r spawner.SessionRequest, ac
 		}
 		now := time.Now()
 		turn := tx.m.sched.NextTurn()
-		err := tx.change(ctx, e, func(e *entry) {
+		err := tx.Change(ctx, e, func(e *Entry) {
 			e.Spec, e.Launch, e.Kernel, e.Session, e.Standby = r.Spec, r.Launch, r.Kernel, r.From, ""
 			e.Created, e.Started, e.Since, e.Turn = now, now, now, turn
 			e.secrets, e.Sealed = orEmpty(r.Secrets), tx.m.seal(e.ID, r.Launch, r.Secrets)
 			e.started = false // should it have died unseen, it is started anew
 		})
 		if err == nil {
-			tx.note(e, spawner.Event{Percent: 50, Message: "A kernel stood ready"})
+			tx.Note(e, spawner.Event{Percent: 50, Message: "A kernel stood ready"})
 		}
 		return e.Workload, true, err
 	}
@@ -80,9 +80,9 @@ func (tx Tx) claim(ctx context.Context, hub string, r spawner.SessionRequest, ac
 }
 
 // standDown ends a standby.
-func (tx Tx) standDown(ctx context.Context, e *entry, why string) {
+func (tx Tx) standDown(ctx context.Context, e *Entry, why string) {
 	tx.m.log.Info("a standby ends", "id", e.ID, "owner", e.Owner, "kernel", e.Standby, "why", why)
-	if err := tx.change(ctx, e, func(e *entry) { e.Want = spawner.WantGone }); err != nil {
+	if err := tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantGone }); err != nil {
 		tx.m.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
 	} else if e.abort != nil {
 		e.abort()
@@ -90,7 +90,7 @@ func (tx Tx) standDown(ctx context.Context, e *entry, why string) {
 }
 
 // standbys returns those of which is true, the oldest first.
-func (v View) standbys(is func(w *spawner.Workload) bool) (list []*entry) {
+func (v View) standbys(is func(w *spawner.Workload) bool) (list []*Entry) {
 	for _, w := range v.m.sched.Standbys(is) {
 		list = append(list, v.m.work[w.ID])
 	}
@@ -98,14 +98,14 @@ func (v View) standbys(is func(w *spawner.Workload) bool) (list []*entry) {
 }
 
 // giveWay ends standbys for somebody who waits and is next.
-func (tx Tx) giveWay(ctx context.Context, waits *entry) {
+func (tx Tx) giveWay(ctx context.Context, waits *Entry) {
 	for _, w := range tx.m.sched.InTheWay(&waits.Workload) {
 		tx.standDown(ctx, tx.m.work[w.ID], "somebody waits for what it holds")
 	}
 }
 
 // prepare has the agent of a standby do what can be done of a kernel's start beforehand.
-func (m *Manager) prepare(ctx context.Context, e entry) error {
+func (m *Manager) prepare(ctx context.Context, e Entry) error {
 	account, err := m.account(ctx, e)
 	if err != nil {
 		return err

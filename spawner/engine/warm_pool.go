@@ -61,7 +61,7 @@ func (p *pool) entryName() string { return cmp.Or(p.request.Entry, p.request.Nam
 // usePool notes that a user has asked for a kernel of a kernelspec that may have standbys.
 func (tx Tx) usePool(hub string, r spawner.SessionRequest, most int) {
 	key := poolKey{spawner.Principal{Hub: hub, User: r.User}, r.Name}
-	if most <= 0 || tx.m.remote(r.Backend) {
+	if most <= 0 || tx.m.IsRemote(r.Backend) {
 		delete(tx.m.pools.of, key)
 		return
 	}
@@ -76,7 +76,7 @@ func (tx Tx) usePool(hub string, r spawner.SessionRequest, most int) {
 }
 
 // failed notes that a standby could not be started, and sees to it that the next one is not tried at once.
-func (tx Tx) failed(e *entry, o spawner.Outcome) {
+func (tx Tx) failed(e *Entry, o spawner.Outcome) {
 	p := tx.m.pools.of[poolOf(&e.Workload)]
 	if e.Standby == "" || !o.Failed || p == nil {
 		return
@@ -198,7 +198,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 		ofEntry := func(w *spawner.Workload) bool { return w.EntryName() == p.entryName() }
 		all := tx.standbys(ofEntry)
 		switch {
-		case slices.ContainsFunc(all, func(e *entry) bool { return poolOf(&e.Workload) == key }):
+		case slices.ContainsFunc(all, func(e *Entry) bool { return poolOf(&e.Workload) == key }):
 		case max(len(all), len(m.sched.StandbysHolding(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
 			return key, p.request, true
 		default:
@@ -213,7 +213,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 
 // replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet.
 // Of her own the last word counts at once.
-func (p *pool) replaces(all []*entry, of spawner.Principal, now time.Time) *entry {
+func (p *pool) replaces(all []*Entry, of spawner.Principal, now time.Time) *Entry {
 	for _, e := range all {
 		if e.Created.Before(p.used) && (e.Principal() == of || now.Sub(e.Created) >= standbyTurn) {
 			return e
@@ -224,7 +224,7 @@ func (p *pool) replaces(all []*entry, of spawner.Principal, now time.Time) *entr
 
 // coming reports whether a kernel of a user's is not up yet.
 func (v View) coming(key poolKey) bool {
-	for _, e := range v.m.index.owned[key.Principal] {
+	for _, e := range v.Owned(key.Principal) {
 		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running && e.Phase != spawner.Stopping {
 			return true
 		}
@@ -257,18 +257,18 @@ func (m *Manager) enterStandby(ctx context.Context, key poolKey, r spawner.Sessi
 		return err
 	}
 	turn := m.sched.NextTurn()
-	err = tx.change(ctx, e, func(e *entry) {
+	err = tx.Change(ctx, e, func(e *Entry) {
 		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), turn
 		e.secrets, e.Sealed = control.Env{}, m.seal(e.ID, r.Launch, nil)
 	})
 	if err != nil {
 		return err
 	}
-	return tx.change(ctx, e, func(e *entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
+	return tx.Change(ctx, e, func(e *Entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
 }
 
 // vacant returns a new standby and what it may have now; the error says why there is nothing for it.
-func (tx Tx) vacant(key poolKey, r spawner.SessionRequest) (*entry, sched.Grant, error) {
+func (tx Tx) vacant(key poolKey, r spawner.SessionRequest) (*Entry, sched.Grant, error) {
 	if tx.m.pools.of[key] == nil {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
 	}

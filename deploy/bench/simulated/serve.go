@@ -145,13 +145,13 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	if err != nil {
 		return nil, err
 	}
-	engine, err := newEngine(ctx, s, records, accounts, log)
+	all, err := newEngine(ctx, s, records, accounts, log)
 	if err != nil {
 		return nil, err
 	}
 	service := server.New(server.Config{
-		Engine: engine, Hubs: []hubs.Hub{h.Hub}, Catalogue: catalogue(), Dial: apps{s.hubVersion}.dial,
-		Metrics: metrics.New(metrics.Config{Stats: engine.Stats}), Logger: log,
+		Engine: all, Hubs: []hubs.Hub{h.Hub}, Catalogue: catalogue(), Dial: apps{s.hubVersion}.dial,
+		Metrics: metrics.New(metrics.Config{Stats: all.Stats}), Logger: log,
 	})
 	m := newMeter(service.Public())
 	front := &http.Server{
@@ -160,10 +160,10 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	}
 	fmt.Println("ready: the simulated service at", l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return engine.Run(ctx) })
+	g.Go(func() error { return all.Run(ctx) })
 	if h.Activity {
 		sync := hubsync.New(hubsync.Config{
-			Name: h.Name, Hub: h.client, Engine: engine, Activity: true, Every: reconcileEach, Age: reconcileAge, Logger: log,
+			Name: h.Name, Hub: h.client, Engine: all, Activity: true, Every: reconcileEach, Age: reconcileAge, Logger: log,
 		})
 		g.Go(func() error { return ended(sync.Run(ctx)) })
 	}

@@ -13,11 +13,18 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
 )
 
+// workloads is all that can be asked of sessions, jobs and kernels.
+type workloads struct {
+	*engine.Manager
+	*jobs.Jobs
+}
+
 // newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
-func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (*engine.Manager, error) {
+func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (workloads, error) {
 	crew := spawnertest.NewCrew()
 	if s.boot > 0 {
 		crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(s.boot, h.Ready) })
@@ -25,19 +32,21 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 	backend := spawnertest.New(spawnertest.Config{
 		Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown, StartTime: s.start, StopTime: s.stop,
 	})
-	engine, err := engine.New(ctx, engine.Config{
+	account := func(ctx context.Context, _ string, user spawner.User) (spawner.Account, error) {
+		a, err := accounts.Account(ctx, identity.Site, string(user))
+		return spawner.Account{UID: a.UID, GID: a.GID, Login: a.Login, HomeDir: a.HomeDir, Home: a.Home}, err
+	}
+	m, err := engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{backend}, Agents: thin{crew}, Sealer: secret.NewBox(), Sessions: "docker",
 		Dir: filepath.Join(s.dir, "workloads"), Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
-		Account: func(ctx context.Context, _ string, user spawner.User) (spawner.Account, error) {
-			a, err := accounts.Account(ctx, identity.Site, string(user))
-			return spawner.Account{UID: a.UID, GID: a.GID, Login: a.Login, HomeDir: a.HomeDir, Home: a.Home}, err
-		},
+		Account: account,
 	})
 	if err != nil {
-		return nil, err
+		return workloads{}, err
 	}
-	crew.Dial(func(id spawner.ID, up bool) { engine.LinkChanged(ctx, id, up) })
-	return engine, nil
+	crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
+	j, err := jobs.New(m, jobs.Config{Account: account})
+	return workloads{m, j}, err
 }
 
 func catalogue() catalog.Catalogue {

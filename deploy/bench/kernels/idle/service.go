@@ -30,6 +30,7 @@ import (
 	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
 )
 
@@ -38,12 +39,18 @@ const (
 	token = "token-of-" + user
 )
 
+// workloads is all that can be asked of sessions, jobs and kernels.
+type workloads struct {
+	*engine.Manager
+	*jobs.Jobs
+}
+
 // service is the one that is measured.
 type service struct {
 	url    string
 	links  *tunnel.Links
 	lines  *kernels.Lines
-	engine *engine.Manager
+	engine workloads
 	store  *store.Store
 	cancel context.CancelFunc
 	work   *errgroup.Group
@@ -61,14 +68,18 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	}
 	s := &service{links: tunnel.New(tunnel.Config{Logger: log}), lines: kernels.NewLines(), store: records, sockets: map[string]string{}}
 	crew := spawnertest.NewCrew()
-	if s.engine, err = engine.New(ctx, engine.Config{
+	account := func(context.Context, string, spawner.User) (spawner.Account, error) {
+		return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home")}, nil
+	}
+	if s.engine.Manager, err = engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})},
 		Agents: linked{crew, s}, Sealer: secret.NewBox(), Sessions: "docker", Dir: filepath.Join(dir, "w"), Logger: log,
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
-		Account: func(context.Context, string, spawner.User) (spawner.Account, error) {
-			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home")}, nil
-		},
+		Account:  account,
 	}); err != nil {
+		return nil, errors.Join(err, records.Close())
+	}
+	if s.engine.Jobs, err = jobs.New(s.engine.Manager, jobs.Config{Account: account}); err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
 	crew.Dial(func(id spawner.ID, up bool) { s.engine.LinkChanged(ctx, id, up) })

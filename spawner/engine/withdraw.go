@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+
+	"slipway/internal/errs"
+	"slipway/spawner"
+)
+
+// withdraw takes a job back from a Remote, unless it has begun there.
+func (m *Manager) withdraw(ctx context.Context, e Entry, r spawner.Remote) error {
+	ctx, cancel := context.WithTimeout(ctx, backendPatience)
+	defer cancel()
+	if err := r.Withdraw(ctx, e.ID); errs.Is(err, errs.Conflict) {
+		return m.resume(ctx, e)
+	} else if err != nil {
+		return err
+	}
+	m.queue.AddAfter(e.ID, lookAgain)
+	return nil
+}
+
+// resume lets a job go on that was to be taken back, and has begun.
+func (m *Manager) resume(ctx context.Context, e Entry) error {
+	tx := m.Begin()
+	defer tx.End()
+	now := m.work[e.ID]
+	if now == nil || now.Rev != e.Rev {
+		return nil
+	}
+	err := tx.Change(ctx, now, func(e *Entry) { e.Phase, e.Moving, e.Held, e.Withdrawn = spawner.Starting, false, false, false })
+	if err == nil {
+		tx.Note(now, spawner.Event{Percent: 25, Message: "It has begun meanwhile, and goes on: requeue it to have it begin anew later"})
+	}
+	return err
+}
+
+// waitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
+func (e *Entry) waitsElsewhere() bool {
+	return e.Phase == spawner.Starting && e.Remote && (e.Seen.Existence == spawner.Queued || e.Seen.Existence == spawner.Held)
+}
+
+// HeldElsewhere reports whether a batch system holds a workload that is to run, as far as is known: also one that has
+// begun.
+func (e *Entry) HeldElsewhere() bool {
+	return e.Remote && e.Seen.Existence == spawner.Held && (e.Phase == spawner.Starting || e.Phase == spawner.Booting || e.Phase == spawner.Running)
+}

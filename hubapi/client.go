@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/backoff"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -91,14 +94,8 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 
 // backOff waits before try n, from 0, of a broken stream.
 func backOff(ctx context.Context, n int) error {
-	t := time.NewTimer(min(100*time.Millisecond<<min(n, 5), 2*time.Second))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	clock.Sleep(ctx, backoff.Delay(100*time.Millisecond, 2*time.Second, n+1, rand.Float64()))
+	return ctx.Err()
 }
 
 // open makes a request, with a body of JSON unless in is nil, and gives the answer's open body if it is a success.

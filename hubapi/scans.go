@@ -101,7 +101,7 @@ func (c *Client) Scan(ctx context.Context, id string) (Scan, error) {
 	return fetch[Scan](ctx, c, http.MethodGet, path("scans", id), nil)
 }
 
-// scanPause is the wait, as backOff counts it, between two looks at a scan: a bit over a second.
+// scanPause is the wait, as backOff counts it, between two looks at a scan: about a second.
 const scanPause = 4
 
 // FollowScan gives each the scan as it goes on, until all its points have come to their end. It bears a restart of the

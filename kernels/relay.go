@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/internal/clock"
+	"slipway/internal/backoff"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 	"slipway/spawner"
@@ -24,23 +24,28 @@ const (
 // refusal is an agent's word that it does not take a client.
 type refusal struct{ error }
 
+func newBackoff() *backoff.Backoff { return &backoff.Backoff{First: redialAfter, Most: redialMost} }
+
 // relay carries messages between the client and the kernel's agent until one of them is gone. When the way between the
 // service and the agent breaks, it goes on over another: what the client has said and the kernel has not taken is sent
 // once more, and the agent takes each once.
 func (c *client) relay(ctx context.Context) error {
 	ctx, end := c.outlast(ctx)
 	defer end()
-	for wait := redialAfter; ; wait = min(2*wait, redialMost) {
+	for failed := newBackoff(); ; {
 		way, err := c.reach(ctx)
 		if err != nil {
 			return err
 		}
 		began := time.Now()
-		if err = c.follow(ctx, way); !way.takes || !clock.Sleep(ctx, wait) {
+		if err = c.follow(ctx, way); !way.takes {
 			return err
 		}
 		if time.Since(began) > redialMost {
-			wait = redialAfter
+			failed.Reset()
+		}
+		if !failed.Wait(ctx) {
+			return err
 		}
 		c.Logger.Debug("the way to a kernel has broken", "id", c.id, "error", err)
 	}
@@ -76,7 +81,7 @@ func (c *client) outlast(ctx context.Context) (late context.Context, end func())
 // reach opens a way to the kernel's agent once the kernel is up. While it is its agent may be away: it comes again.
 func (c *client) reach(ctx context.Context) (*stream, error) {
 	began := time.Now()
-	for wait := redialAfter; ; wait = min(2*wait, redialMost) {
+	for failed := newBackoff(); ; {
 		if err := c.rises(ctx); err != nil {
 			return nil, err
 		}
@@ -88,7 +93,7 @@ func (c *client) reach(ctx context.Context) (*stream, error) {
 		if time.Since(began) > worryAfter {
 			c.worry()
 		}
-		if !clock.Sleep(ctx, wait) {
+		if !failed.Wait(ctx) {
 			return nil, ctx.Err()
 		}
 	}

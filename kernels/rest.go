@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 	"slipway/spawner"
@@ -117,9 +116,9 @@ func (g *gateway) startAgain(
 	q.Env[wire.IDVariable] = old.Kernel
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
-	for wait := redialAfter; ; wait = min(2*wait, redialMost) {
+	for busy := newBackoff(); ; {
 		k, _, err = g.launch(ctx, c, q)
-		if !errs.Is(err, errs.Conflict) || !clock.Sleep(ctx, wait) {
+		if !errs.Is(err, errs.Conflict) || !busy.Wait(ctx) {
 			break
 		}
 	}

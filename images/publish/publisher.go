@@ -15,6 +15,8 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/blobstore"
+	"slipway/internal/backoff"
+	"slipway/internal/clock"
 )
 
 const lookEvery = 10 * time.Second
@@ -112,7 +114,7 @@ func (o *Publisher) leads(p published) bool {
 
 // Run publishes until ctx ends.
 func (o *Publisher) Run(ctx context.Context) error {
-	var patience blobstore.Patience
+	failed := backoff.Backoff{First: 5 * time.Second, Most: 30 * time.Minute}
 	for {
 		err := o.round(ctx)
 		if ctx.Err() != nil {
@@ -121,13 +123,14 @@ func (o *Publisher) Run(ctx context.Context) error {
 		o.mu.Lock()
 		o.problem = err
 		o.mu.Unlock()
-		wait := patience.After(err, lookEvery)
-		if err != nil {
+		wait := lookEvery
+		if err == nil {
+			failed.Reset()
+		} else {
+			wait = failed.Next()
 			o.cfg.Logger.Warn("environments cannot be published now", "export", o.cfg.Name, "again", wait.Round(time.Second), "error", err)
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, wait) {
 			return nil
 		}
 	}

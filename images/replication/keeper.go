@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"slipway/images/blobstore"
+	"slipway/internal/backoff"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -68,7 +70,7 @@ func newKeeper(cfg Config, m blobstore.Member) (*keeper, error) {
 
 // run writes, checks and clears until ctx ends.
 func (k *keeper) run(ctx context.Context) error {
-	var patience blobstore.Patience
+	failed := backoff.Backoff{First: 5 * time.Second, Most: 30 * time.Minute}
 	var checked time.Time
 	for {
 		err := k.round(ctx, &checked)
@@ -78,13 +80,14 @@ func (k *keeper) run(ctx context.Context) error {
 		k.mu.Lock()
 		k.failing = err != nil
 		k.mu.Unlock()
-		wait := patience.After(err, lookEvery)
-		if err != nil {
+		wait := lookEvery
+		if err == nil {
+			failed.Reset()
+		} else {
+			wait = failed.Next()
 			k.cfg.Logger.Warn("a store takes no copies now", "store", k.member.Name, "again", wait.Round(time.Second), "error", err)
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, wait) {
 			return nil
 		}
 	}

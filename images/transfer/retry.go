@@ -19,6 +19,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"slipway/images/oci"
+	"slipway/internal/backoff"
 	"slipway/internal/errs"
 )
 
@@ -151,7 +152,7 @@ func (c *Client) again(ctx context.Context, p *patience, err error, progress int
 	}
 	d := f.after
 	if d < 0 {
-		d = backoff(p.failed, rand.Float64())
+		d = backoff.Delay(firstWait, longestWait, p.failed, rand.Float64())
 	}
 	c.cfg.Logger.Info("a registry is asked again", "after", d, "attempt", p.failed, "error", err)
 	return c.wait(ctx, d)
@@ -169,12 +170,6 @@ func (f *failure) final(attempts int) error {
 		return e.With(fmt.Sprintf("the registry asks to come again in %s", f.after))
 	}
 	return e
-}
-
-// backoff doubles, with chance so that many clients do not come at once.
-func backoff(failed int, chance float64) time.Duration {
-	d := min(firstWait<<min(failed-1, 10), longestWait)
-	return d/2 + time.Duration(chance*float64(d)/2)
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"slipway/internal/backoff"
 	"slipway/internal/errs"
 )
 
@@ -94,7 +95,9 @@ func TestBackoff(t *testing.T) {
 		}
 	})
 	for failed, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 5: 8 * time.Second, 8: longestWait, 1000: longestWait} {
-		if least, most := backoff(failed, 0), backoff(failed, 1); least != want/2 || most != want {
+		least := backoff.Delay(firstWait, longestWait, failed, 0)
+		most := backoff.Delay(firstWait, longestWait, failed, 1)
+		if least != want/2 || most != want {
 			t.Errorf("after %d: %s to %s", failed, least, most)
 		}
 	}

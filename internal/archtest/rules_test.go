@@ -21,6 +21,7 @@ func rules() map[string]rule {
 
 		// The bottom: these know nothing of each other, or of Slipway.
 		"internal/apptainer": {},
+		"internal/backoff":   {own: []string{"internal/clock"}},
 		"internal/clock":     {},
 		"internal/errs":      {},
 		"internal/loglimit":  {},
@@ -31,7 +32,7 @@ func rules() map[string]rule {
 		"internal/archtest":  {},
 
 		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
-		"internal/mounts":             {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
+		"internal/mounts":             {own: []string{"internal/backoff", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/quota":              {own: []string{"internal/clock"}, outside: []string{"golang.org/x/sys"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
@@ -44,7 +45,7 @@ func rules() map[string]rule {
 		"internal/testenv/program":    {outside: []string{"github.com/rogpeppe/go-internal"}}, // for tests
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}},       // for tests
 		"internal/credentials": {
-			own: []string{"internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
+			own: []string{"internal/backoff", "internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
 		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
@@ -91,18 +92,18 @@ func rules() map[string]rule {
 		"internal/sshtunnel":       {outside: []string{"golang.org/x/crypto"}},
 		"internal/sshclientconfig": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
-			own:     []string{"internal/clock", "internal/errs", "internal/units", "internal/secret", "internal/agent/control"},
+			own:     []string{"internal/clock", "internal/backoff", "internal/errs", "internal/units", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/errs", "internal/units", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
+			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/backoff", "internal/errs", "internal/units", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {
 			own:   []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/units", "kernels/wire", "kernels/zmtp"},
 			tests: []string{"kernels/kernelstest"},
 		},
-		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/errs"}},
+		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/backoff", "internal/clock", "internal/errs"}},
 		"internal/agent/authproxy":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
 			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/units", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
@@ -117,9 +118,9 @@ func rules() map[string]rule {
 		"kernels/zmtp": {},
 		// What every agent of a kernel passes, those of tests too.
 		"kernels/kernelstest": {own: []string{"kernels/wire"}},
-		"kernels/kernelproxy": {own: []string{"hubapi", "internal/clock", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
+		"kernels/kernelproxy": {own: []string{"hubapi", "internal/clock", "internal/backoff", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
-			own: []string{"internal/agent/control", "internal/clock", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
+			own: []string{"internal/agent/control", "internal/clock", "internal/backoff", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 			tests: []string{"kernels/kernelstest"},
 		},
 
@@ -155,7 +156,7 @@ func rules() map[string]rule {
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/backoff", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
@@ -202,14 +203,14 @@ func rules() map[string]rule {
 		"images/blob":      {own: []string{"internal/errs"}},
 		"images/oci":       {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
 		"images/transfer": {
-			own: []string{"images/blob", "images/blobstore", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
+			own: []string{"images/blob", "images/blobstore", "images/oci", "internal/backoff", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sys", "oras.land/oras-go"},
 			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
 		},
 		"images/blobstore": {
 			own: []string{"images/blob", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
 		},
-		"images/replication": {own: []string{"images/blob", "images/blobstore", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
-		"images/publish":     {own: []string{"images/blob", "images/blobstore", "internal/errs"}},
+		"images/replication": {own: []string{"images/blob", "images/blobstore", "internal/backoff", "internal/clock", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
+		"images/publish":     {own: []string{"images/blob", "images/blobstore", "internal/backoff", "internal/clock", "internal/errs"}},
 		"images/registry": {
 			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
 			tests: []string{"images/registry/registrytest"},
@@ -238,7 +239,7 @@ func rules() map[string]rule {
 		},
 
 		// What is spoken over HTTP. hubapi itself is what others would import to speak it.
-		"hubapi": {own: []string{"internal/errs"}},
+		"hubapi": {own: []string{"internal/backoff", "internal/clock", "internal/errs"}},
 		"hubapi/hub": {
 			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
 			tests: []string{"internal/hubtest"},
@@ -318,9 +319,9 @@ func rules() map[string]rule {
 		},
 		// The document of the API, which is generated, and its page.
 		"hubapi/openapi":   {},
-		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/secret"}},
+		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/backoff", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
-			own:     []string{"hubapi", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
+			own:     []string{"hubapi", "internal/backoff", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"time"
+
+	"slipway/internal/backoff"
 )
 
 // When tokens are refreshed. All of it is a function of the record and the clock, so that a restart of the service
@@ -23,7 +25,7 @@ const (
 func due(r record, watched bool, born time.Time) (time.Time, bool) {
 	at, ok := refreshDue(r, watched, born)
 	if ok && watched && r.Owed.is() {
-		if again := r.Owed.Tried.Add(backoff(max(r.Owed.Tries, 1), spread(r))); again.Before(at) {
+		if again := r.Owed.Tried.Add(backoff.Delay(firstWait, longWait, r.Owed.Tries, spread(r))); again.Before(at) {
 			at = again
 		}
 	}
@@ -37,7 +39,7 @@ func refreshDue(r record, watched bool, born time.Time) (time.Time, bool) {
 	}
 	part := spread(r)
 	if r.Tries > 0 {
-		return r.Tried.Add(backoff(r.Tries, part)), true
+		return r.Tried.Add(backoff.Delay(firstWait, longWait, r.Tries, part)), true
 	}
 	life := r.Ends.Sub(r.Issued)
 	at := r.Issued.Add(scale(life, earliest+(latest-earliest)*part))
@@ -52,15 +54,6 @@ func refreshDue(r record, watched bool, born time.Time) (time.Time, bool) {
 		at = born.Add(scale(left, part))
 	}
 	return at, true
-}
-
-// backoff returns how long to wait after so many tries that failed.
-func backoff(tries int, part float64) time.Duration {
-	wait := longWait
-	if tries < 6 {
-		wait = min(firstWait<<(tries-1), longWait)
-	}
-	return scale(wait, 0.5+part/2)
 }
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }

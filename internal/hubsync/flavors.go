@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"time"
 
+	"slipway/internal/backoff"
 	"slipway/internal/clock"
 )
 
 const (
-	flavorsEvery = 2 * time.Second // between two looks at what can be started
-	flavorsAgain = 5 * time.Minute // between two times of telling what has not changed: a Hub forgets it when it restarts
-	flavorsMost  = time.Minute     // between two tries while the Hub is down
+	flavorsEvery = 2 * time.Second  // between two looks at what can be started
+	flavorsAgain = 5 * time.Minute  // between two times of telling what has not changed: a Hub forgets it when it restarts
+	flavorsMost  = 90 * time.Second // between two tries while the Hub is down
 )
 
 // pushFlavors tells the Hub what can be started here when it has changed. It looks rather than being told: what is free
@@ -21,6 +22,7 @@ func (s *Syncer) pushFlavors(ctx context.Context) {
 	t := trouble{log: s.log, what: "tell the Hub of the flavors"}
 	var told []byte
 	var at time.Time
+	failed := backoff.Backoff{First: 2 * flavorsEvery, Most: flavorsMost}
 	for wait := flavorsEvery; clock.Sleep(ctx, wait); {
 		now, err := json.Marshal(s.cfg.Flavors())
 		if err == nil && bytes.Equal(now, told) && time.Since(at) < flavorsAgain {
@@ -31,9 +33,10 @@ func (s *Syncer) pushFlavors(ctx context.Context) {
 		}
 		t.note(ctx, err)
 		if err != nil {
-			told, wait = nil, min(2*wait, flavorsMost)
+			told, wait = nil, failed.Next()
 			continue
 		}
+		failed.Reset()
 		told, at, wait = now, time.Now(), flavorsEvery
 	}
 }

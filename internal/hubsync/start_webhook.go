@@ -8,6 +8,7 @@ import (
 
 	"slipway/hubapi/hub"
 	"slipway/internal/agent/control"
+	"slipway/internal/backoff"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -81,7 +82,7 @@ type tale struct {
 
 // tell empties the box.
 func (t *tale) tell(ctx context.Context) {
-	wait, percent, odd := firstRetry, 0, false
+	failed, percent, odd := backoff.Backoff{First: firstRetry, Most: lastRetry}, 0, false
 	for {
 		e, ok := t.box.first(ctx)
 		if !ok {
@@ -97,10 +98,9 @@ func (t *tale) tell(ctx context.Context) {
 				t.log.Warn("the Hub is not told how the start came out: it does not answer", "err", err, "cause", cause(err))
 				return
 			}
-			if !clock.Sleep(ctx, about(wait)) {
+			if !failed.Wait(ctx) {
 				return
 			}
-			wait = min(2*wait, lastRetry)
 			continue
 		case errs.Is(err, errs.Invalid): // this event; the Hub's administrator may filter some
 			if !odd {
@@ -112,7 +112,7 @@ func (t *tale) tell(ctx context.Context) {
 			return
 		}
 		t.box.done(e)
-		wait = firstRetry
+		failed.Reset()
 	}
 }
 

@@ -8,12 +8,15 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"slipway/internal/backoff"
 )
 
 // KeeperConfig is what a Keeper needs.
@@ -162,8 +165,8 @@ func (k *Keeper) remember(pid int, f failure, err error) {
 		f.words = err.Error()
 		k.cfg.Logger.Warn("a running session or job may lack a data area: it is tried again", "directory", k.cfg.Source, "process", pid, "error", err)
 	}
-	f.again = time.Now().Add(min(k.cfg.Every<<min(f.tries, 10), slowest))
 	f.tries++
+	f.again = time.Now().Add(backoff.Delay(k.cfg.Every, slowest, f.tries, rand.Float64()))
 	k.failed[pid] = f
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"slipway/hubapi"
+	"slipway/internal/backoff"
 	"slipway/internal/loglimit"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
@@ -145,7 +146,7 @@ func (g *Gate) Run(ctx context.Context, l net.Listener) error {
 	defer g.work.Wait()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	pause := time.Duration(0)
+	failed := backoff.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 	for {
 		c, err := l.Accept()
 		switch {
@@ -157,15 +158,11 @@ func (g *Gate) Run(ctx context.Context, l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		case err != nil: // no more files, most likely: they come back
-			pause = min(max(2*pause, 10*time.Millisecond), time.Second)
 			g.log.Warn("cannot accept ssh connections", "err", err)
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
+			failed.Wait(ctx)
 			continue
 		}
-		pause = 0
+		failed.Reset()
 		if !g.door.approach(ctx) {
 			_ = c.Close()
 			return ctx.Err()

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 
+	"slipway/internal/backoff"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
@@ -54,9 +54,10 @@ func NewUplink(cfg UplinkConfig) *Uplink {
 
 // Run keeps the link up until ctx ends.
 func (u *Uplink) Run(ctx context.Context) error {
-	pause, told := firstPause, "nothing"
+	failed, told := backoff.Backoff{First: firstPause}, "nothing"
 	for {
 		way, err := u.connect(ctx)
+		failed.Most = longest(err)
 		if err != nil {
 			told = u.tell(told, err)
 		}
@@ -64,12 +65,14 @@ func (u *Uplink) Run(ctx context.Context) error {
 			began := time.Now()
 			way = u.serve(ctx, way)
 			u.cfg.Logger.Info("the link to the service went down")
-			told, pause = "nothing", afterLink(pause, time.Since(began))
+			told, failed.Most = "nothing", flapPause
+			if time.Since(began) > steady {
+				failed.Reset()
+			}
 		}
-		if !clock.Sleep(ctx, jitter(pause)) {
+		if !failed.Wait(ctx) {
 			return ctx.Err()
 		}
-		pause = min(2*pause, longest(err))
 	}
 }
 
@@ -84,15 +87,6 @@ func (u *Uplink) tell(told string, err error) string {
 	return e.Remedy + e.Field
 }
 
-// afterLink is the pause after a link that was up for a time. What comes and goes at once is dialled a little later
-// each time.
-func afterLink(pause, lived time.Duration) time.Duration {
-	if lived > steady {
-		return firstPause
-	}
-	return min(2*pause, flapPause)
-}
-
 // longest is the longest pause after an error. Who is refused need not hurry.
 func longest(err error) time.Duration {
 	switch {
@@ -103,9 +97,6 @@ func longest(err error) time.Duration {
 	}
 	return refusedPause
 }
-
-// jitter keeps the agents of a service that was away apart.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // Open opens a stream to the service. While the link is down it waits until ctx ends: a service that restarts is soon
 // back.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/backoff"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/tunnel"
@@ -79,7 +80,7 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 // into brings the file to its end, from what f has of it on.
 func (d *download) into(ctx context.Context, f *os.File) error {
 	defer d.client.CloseIdleConnections()
-	pause, heard := d.pause, time.Now()
+	failed, heard := backoff.Backoff{First: d.pause, Most: lastPause}, time.Now()
 	if n, err := size(f); err == nil && n > 0 {
 		d.older = true
 	}
@@ -96,16 +97,17 @@ func (d *download) into(ctx context.Context, f *os.File) error {
 			return err
 		}
 		if now, err := size(f); done || err == nil && now > before { // all came, though it was not what was asked for
-			pause, heard = d.pause, time.Now()
+			failed.Reset()
+			heard = time.Now()
 		}
 		if time.Since(heard) >= d.patience {
 			return fmt.Errorf("nothing came for %s: %w", d.patience, err)
 		}
+		pause := failed.Next()
 		d.log.Warn("the image does not come; trying again", "error", err, "pause", pause)
 		if !clock.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
-		pause = min(2*pause, lastPause)
 	}
 }
 

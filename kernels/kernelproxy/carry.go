@@ -10,7 +10,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
@@ -20,12 +19,12 @@ const writeTime = time.Minute
 // carry carries messages until the kernel has ended, which is an error that says why, or ctx has.
 func (b *bridge) carry(ctx context.Context) error {
 	seen := newSeen()
-	first, wait := true, firstWait
+	first, failed := true, newBackoff()
 	for {
 		ws, err := b.service.dial(ctx, first)
 		if err == nil {
 			first = false
-			err = b.converse(ctx, ws, seen, func() { wait = firstWait })
+			err = b.converse(ctx, ws, seen, failed.Reset)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -36,10 +35,9 @@ func (b *bridge) carry(ctx context.Context) error {
 			b.giveUp()
 		}
 		b.cfg.Logger.Info("the connection to the kernel is lost: connecting again", "error", err)
-		if !clock.Sleep(ctx, wait) {
+		if !failed.Wait(ctx) {
 			return ctx.Err()
 		}
-		wait = longer(wait)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/backoff"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
@@ -106,12 +107,12 @@ func passes(err error) bool {
 
 // insist repeats what fails because the service is not reached.
 func insist(ctx context.Context, do func(context.Context) (hubapi.Kernel, error)) (hubapi.Kernel, error) {
-	for wait := firstWait; ; wait = longer(wait) {
+	for failed := newBackoff(); ; {
 		v, err := do(ctx)
-		if err == nil || !passes(err) || !clock.Sleep(ctx, wait) {
+		if err == nil || !passes(err) || !failed.Wait(ctx) {
 			return v, err
 		}
 	}
 }
 
-func longer(wait time.Duration) time.Duration { return min(2*wait, mostWait) }
+func newBackoff() *backoff.Backoff { return &backoff.Backoff{First: firstWait, Most: mostWait} }

@@ -8,6 +8,7 @@ import (
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
+	"slipway/internal/backoff"
 	"slipway/internal/clock"
 	"slipway/spawner"
 )
@@ -28,7 +29,7 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	if _, err := b.ensureNetwork(ctx); err != nil && ctx.Err() == nil {
 		b.log.Warn("cannot make the network of sessions; the next start tries again", "error", err)
 	}
-	pause := firstPause
+	failed := backoff.Backoff{First: firstPause, Most: lastPause}
 	for first := true; ; first = false {
 		began := time.Now()
 		err := b.follow(ctx, first, changed)
@@ -37,25 +38,26 @@ func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 		}
 		b.left(time.Now())
 		if time.Since(began) > lastPause {
-			pause = firstPause
+			failed.Reset()
 		}
+		pause := failed.Next()
 		b.log.Warn("the engine's events broke off", "again_in", pause, "error", err)
 		if !clock.Sleep(ctx, pause) {
 			return nil
 		}
-		pause = min(2*pause, lastPause)
 	}
 }
 
 // recover wakes the containers that a service left paused when it was killed in a freeze. It is done once, before this
 // service freezes anything, and as long as it takes: a session must not sleep for ever.
 func (b *Backend) recover(ctx context.Context) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for failed := (backoff.Backoff{First: firstPause, Most: lastPause}); ; {
 		err := b.wakePaused(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		b.left(time.Now())
+		pause := failed.Next()
 		b.log.Warn("cannot look for sessions that a freeze left asleep", "again_in", pause, "error", err)
 		if !clock.Sleep(ctx, pause) {
 			return

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/backoff"
+	"slipway/internal/clock"
 )
 
 // Command is the program's word for being such a kernel. It gets the name of the service's kernelspec, its language and
@@ -78,19 +80,19 @@ func Keep(ctx context.Context, cfg Config) {
 	}
 	s := &service{api: api, logos: map[string][]byte{}}
 	latest := ""
-	for wait := soonest; ; {
+	failed := backoff.Backoff{First: 2 * soonest, Most: cfg.Every}
+	for {
+		wait := cfg.Every
 		if list, err := s.list(ctx); err != nil {
 			cfg.Logger.Debug("the service does not say which kernels there are", "error", err)
-			wait = min(2*wait, cfg.Every)
-		} else if latest, err = cfg.show(list, latest); err != nil {
-			cfg.Logger.Warn("the kernels on slices are not shown to Jupyter", "error", err)
-			wait = cfg.Every
+			wait = failed.Next()
 		} else {
-			wait = cfg.Every
+			failed.Reset()
+			if latest, err = cfg.show(list, latest); err != nil {
+				cfg.Logger.Warn("the kernels on slices are not shown to Jupyter", "error", err)
+			}
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, wait) {
 			return
 		}
 	}

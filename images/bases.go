@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -58,7 +60,7 @@ func (l *Library) baseKey(src Source) (string, error) {
 
 // Prepare converts the image of a source into a base, so that no freeze has to wait for it. A second call finds it
 // there.
-func (l *Library) Prepare(ctx context.Context, src Source, report func(Progress)) error {
+func (l *Library) Prepare(ctx context.Context, src Source, report func(progress.Progress)) error {
 	if err := src.validateBase(); err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func (l *Library) Prepare(ctx context.Context, src Source, report func(Progress)
 }
 
 // prepareBase finds the base of a source's image, or makes it. All who want the same one wait for one conversion.
-func (l *Library) prepareBase(ctx context.Context, src Source, report func(Progress)) (baseRecord, error) {
+func (l *Library) prepareBase(ctx context.Context, src Source, report func(progress.Progress)) (baseRecord, error) {
 	if src.over != nil {
 		return *src.over, context.Cause(ctx)
 	}
@@ -78,7 +80,7 @@ func (l *Library) prepareBase(ctx context.Context, src Source, report func(Progr
 	if b, ok := l.knownBase(key); ok && l.baseIsSound(ctx, b.Part.Part) {
 		return b, context.Cause(ctx)
 	}
-	b, err := l.conversions.do(ctx, key, report, func(ctx context.Context, m *meter) (baseRecord, error) {
+	b, err := l.conversions.Do(ctx, key, report, func(ctx context.Context, m *progress.Meter) (baseRecord, error) {
 		if b, ok := l.knownBase(key); ok && l.baseIsSound(ctx, b.Part.Part) {
 			return b, nil
 		}
@@ -176,7 +178,7 @@ func (l *Library) publishBase(ctx context.Context, file string, part Part) error
 // basePath names the file of a base's squashfs.
 func (l *Library) basePath(digest string) string { return l.path("bases", hexOrNone(digest)+".sqfs") }
 
-func (l *Library) convert(ctx context.Context, key string, src Source, m *meter) (baseRecord, error) {
+func (l *Library) convert(ctx context.Context, key string, src Source, m *progress.Meter) (baseRecord, error) {
 	start := time.Now()
 	work, err := os.MkdirTemp(l.path("work"), "base-")
 	if err != nil {
@@ -206,7 +208,7 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *meter)
 }
 
 // packBase writes the tree of an image into a new file.
-func (l *Library) packBase(ctx context.Context, src Source, work, path string, m *meter) (graft.Result, error) {
+func (l *Library) packBase(ctx context.Context, src Source, work, path string, m *progress.Meter) (graft.Result, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return graft.Result{}, err
@@ -214,7 +216,7 @@ func (l *Library) packBase(ctx context.Context, src Source, work, path string, m
 	defer file.Close()
 	cfg := graft.Config{
 		Strip: l.strip, Out: newEager(file, superblockSize),
-		Progress: func(_ graft.Stage, files, bytes int64) { m.at(Preparing, files, bytes, 0) },
+		Progress: func(_ graft.Stage, files, bytes int64) { m.At(progress.Preparing, files, bytes, 0) },
 	}
 	made, err := l.packTree(ctx, src, src.Layers, work, cfg)
 	if err != nil {

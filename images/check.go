@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -126,7 +128,7 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 	if err != nil {
 		return "", err
 	}
-	_, err = l.comparisons.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
+	_, err = l.comparisons.Do(ctx, digest, nil, func(ctx context.Context, _ *progress.Meter) (struct{}, error) {
 		return struct{}{}, l.compareImage(ctx, digest, d, true)
 	})
 	if err != nil {

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,9 +36,9 @@ type Request struct {
 	Kind     string // of the session, for the provenance statement
 	User     string // who asked, as people know her
 	Source   Source
-	Use      Use            // what the session uses of it; only Imported and CVMFS
-	Allow    []string       // paths that may hold what looks like a secret; one that ends in a slash means all below it
-	Progress func(Progress) // called on the caller's goroutine, several times a second; may be nil
+	Use      Use                     // what the session uses of it; only Imported and CVMFS
+	Allow    []string                // paths that may hold what looks like a secret; one that ends in a slash means all below it
+	Progress func(progress.Progress) // called on the caller's goroutine, several times a second; may be nil
 	// Carried says that the environment only carries a session's changes from one start to the next, for nobody else:
 	// what looks like a secret stays in it, as does a home that was not mounted, and nothing is stated of where it
 	// comes from.
@@ -67,8 +69,8 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 		return Environment{}, fmt.Errorf("freeze: %w", err)
 	}
 	started := time.Now()
-	work := func(ctx context.Context, m *meter) (frozen, error) { return l.freeze(ctx, req, m) }
-	f, err := l.freezes.do(ctx, req.Owner+"\x00"+req.Key, req.Progress, work)
+	work := func(ctx context.Context, m *progress.Meter) (frozen, error) { return l.freeze(ctx, req, m) }
+	f, err := l.freezes.Do(ctx, req.Owner+"\x00"+req.Key, req.Progress, work)
 	if err != nil {
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
 	}
@@ -86,7 +88,7 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
 	}
 	if req.Progress != nil {
-		req.Progress(Progress{Stage: Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})
+		req.Progress(progress.Progress{Stage: progress.Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})
 	}
 	return e, nil
 }
@@ -99,15 +101,15 @@ func (l *Library) stripOf(req Request) *tree.Strip {
 	return l.strip
 }
 
-func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, error) {
-	m.at(Scanning, 0, 0, 0)
+func (l *Library) freeze(ctx context.Context, req Request, m *progress.Meter) (frozen, error) {
+	m.At(progress.Scanning, 0, 0, 0)
 	start := time.Now()
 	state, files, bytes, err := graft.Scan(ctx, req.Source.Upper, l.stripOf(req))
 	if err != nil {
 		return frozen{}, err
 	}
 	took := time.Since(start)
-	m.at(Scanning, files, bytes, bytes)
+	m.At(progress.Scanning, files, bytes, bytes)
 	id, err := l.identity(state, req.Source)
 	if err != nil {
 		return frozen{}, err
@@ -125,9 +127,9 @@ func (l *Library) freeze(ctx context.Context, req Request, m *meter) (frozen, er
 		return frozen{}, err
 	}
 	if !req.Source.Idle {
-		m.expect(files, pauseFor(files, took))
+		m.Expect(files, pauseFor(files, took))
 	}
-	base, err := l.prepareBase(ctx, req.Source, m.show)
+	base, err := l.prepareBase(ctx, req.Source, m.Show)
 	if err != nil {
 		return frozen{}, err
 	}
@@ -158,7 +160,7 @@ type draft struct {
 	carried  bool // nobody else is to have it
 }
 
-func (l *Library) build(ctx context.Context, req Request, base baseRecord, work string, m *meter) (frozen, error) {
+func (l *Library) build(ctx context.Context, req Request, base baseRecord, work string, m *progress.Meter) (frozen, error) {
 	path := filepath.Join(work, "image.sif")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -178,12 +180,12 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 	if req.Source.Idle {
 		d.paused = 0 // nothing stood still that did not before
 	}
-	m.at(Writing, 0, 0, 0)
+	m.At(progress.Writing, 0, 0, 0)
 	return l.finish(ctx, req, d, path)
 }
 
 // graftOver grafts with what the source's last freeze has left, or without it where that is damaged.
-func (l *Library) graftOver(ctx context.Context, req Request, base baseRecord, work string, file *os.File, m *meter) (*draft, error) {
+func (l *Library) graftOver(ctx context.Context, req Request, base baseRecord, work string, file *os.File, m *progress.Meter) (*draft, error) {
 	dir := filepath.Join(work, "tail")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -201,7 +203,7 @@ func (l *Library) graftOver(ctx context.Context, req Request, base baseRecord, w
 }
 
 // graftOnto writes a thin image of the base and the changes over it into file, and what it stores into dir.
-func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File, m *meter) (*draft, error) {
+func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File, m *progress.Meter) (*draft, error) {
 	b, err := l.openBase(base.Part.Digest)
 	if err != nil {
 		return nil, err
@@ -225,7 +227,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, d
 		Base: b.image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
 		Pack: pack, PackName: pack.name, Known: known, OpenPack: open, About: l.cfg.Version + " " + digestOf([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
 		Progress: func(s graft.Stage, files, bytes int64) {
-			m.at(stageOf(s), files, bytes, 0)
+			m.At(stageOf(s), files, bytes, 0)
 			if l.tooMany(files) {
 				cancel(l.crowded(ctx, req, files)) // they have become so many since
 			}
@@ -257,14 +259,14 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, d
 	return d, d.seal(ctx, made.Super, tail, scanner, whole)
 }
 
-func stageOf(s graft.Stage) Stage {
+func stageOf(s graft.Stage) progress.Stage {
 	switch s {
 	case graft.Paused:
-		return Settling
+		return progress.Settling
 	case graft.Tables:
-		return Indexing
+		return progress.Indexing
 	default:
-		return Reading
+		return progress.Reading
 	}
 }
 

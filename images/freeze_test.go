@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -161,12 +163,12 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 	joined := make(chan struct{})
 	s := session{paused: func(ctx context.Context) error { <-joined; return nil }}
 	var wg sync.WaitGroup
-	stages := make([][]Stage, 2)
+	stages := make([][]progress.Stage, 2)
 	envs := make([]Environment, 2)
 	for i := range 2 {
 		req := Request{Owner: "alice", Key: "s1", Name: []string{"", "second"}[i], Source: f.source()}
 		s.attach(&req.Source)
-		req.Progress = func(p Progress) {
+		req.Progress = func(p progress.Progress) {
 			stages[i] = append(stages[i], p.Stage)
 		}
 		wg.Go(func() {
@@ -178,10 +180,7 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 		})
 	}
 	testenv.Until(t, "both wait for one freeze", testenv.Hang, func() bool {
-		l.freezes.mu.Lock()
-		defer l.freezes.mu.Unlock()
-		fl := l.freezes.run["alice\x00s1"]
-		return fl != nil && fl.waiters == 2
+		return l.freezes.Waiting("alice\x00s1") == 2
 	})
 	close(joined)
 	wg.Wait()
@@ -190,7 +189,7 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 		t.Errorf("digests %q and %q", envs[0].Digest, envs[1].Digest)
 	}
 	for _, got := range stages {
-		if want := []Stage{Scanning, Preparing, Reading, Settling, Indexing, Writing, Done}; !slices.Equal(slices.Compact(got), want) {
+		if want := []progress.Stage{progress.Scanning, progress.Preparing, progress.Reading, progress.Settling, progress.Indexing, progress.Writing, progress.Done}; !slices.Equal(slices.Compact(got), want) {
 			t.Errorf("stages %v, want %v", got, want)
 		}
 	}
@@ -219,7 +218,7 @@ func TestCanceledWhileTheBaseIsConverted(t *testing.T) {
 	l := newLibrary(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.convert(ctx, strings.Repeat("0", 64), f.source(), &meter{}); !errors.Is(err, context.Canceled) {
+	if _, err := l.convert(ctx, strings.Repeat("0", 64), f.source(), &progress.Meter{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 	noLeftovers(t, l)
@@ -262,9 +261,7 @@ func TestOneCallerLeavesTheOtherStays(t *testing.T) {
 	testenv.Until(t, "the first has begun", testenv.Hang, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.pauses == 1 })
 	go func() { _, err := l.Freeze(t.Context(), req); stays <- err }()
 	testenv.Until(t, "the second waits too", testenv.Hang, func() bool {
-		l.freezes.mu.Lock()
-		defer l.freezes.mu.Unlock()
-		return l.freezes.run["alice\x00s1"].waiters == 2
+		return l.freezes.Waiting("alice\x00s1") == 2
 	})
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +20,6 @@ import (
 	"slipway/internal/errs"
 )
 
-// The stages of an adoption. It ends with Writing and Done, as a freeze does.
-const (
-	Fetching Stage = "fetching" // receiving what is not here; told by who receives it
-	Checking Stage = "checking" // comparing what came with its digests
-)
-
 // Adoption asks that an environment which was made elsewhere be one of the owner's here.
 type Adoption struct {
 	Owner      string
@@ -37,12 +33,12 @@ type Adoption struct {
 	// Open returns what the document names. It is asked for the manifest and the tail in every case, and for the base
 	// only when that is not here: who has not got the owner's own part of an environment does not get it by naming it.
 	Open     func(digest string) (blob.Blob, error)
-	Progress func(Progress) // may be nil
+	Progress func(progress.Progress) // may be nil
 }
 
-func (a Adoption) tell(s Stage, done, total int64) {
+func (a Adoption) tell(s progress.Stage, done, total int64) {
 	if a.Progress != nil {
-		a.Progress(Progress{Stage: s, Bytes: done, Total: total})
+		a.Progress(progress.Progress{Stage: s, Bytes: done, Total: total})
 	}
 }
 
@@ -186,7 +182,7 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 	// The record of who took in what nobody has vouched for.
 	l.log.Info("adopted an environment", "digest", name, "owner", a.Owner, "from", a.From, "statements", len(vouched), "unsigned", len(vouched) == 0,
 		"bytes", size, "took", time.Since(start).Round(time.Millisecond))
-	a.tell(Done, size, size)
+	a.tell(progress.Done, size, size)
 	return e, nil
 }
 
@@ -224,14 +220,14 @@ func (l *Library) assemble(ctx context.Context, a Adoption, d Document, name, wo
 	if err != nil {
 		return Manifest{}, 0, err
 	}
-	a.tell(Checking, 0, d.partition())
+	a.tell(progress.Checking, 0, d.partition())
 	if err := sif.Finish(file, m.Architecture, d.partition(), about); err != nil {
 		return Manifest{}, 0, err
 	}
 	if err := soundImage(ctx, file, d); err != nil {
 		return Manifest{}, 0, err
 	}
-	a.tell(Writing, 0, 0)
+	a.tell(progress.Writing, 0, 0)
 	if newBase != "" {
 		if err := l.publishBase(ctx, newBase, d.Base.Part); err != nil {
 			return Manifest{}, 0, err
@@ -267,7 +263,7 @@ func broughtManifest(a Adoption, d Document) ([]byte, Manifest, error) {
 // rebuild writes the squashfs into file. newBase names the file of a base that was not here before.
 func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob.Blob, file *os.File, work string) (newBase string, err error) {
 	if d.Base == nil {
-		a.tell(Checking, 0, d.partition())
+		a.tell(progress.Checking, 0, d.partition())
 		return "", writeWhole(ctx, file, tail)
 	}
 	base, err := l.baseFor(ctx, a, *d.Base, work)
@@ -275,7 +271,7 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 		return "", err
 	}
 	defer base.Close()
-	a.tell(Checking, 0, d.partition())
+	a.tell(progress.Checking, 0, d.partition())
 	written, err := export.Rebuild(ctx, export.RebuildConfig{
 		Base: base, BaseDigest: hexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: hexOrNone(d.Tail.Digest),
 		Out: file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
@@ -326,7 +322,7 @@ func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work s
 
 // takeBase copies a base that came, and makes sure that it is what the document says of it.
 func (l *Library) takeBase(ctx context.Context, a Adoption, want BasePart, from blob.Blob, to *os.File) error {
-	a.tell(Checking, 0, want.Size)
+	a.tell(progress.Checking, 0, want.Size)
 	if err := copySection(ctx, to, from, 0, want.Size); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -126,14 +128,14 @@ func TestAdopt(t *testing.T) {
 	here.trusts(t, there, "partner")
 	e := there.freeze(t, f, func(r *Request) { r.Name, r.Tag = "ana", "v1" })
 	s := there.send(t, e.Digest)
-	var stages []Stage
-	s.Progress = func(p Progress) { stages = append(stages, p.Stage) }
+	var stages []progress.Stage
+	s.Progress = func(p progress.Progress) { stages = append(stages, p.Stage) }
 	got, err := here.Adopt(t.Context(), s.Adoption)
 	must(t, err)
 	if got.Digest != e.Digest || got.Own != e.Own || got.Base != e.Base || got.Owner != "bob" || got.Name != "ana" || got.FromSession != "pulled from "+s.From {
 		t.Errorf("adopted %+v", got)
 	}
-	if stages[len(stages)-1] != Done || !slices.Contains(stages, Checking) {
+	if stages[len(stages)-1] != progress.Done || !slices.Contains(stages, progress.Checking) {
 		t.Errorf("stages %v", stages)
 	}
 	if want, err := os.ReadFile(there.blob(e.Digest)); err != nil || !sameFile(t, here.blob(e.Digest), want) {
@@ -333,8 +335,8 @@ func TestAdoptOnAFullDisk(t *testing.T) {
 			if early {
 				fill(t, disk, 4<<20)
 			}
-			s.Progress = func(p Progress) {
-				if p.Stage == Checking && !early {
+			s.Progress = func(p progress.Progress) {
+				if p.Stage == progress.Checking && !early {
 					early = true
 					fill(t, disk, 4<<20)
 				}

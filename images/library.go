@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +70,11 @@ type Library struct {
 	carried *tree.Strip // for what is carried
 	lock    *os.File
 
-	freezes     flights[frozen]
-	conversions flights[baseRecord]
-	returns     flights[struct{}] // of images from other stores
-	settles     flights[struct{}]
-	comparisons flights[struct{}] // of images with their digests
+	freezes     progress.Group[frozen]
+	conversions progress.Group[baseRecord]
+	returns     progress.Group[struct{}] // of images from other stores
+	settles     progress.Group[struct{}]
+	comparisons progress.Group[struct{}] // of images with their digests
 	opened      baseCache
 	pins        pins
 	abandoned   map[string]bool // digests of what was here and is not any more; by records

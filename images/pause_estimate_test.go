@@ -24,17 +24,3 @@ func TestPauseFor(t *testing.T) {
 		}
 	}
 }
-
-// TestTheLongPauseIsToldAhead, and not when it is there.
-func TestTheLongPauseIsToldAhead(t *testing.T) {
-	var m meter
-	m.at(Scanning, 5_000_000, 1, 1)
-	m.expect(5_000_000, 30*time.Second)
-	m.at(Reading, 7, 7, 0)
-	m.at(Settling, 8, 8, 0)
-	for _, p := range m.since(0) {
-		if ahead := p.Stage == Reading; ahead != (p.Pause == 30*time.Second && p.Changed == 5_000_000) || !ahead && p.Pause != 0 {
-			t.Errorf("%+v", p)
-		}
-	}
-}

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -116,7 +118,7 @@ func (l *Library) repairOne(digest string, f *os.File) error {
 // settle signs an image, compares all its bytes with its digest, and finds out what is in it; once for all who wait for
 // it.
 func (l *Library) settle(ctx context.Context, digest string) error {
-	_, err := l.settles.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
+	_, err := l.settles.Do(ctx, digest, nil, func(ctx context.Context, _ *progress.Meter) (struct{}, error) {
 		err := l.settleImage(ctx, digest)
 		for errors.Is(err, errReplaced) {
 			err = l.settleImage(ctx, digest)

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +19,7 @@ import (
 
 // repack is the way out for changes that cannot be grafted: the whole merged tree is packed anew, as the kernel shows
 // it. The source stands still for all of that, and its environment shares no byte with others.
-func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *meter) (*draft, error) {
+func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *progress.Meter) (*draft, error) {
 	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req)}
 	scanner, err := secretscan.New(secretscan.Config{Allow: req.Allow})
 	if err != nil {
@@ -28,7 +30,7 @@ func (l *Library) repack(ctx context.Context, req Request, work string, file *os
 	start := time.Now()
 	err = held(ctx, req.Source, func() (err error) {
 		made, d.state, err = l.packWhole(ctx, req, work, scanner, graft.Config{
-			Out: tail, Progress: func(_ graft.Stage, files, bytes int64) { m.at(Packing, files, bytes, 0) },
+			Out: tail, Progress: func(_ graft.Stage, files, bytes int64) { m.At(progress.Packing, files, bytes, 0) },
 		})
 		return err
 	})

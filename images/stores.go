@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +62,7 @@ func (l *Library) bringBack(ctx context.Context, digest string) error {
 	if l.cfg.Fetch == nil {
 		return errs.New(errs.NotFound, "there are no copies of it: the site has no other stores")
 	}
-	_, err := l.returns.do(ctx, digest, nil, func(ctx context.Context, _ *meter) (struct{}, error) {
+	_, err := l.returns.Do(ctx, digest, nil, func(ctx context.Context, _ *progress.Meter) (struct{}, error) {
 		return struct{}{}, l.explain(l.restore(ctx, digest), 0)
 	})
 	if err != nil {

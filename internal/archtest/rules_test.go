@@ -192,13 +192,14 @@ func rules() map[string]rule {
 		"images": {
 			own: []string{
 				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/oci", "images/export", "images/signing",
-				"images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs", "internal/mounts",
+				"images/progress", "images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs", "internal/mounts",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
 		"images/compare": {
 			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/graft"},
 		},
+		"images/progress":  {},
 		"images/apptainer": {},
 		"images/blob":      {own: []string{"internal/errs"}},
 		"images/oci":       {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
@@ -372,7 +373,7 @@ func rules() map[string]rule {
 		// What joins sessions with environments. It knows no backend.
 		"internal/environments": {
 			own: []string{
-				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/oci", "images/publish", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
+				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/oci", "images/progress", "images/publish", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
 			},
 			outside: []string{"golang.org/x/sys"},
 			tests: []string{

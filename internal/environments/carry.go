@@ -1,6 +1,8 @@
 package environments
 
 import (
+	"slipway/images/progress"
+
 	"cmp"
 	"context"
 	"errors"
@@ -85,7 +87,7 @@ func (f *Service) Base(ctx context.Context, image string, tell func(message stri
 	}
 	e, err := f.library.Freeze(ctx, images.Request{
 		Owner: basesOwner, Key: source.Base.Digest, Source: source, Carried: true,
-		Progress: func(p images.Progress) {
+		Progress: func(p progress.Progress) {
 			tell("The image is being made ready for workers: "+stageMessage(p, true), percentOf(p))
 		},
 	})
@@ -108,7 +110,7 @@ func (f *Service) knownBase(ctx context.Context, imageID string) (digest string,
 	return digest, err == nil && f.library.Touch(basesOwner, digest) == nil
 }
 
-func percentOf(p images.Progress) int { return int(wireProgress(p, true).Percent) }
+func percentOf(p progress.Progress) int { return int(wireProgress(p, true).Percent) }
 
 // nothingOver makes an upper directory without changes. The root of a tree is always the upper one's, so it looks like
 // the image's.

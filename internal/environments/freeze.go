@@ -1,6 +1,8 @@
 package environments
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"fmt"
 	"time"
@@ -14,7 +16,7 @@ import (
 
 // Freeze makes an environment out of a session that the caller may change.
 func (f *Service) Freeze(
-	ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress),
+	ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, report func(hubapi.Progress),
 ) (hubapi.Environment, error) {
 	w, err := f.cfg.Engine().Get(ctx, c, id)
 	if err != nil {
@@ -26,7 +28,7 @@ func (f *Service) Freeze(
 	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:
 		return hubapi.Environment{}, errs.New(errs.Conflict, "session %s is %s: it has no file tree", id, w.Phase).With("wait until it runs")
 	}
-	source, done, err := f.treeOf(ctx, w, progress)
+	source, done, err := f.treeOf(ctx, w, report)
 	if err != nil {
 		return hubapi.Environment{}, fmt.Errorf("find the file tree of %s: %w", id, err)
 	}
@@ -36,7 +38,7 @@ func (f *Service) Freeze(
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.cfg.Principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
 		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: images.Use{Imported: r.Imported, CVMFS: r.CVMFS},
-		Progress: func(p images.Progress) { progress(wireProgress(p, source.Idle)) },
+		Progress: func(p progress.Progress) { report(wireProgress(p, source.Idle)) },
 	})
 	if err != nil {
 		return hubapi.Environment{}, err
@@ -73,7 +75,7 @@ func (f *Service) treeOf(ctx context.Context, w spawner.Workload, tell func(huba
 }
 
 // wireProgress shows a step of a freeze; idle: of a session that does not run.
-func wireProgress(p images.Progress, idle bool) hubapi.Progress {
+func wireProgress(p progress.Progress, idle bool) hubapi.Progress {
 	percent := p.Percent
 	if p.Total == 0 && percent == 0 {
 		percent = -1
@@ -82,37 +84,37 @@ func wireProgress(p images.Progress, idle bool) hubapi.Progress {
 }
 
 // stageMessage tells a stage to people.
-func stageMessage(p images.Progress, idle bool) string {
+func stageMessage(p progress.Progress, idle bool) string {
 	switch p.Stage {
-	case images.Scanning:
+	case progress.Scanning:
 		return "looking for changes"
-	case images.Preparing:
+	case progress.Preparing:
 		return "converting the base image, once for all who use it" + pauseWords(p)
-	case images.Reading, images.Settling:
+	case progress.Reading, progress.Settling:
 		if idle {
 			return "storing the changes"
 		}
 		return storingWords(p)
-	case images.Indexing:
+	case progress.Indexing:
 		return "writing the tables"
-	case images.Packing:
+	case progress.Packing:
 		return "packing the whole tree"
-	case images.Writing:
+	case progress.Writing:
 		return "finishing the image"
 	default:
 		return string(p.Stage)
 	}
 }
 
-func storingWords(p images.Progress) string {
-	if p.Stage == images.Settling {
+func storingWords(p progress.Progress) string {
+	if p.Stage == progress.Settling {
 		return "storing what has changed meanwhile, the session stands still"
 	}
 	return "storing the changes, the session goes on" + pauseWords(p)
 }
 
 // pauseWords tells ahead of a pause that is long enough to be felt.
-func pauseWords(p images.Progress) string {
+func pauseWords(p progress.Progress) string {
 	if p.Pause == 0 {
 		return ""
 	}

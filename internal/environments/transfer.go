@@ -1,6 +1,8 @@
 package environments
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -169,7 +171,7 @@ func (s *Shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullReque
 	}
 	a := images.Adoption{
 		Owner: v.Owner, Name: r.Name, Tag: r.Tag, Note: r.Note, From: from.String(), Unsigned: r.Unsigned,
-		Progress: func(p images.Progress) { tell(adoptProgress(p)) },
+		Progress: func(p progress.Progress) { tell(adoptProgress(p)) },
 	}
 	e, err := s.receiveAll(ctx, s.client(from.Host, r.Login), from, dir, r.Architecture, a, tell)
 	if err != nil && (ctx.Err() != nil || errs.Is(err, errs.Unavailable)) {
@@ -257,9 +259,9 @@ func (s *Shipper) receive(
 	return s.library.Adopt(ctx, a)
 }
 
-func adoptProgress(p images.Progress) hubapi.Progress {
+func adoptProgress(p progress.Progress) hubapi.Progress {
 	message := "putting the environment together"
-	if p.Stage == images.Checking {
+	if p.Stage == progress.Checking {
 		message = "comparing what came with its digests"
 	}
 	return hubapi.Progress{Stage: string(p.Stage), Percent: -1, Bytes: p.Bytes, Message: message}

@@ -1,6 +1,8 @@
 package environments
 
 import (
+	"slipway/images/progress"
+
 	"context"
 	"errors"
 	"strings"
@@ -65,10 +67,10 @@ func TestFarFreezesTakeTurns(t *testing.T) {
 
 // TestStepsOfAnIdleSession: what does not run neither goes on nor stands still.
 func TestStepsOfAnIdleSession(t *testing.T) {
-	for stage, want := range map[images.Stage]string{
-		images.Reading: "the session goes on; then it will stand still for about 3 s", images.Settling: "the session stands still",
+	for stage, want := range map[progress.Stage]string{
+		progress.Reading: "the session goes on; then it will stand still for about 3 s", progress.Settling: "the session stands still",
 	} {
-		p := images.Progress{Stage: stage, Pause: 3 * time.Second, Changed: 7}
+		p := progress.Progress{Stage: stage, Pause: 3 * time.Second, Changed: 7}
 		if got := wireProgress(p, false).Message; !strings.Contains(got, want) {
 			t.Errorf("running, %s: %q", stage, got)
 		}

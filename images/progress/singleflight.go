@@ -1,4 +1,4 @@
-package images
+package progress
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 
 const reportEvery = 250 * time.Millisecond
 
-// flights runs at most one piece of work for each key; callers of a key that is in flight join it.
-type flights[T any] struct {
+// Group runs at most one piece of work for each key; callers of a key that is in flight join it.
+type Group[T any] struct {
 	mu  sync.Mutex
 	run map[string]*flight[T]
 }
 
 type flight[T any] struct {
-	meter   meter
+	Meter   Meter
 	waiters int // 0: canceled, on its way out
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when result and err are set
@@ -23,9 +23,9 @@ type flight[T any] struct {
 	err     error
 }
 
-// do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work
+// Do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work
 // is canceled when the last of its callers has gone; that last one waits until it has cleaned up.
-func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), work func(context.Context, *meter) (T, error)) (T, error) {
+func (g *Group[T]) Do(ctx context.Context, key string, report func(Progress), work func(context.Context, *Meter) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
@@ -36,7 +36,7 @@ func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), 
 	}
 	sent := 0
 	tell := func() {
-		states := f.meter.since(sent)
+		states := f.Meter.since(sent)
 		sent += len(states) - 1
 		for _, p := range states {
 			if report != nil && p.Stage != "" {
@@ -62,8 +62,18 @@ func (g *flights[T]) do(ctx context.Context, key string, report func(Progress), 
 	}
 }
 
+// Waiting returns how many callers wait for the work of key.
+func (g *Group[T]) Waiting(key string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f := g.run[key]; f != nil {
+		return f.waiters
+	}
+	return 0
+}
+
 // join finds or starts the flight of key. A canceled one is waited for: two must never work on one source.
-func (g *flights[T]) join(ctx context.Context, key string, work func(context.Context, *meter) (T, error)) (*flight[T], error) {
+func (g *Group[T]) join(ctx context.Context, key string, work func(context.Context, *Meter) (T, error)) (*flight[T], error) {
 	for {
 		g.mu.Lock()
 		f := g.run[key]
@@ -87,7 +97,7 @@ func (g *flights[T]) join(ctx context.Context, key string, work func(context.Con
 }
 
 // start is called with the lock held; its caller is the flight's first waiter.
-func (g *flights[T]) start(ctx context.Context, key string, work func(context.Context, *meter) (T, error)) *flight[T] {
+func (g *Group[T]) start(ctx context.Context, key string, work func(context.Context, *Meter) (T, error)) *flight[T] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &flight[T]{waiters: 1, cancel: cancel, done: make(chan struct{})}
 	if g.run == nil {
@@ -96,7 +106,7 @@ func (g *flights[T]) start(ctx context.Context, key string, work func(context.Co
 	g.run[key] = f
 	go func() {
 		defer cancel()
-		f.result, f.err = work(ctx, &f.meter)
+		f.result, f.err = work(ctx, &f.Meter)
 		g.mu.Lock()
 		delete(g.run, key)
 		g.mu.Unlock()
@@ -106,7 +116,7 @@ func (g *flights[T]) start(ctx context.Context, key string, work func(context.Co
 }
 
 // leave says whether the caller was the last; the work is canceled then.
-func (g *flights[T]) leave(f *flight[T]) bool {
+func (g *Group[T]) leave(f *flight[T]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f.waiters--

@@ -1,4 +1,9 @@
-package images
+// Package progress reports how far long work on environments has come (freezes, imports, conversions of images), and
+// lets callers who want the same work join the one run of it (singleflight).
+//
+// It promises that every stage is reported to each caller, on the caller's own goroutine, and that work is canceled
+// when its last caller has gone. It must not know what the work is.
+package progress
 
 import (
 	"sync"
@@ -21,6 +26,12 @@ const (
 	Done      Stage = "done"
 )
 
+// The stages of an import. It ends with Writing and Done, as a freeze does.
+const (
+	Fetching Stage = "fetching" // receiving what is not here; reported by the caller that receives it
+	Checking Stage = "checking" // comparing what came with its digests
+)
+
 // Progress says how far a freeze has come within its stage.
 type Progress struct {
 	Stage   Stage   `json:"stage"`
@@ -29,13 +40,15 @@ type Progress struct {
 	Total   int64   `json:"total,omitempty"`   // of Bytes; 0 when not known
 	Percent float64 `json:"percent,omitempty"` // of the stage, 0 to 100; 0 when not known
 
-	Changed int64         `json:"changed,omitempty"` // files that the session has changed, where they are so many that the pause will be long
-	Pause   time.Duration `json:"pause,omitempty"`   // how long it will be, about
+	// Changed is how many files the session has changed, and Pause how long it will be paused for them, about. Both are
+	// set where the pause will be long.
+	Changed int64         `json:"changed,omitempty"`
+	Pause   time.Duration `json:"pause,omitempty"`
 }
 
-// meter collects the progress of one piece of work for any number of readers. A stage that was over before a reader
+// Meter collects the progress of one piece of work for any number of readers. A stage that was over before a reader
 // looked is still told to it.
-type meter struct {
+type Meter struct {
 	mu   sync.Mutex
 	past []Progress // finished stages
 	now  Progress
@@ -44,15 +57,15 @@ type meter struct {
 	pause   time.Duration
 }
 
-// expect notes how many files have changed, and how long the source will stand still for it.
-func (m *meter) expect(changed int64, pause time.Duration) {
+// Expect notes how many files have changed, and how long the source will stand still for it.
+func (m *Meter) Expect(changed int64, pause time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.changed, m.pause = changed, pause
 }
 
-// at says how far a stage has come; the stage before is over when it is another one.
-func (m *meter) at(s Stage, files, bytes, total int64) {
+// At says how far a stage has come; the stage before is over when it is another one.
+func (m *Meter) At(s Stage, files, bytes, total int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.now.Stage != s && m.now.Stage != "" {
@@ -67,11 +80,11 @@ func (m *meter) at(s Stage, files, bytes, total int64) {
 	}
 }
 
-// show makes another's progress this one's.
-func (m *meter) show(p Progress) { m.at(p.Stage, p.Files, p.Bytes, p.Total) }
+// Show makes another's progress this one's.
+func (m *Meter) Show(p Progress) { m.At(p.Stage, p.Files, p.Bytes, p.Total) }
 
 // since returns the stages that ended after the first n, and the present state.
-func (m *meter) since(n int) []Progress {
+func (m *Meter) since(n int) []Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := append([]Progress(nil), m.past[n:]...)

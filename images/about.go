@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/images/inventory"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
 )
@@ -56,18 +57,18 @@ type glances struct {
 }
 
 type glance struct {
-	stamp stamp
+	stamp libdir.Stamp
 	Summary
 }
 
 // Glance returns what is known already; ok is false when that is nothing yet.
 func (l *Library) Glance(digest string) (s Summary, ok bool) {
-	f, err := os.Open(l.path("facts", hexOrNone(digest)+".json"))
+	f, err := os.Open(l.dir.Path("facts", libdir.HexOrNone(digest)+".json"))
 	if err != nil {
 		return s, false
 	}
 	defer f.Close()
-	at, err := stampOf(f)
+	at, err := libdir.StampOf(f)
 	if err != nil {
 		return s, false
 	}
@@ -100,7 +101,7 @@ func summary(i inventory.Inventory) Summary {
 // facts reads what was found out; what cannot be read is as if it was not there.
 func (l *Library) facts(digest string) (facts, error) {
 	var known facts
-	err := readJSON(l.path("facts", hexOrNone(digest)+".json"), &known)
+	err := libdir.ReadJSON(l.dir.Path("facts", libdir.HexOrNone(digest)+".json"), &known)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.log.Error("what is known of an environment cannot be read, it is found out anew", "digest", digest, "error", err)
 		return facts{}, os.ErrNotExist

@@ -50,7 +50,7 @@ func TestApptainerSeesTheEnvironment(t *testing.T) {
 			write(filepath.Join(root, "opt/dir/new"), "from the session"), write(filepath.Join(root, "root/.netrc"), "password"))
 	})
 	l := openLibrary(t, Config{Dir: filepath.Join(openDir(t), "library")})
-	image := l.blob(freeze(t, l, f, func(r *Request) {
+	image := l.dir.Image(freeze(t, l, f, func(r *Request) {
 		r.Source.Config.Entrypoint, r.Source.Config.Cmd = []string{"/bin/echo", "it's the"}, []string{"default"}
 	}).Digest)
 	for _, who := range []string{"root", "nobody"} {
@@ -144,7 +144,7 @@ func equalInApptainer(t *testing.T, l *Library, f *fixture, e Environment, progr
 		skip := f.leftOutOf(l, e)
 		want := f.lines(append(skip, "dev", "proc", "sys")...)
 		same := func(who string, see func([]string) []string) {
-			got := program().list(t, who, l.blob(e.Digest), skip...)
+			got := program().list(t, who, l.dir.Image(e.Digest), skip...)
 			// The root directory is one of Apptainer's own, with the image's attributes and today's time.
 			tell(t, who, treetest.Diff(treetest.Timeless(untimed(l, see(want)), "/"), treetest.Timeless(untimed(l, see(got)), "/")))
 		}

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"container/list"
@@ -95,11 +97,11 @@ func (l *Library) prepareBase(ctx context.Context, src Source, report func(progr
 // knownBase finds a base whose file is there, and stays.
 func (l *Library) knownBase(key string) (baseRecord, bool) {
 	var b baseRecord
-	if err := readJSON(l.path("bases", key+".json"), &b); err != nil || b.Key != key {
+	if err := libdir.ReadJSON(l.dir.Path("bases", key+".json"), &b); err != nil || b.Key != key {
 		return baseRecord{}, false
 	}
 	l.keepFor(b.Part.Digest, keepBase)
-	st, err := os.Stat(l.basePath(b.Part.Digest))
+	st, err := os.Stat(l.dir.Base(b.Part.Digest))
 	return b, err == nil && st.Size() == b.Part.Size
 }
 
@@ -107,23 +109,23 @@ func (l *Library) knownBase(key string) (baseRecord, bool) {
 // touched it since. What is copied from a base into environments is not looked at again while that is done. A file of
 // another size is not read.
 func (l *Library) readBase(ctx context.Context, part Part) (Part, error) {
-	f, err := os.Open(l.basePath(part.Digest))
+	f, err := os.Open(l.dir.Base(part.Digest))
 	if err != nil {
 		return Part{}, err
 	}
 	defer f.Close()
-	st, err := stampOf(f)
+	st, err := libdir.StampOf(f)
 	switch {
 	case err != nil:
 		return Part{}, err
-	case st.size != part.Size:
-		return Part{Size: st.size}, nil
-	case l.soundBases.is(part.Digest, st):
+	case st.Size != part.Size:
+		return Part{Size: st.Size}, nil
+	case l.soundBases.Is(part.Digest, st):
 		return part, nil
 	}
-	got, _, err := hashBase(ctx, f, st.size, superblockSize)
+	got, _, err := hashBase(ctx, f, st.Size, superblockSize)
 	if err == nil && got == part {
-		l.soundBases.set(part.Digest, st)
+		l.soundBases.Set(part.Digest, st)
 	}
 	return got, err
 }
@@ -141,7 +143,7 @@ func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
 	}
 	l.log.Error("a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "error", err)
 	l.opened.dropDigest(part.Digest)
-	if err := os.Remove(l.basePath(part.Digest)); err != nil {
+	if err := os.Remove(l.dir.Base(part.Digest)); err != nil {
 		l.log.Error("a damaged base cannot be removed", "digest", part.Digest, "error", err)
 	}
 	return false
@@ -164,31 +166,28 @@ func (l *Library) publishBase(ctx context.Context, file string, part Part) error
 		return err
 	}
 	defer f.Close()
-	if err := publish(file, l.basePath(part.Digest)); err != nil {
+	if err := libdir.Publish(file, l.dir.Base(part.Digest)); err != nil {
 		return err
 	}
 	l.opened.dropDigest(part.Digest)
-	st, err := stampOf(f) // renaming has changed it
+	st, err := libdir.StampOf(f) // renaming has changed it
 	if err == nil {
-		l.soundBases.set(part.Digest, st)
+		l.soundBases.Set(part.Digest, st)
 	}
 	return err
 }
 
-// basePath names the file of a base's squashfs.
-func (l *Library) basePath(digest string) string { return l.path("bases", hexOrNone(digest)+".sqfs") }
-
 func (l *Library) convert(ctx context.Context, key string, src Source, m *progress.Meter) (baseRecord, error) {
 	start := time.Now()
-	work, err := os.MkdirTemp(l.path("work"), "base-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "base-")
 	if err != nil {
-		return baseRecord{}, l.explain(err, 0)
+		return baseRecord{}, l.dir.Explain(err, 0)
 	}
 	defer l.discard(work)
 	file := work + "/base.sqfs"
 	packed, err := l.packBase(ctx, src, work, file, m)
 	if err != nil {
-		return baseRecord{}, l.explain(err, 0)
+		return baseRecord{}, l.dir.Explain(err, 0)
 	}
 	part, err := measureBase(ctx, file)
 	if err != nil {
@@ -198,10 +197,10 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *progre
 		Key: key, Part: part, Of: src.Base, Losses: Losses{}.plus(packed.Losses), Added: texts(packed.Added), Made: time.Now().UTC(),
 	}
 	if err := l.publishBase(ctx, file, part.Part); err != nil {
-		return baseRecord{}, l.explain(err, 0)
+		return baseRecord{}, l.dir.Explain(err, 0)
 	}
-	if err := writeJSON(l.path("bases"), key+".json", b); err != nil {
-		return baseRecord{}, l.explain(err, 0)
+	if err := libdir.WriteJSON(l.dir.Path("bases"), key+".json", b); err != nil {
+		return baseRecord{}, l.dir.Explain(err, 0)
 	}
 	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Super.Inodes, "took", time.Since(start).Round(time.Millisecond))
 	return b, nil
@@ -290,11 +289,11 @@ func hashBase(ctx context.Context, f io.ReaderAt, size, cut int64) (all Part, ke
 		from, to int64
 		into     io.Writer
 	}{{0, superblockSize, whole}, {superblockSize, cut, io.MultiWriter(whole, part)}, {cut, size, whole}} {
-		if err := copySection(ctx, s.into, f, s.from, s.to); err != nil {
+		if err := blob.Copy(ctx, s.into, f, s.from, s.to); err != nil {
 			return Part{}, "", err
 		}
 	}
-	return Part{Digest: sumOf(whole), Size: size}, sumOf(part), nil
+	return Part{Digest: blob.Named(whole.Sum(nil)), Size: size}, blob.Named(part.Sum(nil)), nil
 }
 
 // openedBase is a base that is being used.
@@ -311,7 +310,7 @@ func (b *openedBase) release() { b.cache.release(b) }
 
 // openBase returns a parsed base; release it.
 func (l *Library) openBase(digest string) (*openedBase, error) {
-	return l.opened.acquire(digest, l.basePath(digest))
+	return l.opened.acquire(digest, l.dir.Base(digest))
 }
 
 const (

@@ -16,10 +16,10 @@ func TestIdleBasesAreForgotten(t *testing.T) {
 	e := freeze(t, made, f, nil)
 	d, err := made.document(e.Digest)
 	must(t, err)
-	file := made.basePath(d.Base.Digest)
+	file := made.dir.Base(d.Base.Digest)
 	synctest.Test(t, func(t *testing.T) {
 		l := openLibrary(t, Config{Dir: t.TempDir() + "/l"})
-		must(t, os.Link(file, l.basePath(d.Base.Digest)))
+		must(t, os.Link(file, l.dir.Base(d.Base.Digest)))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()

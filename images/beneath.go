@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"slipway/images/apptainer"
+	"slipway/images/libdir"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -73,10 +74,10 @@ func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, Mani
 // baseOf returns what is known of a base: what its conversion here found, or what is said in an environment that came
 // from elsewhere.
 func (l *Library) baseOf(part BasePart, m Manifest) baseRecord {
-	files, _ := filepath.Glob(l.path("bases", "*.json"))
+	files, _ := filepath.Glob(l.dir.Path("bases", "*.json"))
 	for _, path := range files {
 		var b baseRecord
-		if err := readJSON(path, &b); err == nil && b.Part.Digest == part.Digest && b.Of == m.Base {
+		if err := libdir.ReadJSON(path, &b); err == nil && b.Part.Digest == part.Digest && b.Of == m.Base {
 			return b
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/images/blob"
 	"slipway/internal/errs"
 )
 
@@ -36,10 +37,10 @@ func TestBeneath(t *testing.T) {
 	if _, err := l.Compare(t.Context(), got, src, nil); !errs.Is(err, errs.Missing) {
 		t.Errorf("compared with nothing: %v", err)
 	}
-	if _, _, err := l.Beneath(t.Context(), digestPrefix+strings.Repeat("0", 64)); !errs.Is(err, errs.NotFound) {
+	if _, _, err := l.Beneath(t.Context(), blob.Prefix+strings.Repeat("0", 64)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("beneath nothing: %v", err)
 	}
-	if all, err := os.ReadDir(l.path("work")); err != nil || len(all) > 0 {
+	if all, err := os.ReadDir(l.dir.Path("work")); err != nil || len(all) > 0 {
 		t.Errorf("left %v, %v", all, err)
 	}
 }

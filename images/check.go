@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"context"
@@ -9,74 +11,28 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
 
-// stamp tells whether a file may have changed since its bytes were compared with their digests.
-type stamp struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime unix.Timespec
-}
-
-func stampOf(f *os.File) (stamp, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return stamp{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
-	}
-	return stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
-}
-
-// stamps remembers which images have been compared, by digest.
-type stamps struct {
-	mu   sync.Mutex
-	seen map[string]stamp
-}
-
-func (s *stamps) set(digest string, st stamp) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen == nil {
-		s.seen = map[string]stamp{}
-	}
-	s.seen[digest] = st
-}
-
-func (s *stamps) is(digest string, st stamp) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known, ok := s.seen[digest]
-	return ok && known == st
-}
-
-func (s *stamps) forget(digest string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.seen, digest)
-}
-
 // spoil notes that an image is not what it is named, so that the next freeze of the same tree puts another in its
 // place.
 func (l *Library) spoil(digest string, f *os.File) {
-	if st, err := stampOf(f); err == nil {
-		l.spoiled.set(digest, st)
+	if st, err := libdir.StampOf(f); err == nil {
+		l.spoiled.Set(digest, st)
 	}
 }
 
 // isSpoilt says whether the image of a digest is known to be damaged.
 func (l *Library) isSpoilt(digest string) bool {
-	f, err := os.Open(l.blob(digest))
+	f, err := os.Open(l.dir.Image(digest))
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	st, err := stampOf(f)
-	return err == nil && l.spoiled.is(digest, st)
+	st, err := libdir.StampOf(f)
+	return err == nil && l.spoiled.Is(digest, st)
 }
 
 // compareBytes reads an image for what checkImage looks at, and remembers when it is damaged.
@@ -85,7 +41,7 @@ func (l *Library) compareBytes(ctx context.Context, w *wholeImage, d Document, d
 	if errs.Is(err, errs.Conflict) {
 		l.spoil(digest, w.File)
 		if d.Base != nil { // it may be the base that went wrong
-			l.soundBases.forget(d.Base.Digest)
+			l.soundBases.Forget(d.Base.Digest)
 		}
 	}
 	return image, err
@@ -117,11 +73,11 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 		return "", err
 	}
 	defer f.Close()
-	st, err := stampOf(f)
+	st, err := libdir.StampOf(f)
 	if err != nil {
 		return "", err
 	}
-	if l.trusted.is(digest, st) {
+	if l.trusted.Is(digest, st) {
 		return f.Name(), nil
 	}
 	d, err := l.document(digest)
@@ -156,13 +112,13 @@ func (l *Library) compareOnce(ctx context.Context, digest string, d Document, fi
 			return err
 		}
 	}
-	f, err := os.Open(l.blob(digest))
+	f, err := os.Open(l.dir.Image(digest))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st, err := stampOf(f)
-	if err != nil || l.trusted.is(digest, st) {
+	st, err := libdir.StampOf(f)
+	if err != nil || l.trusted.Is(digest, st) {
 		return err
 	}
 	whole, err := l.whole(ctx, f, digest, d)
@@ -175,7 +131,7 @@ func (l *Library) compareOnce(ctx context.Context, digest string, d Document, fi
 		err = l.compareSignatures(ctx, f, image, digest)
 	}
 	if err == nil && !whole.thin() {
-		l.trusted.set(digest, st)
+		l.trusted.Set(digest, st)
 	}
 	return err
 }
@@ -202,12 +158,12 @@ func signaturesOf(ctx context.Context, f *os.File, image *sif.Image) (digest str
 		return "", 0, err
 	}
 	sum := sha256.New()
-	err = copySection(ctx, sum, f, image.Manifest.Offset+image.Manifest.Size, st.Size())
-	return sumOf(sum), st.Size(), err
+	err = blob.Copy(ctx, sum, f, image.Manifest.Offset+image.Manifest.Size, st.Size())
+	return blob.Named(sum.Sum(nil)), st.Size(), err
 }
 
 func (l *Library) openBlob(digest string) (*os.File, error) {
-	f, err := os.Open(l.blob(digest))
+	f, err := os.Open(l.dir.Image(digest))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, errs.New(errs.NotFound, "there is no environment %.80q here", digest).With("`slipway envs` lists yours")
 	}
@@ -216,15 +172,15 @@ func (l *Library) openBlob(digest string) (*os.File, error) {
 
 // document returns the document of a digest, and makes sure that it is the one.
 func (l *Library) document(digest string) (Document, error) {
-	data, err := os.ReadFile(l.path("documents", hexOrNone(digest)+".json"))
+	data, err := os.ReadFile(l.dir.Path("documents", libdir.HexOrNone(digest)+".json"))
 	if errors.Is(err, os.ErrNotExist) {
 		return Document{}, errs.New(errs.NotFound, "there is no environment %.80q here", digest).With("`slipway envs` lists yours")
 	}
 	if err != nil {
 		return Document{}, err
 	}
-	if digestOf(data) != digest {
-		return Document{}, damaged("its document has the digest %s", digestOf(data))
+	if blob.Digest(data) != digest {
+		return Document{}, damaged("its document has the digest %s", blob.Digest(data))
 	}
 	return DecodeDocument(data)
 }
@@ -267,20 +223,20 @@ func checkImage(ctx context.Context, f imageFile, d Document, also io.Writer) (*
 		{end, end + d.Manifest.Size, about},
 		{end + d.Manifest.Size, st.Size(), io.Discard},
 	} {
-		if err := copySection(ctx, io.MultiWriter(s.into, also), f, s.from, s.to); err != nil {
+		if err := blob.Copy(ctx, io.MultiWriter(s.into, also), f, s.from, s.to); err != nil {
 			return nil, err
 		}
 	}
-	if err := copySection(ctx, tail, f, start, start+superblockSize); err != nil {
+	if err := blob.Copy(ctx, tail, f, start, start+superblockSize); err != nil {
 		return nil, err
 	}
 	switch {
-	case d.Base != nil && sumOf(kept) != d.Base.Kept:
-		return nil, damaged("what it has of its base has the digest %s", sumOf(kept))
-	case sumOf(tail) != d.Tail.Digest:
-		return nil, damaged("its own part has the digest %s", sumOf(tail))
-	case sumOf(about) != d.Manifest.Digest:
-		return nil, damaged("its manifest has the digest %s", sumOf(about))
+	case d.Base != nil && blob.Named(kept.Sum(nil)) != d.Base.Kept:
+		return nil, damaged("what it has of its base has the digest %s", blob.Named(kept.Sum(nil)))
+	case blob.Named(tail.Sum(nil)) != d.Tail.Digest:
+		return nil, damaged("its own part has the digest %s", blob.Named(tail.Sum(nil)))
+	case blob.Named(about.Sum(nil)) != d.Manifest.Digest:
+		return nil, damaged("its manifest has the digest %s", blob.Named(about.Sum(nil)))
 	}
 	return image, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"slipway/images/compare"
 	"slipway/images/graft"
+	"slipway/images/libdir"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
@@ -40,7 +41,7 @@ func (l *Library) Compare(ctx context.Context, e Environment, src Source, progre
 	}
 	out, err := l.compareWith(ctx, e, src, cfg)
 	if err != nil {
-		return Compared{}, fmt.Errorf("compare %s with its session: %w", e.Digest, l.explain(err, 0))
+		return Compared{}, fmt.Errorf("compare %s with its session: %w", e.Digest, l.dir.Explain(err, 0))
 	}
 	return out, nil
 }
@@ -68,7 +69,7 @@ func (l *Library) merged(src Source) (*os.File, error) {
 	if len(src.Layers) >= tree.MaxLayers {
 		return nil, errs.New(errs.Conflict, "the session has %d layers, at most %d can be compared", len(src.Layers)+1, tree.MaxLayers)
 	}
-	point, err := os.MkdirTemp(l.path("work"), "compare-")
+	point, err := os.MkdirTemp(l.dir.Path("work"), "compare-")
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (l *Library) stillThat(ctx context.Context, e Environment, src Source) (boo
 		return false, err
 	}
 	var last lastFreeze
-	if err := readJSON(l.path("sources", escape(e.Owner), escape(e.FromSession)+".json"), &last); err != nil {
+	if err := libdir.ReadJSON(l.dir.Path("sources", libdir.Escape(e.Owner), libdir.Escape(e.FromSession)+".json"), &last); err != nil {
 		return false, nil // nobody knows: it counts as changed
 	}
 	return last.Identity == id && last.Frozen.Digest == e.Digest, nil

@@ -79,7 +79,7 @@ func TestBaseIsTheImage(t *testing.T) {
 		t.Errorf("losses %+v", b.Losses)
 	}
 	unpacked := filepath.Join(t.TempDir(), "out")
-	if out, err := exec.Command("unsquashfs", "-q", "-n", "-d", unpacked, l.basePath(b.Part.Digest)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("unsquashfs", "-q", "-n", "-d", unpacked, l.dir.Base(b.Part.Digest)).CombinedOutput(); err != nil {
 		t.Fatalf("unsquashfs: %v: %s", err, out)
 	}
 	for _, d := range treetest.Diff(treetest.List(t, point), treetest.List(t, unpacked)) {
@@ -110,7 +110,7 @@ func (f *fixture) sameBase(l *Library) (b baseRecord, point string) {
 	b, err := l.prepareBase(f.t.Context(), f.source(), nil)
 	must(f.t, err)
 	noLeftovers(f.t, l)
-	point = mountAt(f.t, l.basePath(b.Part.Digest), 0)
+	point = mountAt(f.t, l.dir.Base(b.Part.Digest), 0)
 	strays := []string{"opt/pure/stray", "usr/merged/never-was"}
 	skip := append(append(leftOut(), "home", "opt/1950", "opt/2200"), strays...)
 	st, err := os.Stat(f.layers[0])

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -47,7 +49,7 @@ func sizeOf(t *testing.T, path string) int64 {
 
 func only(t *testing.T, l *Library, pattern string) string {
 	t.Helper()
-	list, err := filepath.Glob(l.path(pattern))
+	list, err := filepath.Glob(l.dir.Path(pattern))
 	if must(t, err); len(list) != 1 {
 		t.Fatalf("%s matches %q", pattern, list)
 	}
@@ -147,7 +149,7 @@ func TestUnknownDamageIsReplaced(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := newLibrary(t)
 	e := freeze(t, l, f, nil)
-	flipBit(t, l.blob(e.Digest), sif.PartitionOffset+300)
+	flipBit(t, l.dir.Image(e.Digest), sif.PartitionOffset+300)
 	freeze(t, l, f, func(r *Request) { r.Key = "s2" })
 	if _, err := l.Ready(t.Context(), e.Digest); err != nil {
 		t.Errorf("err = %v", err)
@@ -161,7 +163,7 @@ func TestUnreadableFactsAreFoundOutAnew(t *testing.T) {
 	want, err := l.About(t.Context(), e.Digest)
 	must(t, err)
 	for _, garbage := range []string{"", "{", "[]", `{"sif":{"size":"x"}}`} {
-		must(t, os.WriteFile(l.path("facts", hexOrNone(e.Digest)+".json"), []byte(garbage), 0o600))
+		must(t, os.WriteFile(l.dir.Path("facts", libdir.HexOrNone(e.Digest)+".json"), []byte(garbage), 0o600))
 		got, err := l.About(t.Context(), e.Digest)
 		if err != nil || got.SIF != want.SIF || len(got.Inventory.Packages) != len(want.Inventory.Packages) {
 			t.Errorf("%q: %+v, %v", garbage, got.SIF, err)
@@ -178,7 +180,7 @@ func TestUnreadableFactsAreFoundOutAnew(t *testing.T) {
 func TestDamagedStatementIsMadeAnew(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	l := openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "l"), Keys: keysIn(t, filepath.Join(t.TempDir(), "keys"))})
-	source := func(r *Request) { r.Source.Base.Digest = digestOf([]byte("base")) }
+	source := func(r *Request) { r.Source.Base.Digest = blob.Digest([]byte("base")) }
 	e := freeze(t, l, f, source)
 	flipBit(t, only(t, l, "statements/*/*.json"), 70)
 	if v, err := l.Verify(t.Context(), e.Digest); err != nil || len(v.Stated) != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	spec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"slipway/images/blob"
 	"slipway/images/oci"
 	"slipway/internal/errs"
 )
@@ -82,7 +83,7 @@ func (d Document) encode() (data []byte, name string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the document: %w", err)
 	}
-	return data, digestOf(data), nil
+	return data, blob.Digest(data), nil
 }
 
 func descriptor(kind string, p Part) spec.Descriptor {
@@ -142,7 +143,7 @@ func (d Document) check() error {
 		}
 	}
 	for what, name := range named {
-		if _, ok := digestHex(name); !ok {
+		if _, ok := blob.Hex(name); !ok {
 			return fmt.Errorf("the %s has the digest %.80q", what, name)
 		}
 	}

@@ -112,7 +112,7 @@ func TestFrozenTreeIsTheSessionsTree(t *testing.T) {
 	l := newLibrary(t)
 	e := freeze(t, l, f, func(r *Request) { r.Source.Mounts = []string{"/scratch", "/home"} })
 
-	root := mountSIF(t, l.blob(e.Digest))
+	root := mountSIF(t, l.dir.Image(e.Digest))
 	want, got := treetest.Timeless(f.lines(leftOut()...), emptied()...), treetest.Timeless(treetest.List(t, root, leftOut()...), emptied()...)
 	if len(want) < 50 {
 		t.Fatalf("the fixture has only %d entries", len(want))
@@ -126,7 +126,7 @@ func TestFrozenTreeIsTheSessionsTree(t *testing.T) {
 		}
 	}
 	checkManifest(t, e.Manifest)
-	checkSIF(t, l.blob(e.Digest), e.Manifest)
+	checkSIF(t, l.dir.Image(e.Digest), e.Manifest)
 }
 
 func checkManifest(t *testing.T, m Manifest) {
@@ -198,7 +198,7 @@ func TestUnknownMarksOfOverlayfs(t *testing.T) {
 // same compares the tree of an environment with the session's; what is skipped has other tests.
 func same(t *testing.T, f *fixture, l *Library, e Environment, skip ...string) {
 	t.Helper()
-	root := mountSIF(t, l.blob(e.Digest))
+	root := mountSIF(t, l.dir.Image(e.Digest))
 	skip = append(append(leftOut(), "home"), skip...)
 	for _, d := range treetest.Diff(treetest.Timeless(f.lines(skip...), emptied()...), treetest.Timeless(treetest.List(t, root, skip...), emptied()...)) {
 		t.Error(d)
@@ -237,7 +237,7 @@ func TestUpperThatPointsIntoTheBase(t *testing.T) {
 			for _, path := range append(sockets, devices...) {
 				skip = append(skip, path[1:])
 			}
-			root := mountSIF(t, l.blob(e.Digest))
+			root := mountSIF(t, l.dir.Image(e.Digest))
 			for _, path := range skip {
 				if _, err := os.Lstat(filepath.Join(root, path)); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("%s is in the image: %v", path, err)
@@ -274,7 +274,7 @@ func TestLinksInTheUpperDirectoryLeadNowhere(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(f.upper, "srv"), 0o755), os.Symlink("/etc/shadow", filepath.Join(f.upper, "srv/x")))
 	must(t, os.Remove(filepath.Join(f.layers[0], "tmp")), os.Symlink("/", filepath.Join(f.upper, "tmp")))
 	l := newLibrary(t)
-	root := mountSIF(t, l.blob(freeze(t, l, f, nil).Digest))
+	root := mountSIF(t, l.dir.Image(freeze(t, l, f, nil).Digest))
 	for link, want := range map[string]string{"opt": "/etc", "srv/x": "/etc/shadow", "tmp": "/"} {
 		if got, err := os.Readlink(filepath.Join(root, link)); err != nil || got != want {
 			t.Errorf("%s -> %q, %v; want %q", link, got, err, want)
@@ -299,7 +299,7 @@ func TestRuntimeDirectoryIsMadeAnew(t *testing.T) {
 	must(t, write(filepath.Join(f.upper, ".singularity.d", "runscript"), "of an earlier freeze"))
 	l := newLibrary(t)
 	e := freeze(t, l, f, nil)
-	root := mountSIF(t, l.blob(e.Digest))
+	root := mountSIF(t, l.dir.Image(e.Digest))
 	files, err := os.ReadDir(filepath.Join(root, ".singularity.d", "env"))
 	if err != nil || len(files) != 3 {
 		t.Errorf("env holds %v, %v", files, err)

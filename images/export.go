@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sys/unix"
 
 	"slipway/images/export"
+	"slipway/images/libdir"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -23,14 +23,14 @@ func (l *Library) Export(ctx context.Context, digest string, names []string, w i
 	if _, err := l.Ready(ctx, digest); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(l.path("work"), "export-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "export-")
 	if err != nil {
-		return l.explain(err, 0)
+		return l.dir.Explain(err, 0)
 	}
 	defer l.discard(work)
 	dir := filepath.Join(work, "image")
 	if err := l.layOutAlone(ctx, digest, names, work, dir); err != nil {
-		return fmt.Errorf("export %s: %w", digest, l.explain(err, 0))
+		return fmt.Errorf("export %s: %w", digest, l.dir.Explain(err, 0))
 	}
 	return export.Archive(ctx, dir, w)
 }
@@ -46,7 +46,7 @@ func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 		return err
 	}
 	defer v.Close()
-	made, err := export.Directory(ctx, export.DirectoryConfig{Env: v.image, Root: root, Digest: hexOrNone(digest), Name: name})
+	made, err := export.Directory(ctx, export.DirectoryConfig{Env: v.image, Root: root, Digest: libdir.HexOrNone(digest), Name: name})
 	if made.Skipped.Count+made.Tamed.Count > 0 {
 		l.log.Info("an unpacked environment has no devices and gives no rights", "digest", digest, "devices", made.Skipped.Count,
 			"programs", made.Tamed.Count, "directory", made.Path)
@@ -114,12 +114,11 @@ func (l *Library) fits(image *squashfs.Image) error {
 	if err := fewHoles(image); err != nil {
 		return err
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(l.dir, &st); err != nil {
-		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
+	free, err := l.dir.Free()
+	if err != nil {
+		return err
 	}
-	need, free := contents(image.Root, image.Super.BlockSize, map[*squashfs.Data]bool{}), st.Bavail*uint64(st.Bsize)
-	if need > free {
+	if need := contents(image.Root, image.Super.BlockSize, map[*squashfs.Data]bool{}); need > uint64(free) {
 		return errs.New(errs.NoSpace, "the environment's files have %d MB, and %d MB are free to lay its image out", need>>20, free>>20).
 			With("take it as a SIF, or have the administrator make room")
 	}

@@ -13,6 +13,7 @@ import (
 
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"slipway/images/blob"
 	"slipway/internal/errs"
 )
 
@@ -34,8 +35,8 @@ func TestExport(t *testing.T) {
 		var m oci.Manifest
 		must(t, json.Unmarshal(files["blobs/sha256/"+index.Manifests[0].Digest.Encoded()], &m))
 		for path, data := range files {
-			if hexPart, ok := strings.CutPrefix(path, "blobs/sha256/"); ok && digestOf(data) != digestPrefix+hexPart {
-				t.Errorf("%s is %s", path, digestOf(data))
+			if hexPart, ok := strings.CutPrefix(path, "blobs/sha256/"); ok && blob.Digest(data) != blob.Prefix+hexPart {
+				t.Errorf("%s is %s", path, blob.Digest(data))
 			}
 		}
 		var config oci.Image
@@ -48,7 +49,7 @@ func TestExport(t *testing.T) {
 	if bases[0] != bases[1] {
 		t.Errorf("the bases are %q", bases)
 	}
-	if err := l.Export(t.Context(), digestOf(nil), nil, failing{}); !errs.Is(err, errs.NotFound) {
+	if err := l.Export(t.Context(), blob.Digest(nil), nil, failing{}); !errs.Is(err, errs.NotFound) {
 		t.Errorf("no environment: %v", err)
 	}
 	e := freeze(t, l, f, nil)
@@ -69,7 +70,7 @@ func TestUnpack(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(root, "alice/ana:v1/opt/mine")); err != nil || string(got) != "mine" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if err := l.Unpack(t.Context(), root, digestOf(nil), "alice/ana:v2"); !errs.Is(err, errs.NotFound) {
+	if err := l.Unpack(t.Context(), root, blob.Digest(nil), "alice/ana:v2"); !errs.Is(err, errs.NotFound) {
 		t.Errorf("no environment: %v", err)
 	}
 }

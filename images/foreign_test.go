@@ -23,7 +23,7 @@ func TestAForeignBaseGoesWithItsLastEnvironment(t *testing.T) {
 	bases := func() int {
 		t.Helper()
 		_, err := here.Sweep(t.Context(), false)
-		list, globbed := filepath.Glob(here.path("bases", "*.sqfs"))
+		list, globbed := filepath.Glob(here.dir.Path("bases", "*.sqfs"))
 		must(t, err, globbed)
 		return len(list)
 	}

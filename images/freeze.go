@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"context"
@@ -78,14 +80,14 @@ func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) 
 	if !f.unchanged || l.cfg.Keys != nil && !req.Carried && !l.attested(f.Digest) {
 		if err := l.attest(req, f, started); err != nil {
 			l.abandon(f)
-			return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
+			return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
 		}
 		defer l.later(f.Digest) // it is signed for what was stated
 	}
 	e, err := l.enter(req, f)
 	if err != nil {
 		l.abandon(f)
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.explain(err, 0))
+		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
 	}
 	if req.Progress != nil {
 		req.Progress(progress.Progress{Stage: progress.Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})
@@ -136,14 +138,14 @@ func (l *Library) freeze(ctx context.Context, req Request, m *progress.Meter) (f
 	if err := l.enoughDisk(req, bytes); err != nil {
 		return frozen{}, err
 	}
-	work, err := os.MkdirTemp(l.path("work"), "freeze-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "freeze-")
 	if err != nil {
-		return frozen{}, l.explain(err, bytes)
+		return frozen{}, l.dir.Explain(err, bytes)
 	}
 	defer l.discard(work)
 	f, err := l.build(ctx, req, base, work, m)
 	if err != nil {
-		return frozen{}, l.explain(err, bytes) // before the work is removed: it tells how much is free now
+		return frozen{}, l.dir.Explain(err, bytes) // before the work is removed: it tells how much is free now
 	}
 	return f, nil
 }
@@ -225,7 +227,7 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, d
 	tail := newHasher(l.within(ctx, req, io.Discard))
 	made, err := graft.Graft(ctx, graft.Config{
 		Base: b.image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
-		Pack: pack, PackName: pack.name, Known: known, OpenPack: open, About: l.cfg.Version + " " + digestOf([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
+		Pack: pack, PackName: pack.name, Known: known, OpenPack: open, About: l.cfg.Version + " " + blob.Digest([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
 		Progress: func(s graft.Stage, files, bytes int64) {
 			m.At(stageOf(s), files, bytes, 0)
 			if l.tooMany(files) {
@@ -277,7 +279,7 @@ func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hashe
 		return fmt.Errorf("write the superblock: %w", err)
 	}
 	tail.sum.Write(block[:])
-	d.document.Tail = Part{Digest: sumOf(tail.sum), Size: tail.size + superblockSize}
+	d.document.Tail = Part{Digest: blob.Named(tail.sum.Sum(nil)), Size: tail.size + superblockSize}
 	d.manifest.Files = int64(super.Inodes)
 	return d.inspect(ctx, scanner, whole)
 }
@@ -307,7 +309,7 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 	if err != nil {
 		return frozen{}, err
 	}
-	d.document.Manifest = Part{Digest: digestOf(about), Size: int64(len(about))}
+	d.document.Manifest = Part{Digest: blob.Digest(about), Size: int64(len(about))}
 	if err := sif.Finish(d.file, d.manifest.Architecture, d.document.partition(), about); err != nil {
 		return frozen{}, err
 	}
@@ -363,7 +365,7 @@ func (l *Library) admit(ctx context.Context, file draftFile, d Document, documen
 	if err != nil {
 		return 0, false, err
 	}
-	if err := writeFile(l.path("documents"), hexOrNone(name)+".json", document); err != nil {
+	if err := libdir.WriteFile(l.dir.Path("documents"), libdir.HexOrNone(name)+".json", document); err != nil {
 		l.abandon(frozen{Digest: name, fresh: fresh})
 		return 0, false, err
 	}
@@ -374,7 +376,7 @@ func (l *Library) admit(ctx context.Context, file draftFile, d Document, documen
 // there.
 func (l *Library) putInPlace(ctx context.Context, file draftFile, d Document, name string) (fresh bool, err error) {
 	for {
-		before, err := os.Stat(l.blob(name))
+		before, err := os.Stat(l.dir.Image(name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, err
 		}
@@ -401,8 +403,8 @@ func (l *Library) comes(digest string) {
 func (l *Library) abandon(f frozen) {
 	l.records.Lock()
 	defer l.records.Unlock()
-	hexPart := hexOrNone(f.Digest)
-	if records, err := filepath.Glob(l.path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.pins.isHeld(f.Digest) {
+	hexPart := libdir.HexOrNone(f.Digest)
+	if records, err := filepath.Glob(l.dir.Path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.pins.isHeld(f.Digest) {
 		return
 	}
 	l.abandoned[f.Digest] = true
@@ -435,31 +437,31 @@ func (l *Library) place(file draftFile, name string, before os.FileInfo) error {
 	if err := l.still(name, before); err != nil {
 		return err
 	}
-	if err := os.Remove(l.path("facts", hexOrNone(name)+".json")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(l.dir.Path("facts", libdir.HexOrNone(name)+".json")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := l.placeTail(file.thin, name); err != nil {
 		return err
 	}
-	if err := publish(file.path, l.blob(name)); err != nil {
+	if err := libdir.Publish(file.path, l.dir.Image(name)); err != nil {
 		if before == nil { // no image is left of it
-			err = errors.Join(err, os.RemoveAll(l.tailDir(name)))
+			err = errors.Join(err, os.RemoveAll(l.dir.Tail(name)))
 		}
 		return err
 	}
 	if !file.compared {
 		return nil
 	}
-	st, err := stampOf(file.File) // renaming has changed it
+	st, err := libdir.StampOf(file.File) // renaming has changed it
 	if err == nil {
-		l.trusted.set(name, st)
+		l.trusted.Set(name, st)
 	}
 	return err
 }
 
 // still says by errReplaced that another file is at an image's place than before, which may be none.
 func (l *Library) still(name string, before os.FileInfo) error {
-	now, err := os.Stat(l.blob(name))
+	now, err := os.Stat(l.dir.Image(name))
 	switch {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
@@ -470,14 +472,6 @@ func (l *Library) still(name string, before os.FileInfo) error {
 	default:
 		return nil
 	}
-}
-
-// publish gives a file its place, durably, over what is there.
-func publish(file, place string) error {
-	if err := os.Rename(file, place); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(place))
 }
 
 // discard removes a directory of unfinished work.
@@ -512,10 +506,10 @@ func (l *Library) identity(state string, src Source) (string, error) {
 // she keeps what came of it: that is asked once.
 func (l *Library) allowedBefore(req Request, id string) []string {
 	var last lastFreeze
-	if err := readJSON(l.path("sources", escape(req.Owner), escape(req.Key)+".json"), &last); err != nil || last.Identity != id {
+	if err := libdir.ReadJSON(l.dir.Path("sources", libdir.Escape(req.Owner), libdir.Escape(req.Key)+".json"), &last); err != nil || last.Identity != id {
 		return nil
 	}
-	if _, err := l.loadRecord(req.Owner, hexOrNone(last.Frozen.Digest)); err != nil {
+	if _, err := l.loadRecord(req.Owner, libdir.HexOrNone(last.Frozen.Digest)); err != nil {
 		return nil
 	}
 	var out []string
@@ -558,33 +552,12 @@ func (l *Library) enoughDisk(req Request, changes int64) error {
 	if _, err := os.Lstat(l.memoryPath(req)); err == nil {
 		return nil
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(l.dir, &st); err != nil {
-		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
-	}
-	need, free := changes/4, int64(st.Bavail)*st.Bsize
-	if need <= free {
-		return nil
+	free, err := l.dir.Free()
+	need := changes / 4
+	if err != nil || need <= free {
+		return err
 	}
 	return errs.New(errs.NoSpace, "no space for the environment: it takes at least %d MB (what %d MB of changes compress to), and %d MB are free on the file system of %s",
 		need>>20+1, changes>>20, free>>20, l.dir).
 		With(fmt.Sprintf("free %d MB there, or freeze less, and freeze again", (need-free)>>20+1))
-}
-
-// explain turns a full disk into an error that says where and how much, and leaves of a full quota what its owner is
-// told. need is the size of the changes, 0 when they do not matter.
-func (l *Library) explain(err error, need int64) error {
-	if full, ok := errors.AsType[*errs.Error](err); ok && full.Kind == errs.OverQuota {
-		return full // what was being written then is nothing to her
-	}
-	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
-		return err
-	}
-	where := "on the file system of " + l.dir
-	var st unix.Statfs_t
-	if unix.Statfs(l.dir, &st) == nil {
-		where = fmt.Sprintf("%d MB are free %s", int64(st.Bavail)*st.Bsize>>20, where)
-	}
-	return errs.New(errs.NoSpace, "no space for the environment, %s: %w", where, err).
-		With(fmt.Sprintf("free at least the image's size and %d MB for the changes, or enlarge the quota, and freeze again", need>>20+1))
 }

@@ -99,7 +99,7 @@ func TestUnchanged(t *testing.T) {
 		}
 	}
 	run(nil)
-	must(t, os.Remove(l.blob(first.Digest)))
+	must(t, os.Remove(l.dir.Image(first.Digest)))
 	if e := run(nil); e.Unchanged || e.Digest != first.Digest {
 		t.Errorf("with its file gone: %+v", e)
 	}
@@ -144,15 +144,15 @@ func TestOwnersAreApart(t *testing.T) {
 			t.Errorf("mallory gets %q: %v", ref, err)
 		}
 	}
-	if blobs, _ := os.ReadDir(l.path("blobs")); len(blobs) != 1 {
+	if blobs, _ := os.ReadDir(l.dir.Path("blobs")); len(blobs) != 1 {
 		t.Errorf("%d blobs of one tree", len(blobs))
 	}
 	for path, want := range map[string]os.FileMode{"": 0o711, "blobs": 0o711, "records": 0o700, "sources": 0o700, "work": 0o700} {
-		if st, err := os.Stat(l.path(path)); err != nil || st.Mode().Perm() != want {
+		if st, err := os.Stat(l.dir.Path(path)); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%q has mode %v, want %v", path, st.Mode(), want)
 		}
 	}
-	if st, err := os.Stat(l.blob(digest)); err != nil || st.Mode().Perm() != 0o644 {
+	if st, err := os.Stat(l.dir.Image(digest)); err != nil || st.Mode().Perm() != 0o644 {
 		t.Errorf("the image has mode %v", st.Mode())
 	}
 }
@@ -222,11 +222,11 @@ func TestCanceledWhileTheBaseIsConverted(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	noLeftovers(t, l)
-	if bases, _ := os.ReadDir(l.path("bases")); len(bases) != 0 {
+	if bases, _ := os.ReadDir(l.dir.Path("bases")); len(bases) != 0 {
 		t.Errorf("%d files of a canceled conversion", len(bases))
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if must(t, err); strings.Contains(string(mounts), l.dir) {
+	if must(t, err); strings.Contains(string(mounts), string(l.dir)) {
 		t.Error("a mount is left")
 	}
 }
@@ -338,7 +338,7 @@ func TestDiskFull(t *testing.T) {
 			_, err := l.Freeze(t.Context(), req)
 			if err != nil {
 				failed++
-				if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "MB are free on the file system of "+l.dir) {
+				if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "MB are free on the file system of "+string(l.dir)) {
 					t.Errorf("err = %v", err)
 				}
 			}
@@ -346,7 +346,7 @@ func TestDiskFull(t *testing.T) {
 				t.Errorf("paused %d times, resumed %d times", s.pauses, s.resumes)
 			}
 			noLeftovers(t, l)
-			blobs, _ := os.ReadDir(l.path("blobs"))
+			blobs, _ := os.ReadDir(l.dir.Path("blobs"))
 			if all, listErr := l.List("alice"); listErr != nil || err != nil && len(all)+len(blobs) > 0 {
 				t.Errorf("visible after the error: %d environments, %d blobs, %v", len(all), len(blobs), listErr)
 			}

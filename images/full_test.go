@@ -79,7 +79,7 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 	disk := smallDisk(t, 16)
 	l := openLibrary(t, Config{Dir: filepath.Join(disk, "library"), Keys: keysIn(t, filepath.Join(t.TempDir(), "keys"))})
 	must(t, l.Prepare(t.Context(), f.source(), nil))
-	st, err := os.Stat(l.blob(freeze(t, l, f, func(r *Request) { r.Key = "first" }).Digest))
+	st, err := os.Stat(l.dir.Image(freeze(t, l, f, func(r *Request) { r.Key = "first" }).Digest))
 	must(t, err)
 	r := rand.New(rand.NewPCG(1, 2))
 	var rounds, failed int
@@ -119,7 +119,7 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 
 func blobsIn(t *testing.T, l *Library) int {
 	t.Helper()
-	all, err := os.ReadDir(l.path("blobs"))
+	all, err := os.ReadDir(l.dir.Path("blobs"))
 	must(t, err)
 	return len(all)
 }
@@ -137,7 +137,7 @@ func TestRoomIsLookedForFirst(t *testing.T) {
 	req := Request{Owner: "alice", Key: "s1", Source: f.source()}
 	s.attach(&req.Source)
 	_, err := l.Freeze(t.Context(), req)
-	if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "MB are free on the file system of "+l.dir) || !strings.Contains(err.Error(), "at least 7 MB") {
+	if !errs.Is(err, errs.NoSpace) || !strings.Contains(err.Error(), "MB are free on the file system of "+string(l.dir)) || !strings.Contains(err.Error(), "at least 7 MB") {
 		t.Errorf("%v", err)
 	}
 	s.check(t, 0)

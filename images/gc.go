@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/images/blob"
 	"slipway/internal/errs"
 )
 
@@ -123,12 +124,12 @@ func (l *Library) Sweep(ctx context.Context, dry bool) (Swept, error) {
 	}
 	l.records.Lock()
 	defer l.records.Unlock()
-	records, err := filepath.Glob(l.path("records", "*", "*.json"))
+	records, err := filepath.Glob(l.dir.Path("records", "*", "*.json"))
 	if err != nil {
 		return Swept{}, err
 	}
 	for _, path := range records { // by their names: what one that cannot be read leads to stays
-		needed[digestPrefix+strings.TrimSuffix(filepath.Base(path), ".json")] = true
+		needed[blob.Prefix+strings.TrimSuffix(filepath.Base(path), ".json")] = true
 	}
 	bases, err := s.environments(needed)
 	if err == nil {
@@ -151,14 +152,14 @@ type sweep struct {
 // environments returns the bases that are needed by what stays; nil: that is not known.
 func (s *sweep) environments(needed map[string]bool) (bases map[string]bool, err error) {
 	bases = map[string]bool{}
-	files, err := filepath.Glob(s.path("blobs", "*.sif"))
+	files, err := filepath.Glob(s.dir.Path("blobs", "*.sif"))
 	if err != nil {
 		return nil, err
 	}
 	known := true
 	for _, path := range files {
 		hexPart := strings.TrimSuffix(filepath.Base(path), ".sif")
-		digest, gone := digestPrefix+hexPart, false
+		digest, gone := blob.Prefix+hexPart, false
 		if !needed[digest] {
 			gone, err = s.file(digest, path, grace, func() error { return s.removeEnvironment(hexPart) })
 		}
@@ -225,8 +226,8 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 // on.
 func (l *Library) removeEnvironment(hexPart string) error {
 	for _, path := range []string{
-		l.path("documents", hexPart+".json"), l.path("facts", hexPart+".json"), l.path("statements", hexPart), l.path("blobs", hexPart+".sif"),
-		l.path("tails", hexPart),
+		l.dir.Path("documents", hexPart+".json"), l.dir.Path("facts", hexPart+".json"), l.dir.Path("statements", hexPart), l.dir.Path("blobs", hexPart+".sif"),
+		l.dir.Path("tails", hexPart),
 	} {
 		if err := os.RemoveAll(path); err != nil {
 			return err
@@ -240,12 +241,12 @@ func (s *sweep) bases(needed map[string]bool) error {
 		s.log.Warn("no base is removed: the document of an environment that stays cannot be read")
 		return nil
 	}
-	files, err := filepath.Glob(s.path("bases", "*.sqfs"))
+	files, err := filepath.Glob(s.dir.Path("bases", "*.sqfs"))
 	if err != nil {
 		return err
 	}
 	for _, path := range files {
-		digest := digestPrefix + strings.TrimSuffix(filepath.Base(path), ".sqfs")
+		digest := blob.Prefix + strings.TrimSuffix(filepath.Base(path), ".sqfs")
 		if needed[digest] {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/internal/testenv"
 )
 
@@ -182,7 +183,7 @@ func TestNothingInUseIsSwept(t *testing.T) {
 	stop()
 	sweeper.Wait()
 	for _, pattern := range []string{"blobs/*", "documents/*", "statements/*", "records/*/*", "bases/*.sqfs"} {
-		if left, err := filepath.Glob(y.l.path(pattern)); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(y.l.dir.Path(pattern)); err != nil || len(left) > 0 {
 			t.Errorf("left: %q, %v", left, err)
 		}
 	}
@@ -208,7 +209,7 @@ func TestWhatWasFoundStays(t *testing.T) {
 		"nobody": nil,
 		"the last freeze of a session": func(l *Library, e Environment, _ Document) bool {
 			var last lastFreeze
-			must(t, readJSON(l.path("sources", "alice", "s1.json"), &last))
+			must(t, libdir.ReadJSON(l.dir.Path("sources", "alice", "s1.json"), &last))
 			_, ok := l.last(Request{Owner: "alice", Key: "s1", Source: f.source()}, last.Identity)
 			return ok
 		},
@@ -252,7 +253,7 @@ func TestARecordThatCannotBeReadKeepsItsImage(t *testing.T) {
 	now := &clock{time.Now()}
 	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Now: now.now})
 	e := freeze(t, l, f, nil)
-	record := l.path("records", "alice", hexOrNone(e.Digest)+".json")
+	record := l.dir.Path("records", "alice", libdir.HexOrNone(e.Digest)+".json")
 	sound, err := os.ReadFile(record)
 	must(t, err, os.WriteFile(record, bytes.ToUpper(sound), 0o600))
 	now.at = now.at.Add(2 * keepBase)
@@ -260,7 +261,7 @@ func TestARecordThatCannotBeReadKeepsItsImage(t *testing.T) {
 	if must(t, err); len(swept.Environments)+len(swept.Bases) != 0 {
 		t.Errorf("with a damaged record: %+v", swept)
 	}
-	document := l.path("documents", hexOrNone(e.Digest)+".json")
+	document := l.dir.Path("documents", libdir.HexOrNone(e.Digest)+".json")
 	must(t, os.WriteFile(record, sound, 0o600), os.WriteFile(document, []byte("{}"), 0o600))
 	swept, err = l.Sweep(t.Context(), false)
 	if must(t, err); len(swept.Environments)+len(swept.Bases) != 0 {
@@ -300,8 +301,8 @@ func TestSweepsAreCounted(t *testing.T) {
 	now := &clock{time.Now()}
 	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Now: now.now})
 	e := freeze(t, l, f, nil)
-	must(t, os.Remove(l.path("records", "alice", hexOrNone(e.Digest)+".json")))
-	st, err := os.Stat(l.blob(e.Digest))
+	must(t, os.Remove(l.dir.Path("records", "alice", libdir.HexOrNone(e.Digest)+".json")))
+	st, err := os.Stat(l.dir.Image(e.Digest))
 	must(t, err, l.tidy(t.Context()))
 	if s := l.Sweeps(); s.Environments != 0 || s.Waiting.Environments != 1 || s.Waiting.Bytes != st.Size() {
 		t.Errorf("young: %+v", s)

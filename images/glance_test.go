@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/images/blob"
 	"slipway/images/inventory"
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 )
 
@@ -14,7 +16,7 @@ func TestGlance(t *testing.T) {
 	digest := fakeFrozen("1").Digest
 	write := func(packages int) {
 		t.Helper()
-		must(t, writeJSON(l.path("facts"), hexOrNone(digest)+".json", facts{Inventory: inventory.Inventory{
+		must(t, libdir.WriteJSON(l.dir.Path("facts"), libdir.HexOrNone(digest)+".json", facts{Inventory: inventory.Inventory{
 			Packages: make([]inventory.Package, packages), Python: []inventory.Interpreter{{Version: "3.13.5", Default: true}}, CUDA: &inventory.CUDA{Version: "12.8", LeastDriver: "525"},
 		}}))
 	}
@@ -43,7 +45,7 @@ func TestManifestsAreBounded(t *testing.T) {
 	if _, err := encodeManifest(Manifest{Mounts: []string{strings.Repeat("m", maxManifest)}}); !errs.Is(err, errs.Invalid) {
 		t.Errorf("%v", err)
 	}
-	if d := (Document{Manifest: Part{digestOf(nil), maxManifest + 1}, Tail: Part{digestOf(nil), 8192}}); d.check() == nil {
+	if d := (Document{Manifest: Part{blob.Digest(nil), maxManifest + 1}, Tail: Part{blob.Digest(nil), 8192}}); d.check() == nil {
 		t.Error("a stranger's is not bounded")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -87,7 +88,7 @@ func TestABaseOfAnotherSizeHeals(t *testing.T) {
 				for i, content := range []string{"one", "two"} {
 					must(t, write(filepath.Join(f.upper, "opt/changed"), content))
 					e := freeze(t, l, f, nil)
-					if path, err := l.Ready(t.Context(), e.Digest); err != nil || path != l.blob(e.Digest) {
+					if path, err := l.Ready(t.Context(), e.Digest); err != nil || path != l.dir.Image(e.Digest) {
 						t.Errorf("freeze %d: not ready: %v", i, err)
 					}
 					if _, err := l.Verify(t.Context(), e.Digest); err != nil {
@@ -115,7 +116,7 @@ func TestAdoptionReplacesADamagedBase(t *testing.T) {
 	e := freeze(t, from, f, nil)
 	p, err := from.Parts(e.Digest)
 	must(t, err)
-	must(t, os.WriteFile(to.basePath(p.Document.Base.Digest), []byte(strings.Repeat("no base", 1000)), 0o644))
+	must(t, os.WriteFile(to.dir.Base(p.Document.Base.Digest), []byte(strings.Repeat("no base", 1000)), 0o644))
 	log := count(t, to)
 	_, err = to.Adopt(t.Context(), Adoption{
 		Owner: "bob", From: "elsewhere", Document: p.Encoded, Unsigned: true,
@@ -138,9 +139,9 @@ func TestWhatWasOnlyCopiedIsNotTrusted(t *testing.T) {
 	flipBit(t, base, 200)
 	file, err := os.Open(base)
 	must(t, err)
-	st, err := stampOf(file)
+	st, err := libdir.StampOf(file)
 	must(t, err, file.Close())
-	l.soundBases.set(digestPrefix+strings.TrimSuffix(filepath.Base(base), ".sqfs"), st)
+	l.soundBases.Set(blob.Prefix+strings.TrimSuffix(filepath.Base(base), ".sqfs"), st)
 
 	f.change(nastyChanges)
 	e := freeze(t, l, f, nil)
@@ -161,8 +162,10 @@ func TestNothingIsTrustedUnread(t *testing.T) {
 	f := newFixture(t, nastyBase, much)
 	l := newLibrary(t)
 	e := frozenThin(t, l, f, nil)
-	if _, err := l.Verify(t.Context(), e.Digest); err != nil || len(l.trusted.seen) != 0 {
-		t.Errorf("trusted before it was read, or while its file has holes: %v, %v", l.trusted.seen, err)
+	st, err := libdir.StampAt(l.dir.Image(e.Digest))
+	must(t, err)
+	if _, err := l.Verify(t.Context(), e.Digest); err != nil || l.trusted.Is(e.Digest, st) {
+		t.Errorf("trusted before it was read, or while its file has holes: %v", err)
 	}
 	path, err := l.Ready(t.Context(), e.Digest)
 	must(t, err)

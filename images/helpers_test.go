@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/apptainer"
+	"slipway/images/blob"
 	"slipway/images/sif"
 	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
@@ -64,7 +65,7 @@ func (f *fixture) lines(skip ...string) []string {
 
 func (f *fixture) source() Source {
 	return Source{
-		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: digestPrefix + strings.Repeat("0123", 16)},
+		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: blob.Prefix + strings.Repeat("0123", 16)},
 		Config: apptainer.ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
 	}
 }
@@ -113,15 +114,15 @@ func frozenThin(t testing.TB, l *Library, f *fixture, change func(*Request)) Env
 
 func noLeftovers(t testing.TB, l *Library) {
 	t.Helper()
-	left, err := filepath.Glob(l.path("work", "*"))
+	left, err := filepath.Glob(l.dir.Path("work", "*"))
 	must(t, err)
 	if len(left) > 0 {
 		t.Errorf("left in work: %q", left)
 	}
-	tails, err := filepath.Glob(l.path("tails", "*"))
+	tails, err := filepath.Glob(l.dir.Path("tails", "*"))
 	must(t, err)
 	for _, dir := range tails {
-		if _, err := os.Stat(l.blob(digestPrefix + filepath.Base(dir))); err != nil {
+		if _, err := os.Stat(l.dir.Image(blob.Prefix + filepath.Base(dir))); err != nil {
 			t.Errorf("packs without an image: %v", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"context"
@@ -10,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"slipway/images/blob"
 	"slipway/images/export"
@@ -63,7 +62,7 @@ func (l *Library) HasBase(ctx context.Context, b Part) bool {
 }
 
 func (l *Library) baseIsThere(b Part) bool {
-	st, err := os.Stat(l.basePath(b.Digest))
+	st, err := os.Stat(l.dir.Base(b.Digest))
 	return err == nil && st.Size() == b.Size
 }
 
@@ -82,14 +81,14 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
 		return Document{}, err
 	}
 	if len(l.vouching(a)) == 0 && !a.Unsigned {
-		return Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", digestOf(a.Document)).
+		return Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", blob.Digest(a.Document)).
 			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
 	}
 	own, err := l.ownOf(a, d)
 	if err != nil {
 		return Document{}, err
 	}
-	if _, err := l.roomFor(ctx, a.Owner, "", digestOf(a.Document), own); err != nil {
+	if _, err := l.roomFor(ctx, a.Owner, "", blob.Digest(a.Document), own); err != nil {
 		return Document{}, err
 	}
 	return d, l.holds(d)
@@ -110,10 +109,10 @@ func (l *Library) ownOf(a Adoption, d Document) (int64, error) {
 
 // converted says whether an image was converted here whose record is as is says.
 func (l *Library) converted(is func(baseRecord) bool) (bool, error) {
-	files, err := filepath.Glob(l.path("bases", "*.json"))
+	files, err := filepath.Glob(l.dir.Path("bases", "*.json"))
 	for _, path := range files {
 		var b baseRecord
-		if err := readJSON(path, &b); err == nil && is(b) {
+		if err := libdir.ReadJSON(path, &b); err == nil && is(b) {
 			return true, nil
 		}
 	}
@@ -127,7 +126,7 @@ func (l *Library) vouching(a Adoption) [][]byte {
 	}
 	var out [][]byte
 	for _, envelope := range a.Statements {
-		if _, _, err := l.cfg.Keys.Verify(envelope, digestOf(a.Document)); err == nil {
+		if _, _, err := l.cfg.Keys.Verify(envelope, blob.Digest(a.Document)); err == nil {
 			out = append(out, envelope)
 		}
 	}
@@ -140,12 +139,12 @@ func (l *Library) holds(d Document) error {
 	if d.Base != nil && !l.baseIsThere(d.Base.Part) {
 		need += d.Base.Size
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(l.dir, &st); err != nil {
-		return &os.PathError{Op: "statfs", Path: l.dir, Err: err}
+	free, err := l.dir.Free()
+	if err != nil {
+		return err
 	}
-	if need < 0 || uint64(need) > st.Bavail*uint64(st.Bsize) {
-		return errs.New(errs.NoSpace, "the environment needs %d MB, and %d MB are free on the file system of %s", need>>20, st.Bavail*uint64(st.Bsize)>>20, l.dir).
+	if need < 0 || need > free {
+		return errs.New(errs.NoSpace, "the environment needs %d MB, and %d MB are free on the file system of %s", need>>20, free>>20, l.dir).
 			With("have the administrator make room")
 	}
 	return nil
@@ -154,7 +153,7 @@ func (l *Library) holds(d Document) error {
 // Adopt brings an environment in: it puts base and tail together, compares every byte with the document, and enters it
 // for its owner. Nothing of what was brought stays when it fails.
 func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
-	name := digestOf(a.Document)
+	name := blob.Digest(a.Document)
 	d, err := l.Admits(ctx, a)
 	if err != nil {
 		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
@@ -166,8 +165,8 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 	}
 	vouched := l.vouching(a)
 	for _, envelope := range vouched {
-		if err := writeFile(l.path("statements", hexOrNone(name)), hexOrNone(digestOf(envelope))+".json", envelope); err != nil {
-			return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
+		if err := libdir.WriteFile(l.dir.Path("statements", libdir.HexOrNone(name)), libdir.HexOrNone(blob.Digest(envelope))+".json", envelope); err != nil {
+			return Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
 		}
 	}
 	l.later(name)
@@ -177,7 +176,7 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 	}
 	e, err := l.enter(a.request(), frozen{Digest: name, Size: size, Own: own, Base: m.Base, Manifest: m})
 	if err != nil {
-		return Environment{}, fmt.Errorf("adopt %s: %w", name, l.explain(err, 0))
+		return Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
 	}
 	// The record of who took in what nobody has vouched for.
 	l.log.Info("adopted an environment", "digest", name, "owner", a.Owner, "from", a.From, "statements", len(vouched), "unsigned", len(vouched) == 0,
@@ -188,13 +187,13 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 
 // bring makes the image of what came and gives it its place.
 func (l *Library) bring(ctx context.Context, a Adoption, d Document, name string) (Manifest, int64, error) {
-	work, err := os.MkdirTemp(l.path("work"), "adopt-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "adopt-")
 	if err != nil {
-		return Manifest{}, 0, l.explain(err, 0)
+		return Manifest{}, 0, l.dir.Explain(err, 0)
 	}
 	defer l.discard(work)
 	m, size, err := l.assemble(ctx, a, d, name, work)
-	return m, size, l.explain(err, 0)
+	return m, size, l.dir.Explain(err, 0)
 }
 
 func (l *Library) assemble(ctx context.Context, a Adoption, d Document, name, work string) (Manifest, int64, error) {
@@ -253,8 +252,8 @@ func broughtManifest(a Adoption, d Document) ([]byte, Manifest, error) {
 	if err != nil {
 		return nil, Manifest{}, err
 	}
-	if int64(len(about)) != d.Manifest.Size || digestOf(about) != d.Manifest.Digest {
-		return nil, Manifest{}, lied("its manifest of %d bytes has the digest %s", len(about), digestOf(about))
+	if int64(len(about)) != d.Manifest.Size || blob.Digest(about) != d.Manifest.Digest {
+		return nil, Manifest{}, lied("its manifest of %d bytes has the digest %s", len(about), blob.Digest(about))
 	}
 	m, err := decodeManifest(about)
 	return about, m, err
@@ -273,7 +272,7 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 	defer base.Close()
 	a.tell(progress.Checking, 0, d.partition())
 	written, err := export.Rebuild(ctx, export.RebuildConfig{
-		Base: base, BaseDigest: hexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: hexOrNone(d.Tail.Digest),
+		Base: base, BaseDigest: libdir.HexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: libdir.HexOrNone(d.Tail.Digest),
 		Out: file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
 	})
 	if err != nil {
@@ -282,7 +281,7 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 	if written != d.partition() {
 		return "", lied("the base is cut at byte %d", written-d.Tail.Size+superblockSize)
 	}
-	if base.Name() != l.basePath(d.Base.Digest) {
+	if base.Name() != l.dir.Base(d.Base.Digest) {
 		newBase = base.Name()
 	}
 	return newBase, nil
@@ -291,16 +290,16 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 // writeWhole lays out a tail that stands on no base.
 func writeWhole(ctx context.Context, file *os.File, tail blob.Blob) error {
 	size := tail.Size() - superblockSize
-	if err := copySection(ctx, io.NewOffsetWriter(file, sif.PartitionOffset+superblockSize), tail, 0, size); err != nil {
+	if err := blob.Copy(ctx, io.NewOffsetWriter(file, sif.PartitionOffset+superblockSize), tail, 0, size); err != nil {
 		return err
 	}
-	return copySection(ctx, io.NewOffsetWriter(file, sif.PartitionOffset), tail, size, tail.Size())
+	return blob.Copy(ctx, io.NewOffsetWriter(file, sif.PartitionOffset), tail, size, tail.Size())
 }
 
 // baseFor opens the base: the one that is here, or the one that came.
 func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work string) (*os.File, error) {
 	if l.HasBase(ctx, want.Part) {
-		return os.Open(l.basePath(want.Digest))
+		return os.Open(l.dir.Base(want.Digest))
 	}
 	b, err := a.Open(want.Digest)
 	if err != nil {
@@ -323,7 +322,7 @@ func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work s
 // takeBase copies a base that came, and makes sure that it is what the document says of it.
 func (l *Library) takeBase(ctx context.Context, a Adoption, want BasePart, from blob.Blob, to *os.File) error {
 	a.tell(progress.Checking, 0, want.Size)
-	if err := copySection(ctx, to, from, 0, want.Size); err != nil {
+	if err := blob.Copy(ctx, to, from, 0, want.Size); err != nil {
 		return err
 	}
 	got, err := measureBase(ctx, to.Name())

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"bytes"
@@ -39,7 +40,7 @@ func newPlace(t *testing.T, site string) place {
 func (p place) freeze(t *testing.T, f *fixture, change func(*Request)) Environment {
 	t.Helper()
 	return freeze(t, p.Library, f, func(r *Request) {
-		r.Source.Base.Digest = digestOf([]byte(f.dir))
+		r.Source.Base.Digest = blob.Digest([]byte(f.dir))
 		if change != nil {
 			change(r)
 		}
@@ -79,8 +80,8 @@ func (p place) send(t *testing.T, digest string) *sent {
 		must(t, err)
 		data, err := io.ReadAll(blob.Reader(b))
 		must(t, err, b.Close())
-		if digestOf(data) != name {
-			t.Errorf("the part %s has the digest %s", name, digestOf(data))
+		if blob.Digest(data) != name {
+			t.Errorf("the part %s has the digest %s", name, blob.Digest(data))
 		}
 		s.blobs[name] = data
 	}
@@ -117,8 +118,8 @@ func (s *sent) replaceTail(t *testing.T, change func([]byte)) {
 	t.Helper()
 	data := bytes.Clone(s.blobs[s.document(t).Tail.Digest])
 	change(data)
-	s.edit(t, func(d *Document) { d.Tail.Digest = digestOf(data) })
-	s.blobs[digestOf(data)] = data
+	s.edit(t, func(d *Document) { d.Tail.Digest = blob.Digest(data) })
+	s.blobs[blob.Digest(data)] = data
 }
 
 func TestAdopt(t *testing.T) {
@@ -138,7 +139,7 @@ func TestAdopt(t *testing.T) {
 	if stages[len(stages)-1] != progress.Done || !slices.Contains(stages, progress.Checking) {
 		t.Errorf("stages %v", stages)
 	}
-	if want, err := os.ReadFile(there.blob(e.Digest)); err != nil || !sameFile(t, here.blob(e.Digest), want) {
+	if want, err := os.ReadFile(there.dir.Image(e.Digest)); err != nil || !sameFile(t, here.dir.Image(e.Digest), want) {
 		t.Errorf("the images differ, %v", err)
 	}
 	stated, err := here.Library.Statements(e.Digest)
@@ -186,7 +187,7 @@ func TestAdoptWithoutABase(t *testing.T) {
 	if _, err := here.Thaw(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
 		t.Errorf("thaw: %v", err)
 	}
-	if path, err := here.Ready(t.Context(), e.Digest); err != nil || path != here.blob(e.Digest) {
+	if path, err := here.Ready(t.Context(), e.Digest); err != nil || path != here.dir.Image(e.Digest) {
 		t.Errorf("%s, %v", path, err)
 	}
 }
@@ -235,9 +236,9 @@ func TestNoSessionStartsFromAnImageByAStrangersWord(t *testing.T) {
 	}
 	path := only(t, here.Library, "bases/*.json")
 	var b baseRecord
-	must(t, readJSON(path, &b))
+	must(t, libdir.ReadJSON(path, &b))
 	b.Of.Reference = e.Base.Reference
-	must(t, writeJSON(filepath.Dir(path), filepath.Base(path), b))
+	must(t, libdir.WriteJSON(filepath.Dir(path), filepath.Base(path), b))
 	if _, err := here.Thaw(t.Context(), e.Digest); err != nil {
 		t.Errorf("thaw when the image was converted here: %v", err)
 	}
@@ -260,7 +261,7 @@ func TestLiesAreRefused(t *testing.T) {
 		"no document":        {func(_ *testing.T, s *sent) { s.Document = []byte("{}") }, errs.Invalid},
 		"a document and one": {func(_ *testing.T, s *sent) { s.Document = append(bytes.Clone(s.Document), ' ') }, errs.Invalid},
 		"another cut":        {func(t *testing.T, s *sent) { s.edit(t, func(d *Document) { d.Base.Cut -= 4096 }) }, errs.Invalid},
-		"another kept part":  {func(t *testing.T, s *sent) { s.edit(t, func(d *Document) { d.Base.Kept = digestOf(nil) }) }, errs.Invalid},
+		"another kept part":  {func(t *testing.T, s *sent) { s.edit(t, func(d *Document) { d.Base.Kept = blob.Digest(nil) }) }, errs.Invalid},
 		"another base": {func(t *testing.T, s *sent) {
 			o := there.send(t, foreign)
 			s.edit(t, func(d *Document) { d.Base = o.document(t).Base })
@@ -280,8 +281,8 @@ func TestLiesAreRefused(t *testing.T) {
 		"nobody's":              {func(_ *testing.T, s *sent) { s.Owner = "" }, errs.Invalid},
 		"an unknown architecture": {func(t *testing.T, s *sent) {
 			about := replaced(t, s.blobs[s.document(t).Manifest.Digest], "architecture", "pdp11")
-			s.edit(t, func(d *Document) { d.Manifest = Part{digestOf(about), int64(len(about))} })
-			s.blobs[digestOf(about)] = about
+			s.edit(t, func(d *Document) { d.Manifest = Part{blob.Digest(about), int64(len(about))} })
+			s.blobs[blob.Digest(about)] = about
 		}, errs.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +311,7 @@ func replaced(t *testing.T, data []byte, field, value string) []byte {
 func holdsNothing(t *testing.T, l *Library) {
 	t.Helper()
 	for _, dir := range []string{"work", "bases", "blobs", "documents", "records", "statements"} {
-		left, err := filepath.Glob(l.path(dir, "*"))
+		left, err := filepath.Glob(l.dir.Path(dir, "*"))
 		if must(t, err); len(left) > 0 {
 			t.Errorf("left in %s: %q", dir, left)
 		}
@@ -367,8 +368,8 @@ func TestSIFIsTheresOnceSettled(t *testing.T) {
 	defer b.Close()
 	data, err := io.ReadAll(blob.Reader(b))
 	must(t, err)
-	if named, err := p.SIF(); err != nil || named != (Part{digestOf(data), int64(len(data))}) {
-		t.Errorf("the SIF %v has the digest %s, %v", named, digestOf(data), err)
+	if named, err := p.SIF(); err != nil || named != (Part{blob.Digest(data), int64(len(data))}) {
+		t.Errorf("the SIF %v has the digest %s, %v", named, blob.Digest(data), err)
 	}
 	if arch, err := p.Architecture(); err != nil || arch == "" {
 		t.Errorf("architecture %q, %v", arch, err)
@@ -376,12 +377,12 @@ func TestSIFIsTheresOnceSettled(t *testing.T) {
 	if image, err := sif.Open(bytes.NewReader(data), int64(len(data))); err != nil || len(image.Signatures) != 1 {
 		t.Errorf("%+v, %v", image, err)
 	}
-	for _, name := range []string{"", "sha256:../../keys", digestOf(nil), e.Digest} {
+	for _, name := range []string{"", "sha256:../../keys", blob.Digest(nil), e.Digest} {
 		if _, err := p.Blob(t.Context(), name); !errs.Is(err, errs.NotFound) {
 			t.Errorf("the part %q: %v", name, err)
 		}
 	}
-	if _, err := there.Parts(digestOf(nil)); !errs.Is(err, errs.NotFound) || errors.Is(err, os.ErrNotExist) {
+	if _, err := there.Parts(blob.Digest(nil)); !errs.Is(err, errs.NotFound) || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no environment: %v", err)
 	}
 }

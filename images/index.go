@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"slipway/images/libdir"
 )
 
 // recordIndex keeps the records in memory that were read, by their files: each freeze looks at all of its owner's, and
@@ -20,7 +20,7 @@ type recordIndex struct {
 }
 
 type knownRecord struct {
-	stamp  stamp
+	stamp  libdir.Stamp
 	record record
 }
 
@@ -37,7 +37,7 @@ func (x *recordIndex) read(path string, decode func([]byte) (record, error)) (re
 		return record{}, err
 	}
 	defer f.Close()
-	at, err := stampOf(f)
+	at, err := libdir.StampOf(f)
 	if err != nil {
 		return record{}, err
 	}
@@ -54,15 +54,12 @@ func (x *recordIndex) read(path string, decode func([]byte) (record, error)) (re
 }
 
 func (x *recordIndex) find(path string) (record, bool) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		st = unix.Stat_t{}
-	}
+	now, _ := libdir.StampAt(path) // that of a file that is gone is nobody's
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	k, ok := x.known[path]
-	if ok && k.stamp != (stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}) {
-		x.bytes -= k.stamp.size
+	if ok && k.stamp != now {
+		x.bytes -= k.stamp.Size
 		delete(x.known, path)
 		ok = false
 	}
@@ -72,10 +69,10 @@ func (x *recordIndex) find(path string) (record, bool) {
 func (x *recordIndex) set(path string, k knownRecord) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.known == nil || x.bytes+k.stamp.size > maxIndexed {
+	if x.known == nil || x.bytes+k.stamp.Size > maxIndexed {
 		x.known, x.bytes = map[string]knownRecord{}, 0
 	}
-	x.bytes += k.stamp.size - x.known[path].stamp.size
+	x.bytes += k.stamp.Size - x.known[path].stamp.Size
 	x.known[path] = k
 }
 

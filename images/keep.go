@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 )
 
@@ -19,7 +21,7 @@ func (l *Library) change(owner, ref string, fn func(*record, Environment) error)
 	if err != nil {
 		return Environment{}, err
 	}
-	hexPart, _ := digestHex(e.Digest)
+	hexPart, _ := blob.Hex(e.Digest)
 	r, err := l.loadRecord(owner, hexPart)
 	if err != nil {
 		return Environment{}, err
@@ -28,7 +30,7 @@ func (l *Library) change(owner, ref string, fn func(*record, Environment) error)
 		return Environment{}, err
 	}
 	if err := l.saveRecord(r); err != nil {
-		return Environment{}, l.explain(err, 0)
+		return Environment{}, l.dir.Explain(err, 0)
 	}
 	if len(r.Labels) == 0 {
 		return e, nil
@@ -58,14 +60,14 @@ func (l *Library) changeEntries(owner, ref string, fn func(*record, Environment)
 
 // saveRecord writes a record, or removes one that no label is left of.
 func (l *Library) saveRecord(r record) error {
-	dir, name := l.path("records", escape(r.Owner)), hexOrNone(r.Digest)+".json"
+	dir, name := l.dir.Path("records", libdir.Escape(r.Owner)), libdir.HexOrNone(r.Digest)+".json"
 	if len(r.Labels) > 0 {
-		return writeJSON(dir, name, r)
+		return libdir.WriteJSON(dir, name, r)
 	}
 	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return syncDir(dir)
+	return libdir.SyncDir(dir)
 }
 
 // Touch notes that an environment was looked up for a run, so that nothing removes it before the run is known, not even
@@ -184,7 +186,7 @@ func (l *Library) strike(owner string, all []Environment, r *removal) error {
 
 // strikeOut changes one record, and gives the names that are left.
 func (l *Library) strikeOut(owner string, e Environment, r *removal) (left []string, err error) {
-	rec, err := l.loadRecord(owner, hexOrNone(e.Digest))
+	rec, err := l.loadRecord(owner, libdir.HexOrNone(e.Digest))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/images/signing"
 	"slipway/images/tree/treetest"
@@ -129,10 +131,10 @@ func soundAfterKill(t *testing.T, l *Library, earlier string) {
 	if !found[earlier] {
 		t.Error("the earlier environment is gone")
 	}
-	documents, err := filepath.Glob(l.path("documents", "*.json"))
+	documents, err := filepath.Glob(l.dir.Path("documents", "*.json"))
 	must(t, err)
 	for _, path := range documents {
-		digest := digestPrefix + strings.TrimSuffix(filepath.Base(path), ".json")
+		digest := blob.Prefix + strings.TrimSuffix(filepath.Base(path), ".json")
 		if _, err := l.Verify(t.Context(), digest); err != nil {
 			t.Errorf("known and not whole: %v", err)
 		}
@@ -145,7 +147,7 @@ func soundAfterKill(t *testing.T, l *Library, earlier string) {
 		}
 	}
 	for _, pattern := range []string{"*/.new-*", "*/*/.new-*"} {
-		if left, _ := filepath.Glob(l.path(pattern)); len(left) > 0 {
+		if left, _ := filepath.Glob(l.dir.Path(pattern)); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
 	}
@@ -154,10 +156,10 @@ func soundAfterKill(t *testing.T, l *Library, earlier string) {
 // forget takes away what the next service is to make anew.
 func forget(t *testing.T, l *Library, digest string, bases bool) {
 	t.Helper()
-	hexPart := hexOrNone(digest)
-	must(t, l.removeEnvironment(hexPart), os.RemoveAll(l.path("records", "alice", hexPart+".json")), os.RemoveAll(l.path("sources")))
+	hexPart := libdir.HexOrNone(digest)
+	must(t, l.removeEnvironment(hexPart), os.RemoveAll(l.dir.Path("records", "alice", hexPart+".json")), os.RemoveAll(l.dir.Path("sources")))
 	if bases {
-		must(t, os.RemoveAll(l.path("bases")))
+		must(t, os.RemoveAll(l.dir.Path("bases")))
 	}
 }
 
@@ -168,10 +170,10 @@ func TestHalfASignatureIsTakenAway(t *testing.T) {
 	dir, keys := filepath.Join(t.TempDir(), "l"), keysIn(t, filepath.Join(t.TempDir(), "keys"))
 	l := openLibrary(t, Config{Dir: dir, Keys: keys})
 	e := freeze(t, l, f, nil)
-	unsigned, err := os.ReadFile(l.blob(e.Digest))
+	unsigned, err := os.ReadFile(l.dir.Image(e.Digest))
 	must(t, err, l.settle(t.Context(), e.Digest), l.Close())
-	signed, err := os.ReadFile(l.blob(e.Digest))
-	must(t, err, os.Remove(l.path("facts", hexOrNone(e.Digest)+".json")))
+	signed, err := os.ReadFile(l.dir.Image(e.Digest))
+	must(t, err, os.Remove(l.dir.Path("facts", libdir.HexOrNone(e.Digest)+".json")))
 	head := sif.PartitionOffset
 	for name, half := range map[string][]byte{
 		"unsigned":         unsigned,
@@ -181,7 +183,7 @@ func TestHalfASignatureIsTakenAway(t *testing.T) {
 		"all of it":        signed,
 	} {
 		t.Run(name, func(t *testing.T) {
-			must(t, os.WriteFile(l.blob(e.Digest), half, 0o644))
+			must(t, os.WriteFile(l.dir.Image(e.Digest), half, 0o644))
 			l := openLibrary(t, Config{Dir: dir, Keys: keys})
 			if _, err := l.Ready(t.Context(), e.Digest); err != nil {
 				t.Error(err)

@@ -13,13 +13,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
 
 func fakeFrozen(digit string) frozen {
-	return frozen{Digest: digestPrefix + strings.Repeat(digit, 64), Size: 1, Own: 1, Base: Base{"b", "sha256:1"}}
+	return frozen{Digest: blob.Prefix + strings.Repeat(digit, 64), Size: 1, Own: 1, Base: Base{"b", "sha256:1"}}
 }
 
 func put(t *testing.T, l *Library, owner, name, tag, note, digit string) Environment {
@@ -36,15 +38,15 @@ func TestGet(t *testing.T) {
 	put(t, l, "alice", "ana", "v1", "", "3") // v1 moves on
 	put(t, l, "alice", "", "", "", "5")
 	put(t, l, "Alice", "secret", "", "", "9")
-	must(t, os.WriteFile(l.path("records", "alice", strings.Repeat("6", 64)+".json"), []byte("{"), 0o600))
+	must(t, os.WriteFile(l.dir.Path("records", "alice", strings.Repeat("6", 64)+".json"), []byte("{"), 0o600))
 	for _, tc := range []struct {
 		ref, digit string
 		kind       errs.Kind
 	}{
-		{"ana", "3", 0}, {"ana:v1", "3", 0}, {"ana:v2", "2", 0}, {"111111", "1", 0}, {digestPrefix + strings.Repeat("1", 64), "1", 0},
-		{digestPrefix + "222222", "2", 0}, {"333333", "3", 0}, {"3333333", "3", 0}, {"55555555", "5", 0},
+		{"ana", "3", 0}, {"ana:v1", "3", 0}, {"ana:v2", "2", 0}, {"111111", "1", 0}, {blob.Prefix + strings.Repeat("1", 64), "1", 0},
+		{blob.Prefix + "222222", "2", 0}, {"333333", "3", 0}, {"3333333", "3", 0}, {"55555555", "5", 0},
 		{"11111", "", errs.NotFound}, {"ana:v3", "", errs.NotFound}, {"", "", errs.NotFound}, {":", "", errs.NotFound}, {"none", "", errs.NotFound},
-		{"secret", "", errs.NotFound}, {"999999", "", errs.NotFound}, {digestPrefix + strings.Repeat("9", 64), "", errs.NotFound},
+		{"secret", "", errs.NotFound}, {"999999", "", errs.NotFound}, {blob.Prefix + strings.Repeat("9", 64), "", errs.NotFound},
 		{"../Alice/999999", "", errs.NotFound}, {"666666", "", errs.NotFound},
 	} {
 		e, err := l.Get("alice", tc.ref)
@@ -54,7 +56,7 @@ func TestGet(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || e.Digest != digestPrefix+strings.Repeat(tc.digit, 64) {
+		if err != nil || e.Digest != blob.Prefix+strings.Repeat(tc.digit, 64) {
 			t.Errorf("Get(%q) = %s, %v; want %s...", tc.ref, e.Digest, err, tc.digit)
 		}
 	}
@@ -69,7 +71,7 @@ func TestGet(t *testing.T) {
 func TestAmbiguousPrefixIsRefused(t *testing.T) {
 	l := newLibrary(t)
 	for _, last := range []string{"a", "b"} {
-		f := frozen{Digest: digestPrefix + strings.Repeat("7", 63) + last}
+		f := frozen{Digest: blob.Prefix + strings.Repeat("7", 63) + last}
 		_, err := l.enter(Request{Owner: "alice", Key: "s"}, f)
 		must(t, err)
 	}
@@ -98,10 +100,10 @@ func TestSecondNameOfADigestIsAnotherEntry(t *testing.T) {
 
 func TestEscapeIsInjectiveAlsoWithoutCase(t *testing.T) {
 	long := strings.Repeat("é", 200)
-	owners := []string{"alice", "Alice", "ALICE", "a=6cice", "..", ".", "../alice", "a/b", "a=2fb", "é", "e\u0301", long, long + "x", strings.Repeat("a", 200), strings.Repeat("a", 201), "~" + escape(long)[1:], "\x00", " "}
+	owners := []string{"alice", "Alice", "ALICE", "a=6cice", "..", ".", "../alice", "a/b", "a=2fb", "é", "e\u0301", long, long + "x", strings.Repeat("a", 200), strings.Repeat("a", 201), "~" + libdir.Escape(long)[1:], "\x00", " "}
 	seen := map[string]string{}
 	for _, owner := range owners {
-		file := strings.ToLower(escape(owner))
+		file := strings.ToLower(libdir.Escape(owner))
 		if old, taken := seen[file]; taken {
 			t.Errorf("%q and %q share the file name %q", old, owner, file)
 		}
@@ -115,7 +117,7 @@ func TestEscapeIsInjectiveAlsoWithoutCase(t *testing.T) {
 func TestAnotherOwnersRecordIsNotBelieved(t *testing.T) {
 	l := newLibrary(t)
 	put(t, l, "bob", "ana", "", "", "1")
-	must(t, os.Rename(l.path("records", "bob"), l.path("records", "alice")))
+	must(t, os.Rename(l.dir.Path("records", "bob"), l.dir.Path("records", "alice")))
 	if all, err := l.List("alice"); err != nil || len(all) != 0 {
 		t.Errorf("List = %v, %v", all, err)
 	}
@@ -161,9 +163,9 @@ func TestOpenReapsWhatAKilledServiceLeft(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a library")
 	l := openLibrary(t, Config{Dir: dir})
 	put(t, l, "alice", "ana", "", "", "1")
-	point := l.path("work", "freeze-1", "mount")
-	must(t, os.MkdirAll(point, 0o700), write(l.path("work", "freeze-1", "image.sif"), "half"))
-	must(t, write(l.path("records", "alice", temporary+"1"), "half"))
+	point := l.dir.Path("work", "freeze-1", "mount")
+	must(t, os.MkdirAll(point, 0o700), write(l.dir.Path("work", "freeze-1", "image.sif"), "half"))
+	must(t, write(l.dir.Path("records", "alice", libdir.TempPrefix+"1"), "half"))
 	must(t, unix.Mount("test", point, "tmpfs", 0, ""), unix.Mount("test", point, "tmpfs", 0, ""))
 	if _, err := Open(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}); !errs.Is(err, errs.Conflict) {
 		t.Fatalf("a second process opened the library: %v", err)
@@ -171,7 +173,7 @@ func TestOpenReapsWhatAKilledServiceLeft(t *testing.T) {
 	// What a killed service was just starting has the lock for a moment more.
 	gone, closed := l, make(chan error, 1)
 	go func() {
-		testenv.Within(testenv.Hang, func() bool { return openAt(t, l.path("lock")) > 1 })
+		testenv.Within(testenv.Hang, func() bool { return openAt(t, l.dir.Path("lock")) > 1 })
 		closed <- gone.Close()
 	}()
 	l = openLibrary(t, Config{Dir: dir})
@@ -180,7 +182,7 @@ func TestOpenReapsWhatAKilledServiceLeft(t *testing.T) {
 	if all, err := l.List("alice"); err != nil || len(all) != 1 {
 		t.Errorf("List = %v, %v", all, err)
 	}
-	if files, _ := os.ReadDir(l.path("records", "alice")); len(files) != 1 {
+	if files, _ := os.ReadDir(l.dir.Path("records", "alice")); len(files) != 1 {
 		t.Errorf("%d files in the records", len(files))
 	}
 }
@@ -223,24 +225,24 @@ func TestVerify(t *testing.T) {
 		"head": 10000, "superblock": start + 8, "base": start + 200, "tail": start + d.Base.Cut + 10, "padding": start + d.partition() - 1, "manifest": start + d.partition() + 5,
 	} {
 		t.Run(name, func(t *testing.T) {
-			flip(t, l.blob(e.Digest), at)
+			flip(t, l.dir.Image(e.Digest), at)
 			if _, err := l.Verify(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "damaged") {
 				t.Errorf("verify: %v", err)
 			}
 			if _, err := l.Ready(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
 				t.Errorf("it may run: %v", err)
 			}
-			flip(t, l.blob(e.Digest), at)
+			flip(t, l.dir.Image(e.Digest), at)
 			if _, err := l.Ready(t.Context(), e.Digest); err != nil {
 				t.Errorf("mended, it may not run: %v", err)
 			}
 		})
 	}
-	must(t, os.WriteFile(l.path("documents", hexOrNone(e.Digest)+".json"), []byte("{}"), 0o600))
+	must(t, os.WriteFile(l.dir.Path("documents", libdir.HexOrNone(e.Digest)+".json"), []byte("{}"), 0o600))
 	if _, err := l.Verify(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
 		t.Errorf("another document: %v", err)
 	}
-	for _, digest := range []string{"", "x", "sha256:", "sha256:../../lock", digestPrefix + strings.Repeat("0", 64)} {
+	for _, digest := range []string{"", "x", "sha256:", "sha256:../../lock", blob.Prefix + strings.Repeat("0", 64)} {
 		if _, err := l.Verify(t.Context(), digest); !errs.Is(err, errs.NotFound) {
 			t.Errorf("Verify(%q) = %v", digest, err)
 		}
@@ -273,8 +275,8 @@ func TestRecordsAreReadOnce(t *testing.T) {
 	l := newLibrary(t)
 	e, err := l.enter(Request{Owner: "alice", Name: "ana", Key: "s"}, fakeFrozen("1"))
 	must(t, err)
-	hexPart := hexOrNone(e.Digest)
-	path := l.path("records", "alice", hexPart+".json")
+	hexPart := libdir.HexOrNone(e.Digest)
+	path := l.dir.Path("records", "alice", hexPart+".json")
 	for range 3 {
 		r, err := l.loadRecord("alice", hexPart)
 		if err != nil || len(r.Labels) != 1 || r.Labels[0].Name != "ana" {
@@ -301,14 +303,14 @@ func BenchmarkList(b *testing.B) {
 	l := newLibrary(b)
 	e, err := l.enter(Request{Owner: "alice", Key: "s"}, fakeFrozen("1"))
 	must(b, err)
-	r, err := l.loadRecord("alice", hexOrNone(e.Digest))
+	r, err := l.loadRecord("alice", libdir.HexOrNone(e.Digest))
 	must(b, err)
 	r.Manifest = l.manifestOf(Request{Source: Source{Base: Base{Reference: "example/base:1"}}})
 	for i := range 1999 {
 		hexPart := fmt.Sprintf("%064x", i)
-		r.Digest = digestPrefix + hexPart
+		r.Digest = blob.Prefix + hexPart
 		data, err := json.Marshal(r)
-		must(b, err, os.WriteFile(l.path("records", "alice", hexPart+".json"), data, 0o600))
+		must(b, err, os.WriteFile(l.dir.Path("records", "alice", hexPart+".json"), data, 0o600))
 	}
 	for b.Loop() {
 		all, err := l.List("alice")

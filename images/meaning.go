@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 )
 
@@ -18,14 +20,14 @@ import (
 
 // List returns the owner's environments, the newest first. A record that cannot be read is logged and left out.
 func (l *Library) List(owner string) ([]Environment, error) {
-	files, err := os.ReadDir(l.path("records", escape(owner)))
+	files, err := os.ReadDir(l.dir.Path("records", libdir.Escape(owner)))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
 	var out []Environment
 	for _, file := range files {
 		hexPart, ok := strings.CutSuffix(file.Name(), ".json")
-		if !ok || strings.HasPrefix(hexPart, temporary) {
+		if !ok || strings.HasPrefix(hexPart, libdir.TempPrefix) {
 			continue
 		}
 		r, err := l.loadRecord(owner, hexPart)
@@ -127,7 +129,7 @@ func movedAway(all []Environment, ref string) error {
 		if !e.called(ref) {
 			continue
 		}
-		other := strings.TrimPrefix(e.Digest, digestPrefix)[:12]
+		other := strings.TrimPrefix(e.Digest, blob.Prefix)[:12]
 		if !e.Moved {
 			other = e.Name + ":" + e.Tag
 		}
@@ -142,9 +144,9 @@ func movedAway(all []Environment, ref string) error {
 
 // byPrefix finds an environment by the beginning of its digest.
 func byPrefix(all []Environment, ref string) (Environment, error) {
-	prefix := strings.TrimPrefix(ref, digestPrefix)
+	prefix := strings.TrimPrefix(ref, blob.Prefix)
 	found := once(slices.DeleteFunc(leadingFirst(all), func(e Environment) bool {
-		return len(prefix) < minPrefix || !strings.HasPrefix(e.Digest, digestPrefix+prefix)
+		return len(prefix) < minPrefix || !strings.HasPrefix(e.Digest, blob.Prefix+prefix)
 	}))
 	switch len(found) {
 	case 0:

@@ -8,10 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/images/blob"
 	"slipway/internal/errs"
 )
 
-func fakeDigest(digit string) string { return digestPrefix + strings.Repeat(digit, 64) }
+func fakeDigest(digit string) string { return blob.Prefix + strings.Repeat(digit, 64) }
 
 // meaning returns what a reference leads a viewer to: the digit of a fake environment's digest, or the kind of error.
 func meaning(l *Library, v Viewer, owner, ref string) string {
@@ -19,7 +20,7 @@ func meaning(l *Library, v Viewer, owner, ref string) string {
 	if err != nil {
 		return errs.RowOf(errs.KindOf(err)).Code
 	}
-	return e.Digest[len(digestPrefix) : len(digestPrefix)+1]
+	return e.Digest[len(blob.Prefix) : len(blob.Prefix)+1]
 }
 
 // TestANameMeansTheSameToAll: a name that was moved leads to nothing but where it was moved to, whoever asks, and
@@ -69,7 +70,7 @@ func TestANameMeansTheSameToAll(t *testing.T) {
 // rowsOf says what a list shows.
 func rowsOf(list []Environment) (out []string) {
 	for _, e := range list {
-		row := e.Digest[len(digestPrefix):][:1] + " " + strings.TrimSuffix(e.Name+":"+e.Tag, ":")
+		row := e.Digest[len(blob.Prefix):][:1] + " " + strings.TrimSuffix(e.Name+":"+e.Tag, ":")
 		if e.Moved {
 			row += " (moved)"
 		}

@@ -1,8 +1,6 @@
 package images
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strings"
@@ -16,7 +14,6 @@ import (
 const (
 	maxNote  = 1000
 	maxOwner = 255
-	maxPlain = 180 // longest escaped name kept readable; a file name holds 255 bytes
 )
 
 var (
@@ -81,24 +78,4 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t'
 	})
-}
-
-// escape turns any name into a file name, different names into different ones, also where the file system folds case:
-// only lower-case letters, digits, - and _ stay, every other byte becomes =xx. What grows too long becomes ~ and a
-// hash; no readable form begins with ~.
-func escape(name string) string {
-	var b strings.Builder
-	for i := range len(name) {
-		c := name[i]
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "=%02x", c)
-		}
-	}
-	if b.Len() > maxPlain {
-		sum := sha256.Sum256([]byte(name))
-		return "~" + hex.EncodeToString(sum[:])
-	}
-	return b.String()
 }

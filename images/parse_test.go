@@ -6,65 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"slipway/images/blob"
 )
-
-const mountinfo = `22 28 0:21 / /proc rw shared:7 - proc proc rw
-90 28 0:50 / /lib/a\040library/work/freeze-1/mount ro - overlay slipway ro
-91 28 0:51 / /lib/a\040library/work/freeze-1/mount/in\134ner ro - tmpfs x rw
-92 28 0:52 / /lib/a\040library/workshop rw - tmpfs x rw
-short line
-`
-
-func TestMountsBelow(t *testing.T) {
-	got := mountsBelow(mountinfo, "/lib/a library/work")
-	want := []string{`/lib/a library/work/freeze-1/mount/in\ner`, "/lib/a library/work/freeze-1/mount"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-}
-
-func FuzzMountsBelow(f *testing.F) {
-	f.Add(mountinfo)
-	f.Fuzz(func(t *testing.T, in string) {
-		points := mountsBelow(in, "/lib/work")
-		for _, p := range points {
-			if !strings.HasPrefix(p, "/lib/work/") {
-				t.Errorf("%q lies elsewhere", p)
-			}
-		}
-	})
-}
 
 func FuzzDecodeRecord(f *testing.F) {
 	hexPart := strings.Repeat("a", 64)
 	f.Add(`{"owner":"alice","digest":"sha256:` + hexPart + `","labels":[{"key":"s1"}]}`)
 	f.Add(`{"owner":"bob"}`)
 	f.Fuzz(func(t *testing.T, in string) {
-		if r, err := decodeRecord([]byte(in), "alice", hexPart); err == nil && (r.Owner != "alice" || r.Digest != digestPrefix+hexPart || len(r.Labels) == 0) {
+		if r, err := decodeRecord([]byte(in), "alice", hexPart); err == nil && (r.Owner != "alice" || r.Digest != blob.Prefix+hexPart || len(r.Labels) == 0) {
 			t.Errorf("accepted %+v", r)
-		}
-	})
-}
-
-func FuzzEscape(f *testing.F) {
-	f.Add("alice", "Alice")
-	f.Add("~", strings.Repeat("x", 300))
-	f.Fuzz(func(t *testing.T, a, b string) {
-		x, y := escape(a), escape(b)
-		if strings.EqualFold(x, y) && a != b {
-			t.Errorf("%q and %q share %q", a, b, x)
-		}
-		if len(x) > 255 || strings.ContainsAny(x, "/.\x00") {
-			t.Errorf("escape(%q) = %q", a, x)
 		}
 	})
 }
 
 // FuzzDecodeDocument: what is taken for a document is written again as it was, and its sizes can be added up.
 func FuzzDecodeDocument(f *testing.F) {
-	for _, base := range []*BasePart{nil, {Part: Part{digestOf([]byte("base")), 9000}, Cut: 4000, Kept: digestOf([]byte("kept"))}} {
-		d := Document{Base: base, Tail: Part{digestOf([]byte("tail")), 4096 + superblockSize}, Manifest: Part{digestOf([]byte("{}")), 2}}
+	for _, base := range []*BasePart{nil, {Part: Part{blob.Digest([]byte("base")), 9000}, Cut: 4000, Kept: blob.Digest([]byte("kept"))}} {
+		d := Document{Base: base, Tail: Part{blob.Digest([]byte("tail")), 4096 + superblockSize}, Manifest: Part{blob.Digest([]byte("{}")), 2}}
 		d.Tail.Size += 4096 - d.partition()%4096
 		data, _, err := d.encode()
 		if err != nil {
@@ -79,7 +38,7 @@ func FuzzDecodeDocument(f *testing.F) {
 			return
 		}
 		again, name, err := d.encode()
-		if err != nil || !bytes.Equal(again, data) || name != digestOf(data) {
+		if err != nil || !bytes.Equal(again, data) || name != blob.Digest(data) {
 			t.Errorf("written again it is %q, %v", again, err)
 		}
 		need := d.partition() + d.Manifest.Size
@@ -104,7 +63,7 @@ func FuzzDecodeManifest(f *testing.F) {
 
 // TestSizesThatCannotBeAddedUp: the room that an environment needs must not be wrapped around to little.
 func TestSizesThatCannotBeAddedUp(t *testing.T) {
-	named := digestOf(nil)
+	named := blob.Digest(nil)
 	d := Document{
 		Base: &BasePart{Part: Part{named, 1<<63 - 1}, Cut: 1 << 62, Kept: named}, Tail: Part{named, 1<<62 - 4000}, Manifest: Part{named, 5000},
 	}

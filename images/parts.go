@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -49,7 +50,7 @@ func (p *Parts) SIF() (Part, error) {
 	var known struct {
 		SIF Part `json:"sif"` // of facts, which may be large
 	}
-	err := readJSON(p.library.path("facts", hexOrNone(p.Digest)+".json"), &known)
+	err := libdir.ReadJSON(p.library.dir.Path("facts", libdir.HexOrNone(p.Digest)+".json"), &known)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Part{}, errs.New(errs.Unavailable, "the environment %s is being signed", p.Digest).With("try again in some seconds")
 	}
@@ -60,7 +61,7 @@ func (p *Parts) SIF() (Part, error) {
 // nobody.
 func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	d := p.Document
-	file := p.library.blob(p.Digest)
+	file := p.library.dir.Image(p.Digest)
 	var out blob.Blob
 	var err error
 	switch {
@@ -85,7 +86,7 @@ func (l *Library) openSoundBase(ctx context.Context, base Part) (blob.Blob, erro
 	if !l.baseIsSound(ctx, base) {
 		return nil, noBase(base.Digest)
 	}
-	return blob.Open(l.basePath(base.Digest))
+	return blob.Open(l.dir.Base(base.Digest))
 }
 
 // openTail puts a tail together: it ends with the superblock, which stands at the partition's beginning.
@@ -120,7 +121,7 @@ func (l *Library) believed(digest string) ([][]byte, error) {
 	if l.cfg.Keys == nil {
 		return nil, nil
 	}
-	files, err := filepath.Glob(l.path("statements", hexOrNone(digest), "*.json"))
+	files, err := filepath.Glob(l.dir.Path("statements", libdir.HexOrNone(digest), "*.json"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"context"
@@ -72,12 +74,12 @@ func (l *Library) Run(ctx context.Context) error {
 
 // unsettled lists what an earlier service had no time for.
 func (l *Library) unsettled() []string {
-	documents, _ := filepath.Glob(l.path("documents", "*.json"))
+	documents, _ := filepath.Glob(l.dir.Path("documents", "*.json"))
 	var out []string
 	for _, path := range documents {
 		name := filepath.Base(path)
-		if _, err := os.Stat(l.path("facts", name)); errors.Is(err, os.ErrNotExist) {
-			out = append(out, digestPrefix+strings.TrimSuffix(name, ".json"))
+		if _, err := os.Stat(l.dir.Path("facts", name)); errors.Is(err, os.ErrNotExist) {
+			out = append(out, blob.Prefix+strings.TrimSuffix(name, ".json"))
 		}
 	}
 	return out
@@ -87,7 +89,7 @@ func (l *Library) unsettled() []string {
 // like damage.
 func (l *Library) repair() error {
 	for _, digest := range l.unsettled() {
-		f, err := os.OpenFile(l.blob(digest), os.O_RDWR, 0)
+		f, err := os.OpenFile(l.dir.Image(digest), os.O_RDWR, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -123,7 +125,7 @@ func (l *Library) settle(ctx context.Context, digest string) error {
 		for errors.Is(err, errReplaced) {
 			err = l.settleImage(ctx, digest)
 		}
-		return struct{}{}, l.explain(err, 0)
+		return struct{}{}, l.dir.Explain(err, 0)
 	})
 	return err
 }
@@ -136,7 +138,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(l.blob(digest), os.O_RDWR, 0)
+	f, err := os.OpenFile(l.dir.Image(digest), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err := l.sign(ctx, whole, digest); err != nil {
 		return err
 	}
-	compared, err := stampOf(f)
+	compared, err := libdir.StampOf(f)
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
-	out := facts{SIF: Part{Digest: sumOf(sum), Size: size}, Signatures: signatures, Settled: l.cfg.Now().UTC()}
+	out := facts{SIF: Part{Digest: blob.Named(sum.Sum(nil)), Size: size}, Signatures: signatures, Settled: l.cfg.Now().UTC()}
 	if out.Inventory, err = l.look(ctx, image, d); err != nil {
 		return err
 	}
@@ -172,9 +174,9 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 		}
 	}
 	if !whole.thin() {
-		l.trusted.set(digest, compared)
+		l.trusted.Set(digest, compared)
 	}
-	if err := writeJSON(l.path("facts"), hexOrNone(digest)+".json", out); err != nil {
+	if err := libdir.WriteJSON(l.dir.Path("facts"), libdir.HexOrNone(digest)+".json", out); err != nil {
 		return err
 	}
 	l.tryLater(digest)
@@ -250,16 +252,16 @@ func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inven
 
 // baseInventory looks at a base once.
 func (l *Library) baseInventory(ctx context.Context, digest string, cfg inventory.Config) (inventory.Inventory, error) {
-	file := hexOrNone(digest) + ".json"
+	file := libdir.HexOrNone(digest) + ".json"
 	var known inventory.Inventory
-	if err := readJSON(l.path("facts", "bases", file), &known); err == nil {
+	if err := libdir.ReadJSON(l.dir.Path("facts", "bases", file), &known); err == nil {
 		return known, nil
 	}
 	known, err := inventory.Look(ctx, cfg)
 	if err != nil {
 		return inventory.Inventory{}, err
 	}
-	return known, writeJSON(l.path("facts", "bases"), file, known)
+	return known, libdir.WriteJSON(l.dir.Path("facts", "bases"), file, known)
 }
 
 // pathOf returns the PATH of an image's environment.
@@ -282,13 +284,13 @@ func (l *Library) attest(req Request, f frozen, started time.Time) error {
 		names = append(names, strings.TrimSuffix(req.Name+":"+req.Tag, ":"))
 	}
 	envelope, err := l.cfg.Keys.Attest(signing.Provenance{
-		Environment: f.Digest, Names: names, Version: l.cfg.Version, Base: f.Base.Digest, Strip: digestOf([]byte(strings.Join(l.strip.Rules(), "\n"))),
+		Environment: f.Digest, Names: names, Version: l.cfg.Version, Base: f.Base.Digest, Strip: blob.Digest([]byte(strings.Join(l.strip.Rules(), "\n"))),
 		Kind: req.Kind, Session: req.Key, User: req.User, Started: started, Finished: l.cfg.Now(),
 	})
 	if err != nil {
 		return err
 	}
-	return writeFile(l.path("statements", hexOrNone(f.Digest)), hexOrNone(digestOf(envelope))+".json", envelope)
+	return libdir.WriteFile(l.dir.Path("statements", libdir.HexOrNone(f.Digest)), libdir.HexOrNone(blob.Digest(envelope))+".json", envelope)
 }
 
 // attested says whether anything that is believed was stated about an environment. A statement that was damaged is made

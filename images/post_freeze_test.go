@@ -40,9 +40,9 @@ func TestSignedWhileItRuns(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	st, err := os.Stat(l.blob(e.Digest))
+	st, err := os.Stat(l.dir.Image(e.Digest))
 	must(t, err)
-	file, err := os.Open(l.blob(e.Digest))
+	file, err := os.Open(l.dir.Image(e.Digest))
 	must(t, err)
 	defer file.Close()
 	image, err := sif.Open(file, st.Size())

@@ -26,7 +26,7 @@ func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
 	t.Helper()
 	skip := f.leftOutOf(l, e)
 	want := untimed(l, f.lines(skip...))
-	point := mountSIF(t, l.blob(e.Digest))
+	point := mountSIF(t, l.dir.Image(e.Digest))
 	tell(t, "kernel", treetest.Diff(want, untimed(l, treetest.List(t, point, skip...))))
 	r, err := l.Compare(t.Context(), e, f.source(), nil)
 	must(t, err)
@@ -35,7 +35,7 @@ func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
 	}
 	t.Run("squashfuse", func(t *testing.T) {
 		testenv.Need(t, testenv.Squashfuse)
-		point := squashfuse(t, l.blob(e.Digest))
+		point := squashfuse(t, l.dir.Image(e.Digest))
 		tell(t, "squashfuse", treetest.Diff(plainLines(want), plainLines(untimed(l, treetest.List(t, point, skip...)))))
 	})
 }

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/images/blob"
 	"slipway/images/graft"
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 	"slipway/internal/units"
 )
@@ -135,7 +137,7 @@ const unbounded = 1 << 62
 // room returns how many bytes more an owner's environments may take when one, instead, has gone, and refuses him who
 // needs more. What he has already he may have again.
 func (l *Library) room(owner, instead, digest string, need int64) (int64, error) {
-	if _, err := l.loadRecord(owner, hexOrNone(digest)); err == nil {
+	if _, err := l.loadRecord(owner, libdir.HexOrNone(digest)); err == nil {
 		return unbounded, nil
 	}
 	all, err := l.bounds(owner, instead)
@@ -241,7 +243,7 @@ func (l *Library) worthwhile(owner string) int64 {
 
 // shortName names an environment, with all its names, by the beginning of its digest, and says what it takes.
 func shortName(e Environment) string {
-	words := strings.TrimPrefix(e.Digest, digestPrefix)[:12] + " ("
+	words := strings.TrimPrefix(e.Digest, blob.Prefix)[:12] + " ("
 	if e.Name != "" && !e.Moved {
 		words += strings.TrimSuffix(e.Name+":"+e.Tag, ":") + ", "
 	}

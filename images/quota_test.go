@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 )
 
@@ -153,7 +154,7 @@ func told(err error) string {
 
 func blobs(t *testing.T, l *Library) int {
 	t.Helper()
-	list, err := os.ReadDir(l.path("blobs"))
+	list, err := os.ReadDir(l.dir.Path("blobs"))
 	must(t, err)
 	return len(list)
 }
@@ -197,7 +198,7 @@ func TestRecordsAreBounded(t *testing.T) {
 		}
 		put(t, l, "alice", "", "", fmt.Sprint("note ", i), "1")
 	}
-	r, err := l.loadRecord("alice", hexOrNone(e.Digest))
+	r, err := l.loadRecord("alice", libdir.HexOrNone(e.Digest))
 	if must(t, err); len(r.Labels) != maxLabels {
 		t.Errorf("%d labels", len(r.Labels))
 	}
@@ -217,7 +218,7 @@ func TestRecordsAreBounded(t *testing.T) {
 		t.Errorf("a name that it has: %v", err)
 	}
 	for i := range maxRecords {
-		must(t, os.WriteFile(l.path("records", "alice", fmt.Sprintf("%064x.json", i)), nil, 0o600))
+		must(t, os.WriteFile(l.dir.Path("records", "alice", fmt.Sprintf("%064x.json", i)), nil, 0o600))
 	}
 	if _, err := l.enter(Request{Owner: "alice", Key: "s"}, fakeFrozen("2")); !errs.Is(err, errs.OverQuota) {
 		t.Errorf("one environment too many: %v", err)

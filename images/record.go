@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 )
 
@@ -95,7 +96,7 @@ func lastIndex[T any](list []T, is func(T) bool) int {
 
 // fewEnough refuses an owner one environment more than anybody has use for.
 func (l *Library) fewEnough(owner string) error {
-	files, err := os.ReadDir(l.path("records", escape(owner)))
+	files, err := os.ReadDir(l.dir.Path("records", libdir.Escape(owner)))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -147,7 +148,7 @@ func decodeRecord(data []byte, owner, hexPart string) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return record{}, err
 	}
-	if r.Owner != owner || r.Digest != digestPrefix+hexPart || len(r.Labels) == 0 {
+	if r.Owner != owner || r.Digest != blob.Prefix+hexPart || len(r.Labels) == 0 {
 		return record{}, errs.New(errs.Internal, "the record is of %.80q of %.80q", r.Digest, r.Owner)
 	}
 	return r, nil
@@ -161,14 +162,14 @@ func decodeAnyRecord(data []byte, dir, hexPart string) (record, error) {
 	if err := json.Unmarshal(data, &whose); err != nil {
 		return record{}, err
 	}
-	if escape(whose.Owner) != dir {
+	if libdir.Escape(whose.Owner) != dir {
 		return record{}, errs.New(errs.Internal, "the record is of %.80q", whose.Owner)
 	}
 	return decodeRecord(data, whose.Owner, hexPart)
 }
 
 func (l *Library) loadRecord(owner, hexPart string) (record, error) {
-	path := l.path("records", escape(owner), hexPart+".json")
+	path := l.dir.Path("records", libdir.Escape(owner), hexPart+".json")
 	return l.index.read(path, func(data []byte) (record, error) {
 		r, err := decodeRecord(data, owner, hexPart)
 		if err != nil {
@@ -186,7 +187,7 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 	if l.abandoned[f.Digest] {
 		return Environment{}, errs.New(errs.Conflict, "another freeze that made the same environment failed and took it away").With("freeze again")
 	}
-	hexPart, _ := digestHex(f.Digest)
+	hexPart, _ := blob.Hex(f.Digest)
 	r, err := l.loadRecord(req.Owner, hexPart)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
@@ -219,7 +220,7 @@ func (l *Library) enter(req Request, f frozen) (Environment, error) {
 	if known && !more {
 		return e, nil
 	}
-	if err := writeJSON(l.path("records", escape(req.Owner)), hexPart+".json", r); err != nil {
+	if err := libdir.WriteJSON(l.dir.Path("records", libdir.Escape(req.Owner)), hexPart+".json", r); err != nil {
 		return Environment{}, err
 	}
 	if _, err := l.facts(f.Digest); err == nil { // else they are tried when it is settled
@@ -253,14 +254,14 @@ type lastFreeze struct {
 }
 
 func (l *Library) saveLast(req Request, id string, f frozen) error {
-	return writeJSON(l.path("sources", escape(req.Owner)), escape(req.Key)+".json", lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f})
+	return libdir.WriteJSON(l.dir.Path("sources", libdir.Escape(req.Owner)), libdir.Escape(req.Key)+".json", lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f})
 }
 
 // last returns what the source's last freeze made, when that is still what a freeze would make and its files are still
 // there.
 func (l *Library) last(req Request, id string) (frozen, bool) {
 	var last lastFreeze
-	if err := readJSON(l.path("sources", escape(req.Owner), escape(req.Key)+".json"), &last); err != nil {
+	if err := libdir.ReadJSON(l.dir.Path("sources", libdir.Escape(req.Owner), libdir.Escape(req.Key)+".json"), &last); err != nil {
 		return frozen{}, false
 	}
 	f := last.Frozen
@@ -278,56 +279,6 @@ func (l *Library) complete(digest string, size int64) bool {
 	if _, err := l.document(digest); err != nil || l.isSpoilt(digest) {
 		return false
 	}
-	st, err := os.Stat(l.blob(digest))
+	st, err := os.Stat(l.dir.Image(digest))
 	return err == nil && st.Size() >= size
-}
-
-const temporary = ".new-"
-
-// readJSON reads what writeJSON wrote.
-func readJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, v)
-}
-
-// writeJSON makes the file hold v, durably, or leaves it as it was.
-func writeJSON(dir, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return writeFile(dir, name, data)
-}
-
-// writeFile makes the file hold data, durably, or leaves it as it was.
-func writeFile(dir, name string, data []byte) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, temporary+"*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
-	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway/images/blob"
 	"slipway/internal/errs"
 )
 
@@ -69,7 +70,7 @@ func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
 		return l.shared(v, owner, ref)
 	}
 	e, err := l.Get(v.Owner, ref)
-	if hexPart, whole := digestHex(ref); whole && errs.Is(err, errs.NotFound) {
+	if hexPart, whole := blob.Hex(ref); whole && errs.Is(err, errs.NotFound) {
 		if e, ok := l.sharedDigest(v, hexPart); ok {
 			return e, nil
 		}
@@ -103,7 +104,7 @@ func (l *Library) Shared(v Viewer) ([]Environment, error) {
 
 // eachRecord calls fn for all records of all owners. What cannot be read is logged and passed over.
 func (l *Library) eachRecord(fn func(record)) error {
-	files, err := filepath.Glob(l.path("records", "*", "*.json"))
+	files, err := filepath.Glob(l.dir.Path("records", "*", "*.json"))
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (l *Library) eachRecord(fn func(record)) error {
 
 // recordsOf returns every owner's record of a digest.
 func (l *Library) recordsOf(hexPart string) []record {
-	files, _ := filepath.Glob(l.path("records", "*", hexPart+".json"))
+	files, _ := filepath.Glob(l.dir.Path("records", "*", hexPart+".json"))
 	var out []record
 	for _, path := range files {
 		if r, ok := l.readRecord(path); ok {

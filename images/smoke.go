@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"slipway/images/blob"
 	"slipway/images/inventory"
+	"slipway/images/libdir"
 	"slipway/internal/errs"
 )
 
@@ -33,18 +35,18 @@ type trialKey struct{ owner, hexPart string }
 // tryLater has the imports of an environment's owners tried in the background. What finds no room is tried after the
 // next start.
 func (l *Library) tryLater(digest string) {
-	for _, r := range l.recordsOf(hexOrNone(digest)) {
+	for _, r := range l.recordsOf(libdir.HexOrNone(digest)) {
 		if r.Use.Waiting {
-			l.again(trialKey{r.Owner, hexOrNone(digest)})
+			l.again(trialKey{r.Owner, libdir.HexOrNone(digest)})
 		}
 	}
 }
 
 // waiting queues what an earlier service had no time to try, but for what is not settled: that is tried behind it.
 func (l *Library) waiting() {
-	files, _ := filepath.Glob(l.path("facts", "*.json"))
+	files, _ := filepath.Glob(l.dir.Path("facts", "*.json"))
 	for _, path := range files {
-		l.tryLater(digestPrefix + strings.TrimSuffix(filepath.Base(path), ".json"))
+		l.tryLater(blob.Prefix + strings.TrimSuffix(filepath.Base(path), ".json"))
 	}
 }
 
@@ -54,7 +56,7 @@ func (l *Library) tryAll(ctx context.Context) {
 		select {
 		case k := <-l.untried:
 			if err := l.try(ctx, k); err != nil && ctx.Err() == nil {
-				l.log.Error("an environment's imports cannot be tried", "digest", digestPrefix+k.hexPart, "owner", k.owner, "error", err)
+				l.log.Error("an environment's imports cannot be tried", "digest", blob.Prefix+k.hexPart, "owner", k.owner, "error", err)
 			}
 		case <-ctx.Done():
 			return
@@ -147,7 +149,7 @@ func (l *Library) tried(k trialKey, imported map[string][]string, use Use) error
 	}
 	use.CVMFS = r.Use.CVMFS
 	r.Use = use
-	return writeJSON(l.path("records", escape(k.owner)), k.hexPart+".json", r)
+	return libdir.WriteJSON(l.dir.Path("records", libdir.Escape(k.owner)), k.hexPart+".json", r)
 }
 
 // again queues a trial.

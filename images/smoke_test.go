@@ -84,7 +84,7 @@ func TestImportsAreTried(t *testing.T) {
 		t.Errorf("just frozen: %+v", e.Use)
 	}
 	call := <-r.calls
-	if call.Owner != "alice" || call.Image != l.blob(e.Digest) || !slices.Equal(call.Argv[len(call.Argv)-2:], []string{"numpy", "torch"}) || call.Argv[0] != "/usr/bin/python3" {
+	if call.Owner != "alice" || call.Image != l.dir.Image(e.Digest) || !slices.Equal(call.Argv[len(call.Argv)-2:], []string{"numpy", "torch"}) || call.Argv[0] != "/usr/bin/python3" {
 		t.Errorf("%+v", call)
 	}
 	freeze(t, l, f, importing("torch")) // nothing new

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"slipway/images/libdir"
 	"slipway/images/progress"
 
 	"context"
@@ -36,13 +37,13 @@ func (l *Library) Known() ([]string, error) {
 // named returns the digests that files are named by. A directory that cannot be read is an error: Glob would take it
 // for an empty one.
 func (l *Library) named(pattern ...string) ([]string, error) {
-	if _, err := os.ReadDir(l.path(pattern[0])); err != nil {
+	if _, err := os.ReadDir(l.dir.Path(pattern[0])); err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(l.path(pattern...))
+	files, err := filepath.Glob(l.dir.Path(pattern...))
 	var out []string
 	for _, path := range files {
-		if digest := digestPrefix + strings.TrimSuffix(filepath.Base(path), ".json"); hexOrNone(digest) != "none" {
+		if digest := blob.Prefix + strings.TrimSuffix(filepath.Base(path), ".json"); libdir.HexOrNone(digest) != "none" {
 			out = append(out, digest)
 		}
 	}
@@ -63,7 +64,7 @@ func (l *Library) bringBack(ctx context.Context, digest string) error {
 		return errs.New(errs.NotFound, "there are no copies of it: the site has no other stores")
 	}
 	_, err := l.returns.Do(ctx, digest, nil, func(ctx context.Context, _ *progress.Meter) (struct{}, error) {
-		return struct{}{}, l.explain(l.restore(ctx, digest), 0)
+		return struct{}{}, l.dir.Explain(l.restore(ctx, digest), 0)
 	})
 	if err != nil {
 		return fmt.Errorf("bring it back from a store: %w", err)
@@ -73,7 +74,7 @@ func (l *Library) bringBack(ctx context.Context, digest string) error {
 }
 
 func (l *Library) restore(ctx context.Context, digest string) error {
-	work, err := os.MkdirTemp(l.path("work"), "return-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "return-")
 	if err != nil {
 		return err
 	}
@@ -91,9 +92,9 @@ func (l *Library) restore(ctx context.Context, digest string) error {
 			return err
 		}
 	}
-	if _, err := os.Lstat(l.blob(digest)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(l.dir.Image(digest)); errors.Is(err, fs.ErrNotExist) {
 		// What was found out of the file that has gone does not hold for the new one, which is signed anew.
-		if err := os.Remove(l.path("facts", hexOrNone(digest)+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(l.dir.Path("facts", libdir.HexOrNone(digest)+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -104,7 +105,9 @@ func (l *Library) restore(ctx context.Context, digest string) error {
 	return err
 }
 
-func returnedPart(work, digest string) string { return filepath.Join(work, "part-"+hexOrNone(digest)) }
+func returnedPart(work, digest string) string {
+	return filepath.Join(work, "part-"+libdir.HexOrNone(digest))
+}
 
 // returned returns the document: the one that is here, or a copy where that is damaged or gone.
 func (l *Library) returned(ctx context.Context, digest, work string) (encoded []byte, d Document, err error) {
@@ -128,9 +131,9 @@ func (l *Library) bringBase(ctx context.Context, base BasePart) error {
 	if l.cfg.Fetch == nil {
 		return noBase(base.Digest)
 	}
-	work, err := os.MkdirTemp(l.path("work"), "return-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "return-")
 	if err != nil {
-		return l.explain(err, 0)
+		return l.dir.Explain(err, 0)
 	}
 	defer l.discard(work)
 	a := Adoption{Open: func(part string) (blob.Blob, error) {
@@ -142,14 +145,14 @@ func (l *Library) bringBase(ctx context.Context, base BasePart) error {
 	}}
 	f, err := l.baseFor(ctx, a, base, work)
 	if err != nil {
-		return errors.Join(noBase(base.Digest), l.explain(err, 0))
+		return errors.Join(noBase(base.Digest), l.dir.Explain(err, 0))
 	}
 	defer f.Close()
-	if f.Name() == l.basePath(base.Digest) {
+	if f.Name() == l.dir.Base(base.Digest) {
 		return nil // another call has brought it
 	}
 	if err := l.publishBase(ctx, f.Name(), base.Part); err != nil {
-		return l.explain(err, 0)
+		return l.dir.Explain(err, 0)
 	}
 	l.log.Warn("a base came back from the stores", "digest", base.Digest)
 	return nil

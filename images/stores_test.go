@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -87,7 +88,7 @@ func TestWhatIsLostComesBackFromAnotherStore(t *testing.T) {
 			l = openLibrary(t, cfg)
 			path, err := l.Ready(t.Context(), e.Digest)
 			must(t, err)
-			if path != l.blob(e.Digest) || tc.patterns == nil != (len(store.asked) == 0) && name != "only base" {
+			if path != l.dir.Image(e.Digest) || tc.patterns == nil != (len(store.asked) == 0) && name != "only base" {
 				t.Errorf("%s, after asking for %q", path, store.asked)
 			}
 			noLeftovers(t, l)
@@ -115,7 +116,7 @@ func TestACopyThatCannotBeHadLosesNothing(t *testing.T) {
 	l := openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "l"), Fetch: store.fetch})
 	e := freeze(t, l, f, nil)
 	store.keep(t, l, e.Digest)
-	flipBit(t, l.blob(e.Digest), sif.PartitionOffset+300)
+	flipBit(t, l.dir.Image(e.Digest), sif.PartitionOffset+300)
 	store.err = errs.New(errs.Unavailable, "all stores are down")
 	if _, err := l.Ready(t.Context(), e.Digest); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "damaged on disk") {
 		t.Errorf("down: %v", err)
@@ -134,14 +135,14 @@ func TestACopyThatCannotBeHadLosesNothing(t *testing.T) {
 	if _, err := l.Ready(t.Context(), e.Digest); !errs.Is(err, errs.Conflict) {
 		t.Errorf("no store has it: %v", err)
 	}
-	if _, err := os.Stat(l.blob(e.Digest)); err != nil {
+	if _, err := os.Stat(l.dir.Image(e.Digest)); err != nil {
 		t.Errorf("what was left has gone: %v", err)
 	}
 	store.content[tail] = whole
 	if _, err := l.Ready(t.Context(), e.Digest); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Ready(t.Context(), digestOf(nil)); !errs.Is(err, errs.NotFound) {
+	if _, err := l.Ready(t.Context(), blob.Digest(nil)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("nobody's: %v", err)
 	}
 }
@@ -166,7 +167,7 @@ func TestListsForOtherPlaces(t *testing.T) {
 		t.Errorf("settled %q, %v", list, err)
 	}
 	freeze(t, l, f, func(r *Request) { r.Owner, r.Name, r.Tag = "bob", "ana", "v1" })
-	must(t, os.Remove(l.path("documents", hexOrNone(e.Digest)+".json")))
+	must(t, os.Remove(l.dir.Path("documents", libdir.HexOrNone(e.Digest)+".json")))
 	if list, err := l.Known(); err != nil || !slices.Equal(list, []string{e.Digest}) {
 		t.Errorf("known %q, %v", list, err)
 	}
@@ -174,7 +175,7 @@ func TestListsForOtherPlaces(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	must(t, os.RemoveAll(l.path("facts")), os.RemoveAll(l.path("records")))
+	must(t, os.RemoveAll(l.dir.Path("facts")), os.RemoveAll(l.dir.Path("records")))
 	if _, err := l.Settled(); err == nil {
 		t.Error("a directory that went is an empty one")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/blob"
 	"slipway/images/tree/treetest"
 	"slipway/internal/errs"
 )
@@ -24,7 +25,7 @@ func TestThaw(t *testing.T) {
 	}
 	upper := filepath.Join(f.dir, "thawed")
 	must(t, os.Mkdir(upper, 0o700), from.Fill(t.Context(), upper))
-	root := mountSIF(t, l.blob(e.Digest))
+	root := mountSIF(t, l.dir.Image(e.Digest))
 	want := treetest.List(t, root, leftOut()...)
 	merged := filepath.Join(f.dir, "merged")
 	must(t, unix.Mount("test", merged, "overlay", unix.MS_RDONLY, "lowerdir="+strings.Join(append([]string{upper}, f.layers...), ":")))
@@ -44,7 +45,7 @@ func TestThaw(t *testing.T) {
 
 func TestThawOfNothing(t *testing.T) {
 	l := newLibrary(t)
-	if _, err := l.Thaw(t.Context(), digestPrefix+strings.Repeat("0", 64)); !errs.Is(err, errs.NotFound) {
+	if _, err := l.Thaw(t.Context(), blob.Prefix+strings.Repeat("0", 64)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -16,7 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"slipway/images/blob"
 	"slipway/images/graft"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 )
 
@@ -42,11 +44,9 @@ const (
 	foldAfter = time.Hour
 )
 
-func (l *Library) tailDir(digest string) string { return l.path("tails", hexOrNone(digest)) }
-
 // isThin says whether the image of a digest has to be filled before a run.
 func (l *Library) isThin(digest string) bool {
-	_, err := os.Lstat(filepath.Join(l.tailDir(digest), thinName))
+	_, err := os.Lstat(filepath.Join(l.dir.Tail(digest), thinName))
 	return err == nil
 }
 
@@ -140,14 +140,14 @@ func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d Do
 		}
 	}
 	var tail tailMap
-	if err := readJSON(filepath.Join(l.tailDir(digest), tailMapName), &tail); err != nil {
+	if err := libdir.ReadJSON(filepath.Join(l.dir.Tail(digest), tailMapName), &tail); err != nil {
 		return nil, damaged("it is not known where its own part lies: %v", err)
 	}
-	base, err := os.Open(l.basePath(d.Base.Digest))
+	base, err := os.Open(l.dir.Base(d.Base.Digest))
 	if err != nil {
 		return nil, err
 	}
-	w, err := partsOf(f, base, d.cut(), l.tailDir(digest), tail.Extents)
+	w, err := partsOf(f, base, d.cut(), l.dir.Tail(digest), tail.Extents)
 	if err != nil {
 		return nil, errors.Join(damaged("%v", err), base.Close())
 	}
@@ -196,7 +196,7 @@ func (l *Library) fillImage(ctx context.Context, digest string, d Document) erro
 
 // withParts calls do with an image's file, and with the image as its parts have it.
 func (l *Library) withParts(ctx context.Context, digest string, d Document, do func(old *os.File, w *wholeImage) error) error {
-	old, err := os.Open(l.blob(digest))
+	old, err := os.Open(l.dir.Image(digest))
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (w *wholeImage) fill(ctx context.Context, file *os.File, d Document) error 
 		return err
 	}
 	for _, s := range w.sections[1:] {
-		if err := copySection(ctx, io.NewOffsetWriter(file, s.from), s.file, s.at, s.at+s.to-s.from); err != nil {
+		if err := blob.Copy(ctx, io.NewOffsetWriter(file, s.from), s.file, s.at, s.at+s.to-s.from); err != nil {
 			return err
 		}
 	}
@@ -229,14 +229,14 @@ func (l *Library) remakeImage(ctx context.Context, old *os.File, d Document, fil
 	if err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(l.path("work"), "fill-")
+	work, err := os.MkdirTemp(l.dir.Path("work"), "fill-")
 	if err != nil {
-		return l.explain(err, 0)
+		return l.dir.Explain(err, 0)
 	}
 	defer l.discard(work)
 	file, err := os.OpenFile(filepath.Join(work, "image.sif"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return l.explain(err, 0)
+		return l.dir.Explain(err, 0)
 	}
 	defer file.Close()
 	if err = errors.Join(file.Chmod(0o644), file.Truncate(st.Size())); err == nil {
@@ -244,14 +244,14 @@ func (l *Library) remakeImage(ctx context.Context, old *os.File, d Document, fil
 	}
 	for _, s := range [][2]int64{{0, sif.PartitionOffset + superblockSize}, {sif.PartitionOffset + d.partition(), st.Size()}} {
 		if err == nil {
-			err = copySection(ctx, io.NewOffsetWriter(file, s[0]), old, s[0], s[1])
+			err = blob.Copy(ctx, io.NewOffsetWriter(file, s[0]), old, s[0], s[1])
 		}
 	}
 	if err == nil {
 		err = file.Sync()
 	}
 	if err != nil {
-		return l.explain(err, st.Size())
+		return l.dir.Explain(err, st.Size())
 	}
 	return done(file, st)
 }
@@ -263,16 +263,16 @@ func (l *Library) exchange(file, digest string, before os.FileInfo, thin bool) e
 	if err := l.still(digest, before); err != nil {
 		return err
 	}
-	mark := filepath.Join(l.tailDir(digest), thinName)
+	mark := filepath.Join(l.dir.Tail(digest), thinName)
 	if thin {
-		if err := writeFile(l.tailDir(digest), thinName, nil); err != nil {
+		if err := libdir.WriteFile(l.dir.Tail(digest), thinName, nil); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(file, l.blob(digest)); err != nil {
+	if err := os.Rename(file, l.dir.Image(digest)); err != nil {
 		return err
 	}
-	if err := syncDir(l.path("blobs")); err != nil || thin {
+	if err := libdir.SyncDir(l.dir.Path("blobs")); err != nil || thin {
 		return err
 	}
 	if err := os.Remove(mark); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -283,15 +283,15 @@ func (l *Library) exchange(file, digest string, before os.FileInfo, thin bool) e
 
 // fold makes images thin again that were filled and that nothing has used since.
 func (l *Library) fold(ctx context.Context, used map[string]bool) error {
-	dirs, err := filepath.Glob(l.path("tails", "*"))
+	dirs, err := filepath.Glob(l.dir.Path("tails", "*"))
 	if err != nil {
 		return err
 	}
 	asked := l.cfg.Now()
 	failed := l.forgetGone()
 	for _, dir := range dirs {
-		digest := digestPrefix + filepath.Base(dir)
-		st, err := os.Stat(l.blob(digest))
+		digest := blob.Prefix + filepath.Base(dir)
+		st, err := os.Stat(l.dir.Image(digest))
 		if err != nil || used[digest] || l.isThin(digest) || asked.Sub(st.ModTime()) < foldAfter || asked.Before(l.pins.end(digest, asked)) || asked.Before(l.wanted.end(digest, asked)) {
 			continue
 		}
@@ -327,18 +327,19 @@ func (l *Library) foldImage(ctx context.Context, digest string, asked time.Time)
 // memoryPath names what the last freeze of a source has left to the next: the environment whose packs it speaks of, and
 // the graft's memory.
 func (l *Library) memoryPath(req Request) string {
-	name := escape(req.Key) + ".memory"
+	name := libdir.Escape(req.Key) + ".memory"
 	if req.Carried {
-		name = escape(req.Key) + ".carried.memory"
+		name = libdir.Escape(req.Key) + ".carried.memory"
 	}
-	return l.path("sources", escape(req.Owner), name)
+	return l.dir.Path("sources", libdir.Escape(req.Owner), name)
 }
 
 // recall returns the memory of the source's last freeze, with its packs in dir; nil when there is none that holds.
 func (l *Library) recall(req Request, dir string) *graft.Memory {
 	data, err := os.ReadFile(l.memoryPath(req))
 	hexPart, rest, found := strings.Cut(string(data), "\n")
-	if err != nil || !found || !isHex(hexPart) || l.isSpoilt(digestPrefix+hexPart) {
+	digest := blob.Prefix + hexPart
+	if _, whole := blob.Hex(digest); err != nil || !found || !whole || l.isSpoilt(digest) {
 		return nil
 	}
 	m, err := graft.ParseMemory([]byte(rest))
@@ -346,7 +347,7 @@ func (l *Library) recall(req Request, dir string) *graft.Memory {
 		return nil
 	}
 	for _, name := range m.Packs {
-		if err := os.Link(filepath.Join(l.path("tails", hexPart), filepath.Base(name)), filepath.Join(dir, filepath.Base(name))); err != nil {
+		if err := os.Link(filepath.Join(l.dir.Path("tails", hexPart), filepath.Base(name)), filepath.Join(dir, filepath.Base(name))); err != nil {
 			return nil // it went with the environment
 		}
 	}
@@ -355,7 +356,7 @@ func (l *Library) recall(req Request, dir string) *graft.Memory {
 
 // forgetGone removes memories of environments that have gone.
 func (l *Library) forgetGone() error {
-	files, err := filepath.Glob(l.path("sources", "*", "*.memory"))
+	files, err := filepath.Glob(l.dir.Path("sources", "*", "*.memory"))
 	if err != nil {
 		return err
 	}
@@ -367,7 +368,7 @@ func (l *Library) forgetGone() error {
 		}
 		_, err = io.ReadFull(f, name)
 		_ = f.Close() // it was only read
-		if _, gone := os.Lstat(l.path("tails", string(name))); err == nil && !errors.Is(gone, fs.ErrNotExist) {
+		if _, gone := os.Lstat(l.dir.Path("tails", string(name))); err == nil && !errors.Is(gone, fs.ErrNotExist) {
 			continue
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -394,11 +395,11 @@ func (l *Library) remember(req Request, digest string, d *draft) {
 // saveMemory writes a memory. After a start of the host it does not hold, so nothing is flushed.
 func (l *Library) saveMemory(req Request, digest string, m *graft.Memory) error {
 	path := l.memoryPath(req)
-	f, err := os.CreateTemp(filepath.Dir(path), temporary+"*")
+	f, err := os.CreateTemp(filepath.Dir(path), libdir.TempPrefix+"*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append([]byte(hexOrNone(digest)+"\n"), m.Encode()...))
+	_, err = f.Write(append([]byte(libdir.HexOrNone(digest)+"\n"), m.Encode()...))
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -478,35 +479,35 @@ func (t *thinTail) settleDown() error {
 			}
 		}
 	}
-	if err := writeJSON(t.dir, tailMapName, tailMap{t.extents}); err != nil {
+	if err := libdir.WriteJSON(t.dir, tailMapName, tailMap{t.extents}); err != nil {
 		return err
 	}
-	return writeFile(t.dir, thinName, nil)
+	return libdir.WriteFile(t.dir, thinName, nil)
 }
 
 // placeTail gives the tail of an image its place, before the image has its own. A whole image (nil) has none.
 func (l *Library) placeTail(t *thinTail, digest string) error {
-	if err := os.RemoveAll(l.tailDir(digest)); err != nil || t == nil {
+	if err := os.RemoveAll(l.dir.Tail(digest)); err != nil || t == nil {
 		return err
 	}
 	if err := t.settleDown(); err != nil {
 		return err
 	}
 	t.placed = true
-	if err := os.Rename(t.dir, l.tailDir(digest)); err != nil {
+	if err := os.Rename(t.dir, l.dir.Tail(digest)); err != nil {
 		return err
 	}
-	return syncDir(l.path("tails"))
+	return libdir.SyncDir(l.dir.Path("tails"))
 }
 
 // dropTails removes tails that no image is left of: of freezes and removals that were interrupted.
 func (l *Library) dropTails() error {
-	dirs, err := filepath.Glob(l.path("tails", "*"))
+	dirs, err := filepath.Glob(l.dir.Path("tails", "*"))
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		if _, err := os.Lstat(l.blob(digestPrefix + filepath.Base(dir))); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(l.dir.Image(blob.Prefix + filepath.Base(dir))); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		l.log.Info("removing what an unfinished freeze left", "path", dir)

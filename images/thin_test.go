@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -56,16 +57,16 @@ func TestAFreezeAfterAnotherStoresWhatHasChanged(t *testing.T) {
 	}
 	l, scratch := newLibrary(t), newLibrary(t)
 	frozenThin(t, l, f, nil)
-	before := onDisk(t, l.dir)
+	before := onDisk(t, string(l.dir))
 	f.change(words("opt/data/7", 1000, 100_000))
 	e := frozenThin(t, l, f, nil)
-	if grown := onDisk(t, l.dir) - before; grown > before/8 {
+	if grown := onDisk(t, string(l.dir)) - before; grown > before/8 {
 		t.Errorf("the library grew by %d bytes, from %d", grown, before)
 	}
 	other := freeze(t, scratch, f, nil)
 	path, err := l.Ready(t.Context(), e.Digest)
 	must(t, err)
-	want, err := os.ReadFile(scratch.blob(other.Digest))
+	want, err := os.ReadFile(scratch.dir.Image(other.Digest))
 	must(t, err)
 	if e.Digest != other.Digest || !sameFile(t, path, want) {
 		t.Errorf("frozen after another: %s, from scratch: %s, or other bytes", e.Digest, other.Digest)
@@ -87,7 +88,7 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	f.change(words("opt/more", 2, 10_000))
 	second := frozenThin(t, l, f, nil)
 	_, err := l.Remove("alice", first.Digest)
-	must(t, err, l.removeEnvironment(hexOrNone(first.Digest)), l.settle(t.Context(), second.Digest))
+	must(t, err, l.removeEnvironment(libdir.HexOrNone(first.Digest)), l.settle(t.Context(), second.Digest))
 	if !l.isThin(second.Digest) {
 		t.Error("settling has filled the image")
 	}
@@ -101,8 +102,8 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 		must(t, err)
 		sum := newHasher(io.Discard)
 		_, err = io.Copy(sum, blob.Reader(b))
-		if must(t, err, b.Close()); sumOf(sum.sum) != digest {
-			t.Errorf("the part %s of a thin image has the digest %s", digest, sumOf(sum.sum))
+		if must(t, err, b.Close()); blob.Named(sum.sum.Sum(nil)) != digest {
+			t.Errorf("the part %s of a thin image has the digest %s", digest, blob.Named(sum.sum.Sum(nil)))
 		}
 	}
 	opened, err := parts.OpenSIF()
@@ -121,8 +122,8 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	must(t, err)
 	equalTrees(t, l, f, second)
 	facts, err := l.facts(second.Digest)
-	if must(t, err); facts.SIF.Digest != digestOf(signed) {
-		t.Errorf("the signed file has the digest %s, not %s", digestOf(signed), facts.SIF.Digest)
+	if must(t, err); facts.SIF.Digest != blob.Digest(signed) {
+		t.Errorf("the signed file has the digest %s, not %s", blob.Digest(signed), facts.SIF.Digest)
 	}
 	must(t, l.fold(t.Context(), nil))
 	if l.isThin(second.Digest) {
@@ -133,7 +134,7 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	if l.isThin(second.Digest) {
 		t.Error("one that is in use is thin")
 	}
-	packs, err := filepath.Glob(l.path("tails", hexOrNone(second.Digest), "*.pack"))
+	packs, err := filepath.Glob(l.dir.Path("tails", libdir.HexOrNone(second.Digest), "*.pack"))
 	must(t, err)
 	flip := func() {
 		for _, pack := range packs {
@@ -156,10 +157,10 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	if must(t, err); !sameFile(t, path, signed) {
 		t.Error("filled again, it is another file")
 	}
-	must(t, l.removeEnvironment(hexOrNone(second.Digest)))
+	must(t, l.removeEnvironment(libdir.HexOrNone(second.Digest)))
 	must(t, l.fold(t.Context(), nil))
 	for _, pattern := range []string{"tails/*", "sources/*/*.memory"} {
-		if left, _ := filepath.Glob(l.path(pattern)); len(left) > 0 {
+		if left, _ := filepath.Glob(l.dir.Path(pattern)); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
 	}
@@ -173,12 +174,14 @@ func TestDamagedPartsOfThinImagesAreSeen(t *testing.T) {
 		"map": func(t *testing.T, l *Library, e Environment) {
 			must(t, os.WriteFile(only(t, l, "tails/*/map.json"), []byte("{"), 0o600))
 		},
-		"head": func(t *testing.T, l *Library, e Environment) { flipBit(t, l.blob(e.Digest), 100) },
+		"head": func(t *testing.T, l *Library, e Environment) { flipBit(t, l.dir.Image(e.Digest), 100) },
 		"manifest": func(t *testing.T, l *Library, e Environment) {
-			flipBit(t, l.blob(e.Digest), manifestAt(t, l.blob(e.Digest))+5)
+			flipBit(t, l.dir.Image(e.Digest), manifestAt(t, l.dir.Image(e.Digest))+5)
 		},
-		"super": func(t *testing.T, l *Library, e Environment) { flipBit(t, l.blob(e.Digest), sif.PartitionOffset+10) },
-		"mark":  func(t *testing.T, l *Library, e Environment) { must(t, os.Remove(only(t, l, "tails/*/thin"))) },
+		"super": func(t *testing.T, l *Library, e Environment) {
+			flipBit(t, l.dir.Image(e.Digest), sif.PartitionOffset+10)
+		},
+		"mark": func(t *testing.T, l *Library, e Environment) { must(t, os.Remove(only(t, l, "tails/*/thin"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nastyBase)
@@ -218,12 +221,12 @@ func BenchmarkFreezeAgain(b *testing.B) {
 	}
 	b.ReportMetric(again().Seconds(), "first-s")
 	var took time.Duration
-	before := onDisk(b, l.dir)
+	before := onDisk(b, string(l.dir))
 	for i := range b.N {
 		must(b, words("usr/lib/changed", uint64(i), 1<<20)(f.upper))
 		unix.Sync()
 		took += again()
 	}
 	b.ReportMetric(took.Seconds()/float64(b.N), "again-s")
-	b.ReportMetric(float64(onDisk(b, l.dir)-before)/float64(b.N)/1e6, "MB-again")
+	b.ReportMetric(float64(onDisk(b, string(l.dir))-before)/float64(b.N)/1e6, "MB-again")
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
 	"slipway/images/signing"
 )
 
@@ -46,7 +48,7 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
 	}
-	out := Verified{Document: d, SIF: Part{Digest: sumOf(sum.sum), Size: sum.size}}
+	out := Verified{Document: d, SIF: Part{Digest: blob.Named(sum.sum.Sum(nil)), Size: sum.size}}
 	if l.cfg.Keys == nil {
 		return out, nil
 	}
@@ -64,7 +66,7 @@ func (l *Library) Statements(digest string) ([]Statement, error) {
 	if l.cfg.Keys == nil {
 		return nil, nil
 	}
-	files, err := filepath.Glob(l.path("statements", hexOrNone(digest), "*.json"))
+	files, err := filepath.Glob(l.dir.Path("statements", libdir.HexOrNone(digest), "*.json"))
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,13 @@
 // other. The tail of an environment is a part of its SIF and 96 bytes from elsewhere, and is shipped without ever being
 // a file of its own.
 //
-// What it promises: a blob has the size that it tells, and a read outside gives io.EOF. What it must not do: know
+// What it promises: a blob has the size that it tells, and a read outside of it returns io.EOF. What it must not do: know
 // digests' owners, registries or formats.
 package blob
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -136,7 +137,8 @@ func (j joined) Close() error {
 	return all
 }
 
-const prefix = "sha256:"
+// Prefix is what every digest begins with.
+const Prefix = "sha256:"
 
 // Digest returns the digest of data.
 func Digest(data []byte) string {
@@ -145,11 +147,33 @@ func Digest(data []byte) string {
 }
 
 // Named returns the digest whose hash is sum.
-func Named(sum []byte) string { return prefix + hex.EncodeToString(sum) }
+func Named(sum []byte) string { return Prefix + hex.EncodeToString(sum) }
 
 // Hex returns the hexadecimal part of a digest; ok is false for anything but a whole sha256 digest in lower case, so
-// what it gives is safe as a file name.
+// it is safe as a file name.
 func Hex(digest string) (name string, ok bool) {
-	name, found := strings.CutPrefix(digest, prefix)
+	name, found := strings.CutPrefix(digest, Prefix)
 	return name, found && len(name) == sha256.Size*2 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// Copy copies bytes [from, to) of r, and can be canceled.
+func Copy(ctx context.Context, w io.Writer, r io.ReaderAt, from, to int64) error {
+	buf := make([]byte, 1<<20)
+	for from < to {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := r.ReadAt(buf[:min(int64(len(buf)), to-from)], from)
+		if n == 0 {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return nil
 }

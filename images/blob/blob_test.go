@@ -78,10 +78,10 @@ func TestAPieceThatEndsEarlyIsAnError(t *testing.T) {
 func TestDigests(t *testing.T) {
 	d := Digest([]byte("x"))
 	name, ok := Hex(d)
-	if !ok || d != prefix+name {
+	if !ok || d != Prefix+name {
 		t.Errorf("%q gives %q, %v", d, name, ok)
 	}
-	for _, bad := range []string{"", prefix, name, strings.ToUpper(d), d + "0", d[:70], "sha512:" + name, prefix + "../" + name[3:], d + "\n"} {
+	for _, bad := range []string{"", Prefix, name, strings.ToUpper(d), d + "0", d[:70], "sha512:" + name, Prefix + "../" + name[3:], d + "\n"} {
 		if _, ok := Hex(bad); ok {
 			t.Errorf("%q is taken for a digest", bad)
 		}

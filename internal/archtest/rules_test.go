@@ -191,13 +191,16 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/oci", "images/export", "images/signing",
-				"images/progress", "images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs", "internal/mounts",
+				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/libdir", "images/oci", "images/export", "images/signing",
+				"images/progress", "images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
 		"images/compare": {
 			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/graft"},
+		},
+		"images/libdir": {
+			own: []string{"images/blob", "internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"},
 		},
 		"images/progress":  {},
 		"images/apptainer": {},

@@ -11,15 +11,17 @@ import (
 
 	"slipway/images/inventory"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
 )
 
 // About is what is known of an environment beside its owners' records.
 type About struct {
-	Document  Document
-	SIF       Part     // the whole file, with its signatures
-	Signers   []string // ids of the keys that have signed it
+	Document  manifest.Document
+	SIF       manifest.Part // the whole file, with its signatures
+	Signers   []string      // ids of the keys that have signed it
 	Inventory inventory.Inventory
 	Settled   time.Time
 }
@@ -146,7 +148,7 @@ func (l *Library) Difference(ctx context.Context, old, now string) (inventory.Di
 }
 
 // SBOM returns an environment's software bill of materials as SPDX 2.3 in JSON.
-func (l *Library) SBOM(ctx context.Context, e Environment) ([]byte, error) {
+func (l *Library) SBOM(ctx context.Context, e records.Environment) ([]byte, error) {
 	about, err := l.About(ctx, e.Digest)
 	if err != nil {
 		return nil, err
@@ -177,7 +179,7 @@ func (l *Library) view(digest string) (*openedView, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := squashfs.Parse(sectionOf(f, sif.PartitionOffset, d.partition()), d.partition())
+	image, err := squashfs.Parse(sectionOf(f, sif.PartitionOffset, d.PartitionSize()), d.PartitionSize())
 	if err != nil {
 		return nil, errors.Join(damaged("%v", err), f.Close())
 	}
@@ -185,23 +187,23 @@ func (l *Library) view(digest string) (*openedView, error) {
 }
 
 // manifest reads the manifest in an environment's image.
-func (l *Library) manifest(digest string) (Manifest, error) {
+func (l *Library) manifest(digest string) (manifest.Manifest, error) {
 	f, err := l.openBlob(digest)
 	if err != nil {
-		return Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return Manifest{}, err
+		return manifest.Manifest{}, err
 	}
 	image, err := sif.Open(f, st.Size())
 	if err != nil {
-		return Manifest{}, damaged("%v", err)
+		return manifest.Manifest{}, damaged("%v", err)
 	}
 	data, err := image.ReadManifest()
 	if err != nil {
-		return Manifest{}, err
+		return manifest.Manifest{}, err
 	}
-	return decodeManifest(data)
+	return manifest.Decode(data)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/images/records"
 	"slipway/internal/errs"
 )
 
@@ -29,7 +30,7 @@ func TestAllowedOnceWhileNothingChanges(t *testing.T) {
 	f, key := newFixture(t, nastyBase), privateKey(t)
 	f.change(func(root string) error { return write(filepath.Join(root, "opt/t.pem"), key) })
 	l := newLibrary(t)
-	ask := func(owner string, allow ...string) (Environment, error) {
+	ask := func(owner string, allow ...string) (records.Environment, error) {
 		return l.Freeze(t.Context(), Request{Owner: owner, Key: "s1", Source: f.source(), Allow: allow})
 	}
 	refused := func(when, owner string) {
@@ -52,10 +53,10 @@ func TestAllowedOnceWhileNothingChanges(t *testing.T) {
 	refused("something has changed", "alice")
 	_, err = ask("alice", "/opt/t.pem")
 	must(t, err)
-	all, err := l.List("alice")
+	all, err := l.Records.List("alice")
 	must(t, err)
 	for _, e := range all {
-		_, err := l.Remove("alice", e.Digest)
+		_, err := l.Records.Remove("alice", e.Digest)
 		must(t, err)
 	}
 	refused("taken away", "alice")

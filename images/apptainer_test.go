@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"slipway/images/records"
 	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
 )
@@ -137,7 +138,7 @@ func (i insider) list(t *testing.T, who, image string, skip ...string) []string 
 }
 
 // equalInApptainer compares what Apptainer shows of an environment with its source.
-func equalInApptainer(t *testing.T, l *Library, f *fixture, e Environment, program func() insider) {
+func equalInApptainer(t *testing.T, l *Library, f *fixture, e records.Environment, program func() insider) {
 	t.Helper()
 	t.Run("apptainer", func(t *testing.T) {
 		testenv.Need(t, testenv.Apptainer)

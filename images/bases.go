@@ -1,10 +1,6 @@
 package images
 
 import (
-	"slipway/images/blob"
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -22,7 +18,11 @@ import (
 	"time"
 
 	"slipway/images/apptainer"
+	"slipway/images/blob"
 	"slipway/images/graft"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
 	"slipway/images/squashfs"
 	"slipway/images/tree"
 	"slipway/internal/errs"
@@ -34,12 +34,12 @@ const baseFormat = 2
 
 // baseRecord is what the library knows of an image that it has converted.
 type baseRecord struct {
-	Key    string    `json:"key"`
-	Part   BasePart  `json:"part"`
-	Of     Base      `json:"of"`
-	Losses Losses    `json:"losses"`
-	Added  []string  `json:"added"`
-	Made   time.Time `json:"made"`
+	Key    string            `json:"key"`
+	Part   manifest.BasePart `json:"part"`
+	Of     manifest.Base     `json:"of"`
+	Losses manifest.Losses   `json:"losses"`
+	Added  []string          `json:"added"`
+	Made   time.Time         `json:"made"`
 }
 
 // baseKey names the base of an image: what its bytes follow from.
@@ -108,22 +108,22 @@ func (l *Library) knownBase(key string) (baseRecord, bool) {
 // readBase says what the file of a base holds: part itself where this process has compared it before and nothing has
 // touched it since. What is copied from a base into environments is not looked at again while that is done. A file of
 // another size is not read.
-func (l *Library) readBase(ctx context.Context, part Part) (Part, error) {
+func (l *Library) readBase(ctx context.Context, part manifest.Part) (manifest.Part, error) {
 	f, err := os.Open(l.dir.Base(part.Digest))
 	if err != nil {
-		return Part{}, err
+		return manifest.Part{}, err
 	}
 	defer f.Close()
 	st, err := libdir.StampOf(f)
 	switch {
 	case err != nil:
-		return Part{}, err
+		return manifest.Part{}, err
 	case st.Size != part.Size:
-		return Part{Size: st.Size}, nil
+		return manifest.Part{Size: st.Size}, nil
 	case l.soundBases.Is(part.Digest, st):
 		return part, nil
 	}
-	got, _, err := hashBase(ctx, f, st.Size, superblockSize)
+	got, _, err := hashBase(ctx, f, st.Size, manifest.SuperblockSize)
 	if err == nil && got == part {
 		l.soundBases.Set(part.Digest, st)
 	}
@@ -131,7 +131,7 @@ func (l *Library) readBase(ctx context.Context, part Part) (Part, error) {
 }
 
 // baseIsSound compares a base with its digest. One that is damaged is taken away, and made anew by the next freeze.
-func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
+func (l *Library) baseIsSound(ctx context.Context, part manifest.Part) bool {
 	got, err := l.readBase(ctx, part)
 	switch {
 	case ctx.Err() != nil:
@@ -151,7 +151,7 @@ func (l *Library) baseIsSound(ctx context.Context, part Part) bool {
 
 // publishBase gives the file of a base that was just measured its place. One that is there stays only when it has the
 // same bytes; any other is replaced in one step, and whoever has it parsed opens the new one next time.
-func (l *Library) publishBase(ctx context.Context, file string, part Part) error {
+func (l *Library) publishBase(ctx context.Context, file string, part manifest.Part) error {
 	got, err := l.readBase(ctx, part)
 	switch {
 	case ctx.Err() != nil:
@@ -194,7 +194,7 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *progre
 		return baseRecord{}, err
 	}
 	b := baseRecord{
-		Key: key, Part: part, Of: src.Base, Losses: Losses{}.plus(packed.Losses), Added: texts(packed.Added), Made: time.Now().UTC(),
+		Key: key, Part: part, Of: src.Base, Losses: plusLosses(manifest.Losses{}, packed.Losses), Added: manifest.Texts(packed.Added), Made: time.Now().UTC(),
 	}
 	if err := l.publishBase(ctx, file, part.Part); err != nil {
 		return baseRecord{}, l.dir.Explain(err, 0)
@@ -207,14 +207,16 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *progre
 }
 
 // packBase writes the tree of an image into a new file.
-func (l *Library) packBase(ctx context.Context, src Source, work, path string, m *progress.Meter) (graft.Result, error) {
+func (l *Library) packBase(
+	ctx context.Context, src Source, work, path string, m *progress.Meter,
+) (graft.Result, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return graft.Result{}, err
 	}
 	defer file.Close()
 	cfg := graft.Config{
-		Strip: l.strip, Out: newEager(file, superblockSize),
+		Strip: l.strip, Out: newEager(file, manifest.SuperblockSize),
 		Progress: func(_ graft.Stage, files, bytes int64) { m.At(progress.Preparing, files, bytes, 0) },
 	}
 	made, err := l.packTree(ctx, src, src.Layers, work, cfg)
@@ -229,7 +231,9 @@ func (l *Library) packBase(ctx context.Context, src Source, work, path string, m
 }
 
 // packTree packs all that layers show together, with what makes it run in Apptainer. work is an empty directory.
-func (l *Library) packTree(ctx context.Context, src Source, layers []string, work string, cfg graft.Config) (graft.Result, error) {
+func (l *Library) packTree(
+	ctx context.Context, src Source, layers []string, work string, cfg graft.Config,
+) (graft.Result, error) {
 	files, err := apptainer.Files(src.labelled())
 	if err != nil {
 		return graft.Result{}, err
@@ -263,37 +267,37 @@ func noBase(digest string) error {
 }
 
 // measureBase flushes the file of a base, and reads it for its digests.
-func measureBase(ctx context.Context, path string) (BasePart, error) {
+func measureBase(ctx context.Context, path string) (manifest.BasePart, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return BasePart{}, err
+		return manifest.BasePart{}, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return BasePart{}, err
+		return manifest.BasePart{}, err
 	}
 	image, err := squashfs.Parse(f, st.Size())
 	if err != nil {
-		return BasePart{}, err
+		return manifest.BasePart{}, err
 	}
-	b := BasePart{Cut: image.Cut()}
+	b := manifest.BasePart{Cut: image.Cut()}
 	b.Part, b.Kept, err = hashBase(ctx, f, st.Size(), image.Cut())
 	return b, errors.Join(err, f.Chmod(0o644), f.Sync())
 }
 
 // hashBase reads a base once for its digest and that of the part which environments keep.
-func hashBase(ctx context.Context, f io.ReaderAt, size, cut int64) (all Part, kept string, err error) {
+func hashBase(ctx context.Context, f io.ReaderAt, size, cut int64) (all manifest.Part, kept string, err error) {
 	whole, part := sha256.New(), sha256.New()
 	for _, s := range []struct {
 		from, to int64
 		into     io.Writer
-	}{{0, superblockSize, whole}, {superblockSize, cut, io.MultiWriter(whole, part)}, {cut, size, whole}} {
+	}{{0, manifest.SuperblockSize, whole}, {manifest.SuperblockSize, cut, io.MultiWriter(whole, part)}, {cut, size, whole}} {
 		if err := blob.Copy(ctx, s.into, f, s.from, s.to); err != nil {
-			return Part{}, "", err
+			return manifest.Part{}, "", err
 		}
 	}
-	return Part{Digest: blob.Named(whole.Sum(nil)), Size: size}, blob.Named(part.Sum(nil)), nil
+	return manifest.Part{Digest: blob.Named(whole.Sum(nil)), Size: size}, blob.Named(part.Sum(nil)), nil
 }
 
 // openedBase is a base that is being used.

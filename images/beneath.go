@@ -4,8 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
-	"slipway/images/apptainer"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -42,30 +42,30 @@ func (l *Library) Beneath(ctx context.Context, digest string) (b Beneath, done f
 	}
 	b = beneath(opened.image)
 	b.Fill = func(ctx context.Context, upper string) error { return l.fill(ctx, digest, base.Part, upper) }
-	b.Source = Source{Base: m.Base, Config: m.config(), over: &base}
+	b.Source = Source{Base: m.Base, Config: imageConfig(m), over: &base}
 	return b, func() { opened.release(); release() }, nil
 }
 
 // standsOn returns the base of an environment, which is here and sound then.
-func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, Manifest, error) {
+func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, manifest.Manifest, error) {
 	if _, err := l.Ready(ctx, digest); err != nil {
-		return baseRecord{}, Manifest{}, err
+		return baseRecord{}, manifest.Manifest{}, err
 	}
 	d, err := l.document(digest)
 	if err != nil {
-		return baseRecord{}, Manifest{}, err
+		return baseRecord{}, manifest.Manifest{}, err
 	}
 	if d.Base == nil {
-		return baseRecord{}, Manifest{}, errs.New(errs.Conflict, "the environment %s stands on no base, so no session's changes over it can be kept", digest).
+		return baseRecord{}, manifest.Manifest{}, errs.New(errs.Conflict, "the environment %s stands on no base, so no session's changes over it can be kept", digest).
 			With("start from its image, and freeze again")
 	}
 	m, err := l.manifest(digest)
 	if err != nil {
-		return baseRecord{}, Manifest{}, err
+		return baseRecord{}, manifest.Manifest{}, err
 	}
 	if !l.baseIsSound(ctx, d.Base.Part) {
 		if err := l.bringBase(ctx, *d.Base); err != nil {
-			return baseRecord{}, Manifest{}, err
+			return baseRecord{}, manifest.Manifest{}, err
 		}
 	}
 	return l.baseOf(*d.Base, m), m, ctx.Err()
@@ -73,7 +73,7 @@ func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, Mani
 
 // baseOf returns what is known of a base: what its conversion here found, or what is said in an environment that came
 // from elsewhere.
-func (l *Library) baseOf(part BasePart, m Manifest) baseRecord {
+func (l *Library) baseOf(part manifest.BasePart, m manifest.Manifest) baseRecord {
 	files, _ := filepath.Glob(l.dir.Path("bases", "*.json"))
 	for _, path := range files {
 		var b baseRecord
@@ -82,11 +82,6 @@ func (l *Library) baseOf(part BasePart, m Manifest) baseRecord {
 		}
 	}
 	return baseRecord{Key: part.Digest, Part: part, Of: m.Base, Losses: m.Losses, Added: m.Added}
-}
-
-// config is what a manifest says of the image's configuration.
-func (m Manifest) config() apptainer.ImageConfig {
-	return apptainer.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir, Architecture: m.Architecture}
 }
 
 // beneath looks into an image.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway/images/blob"
+	"slipway/images/records"
 	"slipway/internal/errs"
 )
 
@@ -50,8 +51,8 @@ func TestBeneath(t *testing.T) {
 func TestCarried(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	keys := withKeys(t)
-	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Keys: keys, Quotas: func(owner string) []Quota {
-		return []Quota{{Owners: []string{owner}, Bytes: 1_500_000}}
+	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Keys: keys, Quotas: func(owner string) []records.Quota {
+		return []records.Quota{{Owners: []string{owner}, Bytes: 1_500_000}}
 	}})
 	must(t, os.WriteFile(f.upper+"/key", []byte(privateKey(t)), 0o644))
 	if _, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: "hers", Source: f.source()}); err == nil {

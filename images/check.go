@@ -1,10 +1,6 @@
 package images
 
 import (
-	"slipway/images/blob"
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,6 +8,10 @@ import (
 	"io"
 	"os"
 
+	"slipway/images/blob"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -36,7 +36,9 @@ func (l *Library) isSpoilt(digest string) bool {
 }
 
 // compareBytes reads an image for what checkImage looks at, and remembers when it is damaged.
-func (l *Library) compareBytes(ctx context.Context, w *wholeImage, d Document, digest string, also io.Writer) (*sif.Image, error) {
+func (l *Library) compareBytes(
+	ctx context.Context, w *wholeImage, d manifest.Document, digest string, also io.Writer,
+) (*sif.Image, error) {
 	image, err := checkImage(ctx, w, d, also)
 	if errs.Is(err, errs.Conflict) {
 		l.spoil(digest, w.File)
@@ -95,7 +97,7 @@ func (l *Library) compared(ctx context.Context, digest string) (path string, err
 
 // compareImage compares the image of a digest with its document, unless this process has done so and nothing has
 // touched it since. fill says that a thin one is filled before.
-func (l *Library) compareImage(ctx context.Context, digest string, d Document, fill bool) error {
+func (l *Library) compareImage(ctx context.Context, digest string, d manifest.Document, fill bool) error {
 	l.signing.RLock()
 	defer l.signing.RUnlock()
 	for {
@@ -106,7 +108,7 @@ func (l *Library) compareImage(ctx context.Context, digest string, d Document, f
 	}
 }
 
-func (l *Library) compareOnce(ctx context.Context, digest string, d Document, fill bool) error {
+func (l *Library) compareOnce(ctx context.Context, digest string, d manifest.Document, fill bool) error {
 	if fill && l.isThin(digest) {
 		if err := l.fillImage(ctx, digest, d); err != nil {
 			return err
@@ -165,24 +167,26 @@ func signaturesOf(ctx context.Context, f *os.File, image *sif.Image) (digest str
 func (l *Library) openBlob(digest string) (*os.File, error) {
 	f, err := os.Open(l.dir.Image(digest))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, errs.New(errs.NotFound, "there is no environment %.80q here", digest).With("`slipway envs` lists yours")
+		return nil, errs.New(errs.NotFound, "there is no environment %.80q here", digest).
+			With("`slipway envs` lists yours")
 	}
 	return f, err
 }
 
 // document returns the document of a digest, and makes sure that it is the one.
-func (l *Library) document(digest string) (Document, error) {
+func (l *Library) document(digest string) (manifest.Document, error) {
 	data, err := os.ReadFile(l.dir.Path("documents", libdir.HexOrNone(digest)+".json"))
 	if errors.Is(err, os.ErrNotExist) {
-		return Document{}, errs.New(errs.NotFound, "there is no environment %.80q here", digest).With("`slipway envs` lists yours")
+		return manifest.Document{}, errs.New(errs.NotFound, "there is no environment %.80q here", digest).
+			With("`slipway envs` lists yours")
 	}
 	if err != nil {
-		return Document{}, err
+		return manifest.Document{}, err
 	}
 	if blob.Digest(data) != digest {
-		return Document{}, damaged("its document has the digest %s", blob.Digest(data))
+		return manifest.Document{}, damaged("its document has the digest %s", blob.Digest(data))
 	}
-	return DecodeDocument(data)
+	return manifest.DecodeDocument(data)
 }
 
 func damaged(format string, args ...any) error {
@@ -197,7 +201,7 @@ type imageFile interface {
 }
 
 // checkImage reads a SIF once, compares its parts with the document's digests and copies all of it to also.
-func checkImage(ctx context.Context, f imageFile, d Document, also io.Writer) (*sif.Image, error) {
+func checkImage(ctx context.Context, f imageFile, d manifest.Document, also io.Writer) (*sif.Image, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -206,9 +210,9 @@ func checkImage(ctx context.Context, f imageFile, d Document, also io.Writer) (*
 	if err != nil {
 		return nil, damaged("%v", err)
 	}
-	if image.Partition.Size != d.partition() || image.Manifest.Size != d.Manifest.Size {
+	if image.Partition.Size != d.PartitionSize() || image.Manifest.Size != d.Manifest.Size {
 		return nil, damaged("its partition has %d bytes and its manifest %d, instead of %d and %d",
-			image.Partition.Size, image.Manifest.Size, d.partition(), d.Manifest.Size)
+			image.Partition.Size, image.Manifest.Size, d.PartitionSize(), d.Manifest.Size)
 	}
 	kept, tail, about := sha256.New(), sha256.New(), sha256.New()
 	start, end := image.Partition.Offset, image.Manifest.Offset
@@ -216,10 +220,10 @@ func checkImage(ctx context.Context, f imageFile, d Document, also io.Writer) (*
 		from, to int64
 		into     io.Writer
 	}{
-		{0, start + superblockSize, io.Discard},
-		{start + superblockSize, start + d.cut(), kept},
-		{start + d.cut(), start + d.partition(), tail},
-		{start + d.partition(), end, io.Discard},
+		{0, start + manifest.SuperblockSize, io.Discard},
+		{start + manifest.SuperblockSize, start + d.CutAt(), kept},
+		{start + d.CutAt(), start + d.PartitionSize(), tail},
+		{start + d.PartitionSize(), end, io.Discard},
 		{end, end + d.Manifest.Size, about},
 		{end + d.Manifest.Size, st.Size(), io.Discard},
 	} {
@@ -227,7 +231,7 @@ func checkImage(ctx context.Context, f imageFile, d Document, also io.Writer) (*
 			return nil, err
 		}
 	}
-	if err := blob.Copy(ctx, tail, f, start, start+superblockSize); err != nil {
+	if err := blob.Copy(ctx, tail, f, start, start+manifest.SuperblockSize); err != nil {
 		return nil, err
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"slipway/images/compare"
 	"slipway/images/graft"
 	"slipway/images/libdir"
+	"slipway/images/records"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
@@ -22,7 +23,9 @@ type Compared struct {
 
 // Compare compares an environment's tree with the source that it was frozen from, entry by entry and byte by byte. The
 // source may run meanwhile.
-func (l *Library) Compare(ctx context.Context, e Environment, src Source, progress func(paths, bytes int64)) (Compared, error) {
+func (l *Library) Compare(
+	ctx context.Context, e records.Environment, src Source, progress func(paths, bytes int64),
+) (Compared, error) {
 	if err := src.validate(); err != nil {
 		return Compared{}, err
 	}
@@ -47,7 +50,9 @@ func (l *Library) Compare(ctx context.Context, e Environment, src Source, progre
 }
 
 // compareWith looks for changes of the source before and after it is compared.
-func (l *Library) compareWith(ctx context.Context, e Environment, src Source, cfg compare.Config) (out Compared, err error) {
+func (l *Library) compareWith(
+	ctx context.Context, e records.Environment, src Source, cfg compare.Config,
+) (out Compared, err error) {
 	before, err := l.stillThat(ctx, e, src)
 	if err != nil {
 		return out, err
@@ -78,7 +83,7 @@ func (l *Library) merged(src Source) (*os.File, error) {
 }
 
 // stillThat says whether a source is in the state that its last freeze found, and that was the freeze which gave e.
-func (l *Library) stillThat(ctx context.Context, e Environment, src Source) (bool, error) {
+func (l *Library) stillThat(ctx context.Context, e records.Environment, src Source) (bool, error) {
 	state, _, _, err := graft.Scan(ctx, src.Upper, l.strip)
 	if err != nil {
 		return false, err

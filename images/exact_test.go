@@ -18,6 +18,8 @@ import (
 	"github.com/sylabs/sif/v2/pkg/sif"
 	"golang.org/x/sys/unix"
 
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/images/tree"
 	"slipway/images/tree/treetest"
 )
@@ -129,22 +131,22 @@ func TestFrozenTreeIsTheSessionsTree(t *testing.T) {
 	checkSIF(t, l.dir.Image(e.Digest), e.Manifest)
 }
 
-func checkManifest(t *testing.T, m Manifest) {
+func checkManifest(t *testing.T, m manifest.Manifest) {
 	t.Helper()
 	if m.Losses.ACLs != 1 || m.Files < 50 {
 		t.Errorf("losses %+v, files %d", m.Losses, m.Files)
 	}
-	want := Manifest{
+	want := manifest.Manifest{
 		Mounts: []string{"/home", "/scratch"}, Sockets: []string{"/opt/socket"}, Devices: []string{"/opt/blk", "/opt/chr"}, Unexported: []string{"HOME"},
 		Added: []string{"/.singularity.d", "/dev", "/environment", "/etc/hosts", "/etc/resolv.conf", "/proc", "/run", "/singularity", "/sys", "/var/tmp"},
 	}
-	got := Manifest{Mounts: m.Mounts, Sockets: m.Sockets, Devices: m.Devices, Unexported: m.Unexported, Added: m.Added}
+	got := manifest.Manifest{Mounts: m.Mounts, Sockets: m.Sockets, Devices: m.Devices, Unexported: m.Unexported, Added: m.Added}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("manifest (-want +got):\n%s", d)
 	}
 }
 
-func checkSIF(t *testing.T, path string, want Manifest) {
+func checkSIF(t *testing.T, path string, want manifest.Manifest) {
 	t.Helper()
 	image, err := sif.LoadContainerFromPath(path, sif.OptLoadWithFlag(os.O_RDONLY))
 	must(t, err)
@@ -153,7 +155,7 @@ func checkSIF(t *testing.T, path string, want Manifest) {
 	must(t, err)
 	data, err := d.GetData()
 	must(t, err)
-	var got Manifest
+	var got manifest.Manifest
 	must(t, json.Unmarshal(data, &got))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("manifest in the image (-record +image):\n%s", diff)
@@ -196,7 +198,7 @@ func TestUnknownMarksOfOverlayfs(t *testing.T) {
 }
 
 // same compares the tree of an environment with the session's; what is skipped has other tests.
-func same(t *testing.T, f *fixture, l *Library, e Environment, skip ...string) {
+func same(t *testing.T, f *fixture, l *Library, e records.Environment, skip ...string) {
 	t.Helper()
 	root := mountSIF(t, l.dir.Image(e.Digest))
 	skip = append(append(leftOut(), "home"), skip...)

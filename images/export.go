@@ -14,6 +14,7 @@ import (
 	"slipway/images/libdir"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
+	"slipway/internal/units"
 )
 
 // Export writes an environment as an OCI image in one tar, an OCI layout that `docker load` reads too. names are what
@@ -147,7 +148,7 @@ func fewHoles(image *squashfs.Image) error {
 		return err
 	}
 	return errs.New(errs.Conflict, "the environment's files have %s of holes, %s of it %s, and an OCI image would hold them as zeros; at most %s are written",
-		size(int64(sum)), size(int64(most)), where, size(maxHoles)).
+		units.DiskWords(int64(sum)), units.DiskWords(int64(most)), where, units.DiskWords(maxHoles)).
 		With("take it as a SIF, or make the file smaller and freeze again")
 }
 

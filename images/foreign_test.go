@@ -11,10 +11,9 @@ import (
 func TestAForeignBaseGoesWithItsLastEnvironment(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
-	there, here := newPlace(t, "there"), newPlace(t, "here")
-	e := there.freeze(t, f, nil)
 	now := &clock{time.Now()}
-	here.cfg.Now = now.now
+	there, here := newPlace(t, "there"), newPlace(t, "here", func(c *Config) { c.Now = now.now })
+	e := there.freeze(t, f, nil)
 	s := there.send(t, e.Digest)
 	s.Unsigned = true
 	_, err := here.Adopt(t.Context(), s.Adoption)
@@ -30,7 +29,7 @@ func TestAForeignBaseGoesWithItsLastEnvironment(t *testing.T) {
 	if n := bases(); n != 1 {
 		t.Fatalf("%d bases while an environment stands on it", n)
 	}
-	_, err = here.Remove(s.Owner, e.Digest)
+	_, err = here.Records.Remove(s.Owner, e.Digest)
 	must(t, err)
 	if n := bases(); n != 0 {
 		t.Errorf("%d bases when nothing stands on it", n)

@@ -1,10 +1,6 @@
 package images
 
 import (
-	"slipway/images/blob"
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,7 +16,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/blob"
 	"slipway/images/graft"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/images/secretscan"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
@@ -30,33 +31,50 @@ import (
 
 // Request asks for an environment.
 type Request struct {
-	Owner    string
-	Name     string // optional
-	Tag      string // optional, with a name only
-	Note     string // optional, for people
-	Key      string // names the source; two freezes of one key are one while they overlap
-	Kind     string // of the session, for the provenance statement
-	User     string // who asked, as people know her
-	Source   Source
-	Use      Use                     // what the session uses of it; only Imported and CVMFS
-	Allow    []string                // paths that may hold what looks like a secret; one that ends in a slash means all below it
+	Owner  string
+	Name   string // optional
+	Tag    string // optional, with a name only
+	Note   string // optional, for people
+	Key    string // names the source; two freezes of one key are one while they overlap
+	Kind   string // of the session, for the provenance statement
+	User   string // who asked, as people know her
+	Source Source
+	Use    records.Use // what the session uses of it; only Imported and CVMFS
+	// Paths that may hold what looks like a secret; one that ends in a slash means all below it.
+	Allow    []string
 	Progress func(progress.Progress) // called on the caller's goroutine, several times a second; may be nil
 	// Carried says that the environment only carries a session's changes from one start to the next, for nobody else:
 	// what looks like a secret stays in it, as does a home that was not mounted, and nothing is stated of where it
 	// comes from.
 	Carried bool
-	Instead string // digest of an environment of the owner's whose place it takes, which does not count against his quotas; empty: of none
+	// Digest of an environment of the owner's whose place it takes, which does not count against his quotas; empty: of none.
+	Instead string
 
 	room int64 // bytes that the owner's quotas leave for it
 }
 
+func (r Request) validate() error {
+	switch {
+	case !records.Usable(r.Owner):
+		return errs.Bad("owner", r.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", records.MaxOwner))
+	case !records.Usable(r.Key):
+		return errs.Bad("key", r.Key, fmt.Sprintf("give 1 to %d characters of valid UTF-8", records.MaxOwner))
+	}
+	if err := (records.Label{Name: r.Name, Tag: r.Tag, Note: r.Note}).Validate(); err != nil {
+		return err
+	}
+	if err := r.Use.Validate(); err != nil {
+		return err
+	}
+	if err := secretscan.CheckAllow(r.Allow); err != nil {
+		return err
+	}
+	return r.Source.validate()
+}
+
 // frozen is what a freeze made, before anybody's record names it.
 type frozen struct {
-	Digest    string               `json:"digest"`
-	Size      int64                `json:"size"` // of the SIF, unsigned
-	Own       int64                `json:"own"`  // of that what is not the base's
-	Base      Base                 `json:"base"`
-	Manifest  Manifest             `json:"manifest"`
+	records.Content
 	Allowed   []secretscan.Finding `json:"allowed,omitempty"`
 	Paused    time.Duration        `json:"paused"` // how long the source stood still
 	unchanged bool
@@ -66,28 +84,28 @@ type frozen struct {
 // Freeze makes an environment out of the source's present state. It comes back only when the source runs again and
 // nothing unfinished is left, also when ctx ends, unless another caller still waits for the same key. The caller who
 // joins a freeze in progress gets its result, under the name in the caller's own request.
-func (l *Library) Freeze(ctx context.Context, req Request) (Environment, error) {
+func (l *Library) Freeze(ctx context.Context, req Request) (records.Environment, error) {
 	if err := req.validate(); err != nil {
-		return Environment{}, fmt.Errorf("freeze: %w", err)
+		return records.Environment{}, fmt.Errorf("freeze: %w", err)
 	}
 	started := time.Now()
 	work := func(ctx context.Context, m *progress.Meter) (frozen, error) { return l.freeze(ctx, req, m) }
 	f, err := l.freezes.Do(ctx, req.Owner+"\x00"+req.Key, req.Progress, work)
 	if err != nil {
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
+		return records.Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
 	}
 	// An unchanged one has its statement, but where the service died, or its disk was full, in between.
 	if !f.unchanged || l.cfg.Keys != nil && !req.Carried && !l.attested(f.Digest) {
 		if err := l.attest(req, f, started); err != nil {
 			l.abandon(f)
-			return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
+			return records.Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
 		}
 		defer l.later(f.Digest) // it is signed for what was stated
 	}
 	e, err := l.enter(req, f)
 	if err != nil {
 		l.abandon(f)
-		return Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
+		return records.Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
 	}
 	if req.Progress != nil {
 		req.Progress(progress.Progress{Stage: progress.Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})
@@ -153,8 +171,8 @@ func (l *Library) freeze(ctx context.Context, req Request, m *progress.Meter) (f
 // draft is an image in the making: its squashfs is complete, and nothing else of it is.
 type draft struct {
 	file     *os.File
-	document Document // but for the manifest
-	manifest Manifest
+	document manifest.Document // but for the manifest
+	manifest manifest.Manifest
 	state    string // fingerprint of the source when it stood still
 	found    secretscan.Report
 	thin     *thinTail // nil: the file is whole
@@ -162,7 +180,9 @@ type draft struct {
 	carried  bool // nobody else is to have it
 }
 
-func (l *Library) build(ctx context.Context, req Request, base baseRecord, work string, m *progress.Meter) (frozen, error) {
+func (l *Library) build(
+	ctx context.Context, req Request, base baseRecord, work string, m *progress.Meter,
+) (frozen, error) {
 	path := filepath.Join(work, "image.sif")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -187,7 +207,9 @@ func (l *Library) build(ctx context.Context, req Request, base baseRecord, work 
 }
 
 // graftOver grafts with what the source's last freeze has left, or without it where that is damaged.
-func (l *Library) graftOver(ctx context.Context, req Request, base baseRecord, work string, file *os.File, m *progress.Meter) (*draft, error) {
+func (l *Library) graftOver(
+	ctx context.Context, req Request, base baseRecord, work string, file *os.File, m *progress.Meter,
+) (*draft, error) {
 	dir := filepath.Join(work, "tail")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -205,7 +227,9 @@ func (l *Library) graftOver(ctx context.Context, req Request, base baseRecord, w
 }
 
 // graftOnto writes a thin image of the base and the changes over it into file, and what it stores into dir.
-func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File, m *progress.Meter) (*draft, error) {
+func (l *Library) graftOnto(
+	ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File, m *progress.Meter,
+) (*draft, error) {
 	b, err := l.openBase(base.Part.Digest)
 	if err != nil {
 		return nil, err
@@ -247,9 +271,9 @@ func (l *Library) graftOnto(ctx context.Context, req Request, base baseRecord, d
 	d := &draft{file: file, state: made.State, paused: made.Paused, carried: req.Carried, manifest: l.manifestOf(req)}
 	d.thin = &thinTail{dir: dir, extents: made.Tail, remember: made.Remember}
 	d.document.Base = &base.Part
-	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = skipped(made.Sockets), skipped(made.Devices), base.Losses.plus(made.Losses)
-	own := texts(made.Changed)
-	d.manifest.Added = slices.DeleteFunc(union(base.Added, texts(made.Added)), func(path string) bool {
+	d.manifest.Sockets, d.manifest.Devices, d.manifest.Losses = skipped(made.Sockets), skipped(made.Devices), plusLosses(base.Losses, made.Losses)
+	own := manifest.Texts(made.Changed)
+	d.manifest.Added = slices.DeleteFunc(union(base.Added, manifest.Texts(made.Added)), func(path string) bool {
 		_, changed := slices.BinarySearch(own, path)
 		return changed && !slices.Contains(made.Added, path)
 	})
@@ -273,13 +297,15 @@ func stageOf(s graft.Stage) progress.Stage {
 }
 
 // seal writes the superblock, which makes the file's partition a squashfs, and looks at what it holds.
-func (d *draft) seal(ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secretscan.Scanner, whole io.ReaderAt) error {
+func (d *draft) seal(
+	ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secretscan.Scanner, whole io.ReaderAt,
+) error {
 	block := super.Bytes()
 	if _, err := d.file.WriteAt(block[:], sif.PartitionOffset); err != nil {
 		return fmt.Errorf("write the superblock: %w", err)
 	}
 	tail.sum.Write(block[:])
-	d.document.Tail = Part{Digest: blob.Named(tail.sum.Sum(nil)), Size: tail.size + superblockSize}
+	d.document.Tail = manifest.Part{Digest: blob.Named(tail.sum.Sum(nil)), Size: tail.size + manifest.SuperblockSize}
 	d.manifest.Files = int64(super.Inodes)
 	return d.inspect(ctx, scanner, whole)
 }
@@ -289,12 +315,12 @@ func (d *draft) inspect(ctx context.Context, scanner *secretscan.Scanner, whole 
 	if d.carried {
 		return nil
 	}
-	report, err := scanner.Report(ctx, &lazyTree{file: whole, size: d.document.partition()})
+	report, err := scanner.Report(ctx, &lazyTree{file: whole, size: d.document.PartitionSize()})
 	if err != nil {
 		return err
 	}
 	for _, f := range report.Allowed {
-		d.manifest.Allowed = union(d.manifest.Allowed, []string{text(f.Path)})
+		d.manifest.Allowed = union(d.manifest.Allowed, []string{manifest.Text(f.Path)})
 	}
 	d.found = report
 	return report.Err()
@@ -303,21 +329,21 @@ func (d *draft) inspect(ctx context.Context, scanner *secretscan.Scanner, whole 
 // finish makes the draft an environment that can be found by its digest.
 func (l *Library) finish(ctx context.Context, req Request, d *draft, path string) (frozen, error) {
 	if len(req.Source.Lost) > 0 {
-		d.manifest.Losses.Others = texts(req.Source.Lost)
+		d.manifest.Losses.Others = manifest.Texts(req.Source.Lost)
 	}
-	about, err := encodeManifest(d.manifest)
+	about, err := manifest.Encode(d.manifest)
 	if err != nil {
 		return frozen{}, err
 	}
-	d.document.Manifest = Part{Digest: blob.Digest(about), Size: int64(len(about))}
-	if err := sif.Finish(d.file, d.manifest.Architecture, d.document.partition(), about); err != nil {
+	d.document.Manifest = manifest.Part{Digest: blob.Digest(about), Size: int64(len(about))}
+	if err := sif.Finish(d.file, d.manifest.Architecture, d.document.PartitionSize(), about); err != nil {
 		return frozen{}, err
 	}
-	document, name, err := d.document.encode()
+	document, name, err := d.document.Encode()
 	if err != nil {
 		return frozen{}, err
 	}
-	if _, err := l.room(req.Owner, req.Instead, name, d.document.Tail.Size); err != nil {
+	if _, err := l.Records.Room(req.Owner, req.Instead, name, d.document.Tail.Size); err != nil {
 		return frozen{}, err
 	}
 	size, fresh, err := l.admit(ctx, draftFile{d.file, path, d.thin, false}, d.document, document, name)
@@ -325,8 +351,8 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 		return frozen{}, err
 	}
 	f := frozen{
-		Digest: name, Size: size, Own: d.document.Tail.Size, Base: req.Source.Base, Manifest: d.manifest, Allowed: d.found.Allowed, Paused: d.paused,
-		fresh: fresh,
+		Content: records.Content{Digest: name, Size: size, Own: d.document.Tail.Size, Base: req.Source.Base, Manifest: d.manifest},
+		Allowed: d.found.Allowed, Paused: d.paused, fresh: fresh,
 	}
 	id, err := l.identity(d.state, req.Source)
 	if err == nil {
@@ -351,7 +377,9 @@ type draftFile struct {
 // admit gives an image its place: the file first, then the document that makes it known. One that is there already
 // stays when it has the right bytes, with its signatures. Any other is replaced in one step, and what was found out of
 // it is forgotten. It says whether the image is the first here; if its document cannot be written, it goes again.
-func (l *Library) admit(ctx context.Context, file draftFile, d Document, document []byte, name string) (size int64, fresh bool, err error) {
+func (l *Library) admit(
+	ctx context.Context, file draftFile, d manifest.Document, document []byte, name string,
+) (size int64, fresh bool, err error) {
 	st, err := file.Stat()
 	if err != nil {
 		return 0, false, err
@@ -366,7 +394,7 @@ func (l *Library) admit(ctx context.Context, file draftFile, d Document, documen
 		return 0, false, err
 	}
 	if err := libdir.WriteFile(l.dir.Path("documents"), libdir.HexOrNone(name)+".json", document); err != nil {
-		l.abandon(frozen{Digest: name, fresh: fresh})
+		l.abandon(frozen{Content: records.Content{Digest: name}, fresh: fresh})
 		return 0, false, err
 	}
 	return st.Size(), fresh, nil
@@ -374,7 +402,9 @@ func (l *Library) admit(ctx context.Context, file draftFile, d Document, documen
 
 // putInPlace gives an image its place, unless one with the right bytes stands there. fresh says that nothing stood
 // there.
-func (l *Library) putInPlace(ctx context.Context, file draftFile, d Document, name string) (fresh bool, err error) {
+func (l *Library) putInPlace(
+	ctx context.Context, file draftFile, d manifest.Document, name string,
+) (fresh bool, err error) {
 	for {
 		before, err := os.Stat(l.dir.Image(name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -392,8 +422,8 @@ func (l *Library) putInPlace(ctx context.Context, file draftFile, d Document, na
 
 // comes notes that an environment's image is about to be here.
 func (l *Library) comes(digest string) {
-	l.records.Lock()
-	defer l.records.Unlock()
+	l.Records.Lock()
+	defer l.Records.Unlock()
 	delete(l.abandoned, digest)
 }
 
@@ -401,8 +431,8 @@ func (l *Library) comes(digest string) {
 // the next sweep. What was here before, what a record leads to and what somebody reads stays. Who comes by another
 // freeze to the same one is refused it.
 func (l *Library) abandon(f frozen) {
-	l.records.Lock()
-	defer l.records.Unlock()
+	l.Records.Lock()
+	defer l.Records.Unlock()
 	hexPart := libdir.HexOrNone(f.Digest)
 	if records, err := filepath.Glob(l.dir.Path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.pins.isHeld(f.Digest) {
 		return
@@ -414,7 +444,7 @@ func (l *Library) abandon(f frozen) {
 }
 
 // stands says whether the image of a digest is there with the right bytes.
-func (l *Library) stands(ctx context.Context, name string, d Document) (bool, error) {
+func (l *Library) stands(ctx context.Context, name string, d manifest.Document) (bool, error) {
 	err := l.compareImage(ctx, name, d, false)
 	switch {
 	case err == nil:
@@ -494,7 +524,7 @@ func (l *Library) identity(state string, src Source) (string, error) {
 		Architecture string
 		Mounts       []string
 		Lost         []string `json:",omitempty"`
-	}{manifestFormat, state, key, src.Base.Reference, src.architecture(), src.Mounts, src.Lost})
+	}{manifest.Format, state, key, src.Base.Reference, src.architecture(), src.Mounts, src.Lost})
 	if err != nil {
 		return "", fmt.Errorf("encode identity: %w", err)
 	}
@@ -509,7 +539,7 @@ func (l *Library) allowedBefore(req Request, id string) []string {
 	if err := libdir.ReadJSON(l.dir.Path("sources", libdir.Escape(req.Owner), libdir.Escape(req.Key)+".json"), &last); err != nil || last.Identity != id {
 		return nil
 	}
-	if _, err := l.loadRecord(req.Owner, libdir.HexOrNone(last.Frozen.Digest)); err != nil {
+	if _, err := l.Records.Load(req.Owner, libdir.HexOrNone(last.Frozen.Digest)); err != nil {
 		return nil
 	}
 	var out []string
@@ -543,7 +573,8 @@ func vanished(src Source, err error) error {
 	if _, gone := os.Lstat(src.Upper); !errors.Is(gone, os.ErrNotExist) || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).With("start the session again, and freeze it then")
+	return errs.New(errs.Conflict, "its files were removed while it was frozen: %w", err).
+		With("start the session again, and freeze it then")
 }
 
 // enoughDisk refuses a freeze that cannot end well, before anybody stands still for it: what the changes compress to at

@@ -1,8 +1,6 @@
 package images
 
 import (
-	"slipway/images/progress"
-
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/manifest"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -63,7 +64,7 @@ func TestUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "library")
 	l := openLibrary(t, Config{Dir: dir})
 	var s session
-	run := func(change func(*Request)) Environment {
+	run := func(change func(*Request)) records.Environment {
 		return freeze(t, l, f, func(r *Request) {
 			s.attach(&r.Source)
 			if change != nil {
@@ -79,7 +80,7 @@ func TestUnchanged(t *testing.T) {
 	}
 	s.check(t, 1)
 	named := run(func(r *Request) { r.Name, r.Tag = "ana", "v1" })
-	if got, err := l.Get("alice", "ana"); err != nil || !named.Unchanged || got.Digest != first.Digest {
+	if got, err := l.Records.Get("alice", "ana"); err != nil || !named.Unchanged || got.Digest != first.Digest {
 		t.Errorf("named: %+v, %v", named, err)
 	}
 	must(t, write(filepath.Join(f.upper, "root/.ssh/more"), "strip rules match it"))
@@ -135,12 +136,12 @@ func TestOwnersAreApart(t *testing.T) {
 		digest = freeze(t, l, f, func(r *Request) { r.Owner, r.Name = owner, "mine" }).Digest
 	}
 	for _, owner := range names {
-		if all, err := l.List(owner); err != nil || len(all) != 1 || all[0].Owner != owner {
+		if all, err := l.Records.List(owner); err != nil || len(all) != 1 || all[0].Owner != owner {
 			t.Errorf("List(%q) = %v, %v", owner, all, err)
 		}
 	}
 	for _, ref := range []string{"mine", digest, digest[7:20]} {
-		if _, err := l.Get("mallory", ref); !errs.Is(err, errs.NotFound) {
+		if _, err := l.Records.Get("mallory", ref); !errs.Is(err, errs.NotFound) {
 			t.Errorf("mallory gets %q: %v", ref, err)
 		}
 	}
@@ -164,7 +165,7 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 	s := session{paused: func(ctx context.Context) error { <-joined; return nil }}
 	var wg sync.WaitGroup
 	stages := make([][]progress.Stage, 2)
-	envs := make([]Environment, 2)
+	envs := make([]records.Environment, 2)
 	for i := range 2 {
 		req := Request{Owner: "alice", Key: "s1", Name: []string{"", "second"}[i], Source: f.source()}
 		s.attach(&req.Source)
@@ -193,7 +194,7 @@ func TestTwoFreezesOfOneSessionAreOne(t *testing.T) {
 			t.Errorf("stages %v, want %v", got, want)
 		}
 	}
-	if e, err := l.Get("alice", "second"); err != nil || e.Digest != envs[0].Digest {
+	if e, err := l.Records.Get("alice", "second"); err != nil || e.Digest != envs[0].Digest {
 		t.Errorf("the second caller's name: %v", err)
 	}
 }
@@ -243,7 +244,7 @@ func TestCanceledWhilePaused(t *testing.T) {
 	}
 	s.check(t, 1)
 	noLeftovers(t, l)
-	if all, _ := l.List("alice"); len(all) != 0 {
+	if all, _ := l.Records.List("alice"); len(all) != 0 {
 		t.Errorf("%d environments", len(all))
 	}
 }
@@ -347,7 +348,7 @@ func TestDiskFull(t *testing.T) {
 			}
 			noLeftovers(t, l)
 			blobs, _ := os.ReadDir(l.dir.Path("blobs"))
-			if all, listErr := l.List("alice"); listErr != nil || err != nil && len(all)+len(blobs) > 0 {
+			if all, listErr := l.Records.List("alice"); listErr != nil || err != nil && len(all)+len(blobs) > 0 {
 				t.Errorf("visible after the error: %d environments, %d blobs, %v", len(all), len(blobs), listErr)
 			}
 		})
@@ -390,7 +391,7 @@ func TestWhatTheEngineKeepsIsTold(t *testing.T) {
 	e := freeze(t, l, f, func(r *Request) { r.Source.Lost = []string{"sockets", "extended attributes"} })
 	inImage, err := l.manifest(e.Digest)
 	must(t, err)
-	for _, m := range []Manifest{e.Manifest, inImage} {
+	for _, m := range []manifest.Manifest{e.Manifest, inImage} {
 		if !slices.Equal(m.Losses.Others, []string{"extended attributes", "sockets"}) {
 			t.Errorf("%+v", m.Losses)
 		}

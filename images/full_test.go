@@ -104,7 +104,7 @@ func TestDiskFullWhileItIsAttested(t *testing.T) {
 			brim(t, disk, 1<<20)
 			freeze(t, l, f, func(r *Request) { r.Key, r.Name = fmt.Sprint("s", extra), "ana" })
 		}
-		all, listErr := l.List("alice")
+		all, listErr := l.Records.List("alice")
 		must(t, listErr)
 		for _, e := range all {
 			if v, err := l.Verify(t.Context(), e.Digest); err != nil || len(v.Stated) == 0 {

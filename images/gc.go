@@ -2,11 +2,9 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,8 +52,10 @@ func (l *Library) tidy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.expire(used); err != nil {
-		return err
+	if l.cfg.Keep > 0 {
+		if err := l.Records.Expire(used, l.cfg.Keep); err != nil {
+			return err
+		}
 	}
 	s, err := l.Sweep(ctx, false)
 	if len(s.Files)+s.Waiting.Environments > 0 {
@@ -84,35 +84,6 @@ func (l *Library) inUse(ctx context.Context) (map[string]bool, error) {
 	return needed, nil
 }
 
-// expire removes records without a name, of what is not shared, that were not used for as long as the site keeps them.
-// What a job or a session uses now counts as used now.
-func (l *Library) expire(used map[string]bool) error {
-	if l.cfg.Keep == 0 {
-		return nil
-	}
-	l.records.Lock()
-	defer l.records.Unlock()
-	var failed error
-	err := l.eachRecord(func(r record) {
-		named := slices.ContainsFunc(r.Labels, func(b label) bool { return b.Name != "" })
-		switch {
-		case used[r.Digest]:
-			r.Used = l.cfg.Now().UTC()
-		case named || r.Share.With == Group || r.Share.With == Public || l.cfg.Now().Sub(r.Used) < l.cfg.Keep:
-			return
-		default:
-			r.Labels = nil
-		}
-		err := l.saveRecord(r)
-		if len(r.Labels) == 0 && err == nil {
-			l.log.Info("removed an environment without a name that nobody has used for long", "audit", "done", "action", "environments.expire",
-				"owner", r.Owner, "environment", r.Digest, "used", r.Used)
-		}
-		failed = errors.Join(failed, err)
-	})
-	return errors.Join(err, failed)
-}
-
 // Sweep removes the files of environments that no record, job or session leads to, and bases that no environment stands
 // on and that were not used lately. dry only tells. How old something is counts up to when it was asked what is in use:
 // a job that came later is not in the answer.
@@ -122,8 +93,8 @@ func (l *Library) Sweep(ctx context.Context, dry bool) (Swept, error) {
 	if err != nil {
 		return Swept{}, err
 	}
-	l.records.Lock()
-	defer l.records.Unlock()
+	l.Records.Lock()
+	defer l.Records.Unlock()
 	records, err := filepath.Glob(l.dir.Path("records", "*", "*.json"))
 	if err != nil {
 		return Swept{}, err

@@ -13,6 +13,8 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/internal/testenv"
 )
 
@@ -90,7 +92,7 @@ func (y *yard) leapt() {
 }
 
 // submit makes an environment and gives it to a job, which the owner then takes no care of any more.
-func (y *yard) submit(owner string, make func() (Environment, error)) (string, bool) {
+func (y *yard) submit(owner string, make func() (records.Environment, error)) (string, bool) {
 	y.step.RLock()
 	e, err := make()
 	y.step.RUnlock()
@@ -101,12 +103,12 @@ func (y *yard) submit(owner string, make func() (Environment, error)) (string, b
 	y.leapt()
 	y.step.RLock()
 	defer y.step.RUnlock()
-	found, err := y.l.Find(Viewer{Owner: owner}, "", e.Name)
+	found, err := y.l.Records.Find(records.Viewer{Owner: owner}, "", e.Name)
 	if err == nil {
-		err = y.l.Touch(owner, found.Digest)
+		err = y.l.Records.Touch(owner, found.Digest)
 	}
 	if err == nil {
-		_, err = y.l.Remove(owner, e.Name)
+		_, err = y.l.Records.Remove(owner, e.Name)
 	}
 	y.wholeSweep()
 	if err != nil {
@@ -149,7 +151,7 @@ func TestNothingInUseIsSwept(t *testing.T) {
 				if err := write(src.Upper+"/opt/mark", fmt.Sprint(n/2)); err != nil { // every other freeze finds what may have gone meanwhile
 					t.Error(err)
 				}
-				digest, ok := y.submit(owner, func() (Environment, error) {
+				digest, ok := y.submit(owner, func() (records.Environment, error) {
 					return y.l.Freeze(t.Context(), Request{Owner: owner, Key: "s", Name: "ana", Source: src})
 				})
 				if !ok {
@@ -167,7 +169,7 @@ func TestNothingInUseIsSwept(t *testing.T) {
 	}
 	users.Go(func() {
 		for range testenv.Rounds(2, 4) {
-			digest, ok := y.submit("puller", func() (Environment, error) { return pulled(y.l, elsewhere, there.Digest) })
+			digest, ok := y.submit("puller", func() (records.Environment, error) { return pulled(y.l, elsewhere, there.Digest) })
 			if !ok {
 				return
 			}
@@ -190,10 +192,10 @@ func TestNothingInUseIsSwept(t *testing.T) {
 }
 
 // pulled has a library take in an environment of another.
-func pulled(into, from *Library, digest string) (Environment, error) {
+func pulled(into, from *Library, digest string) (records.Environment, error) {
 	p, err := from.Parts(digest)
 	if err != nil {
-		return Environment{}, err
+		return records.Environment{}, err
 	}
 	return into.Adopt(context.Background(), Adoption{
 		Owner: "puller", Name: "theirs", From: "there", Document: p.Encoded, Unsigned: true,
@@ -205,21 +207,23 @@ func pulled(into, from *Library, digest string) (Environment, error) {
 // nothing leads to it.
 func TestWhatWasFoundStays(t *testing.T) {
 	f := newFixture(t, nastyBase)
-	for name, find := range map[string]func(*Library, Environment, Document) bool{
+	for name, find := range map[string]func(*Library, records.Environment, manifest.Document) bool{
 		"nobody": nil,
-		"the last freeze of a session": func(l *Library, e Environment, _ Document) bool {
+		"the last freeze of a session": func(l *Library, e records.Environment, _ manifest.Document) bool {
 			var last lastFreeze
 			must(t, libdir.ReadJSON(l.dir.Path("sources", "alice", "s1.json"), &last))
 			_, ok := l.last(Request{Owner: "alice", Key: "s1", Source: f.source()}, last.Identity)
 			return ok
 		},
-		"the base of an image": func(l *Library, _ Environment, d Document) bool {
+		"the base of an image": func(l *Library, _ records.Environment, d manifest.Document) bool {
 			key, err := l.baseKey(f.source())
 			must(t, err)
 			_, ok := l.knownBase(key)
 			return ok
 		},
-		"the base of a pull": func(l *Library, _ Environment, d Document) bool { return l.HasBase(t.Context(), d.Base.Part) },
+		"the base of a pull": func(l *Library, _ records.Environment, d manifest.Document) bool {
+			return l.HasBase(t.Context(), d.Base.Part)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := &clock{time.Now()}
@@ -227,7 +231,7 @@ func TestWhatWasFoundStays(t *testing.T) {
 			e := freeze(t, l, f, nil)
 			d, err := l.document(e.Digest)
 			must(t, err)
-			_, err = l.Remove("alice", e.Digest)
+			_, err = l.Records.Remove("alice", e.Digest)
 			must(t, err)
 			now.at = now.at.Add(2 * keepBase)
 			if find != nil && !find(l, e, d) {

@@ -13,6 +13,8 @@ import (
 
 	"slipway/images/apptainer"
 	"slipway/images/blob"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/images/sif"
 	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
@@ -65,7 +67,7 @@ func (f *fixture) lines(skip ...string) []string {
 
 func (f *fixture) source() Source {
 	return Source{
-		Layers: f.layers, Upper: f.upper, Base: Base{Reference: "example/base:1", Digest: blob.Prefix + strings.Repeat("0123", 16)},
+		Layers: f.layers, Upper: f.upper, Base: manifest.Base{Reference: "example/base:1", Digest: blob.Prefix + strings.Repeat("0123", 16)},
 		Config: apptainer.ImageConfig{Env: []string{"PATH=/opt/tools:/usr/bin:/bin", "GREETING=it's \"$HOME\" `x` \\\nnew \\", "HOME=/home/image"}, Cmd: []string{"/bin/sh"}},
 	}
 }
@@ -84,7 +86,7 @@ func openLibrary(t testing.TB, cfg Config) *Library {
 	return l
 }
 
-func freeze(t testing.TB, l *Library, f *fixture, change func(*Request)) Environment {
+func freeze(t testing.TB, l *Library, f *fixture, change func(*Request)) records.Environment {
 	t.Helper()
 	req := Request{Owner: "alice", Key: "s1", Source: f.source()}
 	if change != nil {
@@ -100,7 +102,7 @@ func freeze(t testing.TB, l *Library, f *fixture, change func(*Request)) Environ
 }
 
 // frozenThin is freeze, and leaves the image as the freeze left it: thin.
-func frozenThin(t testing.TB, l *Library, f *fixture, change func(*Request)) Environment {
+func frozenThin(t testing.TB, l *Library, f *fixture, change func(*Request)) records.Environment {
 	t.Helper()
 	req := Request{Owner: "alice", Key: "s1", Source: f.source()}
 	if change != nil {

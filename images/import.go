@@ -1,9 +1,6 @@
 package images
 
 import (
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +11,10 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/export"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/images/sif"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
@@ -44,7 +45,7 @@ func (a Adoption) tell(s progress.Stage, done, total int64) {
 // request is the adoption as the record of a freeze.
 func (a Adoption) request() Request {
 	from := []rune("pulled from " + a.From)
-	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), maxOwner)])}
+	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), records.MaxOwner)])}
 }
 
 // keepForeign is how long a base is kept for a pull that counts on it, where no image was converted into it here.
@@ -52,7 +53,7 @@ const keepForeign = time.Hour
 
 // HasBase says whether a base is here, whole, so that nobody needs to bring it; no sweep takes it then. One that is
 // damaged is taken away.
-func (l *Library) HasBase(ctx context.Context, b Part) bool {
+func (l *Library) HasBase(ctx context.Context, b manifest.Part) bool {
 	keep := keepForeign
 	if known, err := l.converted(func(r baseRecord) bool { return r.Part.Digest == b.Digest }); known || err != nil {
 		keep = keepBase
@@ -61,42 +62,42 @@ func (l *Library) HasBase(ctx context.Context, b Part) bool {
 	return l.baseIsThere(b) && l.baseIsSound(ctx, b)
 }
 
-func (l *Library) baseIsThere(b Part) bool {
+func (l *Library) baseIsThere(b manifest.Part) bool {
 	st, err := os.Stat(l.dir.Base(b.Digest))
 	return err == nil && st.Size() == b.Size
 }
 
 // Admits says whether an adoption is refused whatever its parts are: by its names, its document, for want of somebody
 // who vouches for it, or of room. Asked before anything is received, it spares the way.
-func (l *Library) Admits(ctx context.Context, a Adoption) (Document, error) {
+func (l *Library) Admits(ctx context.Context, a Adoption) (manifest.Document, error) {
 	req := a.request()
-	if !usable(req.Owner) || !usable(req.Key) {
-		return Document{}, errs.Bad("owner", a.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
+	if !records.Usable(req.Owner) || !records.Usable(req.Key) {
+		return manifest.Document{}, errs.Bad("owner", a.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", records.MaxOwner))
 	}
-	if err := (label{Name: a.Name, Tag: a.Tag, Note: a.Note}).validate(); err != nil {
-		return Document{}, err
+	if err := (records.Label{Name: a.Name, Tag: a.Tag, Note: a.Note}).Validate(); err != nil {
+		return manifest.Document{}, err
 	}
-	d, err := DecodeDocument(a.Document)
+	d, err := manifest.DecodeDocument(a.Document)
 	if err != nil {
-		return Document{}, err
+		return manifest.Document{}, err
 	}
 	if len(l.vouching(a)) == 0 && !a.Unsigned {
-		return Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", blob.Digest(a.Document)).
+		return manifest.Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", blob.Digest(a.Document)).
 			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
 	}
 	own, err := l.ownOf(a, d)
 	if err != nil {
-		return Document{}, err
+		return manifest.Document{}, err
 	}
 	if _, err := l.roomFor(ctx, a.Owner, "", blob.Digest(a.Document), own); err != nil {
-		return Document{}, err
+		return manifest.Document{}, err
 	}
 	return d, l.holds(d)
 }
 
 // ownOf returns the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the
 // owner says that it is one: it could be anything, and would lie here for her alone.
-func (l *Library) ownOf(a Adoption, d Document) (int64, error) {
+func (l *Library) ownOf(a Adoption, d manifest.Document) (int64, error) {
 	if d.Base == nil || len(l.vouching(a)) > 0 {
 		return d.Tail.Size, nil
 	}
@@ -134,8 +135,8 @@ func (l *Library) vouching(a Adoption) [][]byte {
 }
 
 // holds makes sure that there is room for what a document names, before it is brought.
-func (l *Library) holds(d Document) error {
-	need := d.partition() + d.Manifest.Size
+func (l *Library) holds(d manifest.Document) error {
+	need := d.PartitionSize() + d.Manifest.Size
 	if d.Base != nil && !l.baseIsThere(d.Base.Part) {
 		need += d.Base.Size
 	}
@@ -152,31 +153,31 @@ func (l *Library) holds(d Document) error {
 
 // Adopt brings an environment in: it puts base and tail together, compares every byte with the document, and enters it
 // for its owner. Nothing of what was brought stays when it fails.
-func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
+func (l *Library) Adopt(ctx context.Context, a Adoption) (records.Environment, error) {
 	name := blob.Digest(a.Document)
 	d, err := l.Admits(ctx, a)
 	if err != nil {
-		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
+		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, err)
 	}
 	start := time.Now()
 	m, size, err := l.bring(ctx, a, d, name)
 	if err != nil {
-		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
+		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, err)
 	}
 	vouched := l.vouching(a)
 	for _, envelope := range vouched {
 		if err := libdir.WriteFile(l.dir.Path("statements", libdir.HexOrNone(name)), libdir.HexOrNone(blob.Digest(envelope))+".json", envelope); err != nil {
-			return Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
+			return records.Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
 		}
 	}
 	l.later(name)
 	own, err := l.ownOf(a, d)
 	if err != nil {
-		return Environment{}, fmt.Errorf("adopt %s: %w", name, err)
+		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, err)
 	}
-	e, err := l.enter(a.request(), frozen{Digest: name, Size: size, Own: own, Base: m.Base, Manifest: m})
+	e, err := l.enter(a.request(), frozen{Content: records.Content{Digest: name, Size: size, Own: own, Base: m.Base, Manifest: m}})
 	if err != nil {
-		return Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
+		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
 	}
 	// The record of who took in what nobody has vouched for.
 	l.log.Info("adopted an environment", "digest", name, "owner", a.Owner, "from", a.From, "statements", len(vouched), "unsigned", len(vouched) == 0,
@@ -186,50 +187,54 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (Environment, error) {
 }
 
 // bring makes the image of what came and gives it its place.
-func (l *Library) bring(ctx context.Context, a Adoption, d Document, name string) (Manifest, int64, error) {
+func (l *Library) bring(
+	ctx context.Context, a Adoption, d manifest.Document, name string,
+) (manifest.Manifest, int64, error) {
 	work, err := os.MkdirTemp(l.dir.Path("work"), "adopt-")
 	if err != nil {
-		return Manifest{}, 0, l.dir.Explain(err, 0)
+		return manifest.Manifest{}, 0, l.dir.Explain(err, 0)
 	}
 	defer l.discard(work)
 	m, size, err := l.assemble(ctx, a, d, name, work)
 	return m, size, l.dir.Explain(err, 0)
 }
 
-func (l *Library) assemble(ctx context.Context, a Adoption, d Document, name, work string) (Manifest, int64, error) {
+func (l *Library) assemble(
+	ctx context.Context, a Adoption, d manifest.Document, name, work string,
+) (manifest.Manifest, int64, error) {
 	about, m, err := broughtManifest(a, d)
 	if err != nil {
-		return Manifest{}, 0, err
+		return manifest.Manifest{}, 0, err
 	}
 	tail, err := a.Open(d.Tail.Digest)
 	if err != nil {
-		return Manifest{}, 0, err
+		return manifest.Manifest{}, 0, err
 	}
 	defer tail.Close()
 	if tail.Size() != d.Tail.Size {
-		return Manifest{}, 0, lied("its own part has %d bytes, not %d", tail.Size(), d.Tail.Size)
+		return manifest.Manifest{}, 0, lied("its own part has %d bytes, not %d", tail.Size(), d.Tail.Size)
 	}
 	path := filepath.Join(work, "image.sif")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return Manifest{}, 0, err
+		return manifest.Manifest{}, 0, err
 	}
 	defer file.Close()
 	newBase, err := l.rebuild(ctx, a, d, tail, file, work)
 	if err != nil {
-		return Manifest{}, 0, err
+		return manifest.Manifest{}, 0, err
 	}
-	a.tell(progress.Checking, 0, d.partition())
-	if err := sif.Finish(file, m.Architecture, d.partition(), about); err != nil {
-		return Manifest{}, 0, err
+	a.tell(progress.Checking, 0, d.PartitionSize())
+	if err := sif.Finish(file, m.Architecture, d.PartitionSize(), about); err != nil {
+		return manifest.Manifest{}, 0, err
 	}
 	if err := soundImage(ctx, file, d); err != nil {
-		return Manifest{}, 0, err
+		return manifest.Manifest{}, 0, err
 	}
 	a.tell(progress.Writing, 0, 0)
 	if newBase != "" {
 		if err := l.publishBase(ctx, newBase, d.Base.Part); err != nil {
-			return Manifest{}, 0, err
+			return manifest.Manifest{}, 0, err
 		}
 	}
 	size, _, err := l.admit(ctx, draftFile{file, path, nil, true}, d, a.Document, name)
@@ -242,27 +247,29 @@ func lied(format string, args ...any) error {
 }
 
 // broughtManifest reads the manifest, whose bytes go into the image as they are.
-func broughtManifest(a Adoption, d Document) ([]byte, Manifest, error) {
+func broughtManifest(a Adoption, d manifest.Document) ([]byte, manifest.Manifest, error) {
 	b, err := a.Open(d.Manifest.Digest)
 	if err != nil {
-		return nil, Manifest{}, err
+		return nil, manifest.Manifest{}, err
 	}
 	defer b.Close()
-	about, err := io.ReadAll(io.LimitReader(blob.Reader(b), maxManifest+1))
+	about, err := io.ReadAll(io.LimitReader(blob.Reader(b), manifest.MaxSize+1))
 	if err != nil {
-		return nil, Manifest{}, err
+		return nil, manifest.Manifest{}, err
 	}
 	if int64(len(about)) != d.Manifest.Size || blob.Digest(about) != d.Manifest.Digest {
-		return nil, Manifest{}, lied("its manifest of %d bytes has the digest %s", len(about), blob.Digest(about))
+		return nil, manifest.Manifest{}, lied("its manifest of %d bytes has the digest %s", len(about), blob.Digest(about))
 	}
-	m, err := decodeManifest(about)
+	m, err := manifest.Decode(about)
 	return about, m, err
 }
 
 // rebuild writes the squashfs into file. newBase names the file of a base that was not here before.
-func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob.Blob, file *os.File, work string) (newBase string, err error) {
+func (l *Library) rebuild(
+	ctx context.Context, a Adoption, d manifest.Document, tail blob.Blob, file *os.File, work string,
+) (newBase string, err error) {
 	if d.Base == nil {
-		a.tell(progress.Checking, 0, d.partition())
+		a.tell(progress.Checking, 0, d.PartitionSize())
 		return "", writeWhole(ctx, file, tail)
 	}
 	base, err := l.baseFor(ctx, a, *d.Base, work)
@@ -270,7 +277,7 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 		return "", err
 	}
 	defer base.Close()
-	a.tell(progress.Checking, 0, d.partition())
+	a.tell(progress.Checking, 0, d.PartitionSize())
 	written, err := export.Rebuild(ctx, export.RebuildConfig{
 		Base: base, BaseDigest: libdir.HexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: libdir.HexOrNone(d.Tail.Digest),
 		Out: file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
@@ -278,8 +285,8 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 	if err != nil {
 		return "", err
 	}
-	if written != d.partition() {
-		return "", lied("the base is cut at byte %d", written-d.Tail.Size+superblockSize)
+	if written != d.PartitionSize() {
+		return "", lied("the base is cut at byte %d", written-d.Tail.Size+manifest.SuperblockSize)
 	}
 	if base.Name() != l.dir.Base(d.Base.Digest) {
 		newBase = base.Name()
@@ -289,15 +296,15 @@ func (l *Library) rebuild(ctx context.Context, a Adoption, d Document, tail blob
 
 // writeWhole lays out a tail that stands on no base.
 func writeWhole(ctx context.Context, file *os.File, tail blob.Blob) error {
-	size := tail.Size() - superblockSize
-	if err := blob.Copy(ctx, io.NewOffsetWriter(file, sif.PartitionOffset+superblockSize), tail, 0, size); err != nil {
+	size := tail.Size() - manifest.SuperblockSize
+	if err := blob.Copy(ctx, io.NewOffsetWriter(file, sif.PartitionOffset+manifest.SuperblockSize), tail, 0, size); err != nil {
 		return err
 	}
 	return blob.Copy(ctx, io.NewOffsetWriter(file, sif.PartitionOffset), tail, size, tail.Size())
 }
 
 // baseFor opens the base: the one that is here, or the one that came.
-func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work string) (*os.File, error) {
+func (l *Library) baseFor(ctx context.Context, a Adoption, want manifest.BasePart, work string) (*os.File, error) {
 	if l.HasBase(ctx, want.Part) {
 		return os.Open(l.dir.Base(want.Digest))
 	}
@@ -320,7 +327,7 @@ func (l *Library) baseFor(ctx context.Context, a Adoption, want BasePart, work s
 }
 
 // takeBase copies a base that came, and makes sure that it is what the document says of it.
-func (l *Library) takeBase(ctx context.Context, a Adoption, want BasePart, from blob.Blob, to *os.File) error {
+func (l *Library) takeBase(ctx context.Context, a Adoption, want manifest.BasePart, from blob.Blob, to *os.File) error {
 	a.tell(progress.Checking, 0, want.Size)
 	if err := blob.Copy(ctx, to, from, 0, want.Size); err != nil {
 		return err
@@ -336,10 +343,10 @@ func (l *Library) takeBase(ctx context.Context, a Adoption, want BasePart, from 
 }
 
 // soundImage compares an image with its document, and makes sure that its tree can be read.
-func soundImage(ctx context.Context, file *os.File, d Document) error {
+func soundImage(ctx context.Context, file *os.File, d manifest.Document) error {
 	_, err := checkImage(ctx, file, d, io.Discard)
 	if err == nil {
-		_, err = squashfs.Parse(sectionOf(file, sif.PartitionOffset, d.partition()), d.partition())
+		_, err = squashfs.Parse(sectionOf(file, sif.PartitionOffset, d.PartitionSize()), d.PartitionSize())
 	}
 	if errs.Is(err, errs.Conflict) || errs.Is(err, errs.Invalid) { // and not one of the disk
 		return lied("%v", err)
@@ -350,7 +357,7 @@ func soundImage(ctx context.Context, file *os.File, d Document) error {
 // mayStartFrom refuses an environment whose manifest names an image of the engine by a stranger's word alone: with it,
 // whoever brought it could start any image that the engine has. What the image is follows from a conversion here, or
 // from a statement.
-func (l *Library) mayStartFrom(digest string, base BasePart, image Base) error {
+func (l *Library) mayStartFrom(digest string, base manifest.BasePart, image manifest.Base) error {
 	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == base.Digest && b.Of == image })
 	if known || err != nil {
 		return err

@@ -1,9 +1,6 @@
 package images
 
 import (
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -18,6 +15,10 @@ import (
 	"time"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/images/sif"
 	"slipway/images/signing"
 	"slipway/internal/errs"
@@ -29,15 +30,19 @@ type place struct {
 	keys *signing.Keys
 }
 
-func newPlace(t *testing.T, site string) place {
+func newPlace(t *testing.T, site string, change ...func(*Config)) place {
 	t.Helper()
 	keys, err := signing.New(signing.Config{Dir: filepath.Join(t.TempDir(), "keys"), Site: site, Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	must(t, err)
-	return place{openLibrary(t, Config{Dir: filepath.Join(t.TempDir(), "library"), Keys: keys}), keys}
+	cfg := Config{Dir: filepath.Join(t.TempDir(), "library"), Keys: keys}
+	for _, fn := range change {
+		fn(&cfg)
+	}
+	return place{openLibrary(t, cfg), keys}
 }
 
 // freeze freezes a fixture whose base has a digest that can be signed.
-func (p place) freeze(t *testing.T, f *fixture, change func(*Request)) Environment {
+func (p place) freeze(t *testing.T, f *fixture, change func(*Request)) records.Environment {
 	t.Helper()
 	return freeze(t, p.Library, f, func(r *Request) {
 		r.Source.Base.Digest = blob.Digest([]byte(f.dir))
@@ -97,18 +102,18 @@ func (p place) send(t *testing.T, digest string) *sent {
 }
 
 // edit changes the document, and gives it as it is then.
-func (s *sent) edit(t *testing.T, change func(*Document)) {
+func (s *sent) edit(t *testing.T, change func(*manifest.Document)) {
 	t.Helper()
-	d, err := DecodeDocument(s.Document)
+	d, err := manifest.DecodeDocument(s.Document)
 	must(t, err)
 	change(&d)
-	s.Document, _, err = d.encode()
+	s.Document, _, err = d.Encode()
 	must(t, err)
 }
 
-func (s *sent) document(t *testing.T) Document {
+func (s *sent) document(t *testing.T) manifest.Document {
 	t.Helper()
-	d, err := DecodeDocument(s.Document)
+	d, err := manifest.DecodeDocument(s.Document)
 	must(t, err)
 	return d
 }
@@ -118,7 +123,7 @@ func (s *sent) replaceTail(t *testing.T, change func([]byte)) {
 	t.Helper()
 	data := bytes.Clone(s.blobs[s.document(t).Tail.Digest])
 	change(data)
-	s.edit(t, func(d *Document) { d.Tail.Digest = blob.Digest(data) })
+	s.edit(t, func(d *manifest.Document) { d.Tail.Digest = blob.Digest(data) })
 	s.blobs[blob.Digest(data)] = data
 }
 
@@ -229,7 +234,7 @@ func TestNoSessionStartsFromAnImageByAStrangersWord(t *testing.T) {
 		t.Errorf("thaw: %v", err)
 	}
 	src := f.source()
-	src.Base = Base{"another:image", e.Base.Digest}
+	src.Base = manifest.Base{Reference: "another:image", Digest: e.Base.Digest}
 	must(t, here.Prepare(t.Context(), src, nil))
 	if _, err := here.Thaw(t.Context(), e.Digest); !errs.Is(err, errs.Forbidden) {
 		t.Errorf("by the name of an image that it does not stand on: %v", err)
@@ -260,28 +265,34 @@ func TestLiesAreRefused(t *testing.T) {
 		"an unknown key":     {func(_ *testing.T, s *sent) { s.Unsigned = false }, errs.Forbidden},
 		"no document":        {func(_ *testing.T, s *sent) { s.Document = []byte("{}") }, errs.Invalid},
 		"a document and one": {func(_ *testing.T, s *sent) { s.Document = append(bytes.Clone(s.Document), ' ') }, errs.Invalid},
-		"another cut":        {func(t *testing.T, s *sent) { s.edit(t, func(d *Document) { d.Base.Cut -= 4096 }) }, errs.Invalid},
-		"another kept part":  {func(t *testing.T, s *sent) { s.edit(t, func(d *Document) { d.Base.Kept = blob.Digest(nil) }) }, errs.Invalid},
+		"another cut":        {func(t *testing.T, s *sent) { s.edit(t, func(d *manifest.Document) { d.Base.Cut -= 4096 }) }, errs.Invalid},
+		"another kept part":  {func(t *testing.T, s *sent) { s.edit(t, func(d *manifest.Document) { d.Base.Kept = blob.Digest(nil) }) }, errs.Invalid},
 		"another base": {func(t *testing.T, s *sent) {
 			o := there.send(t, foreign)
-			s.edit(t, func(d *Document) { d.Base = o.document(t).Base })
+			s.edit(t, func(d *manifest.Document) { d.Base = o.document(t).Base })
 			s.blobs[o.document(t).Base.Digest] = o.blobs[o.document(t).Base.Digest]
 		}, errs.Invalid},
-		"a changed base":     {func(t *testing.T, s *sent) { s.blobs[s.document(t).Base.Digest][100] ^= 1 }, errs.Invalid},
-		"a short base":       {func(t *testing.T, s *sent) { b := s.document(t).Base.Digest; s.blobs[b] = s.blobs[b][:100] }, errs.Invalid},
-		"a changed tail":     {func(t *testing.T, s *sent) { s.blobs[s.document(t).Tail.Digest][5] ^= 1 }, errs.Conflict},
-		"a short tail":       {func(t *testing.T, s *sent) { b := s.document(t).Tail.Digest; s.blobs[b] = s.blobs[b][96:] }, errs.Invalid},
-		"a tail of nonsense": {func(t *testing.T, s *sent) { s.replaceTail(t, func(b []byte) { clear(b[:len(b)-superblockSize]) }) }, errs.Invalid},
-		"no superblock":      {func(t *testing.T, s *sent) { s.replaceTail(t, func(b []byte) { clear(b[len(b)-superblockSize:]) }) }, errs.Invalid},
+		"a changed base": {func(t *testing.T, s *sent) { s.blobs[s.document(t).Base.Digest][100] ^= 1 }, errs.Invalid},
+		"a short base":   {func(t *testing.T, s *sent) { b := s.document(t).Base.Digest; s.blobs[b] = s.blobs[b][:100] }, errs.Invalid},
+		"a changed tail": {func(t *testing.T, s *sent) { s.blobs[s.document(t).Tail.Digest][5] ^= 1 }, errs.Conflict},
+		"a short tail":   {func(t *testing.T, s *sent) { b := s.document(t).Tail.Digest; s.blobs[b] = s.blobs[b][96:] }, errs.Invalid},
+		"a tail of nonsense": {func(t *testing.T, s *sent) {
+			s.replaceTail(t, func(b []byte) { clear(b[:len(b)-manifest.SuperblockSize]) })
+		}, errs.Invalid},
+		"no superblock": {func(t *testing.T, s *sent) {
+			s.replaceTail(t, func(b []byte) { clear(b[len(b)-manifest.SuperblockSize:]) })
+		}, errs.Invalid},
 		"a changed manifest": {func(t *testing.T, s *sent) { s.blobs[s.document(t).Manifest.Digest][3] ^= 1 }, errs.Invalid},
 		"a tail too large for any disk": {func(t *testing.T, s *sent) {
-			s.edit(t, func(d *Document) { d.Tail.Size += 1 << 60 })
+			s.edit(t, func(d *manifest.Document) { d.Tail.Size += 1 << 60 })
 		}, errs.NoSpace},
 		"a name that leads out": {func(_ *testing.T, s *sent) { s.Name = "../alice" }, errs.Invalid},
 		"nobody's":              {func(_ *testing.T, s *sent) { s.Owner = "" }, errs.Invalid},
 		"an unknown architecture": {func(t *testing.T, s *sent) {
 			about := replaced(t, s.blobs[s.document(t).Manifest.Digest], "architecture", "pdp11")
-			s.edit(t, func(d *Document) { d.Manifest = Part{blob.Digest(about), int64(len(about))} })
+			s.edit(t, func(d *manifest.Document) {
+				d.Manifest = manifest.Part{Digest: blob.Digest(about), Size: int64(len(about))}
+			})
 			s.blobs[blob.Digest(about)] = about
 		}, errs.Invalid},
 	} {
@@ -368,7 +379,7 @@ func TestSIFIsTheresOnceSettled(t *testing.T) {
 	defer b.Close()
 	data, err := io.ReadAll(blob.Reader(b))
 	must(t, err)
-	if named, err := p.SIF(); err != nil || named != (Part{blob.Digest(data), int64(len(data))}) {
+	if named, err := p.SIF(); err != nil || named != (manifest.Part{Digest: blob.Digest(data), Size: int64(len(data))}) {
 		t.Errorf("the SIF %v has the digest %s, %v", named, blob.Digest(data), err)
 	}
 	if arch, err := p.Architecture(); err != nil || arch == "" {

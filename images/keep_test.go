@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/images/records"
 	"slipway/internal/errs"
 )
 
@@ -32,7 +33,7 @@ func TestRemove(t *testing.T) {
 			put(t, l, "alice", "ana", "v2", "", "2")
 			put(t, l, "alice", "ana", "v1", "", "3")
 			put(t, l, "bob", "ana", "v1", "", "1")
-			_, err := l.Remove("alice", ref)
+			_, err := l.Records.Remove("alice", ref)
 			if want.names == nil {
 				if !errs.Is(err, want.kind) {
 					t.Errorf("err = %v", err)
@@ -40,7 +41,7 @@ func TestRemove(t *testing.T) {
 				return
 			}
 			must(t, err)
-			all, err := l.List("alice")
+			all, err := l.Records.List("alice")
 			must(t, err)
 			var left []string
 			for _, e := range all {
@@ -49,7 +50,7 @@ func TestRemove(t *testing.T) {
 			if slices.Sort(left); !slices.Equal(left, want.names) {
 				t.Errorf("left are %q, want %q", left, want.names)
 			}
-			if _, err := l.Get("bob", "ana:v1"); err != nil {
+			if _, err := l.Records.Get("bob", "ana:v1"); err != nil {
 				t.Errorf("bob's: %v", err)
 			}
 		})
@@ -68,7 +69,7 @@ func TestSweep(t *testing.T) {
 	var used []string
 	var unknown error
 	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Now: now.now, Keep: time.Hour, InUse: func(context.Context) ([]string, error) { return used, unknown }})
-	frozen := func(key, content string) Environment {
+	frozen := func(key, content string) records.Environment {
 		long := time.Unix(1e9, 0)
 		must(t, os.WriteFile(f.upper+"/mark", []byte(content), 0o644), os.Chtimes(f.upper+"/mark", long, long), os.Chtimes(f.upper, long, long))
 		return freeze(t, l, f, func(r *Request) { r.Key = key })
@@ -77,7 +78,7 @@ func TestSweep(t *testing.T) {
 	must(t, os.WriteFile(f.upper+"/mark", []byte("3"), 0o644))
 	named := freeze(t, l, f, func(r *Request) { r.Key, r.Name = "s3", "ana" })
 	there := func() (out []string) {
-		for _, e := range []Environment{plain, job, named} {
+		for _, e := range []records.Environment{plain, job, named} {
 			if _, err := l.Ready(t.Context(), e.Digest); err == nil {
 				out = append(out, e.Digest)
 			}
@@ -88,7 +89,7 @@ func TestSweep(t *testing.T) {
 	if got := there(); len(got) != 3 {
 		t.Fatalf("at once only %q are left", got)
 	}
-	_, err := l.Remove("alice", plain.Digest)
+	_, err := l.Records.Remove("alice", plain.Digest)
 	must(t, err)
 	swept, err := l.Sweep(t.Context(), true)
 	if w := swept.Waiting; err != nil || len(swept.Files) > 0 || w.Environments != 1 || w.Bytes < plain.Size || w.Until.Before(now.at) || w.Until.After(now.at.Add(grace+time.Minute)) {
@@ -100,7 +101,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("while it is not known what is in use: %v, %q are left", err, there())
 	}
 	unknown = nil
-	must(t, l.expire(map[string]bool{job.Digest: true}))
+	must(t, l.Records.Expire(map[string]bool{job.Digest: true}, l.cfg.Keep))
 	swept, err = l.Sweep(t.Context(), true)
 	if must(t, err); !slices.Equal(swept.Environments, []string{plain.Digest}) || len(there()) != 3 {
 		t.Errorf("dry: %+v, %q are left", swept, there())
@@ -109,7 +110,7 @@ func TestSweep(t *testing.T) {
 	if got := there(); !slices.Equal(got, []string{job.Digest, named.Digest}) {
 		t.Errorf("left are %q", got)
 	}
-	_, err = l.SetShare(Viewer{Owner: "alice"}, job.Digest, Share{Public, ""})
+	_, err = l.Records.SetShare(records.Viewer{Owner: "alice"}, job.Digest, records.Share{With: records.Public})
 	must(t, err)
 	used, now.at = nil, now.at.Add(50*time.Minute)
 	must(t, l.tidy(t.Context()))
@@ -117,7 +118,7 @@ func TestSweep(t *testing.T) {
 	if must(t, l.tidy(t.Context())); len(there()) != 2 {
 		t.Errorf("shared and named ones expire: %q", there())
 	}
-	_, err = l.SetShare(Viewer{Owner: "alice"}, job.Digest, Share{Private, ""})
+	_, err = l.Records.SetShare(records.Viewer{Owner: "alice"}, job.Digest, records.Share{With: records.Private})
 	must(t, err, l.tidy(t.Context()))
 	if got := there(); !slices.Equal(got, []string{named.Digest}) {
 		t.Errorf("when nobody uses it any more: %q", got)
@@ -131,11 +132,11 @@ func TestShare(t *testing.T) {
 	l := newLibrary(t)
 	put(t, l, "alice", "ana", "v1", "", "1")
 	put(t, l, "alice", "secret", "", "", "2")
-	alice, bob, eve := Viewer{"alice", []string{"higgs"}}, Viewer{"bob", []string{"higgs", "top"}}, Viewer{Owner: "eve"}
-	sees := func(v Viewer) bool {
-		_, byName := l.Find(v, "alice", "ana:v1")
-		_, byDigest := l.Find(v, "", fakeFrozen("1").Digest)
-		list, err := l.Shared(v)
+	alice, bob, eve := records.Viewer{Owner: "alice", Groups: []string{"higgs"}}, records.Viewer{Owner: "bob", Groups: []string{"higgs", "top"}}, records.Viewer{Owner: "eve"}
+	sees := func(v records.Viewer) bool {
+		_, byName := l.Records.Find(v, "alice", "ana:v1")
+		_, byDigest := l.Records.Find(v, "", fakeFrozen("1").Digest)
+		list, err := l.Records.Shared(v)
 		must(t, err)
 		if (byName == nil) != (byDigest == nil) || (byName == nil) != (len(list) == 1) {
 			t.Errorf("%s: by name %v, by digest %v, listed %d", v.Owner, byName, byDigest, len(list))
@@ -143,25 +144,25 @@ func TestShare(t *testing.T) {
 		return byName == nil
 	}
 	for _, tc := range []struct {
-		share    Share
+		share    records.Share
 		bob, eve bool
-	}{{Share{Private, ""}, false, false}, {Share{Group, "higgs"}, true, false}, {Share{Public, ""}, true, true}, {Share{Private, ""}, false, false}} {
-		if _, err := l.SetShare(alice, "ana:v1", tc.share); err != nil {
+	}{{records.Share{With: records.Private}, false, false}, {records.Share{With: records.Group, Group: "higgs"}, true, false}, {records.Share{With: records.Public}, true, true}, {records.Share{With: records.Private}, false, false}} {
+		if _, err := l.Records.SetShare(alice, "ana:v1", tc.share); err != nil {
 			t.Fatal(err)
 		}
 		if b, e := sees(bob), sees(eve); b != tc.bob || e != tc.eve {
 			t.Errorf("%+v: bob %v, eve %v", tc.share, b, e)
 		}
 	}
-	for _, s := range []Share{{"all", ""}, {Group, "top"}, {Group, ""}, {Public, "higgs"}} {
-		if _, err := l.SetShare(alice, "ana:v1", s); !errs.Is(err, errs.Invalid) {
+	for _, s := range []records.Share{{With: "all"}, {With: records.Group, Group: "top"}, {With: records.Group}, {With: records.Public, Group: "higgs"}} {
+		if _, err := l.Records.SetShare(alice, "ana:v1", s); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
-	if _, err := l.SetShare(bob, "ana:v1", Share{Public, ""}); !errs.Is(err, errs.NotFound) {
+	if _, err := l.Records.SetShare(bob, "ana:v1", records.Share{With: records.Public}); !errs.Is(err, errs.NotFound) {
 		t.Errorf("bob shares alice's: %v", err)
 	}
-	if _, err := l.Find(eve, "alice", "secret"); !errs.Is(err, errs.NotFound) {
+	if _, err := l.Records.Find(eve, "alice", "secret"); !errs.Is(err, errs.NotFound) {
 		t.Errorf("what was never shared: %v", err)
 	}
 }

@@ -116,7 +116,7 @@ func kill(t *testing.T, r *rand.Rand, within time.Duration, args []string) (fini
 // soundAfterKill makes sure that all that can be found is whole, and settles it, so that half signed images are tried.
 func soundAfterKill(t *testing.T, l *Library, earlier string) {
 	t.Helper()
-	all, err := l.List("alice")
+	all, err := l.Records.List("alice")
 	must(t, err)
 	found := map[string]bool{}
 	for _, e := range all {

@@ -15,7 +15,9 @@ import (
 // lookAtLarge shows the scanner the files of the change that are too large for the graft to show: those of now that
 // before does not share. Those that are known were looked at by an earlier freeze. They are read again, from the page
 // cache, when the session runs on; one that has gone since is not looked at.
-func lookAtLarge(ctx context.Context, scanner *secretscan.Scanner, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool) error {
+func lookAtLarge(
+	ctx context.Context, scanner *secretscan.Scanner, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool,
+) error {
 	root, err := tree.OpenDir(upper)
 	if err != nil {
 		return err

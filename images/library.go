@@ -1,9 +1,6 @@
 package images
 
 import (
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"slipway/images/libdir"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/images/signing"
 	"slipway/images/tree"
 	"slipway/internal/errs"
@@ -28,7 +28,7 @@ type Config struct {
 	MaxFiles int64         // that one freeze may find changed; 0: no bound
 	Keep     time.Duration // how long an environment without a name is kept after its last use; 0: for ever
 	// Quotas returns what bounds an owner's environments; nil: nothing does.
-	Quotas func(owner string) []Quota
+	Quotas func(owner string) []records.Quota
 	// InUse returns the digests of environments that jobs and sessions need; nil: none do.
 	InUse func(context.Context) ([]string, error)
 	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another
@@ -42,6 +42,10 @@ type Config struct {
 
 // Library is a directory of environments: see [libdir.Dir] for its files.
 type Library struct {
+	// Records says whose the environments are, and what they are called. Its lock is held too while what no record leads
+	// to is removed.
+	Records *records.Store
+
 	dir     libdir.Dir
 	cfg     Config
 	log     *slog.Logger
@@ -56,9 +60,7 @@ type Library struct {
 	comparisons progress.Group[struct{}] // of images with their digests
 	opened      baseCache
 	pins        pins
-	abandoned   map[string]bool // digests of what was here and is not any more; by records
-	records     sync.Mutex      // over read-change-write of a record, and over the removal of what none leads to
-	index       recordIndex
+	abandoned   map[string]bool // digests of what was here and is not any more; guarded by the lock of Records
 	trusted     libdir.Stamps
 	spoiled     libdir.Stamps // images that are known to be damaged
 	glances     glances
@@ -94,6 +96,9 @@ func Open(cfg Config) (*Library, error) {
 		pending: make(chan string, maxPending), layingOut: make(chan struct{}, 1),
 		abandoned: map[string]bool{}, untried: make(chan trialKey, maxPending),
 	}
+	l.Records = records.NewStore(records.Config{
+		Dir: l.dir, Logger: l.log, Now: cfg.Now, Quotas: cfg.Quotas, Keep: func(digest string) { l.keepFor(digest, grace) },
+	})
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -19,8 +20,8 @@ import (
 // nothing is compared with its digest: [Library.Ready] does that.
 type Parts struct {
 	Digest   string
-	Encoded  []byte   // the document, byte for byte what Digest is the digest of
-	Document Document // the same, read
+	Encoded  []byte            // the document, byte for byte what Digest is the digest of
+	Document manifest.Document // the same, read
 
 	library *Library
 }
@@ -31,7 +32,7 @@ func (l *Library) Parts(digest string) (*Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded, _, err := d.encode()
+	encoded, _, err := d.Encode()
 	return &Parts{Digest: digest, Encoded: encoded, Document: d, library: l}, err
 }
 
@@ -46,13 +47,14 @@ func (p *Parts) Statements() ([][]byte, error) { return p.library.believed(p.Dig
 
 // SIF names the whole file with its signatures. It is of kind errs.Unavailable until the file was signed and its digest
 // is known.
-func (p *Parts) SIF() (Part, error) {
+func (p *Parts) SIF() (manifest.Part, error) {
 	var known struct {
-		SIF Part `json:"sif"` // of facts, which may be large
+		SIF manifest.Part `json:"sif"` // of facts, which may be large
 	}
 	err := libdir.ReadJSON(p.library.dir.Path("facts", libdir.HexOrNone(p.Digest)+".json"), &known)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Part{}, errs.New(errs.Unavailable, "the environment %s is being signed", p.Digest).With("try again in some seconds")
+		return manifest.Part{}, errs.New(errs.Unavailable, "the environment %s is being signed", p.Digest).
+			With("try again in some seconds")
 	}
 	return known.SIF, err
 }
@@ -66,7 +68,7 @@ func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 	var err error
 	switch {
 	case digest == d.Manifest.Digest:
-		out, err = blob.Part(file, sif.PartitionOffset+d.partition(), d.Manifest.Size)
+		out, err = blob.Part(file, sif.PartitionOffset+d.PartitionSize(), d.Manifest.Size)
 	case digest == d.Tail.Digest:
 		out, err = p.library.openTail(ctx, p.Digest, d)
 	case d.Base != nil && digest == d.Base.Digest:
@@ -82,7 +84,7 @@ func (p *Parts) Blob(ctx context.Context, digest string) (blob.Blob, error) {
 
 // openSoundBase opens the file of a base for another place. Environments that have copied of it need it no more; other
 // places do.
-func (l *Library) openSoundBase(ctx context.Context, base Part) (blob.Blob, error) {
+func (l *Library) openSoundBase(ctx context.Context, base manifest.Part) (blob.Blob, error) {
 	if !l.baseIsSound(ctx, base) {
 		return nil, noBase(base.Digest)
 	}
@@ -90,13 +92,13 @@ func (l *Library) openSoundBase(ctx context.Context, base Part) (blob.Blob, erro
 }
 
 // openTail puts a tail together: it ends with the superblock, which stands at the partition's beginning.
-func (l *Library) openTail(ctx context.Context, digest string, d Document) (blob.Blob, error) {
+func (l *Library) openTail(ctx context.Context, digest string, d manifest.Document) (blob.Blob, error) {
 	w, err := l.openWhole(ctx, digest, d)
 	if err != nil {
 		return nil, err
 	}
-	own := blob.Of(w, sif.PartitionOffset+d.cut(), d.Tail.Size-superblockSize, w)
-	return blob.Join(own, blob.Of(w, sif.PartitionOffset, superblockSize, nil)), nil
+	own := blob.Of(w, sif.PartitionOffset+d.CutAt(), d.Tail.Size-manifest.SuperblockSize, w)
+	return blob.Join(own, blob.Of(w, sif.PartitionOffset, manifest.SuperblockSize, nil)), nil
 }
 
 // OpenSIF opens what SIF names.

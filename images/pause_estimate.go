@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/images/graft"
+	"slipway/images/manifest"
 	"slipway/internal/errs"
 )
 
@@ -48,7 +49,7 @@ func (l *Library) crowded(ctx context.Context, req Request, files int64) error {
 	}
 	var where []string
 	for _, c := range crowds {
-		where = append(where, fmt.Sprintf("%s (%d)", text(c.Path), c.Files))
+		where = append(where, fmt.Sprintf("%s (%d)", manifest.Text(c.Path), c.Files))
 	}
 	return errs.New(errs.OverQuota, "the session has changed %d files, and a freeze takes at most %d; most are in %s", files, l.cfg.MaxFiles, strings.Join(where, ", ")).
 		With("remove what is not needed, or move it to a volume or below /tmp, and freeze again")

@@ -1,10 +1,6 @@
 package images
 
 import (
-	"slipway/images/blob"
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -15,7 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"slipway/images/blob"
 	"slipway/images/inventory"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
 	"slipway/images/sif"
 	"slipway/images/signing"
 	"slipway/images/squashfs"
@@ -26,7 +26,7 @@ const maxPending = 1024
 
 // facts is what was found out of an image after its freeze had answered.
 type facts struct {
-	SIF        Part                `json:"sif"`                  // the whole file, signed
+	SIF        manifest.Part       `json:"sif"`                  // the whole file, signed
 	Signatures string              `json:"signatures,omitempty"` // digest of what lies behind the manifest
 	Signers    []string            `json:"signers,omitempty"`    // ids of the keys
 	Settled    time.Time           `json:"settled"`
@@ -164,7 +164,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
-	out := facts{SIF: Part{Digest: blob.Named(sum.Sum(nil)), Size: size}, Signatures: signatures, Settled: l.cfg.Now().UTC()}
+	out := facts{SIF: manifest.Part{Digest: blob.Named(sum.Sum(nil)), Size: size}, Signatures: signatures, Settled: l.cfg.Now().UTC()}
 	if out.Inventory, err = l.look(ctx, image, d); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (l *Library) unseal(payloadType string, envelope []byte) ([]byte, string, e
 
 // look says what is in an image. What it has of its base was looked at before, or is now for all environments over it;
 // without the base all of it is looked at.
-func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inventory.Inventory, error) {
+func (l *Library) look(ctx context.Context, image *sif.Image, d manifest.Document) (inventory.Inventory, error) {
 	root := image.Root()
 	tree, err := squashfs.Parse(root, root.Size())
 	if err != nil {
@@ -229,7 +229,7 @@ func (l *Library) look(ctx context.Context, image *sif.Image, d Document) (inven
 	if err != nil {
 		return inventory.Inventory{}, err
 	}
-	m, err := decodeManifest(about)
+	m, err := manifest.Decode(about)
 	if err != nil {
 		return inventory.Inventory{}, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/records"
 	"slipway/images/sif"
 	"slipway/images/tree/treetest"
 	"slipway/internal/testenv"
@@ -22,7 +23,7 @@ import (
 
 // equalTrees compares an environment with its source in three ways: what the kernel mounts, by a lister of its own;
 // what Compare says; and what squashfuse mounts.
-func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
+func equalTrees(t *testing.T, l *Library, f *fixture, e records.Environment) {
 	t.Helper()
 	skip := f.leftOutOf(l, e)
 	want := untimed(l, f.lines(skip...))
@@ -41,7 +42,7 @@ func equalTrees(t *testing.T, l *Library, f *fixture, e Environment) {
 }
 
 // leftOutOf lists what of the merged tree is not in an image, or not as it is there.
-func (f *fixture) leftOutOf(l *Library, e Environment) []string {
+func (f *fixture) leftOutOf(l *Library, e records.Environment) []string {
 	f.t.Helper()
 	skip := append(f.declared(l), ".singularity.d")
 	for _, path := range e.Manifest.Added {
@@ -117,7 +118,7 @@ func TestAnyTreeFreezesAndThaws(t *testing.T) {
 }
 
 // thawsAlike starts another session from e: it shows the same tree, and a freeze of it gives the same one again.
-func thawsAlike(t *testing.T, l *Library, f *fixture, e Environment) {
+func thawsAlike(t *testing.T, l *Library, f *fixture, e records.Environment) {
 	t.Helper()
 	thawed, err := l.Thaw(t.Context(), e.Digest)
 	must(t, err)

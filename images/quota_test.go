@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/images/libdir"
+	"slipway/images/records"
 	"slipway/internal/errs"
 )
 
@@ -28,9 +28,9 @@ func TestQuota(t *testing.T) {
 	quota, used := int64(3<<20), []string{}
 	l := openLibrary(t, Config{
 		Dir: t.TempDir() + "/l", InUse: func(context.Context) ([]string, error) { return used, nil },
-		Quotas: func(owner string) []Quota { return []Quota{{Owners: []string{owner}, Bytes: quota}} },
+		Quotas: func(owner string) []records.Quota { return []records.Quota{{Owners: []string{owner}, Bytes: quota}} },
 	})
-	fresh := func(owner, key string, n int) (Environment, error) {
+	fresh := func(owner, key string, n int) (records.Environment, error) {
 		noise(t, f.upper+"/noise", n)
 		src, stops := f.source(), 0
 		src.Pause = func(context.Context) error { stops++; return nil }
@@ -89,18 +89,18 @@ func TestQuota(t *testing.T) {
 
 // TestGroupQuota: what members have together is bounded, and what two of them have counts once.
 func TestGroupQuota(t *testing.T) {
-	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Quotas: func(owner string) []Quota {
+	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Quotas: func(owner string) []records.Quota {
 		if owner == "eve" {
 			return nil
 		}
-		return []Quota{{Owners: []string{owner}, Bytes: 1000}, {Group: "higgs", Owners: []string{"alice", "bob"}, Bytes: 100}}
+		return []records.Quota{{Owners: []string{owner}, Bytes: 1000}, {Group: "higgs", Owners: []string{"alice", "bob"}, Bytes: 100}}
 	}})
 	for owner, content := range map[string]string{"alice": "1", "bob": "1", "eve": "2"} {
 		put(t, l, owner, "ana", "", "", content)
 	}
 	own := fakeFrozen("1").Own
-	all, err := l.bounds("alice", "")
-	if must(t, err); len(all) != 2 || all[0] != (Bound{"", own, 1000}) || all[1] != (Bound{"higgs", own, 100}) {
+	all, err := l.Records.Bounds("alice", "")
+	if must(t, err); len(all) != 2 || all[0] != (records.Bound{Group: "", Own: own, Quota: 1000}) || all[1] != (records.Bound{Group: "higgs", Own: own, Quota: 100}) {
 		t.Errorf("%+v, an environment has %d", all, own)
 	}
 	for _, tc := range []struct {
@@ -116,7 +116,7 @@ func TestGroupQuota(t *testing.T) {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
-	if _, err := l.enter(Request{Owner: "bob", Key: "s"}, frozen{Digest: fakeFrozen("3").Digest, Own: 100}); !errs.Is(err, errs.OverQuota) {
+	if _, err := l.enter(Request{Owner: "bob", Key: "s"}, frozen{Content: records.Content{Digest: fakeFrozen("3").Digest, Own: 100}}); !errs.Is(err, errs.OverQuota) {
 		t.Errorf("entered by two at once: %v", err)
 	}
 }
@@ -163,12 +163,14 @@ func blobs(t *testing.T, l *Library) int {
 func TestABaseByAStrangersWordCounts(t *testing.T) {
 	f := newFixture(t, nastyBase)
 	f.change(nastyChanges)
-	there, here := newPlace(t, "there"), newPlace(t, "here")
+	var quota int64
+	there, here := newPlace(t, "there"), newPlace(t, "here", func(c *Config) {
+		c.Quotas = func(owner string) []records.Quota { return []records.Quota{{Owners: []string{owner}, Bytes: quota}} }
+	})
 	e := there.freeze(t, f, nil)
 	s := there.send(t, e.Digest)
 	d := s.document(t)
-	quota := d.Tail.Size + d.Base.Size - 1
-	here.cfg.Quotas = func(owner string) []Quota { return []Quota{{Owners: []string{owner}, Bytes: quota}} }
+	quota = d.Tail.Size + d.Base.Size - 1
 	s.Unsigned = true
 	if _, err := here.Adopt(t.Context(), s.Adoption); !errs.Is(err, errs.OverQuota) {
 		t.Errorf("a base that nobody vouches for: %v", err)
@@ -185,42 +187,5 @@ func TestABaseByAStrangersWordCounts(t *testing.T) {
 	s.Owner = "dora"
 	if got, err := here.Adopt(t.Context(), s.Adoption); err != nil || got.Own != d.Tail.Size {
 		t.Errorf("a base that a trusted site vouches for: %d of %d, %v", got.Own, d.Tail.Size, err)
-	}
-}
-
-// TestRecordsAreBounded: whoever lists what is shared with her reads the records of all.
-func TestRecordsAreBounded(t *testing.T) {
-	l := newLibrary(t)
-	e := put(t, l, "alice", "ana", "v0", "", "1")
-	for i := range maxLabels + maxLabels/4 {
-		if _, err := l.Tag("alice", e.Digest, "ana", fmt.Sprintf("v%d", i%3)); err != nil {
-			t.Fatal(err)
-		}
-		put(t, l, "alice", "", "", fmt.Sprint("note ", i), "1")
-	}
-	r, err := l.loadRecord("alice", libdir.HexOrNone(e.Digest))
-	if must(t, err); len(r.Labels) != maxLabels {
-		t.Errorf("%d labels", len(r.Labels))
-	}
-	for _, tag := range []string{"v0", "v1", "v2"} {
-		if _, err := l.Get("alice", "ana:"+tag); err != nil {
-			t.Errorf("the name went with what was forgotten: %v", err)
-		}
-	}
-	r.Labels = nil
-	for i := range maxLabels {
-		must(t, r.add(label{Name: "ana", Tag: fmt.Sprint(i)}))
-	}
-	if err := r.add(label{Name: "ana", Tag: "another"}); !errs.Is(err, errs.OverQuota) {
-		t.Errorf("one name too many: %v", err)
-	}
-	if err := r.add(label{Name: "ana", Tag: "7"}); err != nil || len(r.Labels) != maxLabels {
-		t.Errorf("a name that it has: %v", err)
-	}
-	for i := range maxRecords {
-		must(t, os.WriteFile(l.dir.Path("records", "alice", fmt.Sprintf("%064x.json", i)), nil, 0o600))
-	}
-	if _, err := l.enter(Request{Owner: "alice", Key: "s"}, fakeFrozen("2")); !errs.Is(err, errs.OverQuota) {
-		t.Errorf("one environment too many: %v", err)
 	}
 }

@@ -1,8 +1,6 @@
 package images
 
 import (
-	"slipway/images/progress"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/graft"
+	"slipway/images/manifest"
+	"slipway/images/progress"
 	"slipway/images/secretscan"
 	"slipway/images/sif"
 	"slipway/images/tree"
@@ -19,13 +19,15 @@ import (
 
 // repack is the way out for changes that cannot be grafted: the whole merged tree is packed anew, as the kernel shows
 // it. The source stands still for all of that, and its environment shares no byte with others.
-func (l *Library) repack(ctx context.Context, req Request, work string, file *os.File, m *progress.Meter) (*draft, error) {
+func (l *Library) repack(
+	ctx context.Context, req Request, work string, file *os.File, m *progress.Meter,
+) (*draft, error) {
 	d := &draft{file: file, carried: req.Carried, manifest: l.manifestOf(req)}
 	scanner, err := secretscan.New(secretscan.Config{Allow: req.Allow})
 	if err != nil {
 		return nil, err
 	}
-	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+superblockSize)))
+	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+manifest.SuperblockSize)))
 	var made graft.Result
 	start := time.Now()
 	err = held(ctx, req.Source, func() (err error) {
@@ -39,7 +41,7 @@ func (l *Library) repack(ctx context.Context, req Request, work string, file *os
 	}
 	d.paused = time.Since(start)
 	d.manifest.Sockets, d.manifest.Devices = skipped(made.Sockets), skipped(made.Devices)
-	d.manifest.Added, d.manifest.Losses = texts(made.Added), Losses{}.plus(made.Losses)
+	d.manifest.Added, d.manifest.Losses = manifest.Texts(made.Added), plusLosses(manifest.Losses{}, made.Losses)
 	if err := lookAtLarge(ctx, scanner, req.Source.Upper, nil, made.Root, nil); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"slipway/images/blob"
 	"slipway/images/inventory"
 	"slipway/images/libdir"
+	"slipway/images/records"
 	"slipway/internal/errs"
 )
 
@@ -35,7 +36,7 @@ type trialKey struct{ owner, hexPart string }
 // tryLater has the imports of an environment's owners tried in the background. What finds no room is tried after the
 // next start.
 func (l *Library) tryLater(digest string) {
-	for _, r := range l.recordsOf(libdir.HexOrNone(digest)) {
+	for _, r := range l.Records.Of(libdir.HexOrNone(digest)) {
 		if r.Use.Waiting {
 			l.again(trialKey{r.Owner, libdir.HexOrNone(digest)})
 		}
@@ -67,7 +68,7 @@ func (l *Library) tryAll(ctx context.Context) {
 // try imports in an image what an owner's kernels had imported when it was frozen. A trial that ctx ends is begun anew
 // after the next start.
 func (l *Library) try(ctx context.Context, k trialKey) error {
-	r, err := l.loadRecord(k.owner, k.hexPart)
+	r, err := l.Records.Load(k.owner, k.hexPart)
 	if errors.Is(err, os.ErrNotExist) || err == nil && !r.Use.Waiting {
 		return nil
 	}
@@ -82,7 +83,8 @@ func (l *Library) try(ctx context.Context, k trialKey) error {
 			return ctx.Err()
 		}
 		if errs.Is(err, errs.Missing) {
-			use.Waiting, use.Why, use.Tried = true, err.Error(), time.Time{} // there may be Apptainer after the next start
+			// There may be Apptainer after the next start.
+			use.Waiting, use.Why, use.Tried = true, err.Error(), time.Time{}
 			break
 		}
 		if err != nil {
@@ -94,8 +96,8 @@ func (l *Library) try(ctx context.Context, k trialKey) error {
 }
 
 // attempt imports the modules of one interpreter.
-func (l *Library) attempt(ctx context.Context, r record, python string) (Attempt, error) {
-	a := Attempt{Python: python}
+func (l *Library) attempt(ctx context.Context, r records.Record, python string) (records.Attempt, error) {
+	a := records.Attempt{Python: python}
 	if l.cfg.Try == nil {
 		return a, errs.New(errs.Missing, "nothing can be run in environments here")
 	}
@@ -133,10 +135,10 @@ func (l *Library) plainly(err error, digest string) string {
 }
 
 // tried keeps the outcome. When another freeze has named further modules meanwhile, all is tried again.
-func (l *Library) tried(k trialKey, imported map[string][]string, use Use) error {
-	l.records.Lock()
-	defer l.records.Unlock()
-	r, err := l.loadRecord(k.owner, k.hexPart)
+func (l *Library) tried(k trialKey, imported map[string][]string, use records.Use) error {
+	l.Records.Lock()
+	defer l.Records.Unlock()
+	r, err := l.Records.Load(k.owner, k.hexPart)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it was removed
 	}
@@ -149,7 +151,7 @@ func (l *Library) tried(k trialKey, imported map[string][]string, use Use) error
 	}
 	use.CVMFS = r.Use.CVMFS
 	r.Use = use
-	return libdir.WriteJSON(l.dir.Path("records", libdir.Escape(k.owner)), k.hexPart+".json", r)
+	return l.Records.Save(r)
 }
 
 // again queues a trial.

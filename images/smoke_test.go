@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/images/records"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -65,9 +66,9 @@ func importing(modules ...string) func(*Request) {
 	return func(r *Request) { r.Use.Imported = map[string][]string{"/usr/bin/python3": modules} }
 }
 
-func useOf(t *testing.T, l *Library, digest string) Use {
+func useOf(t *testing.T, l *Library, digest string) records.Use {
 	t.Helper()
-	e, err := l.Get("alice", digest)
+	e, err := l.Records.Get("alice", digest)
 	must(t, err)
 	return e.Use
 }
@@ -159,31 +160,5 @@ func TestImportsThatCannotBeTried(t *testing.T) {
 	}
 	if len(r.calls) != 1 {
 		t.Errorf("%d were run", len(r.calls))
-	}
-}
-
-// TestUseIsBounded: what a session may say it uses.
-func TestUseIsBounded(t *testing.T) {
-	many := map[string][]string{}
-	for _, c := range "abcdefghi" {
-		many["/"+string(c)] = []string{"x"}
-	}
-	for name, u := range map[string]Use{
-		"interpreters": {Imported: many}, "modules": {Imported: map[string][]string{"": make([]string, 501)}},
-		"repositories": {CVMFS: make([]string, 101)}, "repository": {CVMFS: []string{"../etc"}}, "long": {Imported: map[string][]string{strings.Repeat("x", 1001): nil}},
-		"module": {Imported: map[string][]string{"": {strings.Repeat("x", 101)}}}, "escape": {Imported: map[string][]string{"/x\x1b[31m": nil}},
-	} {
-		if err := u.validate(); !errs.Is(err, errs.Invalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	u, more := Use{}.and(Use{CVMFS: []string{"sft.cern.ch"}})
-	if !more || u.Waiting || !slices.Equal(u.CVMFS, []string{"sft.cern.ch"}) {
-		t.Errorf("%+v", u)
-	}
-	delete(many, "/i")
-	u, _ = u.and(Use{Imported: many})
-	if u, more = u.and(Use{Imported: map[string][]string{"/z": {"x"}}}); more || len(u.Imported) != 8 {
-		t.Errorf("%d interpreters", len(u.Imported))
 	}
 }

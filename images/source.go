@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"slipway/images/apptainer"
+	"slipway/images/manifest"
 	"slipway/images/sif"
 	"slipway/images/tree"
 	"slipway/internal/errs"
@@ -16,21 +17,16 @@ type Source struct {
 	Layers []string // lower directories, topmost first, without what the engine adds at start (Docker's -init layer)
 	Upper  string   // the directory that holds the changes over Layers
 	Config apptainer.ImageConfig
-	Base   Base
+	Base   manifest.Base
 	Mounts []string // paths that were mounts in the session: not in Upper, hence not in the environment
 	Lost   []string // what Upper does not have because the engine did not give it out, in words
 
 	over *baseRecord // the base, where it is the library that knows it: Layers may be missing then. See Library.Beneath
 
-	Pause  func(context.Context) error // stops every writer of Upper; nil when nothing runs
-	Resume func(context.Context) error // undoes Pause; called after it in every case, also when it failed; nil when nothing runs
-	Idle   bool                        // nothing runs, and Pause only makes sure of that
-}
-
-// Base names the image that a source was started from.
-type Base struct {
-	Reference string `json:"reference"` // as the user or site wrote it
-	Digest    string `json:"digest"`    // digest or ID of the image; the fingerprint relies on it
+	Pause func(context.Context) error // stops every writer of Upper; nil when nothing runs
+	// Undoes Pause; called after it in every case, also when it failed; nil when nothing runs.
+	Resume func(context.Context) error
+	Idle   bool // nothing runs, and Pause only makes sure of that
 }
 
 func (s Source) architecture() string {

@@ -1,9 +1,6 @@
 package images
 
 import (
-	"slipway/images/libdir"
-	"slipway/images/progress"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +11,9 @@ import (
 	"strings"
 
 	"slipway/images/blob"
+	"slipway/images/libdir"
+	"slipway/images/manifest"
+	"slipway/images/progress"
 	"slipway/internal/errs"
 )
 
@@ -50,14 +50,6 @@ func (l *Library) named(pattern ...string) ([]string, error) {
 	return out, err
 }
 
-// Everyones lists the environments of all owners, the newest first.
-func (l *Library) Everyones() ([]Environment, error) {
-	var out []Environment
-	err := l.eachRecord(func(r record) { out = append(out, r.environments()...) })
-	inOrder(out)
-	return out, err
-}
-
 // bringBack makes an image anew out of what the stores have of it. Every byte is compared with the digest.
 func (l *Library) bringBack(ctx context.Context, digest string) error {
 	if l.cfg.Fetch == nil {
@@ -83,7 +75,7 @@ func (l *Library) restore(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
-	wanted := []Part{d.Manifest, d.Tail}
+	wanted := []manifest.Part{d.Manifest, d.Tail}
 	if d.Base != nil && !l.HasBase(ctx, d.Base.Part) {
 		wanted = append(wanted, d.Base.Part)
 	}
@@ -110,24 +102,24 @@ func returnedPart(work, digest string) string {
 }
 
 // returned returns the document: the one that is here, or a copy where that is damaged or gone.
-func (l *Library) returned(ctx context.Context, digest, work string) (encoded []byte, d Document, err error) {
+func (l *Library) returned(ctx context.Context, digest, work string) (encoded []byte, d manifest.Document, err error) {
 	if d, err = l.document(digest); err == nil {
-		encoded, _, err = d.encode()
+		encoded, _, err = d.Encode()
 		return encoded, d, err
 	}
 	path := returnedPart(work, digest)
-	if err := l.cfg.Fetch(ctx, digest, maxDocument, path); err != nil {
-		return nil, Document{}, err
+	if err := l.cfg.Fetch(ctx, digest, manifest.MaxDocument, path); err != nil {
+		return nil, manifest.Document{}, err
 	}
 	if encoded, err = os.ReadFile(path); err != nil {
-		return nil, Document{}, err
+		return nil, manifest.Document{}, err
 	}
-	d, err = DecodeDocument(encoded)
+	d, err = manifest.DecodeDocument(encoded)
 	return encoded, d, err
 }
 
 // bringBase brings a base back that is not here any more, or is damaged.
-func (l *Library) bringBase(ctx context.Context, base BasePart) error {
+func (l *Library) bringBase(ctx context.Context, base manifest.BasePart) error {
 	if l.cfg.Fetch == nil {
 		return noBase(base.Digest)
 	}

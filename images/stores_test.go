@@ -11,6 +11,7 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -28,7 +29,7 @@ func (s *elsewhere) keep(t *testing.T, l *Library, digest string) {
 	p, err := l.Parts(digest)
 	must(t, err)
 	s.content = map[string][]byte{digest: p.Encoded}
-	for _, part := range []Part{p.Document.Manifest, p.Document.Tail, p.Document.Base.Part} {
+	for _, part := range []manifest.Part{p.Document.Manifest, p.Document.Tail, p.Document.Base.Part} {
 		b, err := p.Blob(t.Context(), part.Digest)
 		must(t, err)
 		data, err := io.ReadAll(blob.Reader(b))
@@ -147,7 +148,7 @@ func TestACopyThatCannotBeHadLosesNothing(t *testing.T) {
 	}
 }
 
-func (l *Library) must(t *testing.T, digest string) Document {
+func (l *Library) must(t *testing.T, digest string) manifest.Document {
 	t.Helper()
 	d, err := l.document(digest)
 	must(t, err)
@@ -171,7 +172,7 @@ func TestListsForOtherPlaces(t *testing.T) {
 	if list, err := l.Known(); err != nil || !slices.Equal(list, []string{e.Digest}) {
 		t.Errorf("known %q, %v", list, err)
 	}
-	all, err := l.Everyones()
+	all, err := l.Records.Everyones()
 	if err != nil || len(all) != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"slipway/images/export"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 )
@@ -32,7 +34,7 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if err != nil {
 		return Thawed{}, err
 	}
-	if err := (Environment{Digest: digest, Manifest: m}).RunsHere(); err != nil {
+	if err := (records.Environment{Content: records.Content{Digest: digest, Manifest: m}}).RunsHere(); err != nil {
 		return Thawed{}, err
 	}
 	if err := l.mayStartFrom(digest, *d.Base, m.Base); err != nil {
@@ -42,7 +44,7 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 }
 
 // fill writes an environment's changes over its base into an upper directory.
-func (l *Library) fill(ctx context.Context, digest string, base BasePart, upper string) error {
+func (l *Library) fill(ctx context.Context, digest string, base manifest.BasePart, upper string) error {
 	if !l.baseIsSound(ctx, base.Part) {
 		if err := l.bringBase(ctx, base); err != nil {
 			return err

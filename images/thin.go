@@ -19,6 +19,7 @@ import (
 	"slipway/images/blob"
 	"slipway/images/graft"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
 	"slipway/images/sif"
 )
 
@@ -101,7 +102,7 @@ func (w *wholeImage) ReadAt(b []byte, at int64) (n int, err error) {
 func partsOf(f, base *os.File, cut int64, tails string, extents []graft.Extent) (*wholeImage, error) {
 	w := &wholeImage{File: f}
 	if base != nil {
-		w.sections = append(w.sections, section{sif.PartitionOffset + superblockSize, sif.PartitionOffset + cut, base, superblockSize})
+		w.sections = append(w.sections, section{sif.PartitionOffset + manifest.SuperblockSize, sif.PartitionOffset + cut, base, manifest.SuperblockSize})
 	}
 	packs, at := map[string]*os.File{}, sif.PartitionOffset+cut
 	for _, e := range extents {
@@ -121,7 +122,7 @@ func partsOf(f, base *os.File, cut int64, tails string, extents []graft.Extent) 
 
 // whole returns a reader of the image in f as it is when it is filled. It is errReplaced when f is not the image's file
 // any more.
-func (l *Library) whole(ctx context.Context, f *os.File, digest string, d Document) (*wholeImage, error) {
+func (l *Library) whole(ctx context.Context, f *os.File, digest string, d manifest.Document) (*wholeImage, error) {
 	if l.isThin(digest) && d.Base != nil {
 		return l.fromParts(ctx, f, digest, d)
 	}
@@ -133,7 +134,7 @@ func (l *Library) whole(ctx context.Context, f *os.File, digest string, d Docume
 }
 
 // fromParts returns a reader of the image in f that has the base and the tail from where they lie.
-func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d Document) (*wholeImage, error) {
+func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d manifest.Document) (*wholeImage, error) {
 	if !l.baseIsSound(ctx, d.Base.Part) {
 		if err := l.bringBase(ctx, *d.Base); err != nil {
 			return nil, err
@@ -147,7 +148,7 @@ func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d Do
 	if err != nil {
 		return nil, err
 	}
-	w, err := partsOf(f, base, d.cut(), l.dir.Tail(digest), tail.Extents)
+	w, err := partsOf(f, base, d.CutAt(), l.dir.Tail(digest), tail.Extents)
 	if err != nil {
 		return nil, errors.Join(damaged("%v", err), base.Close())
 	}
@@ -165,7 +166,7 @@ type ownWhole struct {
 func (o ownWhole) Close() error { return errors.Join(o.wholeImage.Close(), o.File.Close()) }
 
 // openWhole opens an image as it is when it is filled.
-func (l *Library) openWhole(ctx context.Context, digest string, d Document) (ownWhole, error) {
+func (l *Library) openWhole(ctx context.Context, digest string, d manifest.Document) (ownWhole, error) {
 	for {
 		f, err := l.openBlob(digest)
 		if err != nil {
@@ -186,7 +187,7 @@ func (l *Library) openWhole(ctx context.Context, digest string, d Document) (own
 }
 
 // fillImage makes a thin image whole, in a new file that takes its place. No signature may come meanwhile.
-func (l *Library) fillImage(ctx context.Context, digest string, d Document) error {
+func (l *Library) fillImage(ctx context.Context, digest string, d manifest.Document) error {
 	return l.withParts(ctx, digest, d, func(old *os.File, w *wholeImage) error {
 		return l.remakeImage(ctx, old, d, func(file *os.File) error { return w.fill(ctx, file, d) }, func(file *os.File, before os.FileInfo) error {
 			return l.exchange(file.Name(), digest, before, false)
@@ -195,7 +196,9 @@ func (l *Library) fillImage(ctx context.Context, digest string, d Document) erro
 }
 
 // withParts calls do with an image's file, and with the image as its parts have it.
-func (l *Library) withParts(ctx context.Context, digest string, d Document, do func(old *os.File, w *wholeImage) error) error {
+func (l *Library) withParts(
+	ctx context.Context, digest string, d manifest.Document, do func(old *os.File, w *wholeImage) error,
+) error {
 	old, err := os.Open(l.dir.Image(digest))
 	if err != nil {
 		return err
@@ -210,9 +213,9 @@ func (l *Library) withParts(ctx context.Context, digest string, d Document, do f
 }
 
 // fill writes the parts that a thin image has elsewhere.
-func (w *wholeImage) fill(ctx context.Context, file *os.File, d Document) error {
+func (w *wholeImage) fill(ctx context.Context, file *os.File, d manifest.Document) error {
 	base := w.sections[0]
-	if _, err := sif.CopyBase(ctx, file, sif.PartitionOffset, base.file, d.cut(), nil); err != nil {
+	if _, err := sif.CopyBase(ctx, file, sif.PartitionOffset, base.file, d.CutAt(), nil); err != nil {
 		return err
 	}
 	for _, s := range w.sections[1:] {
@@ -224,7 +227,9 @@ func (w *wholeImage) fill(ctx context.Context, file *os.File, d Document) error 
 }
 
 // remakeImage writes the image in old anew: what fill puts there, and what a thin one has. done is given the new file.
-func (l *Library) remakeImage(ctx context.Context, old *os.File, d Document, fill func(*os.File) error, done func(*os.File, os.FileInfo) error) error {
+func (l *Library) remakeImage(
+	ctx context.Context, old *os.File, d manifest.Document, fill func(*os.File) error, done func(*os.File, os.FileInfo) error,
+) error {
 	st, err := old.Stat()
 	if err != nil {
 		return err
@@ -242,7 +247,7 @@ func (l *Library) remakeImage(ctx context.Context, old *os.File, d Document, fil
 	if err = errors.Join(file.Chmod(0o644), file.Truncate(st.Size())); err == nil {
 		err = fill(file)
 	}
-	for _, s := range [][2]int64{{0, sif.PartitionOffset + superblockSize}, {sif.PartitionOffset + d.partition(), st.Size()}} {
+	for _, s := range [][2]int64{{0, sif.PartitionOffset + manifest.SuperblockSize}, {sif.PartitionOffset + d.PartitionSize(), st.Size()}} {
 		if err == nil {
 			err = blob.Copy(ctx, io.NewOffsetWriter(file, s[0]), old, s[0], s[1])
 		}

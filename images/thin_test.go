@@ -15,6 +15,7 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/libdir"
+	"slipway/images/records"
 	"slipway/images/sif"
 	"slipway/internal/errs"
 )
@@ -87,7 +88,7 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	first := frozenThin(t, l, f, nil)
 	f.change(words("opt/more", 2, 10_000))
 	second := frozenThin(t, l, f, nil)
-	_, err := l.Remove("alice", first.Digest)
+	_, err := l.Records.Remove("alice", first.Digest)
 	must(t, err, l.removeEnvironment(libdir.HexOrNone(first.Digest)), l.settle(t.Context(), second.Digest))
 	if !l.isThin(second.Digest) {
 		t.Error("settling has filled the image")
@@ -168,20 +169,22 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 
 // TestDamagedPartsOfThinImagesAreSeen: no run gets such an image, and a freeze makes it whole.
 func TestDamagedPartsOfThinImagesAreSeen(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, l *Library, e Environment){
-		"pack":    func(t *testing.T, l *Library, e Environment) { flipBit(t, only(t, l, "tails/*/*.pack"), 100) },
-		"no pack": func(t *testing.T, l *Library, e Environment) { must(t, os.Remove(only(t, l, "tails/*/*.pack"))) },
-		"map": func(t *testing.T, l *Library, e Environment) {
+	for name, spoil := range map[string]func(t *testing.T, l *Library, e records.Environment){
+		"pack": func(t *testing.T, l *Library, e records.Environment) { flipBit(t, only(t, l, "tails/*/*.pack"), 100) },
+		"no pack": func(t *testing.T, l *Library, e records.Environment) {
+			must(t, os.Remove(only(t, l, "tails/*/*.pack")))
+		},
+		"map": func(t *testing.T, l *Library, e records.Environment) {
 			must(t, os.WriteFile(only(t, l, "tails/*/map.json"), []byte("{"), 0o600))
 		},
-		"head": func(t *testing.T, l *Library, e Environment) { flipBit(t, l.dir.Image(e.Digest), 100) },
-		"manifest": func(t *testing.T, l *Library, e Environment) {
+		"head": func(t *testing.T, l *Library, e records.Environment) { flipBit(t, l.dir.Image(e.Digest), 100) },
+		"manifest": func(t *testing.T, l *Library, e records.Environment) {
 			flipBit(t, l.dir.Image(e.Digest), manifestAt(t, l.dir.Image(e.Digest))+5)
 		},
-		"super": func(t *testing.T, l *Library, e Environment) {
+		"super": func(t *testing.T, l *Library, e records.Environment) {
 			flipBit(t, l.dir.Image(e.Digest), sif.PartitionOffset+10)
 		},
-		"mark": func(t *testing.T, l *Library, e Environment) { must(t, os.Remove(only(t, l, "tails/*/thin"))) },
+		"mark": func(t *testing.T, l *Library, e records.Environment) { must(t, os.Remove(only(t, l, "tails/*/thin"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nastyBase)

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-
 	"fmt"
 	"io"
 	"os"
@@ -10,15 +9,16 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/libdir"
+	"slipway/images/manifest"
 	"slipway/images/signing"
 )
 
 // Verified says what was proven of an environment.
 type Verified struct {
-	Document Document
-	SIF      Part        // the whole file, with its signatures
-	Signers  []string    // ids of accepted keys that have signed the image
-	Stated   []Statement // by accepted keys
+	Document manifest.Document
+	SIF      manifest.Part // the whole file, with its signatures
+	Signers  []string      // ids of accepted keys that have signed the image
+	Stated   []Statement   // by accepted keys
 }
 
 // Statement is what a key says about where an environment comes from.
@@ -48,7 +48,7 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
 	}
-	out := Verified{Document: d, SIF: Part{Digest: blob.Named(sum.sum.Sum(nil)), Size: sum.size}}
+	out := Verified{Document: d, SIF: manifest.Part{Digest: blob.Named(sum.sum.Sum(nil)), Size: sum.size}}
 	if l.cfg.Keys == nil {
 		return out, nil
 	}

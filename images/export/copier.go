@@ -43,7 +43,9 @@ type piece struct {
 }
 
 // copying runs feed with a copier, and returns when feed and all copies have ended.
-func copying(ctx context.Context, image *squashfs.Image, moved func(int64), feed func(context.Context, *copier) error) error {
+func copying(
+	ctx context.Context, image *squashfs.Image, moved func(int64), feed func(context.Context, *copier) error,
+) error {
 	g, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)
 	c := &copier{image: image, pieces: make(chan piece, workers), moved: moved}

@@ -36,8 +36,9 @@ type Unpacked struct {
 	Old     bool   // the tree was there already
 	Opened  Listed // what its owner could not have read, and now can: a tree is published by reading it
 	Skipped Listed // devices
-	Tamed   Listed // files that would have run with their owner's rights, or with capabilities, and now run with the caller's
-	Owners  bool   // owners and xattrs are those of the environment, as only root can have them
+	// Files that would have run with their owner's rights, or with capabilities, and now run with the caller's.
+	Tamed  Listed
+	Owners bool // owners and xattrs are those of the environment, as only root can have them
 }
 
 // Listed is a list of paths that may have been cut short.

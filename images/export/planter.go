@@ -29,7 +29,9 @@ type level struct {
 }
 
 // plant runs feed with a planter in dir, which becomes what root says, and finishes the directories that are left open.
-func plant(ctx context.Context, image *squashfs.Image, dir *os.File, root *squashfs.Node, moved func(int64), feed func(*planter) error) error {
+func plant(
+	ctx context.Context, image *squashfs.Image, dir *os.File, root *squashfs.Node, moved func(int64), feed func(*planter) error,
+) error {
 	top, err := tree.Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("open directory to write to: %w", err)

@@ -34,8 +34,9 @@ type Config struct {
 	Strip *tree.Strip     // what never travels
 
 	// Of a whole tree alone.
-	Omit    map[string]bool // paths of what does not travel either: sockets and devices of a session's; nil: it is an image's
-	Runtime []File          // what the runtime directory holds
+	// Paths of what does not travel either: sockets and devices of a session's; nil: it is an image's.
+	Omit    map[string]bool
+	Runtime []File // what the runtime directory holds
 
 	// Pause stops all that writes to Upper; nil: nothing does. Resume follows in every case, also when Pause fails.
 	Pause, Resume func(context.Context) error
@@ -47,8 +48,9 @@ type Config struct {
 
 	// Out receives the tail, when the source runs again and it is known where everything lies in it; of a whole tree at
 	// once.
-	Out      io.Writer
-	Progress func(stage Stage, files, bytes int64) // of this stage so far; nil: nobody is told. Quick, and called by one goroutine at a time
+	Out io.Writer
+	// Of this stage so far; nil: nobody is told. Quick, and called by one goroutine at a time.
+	Progress func(stage Stage, files, bytes int64)
 	// Nothing from here on is of a whole tree, but for Workers and Level. Pack receives what is stored, in the order in
 	// which it is found, and then the tables; what is written can be read. Nil: a temporary file. PackName is its name
 	// in the result.

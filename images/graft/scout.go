@@ -28,9 +28,10 @@ const (
 // that is needed first on top. Whoever asks for a task that nobody has begun does it himself, so nobody ever waits for
 // room.
 type scout struct {
-	ctx    context.Context
-	dev    uint64
-	whole  bool   // the tree is no upper directory: devices and sockets are looked at closely, and layers have devices of their own
+	ctx context.Context
+	dev uint64
+	// The tree is no upper directory: devices and sockets are looked at closely, and layers have devices of their own.
+	whole  bool
 	xattrs bool   // they are wanted
 	notes  *notes // what need not be looked at closely; nil: nothing
 
@@ -90,7 +91,9 @@ type entry struct {
 func scouts() int { return min(max(runtime.GOMAXPROCS(0), 2), 16) }
 
 // newScout begins to look at root with that many goroutines. End it.
-func newScout(ctx context.Context, workers int, root *os.File, dev uint64, rules tree.Live, notes *notes, whole bool) (*scout, *folder) {
+func newScout(
+	ctx context.Context, workers int, root *os.File, dev uint64, rules tree.Live, notes *notes, whole bool,
+) (*scout, *folder) {
 	s := &scout{ctx: ctx, dev: dev, whole: whole, xattrs: notes != nil, notes: notes, open: map[*folder]bool{}}
 	s.wake.L = &s.mu
 	top := s.folder("", rules, func() (*os.File, error) { return tree.OpenDir(tree.FDPath(int(root.Fd()))) }) // its own read position

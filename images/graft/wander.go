@@ -23,7 +23,9 @@ type wanderer struct {
 type visitor func(path string, st unix.Stat_t, dir *os.File, rules tree.Live) error
 
 // wander calls begin with the root of an upper directory.
-func wander(ctx context.Context, upper string, strip *tree.Strip, begin func(w wanderer, root *os.File, rules tree.Live) error) error {
+func wander(
+	ctx context.Context, upper string, strip *tree.Strip, begin func(w wanderer, root *os.File, rules tree.Live) error,
+) error {
 	root, err := tree.OpenDir(upper)
 	if err != nil {
 		return err

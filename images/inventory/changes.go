@@ -8,8 +8,9 @@ import (
 
 // differ walks two trees side by side.
 type differ struct {
-	enter func(path string) bool                           // whether to look into a directory; nil: into all
-	each  func(path string, old, now *squashfs.Node) error // every path that is not the very same node; nil where there is none
+	enter func(path string) bool // whether to look into a directory; nil: into all
+	// Every path that is not the very same node; nil where there is none.
+	each func(path string, old, now *squashfs.Node) error
 }
 
 // dirs walks two directories; either may be nil, or no directory.

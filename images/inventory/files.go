@@ -14,12 +14,13 @@ import (
 
 // FileChanges is what differs between two trees. Directories count only where their own attributes changed.
 type FileChanges struct {
-	Added   int        `json:"added"`
-	Removed int        `json:"removed"`
-	Changed int        `json:"changed"`           // other content, kind, owner, mode, target or xattrs
-	Touched int        `json:"touched,omitempty"` // other time alone
-	Bytes   int64      `json:"bytes"`             // by which the files of the new tree are larger than those of the old
-	First   []FileDiff `json:"first,omitempty"`   // up to 1000 of those that are added, removed or changed, in the walk's order
+	Added   int   `json:"added"`
+	Removed int   `json:"removed"`
+	Changed int   `json:"changed"`           // other content, kind, owner, mode, target or xattrs
+	Touched int   `json:"touched,omitempty"` // other time alone
+	Bytes   int64 `json:"bytes"`             // by which the files of the new tree are larger than those of the old
+	// Up to 1000 of those that are added, removed or changed, in the walk's order.
+	First []FileDiff `json:"first,omitempty"`
 }
 
 // FileDiff is a path that differs.

@@ -19,8 +19,9 @@ type Inventory struct {
 	Kernels  []Kernel      `json:"kernels,omitempty"` // Jupyter kernels that are installed
 	CVMFS    []Repository  `json:"cvmfs,omitempty"`   // repositories that files lead to
 	Outside  Outside       `json:"outside"`           // files of the change that belong to no package
-	Altered  Listing       `json:"altered"`           // files of packages that are as in the base, while the file is not
-	Trouble  []string      `json:"trouble,omitempty"` // what could not be read, and why; bounded
+	// Files of packages that are as in the base, while the file is not.
+	Altered Listing  `json:"altered"`
+	Trouble []string `json:"trouble,omitempty"` // what could not be read, and why; bounded
 }
 
 // System is the distribution.
@@ -52,11 +53,12 @@ type Package struct {
 	Channel      string  `json:"channel,omitempty"`      // conda; without credentials
 	Installer    string  `json:"installer,omitempty"`    // pip's view: "pip", "uv", "conda"; "apt" where the distribution installed it
 	Editable     string  `json:"editable,omitempty"`     // directory of a development installation
-	URL          string  `json:"url,omitempty"`          // where pip took it from when not an index; without credentials
-	Commit       string  `json:"commit,omitempty"`       // of that URL, when it is a repository
-	License      string  `json:"license,omitempty"`      // as the metadata has it
-	Path         string  `json:"path,omitempty"`         // directory or prefix that it is installed in
-	Source       string  `json:"source"`                 // file that says so
+	// Where pip took it from when not an index; without credentials.
+	URL     string `json:"url,omitempty"`
+	Commit  string `json:"commit,omitempty"`  // of that URL, when it is a repository
+	License string `json:"license,omitempty"` // as the metadata has it
+	Path    string `json:"path,omitempty"`    // directory or prefix that it is installed in
+	Source  string `json:"source"`            // file that says so
 }
 
 // Prefix is an environment of conda.
@@ -67,10 +69,11 @@ type Prefix struct {
 
 // Interpreter is a Python.
 type Interpreter struct {
-	Path       string `json:"path"`                 // the program
-	Version    string `json:"version,omitempty"`    // "3.13.5"; "3.13" where the files tell no more
-	Prefix     string `json:"prefix"`               // sys.prefix
-	Home       string `json:"home,omitempty"`       // of a virtual environment: directory of the interpreter that it stands on
+	Path    string `json:"path"`              // the program
+	Version string `json:"version,omitempty"` // "3.13.5"; "3.13" where the files tell no more
+	Prefix  string `json:"prefix"`            // sys.prefix
+	// Of a virtual environment: directory of the interpreter that it stands on.
+	Home       string `json:"home,omitempty"`
 	SystemSite bool   `json:"systemSite,omitempty"` // a virtual environment that sees packages outside it
 	Default    bool   `json:"default,omitempty"`    // the one that python3 is on the image's PATH
 }
@@ -78,9 +81,10 @@ type Interpreter struct {
 // CUDA says what an environment needs of a driver. Of a GPU's compute capability nothing is said: the files do not
 // tell.
 type CUDA struct {
-	Version     string      `json:"version"`               // the newest found: "12.8"; "12" where only the major is known
-	LeastDriver string      `json:"leastDriver,omitempty"` // NVIDIA's least driver for all that was found; empty: not known for this version
-	Found       []CUDAFound `json:"found"`                 // by version, then what
+	Version string `json:"version"` // the newest found: "12.8"; "12" where only the major is known
+	// NVIDIA's least driver for all that was found; empty: not known for this version.
+	LeastDriver string      `json:"leastDriver,omitempty"`
+	Found       []CUDAFound `json:"found"` // by version, then what
 }
 
 // CUDAFound is one trace of CUDA's runtime.

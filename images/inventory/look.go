@@ -38,7 +38,8 @@ const (
 	// packageWords is what a package counts beside its words, and leastRead what reading a file does beside its bytes.
 	packageWords = 64
 	leastRead    = 2 << 10
-	maxKept      = 4 << 20 // names of conda's files that are kept until they are wanted; of the others the lists are read again
+	// Names of conda's files that are kept until they are wanted; of the others the lists are read again.
+	maxKept = 4 << 20
 )
 
 // looker carries one Look.

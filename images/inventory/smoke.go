@@ -74,7 +74,8 @@ func interpreter(i Inventory, program string) (string, error) {
 	case program == "" && ok:
 		return own.Path, nil
 	case program == "":
-		return "", errs.New(errs.Conflict, "the environment has no Python").With("nothing that a kernel imports can be tried")
+		return "", errs.New(errs.Conflict, "the environment has no Python").
+			With("nothing that a kernel imports can be tried")
 	}
 	if path.IsAbs(program) && slices.ContainsFunc(i.Python, func(p Interpreter) bool { return path.Dir(p.Path) == path.Dir(program) }) {
 		return program, nil

@@ -47,3 +47,19 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
+
+func TestEscapeIsInjectiveAlsoWithoutCase(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	owners := []string{"alice", "Alice", "ALICE", "a=6cice", "..", ".", "../alice", "a/b", "a=2fb", "é", "e\u0301", long, long + "x", strings.Repeat("a", 200), strings.Repeat("a", 201), "~" + Escape(long)[1:], "\x00", " "}
+	seen := map[string]string{}
+	for _, owner := range owners {
+		file := strings.ToLower(Escape(owner))
+		if old, taken := seen[file]; taken {
+			t.Errorf("%q and %q share the file name %q", old, owner, file)
+		}
+		seen[file] = owner
+		if len(file) > 250 || strings.ContainsAny(file, "/.\x00") {
+			t.Errorf("%q has the file name %q", owner, file)
+		}
+	}
+}

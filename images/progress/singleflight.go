@@ -25,7 +25,9 @@ type flight[T any] struct {
 
 // Do runs work for key, or joins the run in progress, and tells report how it goes on the caller's goroutine. The work
 // is canceled when the last of its callers has gone; that last one waits until it has cleaned up.
-func (g *Group[T]) Do(ctx context.Context, key string, report func(Progress), work func(context.Context, *Meter) (T, error)) (T, error) {
+func (g *Group[T]) Do(
+	ctx context.Context, key string, report func(Progress), work func(context.Context, *Meter) (T, error),
+) (T, error) {
 	var none T
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
@@ -73,7 +75,9 @@ func (g *Group[T]) Waiting(key string) int {
 }
 
 // join finds or starts the flight of key. A canceled one is waited for: two must never work on one source.
-func (g *Group[T]) join(ctx context.Context, key string, work func(context.Context, *Meter) (T, error)) (*flight[T], error) {
+func (g *Group[T]) join(
+	ctx context.Context, key string, work func(context.Context, *Meter) (T, error),
+) (*flight[T], error) {
 	for {
 		g.mu.Lock()
 		f := g.run[key]

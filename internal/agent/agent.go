@@ -52,8 +52,9 @@ type Config struct {
 	Env        []string // the agent's own environment, given on to the app
 	KeepLog    int64    // most bytes kept of the output of an app without HTTP (a job): its beginning
 	RecentLog  int64    // most bytes kept of the output of an HTTP app (a session): its end
-	Alone      bool     // the process is the agent's only: also the orphans of what it starts are taken, and its file mask is set
-	Logger     *slog.Logger
+	// The process is the agent's only: also the orphans of what it starts are taken, and its file mask is set.
+	Alone  bool
+	Logger *slog.Logger
 }
 
 func (c *Config) complete() {

@@ -66,7 +66,8 @@ func (c *code) await(ctx context.Context) (*beside, error) {
 	case <-run.up:
 		return run, nil
 	case <-run.over:
-		return nil, errs.New(errs.Unavailable, "VS Code ended when it was started").With("try again; the session's log says why")
+		return nil, errs.New(errs.Unavailable, "VS Code ended when it was started").
+			With("try again; the session's log says why")
 	case <-ctx.Done():
 		return nil, errs.New(errs.Unavailable, "VS Code has not come up yet").With("try again in a minute")
 	}
@@ -83,7 +84,8 @@ func (c *code) begin() (*beside, error) {
 		return c.run, nil
 	}
 	if out == nil || state == control.Exited || closed(c.agent.finished) {
-		return nil, errs.New(errs.Unavailable, "the session is ending").With("start it again on the Hub's home page: what you changed is kept")
+		return nil, errs.New(errs.Unavailable, "the session is ending").
+			With("start it again on the Hub's home page: what you changed is kept")
 	}
 	program, err := find(codeProgram, "/", variable(c.env, "PATH"))
 	if err != nil {

@@ -43,7 +43,8 @@ func (a *agent) packer() *packer {
 // serve answers with the stream.
 func (p *packer) serve(w http.ResponseWriter, r *http.Request) {
 	if !p.mu.TryLock() {
-		control.WriteError(w, errs.New(errs.Conflict, "the session's changes are being packed already").With("wait until that freeze has ended"))
+		control.WriteError(w, errs.New(errs.Conflict, "the session's changes are being packed already").
+			With("wait until that freeze has ended"))
 		return
 	}
 	defer p.mu.Unlock()

@@ -148,7 +148,8 @@ func (c *code) dial(ctx context.Context) (net.Conn, error) {
 		return conn, err
 	}
 	if st, _ := c.agent.app.now(); st.State == control.Exited {
-		return nil, errs.New(errs.Unavailable, "VS Code has ended, and the session ends with it").With("start it again on the Hub's home page: what you changed is kept")
+		return nil, errs.New(errs.Unavailable, "VS Code has ended, and the session ends with it").
+			With("start it again on the Hub's home page: what you changed is kept")
 	}
 	return nil, errSilent
 }

@@ -42,7 +42,8 @@ func proxyIn(dir string) string { return filepath.Join(dir, filepath.Base(contro
 func (c *credentials) put(r *http.Request) error {
 	var all control.Credentials
 	if err := json.NewDecoder(io.LimitReader(r.Body, control.MaxCredentials)).Decode(&all); err != nil {
-		return errs.New(errs.Invalid, "read the credentials: they are too large, or no JSON") // the decoder's words may hold a part of them
+		// The decoder's words may hold a part of them.
+		return errs.New(errs.Invalid, "read the credentials: they are too large, or no JSON")
 	}
 	if err := all.Check(); err != nil {
 		return err

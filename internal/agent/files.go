@@ -65,7 +65,8 @@ func (w *workdir) takeInputs() {
 
 func noSpace(name string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return errs.New(errs.NoSpace, "write the input %q: %w", name, err).With("fewer or smaller input files, or a job with more memory")
+		return errs.New(errs.NoSpace, "write the input %q: %w", name, err).
+			With("fewer or smaller input files, or a job with more memory")
 	}
 	return fmt.Errorf("write the input %q: %w", name, err)
 }

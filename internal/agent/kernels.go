@@ -73,7 +73,9 @@ func connected(argv []string, file string) []string {
 }
 
 // forkKernel starts a process of the kernel's. Its end is left in last.
-func (s *supervisor) forkKernel(program string, argv []string, dir string, env []string, last *fate) (kernel.Process, error) {
+func (s *supervisor) forkKernel(
+	program string, argv []string, dir string, env []string, last *fate,
+) (kernel.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {

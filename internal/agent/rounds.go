@@ -41,7 +41,8 @@ func (r *rounds) serve(*http.Request) error {
 	known := len(r.argv) > 0
 	r.mu.Unlock()
 	if !known || r.agent.app.process() == 0 {
-		return errs.New(errs.Unavailable, "nothing looks at the data of this session").With("start the session again, or run `slipway doctor data` in it")
+		return errs.New(errs.Unavailable, "nothing looks at the data of this session").
+			With("start the session again, or run `slipway doctor data` in it")
 	}
 	r.begin()
 	return nil
@@ -97,7 +98,8 @@ func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan 
 	forked := make(chan struct{})
 	go func() {
 		defer close(forked)
-		runtime.LockOSThread()                                      // never unlocked: the thread ends with the goroutine
+		// Never unlocked: the thread ends with the goroutine.
+		runtime.LockOSThread()
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, roundNice) // of the thread; without, it is in nobody's way either
 		pid, done, pipe, err = r.agent.app.fork(program, argv, r.agent.cfg.WorkDir, env)
 	}()

@@ -63,7 +63,9 @@ func (s *supervisor) selfTest(ctx context.Context, app control.App) (fault strin
 }
 
 // runSelfTest returns what the test said, and either the fault that it found or why it has tested nothing, or neither.
-func (s *supervisor) runSelfTest(ctx context.Context, t control.SelfTest, app control.App) (said []byte, fault, note string) {
+func (s *supervisor) runSelfTest(
+	ctx context.Context, t control.SelfTest, app control.App,
+) (said []byte, fault, note string) {
 	if len(t.Argv) == 0 {
 		return nil, "", "no program is named"
 	}

@@ -104,7 +104,9 @@ func (s *supervisor) dismiss() {
 
 // forkOrTake starts a process of a kernel: it lets the Python that stands by become it, if that is what the kernel
 // would be. The lock is held.
-func (s *supervisor) forkOrTake(program string, argv []string, dir string, env []string) (int, <-chan ended, *os.File, error) {
+func (s *supervisor) forkOrTake(
+	program string, argv []string, dir string, env []string,
+) (int, <-chan ended, *os.File, error) {
 	b := s.standby
 	if b == nil || !b.fits(program, argv, env) || b.over() {
 		s.dismiss()

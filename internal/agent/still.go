@@ -52,7 +52,8 @@ func (s *stillness) stop(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	return errs.New(errs.Conflict, "the session's processes did not stand still within %v", stopTime).With("freeze again when it does less")
+	return errs.New(errs.Conflict, "the session's processes did not stand still within %v", stopTime).
+		With("freeze again when it does less")
 }
 
 // round stops those of the first generation in which any moves.
@@ -67,7 +68,8 @@ func (s *stillness) round() (moving bool, err error) {
 				continue // it takes the signal in a moment
 			}
 			if err := s.kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return true, errs.New(errs.Conflict, "process %d of the session cannot be held still: %w", pid, err).With("end it, and freeze again")
+				return true, errs.New(errs.Conflict, "process %d of the session cannot be held still: %w", pid, err).
+					With("end it, and freeze again")
 			}
 			s.stopped = append(s.stopped, pid)
 		}

@@ -142,7 +142,8 @@ func (s *supervisor) launch(app control.App) error {
 	case s.ending:
 		return errs.New(errs.Conflict, "the agent is ending")
 	}
-	others, _ := environ(s.agent.cfg, control.App{Env: app.Env, Rescue: app.Rescue}, 0, "") // what is wrong with it, the app's start tells
+	// What is wrong with it, the app's start tells.
+	others, _ := environ(s.agent.cfg, control.App{Env: app.Env, Rescue: app.Rescue}, 0, "")
 	s.others = withoutApps(others)
 	s.grace = app.Grace
 	if s.grace <= 0 {
@@ -294,7 +295,9 @@ func (s *supervisor) prepareHTTP(app control.App) (relay string, err error) {
 }
 
 // fork starts the program with its output in a pipe. It finds files open from descriptor 3 on.
-func (s *supervisor) fork(program string, argv []string, dir string, env []string, files ...uintptr) (int, <-chan ended, *os.File, error) {
+func (s *supervisor) fork(
+	program string, argv []string, dir string, env []string, files ...uintptr,
+) (int, <-chan ended, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, nil, nil, err

@@ -191,7 +191,7 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/libdir", "images/oci", "images/export", "images/signing",
+				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/libdir", "images/manifest", "images/oci", "images/export", "images/records", "images/signing",
 				"images/progress", "images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
@@ -201,6 +201,10 @@ func rules() map[string]rule {
 		},
 		"images/libdir": {
 			own: []string{"images/blob", "internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"},
+		},
+		"images/manifest": {own: []string{"images/blob", "images/oci", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
+		"images/records": {
+			own: []string{"images/blob", "images/inventory", "images/libdir", "images/manifest", "internal/errs", "internal/units"},
 		},
 		"images/progress":  {},
 		"images/apptainer": {},
@@ -346,7 +350,8 @@ func rules() map[string]rule {
 		},
 		"deploy/bench/freeze": {
 			own: []string{
-				"images", "images/apptainer", "images/blob", "images/graft", "images/oci", "images/signing", "images/transfer", "images/sif", "images/tree",
+				"images", "images/apptainer", "images/blob", "images/graft", "images/manifest", "images/oci", "images/records", "images/signing", "images/transfer",
+				"images/sif", "images/tree",
 			},
 			outside: []string{"github.com/google/go-containerregistry", "golang.org/x/sys"},
 		},
@@ -376,7 +381,7 @@ func rules() map[string]rule {
 		// What joins sessions with environments. It knows no backend.
 		"internal/environments": {
 			own: []string{
-				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/oci", "images/progress", "images/publish", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
+				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/manifest", "images/oci", "images/progress", "images/publish", "images/records", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
 			},
 			outside: []string{"golang.org/x/sys"},
 			tests: []string{
@@ -406,7 +411,7 @@ func rules() map[string]rule {
 		"internal/service": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer",
-				"images/registry", "images/sif", "internal/agent/control", "internal/clock", "internal/config",
+				"images/manifest", "images/records", "images/registry", "images/sif", "internal/agent/control", "internal/clock", "internal/config",
 				"internal/credentials", "internal/cvmfs", "internal/environments", "internal/errs", "internal/gpu",
 				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",
 				"internal/gpu/metering", "internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement",

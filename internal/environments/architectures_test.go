@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"slipway/hubapi"
-	"slipway/images"
 	"slipway/images/blob"
 	"slipway/images/oci"
+	"slipway/images/records"
 	"slipway/images/registry/registrytest"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
@@ -70,7 +70,7 @@ func parsed(t *testing.T, body []byte) oci.Manifest {
 	return m
 }
 
-func (d *blobStoreOf) sifOf(e images.Environment) string {
+func (d *blobStoreOf) sifOf(e records.Environment) string {
 	d.t.Helper()
 	p, err := d.library.Parts(e.Digest)
 	d.must(err)
@@ -122,7 +122,7 @@ func TestNamesTravelWithTheirArchitectures(t *testing.T) {
 			t.Errorf("%s: %s, %v", tc.name, e.Digest, err)
 			continue
 		}
-		found, err := to.library.Entries(images.Viewer{Owner: "bob"}, "", tc.name+":t")
+		found, err := to.library.Records.Entries(records.Viewer{Owner: "bob"}, "", tc.name+":t")
 		var got []string
 		for _, e := range found {
 			got = append(got, e.Digest)

@@ -12,7 +12,9 @@ import (
 
 // captured returns a session's file tree, as the library of environments wants it. Where the engine's directories cannot
 // be read, or the session runs on another host, the tree is copied first; done removes the copy.
-func (f *Service) captured(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+func (f *Service) captured(
+	ctx context.Context, id spawner.ID, tell func(hubapi.Progress),
+) (source images.Source, done func(), err error) {
 	w, err := f.cfg.Engine().Get(ctx, spawner.Caller{System: true}, id)
 	if err != nil {
 		return images.Source{}, nil, err
@@ -45,7 +47,9 @@ type Trees interface {
 type Fetch func(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error)
 
 // copied has a session's tree fetched into a directory of its own.
-func (f *Service) copied(ctx context.Context, source images.Source, get Fetch, tell func(hubapi.Progress)) (images.Source, func(), error) {
+func (f *Service) copied(
+	ctx context.Context, source images.Source, get Fetch, tell func(hubapi.Progress),
+) (images.Source, func(), error) {
 	dir, err := os.MkdirTemp(f.path("fetch"), "")
 	if err != nil {
 		return images.Source{}, nil, err

@@ -1,8 +1,6 @@
 package environments
 
 import (
-	"slipway/images/progress"
-
 	"cmp"
 	"context"
 	"errors"
@@ -19,6 +17,8 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/changeset"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -38,7 +38,7 @@ func carriedOf(principal string) string { return carriedPrefix + principal }
 
 // quotas returns what bounds the environments of an owner of the library. What sessions carry is bounded with what their
 // users have.
-func (f *Service) quotas(owner string) []images.Quota {
+func (f *Service) quotas(owner string) []records.Quota {
 	if owner == basesOwner {
 		return nil
 	}
@@ -59,13 +59,15 @@ func withCarried(principals []string) []string {
 }
 
 // hidden says whether an environment is nobody's to see.
-func hidden(e images.Environment) bool {
+func hidden(e records.Environment) bool {
 	return e.Owner == basesOwner || strings.HasPrefix(e.Owner, carriedPrefix)
 }
 
 // Base returns the environment of an image without changes, from which far sessions start: it is made once for each
 // image. Where the engine does not have the image any more, it is the last one that was made of it.
-func (f *Service) Base(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error) {
+func (f *Service) Base(
+	ctx context.Context, image string, tell func(message string, percent int),
+) (digest string, err error) {
 	source, err := f.cfg.Trees().Layers(ctx, image, tell)
 	if errs.Is(err, errs.Missing) || errs.Is(err, errs.NotFound) {
 		return f.lastBase(image, err)
@@ -95,7 +97,7 @@ func (f *Service) Base(ctx context.Context, image string, tell func(message stri
 		return "", fmt.Errorf("make the image %s ready for workers: %w", image, err)
 	}
 	f.bases.Store(source.Base.Digest, e.Digest)
-	return e.Digest, f.library.Touch(basesOwner, e.Digest)
+	return e.Digest, f.library.Records.Touch(basesOwner, e.Digest)
 }
 
 // knownBase returns what this service has made of an image before, if it is whole: each start would wait some tenths of
@@ -107,7 +109,7 @@ func (f *Service) knownBase(ctx context.Context, imageID string) (digest string,
 	}
 	digest = known.(string)
 	_, err := f.library.Ready(ctx, digest)
-	return digest, err == nil && f.library.Touch(basesOwner, digest) == nil
+	return digest, err == nil && f.library.Records.Touch(basesOwner, digest) == nil
 }
 
 func percentOf(p progress.Progress) int { return int(wireProgress(p, true).Percent) }
@@ -128,15 +130,15 @@ func nothingOver(layer, upper string) error {
 
 // lastBase finds what was made of an image that has gone since.
 func (f *Service) lastBase(image string, gone error) (digest string, err error) {
-	all, err := f.library.List(basesOwner)
+	all, err := f.library.Records.List(basesOwner)
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(all, func(e images.Environment) bool { return e.Base.Reference == image })
+	i := slices.IndexFunc(all, func(e records.Environment) bool { return e.Base.Reference == image })
 	if i < 0 {
 		return "", gone
 	}
-	return all[i].Digest, f.library.Touch(basesOwner, all[i].Digest)
+	return all[i].Digest, f.library.Records.Touch(basesOwner, all[i].Digest)
 }
 
 // Keep makes an environment of what a far session had changed when it ended, over w.Spec.Environment: the next start of
@@ -169,7 +171,8 @@ func (f *Service) Keep(ctx context.Context, w spawner.Workload, changes io.Reade
 	if err != nil {
 		return "", noRoom(w, err)
 	}
-	return e.Digest, f.library.Touch(owner, e.Digest) // an older one that is the same may not have been used for long
+	// An older one that is the same may not have been used for long.
+	return e.Digest, f.library.Records.Touch(owner, e.Digest)
 }
 
 // noRoom says what to do where a user's quota leaves no room for what her session has changed.
@@ -195,7 +198,9 @@ func (f *Service) remote(ctx context.Context, w spawner.Workload, environment st
 
 // captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does
 // not.
-func (f *Service) captureFar(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (images.Source, func(), error) {
+func (f *Service) captureFar(
+	ctx context.Context, w spawner.Workload, tell func(hubapi.Progress),
+) (images.Source, func(), error) {
 	if err := tangible(w); err != nil {
 		return images.Source{}, nil, err
 	}
@@ -228,13 +233,14 @@ func tangible(w spawner.Workload) error {
 		return errs.New(errs.Conflict, "session %s is just ending, and its changes are on their way here", w.ID).
 			With("wait until its events say that they are kept, and it has stopped")
 	default:
-		return errs.New(errs.Conflict, "session %s does not run yet: it has no file tree", w.ID).With("wait until it runs")
+		return errs.New(errs.Conflict, "session %s does not run yet: it has no file tree", w.ID).
+			With("wait until it runs")
 	}
 }
 
 // letGo forgets what a session carried before it carried what it does now.
 func (f *Service) letGo(owner string, w spawner.Workload) error {
-	all, err := f.library.List(owner)
+	all, err := f.library.Records.List(owner)
 	if err != nil {
 		return err
 	}
@@ -242,7 +248,7 @@ func (f *Service) letGo(owner string, w spawner.Workload) error {
 		if e.FromSession != string(w.ID) || e.Digest == w.Kept || e.Digest == w.Spec.Environment {
 			continue
 		}
-		if _, err := f.library.Remove(owner, e.Digest); err != nil {
+		if _, err := f.library.Records.Remove(owner, e.Digest); err != nil {
 			return err
 		}
 	}
@@ -278,7 +284,7 @@ func (f *Service) tidyCarried(ctx context.Context) error {
 
 // sweepCarried removes what is not among the digests that are needed.
 func (f *Service) sweepCarried(needed []string, now time.Time) error {
-	all, err := f.library.Everyones()
+	all, err := f.library.Records.Everyones()
 	if err != nil {
 		return err
 	}
@@ -292,7 +298,7 @@ func (f *Service) sweepCarried(needed []string, now time.Time) error {
 		if !hidden(e) || offered || slices.Contains(needed, e.Digest) || now.Sub(e.Used) < unneeded {
 			continue
 		}
-		_, err := f.library.Remove(e.Owner, e.Digest)
+		_, err := f.library.Records.Remove(e.Owner, e.Digest)
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)

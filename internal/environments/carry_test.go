@@ -19,6 +19,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/changeset"
+	"slipway/images/records"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
@@ -114,11 +115,11 @@ func TestBase(t *testing.T) {
 		t.Errorf("it shows %v", got)
 	}
 	for _, owner := range []string{"alice", "", "@"} {
-		if all, err := s.library.List(owner); err != nil || len(all) > 0 {
+		if all, err := s.library.Records.List(owner); err != nil || len(all) > 0 {
 			t.Errorf("%q has %v, %v", owner, all, err)
 		}
 	}
-	if _, err := s.library.Find(images.Viewer{Owner: "alice"}, "", first); !errs.Is(err, errs.NotFound) {
+	if _, err := s.library.Records.Find(records.Viewer{Owner: "alice"}, "", first); !errs.Is(err, errs.NotFound) {
 		t.Errorf("alice finds it: %v", err)
 	}
 	must(t, exec.Command("docker", "rmi", "-f", image).Run())
@@ -163,13 +164,13 @@ func TestKeep(t *testing.T) {
 	if again, err := s.Keep(t.Context(), farSession(first, first), bytes.NewReader(stream)); err != nil || again != second {
 		t.Errorf("again it is %s, was %s: %v", again, second, err)
 	}
-	if all, err := s.library.List("alice"); err != nil || len(all) > 0 {
+	if all, err := s.library.Records.List("alice"); err != nil || len(all) > 0 {
 		t.Errorf("alice sees %v, %v", all, err)
 	}
 	third, err := s.Keep(t.Context(), farSession(second, second), changesIn(t, map[string]string{"opt/third": "3"}))
 	must(t, err)
 	var kept []string
-	all, err := s.library.List(carriedOf("alice"))
+	all, err := s.library.Records.List(carriedOf("alice"))
 	must(t, err)
 	for _, e := range all {
 		kept = append(kept, e.Digest)
@@ -187,8 +188,8 @@ func TestKeep(t *testing.T) {
 // do.
 func TestKeepQuota(t *testing.T) {
 	s := keepingSessions(t)
-	s.cfg.QuotasOf = func(principal string) []images.Quota {
-		return []images.Quota{{Owners: []string{principal}, Bytes: 1 << 20}}
+	s.cfg.QuotasOf = func(principal string) []records.Quota {
+		return []records.Quota{{Owners: []string{principal}, Bytes: 1 << 20}}
 	}
 	s.library.Close()
 	var err error
@@ -238,7 +239,7 @@ func TestSweepCarried(t *testing.T) {
 	must(t, err)
 	count := func() map[string]int {
 		out := map[string]int{}
-		all, err := s.library.Everyones()
+		all, err := s.library.Records.Everyones()
 		must(t, err)
 		for _, e := range all {
 			out[e.Owner]++
@@ -278,7 +279,7 @@ func TestKeptIsFresh(t *testing.T) {
 		digest, err = s.Keep(t.Context(), farSession(from, digest), bytes.NewReader(stream))
 		must(t, err)
 		must(t, s.sweepCarried([]string{from}, now))
-		if all, err := s.library.List(carriedOf("alice")); err != nil || len(all) != 1 || all[0].Digest != digest {
+		if all, err := s.library.Records.List(carriedOf("alice")); err != nil || len(all) != 1 || all[0].Digest != digest {
 			t.Errorf("kept %s, there are %v, %v", digest, all, err)
 		}
 		now = now.Add(2 * unneeded)

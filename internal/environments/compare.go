@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"slipway/hubapi"
-	"slipway/images"
+	"slipway/images/records"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
 // compare compares an environment's tree with that of the session which it was frozen from, where that still is and is
 // the caller's.
-func (f *Service) compare(ctx context.Context, c spawner.Caller, e images.Environment) hubapi.TreeCheck {
+func (f *Service) compare(ctx context.Context, c spawner.Caller, e records.Environment) hubapi.TreeCheck {
 	out := hubapi.TreeCheck{First: []string{}}
 	if out.Why = f.comparable(ctx, c, e); out.Why != "" {
 		return out
@@ -35,7 +35,7 @@ func (f *Service) compare(ctx context.Context, c spawner.Caller, e images.Enviro
 }
 
 // plainly says what is wrong to a user. What is of no kind may tell of the host, and is only logged.
-func (f *Service) plainly(err error, e images.Environment) string {
+func (f *Service) plainly(err error, e records.Environment) string {
 	if errs.KindOf(err) != errs.Internal {
 		return errs.Brief(err)
 	}
@@ -44,7 +44,7 @@ func (f *Service) plainly(err error, e images.Environment) string {
 }
 
 // comparable says why an environment cannot be compared with its session; empty: it can.
-func (f *Service) comparable(ctx context.Context, c spawner.Caller, e images.Environment) string {
+func (f *Service) comparable(ctx context.Context, c spawner.Caller, e records.Environment) string {
 	v, err := f.callersViewer(c)
 	switch {
 	case err != nil:

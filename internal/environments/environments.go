@@ -20,6 +20,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/records"
 	"slipway/images/signing"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
@@ -40,7 +41,7 @@ type Config struct {
 	// GroupsOf returns the groups in which a user shares environments.
 	GroupsOf func(hub string, user spawner.User) []string
 	// QuotasOf returns what bounds the environments of a principal.
-	QuotasOf func(principal string) []images.Quota
+	QuotasOf func(principal string) []records.Quota
 	// Try runs a command in an environment.
 	Try func(ctx context.Context, t images.Trial) ([]byte, error)
 	// Changes returns what asks the agent of a session on another host for what it has changed.
@@ -119,7 +120,7 @@ func (f *Service) Find(_ context.Context, hub string, user spawner.User, ref str
 	if err != nil {
 		return "", err
 	}
-	return e.Digest, f.library.Touch(e.Owner, e.Digest)
+	return e.Digest, f.library.Records.Touch(e.Owner, e.Digest)
 }
 
 // Thaw returns what a session starts from.
@@ -129,6 +130,6 @@ func (f *Service) Thaw(ctx context.Context, digest string) (spawner.Thaw, error)
 }
 
 // Viewer says as whom a hub's user looks for environments.
-func (f *Service) Viewer(hub string, user spawner.User) images.Viewer {
-	return images.Viewer{Owner: f.cfg.Principal(hub, user), Groups: f.cfg.GroupsOf(hub, user)}
+func (f *Service) Viewer(hub string, user spawner.User) records.Viewer {
+	return records.Viewer{Owner: f.cfg.Principal(hub, user), Groups: f.cfg.GroupsOf(hub, user)}
 }

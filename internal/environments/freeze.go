@@ -1,14 +1,14 @@
 package environments
 
 import (
-	"slipway/images/progress"
-
 	"context"
 	"fmt"
 	"time"
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/internal/errs"
 	"slipway/internal/units"
 	"slipway/spawner"
@@ -24,9 +24,11 @@ func (f *Service) Freeze(
 	}
 	switch {
 	case w.Kind == spawner.Job:
-		return hubapi.Environment{}, errs.New(errs.Invalid, "%s is a job", id).With("its environment is frozen already: " + w.Spec.Environment)
+		return hubapi.Environment{}, errs.New(errs.Invalid, "%s is a job", id).
+			With("its environment is frozen already: " + w.Spec.Environment)
 	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:
-		return hubapi.Environment{}, errs.New(errs.Conflict, "session %s is %s: it has no file tree", id, w.Phase).With("wait until it runs")
+		return hubapi.Environment{}, errs.New(errs.Conflict, "session %s is %s: it has no file tree", id, w.Phase).
+			With("wait until it runs")
 	}
 	source, done, err := f.treeOf(ctx, w, report)
 	if err != nil {
@@ -37,14 +39,15 @@ func (f *Service) Freeze(
 	begun := time.Now()
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.cfg.Principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
-		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: images.Use{Imported: r.Imported, CVMFS: r.CVMFS},
+		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: records.Use{Imported: r.Imported, CVMFS: r.CVMFS},
 		Progress: func(p progress.Progress) { report(wireProgress(p, source.Idle)) },
 	})
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
 	out := f.wire(e, e.Owner)
-	out.Unchanged = e.Unchanged || e.Created.Before(begun) // it was looked through anew, and came to what had been frozen before
+	// It was looked through anew, and came to what had been frozen before.
+	out.Unchanged = e.Unchanged || e.Created.Before(begun)
 	if !e.Unchanged {
 		out.Secrets = e.Manifest.Allowed
 	}
@@ -57,7 +60,9 @@ func (f *Service) Freeze(
 // treeOf returns a session's file tree, as capture does, for as long as the service runs. What sessions on other hosts
 // have changed comes for one freeze of an owner at a time, for it takes room on this host's disk; who waits for that is
 // let go with ctx.
-func (f *Service) treeOf(ctx context.Context, w spawner.Workload, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+func (f *Service) treeOf(
+	ctx context.Context, w spawner.Workload, tell func(hubapi.Progress),
+) (source images.Source, done func(), err error) {
 	if !w.Remote {
 		return f.capture(f.life, w.ID, tell)
 	}

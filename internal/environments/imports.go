@@ -4,13 +4,13 @@ import (
 	"slices"
 
 	"slipway/hubapi"
-	"slipway/images"
 	"slipway/images/inventory"
+	"slipway/images/records"
 	"slipway/internal/units"
 )
 
 // wireImports says what is known of an environment's imports, nil when no session said what it had imported.
-func wireImports(u images.Use) *hubapi.Imports {
+func wireImports(u records.Use) *hubapi.Imports {
 	if len(u.Imported) == 0 {
 		return nil
 	}
@@ -19,7 +19,7 @@ func wireImports(u images.Use) *hubapi.Imports {
 	switch {
 	case u.Waiting:
 		out.State = hubapi.ImportsWaiting
-	case !slices.ContainsFunc(u.Attempts, func(a images.Attempt) bool { return a.Why == "" }):
+	case !slices.ContainsFunc(u.Attempts, func(a records.Attempt) bool { return a.Why == "" }):
 		out.State = hubapi.ImportsUntried
 	}
 	if !u.Tried.IsZero() {
@@ -29,7 +29,7 @@ func wireImports(u images.Use) *hubapi.Imports {
 }
 
 // wireRepositories joins the repositories that the tree needs with those that the session used.
-func wireRepositories(i inventory.Inventory, u images.Use) []hubapi.Repository {
+func wireRepositories(i inventory.Inventory, u records.Use) []hubapi.Repository {
 	out := []hubapi.Repository{}
 	for _, r := range i.CVMFS {
 		out = append(out, hubapi.Repository{Name: r.Name, Found: units.Bounded(r.First, r.Files)})

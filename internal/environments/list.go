@@ -9,6 +9,8 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 	"slipway/internal/identity"
@@ -18,18 +20,18 @@ import (
 
 // callersViewer says as whom a caller looks for environments. A job's agent speaks for the job alone, and a Spawner for
 // no user.
-func (f *Service) callersViewer(c spawner.Caller) (images.Viewer, error) {
+func (f *Service) callersViewer(c spawner.Caller) (records.Viewer, error) {
 	if c.User == "" || c.Spawner || strings.HasPrefix(string(c.Workload), "j-") {
-		return images.Viewer{}, errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
+		return records.Viewer{}, errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
 	}
 	return f.Viewer(c.Hub, c.User), nil
 }
 
 // look finds what a caller means by a reference.
-func (f *Service) look(c spawner.Caller, ref string) (images.Environment, images.Viewer, error) {
+func (f *Service) look(c spawner.Caller, ref string) (records.Environment, records.Viewer, error) {
 	v, err := f.callersViewer(c)
 	if err != nil {
-		return images.Environment{}, v, err
+		return records.Environment{}, v, err
 	}
 	e, err := f.LookAs(v, c.Hub, ref)
 	return e, v, err
@@ -37,9 +39,9 @@ func (f *Service) look(c spawner.Caller, ref string) (images.Environment, images
 
 // LookAs finds what a viewer of a hub means by a reference. It is the one way by which sessions, jobs and people get at
 // environments.
-func (f *Service) LookAs(v images.Viewer, hub, ref string) (images.Environment, error) {
+func (f *Service) LookAs(v records.Viewer, hub, ref string) (records.Environment, error) {
 	owner, name := f.split(hub, ref)
-	e, err := f.library.Find(v, owner, name)
+	e, err := f.library.Records.Find(v, owner, name)
 	return e, withOwner(err, owner, ref)
 }
 
@@ -53,7 +55,7 @@ func withOwner(err error, owner, ref string) error {
 
 // own returns what a caller's reference means among her own environments: what others share with her is not hers to
 // change.
-func (f *Service) own(c spawner.Caller, ref string) (v images.Viewer, name string, err error) {
+func (f *Service) own(c spawner.Caller, ref string) (v records.Viewer, name string, err error) {
 	e, v, err := f.look(c, ref)
 	if err != nil {
 		return v, "", err
@@ -67,13 +69,13 @@ func (f *Service) own(c spawner.Caller, ref string) (v images.Viewer, name strin
 }
 
 // entries finds what a caller means by a reference: an environment for each architecture, this host's first.
-func (f *Service) entries(c spawner.Caller, ref string) ([]images.Environment, error) {
+func (f *Service) entries(c spawner.Caller, ref string) ([]records.Environment, error) {
 	v, err := f.callersViewer(c)
 	if err != nil {
 		return nil, err
 	}
 	owner, name := f.split(c.Hub, ref)
-	found, err := f.library.Entries(v, owner, name)
+	found, err := f.library.Records.Entries(v, owner, name)
 	return found, withOwner(err, owner, ref)
 }
 
@@ -91,11 +93,11 @@ func (f *Service) List(_ context.Context, c spawner.Caller, shared bool) ([]huba
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.library.List(v.Owner)
+	all, err := f.library.Records.List(v.Owner)
 	if err != nil || !shared {
 		return f.wireAll(all, v), err
 	}
-	others, err := f.library.Shared(v)
+	others, err := f.library.Records.Shared(v)
 	return f.wireAll(append(all, others...), v), err
 }
 
@@ -152,7 +154,7 @@ func (f *Service) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	if err != nil {
 		return hubapi.EnvironmentDetails{}, err
 	}
-	names, err := f.library.Names(e.Owner, e.Digest)
+	names, err := f.library.Records.Names(e.Owner, e.Digest)
 	if err != nil {
 		return hubapi.EnvironmentDetails{}, err
 	}
@@ -171,11 +173,11 @@ func (f *Service) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 }
 
 // architectures lists those for which a reference means an environment, this host's first.
-func (f *Service) architectures(c spawner.Caller, v images.Viewer, ref string) []string {
+func (f *Service) architectures(c spawner.Caller, v records.Viewer, ref string) []string {
 	owner, name := f.split(c.Hub, ref)
 	name, _, _ = strings.Cut(name, "@")
 	out := []string{}
-	found, err := f.library.Entries(v, owner, name)
+	found, err := f.library.Records.Entries(v, owner, name)
 	if err != nil {
 		return out // it has gone since
 	}
@@ -191,7 +193,7 @@ func (f *Service) History(_ context.Context, c spawner.Caller, ref string) ([]hu
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.library.History(v.Owner, name)
+	all, err := f.library.Records.History(v.Owner, name)
 	return f.wireAll(all, v), err
 }
 
@@ -249,12 +251,14 @@ func (f *Service) SBOM(ctx context.Context, c spawner.Caller, ref string) ([]byt
 }
 
 // Tag returns one of the caller's environments another name.
-func (f *Service) Tag(_ context.Context, c spawner.Caller, ref string, r hubapi.TagRequest) (hubapi.Environment, error) {
+func (f *Service) Tag(
+	_ context.Context, c spawner.Caller, ref string, r hubapi.TagRequest,
+) (hubapi.Environment, error) {
 	v, name, err := f.own(c, ref)
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	e, err := f.library.Tag(v.Owner, name, r.Name, r.Tag)
+	e, err := f.library.Records.Tag(v.Owner, name, r.Name, r.Tag)
 	return f.wire(e, v.Owner), err
 }
 
@@ -264,7 +268,7 @@ func (f *Service) Share(_ context.Context, c spawner.Caller, ref string, s hubap
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	e, err := f.library.SetShare(v, name, images.Share{With: images.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)})
+	e, err := f.library.Records.SetShare(v, name, records.Share{With: records.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)})
 	return f.wire(e, v.Owner), err
 }
 
@@ -283,7 +287,7 @@ func (f *Service) Remove(_ context.Context, c spawner.Caller, ref string) (hubap
 	if err != nil {
 		return hubapi.Removed{}, err
 	}
-	r, err := f.library.Remove(v.Owner, name)
+	r, err := f.library.Records.Remove(v.Owner, name)
 	return hubapi.Removed{Digest: r.Digest, Names: some(r.Names)}, err
 }
 
@@ -318,7 +322,8 @@ func wireUsage(u images.Usage) hubapi.EnvironmentUsage {
 // Sweep removes what nothing leads to, for an administrator.
 func (f *Service) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi.Swept, error) {
 	if !c.Admin || c.Workload != "" || c.Spawner {
-		return hubapi.Swept{}, errs.New(errs.Forbidden, "only administrators sweep environments").With("`slipway envs rm` removes yours")
+		return hubapi.Swept{}, errs.New(errs.Forbidden, "only administrators sweep environments").
+			With("`slipway envs rm` removes yours")
 	}
 	s, err := f.library.Sweep(ctx, dry)
 	return wireSwept(s, dry), err
@@ -361,7 +366,7 @@ func (f *Service) inUse(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-func (f *Service) wireAll(list []images.Environment, v images.Viewer) []hubapi.Environment {
+func (f *Service) wireAll(list []records.Environment, v records.Viewer) []hubapi.Environment {
 	out := make([]hubapi.Environment, 0, len(list))
 	for _, e := range list {
 		out = append(out, f.wire(e, v.Owner))
@@ -370,7 +375,7 @@ func (f *Service) wireAll(list []images.Environment, v images.Viewer) []hubapi.E
 }
 
 // wire shows an environment to the user whose principal is viewer.
-func (f *Service) wire(e images.Environment, viewer string) hubapi.Environment {
+func (f *Service) wire(e records.Environment, viewer string) hubapi.Environment {
 	out := hubapi.Environment{
 		Digest: e.Digest, Owner: identity.UserOf(e.Owner), Mine: e.Owner == viewer, Name: e.Name, Tag: e.Tag, Moved: e.Moved, Note: e.Note,
 		Created: e.Created, Used: e.Used, Size: e.Size, Own: e.Own, Base: e.Base.Reference, Session: e.FromSession, Unchanged: e.Unchanged,
@@ -385,7 +390,7 @@ func (f *Service) wire(e images.Environment, viewer string) hubapi.Environment {
 	return out
 }
 
-func wireParts(d images.Document) []hubapi.Blob {
+func wireParts(d manifest.Document) []hubapi.Blob {
 	out := []hubapi.Blob{{What: "manifest", Digest: d.Manifest.Digest, Size: d.Manifest.Size}}
 	if d.Base != nil {
 		out = append(out, hubapi.Blob{What: "base", Digest: d.Base.Digest, Size: d.Base.Size})

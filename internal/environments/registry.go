@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"slipway/images"
+	"slipway/images/records"
 	"slipway/images/registry"
 	"slipway/internal/errs"
 	"slipway/internal/workloadtoken"
@@ -30,14 +31,16 @@ import (
 type Registry struct {
 	library   *images.Library
 	identify  func(ctx context.Context, token string) (spawner.Caller, error)
-	viewer    func(hub string, user spawner.User) images.Viewer
+	viewer    func(hub string, user spawner.User) records.Viewer
 	principal func(hub string, user spawner.User) string
 	authority *workloadtoken.Authority
 	fetching  func(id spawner.ID, run string, sent, size int64) // told of a workload's image on its way; nil: nobody
 }
 
 // NewRegistry makes the service's own registry. identify returns whose a user's token is.
-func (f *Service) NewRegistry(authority *workloadtoken.Authority, identify func(ctx context.Context, token string) (spawner.Caller, error)) *Registry {
+func (f *Service) NewRegistry(
+	authority *workloadtoken.Authority, identify func(ctx context.Context, token string) (spawner.Caller, error),
+) *Registry {
 	return &Registry{
 		library: f.library, viewer: f.Viewer, principal: f.cfg.Principal, authority: authority, identify: identify, fetching: f.cfg.Engine().Fetching,
 	}
@@ -66,7 +69,8 @@ func (s *Registry) open(r *http.Request, repository string) (registry.Repository
 	}
 	c, err := s.identify(r.Context(), token.Reveal())
 	if errs.Is(err, errs.Unauthorized) {
-		return nil, errs.New(errs.Forbidden, "the token is not valid").With("get another one from your Hub (its menu: Token)")
+		return nil, errs.New(errs.Forbidden, "the token is not valid").
+			With("get another one from your Hub (its menu: Token)")
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +86,8 @@ func (s *Registry) ofUser(c spawner.Caller, repository string) (registry.Reposit
 	}
 	user, name, ok := splitRepository(repository)
 	if !ok {
-		return nil, errs.New(errs.NotFound, "there is no repository %.200q of yours", repository).With("repositories are called <user>/<name>, and " + everything)
+		return nil, errs.New(errs.NotFound, "there is no repository %.200q of yours", repository).
+			With("repositories are called <user>/<name>, and " + everything)
 	}
 	return &repositoryView{library: s.library, list: func() ([]registryEntry, error) {
 		list, err := s.named(v, s.principal(c.Hub, spawner.User(user)), name)
@@ -106,12 +111,12 @@ func (s *Registry) ofWorkload(c workloadtoken.Claims, repository string) (regist
 }
 
 // all returns every environment that a viewer may read, each once.
-func (s *Registry) all(v images.Viewer) ([]registryEntry, error) {
-	own, err := s.library.List(v.Owner)
+func (s *Registry) all(v records.Viewer) ([]registryEntry, error) {
+	own, err := s.library.Records.List(v.Owner)
 	if err != nil {
 		return nil, err
 	}
-	others, err := s.library.Shared(v)
+	others, err := s.library.Records.Shared(v)
 	if err != nil {
 		return nil, err
 	}
@@ -135,13 +140,13 @@ const newest = "latest"
 
 // named returns what a viewer may read of an owner's environments of one name, with their tags. What a tag stands for
 // is the same for everybody.
-func (s *Registry) named(v images.Viewer, owner, name string) ([]registryEntry, error) {
-	list, err := s.library.List(owner)
+func (s *Registry) named(v records.Viewer, owner, name string) ([]registryEntry, error) {
+	list, err := s.library.Records.List(owner)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(e images.Environment) bool { return e.Name != name })
-	own := slices.ContainsFunc(list, func(e images.Environment) bool { return e.Tag == newest })
+	list = slices.DeleteFunc(list, func(e records.Environment) bool { return e.Name != name })
+	own := slices.ContainsFunc(list, func(e records.Environment) bool { return e.Tag == newest })
 	var out []registryEntry
 	for _, e := range list {
 		item := registryEntry{digest: e.Digest, architecture: e.Architecture()}

@@ -19,7 +19,9 @@ import (
 	"slipway/images"
 	"slipway/images/apptainer"
 	"slipway/images/blob"
+	"slipway/images/manifest"
 	"slipway/images/oci"
+	"slipway/images/records"
 	"slipway/images/registry/registrytest"
 	"slipway/images/signing"
 	"slipway/internal/config"
@@ -55,7 +57,7 @@ func newBlobStore(t *testing.T) *blobStoreOf {
 	d.registry = &Registry{
 		library: d.library, identify: d.identify,
 		principal: func(_ string, user spawner.User) string { return string(user) },
-		viewer:    func(_ string, user spawner.User) images.Viewer { return images.Viewer{Owner: string(user)} },
+		viewer:    func(_ string, user spawner.User) records.Viewer { return records.Viewer{Owner: string(user)} },
 		authority: workloadtoken.NewAuthority(secret.NewBox(), d.workload),
 	}
 	return d
@@ -95,13 +97,13 @@ func (d *blobStoreOf) identify(_ context.Context, token string) (spawner.Caller,
 }
 
 // freeze makes an environment with sh, cat and /greeting.
-func (d *blobStoreOf) freeze(owner, name, tag, greeting string) images.Environment {
+func (d *blobStoreOf) freeze(owner, name, tag, greeting string) records.Environment {
 	d.t.Helper()
 	return d.freezeFor("", owner, name, tag, greeting)
 }
 
 // freezeFor makes one that says of itself that it is for another architecture.
-func (d *blobStoreOf) freezeFor(architecture, owner, name, tag, greeting string) images.Environment {
+func (d *blobStoreOf) freezeFor(architecture, owner, name, tag, greeting string) records.Environment {
 	d.t.Helper()
 	testenv.Need(d.t, testenv.Busybox)
 	busybox, err := exec.LookPath("busybox")
@@ -117,14 +119,14 @@ func (d *blobStoreOf) freezeFor(architecture, owner, name, tag, greeting string)
 	e, err := d.library.Freeze(d.t.Context(), images.Request{
 		Owner: owner, Name: name, Tag: tag, Key: owner + name + tag, Kind: "lab", User: owner,
 		Source: images.Source{Layers: []string{base}, Upper: upper, Config: apptainer.ImageConfig{Env: []string{"PATH=/bin"}, Architecture: architecture},
-			Base: images.Base{Reference: "example/base:1", Digest: "sha256:" + strings.Repeat("1", 64)}},
+			Base: manifest.Base{Reference: "example/base:1", Digest: "sha256:" + strings.Repeat("1", 64)}},
 	})
 	d.must(err)
 	return e
 }
 
 // settle signs an environment.
-func (d *blobStoreOf) settle(e images.Environment) {
+func (d *blobStoreOf) settle(e records.Environment) {
 	d.t.Helper()
 	_, err := d.library.About(d.t.Context(), e.Digest)
 	d.must(err)
@@ -132,7 +134,7 @@ func (d *blobStoreOf) settle(e images.Environment) {
 
 func (d *blobStoreOf) share(owner, ref string) {
 	d.t.Helper()
-	_, err := d.library.SetShare(images.Viewer{Owner: owner}, ref, images.Share{With: images.Public})
+	_, err := d.library.Records.SetShare(records.Viewer{Owner: owner}, ref, records.Share{With: records.Public})
 	d.must(err)
 }
 
@@ -178,7 +180,7 @@ func TestEachCallerReadsWhatIsHers(t *testing.T) {
 	d := newBlobStore(t)
 	mine, other, shared := d.freeze("alice", "ana", "v1", "alice's"), d.freeze("bob", "tools", "v1", "bob's"), d.freeze("Bob B.", "x..y", "V1", "for all")
 	unnamed := d.freeze("alice", "", "", "without a name")
-	for _, e := range []images.Environment{mine, other, shared, unnamed} {
+	for _, e := range []records.Environment{mine, other, shared, unnamed} {
 		d.settle(e)
 	}
 	d.share("Bob B.", shared.Digest)
@@ -252,7 +254,7 @@ func TestEachCallerReadsWhatIsHers(t *testing.T) {
 	}
 }
 
-func (d *blobStoreOf) document(digest string) images.Document {
+func (d *blobStoreOf) document(digest string) manifest.Document {
 	d.t.Helper()
 	p, err := d.library.Parts(digest)
 	d.must(err)

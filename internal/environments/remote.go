@@ -37,7 +37,9 @@ type remoteChanges struct {
 
 // captureRemote returns the file tree of such a session, as the library of environments wants it: over the image of its
 // environment, whose changes come first. done removes what was copied.
-func (f *Service) captureRemote(ctx context.Context, a remoteChanges, tell func(hubapi.Progress)) (source images.Source, done func(), err error) {
+func (f *Service) captureRemote(
+	ctx context.Context, a remoteChanges, tell func(hubapi.Progress),
+) (source images.Source, done func(), err error) {
 	if !a.carried { // others may start from what comes of it, so the image must be one that they may have
 		if _, err := f.library.Thaw(ctx, a.environment); err != nil {
 			return images.Source{}, nil, err

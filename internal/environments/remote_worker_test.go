@@ -23,6 +23,8 @@ import (
 	"slipway/images"
 	"slipway/images/apptainer"
 	"slipway/images/changeset"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -251,13 +253,13 @@ type imagesOf struct {
 func (i imagesOf) Layers(ctx context.Context, ref string, tell func(string, int)) (images.Source, error) {
 	has, err := i.engine.Layers(ctx, ref, tell)
 	return images.Source{
-		Layers: has.Layers, Base: images.Base{Reference: ref, Digest: has.ImageID},
+		Layers: has.Layers, Base: manifest.Base{Reference: ref, Digest: has.ImageID},
 		Config: apptainer.ImageConfig{Env: has.Env, Architecture: has.Architecture},
 	}, err
 }
 
 // freezeRemote freezes what captureRemote gives.
-func (s *Service) freezeRemote(t *testing.T, key string, a remoteChanges) images.Environment {
+func (s *Service) freezeRemote(t *testing.T, key string, a remoteChanges) records.Environment {
 	t.Helper()
 	var told hubapi.Progress
 	source, done, err := s.captureRemote(t.Context(), a, func(p hubapi.Progress) { told = p })

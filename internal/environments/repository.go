@@ -27,7 +27,8 @@ type repositoryView struct {
 }
 
 func noSuch(what string) error {
-	return errs.New(errs.NotFound, "there is no %.200q here that you may read", what).With("`slipway envs` lists your environments")
+	return errs.New(errs.NotFound, "there is no %.200q here that you may read", what).
+		With("`slipway envs` lists your environments")
 }
 
 // documents are all that stand for an environment.

@@ -13,6 +13,7 @@ import (
 	"slipway/images/blob"
 	"slipway/images/blobstore"
 	"slipway/images/publish"
+	"slipway/images/records"
 	"slipway/images/replication"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -100,7 +101,9 @@ func copyOf(l *images.Library, digest string) (replication.Environment, error) {
 	}}, nil
 }
 
-func newPublisher(c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger) (*publish.Publisher, error) {
+func newPublisher(
+	c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger,
+) (*publish.Publisher, error) {
 	return publish.New(publish.Config{
 		Name: c.Name, Directory: c.Directory, State: state, Logger: log, Begin: c.Begin, Publish: c.Publish, Abort: c.Abort,
 		SIF: slices.Contains(c.Forms, config.FormSIF), Unpacked: slices.Contains(c.Forms, config.FormUnpacked),
@@ -128,7 +131,7 @@ func newPublisher(c config.EnvironmentExport, l *images.Library, state string, l
 // the newest of these, where no tag is called so. One that was given to another environment is not what it had before.
 // Those for other machines than the site's have their architecture behind the tag.
 func published(l *images.Library, c config.EnvironmentExport) ([]publish.Entry, error) {
-	all, err := l.Everyones()
+	all, err := l.Records.Everyones()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func published(l *images.Library, c config.EnvironmentExport) ([]publish.Entry, 
 	}
 	slices.Sort(settled)
 	given := map[publish.Entry]bool{}
-	all = slices.DeleteFunc(all, func(e images.Environment) bool {
+	all = slices.DeleteFunc(all, func(e records.Environment) bool {
 		_, signed := slices.BinarySearch(settled, e.Digest)
 		name := publish.Entry{Owner: e.Owner, Name: e.Name, Tag: e.Tag + "@" + e.Architecture()}
 		if !signed || e.Name == "" || given[name] {
@@ -149,7 +152,7 @@ func published(l *images.Library, c config.EnvironmentExport) ([]publish.Entry, 
 	})
 	var out []publish.Entry
 	taken := map[publish.Entry]bool{}
-	add := func(e images.Environment, tag string) {
+	add := func(e records.Environment, tag string) {
 		entry := publish.Entry{Owner: repositoryWord(e.Owner), Name: e.Name, Tag: tag}
 		if a := e.Manifest.Architecture; a != runtime.GOARCH {
 			entry.Tag += "." + a
@@ -171,12 +174,12 @@ func published(l *images.Library, c config.EnvironmentExport) ([]publish.Entry, 
 	return out, nil
 }
 
-func selected(c config.EnvironmentExport, e images.Environment) bool {
+func selected(c config.EnvironmentExport, e records.Environment) bool {
 	fits := len(c.Tags) == 0 || slices.ContainsFunc(c.Tags, func(pattern string) bool {
 		ok, _ := path.Match(pattern, e.Tag) // which the configuration's check has read
 		return ok
 	})
-	return fits && (c.Shared == config.SharedAny || e.Share.With == images.Public)
+	return fits && (c.Shared == config.SharedAny || e.Share.With == records.Public)
 }
 
 // run runs the places.

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"slipway/images"
 	"slipway/images/blobstore"
 	"slipway/images/publish"
+	"slipway/images/records"
 	"slipway/images/registry/registrytest"
 	"slipway/internal/config"
 	"slipway/internal/errs"
@@ -36,7 +36,7 @@ func newPlaces(t *testing.T) (*blobStoreOf, *Service) {
 		{Name: "cvmfs", Directory: filepath.Join(d.dir, "export"), Forms: []string{config.FormSIF, config.FormUnpacked}, Shared: config.SharedPublic},
 	}
 	s, err := Open(t.Context(), Config{
-		Site: site, Keys: d.keys, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), QuotasOf: func(string) []images.Quota { return nil },
+		Site: site, Keys: d.keys, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), QuotasOf: func(string) []records.Quota { return nil },
 	})
 	d.must(err)
 	d.library = s.library
@@ -88,7 +88,7 @@ func TestEnvironmentsGoToOtherPlacesAndComeBack(t *testing.T) {
 	if _, err := d.library.Verify(t.Context(), e.Digest); err != nil {
 		t.Error(err)
 	}
-	_, err := d.library.SetShare(images.Viewer{Owner: "alice"}, "ana:v1", images.Share{With: images.Private})
+	_, err := d.library.Records.SetShare(records.Viewer{Owner: "alice"}, "ana:v1", records.Share{With: records.Private})
 	d.must(err)
 	d.until("withdrawn", s, func() bool { return s.places.exports()[0].Published == 0 })
 	if left, _ := filepath.Glob(filepath.Join(root, "*")); len(left) > 0 {
@@ -110,7 +110,7 @@ func runsFrom(t *testing.T, root string) {
 }
 
 // spoil damages the image here and its tail in the first store.
-func (d *blobStoreOf) spoil(e images.Environment, s *Service) {
+func (d *blobStoreOf) spoil(e records.Environment, s *Service) {
 	d.t.Helper()
 	tail := filepath.Join(d.dir, "vault", digitsOf(d.document(e.Digest).Tail.Digest))
 	image := filepath.Join(s.path("environments", "blobs"), digitsOf(e.Digest)+".sif")
@@ -129,10 +129,10 @@ func TestWhatIsPublished(t *testing.T) {
 	secret, second := d.freeze("alice", "ana", "v2", "private"), d.freeze("Bob B.", "tools", "release-1", "bob's")
 	open, moved := d.freeze("alice", "gone", "v1", "open"), d.freeze("alice", "gone", "v1", "moved")
 	unnamed, unsigned := d.freeze("alice", "", "", "unnamed"), d.freeze("alice", "ana", "v3", "unsigned")
-	for _, e := range []images.Environment{old, now, secret, second, unnamed, open, moved} {
+	for _, e := range []records.Environment{old, now, secret, second, unnamed, open, moved} {
 		d.settle(e)
 	}
-	for _, e := range []images.Environment{old, now, unnamed, unsigned, open} {
+	for _, e := range []records.Environment{old, now, unnamed, unsigned, open} {
 		d.share("alice", e.Digest)
 	}
 	d.share("Bob B.", second.Digest)

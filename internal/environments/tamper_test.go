@@ -14,16 +14,18 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/manifest"
+	"slipway/images/records"
 	"slipway/images/registry/registrytest"
 	"slipway/internal/errs"
 )
 
 // door is a way by which an environment leaves the library. It gives what came out.
-type door func(d *blobStoreOf, e images.Environment) ([]byte, error)
+type door func(d *blobStoreOf, e records.Environment) ([]byte, error)
 
 // asked is a door of the service's own registry.
-func asked(path func(e images.Environment, d images.Document) string) door {
-	return func(d *blobStoreOf, e images.Environment) ([]byte, error) {
+func asked(path func(e records.Environment, d manifest.Document) string) door {
+	return func(d *blobStoreOf, e records.Environment) ([]byte, error) {
 		p, err := d.library.Parts(e.Digest)
 		if err != nil {
 			return nil, err
@@ -38,8 +40,8 @@ func asked(path func(e images.Environment, d images.Document) string) door {
 
 // doors are all of them.
 func doors() map[string]door {
-	content := func(part func(images.Document) string) door {
-		return asked(func(_ images.Environment, d images.Document) string { return "/v2/alice/ana/blobs/" + part(d) })
+	content := func(part func(manifest.Document) string) door {
+		return asked(func(_ records.Environment, d manifest.Document) string { return "/v2/alice/ana/blobs/" + part(d) })
 	}
 	return map[string]door{
 		"job":           (*blobStoreOf).runs,
@@ -47,14 +49,14 @@ func doors() map[string]door {
 		"push":          (*blobStoreOf).pushes,
 		"SIF":           (*blobStoreOf).exportsSIF,
 		"OCI":           (*blobStoreOf).exportsOCI,
-		"registry: SIF": asked(func(e images.Environment, _ images.Document) string { return "/sif/" + e.Digest }),
-		"registry: document": asked(func(e images.Environment, _ images.Document) string {
+		"registry: SIF": asked(func(e records.Environment, _ manifest.Document) string { return "/sif/" + e.Digest }),
+		"registry: document": asked(func(e records.Environment, _ manifest.Document) string {
 			return "/v2/environment/manifests/" + e.Digest
 		}),
-		"registry: manifest": content(func(d images.Document) string { return d.Manifest.Digest }),
-		"registry: tail":     content(func(d images.Document) string { return d.Tail.Digest }),
-		"registry: base":     content(func(d images.Document) string { return d.Base.Digest }),
-		"provenance": func(d *blobStoreOf, e images.Environment) ([]byte, error) {
+		"registry: manifest": content(func(d manifest.Document) string { return d.Manifest.Digest }),
+		"registry: tail":     content(func(d manifest.Document) string { return d.Tail.Digest }),
+		"registry: base":     content(func(d manifest.Document) string { return d.Base.Digest }),
+		"provenance": func(d *blobStoreOf, e records.Environment) ([]byte, error) {
 			list, err := d.library.Statements(e.Digest)
 			if err == nil && len(list) == 0 {
 				err = errs.New(errs.Conflict, "no statement is believed")
@@ -65,7 +67,7 @@ func doors() map[string]door {
 }
 
 // runs returns the file that a job runs.
-func (d *blobStoreOf) runs(e images.Environment) ([]byte, error) {
+func (d *blobStoreOf) runs(e records.Environment) ([]byte, error) {
 	path, err := d.library.Ready(d.t.Context(), e.Digest)
 	if err != nil {
 		return nil, err
@@ -73,7 +75,7 @@ func (d *blobStoreOf) runs(e images.Environment) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-func (d *blobStoreOf) startsFrom(e images.Environment) ([]byte, error) {
+func (d *blobStoreOf) startsFrom(e records.Environment) ([]byte, error) {
 	from, err := d.library.Thaw(d.t.Context(), e.Digest)
 	if err != nil {
 		return nil, err
@@ -85,13 +87,13 @@ func (d *blobStoreOf) startsFrom(e images.Environment) ([]byte, error) {
 	return os.ReadFile(filepath.Join(upper, "greeting"))
 }
 
-func (d *blobStoreOf) pushes(images.Environment) ([]byte, error) {
+func (d *blobStoreOf) pushes(records.Environment) ([]byte, error) {
 	host, _ := writable(d.t)
 	_, err := d.newShipper().Push(d.t.Context(), userOf("alice"), "ana:v1", hubapi.PushRequest{To: host + "/alice/ana:v1", SIF: true}, quiet)
 	return nil, err
 }
 
-func (d *blobStoreOf) exportsSIF(images.Environment) ([]byte, error) {
+func (d *blobStoreOf) exportsSIF(records.Environment) ([]byte, error) {
 	e, err := d.environments().Export(d.t.Context(), userOf("alice"), "ana:v1", hubapi.ExportSIF)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func (d *blobStoreOf) exportsSIF(images.Environment) ([]byte, error) {
 	return io.ReadAll(e.Content)
 }
 
-func (d *blobStoreOf) exportsOCI(images.Environment) ([]byte, error) {
+func (d *blobStoreOf) exportsOCI(records.Environment) ([]byte, error) {
 	e, err := d.environments().Export(d.t.Context(), userOf("alice"), "ana:v1", hubapi.ExportOCI)
 	if err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func TestDamagedBaseIsPulledAnew(t *testing.T) {
 	if err := pull(c, "v2"); err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []images.Environment{first, second} {
+	for _, e := range []records.Environment{first, second} {
 		_, err := c.library.Verify(t.Context(), e.Digest)
 		c.must(err)
 	}

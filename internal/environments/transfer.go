@@ -1,8 +1,6 @@
 package environments
 
 import (
-	"slipway/images/progress"
-
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,7 +18,10 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/blob"
+	"slipway/images/manifest"
 	"slipway/images/oci"
+	"slipway/images/progress"
+	"slipway/images/records"
 	"slipway/images/transfer"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -150,7 +151,9 @@ func moving(stage, message string, tell func(hubapi.Progress)) func(transfer.Pro
 }
 
 // Pull receives an environment as one of the caller's.
-func (s *Shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullRequest, tell func(hubapi.Progress)) (hubapi.Environment, error) {
+func (s *Shipper) Pull(
+	ctx context.Context, c spawner.Caller, r hubapi.PullRequest, tell func(hubapi.Progress),
+) (hubapi.Environment, error) {
 	v, err := s.environments.callersViewer(c)
 	if err != nil {
 		return hubapi.Environment{}, err
@@ -186,19 +189,19 @@ func (s *Shipper) Pull(ctx context.Context, c spawner.Caller, r hubapi.PullReque
 // receiveAll receives what a tag has for the architectures that are wanted, and gives the first.
 func (s *Shipper) receiveAll(
 	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, want string, a images.Adoption, tell func(hubapi.Progress),
-) (first images.Environment, err error) {
+) (first records.Environment, err error) {
 	there, err := client.Architectures(ctx, from)
 	if err != nil {
-		return images.Environment{}, err
+		return records.Environment{}, err
 	}
 	list, err := chosen(want, there)
 	if err != nil {
-		return images.Environment{}, err
+		return records.Environment{}, err
 	}
 	for i, architecture := range list {
 		e, err := s.receive(ctx, client, from, dir, architecture, a, tell)
 		if err != nil {
-			return images.Environment{}, err
+			return records.Environment{}, err
 		}
 		if i == 0 {
 			first = e
@@ -233,11 +236,11 @@ func chosen(want string, there []string) ([]string, error) {
 
 func (s *Shipper) receive(
 	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, architecture string, a images.Adoption, tell func(hubapi.Progress),
-) (images.Environment, error) {
+) (records.Environment, error) {
 	into := transfer.Into{
 		Dir: dir, Architecture: architecture,
 		Have: func(d oci.Descriptor) bool {
-			return d.MediaType == images.TypeBase && s.library.HasBase(ctx, images.Part{Digest: d.Digest.String(), Size: d.Size})
+			return d.MediaType == manifest.TypeBase && s.library.HasBase(ctx, manifest.Part{Digest: d.Digest.String(), Size: d.Size})
 		},
 		Admit: func(document []byte, provenance [][]byte) error {
 			a.Document, a.Statements = document, provenance
@@ -247,12 +250,13 @@ func (s *Shipper) receive(
 	}
 	got, err := client.Pull(ctx, from, into, moving("pulling", "receiving what is not here", tell))
 	if err != nil {
-		return images.Environment{}, err
+		return records.Environment{}, err
 	}
 	a.Open = func(digest string) (blob.Blob, error) {
 		path, ok := got.Files[digest]
 		if !ok {
-			return nil, errs.New(errs.Unavailable, "the part %.80q went away while the environment was received", digest).With("pull it again")
+			return nil, errs.New(errs.Unavailable, "the part %.80q went away while the environment was received", digest).
+				With("pull it again")
 		}
 		return blob.Open(path)
 	}

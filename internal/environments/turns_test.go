@@ -1,8 +1,6 @@
 package environments
 
 import (
-	"slipway/images/progress"
-
 	"context"
 	"errors"
 	"strings"
@@ -12,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images"
+	"slipway/images/progress"
 	"slipway/spawner"
 )
 

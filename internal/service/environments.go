@@ -6,6 +6,7 @@ import (
 
 	"slipway/images"
 	"slipway/images/apptainer"
+	"slipway/images/manifest"
 	"slipway/internal/agent/control"
 	"slipway/internal/environments"
 	"slipway/spawner"
@@ -52,7 +53,7 @@ func (t trees) Capture(ctx context.Context, id spawner.ID) (images.Source, envir
 
 func sourceOf(i docker.Image, reference string) images.Source {
 	return images.Source{
-		Layers: i.Layers, Base: images.Base{Reference: reference, Digest: i.ImageID},
+		Layers: i.Layers, Base: manifest.Base{Reference: reference, Digest: i.ImageID},
 		Config: apptainer.ImageConfig{
 			Env: i.Env, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: i.WorkingDir,
 			Architecture: i.Architecture, Labels: i.Labels,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"slipway/images"
+	"slipway/images/records"
 	"slipway/internal/hubsync"
 	"slipway/internal/identity"
 	"slipway/spawner"
@@ -82,19 +82,19 @@ func (s *service) membersOf(group string) []string {
 
 // quotasOf returns what bounds the environments of a principal: her own quota, and those of the groups that she is
 // known to be in.
-func (s *service) quotasOf(owner string) []images.Quota {
+func (s *service) quotasOf(owner string) []records.Quota {
 	c := s.cfg.Environments
 	own, named := c.Quotas.Users[owner]
 	if !named {
 		own = c.Quota
 	}
-	var out []images.Quota
+	var out []records.Quota
 	if own > 0 {
-		out = append(out, images.Quota{Owners: []string{owner}, Bytes: int64(own)})
+		out = append(out, records.Quota{Owners: []string{owner}, Bytes: int64(own)})
 	}
 	for _, group := range slices.Sorted(maps.Keys(c.Quotas.Groups)) {
 		if members := s.membersOf(group); c.Quotas.Groups[group] > 0 && slices.Contains(members, owner) {
-			out = append(out, images.Quota{Group: group, Owners: members, Bytes: int64(c.Quotas.Groups[group])})
+			out = append(out, records.Quota{Group: group, Owners: members, Bytes: int64(c.Quotas.Groups[group])})
 		}
 	}
 	return out

@@ -1,7 +1,7 @@
 package service
 
 import (
-	"slipway/images"
+	"slipway/images/records"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/webui"
@@ -14,7 +14,7 @@ func (s *service) newMenu() *kernelspecs.Catalog {
 	return kernelspecs.New(kernelspecs.Config{
 		Kernels: s.cfg.Kernels, Stacks: s.cfg.Data.Stacks, Site: catalogueOf(s.cfg), Engine: s.engine, Switches: s.switches, Principal: s.principal,
 		Own: func(hub string, user spawner.User) ([]kernelspecs.Environment, error) {
-			all, err := s.environments.Library().List(s.principal(hub, user))
+			all, err := s.environments.Library().Records.List(s.principal(hub, user))
 			return forKernels(all), err
 		},
 		Find: func(hub string, user spawner.User, ref string) (kernelspecs.Environment, error) {
@@ -36,7 +36,7 @@ func (s *service) newMenu() *kernelspecs.Catalog {
 
 // forKernels returns of a user's own environments those in which her kernels can run. One whose name has moved on is
 // not the one that it calls.
-func forKernels(all []images.Environment) (list []kernelspecs.Environment) {
+func forKernels(all []records.Environment) (list []kernelspecs.Environment) {
 	for _, e := range all {
 		if e.Name != "" && !e.Moved && e.RunsHere() == nil {
 			list = append(list, forKernel(e))
@@ -45,6 +45,6 @@ func forKernels(all []images.Environment) (list []kernelspecs.Environment) {
 	return list
 }
 
-func forKernel(e images.Environment) kernelspecs.Environment {
+func forKernel(e records.Environment) kernelspecs.Environment {
 	return kernelspecs.Environment{Digest: e.Digest, Name: e.Name, Tag: e.Tag, Base: e.Base.Reference}
 }

@@ -12,6 +12,7 @@ import (
 
 	"slipway/images"
 	"slipway/images/apptainer"
+	"slipway/images/manifest"
 )
 
 // container is what the engine says of the container whose changes are frozen.
@@ -46,7 +47,7 @@ func inspect(ctx context.Context, name string) (container, error) {
 // source is what the service would give the library.
 func (c container) source() images.Source {
 	return images.Source{
-		Layers: c.layers, Upper: c.upper, Base: images.Base{Reference: c.image, Digest: c.image}, Config: apptainer.ImageConfig{Env: c.env},
+		Layers: c.layers, Upper: c.upper, Base: manifest.Base{Reference: c.image, Digest: c.image}, Config: apptainer.ImageConfig{Env: c.env},
 		Pause: c.order("pause"), Resume: c.order("unpause"),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"slipway/images"
+	"slipway/images/records"
 	"slipway/images/signing"
 )
 
@@ -72,11 +73,11 @@ type bench struct {
 	*table
 	box      container
 	library  *images.Library
-	key      string             // names the session
-	shares   bool               // the file system shares blocks between files
-	idle     int64              // resident bytes between freezes
-	last     images.Environment // what the last round made
-	squashed string             // what mksquashfs made of the changes
+	key      string              // names the session
+	shares   bool                // the file system shares blocks between files
+	idle     int64               // resident bytes between freezes
+	last     records.Environment // what the last round made
+	squashed string              // what mksquashfs made of the changes
 }
 
 func (b *bench) open(ctx context.Context) (err error) {

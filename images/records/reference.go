@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 // one since is reached by its digest, never by that name.
 
 // List returns the owner's environments, the newest first. A record that cannot be read is logged and left out.
-func (l *Library) List(owner string) ([]Environment, error) {
-	files, err := os.ReadDir(l.dir.Path("records", libdir.Escape(owner)))
+func (s *Store) List(owner string) ([]Environment, error) {
+	files, err := os.ReadDir(s.dir.Path("records", libdir.Escape(owner)))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list environments: %w", err)
 	}
@@ -30,9 +30,9 @@ func (l *Library) List(owner string) ([]Environment, error) {
 		if !ok || strings.HasPrefix(hexPart, libdir.TempPrefix) {
 			continue
 		}
-		r, err := l.loadRecord(owner, hexPart)
+		r, err := s.Load(owner, hexPart)
 		if err != nil {
-			l.log.Error("an environment's record cannot be read", "file", file.Name(), "error", err)
+			s.log.Error("an environment's record cannot be read", "file", file.Name(), "error", err)
 			continue
 		}
 		out = append(out, r.environments()...)
@@ -42,8 +42,8 @@ func (l *Library) List(owner string) ([]Environment, error) {
 }
 
 // visible returns what a viewer may use of an owner's environments, the newest first.
-func (l *Library) visible(v Viewer, owner string) ([]Environment, error) {
-	all, err := l.List(owner)
+func (s *Store) visible(v Viewer, owner string) ([]Environment, error) {
+	all, err := s.List(owner)
 	return slices.DeleteFunc(all, func(e Environment) bool { return !v.Sees(e) }), err
 }
 
@@ -70,8 +70,8 @@ func inOrder(list []Environment) {
 }
 
 // Names returns the names that lead to an environment of an owner's.
-func (l *Library) Names(owner, digest string) ([]string, error) {
-	all, err := l.List(owner)
+func (s *Store) Names(owner, digest string) ([]string, error) {
+	all, err := s.List(owner)
 	out := []string{}
 	for _, e := range all {
 		if e.Digest == digest && e.Name != "" && !e.Moved {
@@ -86,8 +86,8 @@ const minPrefix = 6
 
 // Get finds one of the owner's environments by name:tag, name (the newest of it), digest, or a prefix of at least six
 // hexadecimal digits. What others own is not found.
-func (l *Library) Get(owner, ref string) (Environment, error) {
-	all, err := l.List(owner)
+func (s *Store) Get(owner, ref string) (Environment, error) {
+	all, err := s.List(owner)
 	if err != nil {
 		return Environment{}, err
 	}
@@ -121,6 +121,9 @@ func (e Environment) means(ref string) bool {
 	return e.called(ref) && (!e.Moved && strings.Contains(rest, ":") || e.Newest && !strings.Contains(rest, ":"))
 }
 
+// maxNamed is how many environments an error names.
+const maxNamed = 3
+
 // movedAway says of a name what leads to the environments that somebody may use who may not use the one that it leads
 // to; nil: there are none.
 func movedAway(all []Environment, ref string) error {
@@ -139,13 +142,13 @@ func movedAway(all []Environment, ref string) error {
 		return nil
 	}
 	return errs.New(errs.NotFound, "%.80q leads to an environment that is not shared with you", ref).
-		With("of that owner's you may use " + strings.Join(others[:min(most, len(others))], ", "))
+		With("of that owner's you may use " + strings.Join(others[:min(maxNamed, len(others))], ", "))
 }
 
 // byPrefix finds an environment by the beginning of its digest.
 func byPrefix(all []Environment, ref string) (Environment, error) {
 	prefix := strings.TrimPrefix(ref, blob.Prefix)
-	found := once(slices.DeleteFunc(leadingFirst(all), func(e Environment) bool {
+	found := Once(slices.DeleteFunc(LeadingFirst(all), func(e Environment) bool {
 		return len(prefix) < minPrefix || !strings.HasPrefix(e.Digest, blob.Prefix+prefix)
 	}))
 	switch len(found) {
@@ -159,8 +162,8 @@ func byPrefix(all []Environment, ref string) (Environment, error) {
 	}
 }
 
-// leadingFirst returns environments under names that lead to them before those under names that do not any more.
-func leadingFirst(all []Environment) []Environment {
+// LeadingFirst returns environments under names that lead to them before those under names that do not any more.
+func LeadingFirst(all []Environment) []Environment {
 	moved := func(e Environment) int {
 		if e.Moved {
 			return 1

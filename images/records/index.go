@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"io"
@@ -21,39 +21,39 @@ type recordIndex struct {
 
 type knownRecord struct {
 	stamp  libdir.Stamp
-	record record
+	Record Record
 }
 
 // maxIndexed bounds the files that are kept, in bytes; they take a few times that in memory.
 const maxIndexed = 64 << 20
 
 // read returns the record in a file. decode must come to the same record whoever asks.
-func (x *recordIndex) read(path string, decode func([]byte) (record, error)) (record, error) {
+func (x *recordIndex) read(path string, decode func([]byte) (Record, error)) (Record, error) {
 	if r, ok := x.find(path); ok {
 		return r, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	defer f.Close()
 	at, err := libdir.StampOf(f)
 	if err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	data, err := io.ReadAll(f)
 	if err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	r, err := decode(data)
 	if err != nil {
-		return record{}, err
+		return Record{}, err
 	}
 	x.set(path, knownRecord{at, r})
 	return r.clone(), nil
 }
 
-func (x *recordIndex) find(path string) (record, bool) {
+func (x *recordIndex) find(path string) (Record, bool) {
 	now, _ := libdir.StampAt(path) // that of a file that is gone is nobody's
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,7 +63,7 @@ func (x *recordIndex) find(path string) (record, bool) {
 		delete(x.known, path)
 		ok = false
 	}
-	return k.record.clone(), ok
+	return k.Record.clone(), ok
 }
 
 func (x *recordIndex) set(path string, k knownRecord) {
@@ -77,7 +77,7 @@ func (x *recordIndex) set(path string, k knownRecord) {
 }
 
 // clone returns a record whose labels and use can be changed.
-func (r record) clone() record {
+func (r Record) clone() Record {
 	r.Labels = slices.Clone(r.Labels)
 	r.Use.Imported, r.Use.CVMFS, r.Use.Attempts = maps.Clone(r.Use.Imported), slices.Clone(r.Use.CVMFS), slices.Clone(r.Use.Attempts)
 	return r

@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"fmt"
@@ -46,8 +46,8 @@ const (
 
 var repositoryName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$`)
 
-// validate refuses what no session would say.
-func (u Use) validate() error {
+// Validate refuses what no session would say.
+func (u Use) Validate() error {
 	if len(u.Imported) > maxInterpreters {
 		return errs.New(errs.Invalid, "imported: %d interpreters, at most %d are looked at", len(u.Imported), maxInterpreters)
 	}
@@ -75,14 +75,14 @@ func (u Use) validate() error {
 // and joins what an earlier freeze said with what this one says. more is false when that is nothing new.
 func (u Use) and(now Use) (joined Use, more bool) {
 	joined = u
-	joined.CVMFS = union(u.CVMFS, now.CVMFS)
+	joined.CVMFS = slices.Compact(slices.Sorted(slices.Values(slices.Concat(u.CVMFS, now.CVMFS))))
 	joined.CVMFS = joined.CVMFS[:min(len(joined.CVMFS), maxRepositories)]
 	joined.Imported = map[string][]string{}
 	maps.Copy(joined.Imported, u.Imported)
 	modules := false
 	for _, python := range slices.Sorted(maps.Keys(now.Imported)) {
 		had, known := joined.Imported[python]
-		all := union(had, now.Imported[python])
+		all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(had, now.Imported[python]))))
 		all = all[:min(len(all), maxImported)]
 		if slices.Equal(all, had) || !known && len(joined.Imported) == maxInterpreters {
 			continue

@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"slipway/images/blob"
 	"slipway/images/libdir"
@@ -14,33 +15,33 @@ import (
 )
 
 // change changes the owner's record of an environment, and gives it as it is then.
-func (l *Library) change(owner, ref string, fn func(*record, Environment) error) (Environment, error) {
-	l.records.Lock()
-	defer l.records.Unlock()
-	e, err := l.Get(owner, ref)
+func (s *Store) change(owner, ref string, fn func(*Record, Environment) error) (Environment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.Get(owner, ref)
 	if err != nil {
 		return Environment{}, err
 	}
 	hexPart, _ := blob.Hex(e.Digest)
-	r, err := l.loadRecord(owner, hexPart)
+	r, err := s.Load(owner, hexPart)
 	if err != nil {
 		return Environment{}, err
 	}
 	if err := fn(&r, e); err != nil {
 		return Environment{}, err
 	}
-	if err := l.saveRecord(r); err != nil {
-		return Environment{}, l.dir.Explain(err, 0)
+	if err := s.Save(r); err != nil {
+		return Environment{}, s.dir.Explain(err, 0)
 	}
 	if len(r.Labels) == 0 {
 		return e, nil
 	}
-	return l.Get(owner, ref)
+	return s.Get(owner, ref)
 }
 
 // changeEntries changes what a reference means for each architecture, and gives the first.
-func (l *Library) changeEntries(owner, ref string, fn func(*record, Environment) error) (Environment, error) {
-	found, err := l.Entries(Viewer{Owner: owner}, "", ref)
+func (s *Store) changeEntries(owner, ref string, fn func(*Record, Environment) error) (Environment, error) {
+	found, err := s.Entries(Viewer{Owner: owner}, "", ref)
 	if err != nil {
 		return Environment{}, err
 	}
@@ -49,7 +50,7 @@ func (l *Library) changeEntries(owner, ref string, fn func(*record, Environment)
 			ref, _ = splitArchitecture(ref)
 			ref += "@" + e.Architecture()
 		}
-		changed, err := l.change(owner, ref, fn)
+		changed, err := s.change(owner, ref, fn)
 		if err != nil {
 			return Environment{}, err
 		}
@@ -58,9 +59,9 @@ func (l *Library) changeEntries(owner, ref string, fn func(*record, Environment)
 	return found[0], nil
 }
 
-// saveRecord writes a record, or removes one that no label is left of.
-func (l *Library) saveRecord(r record) error {
-	dir, name := l.dir.Path("records", libdir.Escape(r.Owner)), libdir.HexOrNone(r.Digest)+".json"
+// Save writes a record, or removes one that no label is left of.
+func (s *Store) Save(r Record) error {
+	dir, name := s.dir.Path("records", libdir.Escape(r.Owner)), libdir.HexOrNone(r.Digest)+".json"
 	if len(r.Labels) > 0 {
 		return libdir.WriteJSON(dir, name, r)
 	}
@@ -72,26 +73,26 @@ func (l *Library) saveRecord(r record) error {
 
 // Touch notes that an environment was looked up for a run, so that nothing removes it before the run is known, not even
 // its owner.
-func (l *Library) Touch(owner, digest string) error {
-	_, err := l.change(owner, digest, func(r *record, e Environment) error {
-		l.keepFor(e.Digest, grace)
-		r.Used = l.cfg.Now().UTC()
+func (s *Store) Touch(owner, digest string) error {
+	_, err := s.change(owner, digest, func(r *Record, e Environment) error {
+		s.keep(e.Digest)
+		r.Used = s.now().UTC()
 		return nil
 	})
 	return err
 }
 
 // Tag gives an environment a name, or another one.
-func (l *Library) Tag(owner, ref, name, tag string) (Environment, error) {
+func (s *Store) Tag(owner, ref, name, tag string) (Environment, error) {
 	if name == "" {
 		return Environment{}, errs.Bad("name", name, "give the new name, such as ana or ana:v2")
 	}
-	if err := (label{Name: name, Tag: tag}).validate(); err != nil {
+	if err := (Label{Name: name, Tag: tag}).Validate(); err != nil {
 		return Environment{}, err
 	}
 	var out Environment
-	_, err := l.changeEntries(owner, ref, func(r *record, e Environment) error {
-		b := label{Name: name, Tag: tag, Note: e.Note, Created: l.cfg.Now().UTC(), Key: e.FromSession}
+	_, err := s.changeEntries(owner, ref, func(r *Record, e Environment) error {
+		b := Label{Name: name, Tag: tag, Note: e.Note, Created: s.now().UTC(), Key: e.FromSession}
 		if err := r.add(b); err != nil {
 			return err
 		}
@@ -112,10 +113,10 @@ type Removed struct {
 // Remove takes a reference away from its owner: a name with its tag, or by a digest all that he has of an environment.
 // A name that was moved does not come back to what had it before: that keeps its digest alone. The bytes go when
 // nothing leads to them any more: no owner's record, no job and no session.
-func (l *Library) Remove(owner, ref string) (Removed, error) {
-	l.records.Lock()
-	defer l.records.Unlock()
-	all, err := l.List(owner)
+func (s *Store) Remove(owner, ref string) (Removed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.List(owner)
 	if err != nil {
 		return Removed{}, err
 	}
@@ -134,7 +135,7 @@ func (l *Library) Remove(owner, ref string) (Removed, error) {
 			r.holders[o.naming()] = o.Digest
 		}
 	}
-	err = l.strike(owner, once(all), &r)
+	err = s.strike(owner, Once(all), &r)
 	return r.out, err
 }
 
@@ -165,14 +166,14 @@ type removal struct {
 }
 
 // strike takes the names away: last from what they lead to, so that on the way there they never lead to anything else.
-func (l *Library) strike(owner string, all []Environment, r *removal) error {
+func (s *Store) strike(owner string, all []Environment, r *removal) error {
 	holders := slices.Collect(maps.Values(r.holders))
 	for _, holds := range []bool{false, true} {
 		for _, e := range all {
 			if holds != slices.Contains(holders, e.Digest) {
 				continue
 			}
-			left, err := l.strikeOut(owner, e, r)
+			left, err := s.strikeOut(owner, e, r)
 			if err != nil {
 				return err
 			}
@@ -185,14 +186,14 @@ func (l *Library) strike(owner string, all []Environment, r *removal) error {
 }
 
 // strikeOut changes one record, and gives the names that are left.
-func (l *Library) strikeOut(owner string, e Environment, r *removal) (left []string, err error) {
-	rec, err := l.loadRecord(owner, libdir.HexOrNone(e.Digest))
+func (s *Store) strikeOut(owner string, e Environment, r *removal) (left []string, err error) {
+	rec, err := s.Load(owner, libdir.HexOrNone(e.Digest))
 	if err != nil {
 		return nil, err
 	}
 	had, changed := len(rec.Labels), false
-	holder := func(b label) string { return r.holders[naming{owner, b.Name, b.Tag, e.Architecture()}] }
-	rec.Labels = slices.DeleteFunc(rec.Labels, func(b label) bool { return e.Digest == r.whole || holder(b) == e.Digest })
+	holder := func(b Label) string { return r.holders[naming{owner, b.Name, b.Tag, e.Architecture()}] }
+	rec.Labels = slices.DeleteFunc(rec.Labels, func(b Label) bool { return e.Digest == r.whole || holder(b) == e.Digest })
 	for i, b := range rec.Labels {
 		if b.Name != "" && holder(b) != "" {
 			rec.Labels[i].Name, rec.Labels[i].Tag, changed = "", "", true
@@ -203,18 +204,43 @@ func (l *Library) strikeOut(owner string, e Environment, r *removal) (left []str
 	if len(rec.Labels) == had && !changed {
 		return left, nil
 	}
-	return left, l.saveRecord(rec)
+	return left, s.Save(rec)
 }
 
 // History lists the environments that a name has stood for, or that came from the same session as ref, the newest
 // first.
-func (l *Library) History(owner, ref string) ([]Environment, error) {
-	e, err := l.Get(owner, ref)
+func (s *Store) History(owner, ref string) ([]Environment, error) {
+	e, err := s.Get(owner, ref)
 	if err != nil {
 		return nil, err
 	}
-	all, err := l.List(owner)
+	all, err := s.List(owner)
 	return slices.DeleteFunc(all, func(o Environment) bool {
 		return o.FromSession != e.FromSession && (e.Name == "" || o.Name != e.Name)
 	}), err
+}
+
+// Expire removes records without a name, of what is not shared, that were not used for as long as keep.
+// What a job or a session uses now counts as used now.
+func (s *Store) Expire(used map[string]bool, keep time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed error
+	err := s.each(func(r Record) {
+		switch {
+		case used[r.Digest]:
+			r.Used = s.now().UTC()
+		case r.named() || r.Share.With == Group || r.Share.With == Public || s.now().Sub(r.Used) < keep:
+			return
+		default:
+			r.Labels = nil
+		}
+		err := s.Save(r)
+		if len(r.Labels) == 0 && err == nil {
+			s.log.Info("removed an environment without a name that nobody has used for long", "audit", "done", "action", "environments.expire",
+				"owner", r.Owner, "environment", r.Digest, "used", r.Used)
+		}
+		failed = errors.Join(failed, err)
+	})
+	return errors.Join(err, failed)
 }

@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"fmt"
@@ -7,13 +7,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"slipway/images/secretscan"
 	"slipway/internal/errs"
 )
 
 const (
 	maxNote  = 1000
-	maxOwner = 255
+	MaxOwner = 255
 )
 
 var (
@@ -22,27 +21,8 @@ var (
 	tagPattern  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 )
 
-func (r Request) validate() error {
-	switch {
-	case !usable(r.Owner):
-		return errs.Bad("owner", r.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
-	case !usable(r.Key):
-		return errs.Bad("key", r.Key, fmt.Sprintf("give 1 to %d characters of valid UTF-8", maxOwner))
-	}
-	if err := (label{Name: r.Name, Tag: r.Tag, Note: r.Note}).validate(); err != nil {
-		return err
-	}
-	if err := r.Use.validate(); err != nil {
-		return err
-	}
-	if err := secretscan.CheckAllow(r.Allow); err != nil {
-		return err
-	}
-	return r.Source.validate()
-}
-
-// validate says whether an owner may call an environment so.
-func (b label) validate() error {
+// Validate says whether an owner may call an environment so.
+func (b Label) Validate() error {
 	switch {
 	case b.Name != "" && !namePattern.MatchString(b.Name):
 		return errs.Bad("name", beginning(b.Name), "use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit")
@@ -70,8 +50,8 @@ func beginning(s string) string {
 	return s
 }
 
-func usable(s string) bool {
-	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= maxOwner
+func Usable(s string) bool {
+	return s != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= MaxOwner
 }
 
 func printable(s string) bool {

@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"errors"
@@ -41,17 +41,17 @@ func (v Viewer) Sees(e Environment) bool {
 }
 
 // SetShare says who else may use one of the owner's environments. Jobs and sessions that were started before go on.
-func (l *Library) SetShare(v Viewer, ref string, s Share) (Environment, error) {
+func (s *Store) SetShare(v Viewer, ref string, share Share) (Environment, error) {
 	switch {
-	case s.With != Private && s.With != Group && s.With != Public:
-		return Environment{}, errs.Bad("with", beginning(string(s.With)), "private, group or public")
-	case s.With == Group && !slices.Contains(v.Groups, s.Group):
-		return Environment{}, errs.Bad("group", beginning(s.Group), fmt.Sprintf("one of yours: %s", orNone(v.Groups)))
-	case s.With != Group && s.Group != "":
-		return Environment{}, errs.Bad("group", beginning(s.Group), "left out unless it is shared with a group")
+	case share.With != Private && share.With != Group && share.With != Public:
+		return Environment{}, errs.Bad("with", beginning(string(share.With)), "private, group or public")
+	case share.With == Group && !slices.Contains(v.Groups, share.Group):
+		return Environment{}, errs.Bad("group", beginning(share.Group), fmt.Sprintf("one of yours: %s", orNone(v.Groups)))
+	case share.With != Group && share.Group != "":
+		return Environment{}, errs.Bad("group", beginning(share.Group), "left out unless it is shared with a group")
 	}
-	return l.changeEntries(v.Owner, ref, func(r *record, _ Environment) error {
-		r.Share = s
+	return s.changeEntries(v.Owner, ref, func(r *Record, _ Environment) error {
+		r.Share = share
 		return nil
 	})
 }
@@ -65,13 +65,13 @@ func orNone(list []string) string {
 
 // Find returns an environment that the viewer may use: one of his own, or one that its owner shares with him. owner is
 // the other's word, empty for the viewer's own. A whole digest is found whoever shares it.
-func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
+func (s *Store) Find(v Viewer, owner, ref string) (Environment, error) {
 	if owner != "" && owner != v.Owner {
-		return l.shared(v, owner, ref)
+		return s.shared(v, owner, ref)
 	}
-	e, err := l.Get(v.Owner, ref)
+	e, err := s.Get(v.Owner, ref)
 	if hexPart, whole := blob.Hex(ref); whole && errs.Is(err, errs.NotFound) {
-		if e, ok := l.sharedDigest(v, hexPart); ok {
+		if e, ok := s.sharedDigest(v, hexPart); ok {
 			return e, nil
 		}
 	}
@@ -79,17 +79,17 @@ func (l *Library) Find(v Viewer, owner, ref string) (Environment, error) {
 }
 
 // shared looks among what another owner shares with the viewer. What is not shared is as if it were not there.
-func (l *Library) shared(v Viewer, owner, ref string) (Environment, error) {
-	all, err := l.visible(v, owner)
+func (s *Store) shared(v Viewer, owner, ref string) (Environment, error) {
+	all, err := s.visible(v, owner)
 	if err != nil {
 		return Environment{}, err
 	}
 	return choose(all, ref)
 }
 
-func (l *Library) sharedDigest(v Viewer, hexPart string) (Environment, bool) {
-	for _, r := range l.recordsOf(hexPart) {
-		if e, err := l.shared(v, r.Owner, r.Digest); err == nil {
+func (s *Store) sharedDigest(v Viewer, hexPart string) (Environment, bool) {
+	for _, r := range s.Of(hexPart) {
+		if e, err := s.shared(v, r.Owner, r.Digest); err == nil {
 			return e, true
 		}
 	}
@@ -97,47 +97,55 @@ func (l *Library) sharedDigest(v Viewer, hexPart string) (Environment, bool) {
 }
 
 // Shared lists what others share with the viewer, the newest first.
-func (l *Library) Shared(v Viewer) ([]Environment, error) {
-	all, err := l.Everyones()
+func (s *Store) Shared(v Viewer) ([]Environment, error) {
+	all, err := s.Everyones()
 	return slices.DeleteFunc(all, func(e Environment) bool { return e.Owner == v.Owner || !v.Sees(e) }), err
 }
 
-// eachRecord calls fn for all records of all owners. What cannot be read is logged and passed over.
-func (l *Library) eachRecord(fn func(record)) error {
-	files, err := filepath.Glob(l.dir.Path("records", "*", "*.json"))
+// Everyones lists the environments of all owners, the newest first.
+func (s *Store) Everyones() ([]Environment, error) {
+	var out []Environment
+	err := s.each(func(r Record) { out = append(out, r.environments()...) })
+	inOrder(out)
+	return out, err
+}
+
+// each calls fn for all records of all owners. What cannot be read is logged and passed over.
+func (s *Store) each(fn func(Record)) error {
+	files, err := filepath.Glob(s.dir.Path("records", "*", "*.json"))
 	if err != nil {
 		return err
 	}
 	for _, path := range files {
-		if r, ok := l.readRecord(path); ok {
+		if r, ok := s.readRecord(path); ok {
 			fn(r)
 		}
 	}
 	return nil
 }
 
-// recordsOf returns every owner's record of a digest.
-func (l *Library) recordsOf(hexPart string) []record {
-	files, _ := filepath.Glob(l.dir.Path("records", "*", hexPart+".json"))
-	var out []record
+// Of returns every owner's record of a digest.
+func (s *Store) Of(hexPart string) []Record {
+	files, _ := filepath.Glob(s.dir.Path("records", "*", hexPart+".json"))
+	var out []Record
 	for _, path := range files {
-		if r, ok := l.readRecord(path); ok {
+		if r, ok := s.readRecord(path); ok {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-func (l *Library) readRecord(path string) (record, bool) {
-	r, err := l.index.read(path, func(data []byte) (record, error) {
+func (s *Store) readRecord(path string) (Record, bool) {
+	r, err := s.index.read(path, func(data []byte) (Record, error) {
 		return decodeAnyRecord(data, filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".json"))
 	})
 	if errors.Is(err, os.ErrNotExist) {
-		return record{}, false
+		return Record{}, false
 	}
 	if err != nil {
-		l.log.Error("an environment's record cannot be read", "file", path, "error", err)
-		return record{}, false
+		s.log.Error("an environment's record cannot be read", "file", path, "error", err)
+		return Record{}, false
 	}
 	return r, true
 }

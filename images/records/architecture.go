@@ -1,4 +1,4 @@
-package images
+package records
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func (e Environment) RunsHere() error {
 // others.
 func entries(all []Environment, ref string) []Environment {
 	var out []Environment
-	for _, e := range leadingFirst(all) {
+	for _, e := range LeadingFirst(all) {
 		if e.means(ref) && len(architectures(out, e.Architecture())) == 0 {
 			out = append(out, e)
 		}
@@ -79,12 +79,12 @@ func lacks(all []Environment, ref string) error {
 
 // Entries returns what a reference means to a viewer, one environment for each architecture: this host's first. owner
 // is as in Find.
-func (l *Library) Entries(v Viewer, owner, ref string) ([]Environment, error) {
-	e, err := l.Find(v, owner, ref)
+func (s *Store) Entries(v Viewer, owner, ref string) ([]Environment, error) {
+	e, err := s.Find(v, owner, ref)
 	if err != nil {
 		return nil, err
 	}
-	all, err := l.visible(v, e.Owner)
+	all, err := s.visible(v, e.Owner)
 	if found := entries(all, ref); len(found) > 0 {
 		return found, err
 	}

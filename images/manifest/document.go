@@ -1,4 +1,4 @@
-package images
+package manifest
 
 import (
 	"bytes"
@@ -29,8 +29,8 @@ const (
 	noteKept = "vnd.slipway.base.kept" // digest of these bytes
 )
 
-// maxDocument is more than any document needs; what is longer comes from somebody who means ill.
-const maxDocument = 64 << 10
+// MaxDocument is more than any document needs; what is longer comes from somebody who means ill.
+const MaxDocument = 64 << 10
 
 // Document names the parts of an environment by their digests. Its own digest is the environment's: it is an OCI image
 // manifest, so a registry that holds the parts knows the environment by the same digest.
@@ -53,23 +53,23 @@ type BasePart struct {
 	Kept string `json:"kept"` // digest of the bytes that are kept
 }
 
-// cut is where the tail begins, from the partition's start.
-func (d Document) cut() int64 {
+// CutAt is where the tail begins, from the partition's start.
+func (d Document) CutAt() int64 {
 	if d.Base == nil {
-		return superblockSize
+		return SuperblockSize
 	}
 	return d.Base.Cut
 }
 
-// partition is the size of the image's squashfs with its padding.
-func (d Document) partition() int64 { return d.cut() + d.Tail.Size - superblockSize }
+// PartitionSize is the size of the image's squashfs with its padding.
+func (d Document) PartitionSize() int64 { return d.CutAt() + d.Tail.Size - SuperblockSize }
 
-// superblockSize is the size of a squashfs's superblock, which stands at the tail's end so that the tail is hashed as
+// SuperblockSize is the size of a squashfs's superblock, which stands at the tail's end so that the tail is hashed as
 // it is written.
-const superblockSize = 96
+const SuperblockSize = 96
 
-// encode returns the document's bytes and their digest: the environment's.
-func (d Document) encode() (data []byte, name string, err error) {
+// Encode returns the document's bytes and their digest: the environment's.
+func (d Document) Encode() (data []byte, name string, err error) {
 	layers := []spec.Descriptor{}
 	if b := d.Base; b != nil {
 		layer := descriptor(TypeBase, b.Part)
@@ -90,13 +90,13 @@ func descriptor(kind string, p Part) spec.Descriptor {
 	return spec.Descriptor{MediaType: kind, Digest: digest.Digest(p.Digest), Size: p.Size}
 }
 
-// DecodeDocument reads a document, which may come from a stranger. Only what encode would write again is one: no field
+// DecodeDocument reads a document, which may come from a stranger. Only what Encode would write again is one: no field
 // that this version does not know has a meaning that it would miss.
 func DecodeDocument(data []byte) (Document, error) {
 	bad := func(why string, args ...any) (Document, error) {
 		return Document{}, errs.New(errs.Invalid, "this is no environment's document: %s", fmt.Sprintf(why, args...))
 	}
-	if len(data) > maxDocument {
+	if len(data) > MaxDocument {
 		return bad("it has %d bytes", len(data))
 	}
 	var m spec.Manifest
@@ -117,7 +117,7 @@ func DecodeDocument(data []byte) (Document, error) {
 	if err := d.check(); err != nil {
 		return bad("%v", err)
 	}
-	if again, _, err := d.encode(); err != nil || !bytes.Equal(again, data) {
+	if again, _, err := d.Encode(); err != nil || !bytes.Equal(again, data) {
 		return bad("it holds more than its parts")
 	}
 	return d, nil
@@ -138,7 +138,7 @@ func (d Document) check() error {
 	named := map[string]string{"manifest": d.Manifest.Digest, "tail": d.Tail.Digest}
 	if b := d.Base; b != nil {
 		named["base"], named["base's kept part"] = b.Digest, b.Kept
-		if b.Cut < superblockSize || b.Cut > b.Size || b.Size > maxPart {
+		if b.Cut < SuperblockSize || b.Cut > b.Size || b.Size > maxPart {
 			return fmt.Errorf("the base of %d bytes is cut at %d", b.Size, b.Cut)
 		}
 	}
@@ -147,7 +147,7 @@ func (d Document) check() error {
 			return fmt.Errorf("the %s has the digest %.80q", what, name)
 		}
 	}
-	if d.Manifest.Size < 2 || d.Manifest.Size > maxManifest || d.Tail.Size <= superblockSize || d.Tail.Size > maxPart || d.partition()%4096 != 0 {
+	if d.Manifest.Size < 2 || d.Manifest.Size > MaxSize || d.Tail.Size <= SuperblockSize || d.Tail.Size > maxPart || d.PartitionSize()%4096 != 0 {
 		return fmt.Errorf("a manifest of %d and a tail of %d bytes do not make an image", d.Manifest.Size, d.Tail.Size)
 	}
 	return nil
@@ -156,6 +156,6 @@ func (d Document) check() error {
 // maxPart bounds a part, so that the sizes of all parts can be added up.
 const maxPart = 1 << 61
 
-// maxManifest bounds a manifest, which may be a stranger's: it lies in the owner's record, and whoever lists what is
+// MaxSize bounds a manifest, which may be a stranger's: it lies in the owner's record, and whoever lists what is
 // shared reads it.
-const maxManifest = 1 << 20
+const MaxSize = 1 << 20

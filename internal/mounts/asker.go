@@ -37,7 +37,7 @@ func NewAsker(cfg AskerConfig) *Asker {
 // The processes that hang are bounded: whoever asks after those is told at once that it does not answer. Below a root
 // may lie the mounts of many servers, of which one is silent.
 const (
-	mostStuck = 2  // in one place
+	mostStuck = 1  // in one place, of those that are asked for one after the other
 	mostBelow = 64 // below one root
 )
 

@@ -2,13 +2,10 @@ package mounts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -53,15 +50,6 @@ func (c *child) read(ctx context.Context, patience time.Duration) (said []byte, 
 		return nil, false, nil
 	}
 	return said, true, err
-}
-
-// hear waits for the answer of one that looks.
-func (c *child) hear(ctx context.Context, patience time.Duration) (a answer, heard bool, err error) {
-	b, heard, err := c.read(ctx, patience)
-	if heard && err == nil && json.Unmarshal(b, &a) != nil {
-		err = fmt.Errorf("the process that looks ended with %q", strings.TrimSpace(string(b)))
-	}
-	return a, heard, err
 }
 
 // end kills it, and reports whether it is gone.

@@ -16,7 +16,9 @@ import (
 )
 
 // Looker has one process look at all paths that it is asked for, each by itself. A look at a file system that is silent
-// holds a thread of that process for as long, and none of this one; how many such there are is the caller's to bound.
+// holds a thread of that process for as long, and none of this one; how many such there are is the caller's to bound. It
+// is beside Asker because the mounts of all sessions are looked at every few seconds, for which a process each is too
+// much, and because all of its looks end with the mounts: those of FUSE can be ended, and no look outlasts that.
 type Looker struct {
 	program []string // argv of what calls Look
 

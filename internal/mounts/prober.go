@@ -5,11 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"slipway/internal/errs"
 )
 
 // ProberConfig is what a Prober needs.
@@ -41,12 +45,12 @@ func (r Result) String() string { return r.Name + " " + r.Trouble }
 // Prober knows which directories answer.
 type Prober struct {
 	cfg   ProberConfig
+	asker *Asker
 	first chan struct{} // closed after the first round
 	turn  sync.Mutex    // held in a round
 
 	mu      sync.Mutex
 	results map[string]Result
-	stuck   map[string]*child
 	round   bool // there was one
 }
 
@@ -56,7 +60,8 @@ func NewProber(cfg ProberConfig) *Prober {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Prober{cfg: cfg, first: make(chan struct{}), results: map[string]Result{}, stuck: map[string]*child{}}
+	asker := NewAsker(AskerConfig{Program: cfg.Program, Deadline: cfg.Deadline})
+	return &Prober{cfg: cfg, asker: asker, first: make(chan struct{}), results: map[string]Result{}}
 }
 
 // Run looks at all again and again until ctx ends.
@@ -129,30 +134,17 @@ func (p *Prober) note(r Result) {
 
 // ask looks at one directory, unless a process is there still that does since long.
 func (p *Prober) ask(ctx context.Context, name string) Result {
-	p.mu.Lock()
-	old := p.stuck[name]
-	p.mu.Unlock()
-	silent := Result{Name: name, Trouble: "does not answer", Took: p.cfg.Deadline, Silent: true, Stuck: true}
-	if old != nil && !old.gone() {
-		return silent
-	}
 	began := time.Now()
-	c, err := begin(slices.Concat(p.cfg.Program, []string{filepath.Join(p.cfg.Locks, lockName(name)), p.cfg.Dir + "/" + name}))
-	if err != nil {
-		return Result{Name: name, Trouble: "could not be looked at: " + err.Error()}
+	said, err := p.asker.Ask(ctx, name, name, filepath.Join(p.cfg.Locks, lockName(name)), p.cfg.Dir+"/"+name)
+	if errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
+		stuck, _ := p.asker.hanging(name, name)
+		return Result{Name: name, Trouble: "does not answer", Took: p.cfg.Deadline, Silent: true, Stuck: stuck > 0}
 	}
-	a, heard, err := c.hear(ctx, p.cfg.Deadline)
-	ended := c.end()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.stuck, name)
-	if !ended {
-		p.stuck[name] = c
+	var a answer
+	if err == nil && json.Unmarshal(said, &a) != nil {
+		err = fmt.Errorf("the process that looks ended with %q", strings.TrimSpace(string(said)))
 	}
-	silent.Stuck = !ended
 	switch {
-	case !heard:
-		return silent
 	case err != nil:
 		return Result{Name: name, Trouble: "could not be looked at: " + err.Error()}
 	case a.Trouble != "":
@@ -201,10 +193,12 @@ func (p *Prober) Of(name string) (Result, bool) {
 	return r, known
 }
 
-// Stuck counts the processes that look and can neither be ended nor waited for. There is at most one for each
-// directory.
+// Stuck counts the processes that look and can neither be ended nor waited for.
 func (p *Prober) Stuck() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.stuck)
+	n := 0
+	for _, name := range p.cfg.Names {
+		stuck, _ := p.asker.hanging(name, name)
+		n += stuck
+	}
+	return n
 }

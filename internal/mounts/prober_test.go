@@ -101,7 +101,7 @@ func TestAtMostOneIsStuck(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.stuck["a"] = &child{process: cmd.Process}
+	p.asker.stuck["a"] = []hung{{&child{process: cmd.Process}, "a"}}
 	if r := p.Ask(t.Context(), "a"); !r.Stuck || !r.Silent || p.Stuck() != 1 {
 		t.Errorf("%+v, %d stuck", r, p.Stuck())
 	}

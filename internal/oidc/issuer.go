@@ -8,8 +8,9 @@
 //
 // It must not keep anything: a refresh token that an answer holds has replaced the one that was sent, and the caller
 // saves it before she does anything else. So answers are given before they are checked, which is Check's. That is also
-// why requests are made here and not by golang.org/x/oauth2, which may try a request twice to learn how clients are
-// known, and puts answers into errors.
+// why requests are made here and not by golang.org/x/oauth2: it puts whole answers into errors, gives up a login by
+// device flow when the issuer is away for a moment, drops what it granted when the caller's context ends, and knows
+// neither token exchange nor revocation, so that their requests would be made here all the same.
 package oidc
 
 import (

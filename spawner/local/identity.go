@@ -15,7 +15,8 @@ var sources embed.FS
 
 // Identity names the sources by which the service and the program that it starts for a job understand each other. It is
 // the same in all programs that were built from the same ones, however they were built, and needs nobody to count it
-// up. What else they say to each other has its sources in others.
+// up: a stamp of the build would be the same in all that are built without their revision, as deploy/lib/go.sh does, and
+// another where only something else has changed. What else they say to each other has its sources in others.
 func Identity(others ...embed.FS) (string, error) {
 	h := sha256.New()
 	for _, dir := range append([]embed.FS{sources, control.Sources()}, others...) {

@@ -1,6 +1,7 @@
 // Package rootclient is a small client of the XRootD protocol: it lists a directory, reads the beginning of a file,
 // writes a small file and removes it. It is for looking whether storage works where no program of XRootD's is: not for
-// moving data.
+// moving data. xrdfs would not do: images of users and worker nodes need not have it, a fault of theirs must not look
+// like one of the storage, and it shows a token to whatever server it is sent on to.
 //
 // Promises: every operation is one connection that ends with it, or one for each server that it is sent on to, and ends
 // with its context; a token is sent only over TLS, to a server whose certificate has been checked, which was asked for

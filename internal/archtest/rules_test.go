@@ -163,11 +163,11 @@ func rules() map[string]rule {
 		"spawner/docker/layer":    {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"spawner/docker/overlay":  {own: []string{"internal/errs", "internal/mounts"}},
 		"spawner/docker/progress": {own: []string{"internal/units"}, outside: []string{"github.com/moby/moby"}},
-		"spawner/docker/wake":     {}, // the program beside a service that holds a container still
-		"spawner/batch":           {}, // what backends of batch systems share
+		"spawner/docker/wake":     {},                                                                                                                           // the program beside a service that holds a container still
+		"spawner/batch":           {own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/units", "internal/worker"}}, // what backends of batch systems share
 		"spawner/htcondor": {
 			own: []string{
-				"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "spawner/htcondor/pool", "internal/agent/control", "internal/errs",
+				"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "spawner/htcondor/pool", "internal/agent/control", "internal/clock", "internal/errs",
 				"internal/loglimit", "internal/units", "internal/worker",
 			},
 			tests: []string{"internal/gpu", "spawner/spawnertest", "spawner/htcondor/condortest"},

@@ -1,4 +1,14 @@
-// Package batch has what backends of batch systems share, such as those of HTCondor and Slurm.
+// Package batch has the parts of which a backend for a batch system is made, such as HTCondor's or Slurm's.
+//
+//   - Queue looks at the system's queue, or at its history, for all who ask; one look serves many. The backend brings a
+//     function that asks the system, and a Job with the few facts that a look compares. Watch tells whose jobs changed.
+//   - Batcher joins calls of about the same time, such as submissions and removals, to one command.
+//   - Records keeps what is known of a workload's current run on disk, written before the system is asked for anything.
+//   - Marker makes the marks by which a service knows its own jobs from those that others submit in their likeness.
+//   - Sandbox reads what came back of a run, without trusting any of it.
+//
+// Promises: all of it is safe for concurrent use; a look that did not answer says nothing of a job; a record is whole
+// or not there. The package must not know a batch system: what differs between them is the backend's.
 package batch
 
 import (

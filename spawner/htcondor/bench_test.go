@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/commands"
 )
 
@@ -73,9 +74,9 @@ func BenchmarkLook(b *testing.B) {
 			mine, child, schedd := used(b, syscall.RUSAGE_SELF), used(b, syscall.RUSAGE_CHILDREN), w.scheddTime(b)
 			begun, looks := time.Now(), 0
 			for b.Loop() {
-				snap, err := backend.queue.since(b.Context(), time.Now())
-				if err != nil || len(snap.jobs) != n {
-					b.Fatalf("%d jobs, %v", len(snap.jobs), err)
+				snap, err := backend.queue.Since(b.Context(), time.Now())
+				if err != nil || len(snap.Jobs) != n {
+					b.Fatalf("%d jobs, %v", len(snap.Jobs), err)
 				}
 				looks++
 			}
@@ -116,7 +117,7 @@ func (w *world) fill(b *testing.B, backend *Backend, n int) {
 	b.Helper()
 	l := w.launch(b)
 	l.Spec.Resources.CPUs, l.Scan = 1000, "c-1"
-	lines, err := backend.describe(l.Workload, record{Run: "l-1", Login: "alice", User: "alice", Program: filepath.Join(w.agentDir, "slipway")})
+	lines, err := backend.describe(l.Workload, batch.Record{Run: "l-1", Login: "alice", User: "alice", Program: filepath.Join(w.agentDir, "slipway")})
 	must(b, err)
 	for i := range lines {
 		if lines[i].Name == "initialdir" {
@@ -126,7 +127,7 @@ func (w *world) fill(b *testing.B, backend *Backend, n int) {
 	rows := make([]row, n)
 	for i := range rows {
 		rows[i] = row{id: fmt.Sprintf("j-%012d", serials.Add(1)), run: "l-1", point: strconv.Itoa(i)}
-		rows[i].mark = backend.cfg.signet().mark("alice", rows[i].id, rows[i].run)
+		rows[i].mark = backend.signet.Mark("alice", rows[i].id, rows[i].run)
 	}
 	dir, err := backend.tokens.of(b.Context(), "alice")
 	must(b, err)
@@ -139,7 +140,7 @@ func (w *world) empty(b *testing.B, backend *Backend) {
 	b.Helper()
 	w.pool.Admin(b, "condor_rm", "-constraint", backend.constraint())
 	until(b, "the queue is empty", func() bool {
-		snap, err := backend.queue.since(b.Context(), time.Now())
-		return err == nil && len(snap.jobs) == 0
+		snap, err := backend.queue.Since(b.Context(), time.Now())
+		return err == nil && len(snap.Jobs) == 0
 	})
 }

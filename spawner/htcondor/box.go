@@ -13,6 +13,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/worker"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // Files in a sandbox that HTCondor writes.
@@ -32,13 +33,13 @@ const (
 )
 
 // recordOf decides what of a launch HTCondor is to be told.
-func (b *Backend) recordOf(l spawner.Launch, o owner) (record, error) {
-	r := record{
+func (b *Backend) recordOf(l spawner.Launch, o owner) (batch.Record, error) {
+	r := batch.Record{
 		ID: l.ID, Run: l.Run(), Session: l.Kind != spawner.Job, Login: o.login, User: l.Account.Login,
 		Program: filepath.Join(l.AgentDir, worker.Program), Inputs: len(l.Spec.Inputs) > 0, Limit: l.Spec.Resources.Memory,
 	}
 	if !safePath.MatchString(r.Program) {
-		return record{}, errs.New(errs.Invalid, "the path of the agent's program, %q, cannot stand in what is submitted", r.Program).
+		return batch.Record{}, errs.New(errs.Invalid, "the path of the agent's program, %q, cannot stand in what is submitted", r.Program).
 			With("have the service's directory at a path of letters, digits and ._+-")
 	}
 	if l.SIF == "" {
@@ -46,15 +47,15 @@ func (b *Backend) recordOf(l spawner.Launch, o owner) (record, error) {
 	}
 	info, err := os.Stat(l.SIF)
 	if err != nil {
-		return record{}, errs.New(errs.NotFound, "the environment's image is gone: %w", err).With("submit it in another environment")
+		return batch.Record{}, errs.New(errs.NotFound, "the environment's image is gone: %w", err).With("submit it in another environment")
 	}
 	r.Bytes = info.Size()
 	if r.Arch, err = archOf(l.SIF); err != nil {
-		return record{}, err
+		return batch.Record{}, err
 	}
 	if b.cfg.Image == imageSend {
 		if !safePath.MatchString(l.SIF) {
-			return record{}, errs.New(errs.Invalid, "the path of the image, %q, cannot stand in what is submitted", l.SIF).With("set htcondor.image to something else than send")
+			return batch.Record{}, errs.New(errs.Invalid, "the path of the image, %q, cannot stand in what is submitted", l.SIF).With("set htcondor.image to something else than send")
 		}
 		r.Send = l.SIF
 	}
@@ -96,7 +97,7 @@ func parseArch(head []byte) string {
 }
 
 // plan is what the worker is told. It holds no secret.
-func (b *Backend) plan(l spawner.Launch, r record) worker.Plan {
+func (b *Backend) plan(l spawner.Launch, r batch.Record) worker.Plan {
 	p := worker.Plan{
 		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind == spawner.Kernel, Apptainer: b.cfg.Apptainer, Cache: b.cfg.Cache,
 		Image: worker.Image{Path: b.imagePath(l, r), Digest: l.Spec.Environment, Size: r.Bytes},
@@ -109,7 +110,7 @@ func (b *Backend) plan(l spawner.Launch, r record) worker.Plan {
 	return p
 }
 
-func (b *Backend) imagePath(l spawner.Launch, r record) string {
+func (b *Backend) imagePath(l spawner.Launch, r batch.Record) string {
 	if r.Send != "" {
 		return filepath.Base(r.Send)
 	}
@@ -119,8 +120,8 @@ func (b *Backend) imagePath(l spawner.Launch, r record) string {
 
 // fill makes a workload's sandbox: out of the way and as root's, then it is given away whole. Nothing is written as
 // root in what a user may change.
-func (b *Backend) fill(l spawner.Launch, r record, o owner) (err error) {
-	place := b.records.place(r.ID)
+func (b *Backend) fill(l spawner.Launch, r batch.Record, o owner) (err error) {
+	place := b.records.Dir(r.ID)
 	part := filepath.Join(place, ".part")
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o700)); err != nil {
 		return err

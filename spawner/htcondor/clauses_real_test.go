@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/commands"
@@ -197,6 +198,6 @@ func settled(t *testing.T, condor *condortest.Pool, mark string, want int) map[s
 		if time.Now().After(deadline) {
 			t.Fatalf("after 3 min %d are not decided: %v", open, jobs)
 		}
-		pause(t.Context(), 500*time.Millisecond)
+		clock.Sleep(t.Context(), 500*time.Millisecond)
 	}
 }

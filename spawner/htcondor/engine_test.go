@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/worker"
 	"slipway/spawner"
@@ -294,10 +295,10 @@ func TestKilledBetween(t *testing.T) {
 		b, launch := played(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
-		rec, _, err := b.records.get(l.ID)
+		rec, _, err := b.records.Get(l.ID)
 		must(t, err)
 		rec.Job = "" // as it was saved before
-		must(t, b.records.put(rec))
+		must(t, b.records.Put(rec))
 		if left {
 			_, err := s.run(t.Context(), commands.Command{Name: "condor_rm", Args: []string{"1.0"}})
 			must(t, err)
@@ -320,7 +321,7 @@ func TestStaleRun(t *testing.T) {
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":1,"NumShadowStarts":1,"LastRemoteHost":"slot1@n1","VacateReason":"the owner came back"`)
 	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Evicted: true, Host: "n1", Reason: "the owner came back"}
-	pause(t.Context(), 2*b.cfg.PollEvery)
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	if o, err := b.Observe(t.Context(), l.ID); err != nil || o != want {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -350,7 +351,7 @@ func TestStopOfWhatWaits(t *testing.T) {
 	}
 	must(t, b.Start(t.Context(), l))
 	s.is("2.0", `"JobStatus":1`, `"JobStatus":2,"NumShadowStarts":1`)
-	pause(t.Context(), 2*b.cfg.PollEvery)
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	if err := b.Remove(t.Context(), l.ID); !errs.Is(err, errs.Conflict) {
 		t.Errorf("Remove of what runs = %v", err)
 	}
@@ -385,7 +386,7 @@ func TestQueueDown(t *testing.T) {
 	s.mu.Lock()
 	s.down = true
 	s.mu.Unlock()
-	pause(t.Context(), 2*b.cfg.PollEvery)
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	if o, err := b.Observe(t.Context(), l.ID); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("Observe = %+v, %v", o, err)
 	}
@@ -414,7 +415,7 @@ func TestDiskFull(t *testing.T) {
 		return lookup(login)
 	}
 	l := launch(1)
-	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.records.has(l.ID) || s.count("condor_submit") > 0 {
+	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.records.Has(l.ID) || s.count("condor_submit") > 0 {
 		t.Errorf("Start = %v", err)
 	}
 	full, b.accounts.held = false, map[string]answer{}
@@ -429,8 +430,8 @@ func TestOddFiles(t *testing.T) {
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
-	pause(t.Context(), 2*b.cfg.PollEvery)
-	out := filepath.Join(b.records.place(l.ID), boxDir, "out")
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	out := filepath.Join(b.records.Dir(l.ID), boxDir, "out")
 	if _, err := b.StagedOutput(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
 		t.Errorf("remains of nothing: %v", err)
 	}
@@ -473,8 +474,8 @@ func TestWhoseFiles(t *testing.T) {
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
-	pause(t.Context(), 2*b.cfg.PollEvery)
-	out := filepath.Join(b.records.place(l.ID), boxDir, "out")
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	out := filepath.Join(b.records.Dir(l.ID), boxDir, "out")
 	log := filepath.Join(out, "log")
 	for name, text := range map[string]string{filepath.Join(out, "end.json"): `{"exit_code":3}`, log: "hello"} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
@@ -524,7 +525,7 @@ func TestSecretsStay(t *testing.T) {
 			t.Errorf("%s is told a secret", c.Name)
 		}
 	}
-	sandbox := filepath.Join(b.records.place(l.ID), boxDir)
+	sandbox := filepath.Join(b.records.Dir(l.ID), boxDir)
 	secrets, files := 0, 0
 	must(t, filepath.WalkDir(b.cfg.Dir, func(name string, e os.DirEntry, err error) error {
 		if err != nil {

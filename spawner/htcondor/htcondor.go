@@ -3,11 +3,11 @@
 // Promises: a run of a workload is at most one job, whatever is killed and whatever HTCondor does of itself: who was
 // submitted is found again by the ads' attributes, and a job that has begun once is never begun again by the pool; what
 // the pool holds, evicts or refuses is told in plain words; a job is its user's at the access point, by a token minted
-// for her; nothing that a user names can change a line of what is submitted.
+// for that user; nothing that a user names can change a line of what is submitted.
 //
 // It talks to HTCondor by the commands that stand on the host (argv, no shell) and reads their JSON. Each workload has
 // a directory here: its record, which is root's, and below it the sandbox, which is the user's and is read without
-// following a link. The package must not know what the agent runs; what starts it on the worker node is package
+// following a link. What is not HTCondor's own comes from package batch. The package must not know what the agent runs; what starts it on the worker node is package
 // internal/worker.
 package htcondor
 
@@ -26,6 +26,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/loglimit"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/classad"
 	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/pool"
@@ -81,15 +82,16 @@ type Backend struct {
 	run      commands.Runner
 	sync     func(*os.File) error // has a file on the disk; a field so that a test can see of which
 	born     time.Time
-	records  *recordStore
+	signet   batch.Marker
+	records  *batch.Records
 	accounts *accounts
 	tokens   *tokens
-	queue    *queue        // what is in the queue
-	past     *queue        // what has left it
-	soon     chan struct{} // something goes on that the next look may not show
+	queue    *batch.Queue[job] // what is in the queue
+	past     *batch.Queue[job] // what has left it
+	soon     chan struct{}     // something goes on that the next look may not show
 
-	submits  *batcher[*submission]
-	removals *batcher[removal]
+	submits  *batch.Batcher[*submission]
+	removals *batch.Batcher[removal]
 	guard    guard
 	most     int       // how many jobs one submission may have; zero: none was too large. Who submits alone uses it, and refused
 	refused  time.Time // when one was too large last
@@ -135,14 +137,15 @@ const (
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run commands.Runner) *Backend {
 	b := &Backend{cfg: cfg, log: slog.New(loglimit.New(cfg.Logger.Handler(), mostAlike, alikeTime)), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
-	b.records = &recordStore{dir: cfg.Dir, held: map[spawner.ID]record{}}
+	b.signet = batch.NewMarker(cfg.Instance, cfg.MarkKey)
+	b.records = batch.NewRecords(cfg.Dir)
 	b.guard.name = filepath.Join(cfg.Dir, guardFile)
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
-	rest := min(lookRest, cfg.PollEvery)
-	b.queue, b.past = newQueue(b.ask, rest), newQueue(b.askPast, rest)
-	b.submits, b.removals = newBatcher(b.submit), newBatcher(b.rm)
-	b.submits.pick = sessionsFirst
+	rest := min(batch.MinRest, cfg.PollEvery)
+	b.queue, b.past = batch.NewQueue(b.ask, rest), batch.NewQueue(b.askPast, rest)
+	b.submits, b.removals = batch.NewBatcher(b.submit), batch.NewBatcher(b.rm)
+	b.submits.Pick = sessionsFirst
 	return b
 }
 
@@ -181,8 +184,8 @@ func (c Config) check() error {
 		return errs.Bad("htcondor.dir", c.Dir, "an absolute path of letters, digits and ._+-/: it stands in what is submitted")
 	case !safeWord.MatchString(c.Instance):
 		return errs.Bad("htcondor.instance", c.Instance, "letters, digits and ._-")
-	case len(c.MarkKey) < leastKey:
-		return errs.New(errs.Invalid, "the key that marks HTCondor's jobs has %d bytes, of %d at least", len(c.MarkKey), leastKey)
+	case len(c.MarkKey) < batch.MinKey:
+		return errs.New(errs.Invalid, "the key that marks HTCondor's jobs has %d bytes, of %d at least", len(c.MarkKey), batch.MinKey)
 	case c.Owner != "" && !safeWord.MatchString(c.Owner):
 		return errs.Bad("htcondor.owner", c.Owner, "the name of an account of this host")
 	case c.Domain != "" && !safeWord.MatchString(c.Domain):
@@ -224,12 +227,9 @@ func (c Config) CheckLines() error {
 // Name is "htcondor".
 func (b *Backend) Name() string { return "htcondor" }
 
-// validID keeps a workload's ID from being anything but one plain name in a path and in a constraint.
-var validID = regexp.MustCompile(`^[a-z]-[a-z0-9]{1,40}$`)
-
 // knows refuses an ID that is none.
 func (b *Backend) knows(id spawner.ID) error {
-	if !validID.MatchString(string(id)) {
+	if !batch.ValidID.MatchString(string(id)) {
 		return errs.Bad("id", id, "a letter, a dash, lower-case letters and digits")
 	}
 	return nil
@@ -241,7 +241,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errs.New(errs.Missing, "submitting to HTCondor for users needs root, this is uid %d", os.Geteuid()).With("run the service as root")
 	}
-	if _, err := b.queue.since(ctx, time.Now()); err != nil {
+	if _, err := b.queue.Since(ctx, time.Now()); err != nil {
 		return err
 	}
 	who := b.cfg.Owner

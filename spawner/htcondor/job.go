@@ -115,7 +115,7 @@ func (s *lenient) UnmarshalJSON(b []byte) error {
 
 // parseJobs reads what condor_q or condor_history prints with -json: nothing at all when there is no job. Jobs that are
 // not of this instance, of no workload, or only say so, are left out.
-func parseJobs(data []byte, own signet) ([]job, error) {
+func parseJobs(data []byte, own batch.Marker) ([]job, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
 		return nil, nil
@@ -129,7 +129,7 @@ func parseJobs(data []byte, own signet) ([]job, error) {
 	}
 	jobs := make([]job, 0, len(list))
 	for _, w := range list {
-		if own.owns(w) {
+		if own.Owns(string(w.SlipwayInstance), string(w.Owner), string(w.SlipwayID), string(w.SlipwayLaunch), string(w.SlipwayMark)) {
 			jobs = append(jobs, w.job())
 		}
 	}
@@ -146,11 +146,14 @@ func (w wireJob) job() job {
 	}
 }
 
-// name is the job's in HTCondor.
-func (j job) name() string { return fmt.Sprintf("%d.%d", j.Cluster, j.Proc) }
+// Workload returns whose job it is.
+func (j job) Workload() spawner.ID { return j.ID }
+
+// Name is the job's in HTCondor.
+func (j job) Name() string { return fmt.Sprintf("%d.%d", j.Cluster, j.Proc) }
 
 // live reports whether something of a job runs, or may come to.
-func (j job) live() bool { return j.observation().Existence != spawner.Exited }
+func (j job) live() bool { return j.Observation().Existence != spawner.Exited }
 
 // ran reports whether the pool has begun the job at some time: it never begins it again.
 func (j job) ran() bool { return j.Shadows > 0 }
@@ -167,8 +170,8 @@ func (j job) host() string {
 	return batch.OneLine(at, batch.MaxName)
 }
 
-// observation tells what a job that is in the queue shows. What its worker left is not in it.
-func (j job) observation() spawner.Observation {
+// Observation tells what a job that is in the queue shows. What its worker left is not in it.
+func (j job) Observation() spawner.Observation {
 	o := spawner.Observation{Existence: spawner.Up, Host: j.host()}
 	switch j.Status {
 	case idle:
@@ -189,7 +192,7 @@ func (j job) observation() spawner.Observation {
 		}
 	case removed:
 		if j.RemoteHost == "" && j.Shadow == 0 { // else it is being ended there
-			return j.gone().observation()
+			return j.gone().Observation()
 		}
 	}
 	return o
@@ -213,11 +216,11 @@ func (j job) evicted() spawner.Observation {
 }
 
 // gone tells the end of a job that has left the queue without having been completed, or is about to.
-func (j job) gone() end {
-	e := end{Code: 1, Host: j.host(), Reason: "it was removed from HTCondor's queue", Remedy: "ask your administrator why, and start it again"}
+func (j job) gone() batch.End {
+	e := batch.End{Code: 1, Host: j.host(), Reason: "it was removed from HTCondor's queue", Remedy: "ask your administrator why, and start it again"}
 	switch {
 	case j.Status == completed:
-		e = end{Code: int(j.ExitCode), Host: j.host(), Reason: "it has ended, and was removed from HTCondor's queue before its outcome was read", Remedy: e.Remedy}
+		e = batch.End{Code: int(j.ExitCode), Host: j.host(), Reason: "it has ended, and was removed from HTCondor's queue before its outcome was read", Remedy: e.Remedy}
 	case j.RemoveReason != "":
 		e.Reason += ": " + batch.OneLine(j.RemoveReason, batch.MaxReason)
 	}

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
-func ofTests(instance string) signet { return signet{instance, []byte(testKey)} }
+func ofTests(instance string) batch.Marker { return batch.NewMarker(instance, []byte(testKey)) }
 
 func jobsOf(t testing.TB, name string) []job {
 	t.Helper()
@@ -26,9 +27,9 @@ func TestCapturedQueue(t *testing.T) {
 	var b strings.Builder
 	for _, name := range []string{"queue.json", "past.json"} {
 		for _, j := range jobsOf(t, name) {
-			line, err := json.Marshal(j.observation())
+			line, err := json.Marshal(j.Observation())
 			must(t, err)
-			b.WriteString(name + " " + j.name() + " " + string(line) + "\n")
+			b.WriteString(name + " " + j.Name() + " " + string(line) + "\n")
 		}
 	}
 	golden(t, "observations.txt", b.String())
@@ -63,10 +64,10 @@ func TestNoJobs(t *testing.T) {
 // TestOddJob: one job whose attributes are expressions, or of odd types, hides no other.
 func TestOddJob(t *testing.T) {
 	jobs, err := parseJobs([]byte(`[
-		{"SlipwayInstance":"t1","SlipwayId":"j-1","Owner":"a","SlipwayLaunch":"l","SlipwayMark":"`+ofTests("t1").mark("a", "j-1", "l")+`","ClusterId":1,"ProcId":0,"JobStatus":2,"RequestMemory":"/Expr(MemoryUsage * 2)/","RemoteHost":5,"ExitBySignal":"no","HoldReason":null},
+		{"SlipwayInstance":"t1","SlipwayId":"j-1","Owner":"a","SlipwayLaunch":"l","SlipwayMark":"`+ofTests("t1").Mark("a", "j-1", "l")+`","ClusterId":1,"ProcId":0,"JobStatus":2,"RequestMemory":"/Expr(MemoryUsage * 2)/","RemoteHost":5,"ExitBySignal":"no","HoldReason":null},
 		{"SlipwayInstance":"t1","SlipwayId":"../../etc","ClusterId":2,"ProcId":0,"JobStatus":2},
 		{"SlipwayInstance":"t1","SlipwayId":["j-2"],"ClusterId":2,"ProcId":0,"JobStatus":2},
-		{"SlipwayInstance":"t1","SlipwayId":"j-3","Owner":"a","SlipwayMark":"`+ofTests("t1").mark("a", "j-3", "")+`","ClusterId":1e300,"ProcId":0,"JobStatus":"/Expr(1)/"}]`), ofTests("t1"))
+		{"SlipwayInstance":"t1","SlipwayId":"j-3","Owner":"a","SlipwayMark":"`+ofTests("t1").Mark("a", "j-3", "")+`","ClusterId":1e300,"ProcId":0,"JobStatus":"/Expr(1)/"}]`), ofTests("t1"))
 	must(t, err)
 	if len(jobs) != 2 || jobs[0].ID != "j-1" || jobs[1].ID != "j-3" {
 		t.Errorf("%+v", jobs)
@@ -77,15 +78,15 @@ func FuzzJobs(f *testing.F) {
 	data, err := os.ReadFile("testdata/queue.json")
 	must(f, err)
 	f.Add(data)
-	f.Add([]byte(`[{"SlipwayInstance":"t1","SlipwayId":"j-3","SlipwayMark":"` + ofTests("t1").mark("", "j-3", "") + `"}]`))
+	f.Add([]byte(`[{"SlipwayInstance":"t1","SlipwayId":"j-3","SlipwayMark":"` + ofTests("t1").Mark("", "j-3", "") + `"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		jobs, err := parseJobs(data, ofTests("t1"))
 		if err != nil {
 			return
 		}
 		for _, j := range jobs {
-			o := j.observation()
-			if o.Existence == "" || strings.ContainsAny(o.Reason+o.Detail+o.Host, "\n\x1b") || !validID.MatchString(string(j.ID)) {
+			o := j.Observation()
+			if o.Existence == "" || strings.ContainsAny(o.Reason+o.Detail+o.Host, "\n\x1b") || !batch.ValidID.MatchString(string(j.ID)) {
 				t.Errorf("%+v shows %+v", j, o)
 			}
 		}
@@ -114,7 +115,7 @@ func TestStates(t *testing.T) {
 		"held at the end of its day": {job{Status: held, HoldCode: 47, Shadows: 1}, spawner.Exited, false},
 		"of no known status":         {job{Status: 99}, spawner.Up, true},
 	} {
-		if o := tc.job.observation(); o.Existence != tc.want || tc.job.live() != tc.live {
+		if o := tc.job.Observation(); o.Existence != tc.want || tc.job.live() != tc.live {
 			t.Errorf("%s: %+v, live %v; want %s, %v", name, o, tc.job.live(), tc.want, tc.live)
 		}
 	}
@@ -128,12 +129,12 @@ func TestHolds(t *testing.T) {
 			t.Errorf("code %d.%d gives %+v, want %+v", h.code, h.sub, got, h)
 		}
 	}
-	o := job{Status: held, HoldCode: 34, HoldSub: 102, Shadows: 1, MemoryMB: 256, RemoteHost: "slot1@n7"}.observation()
+	o := job{Status: held, HoldCode: 34, HoldSub: 102, Shadows: 1, MemoryMB: 256, RemoteHost: "slot1@n7"}.Observation()
 	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Reason: "out of memory (limit 256 MiB, of which 160 MiB are for what runs it)", Remedy: moreMemory, Host: "n7"}
 	if o != want {
 		t.Errorf("%+v, want %+v", o, want)
 	}
-	if o := (job{Status: held, HoldCode: 9999, HoldReason: "a new\x1b[31m one"}).observation(); !strings.Contains(o.Reason, "9999") || strings.ContainsRune(o.Reason, 0x1b) {
+	if o := (job{Status: held, HoldCode: 9999, HoldReason: "a new\x1b[31m one"}).Observation(); !strings.Contains(o.Reason, "9999") || strings.ContainsRune(o.Reason, 0x1b) {
 		t.Errorf("%+v", o)
 	}
 }
@@ -145,16 +146,16 @@ func TestWhichOfSeveral(t *testing.T) {
 	c := job{Cluster: 7, Proc: 2, Status: running, Launch: "l-1"}
 	old := job{Cluster: 4, Status: running, Launch: "l-0"}
 	for _, tc := range []struct {
-		rec  record
+		rec  batch.Record
 		want string
 	}{
-		{record{Run: "l-1", Job: "5.0"}, "5.0"}, {record{Run: "l-1"}, "7.2"}, {record{Run: "l-9"}, "4.0"},
+		{batch.Record{Run: "l-1", Job: "5.0"}, "5.0"}, {batch.Record{Run: "l-1"}, "7.2"}, {batch.Record{Run: "l-9"}, "4.0"},
 	} {
-		if got, _ := current(tc.rec, []job{a, b, c, old}); got.name() != tc.want {
-			t.Errorf("%+v: %s, want %s", tc.rec, got.name(), tc.want)
+		if got, _ := current(tc.rec, []job{a, b, c, old}); got.Name() != tc.want {
+			t.Errorf("%+v: %s, want %s", tc.rec, got.Name(), tc.want)
 		}
 	}
-	if _, ok := current(record{}, nil); ok {
+	if _, ok := current(batch.Record{}, nil); ok {
 		t.Error("of none, one is picked")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/pool"
 )
 
@@ -27,7 +28,7 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 	if o.Existence == spawner.Held {
 		return spawner.Explanation{Summary: "HTCondor holds it: " + o.Reason, Remedy: o.Remedy}, nil
 	}
-	rec, _, err := b.records.get(w.ID)
+	rec, _, err := b.records.Get(w.ID)
 	if err != nil {
 		return spawner.Explanation{}, err
 	}
@@ -42,7 +43,7 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 }
 
 // forewarn tells a user that what she has asked for waits for machines which are not there now.
-func (b *Backend) forewarn(l spawner.Launch, r record) {
+func (b *Backend) forewarn(l spawner.Launch, r batch.Record) {
 	if b.cfg.Pool == nil {
 		return
 	}

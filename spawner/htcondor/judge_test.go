@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/pool"
 )
@@ -58,7 +59,7 @@ func TestForewarned(t *testing.T) {
 		told := ""
 		l := spawner.Launch{Report: func(text string, _ int) { told = text }}
 		l.Spec.Resources, l.Spec.GPU = spawner.Resources{CPUs: 1, Memory: 1 << 20}, gpuOf(t, request)
-		if b.forewarn(l, record{}); told != want {
+		if b.forewarn(l, batch.Record{}); told != want {
 			t.Errorf("%s: %q, want %q", request, told, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/internal/clock"
 	"slipway/spawner"
 )
 
@@ -35,7 +36,7 @@ func TestForged(t *testing.T) {
 	if err != nil || len(all) != 2 || all[l.ID] != spawner.Queued {
 		t.Errorf("List() = %v, %v", all, err)
 	}
-	pause(t.Context(), 2*b.cfg.PollEvery)
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	if o, err := b.Observe(t.Context(), other.ID); err != nil || o.Existence != spawner.Queued || !strings.Contains(o.Detail, "does not show it") {
 		t.Errorf("another's job is taken for the workload's: %+v, %v", o, err)
 	}

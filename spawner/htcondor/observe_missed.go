@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // pastEvery is how often at most the history is asked for jobs that are missed, and have not been found there.
@@ -15,41 +17,41 @@ const pastEvery = time.Minute
 // missed tells of a job that a look does not show which began at begun. An access point that has just started again may
 // know nothing of its jobs, so it takes a second look some time after the first, and then the word of the history.
 // Where there is none, the job is gone when none of it can run any more.
-func (b *Backend) missed(ctx context.Context, rec record, begun time.Time) (spawner.Observation, error) {
-	a := b.queue.lacks(rec.ID, begun)
-	second := a.since.Add(b.cfg.PollEvery)
+func (b *Backend) missed(ctx context.Context, rec batch.Record, begun time.Time) (spawner.Observation, error) {
+	a := b.queue.MissingSince(rec.ID, begun)
+	second := a.Since.Add(b.cfg.PollEvery)
 	if begun.Before(second) {
-		return a.doubtful(rec, errors.New("it is looked for again"))
+		return doubtful(a, rec, errors.New("it is looked for again"))
 	}
 	if rec.Withdrawn {
 		return spawner.Observation{Existence: spawner.Absent}, nil
 	}
-	past, _, err := b.past.of(ctx, rec.ID, latest(second, time.Now().Add(-pastEvery)))
+	past, _, err := b.past.Of(ctx, rec.ID, clock.Latest(second, time.Now().Add(-pastEvery)))
 	if ctx.Err() != nil {
-		return a.doubtful(rec, ctx.Err())
+		return doubtful(a, rec, ctx.Err())
 	}
 	e, found := endOf(rec, past)
-	if !found && begun.Before(a.since.Add(b.cfg.Patience)) {
+	if !found && begun.Before(a.Since.Add(b.cfg.Patience)) {
 		if err == nil {
 			err = errors.New("nor does its history")
 		}
-		return a.doubtful(rec, err)
+		return doubtful(a, rec, err)
 	}
 	rec.End = &e
-	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.since, "history", err)
+	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.Since, "history", err)
 	b.learn(rec)
-	b.queue.forget(rec.ID)
-	return e.observation(), nil
+	b.queue.Forget(rec.ID)
+	return e.Observation(), nil
 }
 
 // doubtful tells of a job that may be gone or not what was seen last of it, so that it can be ended meanwhile.
-func (a absence) doubtful(rec record, cause error) (spawner.Observation, error) {
+func doubtful(a batch.Absence[job], rec batch.Record, cause error) (spawner.Observation, error) {
 	const words = "HTCondor's queue does not show it any more"
-	j, ok := current(rec, a.last)
+	j, ok := current(rec, a.Last)
 	if !ok || !j.live() {
 		return spawner.Observation{}, errs.New(errs.Unavailable, "%s: %w", words, cause)
 	}
-	o := j.observation()
+	o := j.Observation()
 	if o.Existence == spawner.Queued {
 		o.Detail = words
 	}
@@ -57,32 +59,32 @@ func (a absence) doubtful(rec record, cause error) (spawner.Observation, error) 
 }
 
 // endOf returns how a run ended by what has left the queue, and whether that knows of it.
-func endOf(rec record, past []job) (end, bool) {
+func endOf(rec batch.Record, past []job) (batch.End, bool) {
 	for _, j := range past {
 		if j.Launch == encode(rec.Run) {
 			return j.gone(), true
 		}
 	}
-	return end{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
+	return batch.End{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
 }
 
 // seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes
 // a second look, when nothing can submit it any more.
 func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
-	jobs, _, err := b.queue.of(ctx, id, time.Now())
+	jobs, _, err := b.queue.Of(ctx, id, time.Now())
 	if err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
-	rec, known, err := b.records.get(id)
+	rec, known, err := b.records.Get(id)
 	if err != nil || !known || rec.End != nil {
 		return nil, err
 	}
 	if err := b.guard.await(ctx); err != nil {
 		return nil, err
 	}
-	if !pause(ctx, b.cfg.PollEvery) {
+	if !clock.Sleep(ctx, b.cfg.PollEvery) {
 		return nil, ctx.Err()
 	}
-	jobs, _, err = b.queue.of(ctx, id, time.Now())
+	jobs, _, err = b.queue.Of(ctx, id, time.Now())
 	return jobs, err
 }

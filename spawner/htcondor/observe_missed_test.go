@@ -207,10 +207,10 @@ func TestSubmittedOrNot(t *testing.T) {
 		b, launch := slowly(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
-		rec, _, err := b.records.get(l.ID)
+		rec, _, err := b.records.Get(l.ID)
 		must(t, err)
 		rec.Job = ""
-		must(t, b.records.put(rec))
+		must(t, b.records.Put(rec))
 		jobs := s.vanish(never)
 		go func() {
 			time.Sleep(time.Second)

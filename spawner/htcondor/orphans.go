@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner/htcondor/commands"
 )
@@ -44,14 +45,14 @@ func (g *guard) await(ctx context.Context) error {
 		f, err := g.lock(syscall.LOCK_EX)
 		switch {
 		case err == nil:
-			if waited && !pause(ctx, lateCommit) {
+			if waited && !clock.Sleep(ctx, lateCommit) {
 				return errors.Join(ctx.Err(), f.Close())
 			}
 			g.quiet.Store(true)
 			return f.Close()
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("look for submissions of before: %w", err)
-		case time.Since(begun) > orphanPatience || !pause(ctx, orphanLook):
+		case time.Since(begun) > orphanPatience || !clock.Sleep(ctx, orphanLook):
 			return errs.New(errs.Unavailable, "a condor_submit still runs that was begun before the service was last started, and may yet submit this").With(commands.AskAdmin)
 		}
 	}

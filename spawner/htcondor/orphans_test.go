@@ -56,7 +56,7 @@ func TestOrphan(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte("#!/bin/sh\n"+strings.ReplaceAll(text, "DIR", dir)+"\n"), 0o755))
 	}
 	b, l := orphaned(t, dir)
-	mark := b.cfg.signet().mark("alice", string(l.ID), encode(l.Run()))
+	mark := b.signet.Mark("alice", string(l.ID), encode(l.Run()))
 	must(t, os.WriteFile(filepath.Join(dir, "job"), fmt.Appendf(nil,
 		`[{"ClusterId":1,"ProcId":0,"JobStatus":1,"Owner":"alice","SlipwayInstance":"t1","SlipwayId":"j-1","SlipwayLaunch":"%s","SlipwayMark":"%s"}]`, encode(l.Run()), mark), 0o644))
 	submissions := func() int {
@@ -102,11 +102,11 @@ func TestDoubles(t *testing.T) {
 		if got := s.names(); got[0] != "1.0" || jobOf(t, b, l.ID) != "1.0" {
 			t.Errorf("it %s, and %q is left", name, got)
 		}
-		rec, _, err := b.records.get(l.ID)
+		rec, _, err := b.records.Get(l.ID)
 		must(t, err)
 		own, next := job{Cluster: 1, Status: idle, Login: "alice"}, job{Cluster: 7, Status: idle, Login: "alice"}
 		rec.Run, rec.Job = "l-1.1", "" // the next run is being submitted since
-		must(t, b.records.put(rec))
+		must(t, b.records.Put(rec))
 		before := s.count("condor_rm")
 		b.removeDoubles(t.Context(), l.ID, own, []job{own, next})
 		if n := s.count("condor_rm"); n != before {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/htcondor/condortest"
@@ -21,7 +22,7 @@ import (
 // jobOf returns the name of a workload's job.
 func jobOf(t testing.TB, b *Backend, id spawner.ID) string {
 	t.Helper()
-	rec, known, err := b.records.get(id)
+	rec, known, err := b.records.Get(id)
 	if err != nil || !known || rec.Job == "" {
 		t.Fatalf("%s has the record %+v, %v", id, rec, err)
 	}
@@ -156,7 +157,7 @@ func TestRealQueueDown(t *testing.T) {
 	defer up()
 	l := w.launch(t)
 	until(t, "the queue is down", func() bool {
-		_, err := b.queue.since(t.Context(), time.Now())
+		_, err := b.queue.Since(t.Context(), time.Now())
 		return err != nil
 	})
 	if o, err := b.Observe(t.Context(), runs.ID); !errs.Is(err, errs.Unavailable) {
@@ -170,7 +171,7 @@ func TestRealQueueDown(t *testing.T) {
 	}
 	up()
 	until(t, "the queue is up", func() bool {
-		_, err := b.queue.since(t.Context(), time.Now())
+		_, err := b.queue.Since(t.Context(), time.Now())
 		return err == nil
 	})
 	b = w.backend(t) // as if the service had been killed meanwhile
@@ -181,10 +182,10 @@ func TestRealQueueDown(t *testing.T) {
 	if jobOf(t, b, runs.ID) != job || o.Existence == spawner.Exited && !o.Evicted {
 		t.Errorf("%+v of job %s, which was %s", o, jobOf(t, b, runs.ID), job)
 	}
-	snap, err := b.queue.since(t.Context(), time.Now())
+	snap, err := b.queue.Since(t.Context(), time.Now())
 	must(t, err)
-	if len(snap.jobs) != 2 || len(snap.jobs[l.ID]) != 1 {
-		t.Errorf("in the queue: %+v", snap.jobs)
+	if len(snap.Jobs) != 2 || len(snap.Jobs[l.ID]) != 1 {
+		t.Errorf("in the queue: %+v", snap.Jobs)
 	}
 }
 
@@ -261,13 +262,13 @@ func TestRealPartition(t *testing.T) {
 	job := jobOf(t, b, l.ID)
 	until(t, "it runs on the worker", func() bool { return await(t, b, l.ID, spawner.Up).Host == "far.slipway.test" })
 	pool.Cut(t, "far")
-	for begun := time.Now(); time.Since(begun) < 6*time.Second; pause(t.Context(), time.Second) {
+	for begun := time.Now(); time.Since(begun) < 6*time.Second; clock.Sleep(t.Context(), time.Second) {
 		if o := await(t, b, l.ID, spawner.Up, spawner.Exited, spawner.Queued, spawner.Held); o.Existence != spawner.Up {
 			t.Fatalf("while its worker is cut off it shows %+v", o)
 		}
 	}
 	pool.Heal(t, "far")
-	pause(t.Context(), 2*time.Second)
+	clock.Sleep(t.Context(), 2*time.Second)
 	if o := await(t, b, l.ID, spawner.Up, spawner.Exited); o.Existence != spawner.Up || jobOf(t, b, l.ID) != job {
 		t.Errorf("once its worker is back it shows %+v", o)
 	}

@@ -4,73 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 
+	"slipway/internal/clock"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
-
-func newRecordStore(t *testing.T) *recordStore {
-	return &recordStore{dir: t.TempDir(), held: map[spawner.ID]record{}}
-}
-
-// TestDropped: a record that was dropped stays dropped, whoever reads or amends it meanwhile.
-func TestDropped(t *testing.T) {
-	s := newRecordStore(t)
-	r := record{ID: "j-1", Run: "l-1", User: "alice"}
-	for range 300 {
-		must(t, os.MkdirAll(s.place(r.ID), 0o700))
-		must(t, s.put(r))
-		var wg sync.WaitGroup
-		var gone atomic.Bool
-		for range 4 {
-			wg.Go(func() {
-				for !gone.Load() {
-					if _, _, err := s.get(r.ID); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Go(func() {
-			if err := s.forget(r.ID); err != nil {
-				t.Error(err)
-			}
-			gone.Store(true)
-		})
-		wg.Go(func() {
-			if err := s.amend(r); err != nil {
-				t.Error(err)
-			}
-		})
-		wg.Wait()
-		if _, known, err := s.get(r.ID); known || err != nil {
-			t.Fatalf("the dead record is back: %v", err)
-		}
-	}
-	must(t, s.drop(r.ID))
-	if err := errors.Join(s.amend(r), s.drop(r.ID)); err != nil || s.has(r.ID) {
-		t.Errorf("what is gone cannot be amended, nor dropped again: %v", err)
-	}
-}
-
-// TestAmended: what was learnt of a run is kept, and not of one that another has followed; nothing else is left beside
-// the record.
-func TestAmended(t *testing.T) {
-	s := newRecordStore(t)
-	must(t, os.Mkdir(s.place("j-1"), 0o700))
-	must(t, s.put(record{ID: "j-1", Run: "l-2"}))
-	must(t, s.amend(record{ID: "j-1", Run: "l-2", Job: "5.0"}))
-	must(t, s.amend(record{ID: "j-1", Run: "l-1", Job: "4.0"}))
-	again := &recordStore{dir: s.dir, held: map[spawner.ID]record{}}
-	if r, known, err := again.get("j-1"); !known || err != nil || r.Job != "5.0" {
-		t.Errorf("%+v, %v, %v", r, known, err)
-	}
-	if files, err := os.ReadDir(s.place("j-1")); err != nil || len(files) != 1 {
-		t.Errorf("there are %v, %v", files, err)
-	}
-}
 
 // TestOddRecords: what is no record is none, and one that cannot be read hides no other workload.
 func TestOddRecords(t *testing.T) {
@@ -79,11 +18,11 @@ func TestOddRecords(t *testing.T) {
 	for n, text := range []string{"", `{"id":"j-1","run`, `{}`, `{"id":"j-9","run":"l-9"}`} {
 		l := launch(n)
 		must(t, b.Start(t.Context(), l))
-		must(t, os.WriteFile(filepath.Join(b.records.place(l.ID), recordFile), []byte(text), 0o600))
+		must(t, os.WriteFile(filepath.Join(b.records.Dir(l.ID), batch.RecordFile), []byte(text), 0o600))
 	}
 	unreadable := launch(7)
 	must(t, b.Start(t.Context(), unreadable))
-	name := filepath.Join(b.records.place(unreadable.ID), recordFile)
+	name := filepath.Join(b.records.Dir(unreadable.ID), batch.RecordFile)
 	must(t, errors.Join(os.Remove(name), os.Mkdir(name, 0o700)))
 	b = assemble(b.cfg, s.run)
 	all, err := b.List(t.Context())
@@ -91,7 +30,7 @@ func TestOddRecords(t *testing.T) {
 		t.Errorf("List() = %v, %v", all, err)
 	}
 	for n := range 4 {
-		if _, known, err := b.records.get(launch(n).ID); known || err != nil {
+		if _, known, err := b.records.Get(launch(n).ID); known || err != nil {
 			t.Errorf("record %d: %v, %v", n, known, err)
 		}
 		must(t, b.Start(t.Context(), launch(n)))
@@ -103,7 +42,7 @@ func TestOddRecords(t *testing.T) {
 		t.Errorf("in the queue after %d submissions: %q", s.count("condor_submit"), got)
 	}
 	for n := range 4 {
-		if rec, known, err := b.records.get(launch(n).ID); !known || err != nil || rec.Job == "" || rec.Run != launch(n).Run() {
+		if rec, known, err := b.records.Get(launch(n).ID); !known || err != nil || rec.Job == "" || rec.Run != launch(n).Run() {
 			t.Errorf("the record that was made anew: %+v, %v, %v", rec, known, err)
 		}
 	}
@@ -115,18 +54,18 @@ func TestLearns(t *testing.T) {
 	b, launch := played(t, newSchedd())
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
-	name := filepath.Join(b.records.place(l.ID), recordFile)
+	name := filepath.Join(b.records.Dir(l.ID), batch.RecordFile)
 	must(t, errors.Join(os.Remove(name), os.Mkdir(name, 0o700)))
-	rec, _, err := b.records.get(l.ID)
+	rec, _, err := b.records.Get(l.ID)
 	must(t, err)
-	rec.End = &end{Code: 7}
+	rec.End = &batch.End{Code: 7}
 	b.learn(rec)
-	if got, _, err := b.records.get(l.ID); err != nil || got.End == nil || got.End.Code != 7 {
+	if got, _, err := b.records.Get(l.ID); err != nil || got.End == nil || got.End.Code != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	rec.Run, rec.End = "l-other", nil
 	b.learn(rec)
-	if got, _, err := b.records.get(l.ID); err != nil || got.End == nil {
+	if got, _, err := b.records.Get(l.ID); err != nil || got.End == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -141,11 +80,11 @@ func TestStrays(t *testing.T) {
 		must(t, b.Start(t.Context(), launch(n)))
 	}
 	for n := range kept {
-		must(t, b.records.drop(launch(n).ID))
+		must(t, b.records.Drop(launch(n).ID))
 	}
 	seen := func(first, n int) {
 		t.Helper()
-		pause(t.Context(), 2*b.cfg.PollEvery)
+		clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 		all, err := b.List(t.Context())
 		if err != nil || len(all) != n+1 || all[launch(first).ID] != spawner.Queued || all[launch(kept).ID] != spawner.Queued {
 			t.Fatalf("List() = %v, %v", all, err)

@@ -2,13 +2,12 @@ package htcondor
 
 import (
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -19,8 +18,8 @@ func TestCutOffChanges(t *testing.T) {
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
 	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
-	pause(t.Context(), 2*b.cfg.PollEvery)
-	out := filepath.Join(b.records.place(l.ID), boxDir, "out")
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	out := filepath.Join(b.records.Dir(l.ID), boxDir, "out")
 	for name, text := range map[string]string{"end.json": `{"exit_code":0,"pack_size":3072}`, "changes.pack": strings.Repeat("x", 1024)} {
 		must(t, os.WriteFile(filepath.Join(out, name), []byte(text), 0o600))
 		owned(t, filepath.Join(out, name))
@@ -36,20 +35,5 @@ func TestCutOffChanges(t *testing.T) {
 	defer changes.Close()
 	if n, err := io.Copy(io.Discard, changes); n != 3072 || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
-	}
-}
-
-// TestHostThatCannotRead: what this host cannot read for the moment has come back all the same.
-func TestHostThatCannotRead(t *testing.T) {
-	r := stagedOutput{id: "j-1"}
-	for _, err := range []error{syscall.EMFILE, syscall.EIO} {
-		if err := r.lacks("file x", &fs.PathError{Op: "open", Path: "x", Err: err}); errs.Is(err, errs.NotFound) {
-			t.Errorf("%v is told of as lost", err)
-		}
-	}
-	for _, err := range []error{fs.ErrNotExist, syscall.ELOOP} {
-		if err := r.lacks("file x", err); !errs.Is(err, errs.NotFound) {
-			t.Errorf("%v is waited for", err)
-		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // TestReturning: that the output of a job is on its way is told, so that nobody removes it meanwhile.
 func TestReturning(t *testing.T) {
 	for _, s := range []status{idle, running, transferring, completed, held} {
-		if o := (job{Status: s, Shadows: 1}).observation(); o.Returning != (s == transferring) {
+		if o := (job{Status: s, Shadows: 1}).Observation(); o.Returning != (s == transferring) {
 			t.Errorf("of status %d: %+v", s, o)
 		}
 	}
@@ -22,7 +22,7 @@ func TestShaken(t *testing.T) {
 	} {
 		var w wireJob
 		must(t, json.Unmarshal([]byte(text), &w))
-		if o := w.job().observation(); o.Shaken != want || !strings.Contains(attributes(), "TotalJobReconnectAttempts") {
+		if o := w.job().Observation(); o.Shaken != want || !strings.Contains(attributes(), "TotalJobReconnectAttempts") {
 			t.Errorf("%s: %+v", text, o)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // Start submits a run of a workload, unless it is in the queue already. It does not wait for a machine: the workload is
@@ -36,15 +37,15 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 	if err != nil || there {
 		return err
 	}
-	arrived := b.submits.announce() // not before: who looks closely at what there is takes long, and all others would wait
+	arrived := b.submits.Expect() // not before: who looks closely at what there is takes long, and all others would wait
 	defer arrived()
 	s, err := b.prepare(l)
 	if err != nil {
-		return errors.Join(noRoom(err), b.records.drop(l.ID))
+		return errors.Join(noRoom(err), b.records.Drop(l.ID))
 	}
 	arrived()
 	b.forewarn(l, s.rec)
-	if _, err := b.submits.join(ctx, s); err != nil {
+	if _, err := b.submits.Join(ctx, s); err != nil {
 		return b.undo(s, err)
 	}
 	s.rec.Job = s.job
@@ -62,7 +63,7 @@ func noRoom(err error) error {
 
 // submission is one workload's part of a batch.
 type submission struct {
-	rec  record
+	rec  batch.Record
 	head string
 	row  row
 
@@ -76,13 +77,13 @@ func (b *Backend) undo(s *submission, err error) error {
 	if s.uncertain {
 		return errs.New(errs.Unavailable, "whether HTCondor has taken it is not known: %w", err)
 	}
-	return errors.Join(err, b.records.drop(s.rec.ID))
+	return errors.Join(err, b.records.Drop(s.rec.ID))
 }
 
 // adopt reports whether this run needs no submission. If it does, nothing of the workload is left: what there was is
 // removed.
 func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
-	rec, known, err := b.records.get(l.ID)
+	rec, known, err := b.records.Get(l.ID)
 	if err != nil {
 		return false, err
 	}
@@ -98,7 +99,7 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	same := known && rec.Run == l.Run()
 	for _, j := range jobs {
 		if same && j.Launch == encode(l.Run()) && (!rec.Session || j.live()) {
-			rec.Job = j.name()
+			rec.Job = j.Name()
 			b.learn(rec)
 			return true, nil
 		}
@@ -108,13 +109,13 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 		if ended, err := b.hasRun(ctx, rec); ended || err != nil {
 			return ended, err
 		}
-	case same && rec.lives() && len(jobs) == 0:
+	case same && rec.Lives() && len(jobs) == 0:
 		return false, errs.New(errs.Unavailable, "HTCondor's queue does not show the job %s any more, which may run yet", rec.Job)
 	}
 	if err := b.clear(ctx, l.ID, jobs); err != nil {
 		return false, err
 	}
-	return false, b.records.drop(l.ID)
+	return false, b.records.Drop(l.ID)
 }
 
 // there returns the jobs of a workload that is to be started. Of one that is not known here a look since the service
@@ -123,39 +124,39 @@ func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]job, 
 	if known {
 		return b.seek(ctx, id)
 	}
-	jobs, _, err := b.queue.of(ctx, id, b.born)
+	jobs, _, err := b.queue.Of(ctx, id, b.born)
 	return jobs, err
 }
 
 // restore makes the record anew of a run that is in the queue, with its sandbox here: it was lost, or is damaged.
-func (b *Backend) restore(l spawner.Launch, jobs []job) (record, bool, error) {
+func (b *Backend) restore(l spawner.Launch, jobs []job) (batch.Record, bool, error) {
 	i := slices.IndexFunc(jobs, func(j job) bool { return j.Launch == encode(l.Run()) && j.live() })
 	if i < 0 {
-		return record{}, false, nil
+		return batch.Record{}, false, nil
 	}
-	if _, err := os.Lstat(filepath.Join(b.records.place(l.ID), boxDir)); err != nil {
-		return record{}, false, nil
+	if _, err := os.Lstat(filepath.Join(b.records.Dir(l.ID), boxDir)); err != nil {
+		return batch.Record{}, false, nil
 	}
 	o, err := b.ownerOf(l)
 	if err != nil || o.login != jobs[i].Login {
-		return record{}, false, err
+		return batch.Record{}, false, err
 	}
 	rec, err := b.recordOf(l, o)
 	if err != nil {
-		return record{}, false, err
+		return batch.Record{}, false, err
 	}
-	rec.Job = jobs[i].name()
+	rec.Job = jobs[i].Name()
 	b.log.Warn("the record of a job in HTCondor's queue is made anew", "id", l.ID, "job", rec.Job)
-	return rec, true, b.records.put(rec)
+	return rec, true, b.records.Put(rec)
 }
 
 // hasRun reports whether a job that is not in the queue has been there: then this run is over. An access point without
 // a history cannot tell: what no look shows has not run then.
-func (b *Backend) hasRun(ctx context.Context, rec record) (bool, error) {
+func (b *Backend) hasRun(ctx context.Context, rec batch.Record) (bool, error) {
 	if rec.Job != "" {
 		return true, nil
 	}
-	past, _, err := b.past.of(ctx, rec.ID, time.Now())
+	past, _, err := b.past.Of(ctx, rec.ID, time.Now())
 	if ctx.Err() != nil || errs.Is(err, errs.Unavailable) {
 		return false, errors.Join(ctx.Err(), err)
 	}
@@ -168,7 +169,7 @@ func (b *Backend) hasRun(ctx context.Context, rec record) (bool, error) {
 		return false, nil
 	}
 	e := past[i].gone()
-	rec.Job, rec.End = past[i].name(), &e
+	rec.Job, rec.End = past[i].Name(), &e
 	b.learn(rec)
 	return true, nil
 }
@@ -192,21 +193,20 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := passable(b.records.place(l.ID)); err != nil {
+	if err := passable(b.records.Dir(l.ID)); err != nil {
 		return nil, err
 	}
 	if err := b.fill(l, rec, o); err != nil {
 		return nil, err
 	}
-	return &submission{rec: rec, head: head(lines), row: b.cfg.signet().rowOf(rec, l.Workload)}, b.records.put(rec)
+	return &submission{rec: rec, head: head(lines), row: rowOf(b.signet, rec, l.Workload)}, b.records.Put(rec)
 }
 
-// pause waits. It reports false when ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
+// learn notes what was learnt of a run. That a disk is full does not undo it: HTCondor can be asked again after a
+// restart.
+func (b *Backend) learn(r batch.Record) {
+	if err := b.records.Amend(r); err != nil {
+		b.log.Warn("what was learnt of a job is not saved", "id", r.ID, "job", r.Job, "error", err)
+		b.records.Hold(r)
 	}
 }

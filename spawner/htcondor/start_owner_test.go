@@ -77,7 +77,7 @@ func TestRefusedOwner(t *testing.T) {
 	b, launch := played(t, s)
 	l := launch(1)
 	l.Account.UID++
-	if err := b.Start(t.Context(), l); !errs.Is(err, errs.Forbidden) || s.count("condor_submit") > 0 || b.records.has(l.ID) {
+	if err := b.Start(t.Context(), l); !errs.Is(err, errs.Forbidden) || s.count("condor_submit") > 0 || b.records.Has(l.ID) {
 		t.Errorf("Start = %v after %d submissions", err, s.count("condor_submit"))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/spawner/batch"
 )
 
 // TestUnknownRefusal: what is refused for a reason that nobody knows is tried once more, also where it is alone.
@@ -32,17 +33,19 @@ func TestUnknownRefusal(t *testing.T) {
 // TestSessionsFirst: a session is submitted before the jobs that were there first, and these in parts that let others
 // in between.
 func TestSessionsFirst(t *testing.T) {
-	var all []*wish[*submission]
+	var all []*batch.Call[*submission]
 	for i := range mostAtOnce + 10 {
-		all = append(all, &wish[*submission]{what: &submission{rec: record{Limit: int64(i), Session: i%500 == 499}}})
+		all = append(all, &batch.Call[*submission]{Arg: &submission{rec: batch.Record{Limit: int64(i), Session: i%500 == 499}}})
 	}
 	now, later := sessionsFirst(all)
-	if len(now) != mostAtOnce || len(later) != 10 || now[0].what.rec.Limit != 499 || now[1].what.rec.Limit != 999 || now[2].what.rec.Limit != 0 {
-		t.Errorf("%d now, %d later, first %+v", len(now), len(later), now[0].what.rec)
+	if len(now) != mostAtOnce || len(later) != 10 || now[0].Arg.rec.Limit != 499 || now[1].Arg.rec.Limit != 999 || now[2].Arg.rec.Limit != 0 {
+		t.Errorf("%d now, %d later, first %+v", len(now), len(later), now[0].Arg.rec)
 	}
 	s := newSchedd()
 	b, launch := played(t, s)
-	b.submits.pick = func(all []*wish[*submission]) (now, later []*wish[*submission]) { return all[:1:1], all[1:] }
+	b.submits.Pick = func(all []*batch.Call[*submission]) (now, later []*batch.Call[*submission]) {
+		return all[:1:1], all[1:]
+	}
 	must(t, errors.Join(startAll(t, b, someLaunches(launch, 9))...))
 	if n := s.count("condor_submit"); n != 9 {
 		t.Errorf("%d submissions of one each for 9", n)
@@ -68,10 +71,10 @@ func TestNobodyWaits(t *testing.T) {
 		b, launch := slowly(t, s)
 		doubtful := launch(1)
 		must(t, b.Start(t.Context(), doubtful))
-		rec, _, err := b.records.get(doubtful.ID)
+		rec, _, err := b.records.Get(doubtful.ID)
 		must(t, err)
 		rec.Job = "" // as it was saved before
-		must(t, b.records.put(rec))
+		must(t, b.records.Put(rec))
 		s.vanish(func(int) bool { return true })
 		time.Sleep(time.Minute)
 		done := make(chan error)
@@ -79,7 +82,7 @@ func TestNobodyWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		begun := time.Now()
 		must(t, b.Start(t.Context(), launch(2)))
-		if took := time.Since(begun); took > gatherMost/2 {
+		if took := time.Since(begun); took > batch.MaxGather/2 {
 			t.Errorf("another is submitted after %v", took)
 		}
 		must(t, <-done)

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/commands"
 )
 
@@ -41,27 +43,27 @@ func (b *Backend) stop(ctx context.Context, id spawner.ID) error {
 	if _, err := b.expel(ctx, id, jobs, job.live, false); err != nil {
 		return err
 	}
-	b.queue.forget(id)
+	b.queue.Forget(id)
 	if !slices.ContainsFunc(jobs, job.ran) {
-		return b.records.drop(id) // it has only waited
+		return b.records.Drop(id) // it has only waited
 	}
-	return b.ended(id, end{Code: 143, Reason: "it was ended"})
+	return b.ended(id, batch.End{Code: 143, Reason: "it was ended"})
 }
 
 // endMissed has a workload ended of which there is no job: nobody asks any more what became of it.
 func (b *Backend) endMissed(id spawner.ID) error {
-	rec, known, err := b.records.get(id)
-	if err != nil || !known || !rec.lives() {
+	rec, known, err := b.records.Get(id)
+	if err != nil || !known || !rec.Lives() {
 		return err
 	}
-	b.queue.forget(id)
+	b.queue.Forget(id)
 	b.log.Info("a job that is to end has left HTCondor's queue before", "id", id, "job", rec.Job)
-	return b.ended(id, end{Code: 143, Reason: "it had left HTCondor's queue when it was to be ended"})
+	return b.ended(id, batch.End{Code: 143, Reason: "it had left HTCondor's queue when it was to be ended"})
 }
 
 // ended notes how a job ended that has left the queue, unless that is known.
-func (b *Backend) ended(id spawner.ID, e end) error {
-	rec, known, err := b.records.get(id)
+func (b *Backend) ended(id spawner.ID, e batch.End) error {
+	rec, known, err := b.records.Get(id)
 	if err != nil || !known || rec.End != nil {
 		return err
 	}
@@ -86,14 +88,14 @@ func (b *Backend) remove(ctx context.Context, id spawner.ID) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(jobs, func(j job) bool { return j.observation().Existence == spawner.Up }) {
+	if slices.ContainsFunc(jobs, func(j job) bool { return j.Observation().Existence == spawner.Up }) {
 		return errs.New(errs.Conflict, "it still runs").With("stop it first")
 	}
 	if err := b.clear(ctx, id, jobs); err != nil {
 		return err
 	}
-	b.queue.forget(id)
-	return b.records.drop(id)
+	b.queue.Forget(id)
+	return b.records.Drop(id)
 }
 
 // clear takes all jobs of a workload out of the queue.
@@ -107,19 +109,19 @@ func (b *Backend) clear(ctx context.Context, id spawner.ID, jobs []job) error {
 func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left func(job) bool, unbegun bool) ([]job, error) {
 	for asked := map[string]bool{}; slices.ContainsFunc(jobs, left); {
 		for _, j := range jobs {
-			if !left(j) || asked[j.name()] || j.Status == removed {
+			if !left(j) || asked[j.Name()] || j.Status == removed {
 				continue
 			}
-			if _, err := b.removals.join(ctx, removal{removalKey{j.Login, unbegun}, j.name()}); err != nil {
+			if _, err := b.removals.Join(ctx, removal{removalKey{j.Login, unbegun}, j.Name()}); err != nil {
 				return nil, err
 			}
-			asked[j.name()] = true
+			asked[j.Name()] = true
 		}
-		again, _, err := b.queue.of(ctx, id, time.Now())
+		again, _, err := b.queue.Of(ctx, id, time.Now())
 		if err != nil {
 			return nil, err
 		}
-		if jobs = again; slices.ContainsFunc(jobs, left) && !pause(ctx, max(stopLook, b.queue.cost())) {
+		if jobs = again; slices.ContainsFunc(jobs, left) && !clock.Sleep(ctx, max(stopLook, b.queue.Cost())) {
 			return nil, errs.New(errs.Unavailable, "HTCondor has not let go of the job yet: %w", ctx.Err())
 		}
 	}
@@ -142,16 +144,16 @@ type removalKey struct {
 const mostRemoved = 1000
 
 // rm removes all jobs that have gathered, those of one account by one command.
-func (b *Backend) rm(ctx context.Context, all []*wish[removal]) {
-	groups := map[removalKey][]*wish[removal]{}
+func (b *Backend) rm(ctx context.Context, all []*batch.Call[removal]) {
+	groups := map[removalKey][]*batch.Call[removal]{}
 	for _, w := range all {
-		groups[w.what.removalKey] = append(groups[w.what.removalKey], w)
+		groups[w.Arg.removalKey] = append(groups[w.Arg.removalKey], w)
 	}
 	for key, group := range groups {
 		for some := range slices.Chunk(group, mostRemoved) {
 			err := b.rmSome(ctx, key, some)
 			for _, w := range some {
-				w.err = err
+				w.Err = err
 			}
 		}
 	}
@@ -159,14 +161,14 @@ func (b *Backend) rm(ctx context.Context, all []*wish[removal]) {
 
 // rmSome removes jobs of one account. That one is not there any more, or has begun, is no error: who waits for it sees
 // so.
-func (b *Backend) rmSome(ctx context.Context, key removalKey, some []*wish[removal]) error {
+func (b *Backend) rmSome(ctx context.Context, key removalKey, some []*batch.Call[removal]) error {
 	dir, err := b.tokens.of(ctx, key.login)
 	if err != nil {
 		return err
 	}
 	args := make([]string, len(some))
 	for i, w := range some {
-		args[i] = w.what.job
+		args[i] = w.Arg.job
 	}
 	if key.unbegun {
 		args = []string{"-constraint", unbegunOf(args)}

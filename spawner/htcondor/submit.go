@@ -12,6 +12,7 @@ import (
 
 	"slipway/internal/worker"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/classad"
 	"slipway/spawner/htcondor/pool"
 )
@@ -80,20 +81,20 @@ const rowNames = "SW_id,SW_run,SW_point,SW_mark"
 // row is one job of a description. None of its values is empty, or has a sign that parts them.
 type row struct{ id, run, point, mark string }
 
-func (s signet) rowOf(r record, w spawner.Workload) row {
+func rowOf(s batch.Marker, r batch.Record, w spawner.Workload) row {
 	point := "-1"
 	if w.Scan != "" {
 		point = strconv.Itoa(w.Point)
 	}
 	run := encode(r.Run)
-	return row{id: string(w.ID), run: run, point: point, mark: s.mark(r.Login, string(w.ID), run)}
+	return row{id: string(w.ID), run: run, point: point, mark: s.Mark(r.Login, string(w.ID), run)}
 }
 
 // String returns the row as it stands in the description.
 func (r row) String() string { return strings.Join([]string{r.id, r.run, r.point, r.mark}, ",") }
 
 // describe returns all lines that the jobs of one submission share. They are the same for the points of a scan.
-func (b *Backend) describe(w spawner.Workload, r record) ([]pool.Line, error) {
+func (b *Backend) describe(w spawner.Workload, r batch.Record) ([]pool.Line, error) {
 	gpus, err := pool.GPULines(w.Spec.GPU)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (b *Backend) describe(w spawner.Workload, r record) ([]pool.Line, error) {
 }
 
 // running says what runs, and what travels.
-func (b *Backend) running(r record) []pool.Line {
+func (b *Backend) running(r batch.Record) []pool.Line {
 	files := []string{r.Program, worker.PlanFile, worker.LinkDir, worker.OutDir}
 	if r.Inputs {
 		files = append(files, worker.Inputs)
@@ -175,7 +176,7 @@ func (b *Backend) lasting(w spawner.Workload) []pool.Line {
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10) }
 
 // paying says for whom a job counts, and which of her jobs goes first.
-func (b *Backend) paying(w spawner.Workload, r record) []pool.Line {
+func (b *Backend) paying(w spawner.Workload, r batch.Record) []pool.Line {
 	var lines []pool.Line
 	if b.cfg.AccountingGroup != "" {
 		lines = append(lines, pool.Line{Name: "accounting_group", Value: b.cfg.AccountingGroup})

@@ -12,6 +12,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/pool"
 )
@@ -76,7 +77,7 @@ func TestDescription(t *testing.T) {
 		Dir: "/var/lib/slipway/htcondor", Requirements: `TARGET.HasCVMFS`, Rank: "KFlops", AccountingGroup: "group_physics",
 		Extra: map[string]string{"+ProjectName": `"cms"`, "concurrency_limits": "licence"},
 	}, nil)
-	rec := record{Run: "l-1.2", Login: "slipway", User: "asa", Program: "/opt/agent/slipway", Inputs: true, Send: "/sif/a.sif", Arch: "X86_64", Bytes: 5000}
+	rec := batch.Record{Run: "l-1.2", Login: "slipway", User: "asa", Program: "/opt/agent/slipway", Inputs: true, Send: "/sif/a.sif", Arch: "X86_64", Bytes: 5000}
 	var heads []string
 	var rows []row
 	for n := range 3 {
@@ -84,7 +85,7 @@ func TestDescription(t *testing.T) {
 		lines, err := b.describe(w, rec)
 		must(t, err)
 		heads = append(heads, head(lines))
-		rows = append(rows, b.cfg.signet().rowOf(rec, w))
+		rows = append(rows, rowOf(b.signet, rec, w))
 	}
 	if heads[0] != heads[1] || heads[1] != heads[2] {
 		t.Error("the points of a scan do not share their lines")
@@ -93,9 +94,9 @@ func TestDescription(t *testing.T) {
 
 	w := point(0)
 	w.Kind, w.Scan, w.Spec.TimeLimit = spawner.Lab, "", 0
-	lines, err := inMemory(t, Config{Dir: "/var/lib/slipway/htcondor"}, nil).describe(w, record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
+	lines, err := inMemory(t, Config{Dir: "/var/lib/slipway/htcondor"}, nil).describe(w, batch.Record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
 	must(t, err)
-	golden(t, "session.sub", description(head(lines), []row{b.cfg.signet().rowOf(record{Run: "l-9", Login: "asa"}, w)}))
+	golden(t, "session.sub", description(head(lines), []row{rowOf(b.signet, batch.Record{Run: "l-9", Login: "asa"}, w)}))
 }
 
 var safeLine = regexp.MustCompile(`^[A-Za-z_.+]+ = "?[A-Za-z0-9._@%+-]*"?$`)
@@ -124,11 +125,11 @@ func FuzzDescription(f *testing.F) {
 		b := assemble(Config{Dir: "/d", Instance: "i", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}.filled(), nil)
 		describe := func(user, scan, launch, kind string) []string {
 			w := spawner.Workload{ID: "j-1", Kind: spawner.Kind(kind), Owner: spawner.User(user), JobRecord: spawner.JobRecord{Scan: scan}, Launch: launch}
-			lines, err := b.describe(w, record{Run: launch, Login: "a", User: "a", Program: "/p"})
+			lines, err := b.describe(w, batch.Record{Run: launch, Login: "a", User: "a", Program: "/p"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return strings.Split(description(head(lines), []row{b.cfg.signet().rowOf(record{Run: launch}, w)}), "\n")
+			return strings.Split(description(head(lines), []row{rowOf(b.signet, batch.Record{Run: launch}, w)}), "\n")
 		}
 		plainScan := ""
 		if scan != "" {
@@ -166,7 +167,7 @@ func TestConfigThatCannotBeWritten(t *testing.T) {
 		"instance":      func(c *Config) { c.Instance = `a"` },
 		"no instance":   func(c *Config) { c.Instance = "" },
 		"no key":        func(c *Config) { c.MarkKey = nil },
-		"short key":     func(c *Config) { c.MarkKey = c.MarkKey[:leastKey-1] },
+		"short key":     func(c *Config) { c.MarkKey = c.MarkKey[:batch.MinKey-1] },
 		"owner":         func(c *Config) { c.Owner = "../x" },
 		"domain":        func(c *Config) { c.Domain = "a b" },
 		"group":         func(c *Config) { c.AccountingGroup = "a\nb" },

@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/commands"
 )
 
@@ -31,7 +32,7 @@ func TestWatch(t *testing.T) {
 			jobs, down = now, err
 		}
 		b := inMemory(t, Config{Dir: "/d", PollEvery: 5 * time.Second}, nil)
-		b.queue = newQueue(func(context.Context) ([]job, error) {
+		b.queue = batch.NewQueue(func(context.Context) ([]job, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Clone(jobs), down
@@ -72,73 +73,6 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestOneLookForAll: a look that began late enough serves all who ask, and none that began too early.
-func TestOneLookForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		looks := 0
-		q := newQueue(func(context.Context) ([]job, error) {
-			time.Sleep(time.Second)
-			looks++
-			return nil, nil
-		}, 0)
-		var wg sync.WaitGroup
-		ask := func(after time.Duration) {
-			wg.Go(func() {
-				time.Sleep(after)
-				asked := time.Now()
-				if s, err := q.since(t.Context(), asked); err != nil || s.begun.Before(asked) {
-					t.Errorf("asked at %v, it is told of %+v, %v", asked, s, err)
-				}
-			})
-		}
-		for range 50 {
-			ask(0)
-			ask(500 * time.Millisecond) // these need a second look, which one of them begins when the first has ended
-		}
-		wg.Wait()
-		if looks != 2 {
-			t.Errorf("%d looks", looks)
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := q.since(ended, time.Now().Add(-time.Minute)); err != nil {
-			t.Errorf("what is known is not told: %v", err)
-		}
-	})
-}
-
-// TestFailedLooks: while the queue does not answer, it is not asked again by all who come, but by who must know it now.
-func TestFailedLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		looks, down := 0, errors.New("down")
-		q := newQueue(func(context.Context) ([]job, error) {
-			time.Sleep(time.Minute)
-			looks++
-			return nil, down
-		}, 0)
-		const every = 5 * time.Second
-		since := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-		look := func(t0 time.Time, want error, wantLooks int) {
-			t.Helper()
-			if _, err := q.since(t.Context(), t0); !errors.Is(err, want) || looks != wantLooks {
-				t.Errorf("%v after %d looks, want %v after %d", err, looks, want, wantLooks)
-			}
-		}
-		for range 10 {
-			look(since(every), down, 1)
-		}
-		look(time.Now(), down, 2)
-		time.Sleep(every - time.Nanosecond)
-		look(since(every), down, 2)
-		time.Sleep(time.Nanosecond)
-		look(since(every), down, 3)
-		down = nil
-		look(since(every), q.failure.err, 3)
-		look(time.Now(), nil, 4)
-		look(since(2*time.Minute), nil, 4)
-	})
-}
-
 // TestMintFails: that a command did not answer is not taken for a key that is not there.
 func TestMintFails(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -164,56 +98,23 @@ func TestMintFails(t *testing.T) {
 	}
 }
 
-// TestBatches: what comes while others are done is done next, together; who gives up before is left out.
-func TestBatches(t *testing.T) {
+// TestSlowLooks: who wants to see what there is waits for no more than a look, however slow the queue is.
+func TestSlowLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var sizes []int
-		b := newBatcher(func(_ context.Context, all []*wish[int]) {
-			sizes = append(sizes, len(all))
-			for _, w := range all {
-				if w.what == 13 {
-					w.err = errors.New("unlucky")
-				}
+		const took = 9 * time.Second
+		b := inMemory(t, Config{Dir: "/d", PollEvery: 5 * time.Second}, nil)
+		b.queue = batch.NewQueue(func(context.Context) ([]job, error) {
+			time.Sleep(took)
+			return []job{{ID: "j-1", Status: idle}}, nil
+		}, batch.MinRest)
+		for range 200 {
+			begun := time.Now()
+			o, err := b.Observe(t.Context(), "j-1")
+			if err != nil || o.Existence != spawner.Queued || time.Since(begun) > took {
+				t.Fatalf("%+v, %v after %v", o, err, time.Since(begun))
 			}
-			time.Sleep(10 * time.Second)
-		})
-		var wg sync.WaitGroup
-		join := func(n int, after, patience time.Duration, want string) {
-			wg.Go(func() {
-				time.Sleep(after)
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
-				if _, err := b.join(ctx, n); fmt.Sprint(err) != want {
-					t.Errorf("%d: %v, want %s", n, err, want)
-				}
-			})
+			time.Sleep(700 * time.Millisecond)
 		}
-		for i := range 20 {
-			want := "<nil>"
-			if i == 13 {
-				want = "unlucky"
-			}
-			join(i, 0, time.Hour, want)
-		}
-		join(100, 3*time.Second, time.Second, context.DeadlineExceeded.Error()) // the first of the second batch, whose turn it would be
-		for i := range 5 {
-			join(200+i, 4*time.Second, time.Hour, "<nil>")
-		}
-		wg.Wait()
-		if !slices.Equal(sizes, []int{20, 5}) {
-			t.Errorf("batches of %v", sizes)
-		}
-		arrived := b.announce()
-		begun := time.Now()
-		wg.Go(func() {
-			time.Sleep(time.Second)
-			arrived()
-			arrived()
-		})
-		if _, err := b.join(t.Context(), 1); err != nil || time.Since(begun) < 11*time.Second {
-			t.Errorf("it did not wait for who was announced: %v, %v", time.Since(begun), err)
-		}
-		wg.Wait()
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // Withdraw takes back a workload that has never begun to run. Whether it has is the schedd's word at the moment at
@@ -27,7 +28,7 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 	if err != nil {
 		return err
 	}
-	rec, known, err := b.records.get(id)
+	rec, known, err := b.records.Get(id)
 	if err != nil {
 		return err
 	}
@@ -39,15 +40,15 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 	case known && rec.Job != "" && !rec.Withdrawn:
 		return errs.New(errs.Conflict, "its job %s has left HTCondor's queue already", rec.Job)
 	}
-	b.queue.forget(id)
-	return b.records.drop(id)
+	b.queue.Forget(id)
+	return b.records.Drop(id)
 }
 
 // takeBack removes the jobs of a workload that have not begun. That it does so is noted before: this service may not
 // live to see it done.
-func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec record, jobs []job) error {
+func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec batch.Record, jobs []job) error {
 	rec.ID, rec.Withdrawn = id, true // the record may be lost
-	if err := b.records.amend(rec); err != nil {
+	if err := b.records.Amend(rec); err != nil {
 		return err
 	}
 	jobs, err := b.expel(ctx, id, jobs, job.waiting, true)
@@ -56,7 +57,7 @@ func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec record, jobs 
 	}
 	if i := slices.IndexFunc(jobs, job.ran); i >= 0 {
 		rec.Withdrawn = false
-		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].name()), b.records.amend(rec))
+		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].Name()), b.records.Amend(rec))
 	}
 	return nil
 }

@@ -33,10 +33,10 @@ func TestWithdraw(t *testing.T) {
 			t.Errorf("what has begun: %v", err)
 		}
 	}
-	if got := s.names(); len(got) != 1 || got[0] != "2.0" || !b.records.has(runs.ID) || b.records.has(waits.ID) {
+	if got := s.names(); len(got) != 1 || got[0] != "2.0" || !b.records.Has(runs.ID) || b.records.Has(waits.ID) {
 		t.Errorf("in the queue: %q", got)
 	}
-	rec, _, err := b.records.get(runs.ID)
+	rec, _, err := b.records.Get(runs.ID)
 	must(t, err)
 	if rec.Withdrawn {
 		t.Error("what runs is noted as taken back")
@@ -73,7 +73,7 @@ func TestWithdrawnBefore(t *testing.T) {
 		return o.Existence == spawner.Absent
 	})
 	must(t, b.Withdraw(t.Context(), l.ID))
-	if b.records.has(l.ID) {
+	if b.records.Has(l.ID) {
 		t.Error("its record is still there")
 	}
 }
@@ -97,7 +97,7 @@ func TestRealWithdraw(t *testing.T) {
 	if err := b.Withdraw(t.Context(), runs.ID); !errs.Is(err, errs.Conflict) {
 		t.Errorf("what runs: %v", err)
 	}
-	_, err := b.removals.join(t.Context(), removal{removalKey{"alice", true}, jobOf(t, b, runs.ID)}) // by a look of before it ran
+	_, err := b.removals.Join(t.Context(), removal{removalKey{"alice", true}, jobOf(t, b, runs.ID)}) // by a look of before it ran
 	must(t, err)
 	jobs, err := b.seek(t.Context(), runs.ID)
 	if err != nil || len(jobs) != 1 || jobs[0].Status != running {

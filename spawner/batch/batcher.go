@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -6,51 +6,52 @@ import (
 	"time"
 )
 
-// batcher joins calls that come at about the same time to one: who comes first does it for all. There is one at a time,
-// and who comes meanwhile is in the next.
-type batcher[T any] struct {
-	do   func(ctx context.Context, all []*wish[T])
-	pick func(all []*wish[T]) (now, later []*wish[T]) // of what has gathered what is done next, one at least; nil: all
+// Batcher joins calls that come at about the same time to one: the first of them does it for all. One goes on at a
+// time, and calls that come meanwhile are in the next.
+type Batcher[T any] struct {
+	do   func(ctx context.Context, all []*Call[T])
+	Pick func(all []*Call[T]) (now, later []*Call[T]) // of what has gathered what is done next, one at least; nil: all
 
 	mu      sync.Mutex // guards the fields below
-	waiting []*wish[T]
+	waiting []*Call[T]
 	leading bool // somebody gathers or does
 	coming  int  // calls that will soon be here
 }
 
-// wish is one call's part. Who does it sets err.
-type wish[T any] struct {
-	what T
-	err  error
+// Call is one call's part. Who does it sets Err.
+type Call[T any] struct {
+	Arg T
+	Err error
 
 	done  chan struct{}
 	lead  chan struct{} // it is this call's turn to do it for all
 	taken bool
 }
 
-func newBatcher[T any](do func(context.Context, []*wish[T])) *batcher[T] { return &batcher[T]{do: do} }
+// NewBatcher returns a batcher whose calls are carried out by do.
+func NewBatcher[T any](do func(context.Context, []*Call[T])) *Batcher[T] { return &Batcher[T]{do: do} }
 
-// announce says that a call will soon be here, or that it is or will not come after all. Others wait for it a little.
-func (b *batcher[T]) announce() (arrived func()) {
+// Expect announces a call, for which others wait a little. The caller reports by arrived that it has come, or will not.
+func (b *Batcher[T]) Expect() (arrived func()) {
 	b.add(1)
 	return sync.OnceFunc(func() { b.add(-1) })
 }
 
-func (b *batcher[T]) add(n int) {
+func (b *Batcher[T]) add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.coming += n
 }
 
-// join has it done and gives how it went. When ctx ends before it was begun, nothing is done; once begun it is waited
+// Join has it done and returns how it went. When ctx ends before it was begun, nothing is done; once begun it is waited
 // for.
-func (b *batcher[T]) join(ctx context.Context, what T) (*wish[T], error) {
-	w := &wish[T]{what: what, done: make(chan struct{}), lead: make(chan struct{}, 1)}
+func (b *Batcher[T]) Join(ctx context.Context, what T) (*Call[T], error) {
+	w := &Call[T]{Arg: what, done: make(chan struct{}), lead: make(chan struct{}, 1)}
 	b.enter(w)
 	for {
 		select {
 		case <-w.done:
-			return w, w.err
+			return w, w.Err
 		case <-w.lead:
 			b.conduct(context.WithoutCancel(ctx))
 		case <-ctx.Done():
@@ -58,12 +59,12 @@ func (b *batcher[T]) join(ctx context.Context, what T) (*wish[T], error) {
 				return w, ctx.Err()
 			}
 			<-w.done
-			return w, w.err
+			return w, w.Err
 		}
 	}
 }
 
-func (b *batcher[T]) enter(w *wish[T]) {
+func (b *Batcher[T]) enter(w *Call[T]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, w)
@@ -73,8 +74,8 @@ func (b *batcher[T]) enter(w *wish[T]) {
 	}
 }
 
-// leave takes a wish back, unless it is being done. If it was its turn, it is another's.
-func (b *batcher[T]) leave(w *wish[T]) bool {
+// leave takes a call back, unless it is being done. If it was its turn, it is another's.
+func (b *Batcher[T]) leave(w *Call[T]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.taken {
@@ -95,12 +96,12 @@ func (b *batcher[T]) leave(w *wish[T]) bool {
 }
 
 // conduct does what has gathered, and gives the turn to who is left or came meanwhile.
-func (b *batcher[T]) conduct(ctx context.Context) {
+func (b *Batcher[T]) conduct(ctx context.Context) {
 	b.gather()
 	b.mu.Lock()
-	all, later := b.waiting, []*wish[T](nil)
-	if b.pick != nil {
-		all, later = b.pick(all)
+	all, later := b.waiting, []*Call[T](nil)
+	if b.Pick != nil {
+		all, later = b.Pick(all)
 	}
 	b.waiting = later
 	for _, w := range all {
@@ -116,7 +117,7 @@ func (b *batcher[T]) conduct(ctx context.Context) {
 	b.passLocked()
 }
 
-func (b *batcher[T]) passLocked() {
+func (b *Batcher[T]) passLocked() {
 	if b.leading = len(b.waiting) > 0; b.leading {
 		b.waiting[0].lead <- struct{}{}
 	}
@@ -125,13 +126,13 @@ func (b *batcher[T]) passLocked() {
 // How long calls are waited for: until none came for a moment and none is announced, but never for long.
 const (
 	gatherMoment = 15 * time.Millisecond
-	gatherMost   = 2 * time.Second
+	MaxGather    = 2 * time.Second
 )
 
-func (b *batcher[T]) gather() {
+func (b *Batcher[T]) gather() {
 	tick := time.NewTicker(gatherMoment)
 	defer tick.Stop()
-	for begun, before := time.Now(), -1; time.Since(begun) < gatherMost; {
+	for begun, before := time.Now(), -1; time.Since(begun) < MaxGather; {
 		n, coming := b.gathered()
 		if n == before && coming == 0 {
 			return
@@ -141,7 +142,7 @@ func (b *batcher[T]) gather() {
 	}
 }
 
-func (b *batcher[T]) gathered() (here, coming int) {
+func (b *Batcher[T]) gathered() (here, coming int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.waiting), b.coming

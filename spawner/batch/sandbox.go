@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"syscall"
 
 	"slipway/internal/agent/control"
@@ -17,7 +16,6 @@ import (
 	"slipway/internal/units"
 	"slipway/internal/worker"
 	"slipway/spawner"
-	"slipway/spawner/batch"
 )
 
 // What is borne of files that came back: they are the user's, who may have put anything there.
@@ -26,14 +24,12 @@ const (
 	mostTail = 64 << 10
 )
 
-// box is a sandbox.
-type box string
-
-func (b *Backend) box(r record) box { return box(filepath.Join(b.records.place(r.ID), boxDir)) }
+// Sandbox is the directory of a sandbox: what has travelled to the worker, and what came back.
+type Sandbox string
 
 // open opens a regular file that came back. No link in the sandbox leads out of it, and the file is the account's to
 // which the sandbox was given, in which alone it stands: a second name of somebody else's file is none that came back.
-func (b box) open(name string) (*os.File, int64, error) {
+func (b Sandbox) open(name string) (*os.File, int64, error) {
 	root, err := os.OpenRoot(string(b))
 	if err != nil {
 		return nil, 0, err
@@ -68,7 +64,7 @@ func cameBack(file, sandbox fs.FileInfo) error {
 }
 
 // read reads a small file that came back.
-func (b box) read(name string, most int64) ([]byte, error) {
+func (b Sandbox) read(name string, most int64) ([]byte, error) {
 	f, size, err := b.open(name)
 	if err != nil {
 		return nil, err
@@ -81,7 +77,7 @@ func (b box) read(name string, most int64) ([]byte, error) {
 }
 
 // end returns the worker's account of how the run ended.
-func (b box) end() (worker.End, error) {
+func (b Sandbox) end() (worker.End, error) {
 	data, err := b.read(worker.EndFile, mostEnd)
 	if err != nil {
 		return worker.End{}, err
@@ -96,16 +92,16 @@ func parseEnd(data []byte) (worker.End, error) {
 		return worker.End{}, fmt.Errorf("read how the run ended: %w", err)
 	}
 	e.ExitCode = min(max(e.ExitCode, 0), 255)
-	e.Reason, e.Remedy, e.Host = batch.OneLine(e.Reason, 4*batch.MaxReason), batch.OneLine(e.Remedy, 4*batch.MaxReason), batch.OneLine(e.Host, batch.MaxName)
+	e.Reason, e.Remedy, e.Host = OneLine(e.Reason, 4*MaxReason), OneLine(e.Remedy, 4*MaxReason), OneLine(e.Host, MaxName)
 	if len(e.Tail) > mostTail {
 		e.Tail = e.Tail[len(e.Tail)-mostTail:]
 	}
 	return e, nil
 }
 
-// recount puts the worker's words into what HTCondor says of an ended job. Where HTCondor has a reason of its own, that
-// is what ended it.
-func (b box) recount(o *spawner.Observation) {
+// Explain puts the worker's words into what the batch system says of an ended job. Where that has a reason of its own,
+// it is what ended the job.
+func (b Sandbox) Explain(o *spawner.Observation) {
 	e, err := b.end()
 	if err != nil {
 		return
@@ -121,30 +117,17 @@ func (b box) recount(o *spawner.Observation) {
 
 // stagedOutput is a sandbox whose run is over.
 type stagedOutput struct {
-	box
+	Sandbox
 	id     spawner.ID
 	status control.Status
 }
 
 var _ spawner.StagedOutput = stagedOutput{}
 
-// StagedOutput returns what a run has left that has ended.
-func (b *Backend) StagedOutput(ctx context.Context, id spawner.ID) (spawner.StagedOutput, error) {
-	if err := b.knows(id); err != nil {
-		return nil, err
-	}
-	o, err := b.observe(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("look at what %s has left: %w", id, err)
-	}
-	rec, known, err := b.records.get(id)
-	if err != nil {
-		return nil, err
-	}
-	if !known || o.Existence != spawner.Exited || o.Evicted {
-		return nil, errs.New(errs.NotFound, "nothing of %s has come back", id)
-	}
-	r := stagedOutput{box: b.box(rec), id: id}
+// Output returns what the run of a workload has left.
+func (b Sandbox) Output(id spawner.ID) (spawner.StagedOutput, error) {
+	r := stagedOutput{Sandbox: b, id: id}
+	var err error
 	switch r.status, err = r.lastWord(); {
 	case momentary(err):
 		return nil, fmt.Errorf("look at what %s has left: %w", id, err)

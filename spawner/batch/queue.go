@@ -1,0 +1,246 @@
+package batch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"slipway/internal/clock"
+	"slipway/spawner"
+)
+
+// Job is what is to be known of a job of a batch system.
+type Job interface {
+	Workload() spawner.ID
+	Name() string // the batch system's
+	Observation() spawner.Observation
+}
+
+// Snapshot is one look at all jobs. The time at which it began decides what may be concluded from it.
+type Snapshot[J Job] struct {
+	Begun time.Time
+	took  time.Duration
+	Jobs  map[spawner.ID][]J
+}
+
+// How long nobody looks after a look: MinRest at least, and RestFactor times as long as it took, but mostRest at most.
+// A caller who needs a new look waits for that too.
+const (
+	MinRest    = 250 * time.Millisecond
+	RestFactor = 2
+	mostRest   = 20 * time.Second
+)
+
+// Queue looks at the queue of a batch system, or at its history, for all who want to know of some job. However many
+// ask, there is one look at a time, and one that began late enough serves all. It is safe for concurrent use.
+type Queue[J Job] struct {
+	ask  func(ctx context.Context) ([]J, error)
+	rest time.Duration // between two looks, at least
+
+	mu      sync.Mutex // guards the fields below
+	latest  *Snapshot[J]
+	failure lapse
+	idle    time.Time // from when on there may be another look
+	look    *look[J]
+	news    map[spawner.ID]news[J]
+	missed  map[spawner.ID]Absence[J]
+}
+
+// Absence is what looks in a row do not show.
+type Absence[J Job] struct {
+	Since time.Time // when the first of them began
+	Last  []J       // as the one before showed it; none: no look of this run of the service did
+}
+
+// look is one that goes on, or is about to. Who asks while it has not begun yet is served by it.
+type look[J Job] struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed when what follows is set
+	begun  time.Time
+	snap   *Snapshot[J]
+	err    error
+}
+
+// lapse is the last look that saw nothing.
+type lapse struct {
+	ended time.Time
+	err   error
+}
+
+// news is what is known of a workload from having done it, since before any look could have seen it.
+type news[J Job] struct {
+	at  time.Time
+	job J
+}
+
+// NewQueue returns a queue that looks by ask, and between two looks rests for a while.
+func NewQueue[J Job](ask func(context.Context) ([]J, error), rest time.Duration) *Queue[J] {
+	return &Queue[J]{ask: ask, rest: rest, news: map[spawner.ID]news[J]{}, missed: map[spawner.ID]Absence[J]{}}
+}
+
+// Since returns a look that began at t or later, or the error of one that has ended after t: who is content with what
+// was seen of late does not ask a batch system again and again that does not answer. It returns when ctx ends; the look
+// goes on for the others.
+func (q *Queue[J]) Since(ctx context.Context, t time.Time) (*Snapshot[J], error) {
+	for {
+		q.mu.Lock()
+		if q.latest != nil && !q.latest.Begun.Before(t) {
+			defer q.mu.Unlock()
+			return q.latest, nil
+		}
+		if q.failure.ended.After(t) {
+			defer q.mu.Unlock()
+			return nil, q.failure.err
+		}
+		l := q.lookLocked(ctx)
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-l.done:
+		}
+		if !l.begun.Before(t) {
+			return l.snap, l.err
+		}
+	}
+}
+
+// lookLocked returns the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends
+// it.
+func (q *Queue[J]) lookLocked(ctx context.Context) *look[J] {
+	if q.look == nil {
+		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		q.look = &look[J]{cancel: cancel, done: make(chan struct{})}
+		go q.run(all, q.look)
+	}
+	return q.look
+}
+
+// run looks, when it is time for it.
+func (q *Queue[J]) run(ctx context.Context, l *look[J]) {
+	defer l.cancel()
+	q.mu.Lock()
+	idle := q.idle
+	q.mu.Unlock()
+	clock.Sleep(ctx, time.Until(idle))
+	begun := time.Now()
+	jobs, err := q.ask(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endLocked(l, begun, jobs, err)
+}
+
+// endLocked notes what a look has seen.
+func (q *Queue[J]) endLocked(l *look[J], begun time.Time, jobs []J, err error) {
+	defer close(l.done)
+	now := time.Now()
+	took := now.Sub(begun)
+	q.look, q.idle = nil, now.Add(max(q.rest, min(RestFactor*took, mostRest)))
+	if l.begun, l.err = begun, err; err != nil {
+		q.failure = lapse{now, err}
+		return
+	}
+	l.snap = &Snapshot[J]{Begun: begun, took: took, Jobs: map[spawner.ID][]J{}}
+	for _, j := range jobs {
+		l.snap.Jobs[j.Workload()] = append(l.snap.Jobs[j.Workload()], j)
+	}
+	q.compareLocked(q.latest, l.snap)
+	q.latest = l.snap
+}
+
+// compareLocked notes which jobs a look lacks that the one before has shown, or that were submitted since. What is news
+// no more is forgotten.
+func (q *Queue[J]) compareLocked(before, now *Snapshot[J]) {
+	if before != nil {
+		for id, jobs := range before.Jobs {
+			if now.Jobs[id] == nil {
+				q.missed[id] = Absence[J]{now.Begun, jobs}
+			}
+		}
+	}
+	for id, n := range q.news {
+		if !n.at.Before(now.Begun) {
+			continue
+		}
+		if delete(q.news, id); now.Jobs[id] == nil {
+			q.missed[id] = Absence[J]{now.Begun, []J{n.job}}
+		}
+	}
+	for id := range now.Jobs {
+		delete(q.missed, id)
+	}
+}
+
+// Finish ends the look that goes on, and waits for it.
+func (q *Queue[J]) Finish() {
+	q.mu.Lock()
+	l := q.look
+	q.mu.Unlock()
+	if l != nil {
+		l.cancel()
+		<-l.done
+	}
+}
+
+// Cost returns how long the latest look took.
+func (q *Queue[J]) Cost() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.latest == nil {
+		return 0
+	}
+	return q.latest.took
+}
+
+// Submitted notes that a job was submitted.
+func (q *Queue[J]) Submitted(j J) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.news[j.Workload()] = news[J]{time.Now(), j}
+	delete(q.missed, j.Workload())
+}
+
+// MissingSince returns since when looks lack a workload's job, of which one does that began at begun.
+func (q *Queue[J]) MissingSince(id spawner.ID, begun time.Time) Absence[J] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a, ok := q.missed[id]; ok {
+		return a
+	}
+	a := Absence[J]{Since: begun}
+	if q.latest == nil || q.latest.Jobs[id] == nil { // else it is there again already
+		q.missed[id] = a
+	}
+	return a
+}
+
+// Missing returns the workloads whose jobs are missed.
+func (q *Queue[J]) Missing() []spawner.ID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Collect(maps.Keys(q.missed))
+}
+
+// Forget forgets that a workload's job was missed.
+func (q *Queue[J]) Forget(id spawner.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.missed, id)
+}
+
+// Of returns the jobs of a workload as a look saw them that began at t or later, and when it began.
+func (q *Queue[J]) Of(ctx context.Context, id spawner.ID, t time.Time) ([]J, time.Time, error) {
+	s, err := q.Since(ctx, t)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n, ok := q.news[id]; ok && !n.at.Before(s.Begun) {
+		others := slices.DeleteFunc(slices.Clone(s.Jobs[id]), func(j J) bool { return j.Name() == n.job.Name() })
+		return append(others, n.job), s.Begun, nil
+	}
+	return s.Jobs[id], s.Begun, nil
+}

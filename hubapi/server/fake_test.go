@@ -31,6 +31,7 @@ import (
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobs"
+	"slipway/spawner/kernelpool"
 )
 
 // fakeEngine keeps workloads in memory and lets tests move them on. It has the Manager's rule of who may see what.
@@ -62,6 +63,7 @@ var _ Engine = (*fakeEngine)(nil)
 var _ Engine = struct {
 	*engine.Manager
 	*jobs.Jobs
+	*kernelpool.Pool
 }{}
 
 func newFake(list ...spawner.Workload) *fakeEngine {

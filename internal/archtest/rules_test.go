@@ -149,10 +149,15 @@ func rules() map[string]rule {
 				"internal/agent/control", "internal/units", "internal/errs", "internal/gpu", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},
-			tests:   []string{"spawner/jobs", "spawner/spawnertest", "internal/store"},
+			tests:   []string{"spawner/jobs", "spawner/kernelpool", "spawner/spawnertest", "internal/store"},
 		},
 		"spawner/jobs": {
 			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/sched", "internal/clock", "internal/errs", "internal/gpu", "internal/units"},
+		},
+		"spawner/kernelpool": {
+			own: []string{
+				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/sched", "internal/agent/control", "internal/clock", "internal/errs",
+			},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/docker": {
@@ -321,7 +326,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
 				"hubapi/hub", "internal/agent/control", "internal/credentials", "internal/errs",
-				"internal/hubtest", "internal/loglimit", "internal/tunnel", "kernels", "spawner/engine", "spawner/jobs",
+				"internal/hubtest", "internal/loglimit", "internal/tunnel", "kernels", "spawner/engine", "spawner/jobs", "spawner/kernelpool",
 				"github.com/coder/websocket", "github.com/invopop/jsonschema", "golang.org/x/crypto/ssh", "golang.org/x/net/html",
 			},
 		},
@@ -344,7 +349,7 @@ func rules() map[string]rule {
 		"deploy/bench/kernels/idle": {
 			own: []string{
 				"hubapi/hub", "hubapi/server", "hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
-				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/jobs", "spawner/spawnertest",
+				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/jobs", "spawner/kernelpool", "spawner/spawnertest",
 			},
 			outside: []string{"github.com/coder/websocket", "golang.org/x/sync"},
 		},
@@ -358,7 +363,7 @@ func rules() map[string]rule {
 		"deploy/bench/simulated": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
-				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/jobs", "spawner/spawnertest",
+				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/jobs", "spawner/kernelpool", "spawner/spawnertest",
 			},
 			outside: []string{"golang.org/x/sync"},
 		},
@@ -422,7 +427,7 @@ func rules() map[string]rule {
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/docker",
 				"spawner/engine", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool",
-				"spawner/jobs", "spawner/local",
+				"spawner/jobs", "spawner/kernelpool", "spawner/local",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest"},

@@ -19,7 +19,6 @@ const jobsWeight = 50
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
-	c.Kernels, c.Busy = s.cfg.Kernels.PerUser, busyAbove(s.cfg.Kernels.WarmLoad)
 	c.Yield, c.HalfLife, c.KeepJobs, c.Pause = j.Yield, time.Duration(j.HalfLife), time.Duration(j.Keep), time.Duration(j.RetryPause)
 	if len(j.Limits) > 0 {
 		c.Allowance = s.allowance

@@ -35,6 +35,7 @@ import (
 	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/pool"
 	"slipway/spawner/jobs"
+	"slipway/spawner/kernelpool"
 	"slipway/spawner/local"
 )
 
@@ -61,7 +62,7 @@ type service struct {
 	homeMounts   *HomeMounts
 	links        *tunnel.Links
 	engine       *engine.Manager
-	jobs         *jobs.Jobs
+	workloads    workloads
 	box          *secret.Box
 	environments *environments.Service
 	gpus         gpuParts
@@ -243,9 +244,12 @@ func (s *service) makeEngine(ctx context.Context) error {
 	if s.engine, err = engine.New(ctx, c); err != nil {
 		return err
 	}
-	s.jobs, err = jobs.New(s.engine, jobs.Config{
+	j, err := jobs.New(s.engine, jobs.Config{
 		Account: s.account, Environment: s.environments.Find, Backend: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
 	})
+	s.workloads = workloads{s.engine, j, kernelpool.New(s.engine, kernelpool.Config{
+		Account: s.account, PerUser: s.cfg.Kernels.PerUser, Busy: busyAbove(s.cfg.Kernels.WarmLoad), Logger: s.log,
+	})}
 	return err
 }
 
@@ -253,6 +257,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 type workloads struct {
 	*engine.Manager
 	*jobs.Jobs
+	*kernelpool.Pool
 }
 
 func (s *service) account(ctx context.Context, hub string, user spawner.User) (spawner.Account, error) {
@@ -281,7 +286,7 @@ func (s *service) makeServer(context.Context) error {
 	}
 	offers := s.newMenu()
 	s.server = server.New(server.Config{
-		Engine: workloads{s.engine, s.jobs}, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg),
+		Engine: s.workloads, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg),
 		Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.environments, Freeze: s.environments.Freeze, Registry: s.registry().Handler(s.log),

@@ -110,9 +110,7 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 		return e, func(e *Entry) { e.Want = want }, nil
 	}
 	return &Update{Decide: decide, After: func(_ Tx, e *Entry) {
-		if e.abort != nil {
-			e.abort()
-		}
+		e.interrupt()
 	}}
 }
 

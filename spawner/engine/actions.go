@@ -71,7 +71,7 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.ClearDependency:
 		return m.clearDependency(ctx, e)
 	case lifecycle.Retire:
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase, e.secrets, e.Sealed = spawner.Removing, nil, nil })
+		_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase, e.Secrets, e.Sealed = spawner.Removing, nil, nil })
 		return err
 	case lifecycle.Delete:
 		return m.forget(ctx, e)
@@ -189,6 +189,13 @@ func (m *Manager) setAbort(e Entry, abort context.CancelFunc) bool {
 	return true
 }
 
+// interrupt ends what is being done for a workload and may take long.
+func (e *Entry) interrupt() {
+	if e.abort != nil {
+		e.abort()
+	}
+}
+
 // lease takes the workload's resources, when it is its turn and they are free: to save the phase is to take the lease.
 func (m *Manager) lease(ctx context.Context, e Entry) error {
 	tx := m.Begin()
@@ -255,8 +262,7 @@ func (m *Manager) end(ctx context.Context, e Entry, o spawner.Outcome) error {
 }
 
 func (tx Tx) end(ctx context.Context, e *Entry, o spawner.Outcome) error {
-	tx.failed(e, o)
-	tx.countFailed(e, o)
+	tx.m.kinds.ask(e.Kind, func(k Kind) { k.Ending(tx, e, o) })
 	return tx.Change(ctx, e, func(e *Entry) { e.finish(o) })
 }
 
@@ -265,7 +271,7 @@ func (e *Entry) finish(o spawner.Outcome) {
 	if o.At = time.Now(); e.Kind == spawner.Job {
 		o = e.account(o)
 	}
-	if e.Outcome, e.secrets, e.Sealed = &o, nil, nil; e.Phase != spawner.Pending { // who only waited held nothing
+	if e.Outcome, e.Secrets, e.Sealed = &o, nil, nil; e.Phase != spawner.Pending { // who only waited held nothing
 		e.Phase = spawner.Stopping
 	}
 	if e.Want == spawner.WantRunning && !willRetry(e.Workload) {
@@ -302,7 +308,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 	}
 	lost := e.lostAll()
 	changed, err := m.vacate(ctx, e, func(e *Entry) {
-		e.Phase, e.started, e.status, e.secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
+		e.Phase, e.Begun, e.status, e.Secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
 			out := canceled(*e)

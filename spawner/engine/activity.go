@@ -29,7 +29,8 @@ func (m *Manager) takePulse(ctx context.Context, id spawner.ID) {
 
 // feelPulse is apart from the pauses: a goroutine that only waits is not to have a workload on its stack.
 func (m *Manager) feelPulse(ctx context.Context, id spawner.ID) {
-	if e, ok := m.snapshot(id); !ok || e.Phase != spawner.Running {
+	e, ok := m.snapshot(id)
+	if !ok || e.Phase != spawner.Running {
 		return
 	}
 	asked := time.Now()
@@ -40,7 +41,7 @@ func (m *Manager) feelPulse(ctx context.Context, id spawner.ID) {
 		return
 	}
 	m.feel(ctx, id, a)
-	m.trackOrphan(ctx, id, a.Left)
+	m.kinds.ask(e.Kind, func(k Kind) { k.Left(ctx, id, a.Left) })
 }
 
 // lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it
@@ -64,8 +65,8 @@ func (m *Manager) askActivity(ctx context.Context, id spawner.ID) (control.Activ
 func (m *Manager) miss(id spawner.ID, asked time.Time) {
 	tx := m.Begin()
 	defer tx.End()
-	if e := m.work[id]; e != nil && e.pulse.Mute.IsZero() {
-		e.pulse.Mute = asked
+	if e := m.work[id]; e != nil && e.Pulse.Mute.IsZero() {
+		e.Pulse.Mute = asked
 	}
 }
 
@@ -79,38 +80,14 @@ func (m *Manager) feel(ctx context.Context, id spawner.ID, a control.Activity) {
 		return
 	}
 	now := time.Now()
-	e.pulse.Mute = time.Time{}
-	tx.noteDropped(e, a.Dropped)
-	tx.noteDeaths(e, a.Deaths)
-	tx.acted(ctx, e, e.pulse.ActiveAt(a, e.Spec.Life, now))
+	e.Pulse.Mute = time.Time{}
+	m.kinds.ask(e.Kind, func(k Kind) { k.Active(tx, e, a) })
+	tx.acted(ctx, e, e.Pulse.ActiveAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != spawner.Lab && e.Kind != spawner.Kernel {
-		e.pulse.Looked, e.pulse.CPU = now, a.CPU
+		e.Pulse.Looked, e.Pulse.CPU = now, a.CPU
 	}
 	if p := e.prospect(now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		m.queue.Add(id)
-	}
-}
-
-// noteDropped counts what a kernel's agent could not keep since it was last asked. What it tells first is of the
-// time of another service, if there is something, and an agent that begins anew counts from 0 again.
-func (tx Tx) noteDropped(e *Entry, dropped int64) {
-	if more := dropped - e.pulse.Lost; e.Kind == spawner.Kernel && more > 0 && !e.pulse.Looked.IsZero() {
-		tx.m.kernelsDropped[e.EntryName()] += more
-	}
-	e.pulse.Lost = dropped
-}
-
-// noteDeaths counts the processes of a kernel that ended since its agent was last asked, in the same way.
-func (tx Tx) noteDeaths(e *Entry, now control.Deaths) {
-	then := e.pulse.Deaths
-	e.pulse.Deaths = now
-	if e.Kind != spawner.Kernel || e.pulse.Looked.IsZero() {
-		return
-	}
-	for cause, more := range map[spawner.Cause]int{spawner.CauseMemory: now.Memory - then.Memory, spawner.CauseSignal: now.Signal - then.Signal, spawner.CauseExit: now.Exit - then.Exit} {
-		if more > 0 {
-			tx.m.kernelRestarts.add(e.EntryName(), cause, more)
-		}
 	}
 }
 
@@ -121,14 +98,14 @@ func (tx Tx) acted(ctx context.Context, e *Entry, at time.Time) {
 	}
 	e.Active = at
 	tx.callBack(ctx, e)
-	if at.Sub(e.pulse.Saved) >= saveEvery {
-		tx.saveActivity(ctx, e, at)
+	if at.Sub(e.Pulse.Saved) >= saveEvery {
+		tx.SaveActivity(ctx, e, at)
 	}
 }
 
-// saveActivity saves what memory has already: who is in a session is there also when the disk is full.
-func (tx Tx) saveActivity(ctx context.Context, e *Entry, now time.Time) {
-	e.pulse.Saved = now
+// SaveActivity saves what memory has already: who is in a session is there also when the disk is full.
+func (tx Tx) SaveActivity(ctx context.Context, e *Entry, now time.Time) {
+	e.Pulse.Saved = now
 	if err := tx.Change(ctx, e, func(*Entry) {}); err != nil {
 		tx.m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
@@ -149,18 +126,18 @@ func (m *Manager) Visit(id spawner.ID, acted bool) {
 	case e == nil:
 		return
 	case e.Phase != spawner.Running:
-		e.pulse.Asked = now
+		e.Pulse.Asked = now
 		return
 	}
 	first := e.Visited.IsZero()
 	if first {
-		e.Visited, e.pulse.Saved = now, now
+		e.Visited, e.Pulse.Saved = now, now
 	}
 	if acted {
 		tx.acted(context.Background(), e, now)
 	}
 	if first {
-		tx.saveActivity(context.Background(), e, now)
+		tx.SaveActivity(context.Background(), e, now)
 	}
 }
 
@@ -173,7 +150,7 @@ func (m *Manager) isNews(id spawner.ID, acted bool, now time.Time) bool {
 	defer v.End()
 	e := m.work[id]
 	if e == nil || e.Phase != spawner.Running {
-		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.pulse.Asked) > visitGrain
+		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.Pulse.Asked) > visitGrain
 	}
 	return e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain
 }
@@ -203,7 +180,7 @@ func (tx Tx) keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.D
 	case d <= 0 || d > most:
 		return spawner.Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
 	}
-	err = tx.Change(ctx, e, func(e *Entry) { e.KeepUntil, e.pulse.Warned = time.Now().Add(d), time.Time{} })
+	err = tx.Change(ctx, e, func(e *Entry) { e.KeepUntil, e.Pulse.Warned = time.Now().Add(d), time.Time{} })
 	return e.Workload, err
 }
 
@@ -236,12 +213,12 @@ func (m *Manager) warn(ctx context.Context, e Entry) {
 		m.markWarned(e.ID, time.Time{}, time.Time{})
 		m.queue.AddAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
-	case p.Known && !culling.Unopened(e.Workload) && !e.pulse.ToldOf(p):
+	case p.Known && !culling.Unopened(e.Workload) && !e.Pulse.ToldOf(p):
 		m.markWarned(e.ID, now, clock.Latest(p.At, now.Add(culling.LeastWarning(p))))
 		m.notify(ctx, e, p)
 	}
 	if p.Known {
-		m.queue.AddAfter(e.ID, max(p.At.Sub(now), lookAgain, culling.LeastWarning(p)-now.Sub(e.pulse.Warned))+time.Millisecond)
+		m.queue.AddAfter(e.ID, max(p.At.Sub(now), lookAgain, culling.LeastWarning(p)-now.Sub(e.Pulse.Warned))+time.Millisecond)
 	}
 }
 
@@ -249,7 +226,7 @@ func (m *Manager) markWarned(id spawner.ID, at, stop time.Time) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil {
-		e.pulse.Warned, e.pulse.Stop = at, stop
+		e.Pulse.Warned, e.Pulse.Stop = at, stop
 	}
 }
 
@@ -296,10 +273,10 @@ func (m *Manager) LastActive(hub string) []spawner.ActiveSession {
 
 // prospect judges a running session by what is known of it at now.
 func (e *Entry) prospect(now time.Time) spawner.Prospect {
-	return culling.Prospect(e.Workload, e.pulse.Looked, now)
+	return culling.Prospect(e.Workload, e.Pulse.Looked, now)
 }
 
 // due reports whether a running session is to be stopped now.
 func (e *Entry) due(now time.Time) bool {
-	return e.overrun() != nil || e.pulse.Due(e.prospect(now), e.Workload, now)
+	return e.overrun() != nil || e.Pulse.Due(e.prospect(now), e.Workload, now)
 }

@@ -90,7 +90,7 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
-		e.status, e.pulse.Mute = s, time.Time{}
+		e.status, e.Pulse.Mute = s, time.Time{}
 		if e.Kind == spawner.Job && s.Progress != nil && s.Launch == e.Run() {
 			e.progress = s.Progress
 		}

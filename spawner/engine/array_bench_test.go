@@ -109,5 +109,5 @@ func jobService(b *testing.B) workloads {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = m.Run(ctx) }()
 	b.Cleanup(func() { cancel(); <-done; _ = records.Close() })
-	return workloads{m, all}
+	return workloads{Manager: m, Jobs: all}
 }

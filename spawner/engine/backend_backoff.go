@@ -12,7 +12,7 @@ import (
 // backOff has a workload that a Remote does not take now go back in line.
 func (m *Manager) backOff(ctx context.Context, e Entry, err error) error {
 	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
-	return m.postpone(ctx, e, m.At(e.Backend)+" takes no more now: "+brief(err))
+	return m.postpone(ctx, e, m.At(e.Backend)+" takes no more now: "+Brief(err))
 }
 
 // postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting
@@ -31,13 +31,13 @@ func (m *Manager) postpone(ctx context.Context, e Entry, why string) error {
 
 // taken notes that a Remote has taken a workload.
 func (tx Tx) taken(e *Entry) {
-	if e.started = true; tx.m.sched.Taken(e.Workload) {
+	if e.Begun = true; tx.m.sched.Taken(e.Workload) {
 		tx.wakeHeads()
 	}
 }
 
-// brief returns the words of the error of a kind that err is, without what it came from.
-func brief(err error) string {
+// Brief returns the words of the error of a kind that err is, without what it came from.
+func Brief(err error) string {
 	e, ok := errors.AsType[*errs.Error](err)
 	switch {
 	case !ok:

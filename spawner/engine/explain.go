@@ -78,7 +78,7 @@ func (m *Manager) Detail(w spawner.Workload) string {
 		return ""
 	case e.hindrance != "":
 		return e.hindrance
-	case e.claimable():
+	case e.Claimable():
 		return fmt.Sprintf("stands by to be %s's next kernel", e.Owner)
 	case e.IsStandby():
 		return fmt.Sprintf("is made ready to be %s's next kernel", e.Owner)
@@ -96,8 +96,8 @@ func (m *Manager) Detail(w spawner.Workload) string {
 		return m.onItsWay(e)
 	case e.Remote && e.Kind != spawner.Job && e.Phase == spawner.Running && e.status.State == "":
 		return "it runs on " + m.hostOf(e) + ", which does not reach the service now"
-	case e.Remote && e.Phase == spawner.Running && !e.pulse.Mute.IsZero():
-		return fmt.Sprintf("no word from %s for %s", m.hostOf(e), time.Since(e.pulse.Mute).Round(time.Second))
+	case e.Remote && e.Phase == spawner.Running && !e.Pulse.Mute.IsZero():
+		return fmt.Sprintf("no word from %s for %s", m.hostOf(e), time.Since(e.Pulse.Mute).Round(time.Second))
 	default:
 		return m.Queue(w).String()
 	}

@@ -59,8 +59,6 @@ func (m *Manager) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.H
 // dismiss stops a session that its Hub does not know.
 func (tx Tx) dismiss(ctx context.Context, e *Entry) error {
 	tx.m.log.Warn("stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase)
-	if e.abort != nil {
-		e.abort()
-	}
+	e.interrupt()
 	return tx.end(ctx, e, spawner.Outcome{Canceled: true, Reason: "its Hub did not know it any more", Remedy: "start it again: its changes are kept"})
 }

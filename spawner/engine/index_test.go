@@ -80,7 +80,7 @@ func (r *registry) enter() {
 	if w.Kind != spawner.Job && r.active(w) {
 		return
 	}
-	e := newEntry(w)
+	e := NewEntry(w)
 	r.start(e)
 	r.work[e.ID] = e
 	r.index.put(spawner.Workload{}, e)

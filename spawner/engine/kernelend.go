@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"cmp"
-	"maps"
 	"strings"
 
 	"slipway/spawner"
@@ -17,19 +15,6 @@ const another = "start another, and run what you need again"
 const noOther = "choose another kernel, or tell your administrator"
 
 const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
-
-// countFailed counts a kernel that has failed. One that stands by counts as one that starts: nobody is harmed,
-// and the next one may be.
-func (tx Tx) countFailed(e *Entry, o spawner.Outcome) {
-	if e.Kind != spawner.Kernel || !o.Failed || e.Outcome != nil {
-		return
-	}
-	ended := spawner.CauseStart
-	if e.Phase == spawner.Running {
-		ended = spawner.CauseExit
-	}
-	tx.m.kernelsFailed.add(e.EntryName(), cmp.Or(o.Cause, diagnosis.CauseOf(o.Reason), ended), 1)
-}
 
 // ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come
 // back.
@@ -73,22 +58,4 @@ func lacksIPython(lines []string) bool {
 		}
 	}
 	return false
-}
-
-// causes counts kernels by entry, and why they ended.
-type causes map[string]map[spawner.Cause]int
-
-func (c causes) add(entry string, why spawner.Cause, n int) {
-	if c[entry] == nil {
-		c[entry] = map[spawner.Cause]int{}
-	}
-	c[entry][why] += n
-}
-
-func (c causes) clone() causes {
-	all := causes{}
-	for entry, of := range c {
-		all[entry] = maps.Clone(of)
-	}
-	return all
 }

@@ -165,9 +165,7 @@ type Config struct {
 	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
 	SliceUse func(w spawner.Workload) *spawner.SliceUse
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
-	Group func(hub string, user spawner.User) string
-	// Busy says that the host has enough to do: no standbys are made then. Nil: it never has.
-	Busy     func() bool
+	Group    func(hub string, user spawner.User) string
 	Lend     Lend                        // of idle slices of GPUs to jobs
 	SelfTest time.Duration               // how long a test of a slice may take before the app starts. Zero: none is made
 	Dir      string                      // the workloads' own directories
@@ -176,7 +174,6 @@ type Config struct {
 	Sessions string                      // the backend of sessions
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
 	Yield    bool
-	Kernels  int           // most kernels that a user may have at once. Zero: not limited
 	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
 	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one
 	// three times as long, up to five minutes. Zero: not at all.
@@ -212,6 +209,7 @@ type Manager struct {
 
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
+	kinds         kinds
 
 	mu         lock // guards all below, and the entries
 	work       map[spawner.ID]*Entry
@@ -230,20 +228,15 @@ type Manager struct {
 	startTook  []time.Duration
 	kernelTook []time.Duration
 	orphans    int
-	// Of kernels, by entries: how many failed, by causes, and how much of what they said was not kept.
-	kernelsFailed  causes
-	kernelsDropped map[string]int64
-	kernelRestarts causes // that began anew in their places
-	pools          pools
 }
 
 // entry is one workload with what is known of it while the service runs.
 type Entry struct {
 	spawner.Workload
-	secrets    control.Env         // until its app has them; nil then, and when their seal cannot be opened
+	Secrets    control.Env         // until its app has them; nil then, and when their seal cannot be opened
 	announced  string              // the launch that Config.AnnounceStart tells of
 	prepared   bool                // the agent of a standby knows what it is to become
-	started    bool                // the backend's Start succeeded for this launch
+	Begun      bool                // the backend's Start succeeded for this launch
 	startedAt  time.Time           // when it did; of a Remote, since when it is seen to run there
 	fetched    fetched             // how much of its image a Remote has
 	Seen       spawner.Observation // by the last look at what a Remote has of it
@@ -254,7 +247,7 @@ type Entry struct {
 	hindrance  string              // what keeps what a job has left from being kept here, in words; empty: nothing
 	keeping    attempts            // at keeping what came back of a run; zero: there was none
 	status     control.Status      // the agent's last word; zero while the link is down
-	pulse      culling.Pulse       // what is known of what goes on in it
+	Pulse      culling.Pulse       // what is known of what goes on in it
 	alerts     alerts              // what its owner is to know of its limits
 	progress   *control.Progress   // what its payload has last said of how far it is; nil: nothing
 	journal    journal
@@ -274,7 +267,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, pools: newPools(), kernelsFailed: causes{}, kernelsDropped: map[string]int64{}, kernelRestarts: causes{},
+		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, kinds: kinds{of: map[spawner.Kind]Kind{}},
 	}
 	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
@@ -368,14 +361,14 @@ func (m *Manager) readWorkloads(ctx context.Context) (ended []spawner.Workload, 
 	return ended, newest, nil
 }
 
-func newEntry(w spawner.Workload) *Entry {
+func NewEntry(w spawner.Workload) *Entry {
 	return &Entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
 }
 
 // admit takes a workload into memory.
 func (tx Tx) admit(w spawner.Workload) *Entry {
-	e := newEntry(w)
-	e.secrets = tx.m.unseal(w)
+	e := NewEntry(w)
+	e.Secrets = tx.m.unseal(w)
 	tx.m.work[w.ID] = e
 	tx.book(spawner.Workload{}, e)
 	return e
@@ -408,7 +401,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	g.Go(func() error { m.resync(ctx); return nil })
 	g.Go(func() error { m.saveUsage(ctx); return nil })
 	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
-	g.Go(func() error { m.keepPools(ctx); return nil })
+	m.kinds.tell(func(k Kind) { g.Go(func() error { k.Run(ctx); return nil }) })
 	err := g.Wait()
 	m.announcements.Wait()
 	m.queue.Stop()

@@ -19,6 +19,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobs"
+	"slipway/spawner/kernelpool"
 	"slipway/spawner/spawnertest"
 )
 
@@ -26,21 +27,23 @@ import (
 type workloads struct {
 	*engine.Manager
 	*jobs.Jobs
+	*kernelpool.Pool
 }
 
 // service is the engine over fakes, with its parts. It can be killed and started again over the same world. It lives in a synctest
 // bubble.
 type service struct {
 	workloads
-	t        *testing.T
-	store    *memory
-	crew     *spawnertest.Crew
-	sessions *spawnertest.Fake
-	jobs     *spawnertest.Fake
-	config   engine.Config
-	ofJobs   jobs.Config
-	removed  []string // environments whose names are gone
-	kill     func()
+	t         *testing.T
+	store     *memory
+	crew      *spawnertest.Crew
+	sessions  *spawnertest.Fake
+	jobs      *spawnertest.Fake
+	config    engine.Config
+	ofJobs    jobs.Config
+	ofKernels kernelpool.Config
+	removed   []string // environments whose names are gone
+	kill      func()
 }
 
 var (
@@ -94,7 +97,8 @@ func (s *service) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.Manager = m
-	s.ofJobs.Account = s.config.Account
+	s.ofJobs.Account, s.ofKernels.Account, s.ofKernels.Logger = s.config.Account, s.config.Account, s.config.Logger
+	s.Pool = kernelpool.New(m, s.ofKernels)
 	if s.Jobs, err = jobs.New(m, s.ofJobs); err != nil {
 		s.t.Fatal(err)
 	}

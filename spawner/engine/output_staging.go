@@ -95,7 +95,7 @@ func (m *Manager) saveChanges(ctx context.Context, e Entry, r spawner.StagedOutp
 	case errs.Is(err, errs.NotFound):
 		return m.noteLost(ctx, e, notBack)
 	case errs.Is(err, errs.Invalid):
-		return m.noteLost(ctx, e, "what was changed in it since it started is lost: "+brief(err))
+		return m.noteLost(ctx, e, "what was changed in it since it started is lost: "+Brief(err))
 	case err != nil:
 		return err
 	}

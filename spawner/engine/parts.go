@@ -2,11 +2,24 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/jobfiles"
 )
+
+// JobBackends returns the backends that jobs may name.
+func (m *Manager) JobBackends() []string {
+	var names []string
+	for name := range m.backends {
+		if name != m.cfg.Sessions || m.IsRemote(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // JobFiles returns the files of jobs.
 func (m *Manager) JobFiles() *jobfiles.Store { return m.files }

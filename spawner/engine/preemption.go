@@ -65,7 +65,7 @@ func (v View) lends(id spawner.ID) bool {
 		return false
 	}
 	now := time.Now()
-	if quiet := now.Sub(clock.Latest(e.Up, e.Visited, e.Active)); quiet < v.m.cfg.Lend.After || now.Sub(e.pulse.Looked) > culling.FreshLook {
+	if quiet := now.Sub(clock.Latest(e.Up, e.Visited, e.Active)); quiet < v.m.cfg.Lend.After || now.Sub(e.Pulse.Looked) > culling.FreshLook {
 		return false
 	}
 	since, idle := v.m.cfg.Lend.Idle(string(e.ID), *e.Slice)

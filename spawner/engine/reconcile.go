@@ -15,6 +15,9 @@ import (
 // retryAfter is how long the Manager waits before it repeats what did not work.
 const retryAfter = 2 * time.Second
 
+// kernelMemory is for how long it is known of a kernel that ended by itself why it did.
+const kernelMemory = 10 * time.Minute
+
 // reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step
 // a call is enough.
 func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
@@ -96,7 +99,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	case spawner.Starting, spawner.Booting:
 		return lifecycle.Starting{
 			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote, Armed: e.armed(),
-			Started: e.started, Overdue: overdue, Fault: e.status.Fault != "" && m.selfTest(e) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
+			Started: e.Begun, Overdue: overdue, Fault: e.status.Fault != "" && m.selfTest(e) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
 		}
 	case spawner.Running:
 		return lifecycle.Running{
@@ -132,7 +135,7 @@ func (e *Entry) role() lifecycle.Role {
 }
 
 // armed reports whether what the app needs is at hand.
-func (e *Entry) armed() bool { return e.Kind == spawner.Job || e.secrets != nil }
+func (e *Entry) armed() bool { return e.Kind == spawner.Job || e.Secrets != nil }
 
 // purpose returns what a workload is being ended for.
 func (e *Entry) purpose() lifecycle.Purpose {
@@ -190,7 +193,7 @@ func (m *Manager) phaseBegan(e Entry) time.Time {
 	switch {
 	case !e.quit.IsZero():
 		return e.quit
-	case e.Phase == spawner.Starting && e.started && !e.startedAt.IsZero():
+	case e.Phase == spawner.Starting && e.Begun && !e.startedAt.IsZero():
 		return e.startedAt
 	case e.Since.Before(m.born):
 		return m.born

@@ -76,9 +76,7 @@ func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*
 	if err != nil {
 		return err
 	}
-	if e.abort != nil {
-		e.abort()
-	}
+	e.interrupt()
 	e.journal.reopen()
 	tx.Note(e, spawner.Event{Percent: 5, Message: message})
 	return nil
@@ -103,7 +101,7 @@ func (m *Manager) requeue(ctx context.Context, e Entry) error {
 // toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell
 // is told.
 func (e *Entry) toLine() {
-	e.Phase, e.Slice, e.Lender, e.Moving, e.started, e.status = spawner.Pending, nil, "", false, false, control.Status{}
+	e.Phase, e.Slice, e.Lender, e.Moving, e.Begun, e.status = spawner.Pending, nil, "", false, false, control.Status{}
 	e.collecting, e.Host, e.progress = time.Time{}, "", nil
 	if e.Kind == spawner.Job {
 		e.Up = time.Time{}

@@ -20,8 +20,7 @@ func (m *Manager) resync(ctx context.Context) {
 		if !m.forgetful(found) {
 			strangers = m.reap(ctx, found, strangers)
 			m.tidy(ctx, keeper)
-			m.tidyKernels(ctx)
-			m.fillPools()
+			m.kinds.tell(func(k Kind) { k.Resynced(ctx) })
 		}
 		tx := m.Begin()
 		m.ready = true

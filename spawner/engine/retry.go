@@ -101,7 +101,7 @@ func (e *Entry) NextTry() {
 	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn, e.Rests = nil, 0, 0, nil, false, false, false
 	e.Started, e.Asked, e.Saved = time.Now(), time.Time{}, false
 	e.Seen, e.startedAt, e.quit, e.blindly, e.fetched = spawner.Observation{}, time.Time{}, time.Time{}, time.Time{}, fetched{}
-	e.parting, e.hindrance, e.keeping, e.pulse = "", "", attempts{}, culling.Pulse{}
+	e.parting, e.hindrance, e.keeping, e.Pulse = "", "", attempts{}, culling.Pulse{}
 }
 
 // pastTries returns how the tries of a job have ended, this one last.

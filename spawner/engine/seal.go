@@ -10,9 +10,9 @@ import (
 // purpose ties what is sealed to one start of one session.
 func purpose(id spawner.ID, launch string) string { return string(id) + " " + launch }
 
-// seal makes a session's secrets fit for its record, so that a start outlives a restart of the service.
-func (m *Manager) seal(id spawner.ID, launch string, secrets control.Env) []byte {
-	plain, err := json.Marshal(map[string]string(orEmpty(secrets)))
+// Seal makes a session's secrets fit for its record, so that a start outlives a restart of the service.
+func (m *Manager) Seal(id spawner.ID, launch string, secrets control.Env) []byte {
+	plain, err := json.Marshal(map[string]string(OrEmpty(secrets)))
 	if err != nil {
 		return nil // strings always have a JSON form
 	}
@@ -37,8 +37,8 @@ func (m *Manager) unseal(w spawner.Workload) control.Env {
 	return secrets
 }
 
-// orEmpty makes sure that secrets which were given are told from secrets which were lost.
-func orEmpty(e control.Env) control.Env {
+// OrEmpty makes sure that secrets which were given are told from secrets which were lost.
+func OrEmpty(e control.Env) control.Env {
 	if e == nil {
 		return control.Env{}
 	}

@@ -28,7 +28,7 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	r, err := m.examined(ctx, c.Hub, r)
+	r, err := m.Examined(ctx, c.Hub, r)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
@@ -46,9 +46,9 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 	}
 }
 
-// examined returns a request with its backend and the digest of its environment, once nothing is known that stands
+// Examined returns a request with its backend and the digest of its environment, once nothing is known that stands
 // against it: what is wrong is said where the start is asked for.
-func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
+func (m *Manager) Examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
 	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
 	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.Remembers()); err != nil {
 		return r, err
@@ -61,7 +61,7 @@ func (m *Manager) examined(ctx context.Context, hub string, r spawner.SessionReq
 	if _, err := m.cfg.Account(ctx, hub, r.User); err != nil {
 		return r, err
 	}
-	return r, m.Judge(ctx, m.sessionOf(hub, r))
+	return r, m.Judge(ctx, m.SessionOf(hub, r))
 }
 
 // startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was
@@ -182,7 +182,7 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionReq
 		}
 		kept = nil
 	}
-	w, err = tx.enter(ctx, hub, r, kept)
+	w, err = tx.Enter(ctx, hub, r, kept)
 	return w, nil, err
 }
 
@@ -194,9 +194,8 @@ func foundationOf(s spawner.Spec) foundation { return foundation{s.Image, s.Envi
 // makeWay asks the session of an earlier launch to stop.
 func (tx Tx) makeWay(ctx context.Context, e *Entry) (w spawner.Workload, before *spawner.Workload, err error) {
 	if e.Want == spawner.WantRunning {
-		if err = tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantStopped }); e.abort != nil {
-			e.abort()
-		}
+		err = tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantStopped })
+		e.interrupt()
 	}
 	copied := e.Workload
 	return spawner.Workload{}, &copied, err
@@ -210,19 +209,19 @@ func (v View) prefixFree(hub string, r spawner.SessionRequest) error {
 	return nil
 }
 
-// enter saves a new start: of the kept session, or of a new one when kept is nil.
-func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *Entry) (spawner.Workload, error) {
+// Enter saves a new start: of the kept session, or of a new one when kept is nil.
+func (tx Tx) Enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *Entry) (spawner.Workload, error) {
 	now := time.Now()
 	e := kept
 	if e == nil {
-		e = newEntry(tx.m.sessionOf(hub, r))
+		e = NewEntry(tx.m.SessionOf(hub, r))
 	}
 	turn := tx.m.sched.NextTurn()
 	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
 	err := tx.Change(ctx, e, func(e *Entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
-		e.secrets, e.Sealed = orEmpty(r.Secrets), tx.m.seal(e.ID, r.Launch, r.Secrets)
-		e.started, e.collecting, e.pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
+		e.Secrets, e.Sealed = OrEmpty(r.Secrets), tx.m.Seal(e.ID, r.Launch, r.Secrets)
+		e.Begun, e.collecting, e.Pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
 		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
@@ -241,8 +240,8 @@ func (tx Tx) enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 	return e.Workload, nil
 }
 
-// sessionOf returns a new session, as nobody has started it yet.
-func (m *Manager) sessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
+// SessionOf returns a new session, as nobody has started it yet.
+func (m *Manager) SessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
 	now := time.Now()
 	return spawner.Workload{
 		ID: NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend, RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(r.Backend)}, Spec: r.Spec,

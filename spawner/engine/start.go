@@ -48,14 +48,14 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Remote && errs.Is(err, errs.Unavailable):
-		why := "What it needs is not at hand now (" + brief(err) + ")"
+		why := "What it needs is not at hand now (" + Brief(err) + ")"
 		if ready {
 			why = m.At(e.Backend) + " takes nothing now"
 		}
 		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Kind == spawner.Job && !ready && errs.Is(err, errs.Unavailable):
-		return m.postpone(ctx, e, "What it needs is not at hand now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
+		return m.postpone(ctx, e, "What it needs is not at hand now ("+Brief(err)+"): it is tried again. If this lasts, tell your administrator")
 	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
 		return m.backOff(ctx, e, err)
 	case errors.Is(err, gpu.ErrBadPlace):
@@ -76,7 +76,7 @@ func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case e.Kind == spawner.Job && errs.Is(err, errs.Unavailable):
-		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+brief(err)+"): it is tried again. If this lasts, tell your administrator")
+		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+"): it is tried again. If this lasts, tell your administrator")
 	}
 	return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
 }
@@ -230,7 +230,7 @@ func (m *Manager) app(e Entry, account spawner.Account) control.App {
 	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
 	maps.Copy(app.Env, m.cfg.Env)
 	maps.Copy(app.Env, e.Spec.Env)
-	maps.Copy(app.Env, e.secrets)
+	maps.Copy(app.Env, e.Secrets)
 	if e.Kind.HubServer() {
 		app.HTTP, app.Ready, app.Jupyter = true, e.Spec.Ready, e.Kind == spawner.Lab
 	}
@@ -291,7 +291,7 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	}
 	err := tx.Change(ctx, now, func(e *Entry) {
 		if e.Phase, e.Up, e.Ran, e.Bad = spawner.Running, time.Now(), true, nil; !e.Remote { // there it may have to begin anew
-			e.secrets, e.Sealed = nil, nil
+			e.Secrets, e.Sealed = nil, nil
 		}
 	})
 	if err != nil {
@@ -304,8 +304,8 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	note := &m.startTook
 	if e.Kind == spawner.Kernel {
 		note = &m.kernelTook
-		m.fillPools()
 	}
+	m.kinds.ask(now.Kind, func(k Kind) { k.Up(tx, now) })
 	if len(*note) < mostStarts {
 		*note = append(*note, took)
 	}

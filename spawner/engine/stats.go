@@ -11,8 +11,8 @@ func (m *Manager) Stats() spawner.Stats {
 	tx := m.Begin()
 	defer tx.End()
 	s := spawner.Stats{Workloads: map[spawner.Kind]map[spawner.Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]spawner.Capacity{}, StartTook: m.startTook, Orphans: m.orphans, Strangers: maps.Clone(m.strange)}
-	s.Kernels, s.KernelTook, s.Standbys = map[string]map[spawner.Phase]int{}, m.kernelTook, tx.standbysOf()
-	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = m.kernelsFailed.clone(), m.kernelRestarts.clone(), maps.Clone(m.kernelsDropped)
+	s.Kernels, s.KernelTook = map[string]map[spawner.Phase]int{}, m.kernelTook
+	m.kinds.tell(func(k Kind) { k.Count(tx.View, &s) })
 	m.startTook, m.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[spawner.Phase]int{}, maps.Clone(m.refused)
 	for _, name := range m.JobBackends() {

@@ -17,8 +17,8 @@ func (m *Manager) Evict(ctx context.Context, id spawner.ID, reason, remedy strin
 	}
 	m.log.Warn("evicting", "id", id, "owner", e.Owner, "why", reason)
 	err := tx.end(ctx, e, spawner.Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy, Cause: spawner.CauseCanceled})
-	if err == nil && e.abort != nil {
-		e.abort()
+	if err == nil {
+		e.interrupt()
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func (tx Tx) Insert(ctx context.Context, list []spawner.Workload, each func(*Ent
 		return err
 	}
 	for _, w := range list {
-		e := newEntry(w)
+		e := NewEntry(w)
 		tx.entered(spawner.Workload{}, e)
 		each(e)
 	}

@@ -7,12 +7,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
+
 	"slipway/internal/errs"
 	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"strconv"
-	"strings"
 )
 
 // What all points of a scan may bring along together: each is a record with its command and variables, and where jobs

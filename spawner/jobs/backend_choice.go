@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"slices"
+
 	"slipway/internal/errs"
 	"slipway/spawner"
 )

@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
+
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"time"
 )
 
 // Plan says what would become of a job, and refuses what SubmitJob would refuse as it is asked for, whatever

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"

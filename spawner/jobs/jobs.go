@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
+
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/units"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobfiles"
-	"strings"
-	"time"
 )
 
 // submission is a request for jobs, with what has been found of it here.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
+
 	"slipway/internal/errs"
 	"slipway/spawner"
 )

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"strings"
 )
 
 // Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has

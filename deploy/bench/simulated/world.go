@@ -14,6 +14,7 @@ import (
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobs"
+	"slipway/spawner/kernelpool"
 	"slipway/spawner/spawnertest"
 )
 
@@ -21,6 +22,7 @@ import (
 type workloads struct {
 	*engine.Manager
 	*jobs.Jobs
+	*kernelpool.Pool
 }
 
 // newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
@@ -46,7 +48,7 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 	}
 	crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
 	j, err := jobs.New(m, jobs.Config{Account: account})
-	return workloads{m, j}, err
+	return workloads{m, j, kernelpool.New(m, kernelpool.Config{Account: account, Logger: log})}, err
 }
 
 func catalogue() catalog.Catalogue {

@@ -31,6 +31,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobs"
+	"slipway/spawner/kernelpool"
 	"slipway/spawner/spawnertest"
 )
 
@@ -43,6 +44,7 @@ const (
 type workloads struct {
 	*engine.Manager
 	*jobs.Jobs
+	*kernelpool.Pool
 }
 
 // service is the one that is measured.
@@ -82,6 +84,7 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	if s.engine.Jobs, err = jobs.New(s.engine.Manager, jobs.Config{Account: account}); err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
+	s.engine.Pool = kernelpool.New(s.engine.Manager, kernelpool.Config{Account: account, Logger: log})
 	crew.Dial(func(id spawner.ID, up bool) { s.engine.LinkChanged(ctx, id, up) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

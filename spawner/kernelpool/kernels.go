@@ -1,39 +1,35 @@
-package engine
+package kernelpool
 
 import (
 	"context"
 	"slices"
-	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
-// kernelMemory is for how long it is known of a kernel that ended by itself why it did.
-const kernelMemory = 10 * time.Minute
-
 // StartKernel starts a kernel of the caller's and returns at once; Await and Events tell how it goes on. It keeps
 // nothing when it ends: stopping it is removing it. One that is started from a session ends with that.
-func (m *Manager) StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
+func (k *Pool) StartKernel(ctx context.Context, c spawner.Caller, r spawner.KernelRequest) (spawner.Workload, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return spawner.Workload{}, err
 	}
-	s, err := m.examined(ctx, c.Hub, spawner.SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
+	s, err := k.engine.Examined(ctx, c.Hub, spawner.SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
 	if err != nil {
 		return spawner.Workload{}, err
 	}
-	account, err := m.cfg.Account(ctx, c.Hub, c.User)
+	account, err := k.cfg.Account(ctx, c.Hub, c.User)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
-	w, err := m.enterKernel(ctx, c, s, account, r.Warm)
-	return m.Vouch(ctx, w, err)
+	w, err := k.enterKernel(ctx, c, s, account, r.Warm)
+	return k.engine.Vouch(ctx, w, err)
 }
 
 // enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands
 // by becomes it.
-func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
-	tx := m.Begin()
+func (k *Pool) enterKernel(ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
+	tx := k.engine.Begin()
 	defer tx.End()
 	active, ending := 0, 0
 	for _, e := range tx.Owned(c.Principal()) {
@@ -49,21 +45,21 @@ func (m *Manager) enterKernel(ctx context.Context, c spawner.Caller, r spawner.S
 			ending++
 		}
 	}
-	if err := m.tooManyKernels(active, ending); err != nil {
+	if err := k.tooManyKernels(active, ending); err != nil {
 		return spawner.Workload{}, err
 	}
-	tx.usePool(c.Hub, r, warm)
-	if w, claimed, err := tx.claim(ctx, c.Hub, r, account); claimed {
+	k.usePool(c.Hub, r, warm)
+	if w, claimed, err := k.claim(ctx, tx, c.Hub, r, account); claimed {
 		return w, err
 	}
-	return tx.enter(ctx, c.Hub, r, nil)
+	return tx.Enter(ctx, c.Hub, r, nil)
 }
 
 // tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut
 // one down starts the next at once: what they still hold nobody has until they are seen gone. But where more of them
 // are ending than she may have she waits, or who starts and shuts down without end would have any number.
-func (m *Manager) tooManyKernels(active, ending int) error {
-	most := m.cfg.Kernels
+func (k *Pool) tooManyKernels(active, ending int) error {
+	most := k.cfg.PerUser
 	switch {
 	case most > 0 && active >= most:
 		return errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
@@ -75,8 +71,8 @@ func (m *Manager) tooManyKernels(active, ending int) error {
 
 // Kernels returns the kernels of the caller's own that nobody has shut down, oldest first. One that ended by itself is
 // among them for a while.
-func (m *Manager) Kernels(c spawner.Caller) []spawner.Workload {
-	v := m.View()
+func (k *Pool) Kernels(c spawner.Caller) []spawner.Workload {
+	v := k.engine.View()
 	defer v.End()
 	var list []spawner.Workload
 	for _, e := range v.Owned(c.Principal()) {

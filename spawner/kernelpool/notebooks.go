@@ -1,4 +1,4 @@
-package engine
+package kernelpool
 
 import (
 	"context"
@@ -6,20 +6,21 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 )
 
 // Bind notes that a notebook is one of a kernel of the caller's: another one, or what is known of it now.
-func (m *Manager) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+func (k *Pool) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
 	if err := n.Check(); err != nil {
 		return spawner.Workload{}, err
 	}
-	tx := m.Begin()
-	w, err := tx.bind(ctx, c, id, n)
+	tx := k.engine.Begin()
+	w, err := k.bind(ctx, tx, c, id, n)
 	tx.End()
-	return m.Vouch(ctx, w, err)
+	return k.engine.Vouch(ctx, w, err)
 }
 
-func (tx Tx) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+func (k *Pool) bind(ctx context.Context, tx engine.Tx, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
 	e, err := tx.Find(c, id)
 	switch {
 	case err != nil:
@@ -33,7 +34,7 @@ func (tx Tx) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawne
 	if err != nil || slices.Equal(list, e.Notebooks) {
 		return e.Workload, err
 	}
-	err = tx.Change(ctx, e, func(e *Entry) { e.Notebooks = list })
+	err = tx.Change(ctx, e, func(e *engine.Entry) { e.Notebooks = list })
 	return e.Workload, err
 }
 

@@ -1,4 +1,4 @@
-package engine
+package kernelpool
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/engine"
 	"slipway/spawner/sched"
 )
 
@@ -59,51 +60,51 @@ func poolOf(w *spawner.Workload) poolKey { return poolKey{w.Principal(), w.Stand
 func (p *pool) entryName() string { return cmp.Or(p.request.Entry, p.request.Name) }
 
 // usePool notes that a user has asked for a kernel of a kernelspec that may have standbys.
-func (tx Tx) usePool(hub string, r spawner.SessionRequest, most int) {
+func (k *Pool) usePool(hub string, r spawner.SessionRequest, most int) {
 	key := poolKey{spawner.Principal{Hub: hub, User: r.User}, r.Name}
-	if most <= 0 || tx.m.IsRemote(r.Backend) {
-		delete(tx.m.pools.of, key)
+	if most <= 0 || k.engine.IsRemote(r.Backend) {
+		delete(k.pools.of, key)
 		return
 	}
 	r.Spec.Env = withoutClients(r.Spec.Env)
 	r.Launch, r.Kernel, r.From, r.Secrets, r.Spec.Life.Away, r.Spec.Life.FirstClient = "", "", "", nil, 0, 0
-	p := tx.m.pools.of[key]
+	p := k.pools.of[key]
 	if p == nil || !alike(p.request.Spec, r.Spec) {
 		p = &pool{}
-		tx.m.pools.of[key] = p
+		k.pools.of[key] = p
 	}
 	p.request, p.most, p.used = r, most, time.Now()
 }
 
 // failed notes that a standby could not be started, and sees to it that the next one is not tried at once.
-func (tx Tx) failed(e *Entry, o spawner.Outcome) {
-	p := tx.m.pools.of[poolOf(&e.Workload)]
+func (k *Pool) failed(e *engine.Entry, o spawner.Outcome) {
+	p := k.pools.of[poolOf(&e.Workload)]
 	if e.Standby == "" || !o.Failed || p == nil {
 		return
 	}
 	wait := min(leastBackoff<<min(p.failures, 10), mostBackoff)
 	p.failures, p.notUntil, p.lacks = p.failures+1, time.Now().Add(wait), "the last one did not start: "+o.Reason
-	tx.m.log.Warn("a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures", p.failures, "again_in", wait)
+	k.log.Warn("a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures", p.failures, "again_in", wait)
 }
 
 // fillPools asks for a look at what is lacking. It does not wait.
-func (m *Manager) fillPools() {
+func (k *Pool) fillPools() {
 	select {
-	case m.pools.fill <- struct{}{}:
+	case k.pools.fill <- struct{}{}:
 	default:
 	}
 }
 
 // keepPools makes standbys, one after the other, when a kernel was started and from time to time.
-func (m *Manager) keepPools(ctx context.Context) {
+func (k *Pool) keepPools(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.pools.fill:
+		case <-k.pools.fill:
 		}
-		m.weedPools(ctx)
-		for tried := map[poolKey]bool{}; m.fillOne(ctx, tried); {
+		k.weedPools(ctx)
+		for tried := map[poolKey]bool{}; k.fillOne(ctx, tried); {
 			clock.Sleep(ctx, standbyPause)
 		}
 	}
@@ -111,23 +112,23 @@ func (m *Manager) keepPools(ctx context.Context) {
 
 // weedPools ends the standbys that are too old or not their owners' to have any more, and forgets who has started no
 // kernel for as long.
-func (m *Manager) weedPools(ctx context.Context) {
-	tx := m.Begin()
-	list := tx.standbys(func(*spawner.Workload) bool { return true })
+func (k *Pool) weedPools(ctx context.Context) {
+	tx := k.engine.Begin()
+	list := k.standbys(tx.View, func(*spawner.Workload) bool { return true })
 	all := make([]spawner.Workload, 0, len(list))
 	for _, e := range list {
 		all = append(all, e.Workload)
 	}
-	maps.DeleteFunc(m.pools.of, func(_ poolKey, p *pool) bool { return time.Since(p.used) >= standbyLife })
+	maps.DeleteFunc(k.pools.of, func(_ poolKey, p *pool) bool { return time.Since(p.used) >= standbyLife })
 	tx.End()
 	for _, w := range all {
-		why := m.whyNoStandby(ctx, w)
+		why := k.whyNoStandby(ctx, w)
 		if why == "" {
 			continue
 		}
-		tx := m.Begin()
-		if e := m.work[w.ID]; e != nil && e.IsStandby() {
-			tx.standDown(ctx, e, why)
+		tx := k.engine.Begin()
+		if e := tx.Entry(w.ID); e != nil && e.IsStandby() {
+			tx.StandDown(ctx, e, why)
 		}
 		tx.End()
 	}
@@ -135,21 +136,21 @@ func (m *Manager) weedPools(ctx context.Context) {
 
 // whyNoStandby says why a standby is to end; empty: it may stay. That it is not known just now whose it may be is no
 // reason: it is asked again before it is taken.
-func (m *Manager) whyNoStandby(ctx context.Context, w spawner.Workload) string {
+func (k *Pool) whyNoStandby(ctx context.Context, w spawner.Workload) string {
 	if time.Since(w.Created) >= standbyLife {
 		return "nobody has taken it"
 	}
 	if p := w.Spec.Profile; p != "" {
-		if err := m.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
-			return "its owner may not have its profile any more: " + brief(err)
+		if err := k.engine.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
+			return "its owner may not have its profile any more: " + engine.Brief(err)
 		}
 	}
-	account, err := m.cfg.Account(ctx, w.Hub, w.Owner)
+	account, err := k.cfg.Account(ctx, w.Hub, w.Owner)
 	switch {
 	case ctx.Err() != nil, errs.Is(err, errs.Unavailable):
 		return ""
 	case err != nil:
-		return "its owner has no account any more: " + brief(err)
+		return "its owner has no account any more: " + engine.Brief(err)
 	case w.Phase == spawner.Starting && !reflect.DeepEqual(w.Account, account):
 		return "its owner's account has changed"
 	}
@@ -157,16 +158,16 @@ func (m *Manager) whyNoStandby(ctx context.Context, w spawner.Workload) string {
 }
 
 // fillOne makes one standby of those that are lacking and were not tried yet, and reports whether it has.
-func (m *Manager) fillOne(ctx context.Context, tried map[poolKey]bool) bool {
-	for ctx.Err() == nil && !m.hasMuchToDo() {
-		key, r, lacking := m.lacking(ctx, tried)
+func (k *Pool) fillOne(ctx context.Context, tried map[poolKey]bool) bool {
+	for ctx.Err() == nil && !k.hasMuchToDo() {
+		key, r, lacking := k.lacking(ctx, tried)
 		if !lacking {
 			return false
 		}
 		tried[key] = true
-		err := m.makeStandby(ctx, key, r)
+		err := k.makeStandby(ctx, key, r)
 		if ctx.Err() == nil {
-			m.noteLacking(key, err)
+			k.noteLacking(key, err)
 		}
 		if err == nil {
 			return true
@@ -175,36 +176,36 @@ func (m *Manager) fillOne(ctx context.Context, tried map[poolKey]bool) bool {
 	return false
 }
 
-func (m *Manager) hasMuchToDo() bool {
-	busy := m.cfg.Busy != nil && m.cfg.Busy()
-	tx := m.Begin()
+func (k *Pool) hasMuchToDo() bool {
+	busy := k.cfg.Busy != nil && k.cfg.Busy()
+	tx := k.engine.Begin()
 	defer tx.End()
-	m.pools.busy = busy
+	k.pools.busy = busy
 	return busy
 }
 
 // lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one
 // last. One of her kernels that is still starting goes first.
-func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r spawner.SessionRequest, lacking bool) {
-	tx := m.Begin()
+func (k *Pool) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r spawner.SessionRequest, lacking bool) {
+	tx := k.engine.Begin()
 	defer tx.End()
 	now := time.Now()
-	lastFirst := func(a, b poolKey) int { return m.pools.of[b].used.Compare(m.pools.of[a].used) }
-	for _, key := range slices.SortedFunc(maps.Keys(m.pools.of), lastFirst) {
-		p := m.pools.of[key]
-		if tried[key] || now.Before(p.notUntil) || tx.coming(key) {
+	lastFirst := func(a, b poolKey) int { return k.pools.of[b].used.Compare(k.pools.of[a].used) }
+	for _, key := range slices.SortedFunc(maps.Keys(k.pools.of), lastFirst) {
+		p := k.pools.of[key]
+		if tried[key] || now.Before(p.notUntil) || k.coming(tx.View, key) {
 			continue
 		}
 		ofEntry := func(w *spawner.Workload) bool { return w.EntryName() == p.entryName() }
-		all := tx.standbys(ofEntry)
+		all := k.standbys(tx.View, ofEntry)
 		switch {
-		case slices.ContainsFunc(all, func(e *Entry) bool { return poolOf(&e.Workload) == key }):
-		case max(len(all), len(m.sched.StandbysHolding(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
+		case slices.ContainsFunc(all, func(e *engine.Entry) bool { return poolOf(&e.Workload) == key }):
+		case max(len(all), len(tx.Sched().StandbysHolding(ofEntry))) < p.most: // the place of one that is ending is for whom it ends
 			return key, p.request, true
 		default:
 			p.lacks = "as many as there may be of it stand by for others"
 			if e := p.replaces(all, key.Principal, now); e != nil {
-				tx.standDown(ctx, e, "another is to have its place")
+				tx.StandDown(ctx, e, "another is to have its place")
 			}
 		}
 	}
@@ -213,7 +214,7 @@ func (m *Manager) lacking(ctx context.Context, tried map[poolKey]bool) (key pool
 
 // replaces returns which of all standbys of an entry, the oldest first, makes room for one of a user's; nil: none yet.
 // Of her own the last word counts at once.
-func (p *pool) replaces(all []*Entry, of spawner.Principal, now time.Time) *Entry {
+func (p *pool) replaces(all []*engine.Entry, of spawner.Principal, now time.Time) *engine.Entry {
 	for _, e := range all {
 		if e.Created.Before(p.used) && (e.Principal() == of || now.Sub(e.Created) >= standbyTurn) {
 			return e
@@ -223,7 +224,7 @@ func (p *pool) replaces(all []*Entry, of spawner.Principal, now time.Time) *Entr
 }
 
 // coming reports whether a kernel of a user's is not up yet.
-func (v View) coming(key poolKey) bool {
+func (k *Pool) coming(v engine.View, key poolKey) bool {
 	for _, e := range v.Owned(key.Principal) {
 		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running && e.Phase != spawner.Stopping {
 			return true
@@ -233,52 +234,52 @@ func (v View) coming(key poolKey) bool {
 }
 
 // makeStandby makes one, if there is room for it that nobody waits for.
-func (m *Manager) makeStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
-	tx := m.Begin()
-	_, _, err := tx.vacant(key, r)
+func (k *Pool) makeStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
+	tx := k.engine.Begin()
+	_, _, err := k.vacant(tx, key, r)
 	tx.End()
 	if err != nil {
 		return err // nobody was asked for that
 	}
 	r.Launch = "standby-" + strings.ToLower(rand.Text())
-	if r, err = m.examined(ctx, key.Hub, r); err != nil {
+	if r, err = k.engine.Examined(ctx, key.Hub, r); err != nil {
 		return err
 	}
-	return m.enterStandby(ctx, key, r)
+	return k.enterStandby(ctx, key, r)
 }
 
 // enterStandby saves a new standby and leases what it needs. It is saved before it holds anything, as all workloads
 // are: where a lease was saved and not confirmed, its record is known, and goes.
-func (m *Manager) enterStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
-	tx := m.Begin()
+func (k *Pool) enterStandby(ctx context.Context, key poolKey, r spawner.SessionRequest) error {
+	tx := k.engine.Begin()
 	defer tx.End()
-	e, g, err := tx.vacant(key, r)
+	e, g, err := k.vacant(tx, key, r)
 	if err != nil {
 		return err
 	}
-	turn := m.sched.NextTurn()
-	err = tx.Change(ctx, e, func(e *Entry) {
+	turn := tx.Sched().NextTurn()
+	err = tx.Change(ctx, e, func(e *engine.Entry) {
 		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), turn
-		e.secrets, e.Sealed = control.Env{}, m.seal(e.ID, r.Launch, nil)
+		e.Secrets, e.Sealed = control.Env{}, k.engine.Seal(e.ID, r.Launch, nil)
 	})
 	if err != nil {
 		return err
 	}
-	return tx.Change(ctx, e, func(e *Entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
+	return tx.Change(ctx, e, func(e *engine.Entry) { e.Phase, e.Slice = spawner.Leased, g.Slice })
 }
 
 // vacant returns a new standby and what it may have now; the error says why there is nothing for it.
-func (tx Tx) vacant(key poolKey, r spawner.SessionRequest) (*Entry, sched.Grant, error) {
-	if tx.m.pools.of[key] == nil {
+func (k *Pool) vacant(tx engine.Tx, key poolKey, r spawner.SessionRequest) (*engine.Entry, sched.Grant, error) {
+	if k.pools.of[key] == nil {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
 	}
-	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, key.Hub, r.User)
-	e := newEntry(tx.m.sessionOf(key.Hub, r))
-	g, lacks := tx.m.sched.Vacancy(&e.Workload)
+	r.Spec.GPU = k.engine.InGroup(r.Spec.GPU, key.Hub, r.User)
+	e := engine.NewEntry(k.engine.SessionOf(key.Hub, r))
+	g, lacks := tx.Sched().Vacancy(&e.Workload)
 	if lacks != "" || g.Lender != "" {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "there is no room: %s", lacks)
 	}
-	if who := tx.m.sched.AwaitedBy(&e.Workload, g); who != nil {
+	if who := tx.Sched().AwaitedBy(&e.Workload, g); who != nil {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "%s waits for what it would hold", who.ID)
 	}
 	return e, g, nil

@@ -14,14 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ._errors import SlipwayError
 from ._models import Job, JobProgress, Outcome, Scan, SliceUse
 from ._units import memory, memory_words
-
-if TYPE_CHECKING:
-    pass
 
 _RATE = 0.5
 """The least time, in seconds, between two updates of a line."""

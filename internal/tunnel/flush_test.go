@@ -40,7 +40,9 @@ func answerAndEnd(t *testing.T, deliver bool) (stream net.Conn, ended <-chan str
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	opened := make(chan struct{}) // an agent that ends before the service knows that the stream is open loses the stream
 	agent, err := newMux(&heldConn{Conn: far, deliver: deliver}, "", true, log, nil, func(_ context.Context, _ Door, c *Conn) {
+		<-opened
 		_, _ = io.WriteString(c, "the rest")
 		cancel()
 	})
@@ -53,6 +55,7 @@ func answerAndEnd(t *testing.T, deliver bool) (stream net.Conn, ended <-chan str
 	if stream, err = service.dial(DoorApp); err != nil {
 		t.Fatal(err)
 	}
+	close(opened)
 	return stream, done
 }
 

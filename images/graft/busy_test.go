@@ -18,6 +18,7 @@ import (
 
 	"slipway/images/squashfs"
 	"slipway/images/tree"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -154,7 +155,7 @@ func TestMappedPagesAreSeen(t *testing.T) {
 	m := f.mapped(filepath.Join(f.merged, "opt/mapped"))
 	for i := range 20 {
 		m[7] = byte(i)
-		must(t, wait(t.Context(), tick))
+		clock.Sleep(t.Context(), tick)
 		r, tail := f.graft(func(c *Config) {
 			c.Pause = func(context.Context) error {
 				m[7] += 100

@@ -16,6 +16,7 @@ import (
 
 	"slipway/images/squashfs"
 	"slipway/images/tree"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -236,7 +237,8 @@ func TestScanSeesEveryChange(t *testing.T) {
 			if files != 4 || n != 1 {
 				t.Errorf("%d files, %d bytes", files, n)
 			}
-			must(t, wait(t.Context(), tick), tc.change(at))
+			clock.Sleep(t.Context(), tick)
+			must(t, tc.change(at))
 			after, _, _, err := Scan(t.Context(), dir, noRules(t))
 			must(t, err)
 			if (before == after) != tc.same {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/tree"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -153,18 +154,8 @@ func ripen(ctx context.Context, newest time.Time) error {
 	if age < 0 || age >= tick {
 		return nil
 	}
-	return wait(ctx, tick-age)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	clock.Sleep(ctx, tick-age)
+	return ctx.Err()
 }
 
 // printOf makes the fingerprint of a part anew.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/tree"
+	"slipway/internal/clock"
 )
 
 // survey is one walk of the upper directory, which stores what is not known yet. While the source runs, what changes or
@@ -126,8 +127,8 @@ func (s *survey) ripe(dir *os.File, name string, st *unix.Stat_t) (bool, error) 
 		return false, nil
 	}
 	s.waits++
-	if err := wait(s.ctx, tick); err != nil {
-		return false, err
+	if !clock.Sleep(s.ctx, tick) {
+		return false, s.ctx.Err()
 	}
 	now, err := tree.StatAt(dir, name)
 	return err == nil && unchanged(&now, st) && age(st) >= tick, err

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -46,9 +47,7 @@ func (s *stillness) stop(ctx context.Context) error {
 		if err != nil || !moving {
 			return err
 		}
-		select {
-		case <-time.After(stopEvery):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, stopEvery) {
 			return ctx.Err()
 		}
 	}

@@ -41,13 +41,13 @@ func rules() map[string]rule {
 		"internal/workloadtoken":      {own: []string{"internal/errs", "internal/secret", "spawner"}, outside: []string{"github.com/golang-jwt/jwt"}},
 		"internal/identity":           {own: []string{"internal/errs", "internal/store"}},
 		"internal/x509proxy":          {own: []string{"internal/errs", "internal/secret"}, outside: []string{"golang.org/x/crypto/cryptobyte"}},
-		"internal/oidc":               {own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
+		"internal/oidc":               {own: []string{"internal/clock", "internal/errs", "internal/secret"}, outside: []string{"github.com/coreos/go-oidc"}, tests: []string{"internal/testenv/oidcissuer", "github.com/golang-jwt/jwt"}},
 		"internal/testenv/program":    {outside: []string{"github.com/rogpeppe/go-internal"}}, // for tests
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}},       // for tests
 		"internal/credentials": {
 			own: []string{"internal/backoff", "internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
-		"internal/sshauth": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
+		"internal/sshauth": {own: []string{"internal/clock", "internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":           {own: []string{"internal/errs", "internal/units"}},
@@ -63,7 +63,7 @@ func rules() map[string]rule {
 		"internal/gpu/cdi":      {own: []string{"internal/agent/control", "internal/errs", "internal/gpu"}, outside: []string{"golang.org/x/sys"}},
 		"internal/gpu/mps":      {own: []string{"internal/errs", "internal/gpu", "internal/units"}},
 		"internal/gpu/fleet": {
-			own:   []string{"internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/placement"},
+			own:   []string{"internal/clock", "internal/errs", "internal/gpu", "internal/gpu/mps", "internal/gpu/placement"},
 			tests: []string{"internal/gpu/fakegpu"},
 		},
 		"internal/gpu/notify":   {own: []string{"internal/gpu"}},
@@ -106,7 +106,7 @@ func rules() map[string]rule {
 		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/backoff", "internal/clock", "internal/errs"}},
 		"internal/agent/authproxy":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/errs", "internal/units", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
+			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/clock", "internal/errs", "internal/units", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
@@ -247,7 +247,7 @@ func rules() map[string]rule {
 			own: []string{"images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
 		},
 		"images/graft": {
-			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"github.com/cespare/xxhash", "golang.org/x/sys"},
+			own: []string{"images/squashfs", "images/tree", "internal/clock", "internal/errs"}, outside: []string{"github.com/cespare/xxhash", "golang.org/x/sys"},
 			tests: []string{"images/tree/treetest"},
 		},
 
@@ -334,14 +334,14 @@ func rules() map[string]rule {
 		"hubapi/openapi":   {},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/backoff", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
-			own:     []string{"hubapi", "internal/backoff", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
+			own:     []string{"hubapi", "internal/backoff", "internal/clock", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
 		"internal/webui":   {own: []string{"hubapi", "spawner", "spawner/catalog", "internal/units", "internal/errs", "internal/gpu"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
-		"internal/bench":       {own: []string{"hubapi/hub", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
+		"internal/bench":       {own: []string{"hubapi/hub", "internal/clock", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
 		"deploy/bench/load":    {},
 		"deploy/bench/figures": {},
 		"deploy/bench/jobs":    {own: []string{"deploy/bench/figures", "hubapi"}},
@@ -370,7 +370,7 @@ func rules() map[string]rule {
 
 		// Where the users' data is.
 		"internal/xrd":                  {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/xrd/mount":            {own: []string{"internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/xrd/mount":            {own: []string{"internal/clock", "internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datacheck":            {own: []string{"hubapi", "internal/datacheck/rootclient", "internal/errs", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datacheck/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/xrdtest":          {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
@@ -400,7 +400,7 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "images/inventory", "images/signing", "images/transfer", "internal/agent",
-				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/render",
+				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/render", "internal/clock",
 				"internal/config", "internal/datacheck", "internal/datacheck/rootclient", "internal/doctor",
 				"internal/environments", "internal/errs", "internal/gpu/fakegpu", "internal/gpu/mps",
 				"internal/gpu/placement", "internal/gpu/placementsim", "internal/mounts", "internal/oidc",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
@@ -37,7 +38,8 @@ func (h *fakeHub) do(ctx context.Context, what, user string, takes time.Duration
 	h.most = max(h.most, h.calls)
 	fail := h.fail(what, user)
 	h.mu.Unlock()
-	err := pause(ctx, takes)
+	clock.Sleep(ctx, takes)
+	err := ctx.Err()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls--

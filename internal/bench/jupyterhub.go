@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/hubapi/hub"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
@@ -81,8 +82,8 @@ func (h *JupyterHub) Await(ctx context.Context, user string) error {
 		case errs.Is(err, errs.Conflict): // it is not being started any more
 			return h.isUp(ctx, user)
 		case errs.Is(err, errs.Unavailable) && try < mends:
-			if err := pause(ctx, lookEach); err != nil {
-				return err
+			if !clock.Sleep(ctx, lookEach) {
+				return ctx.Err()
 			}
 		default:
 			return err
@@ -135,9 +136,10 @@ func (h *JupyterHub) Visit(ctx context.Context, user string, token secret.Text) 
 func (h *JupyterHub) Stop(ctx context.Context, user string) error {
 	gone, err := h.client.StopServer(ctx, user, "", false)
 	for err == nil && !gone {
-		if err = pause(ctx, lookEach); err == nil {
-			gone, err = h.isGone(ctx, user)
+		if !clock.Sleep(ctx, lookEach) {
+			return ctx.Err()
 		}
+		gone, err = h.isGone(ctx, user)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"slipway/internal/clock"
 	"slipway/internal/secret"
 )
 
@@ -50,7 +51,7 @@ func (l *load) tell() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		for pause(ctx, tellEach) == nil {
+		for clock.Sleep(ctx, tellEach) {
 			l.Tell(l.now(time.Now()))
 		}
 	})
@@ -70,7 +71,7 @@ func (l *load) run(ctx context.Context) (Report, error) {
 	if err == nil {
 		up = l.startAll(work, visitors)
 		l.doing("holding")
-		_ = pause(work, l.Hold)
+		clock.Sleep(work, l.Hold)
 	}
 	down, left := l.clear(ctx, visitors)
 	r := l.report()
@@ -122,7 +123,7 @@ func (l *load) each(ctx context.Context, all []*visitor, rate float64, do func(*
 	g.SetLimit(l.Concurrency)
 	began := time.Now()
 	for i, v := range all {
-		if rate > 0 && pause(ctx, time.Until(began.Add(time.Duration(float64(i)/rate*float64(time.Second))))) != nil {
+		if rate > 0 && !clock.Sleep(ctx, time.Until(began.Add(time.Duration(float64(i)/rate*float64(time.Second))))) {
 			break
 		}
 		if ctx.Err() != nil {
@@ -222,18 +223,3 @@ func (l *load) stop(ctx context.Context, v *visitor) {
 }
 
 func (l *load) doing(what string) { l.edit(func(s *State) { s.Doing = what }) }
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil || d <= 0 {
-		return err
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -111,18 +112,8 @@ func awaitGone(ctx context.Context, env Env, client *hubapi.Client, id string) e
 			return errs.New(errs.Unavailable, "%s is still %s: it is being ended", id, s.Phase).With("`slipway sessions show " + id + "` says more")
 		}
 		steps.tell(hubapi.Progress{Stage: "ending", Message: "still " + s.Phase})
-		if err := wait(ctx, goneEvery); err != nil {
-			return err
+		if !clock.Sleep(ctx, goneEvery) {
+			return ctx.Err()
 		}
-	}
-}
-
-// wait is a pause that ends with ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

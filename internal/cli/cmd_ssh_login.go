@@ -13,6 +13,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/sshclientconfig"
 )
@@ -182,10 +183,8 @@ func (l *sshLogin) await(ctx context.Context, begun hubapi.SSHLogin) (hubapi.SSH
 			told = time.Now()
 			fmt.Fprintf(l.env.Stderr, "ssh login: waiting; the code is good for %s\n", time.Until(begun.Expires).Round(time.Second))
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, every) {
 			return state, ctx.Err()
-		case <-time.After(every):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
 
@@ -27,10 +28,8 @@ func again(ctx context.Context, every, patience time.Duration, look func() (over
 		if over {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, every) {
 			return ctx.Err()
-		case <-time.After(every):
 		}
 	}
 }

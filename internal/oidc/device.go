@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 )
@@ -70,9 +71,7 @@ func (c *Client) BeginDevice(ctx context.Context) (Device, error) {
 func (c *Client) AwaitDevice(ctx context.Context, d Device) (Tokens, error) {
 	interval := d.interval
 	for {
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, interval) {
 			return Tokens{}, ctx.Err()
 		}
 		if time.Now().After(d.Expires) {

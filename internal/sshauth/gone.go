@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 const (
@@ -85,9 +87,7 @@ func (a *Authority) owners() []Owner {
 func (a *Authority) Follow(ctx context.Context, gone func(context.Context, Owner) (bool, error)) error {
 	for {
 		a.look(ctx, gone)
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, lookEvery) {
 			return ctx.Err()
 		}
 	}

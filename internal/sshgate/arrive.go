@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/hubapi"
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshtunnel"
@@ -183,16 +184,9 @@ const tellTime = time.Minute
 func (v *visitor) linger() {
 	select {
 	case <-v.told:
-		pause(v.ctx, time.Second) // the client leaves by itself
+		clock.Sleep(v.ctx, time.Second) // the client leaves by itself
 	case <-time.After(tellTime):
 	case <-v.ctx.Done():
 	}
 	v.cancel(errLeft)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 // keepStart is how long a start of ours goes on when the connection of the last who waited for it was lost. Some
@@ -118,7 +120,7 @@ func (g *Gate) takeBack(r *recall, stop func(ctx context.Context, server string)
 	defer g.starts.done(r)
 	if r.after > 0 {
 		log.Info("ssh start kept", "server", r.key.server, "reason", "the connection of who waits for it was lost", "for", r.after)
-		pause(r.ctx, r.after)
+		clock.Sleep(r.ctx, r.after)
 	}
 	if g.starts.due(r) {
 		stop(r.ctx, r.key.server)

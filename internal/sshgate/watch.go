@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -39,7 +40,7 @@ const verdictTime = 3 * time.Second
 func (v *visitor) watchLink() {
 	select {
 	case <-v.far.Done():
-		pause(v.ctx, verdictTime)
+		clock.Sleep(v.ctx, verdictTime)
 		v.end("the connection to your session was lost; connect again")
 	case <-v.ctx.Done():
 	}

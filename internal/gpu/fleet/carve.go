@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/gpu"
 )
 
@@ -124,8 +125,8 @@ func (f *Fleet) destroy(ctx context.Context, c *card, in gpu.Instance) error {
 		if time.Now().Add(wait).After(until) {
 			return f.stuck(c, in, err)
 		}
-		if err := pause(ctx, wait); err != nil {
-			return err
+		if !clock.Sleep(ctx, wait) {
+			return ctx.Err()
 		}
 	}
 }
@@ -173,7 +174,8 @@ func (f *Fleet) make(ctx context.Context, c *card, profile string, at gpu.Placem
 	if tries == 3 {
 		return &badPlace{why: "its instance cannot be made", quarantine: true, err: err}
 	}
-	return pause(ctx, time.Duration(tries)*200*time.Millisecond)
+	clock.Sleep(ctx, time.Duration(tries)*200*time.Millisecond)
+	return ctx.Err()
 }
 
 // occupied is the error of a place that the driver says is taken though nothing of ours is there. What somebody else

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"slipway/internal/clock"
 	"slipway/internal/gpu"
 )
 
@@ -125,19 +126,8 @@ func (f *Fleet) settled(ctx context.Context, c *card, bad func(gpu.ProcessUse) b
 		if len(left) == 0 || time.Now().Add(wait).After(until) {
 			return left, nil
 		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
+		if !clock.Sleep(ctx, wait) {
+			return nil, ctx.Err()
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

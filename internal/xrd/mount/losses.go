@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode"
 
+	"slipway/internal/clock"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -105,10 +107,8 @@ func (m *Mounter) awaitWrites(id string) {
 // ended waits until no process is left that has mounted something at a path that begins so, or ctx ends.
 func (m *Mounter) ended(ctx context.Context, begins string) bool {
 	for len(m.processes(begins)) > 0 {
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, 25*time.Millisecond) {
 			return false
-		case <-time.After(25 * time.Millisecond):
 		}
 	}
 	return true

@@ -7,22 +7,27 @@ import (
 	"time"
 )
 
+// CredentialHolder says whom a user stands for by a credential, and where that is from.
+type CredentialHolder struct {
+	Name    string `json:"name"` // of the credential: the issuer's in the service's configuration, or ProxyCredential
+	Kind    string `json:"kind"` // token or proxy
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"` // who she is there
+	From    string `json:"from"`    // hub, device, given or upload
+	Trouble string `json:"trouble"` // what is wrong, and what its user does; empty: nothing
+}
+
 // Credential is a token or a proxy that the service keeps for a user and puts into her sessions and jobs. There is no
 // secret in it.
 type Credential struct {
-	Name      string     `json:"name"` // the issuer's in the service's configuration, or ProxyCredential
-	Kind      string     `json:"kind"` // token or proxy
-	Issuer    string     `json:"issuer"`
-	Subject   string     `json:"subject"` // who she is there
+	CredentialHolder
 	Scopes    []string   `json:"scopes"`
 	Audiences []string   `json:"audiences"`
 	VO        string     `json:"vo"`
 	FQANs     []string   `json:"fqans"`
-	From      string     `json:"from"`    // hub, device, given or upload
 	Expires   *time.Time `json:"expires"` // of what sessions and jobs have now
 	Renewable bool       `json:"renewable"`
-	Until     *time.Time `json:"until"`   // how long it can be renewed; null: not known
-	Trouble   string     `json:"trouble"` // what is wrong, and what its user does; empty: nothing
+	Until     *time.Time `json:"until"` // how long it can be renewed; null: not known
 	Notes     []string   `json:"notes"`
 	Updated   *time.Time `json:"updated"`
 }

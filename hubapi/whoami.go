@@ -40,13 +40,8 @@ type UserGroup struct {
 
 // Subject is whom a user stands for elsewhere.
 type Subject struct {
-	Name    string `json:"name"` // of the credential
-	Kind    string `json:"kind"`
-	Subject string `json:"subject"`
-	Issuer  string `json:"issuer"`
-	From    string `json:"from"`
-	Rule    string `json:"rule"` // of the site's, by which it is hers; empty: she was the first to bring it
-	Trouble string `json:"trouble"`
+	CredentialHolder
+	Rule string `json:"rule"` // of the site's, by which it is hers; empty: she was the first to bring it
 }
 
 // Number is a number that a user has on the host.

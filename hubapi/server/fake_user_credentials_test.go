@@ -39,12 +39,16 @@ func newCredentials(principals ...string) *fakeCredentials {
 	for _, p := range principals {
 		w.entries[p] = []credentials.Entry{
 			{
-				Name: "wlcg", Kind: credentials.Token, Issuer: "https://issuer.test", Subject: "sub-of-" + p, Scopes: []string{"storage.read:/"}, From: credentials.FromDevice,
-				Expires: time.Now().Add(50*time.Minute + 30*time.Second), Renewable: true,
+				Facts: credentials.Facts{
+					Name: "wlcg", Kind: credentials.Token, Issuer: "https://issuer.test", Subject: "sub-of-" + p, Scopes: []string{"storage.read:/"}, From: credentials.FromDevice, Expires: time.Now().Add(50*time.Minute + 30*time.Second),
+				},
+				Renewable: true,
 			},
 			{
-				Name: credentials.ProxyName, Kind: credentials.Proxy, Issuer: "/CN=CA", Subject: "/CN=" + p, VO: "atlas", FQANs: []string{"/atlas/Role=NULL"}, From: credentials.FromUpload,
-				Expires: time.Now().Add(90*time.Minute + 30*time.Second), Trouble: "it ends soon: put a new one",
+				Facts: credentials.Facts{
+					Name: credentials.ProxyName, Kind: credentials.Proxy, Issuer: "/CN=CA", Subject: "/CN=" + p, VO: "atlas", FQANs: []string{"/atlas/Role=NULL"}, From: credentials.FromUpload, Expires: time.Now().Add(90*time.Minute + 30*time.Second),
+				},
+				Trouble: "it ends soon: put a new one",
 			},
 		}
 	}
@@ -101,7 +105,9 @@ func (f *fakeCredentials) PutProxy(_ context.Context, principal string, pem secr
 		e.Field = "proxy"
 		return credentials.Entry{}, e
 	}
-	e := credentials.Entry{Name: credentials.ProxyName, Kind: credentials.Proxy, Subject: "/CN=put by " + principal, Issuer: "/CN=CA", From: credentials.FromUpload, Expires: time.Now().Add(time.Hour)}
+	e := credentials.Entry{Facts: credentials.Facts{
+		Name: credentials.ProxyName, Kind: credentials.Proxy, Subject: "/CN=put by " + principal, Issuer: "/CN=CA", From: credentials.FromUpload, Expires: time.Now().Add(time.Hour),
+	}}
 	f.entries[principal] = append(slices.DeleteFunc(f.entries[principal], func(e credentials.Entry) bool { return e.Name == credentials.ProxyName }), e)
 	return e, nil
 }
@@ -119,7 +125,9 @@ func (f *fakeCredentials) PutRefresh(_ context.Context, principal, issuer string
 	if issuer != "wlcg" || refresh.Reveal() != refreshSecret {
 		return credentials.Entry{}, errs.Bad("issuer", issuer, "one of: wlcg")
 	}
-	e := credentials.Entry{Name: issuer, Kind: credentials.Token, Subject: "given by " + principal, From: credentials.FromGiven}
+	e := credentials.Entry{Facts: credentials.Facts{
+		Name: issuer, Kind: credentials.Token, Subject: "given by " + principal, From: credentials.FromGiven,
+	}}
 	f.entries[principal] = []credentials.Entry{e}
 	return e, nil
 }
@@ -138,7 +146,9 @@ func (f *fakeCredentials) BeginDevice(_ context.Context, principal, issuer strin
 func (f *fakeCredentials) Device(ctx context.Context, principal, grantID string) (credentials.Entry, error) {
 	select {
 	case err := <-f.grant:
-		e := credentials.Entry{Name: "wlcg", Kind: credentials.Token, Subject: "logged in as " + principal, From: credentials.FromDevice, Expires: time.Now().Add(time.Hour)}
+		e := credentials.Entry{Facts: credentials.Facts{
+			Name: "wlcg", Kind: credentials.Token, Subject: "logged in as " + principal, From: credentials.FromDevice, Expires: time.Now().Add(time.Hour),
+		}}
 		if err != nil {
 			return credentials.Entry{}, err
 		}

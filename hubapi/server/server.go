@@ -151,18 +151,20 @@ func New(cfg Config) *Server {
 	s.offers = offers.New(offers.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Open: cfg.Offers})
 	s.Outpost = outpost.New(outpost.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Offers: s.offers, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
 	s.API = api.New(api.Config{
+		Web: s.Web, Audit: s.Audit, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds,
 		Workloads: cfg.Engine, Sessions: cfg.Engine, Jobs: cfg.Engine, Reports: cfg.Engine, Files: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
 		Environments: cfg.Environments, Freeze: cfg.Freeze, Shipper: cfg.Shipper, Exporter: cfg.Exporter, Credentials: cfg.Credentials,
 		GPUs: cfg.GPUs, GPUSeries: cfg.GPUSeries, PublishGPUs: cfg.PublishGPUs, Keeper: cfg.Keeper, Pool: cfg.Pool,
 		Storage: cfg.Storage, KernelMenu: cfg.KernelMenu, Kernels: cfg.Kernels, Quota: cfg.Quota, DataDoctor: cfg.DataDoctor,
 		SSH: cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People, Metrics: cfg.Metrics, Logger: cfg.Logger,
-	}, api.Rooms{Web: s.Web, Audit: s.Audit, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds})
+	})
 	s.box = secret.NewBox()
 	s.pages = pages.New(pages.Config{
+		Web: s.Web, API: s.API, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds,
 		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs, Environments: cfg.Environments,
 		GPUs: cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool, SSH: cfg.SSH, UserCredentials: cfg.UserCredentials,
 		Box: s.box,
-	}, pages.Rooms{Web: s.Web, API: s.API, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds})
+	})
 	return s
 }
 

@@ -11,9 +11,17 @@ func TestWhoami(t *testing.T) {
 	var out strings.Builder
 	err := printWhoami(&out, hubapi.Whoami{
 		User: "alice", Hub: "main", Admin: true,
-		Person:   hubapi.Person{Realm: "desy", Principal: "@desy/alice", Accounts: "nss", Account: "alice", Login: "alice", UID: 41001, GID: 100, Groups: []hubapi.UserGroup{{ID: 5000, Name: "higgs"}}, Home: "/home/alice"},
-		Subjects: []hubapi.Subject{{Name: "wlcg", Subject: "08\x1b15", Rule: "identities.subjects, rule 1"}, {Name: "x509", Subject: "/CN=Alice", Trouble: "it has ended"}},
-		SSHKeys:  []string{"SHA256:x"},
+		Person: hubapi.Person{
+			Realm: "desy", Principal: "@desy/alice", Accounts: "nss", Account: "alice", Login: "alice", UID: 41001,
+			GID: 100, Groups: []hubapi.UserGroup{{ID: 5000, Name: "higgs"}}, Home: "/home/alice",
+		},
+		Subjects: []hubapi.Subject{
+			{CredentialHolder: hubapi.CredentialHolder{
+				Name: "wlcg", Subject: "08\x1b15",
+			}, Rule: "identities.subjects, rule 1"},
+			{CredentialHolder: hubapi.CredentialHolder{Name: "x509", Subject: "/CN=Alice", Trouble: "it has ended"}},
+		},
+		SSHKeys: []string{"SHA256:x"},
 	})
 	want := `User      alice of hub main, administrator
 Realm     desy: here you are @desy/alice

@@ -23,15 +23,21 @@ func in(d time.Duration) *time.Time {
 
 func stubToken() hubapi.Credential {
 	return hubapi.Credential{
-		Name: "wlcg", Kind: "token", Issuer: "https://issuer.example.org", Subject: "0815\x1b[2J", Scopes: []string{"openid", "storage.read:/", "storage.create:/", "compute.read"},
-		From: "device", Expires: in(50 * time.Minute), Renewable: true, Until: in(72 * time.Hour), Notes: []string{"eos has no token of its own"},
+		CredentialHolder: hubapi.CredentialHolder{
+			Name: "wlcg", Kind: "token", Issuer: "https://issuer.example.org", Subject: "0815\x1b[2J", From: "device",
+		}, Scopes: []string{"openid", "storage.read:/", "storage.create:/", "compute.read"},
+		Expires: in(50 * time.Minute), Renewable: true, Until: in(72 * time.Hour), Notes: []string{
+			"eos has no token of its own",
+		},
 	}
 }
 
 func stubProxy() hubapi.Credential {
 	return hubapi.Credential{
-		Name: "x509", Kind: "proxy", Issuer: "/C=XX/O=Grid/CN=Root", Subject: "/C=XX/O=Grid/CN=Alice", VO: "atlas", FQANs: []string{"/atlas/Role=NULL"}, From: "upload",
-		Expires: in(75 * time.Minute), Trouble: "it ends at 12:00: put a new one",
+		CredentialHolder: hubapi.CredentialHolder{
+			Name: "x509", Kind: "proxy", Issuer: "/C=XX/O=Grid/CN=Root", Subject: "/C=XX/O=Grid/CN=Alice", From: "upload", Trouble: "it ends at 12:00: put a new one",
+		}, VO: "atlas", FQANs: []string{"/atlas/Role=NULL"},
+		Expires: in(75 * time.Minute),
 	}
 }
 

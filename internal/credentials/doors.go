@@ -51,7 +51,10 @@ func (w *Manager) Remove(ctx context.Context, principal, name string) error {
 	}
 	c, unreadable := w.open(r)
 	if len(r.HubMark) > 0 {
-		err = w.keep(ctx, record{Principal: r.Principal, Name: r.Name, Kind: r.Kind, Issuer: r.Issuer, HubMark: r.HubMark, Removed: true})
+		err = w.keep(ctx, record{
+			Principal: r.Principal, Facts: Facts{Name: r.Name, Kind: r.Kind, Issuer: r.Issuer}, HubMark: r.HubMark,
+			Removed: true,
+		})
 	} else {
 		err = w.drop(ctx, r)
 	}
@@ -90,8 +93,10 @@ func (w *Manager) PutProxy(ctx context.Context, principal string, pem secret.Tex
 	defer leave()
 	now := time.Now()
 	r := record{
-		Principal: principal, Name: ProxyName, Kind: Proxy, Issuer: e.Issuer, Subject: e.Subject, VO: e.VO, FQANs: e.FQANs, From: FromUpload,
-		Issued: now, Expires: e.Expires, Ends: e.Expires, Notes: e.Notes, Updated: now,
+		Principal: principal, Facts: Facts{
+			Name: ProxyName, Kind: Proxy, Issuer: e.Issuer, Subject: e.Subject, VO: e.VO, FQANs: e.FQANs, From: FromUpload, Expires: e.Expires, Notes: e.Notes, Updated: now,
+		},
+		Issued: now, Ends: e.Expires,
 	}
 	if _, err := w.whose(r); err != nil {
 		return Entry{}, err
@@ -181,7 +186,10 @@ func (w *Manager) replace(ctx context.Context, k key, from string, mark []byte, 
 // basis returns what a new login starts from: what workloads have stays theirs until there is something new, and the
 // person is the same.
 func (w *Manager) basis(k key, before record) (record, contents) {
-	fresh := record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), HubMark: before.HubMark}
+	fresh := record{
+		Principal: k.principal, Facts: Facts{Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL()},
+		HubMark: before.HubMark,
+	}
 	if before.Issuer != fresh.Issuer || before.Removed {
 		return fresh, contents{}
 	}
@@ -202,7 +210,10 @@ func (w *Manager) passOver(ctx context.Context, k key, mark []byte) {
 	r, had := w.records[k]
 	w.mu.Unlock()
 	if !had {
-		r = record{Principal: k.principal, Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL(), Removed: true}
+		r = record{
+			Principal: k.principal, Facts: Facts{Name: k.name, Kind: Token, Issuer: w.tokens[k.name].Issuer.URL()},
+			Removed: true,
+		}
 	}
 	r.HubMark = mark
 	if err := w.keep(ctx, r); err != nil {

@@ -36,24 +36,30 @@ const (
 // ProxyName is the Name of an Entry that is a proxy.
 const ProxyName = "x509"
 
+// Facts is what is known of a credential, and is no secret.
+type Facts struct {
+	Name      string    `json:"name"` // the issuer's name in the configuration, or ProxyName
+	Kind      Kind      `json:"kind"`
+	Issuer    string    `json:"issuer"`            // URL, or the CA's subject
+	Subject   string    `json:"subject,omitempty"` // sub, or the DN
+	Scopes    []string  `json:"scopes,omitempty"`
+	Audiences []string  `json:"audiences,omitempty"`
+	VO        string    `json:"vo,omitempty"`
+	FQANs     []string  `json:"fqans,omitempty"`
+	From      string    `json:"from"`
+	Expires   time.Time `json:"expires,omitzero"` // of what workloads have now
+	Until     time.Time `json:"until,omitzero"`   // how long it can be renewed; zero: not known
+	// Notes are what else is to be known, such as a storage element whose token could not be narrowed.
+	Notes   []string  `json:"notes,omitempty"`
+	Updated time.Time `json:"updated,omitzero"`
+}
+
 // Entry is what may be shown of one credential; never a secret.
 type Entry struct {
-	Name      string // the issuer's name in the configuration, or ProxyName
-	Kind      Kind
-	Issuer    string // URL, or the CA's subject
-	Subject   string // sub, or the DN
-	Scopes    []string
-	Audiences []string
-	VO        string
-	FQANs     []string
-	From      string
-	Rule      string    // of the site's, by which it is this user's; empty: there is none for it
-	Expires   time.Time // of what workloads have now
+	Facts
+	Rule      string // of the site's, by which it is this user's; empty: there is none for it
 	Renewable bool
-	Until     time.Time // how long it can be renewed; zero: not known
-	Trouble   string    // empty, or what is wrong and what the user does
-	Notes     []string  // what else is to be known, such as a storage element whose token could not be narrowed
-	Updated   time.Time
+	Trouble   string // empty, or what is wrong and what the user does
 }
 
 // Holder is whom a credential stands for where it is from.

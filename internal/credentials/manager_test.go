@@ -288,7 +288,9 @@ func TestProxy(t *testing.T) {
 			if pem.Reveal() != "good" {
 				return Entry{}, secret.Text{}, errs.New(errs.Invalid, "a self-made CA")
 			}
-			return Entry{Subject: "CN=Alice", VO: "atlas", Expires: ends}, secret.New("good, in order"), nil
+			return Entry{
+				Facts: Facts{Subject: "CN=Alice", VO: "atlas", Expires: ends},
+			}, secret.New("good, in order"), nil
 		}
 	})
 	if _, err := w.PutProxy(t.Context(), "alice", secret.New("bad")); !errs.Is(err, errs.Invalid) {

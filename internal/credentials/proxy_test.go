@@ -13,7 +13,7 @@ import (
 func TestRenewProxy(t *testing.T) {
 	w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
 		c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
-			return Entry{Subject: "CN=" + pem.Reveal(), Expires: time.Now().Add(time.Hour)}, pem, nil
+			return Entry{Facts: Facts{Subject: "CN=" + pem.Reveal(), Expires: time.Now().Add(time.Hour)}}, pem, nil
 		}
 	})
 	for _, step := range []struct {
@@ -45,7 +45,7 @@ func TestRenewProxy(t *testing.T) {
 func TestAProxyPutAgain(t *testing.T) {
 	w := managerOver(t, newDisk(), secret.NewBox(), newFakeIssuer(time.Hour), func(c *Config) {
 		c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
-			return Entry{Subject: "CN=Alice", Expires: time.Now().Add(time.Hour)}, pem, nil
+			return Entry{Facts: Facts{Subject: "CN=Alice", Expires: time.Now().Add(time.Hour)}}, pem, nil
 		}
 	})
 	var sums [][32]byte

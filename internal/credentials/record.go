@@ -17,23 +17,11 @@ const bucket = "wallet"
 
 // record is a credential as it lies in the store: what may be shown, and the seal over what may not.
 type record struct {
-	Principal string            `json:"principal"`
-	Name      string            `json:"name"`
-	Kind      Kind              `json:"kind"`
-	Issuer    string            `json:"issuer"`
-	Subject   string            `json:"subject,omitempty"`
-	Claims    map[string]string `json:"claims,omitempty"` // what the issuer has said of her that rules ask for
-	Scopes    []string          `json:"scopes,omitempty"`
-	Audiences []string          `json:"audiences,omitempty"`
-	VO        string            `json:"vo,omitempty"`
-	FQANs     []string          `json:"fqans,omitempty"`
-	From      string            `json:"from"`
-	Issued    time.Time         `json:"issued,omitzero"` // when what workloads have now was had
-	Expires   time.Time         `json:"expires,omitzero"`
-	Ends      time.Time         `json:"ends,omitzero"` // when the first of what workloads have now ends
-	Until     time.Time         `json:"until,omitzero"`
-	Notes     []string          `json:"notes,omitempty"`
-	Updated   time.Time         `json:"updated,omitzero"`
+	Principal string `json:"principal"`
+	Facts
+	Claims map[string]string `json:"claims,omitempty"` // what the issuer has said of her that rules ask for
+	Issued time.Time         `json:"issued,omitzero"`  // when what workloads have now was had
+	Ends   time.Time         `json:"ends,omitzero"`    // when the first of what workloads have now ends
 
 	Fault   string    `json:"fault,omitempty"`   // why the last try has failed
 	Refused bool      `json:"refused,omitempty"` // nothing is tried any more until the user does something
@@ -153,9 +141,8 @@ func (w *Manager) markOf(token secret.Text) []byte {
 func (w *Manager) entry(r record, now time.Time) Entry {
 	by, _ := w.whose(r) // that it is refused is its trouble
 	return Entry{
-		Name: r.Name, Kind: r.Kind, Issuer: r.Issuer, Subject: r.Subject, Scopes: r.Scopes, Audiences: r.Audiences, VO: r.VO, FQANs: r.FQANs,
-		From: r.From, Expires: r.Expires, Renewable: r.Kind == Token && !r.Refused && w.serves(r), Until: r.Until, Trouble: w.trouble(r, now), Notes: r.Notes,
-		Updated: r.Updated, Rule: by,
+		Facts: r.Facts, Rule: by,
+		Renewable: r.Kind == Token && !r.Refused && w.serves(r), Trouble: w.trouble(r, now),
 	}
 }
 

@@ -29,7 +29,7 @@ func TestWhose(t *testing.T) {
 				return "by name", nil
 			}
 			c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
-				return Entry{Subject: "CN=" + pem.Reveal(), Expires: time.Now().Add(time.Hour)}, pem, nil
+				return Entry{Facts: Facts{Subject: "CN=" + pem.Reveal(), Expires: time.Now().Add(time.Hour)}}, pem, nil
 			}
 			c.Hub = func(context.Context, string, string) (secret.Text, error) { return secret.New("mallory/0"), nil }
 		}
@@ -89,7 +89,7 @@ func TestRulesThatCannotBeAsked(t *testing.T) {
 				return "", silent
 			}
 			c.Proxy = func(_ context.Context, pem secret.Text) (Entry, secret.Text, error) {
-				return Entry{Subject: "/CN=alice", Expires: time.Now().Add(time.Hour)}, pem, nil
+				return Entry{Facts: Facts{Subject: "/CN=alice", Expires: time.Now().Add(time.Hour)}}, pem, nil
 			}
 		})
 		if _, err := w.PutProxy(t.Context(), "alice", secret.New("pem")); err != nil {

@@ -23,13 +23,16 @@ func homesChecks(cfg config.Config) ([]check, error) {
 	if err != nil {
 		return nil, err
 	}
-	home := homes.Want{Template: homes.Below(cfg.Users.Homes), Guarded: true}
+	home := homes.Want{Template: homes.Below(cfg.Users.Homes), Checks: homes.Checks{Guarded: true}}
 	if h.Home.Personal() {
 		home.Template = homes.Below(h.Home.Root())
 	}
 	checks := []check{{"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return lookAtHomes(ctx, h, home) }}}
 	for i, a := range cfg.Data.Areas {
-		want := homes.Want{Template: homes.Below(h.Areas[i].Root()), Guarded: h.Areas[i].Root() != a.Path, Mounted: a.Mounted}
+		want := homes.Want{
+			Template: homes.Below(h.Areas[i].Root()),
+			Checks:   homes.Checks{Guarded: h.Areas[i].Root() != a.Path, Mounted: a.Mounted},
+		}
 		checks = append(checks, check{"area " + a.Name + " at " + want.Template.Root(), !a.Required, func(ctx context.Context) error { return lookAtHomes(ctx, h, want) }})
 	}
 	return checks, nil

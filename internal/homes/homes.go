@@ -31,10 +31,17 @@ type Want struct {
 	Template Template
 	Who      Who
 	Groups   []int // whose quotas may bound her
-	Create   bool  // make it when it is missing
-	Hers     bool  // refuse one that is another's
-	Guarded  bool  // refuse a root that is another's than the site's, or that others can write to, where nothing is looked for below it
-	Mounted  bool  // refuse where nothing is mounted at the template's root
+	Checks
+}
+
+// Checks are what is seen to before a home is found.
+type Checks struct {
+	Create bool `json:"create,omitempty"` // make it when it is missing
+	Hers   bool `json:"hers,omitempty"`   // refuse one that is another's
+	// Guarded refuses a root that is another's than the site's, or that others can write to, where nothing is looked
+	// for below it.
+	Guarded bool `json:"guarded,omitempty"`
+	Mounted bool `json:"mounted,omitempty"` // refuse where nothing is mounted at the template's root
 }
 
 // Found is one that is there.
@@ -53,7 +60,9 @@ func (h *Homes) Find(ctx context.Context, w Want) (Found, error) {
 	}
 	q := question{
 		Root: w.Template.root, Rest: rest, UID: w.Who.UID, GID: w.Who.GID, Groups: w.Groups,
-		Create: w.Create, Hers: w.Hers && len(rest) > 0, Guarded: w.Guarded, Mounted: w.Mounted, Limits: true,
+		Checks: Checks{
+			Create: w.Create, Hers: w.Hers && len(rest) > 0, Guarded: w.Guarded, Mounted: w.Mounted,
+		}, Limits: true,
 	}
 	text, err := json.Marshal(q)
 	if err != nil {

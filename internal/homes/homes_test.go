@@ -91,7 +91,10 @@ func TestNamesThatLeaveTheDirectory(t *testing.T) {
 
 func TestMadeAndFoundAgain(t *testing.T) {
 	h, dir := newHomes(t), t.TempDir()
-	w := Want{Template: parse(t, dir+"/deep/homes/{initial}/{name}"), Who: alice(), Create: true, Hers: true}
+	w := Want{
+		Template: parse(t, dir+"/deep/homes/{initial}/{name}"), Who: alice(),
+		Checks: Checks{Create: true, Hers: true},
+	}
 	for range 2 {
 		got, err := h.Find(t.Context(), w)
 		if err != nil || got.Path != dir+"/deep/homes/a/Alice" {
@@ -150,7 +153,7 @@ func TestRefused(t *testing.T) {
 			if test.prepare != nil {
 				must(t, test.prepare(dir))
 			}
-			w := Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true}
+			w := Want{Template: parse(t, dir+"/{name}"), Who: alice(), Checks: Checks{Create: true, Hers: true}}
 			if test.change != nil {
 				test.change(&w)
 			}
@@ -172,7 +175,9 @@ func mkdirOf(uid int, dir string) error {
 func TestOfNobody(t *testing.T) {
 	h, dir := newHomes(t), t.TempDir()
 	must(t, mkdirOf(20001, dir+"/Alice"), os.Chown(dir, nobody, nobody))
-	if got, err := h.Find(t.Context(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Hers: true}); err != nil || got.Path != dir+"/Alice" {
+	if got, err := h.Find(t.Context(), Want{
+		Template: parse(t, dir+"/{name}"), Who: alice(), Checks: Checks{Hers: true},
+	}); err != nil || got.Path != dir+"/Alice" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -181,7 +186,9 @@ func TestOfNobody(t *testing.T) {
 func TestKilledWhileItMadeOne(t *testing.T) {
 	h, dir := newHomes(t), t.TempDir()
 	must(t, os.Mkdir(dir+"/Alice", ungiven))
-	got, err := h.Find(t.Context(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true})
+	got, err := h.Find(t.Context(), Want{
+		Template: parse(t, dir+"/{name}"), Who: alice(), Checks: Checks{Create: true, Hers: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +223,7 @@ func TestReadOnly(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	must(t, os.Mkdir(dir+"/Alice", 0o700), os.Chown(dir+"/Alice", 20001, 100))
 	must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "mode=755,size=1m"))
-	w := Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true, Mounted: true}
+	w := Want{Template: parse(t, dir+"/{name}"), Who: alice(), Checks: Checks{Create: true, Hers: true, Mounted: true}}
 	if got, err := h.Find(t.Context(), w); err != nil || !got.ReadOnly {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -257,7 +264,9 @@ func TestManyMakeOne(t *testing.T) {
 	ends := make(chan error, 4)
 	for range 4 {
 		go func() {
-			_, err := h.Find(context.Background(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true})
+			_, err := h.Find(context.Background(), Want{
+				Template: parse(t, dir+"/{name}"), Who: alice(), Checks: Checks{Create: true, Hers: true},
+			})
 			ends <- err
 		}()
 	}
@@ -292,7 +301,9 @@ func TestQuotaOfTheKernel(t *testing.T) {
 	if err := run("setquota", "-u", "20001", "1024", "2048", "10", "20", dir); err != nil {
 		t.Skip("quotas cannot be set: ", err)
 	}
-	got, err := h.Find(t.Context(), Want{Template: parse(t, dir+"/{name}"), Who: alice(), Create: true, Hers: true})
+	got, err := h.Find(t.Context(), Want{
+		Template: parse(t, dir+"/{name}"), Who: alice(), Checks: Checks{Create: true, Hers: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +318,7 @@ func TestTheDirectoryOfTheHomes(t *testing.T) {
 	h := newHomes(t)
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := filepath.Join(t.TempDir(), "deep", "homes")
-	w := Want{Template: Below(dir), Create: true, Guarded: true}
+	w := Want{Template: Below(dir), Checks: Checks{Create: true, Guarded: true}}
 	if _, err := h.Find(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}

@@ -16,16 +16,13 @@ import (
 
 // question is what Look is asked.
 type question struct {
-	Root    string   `json:"root"`
-	Rest    []string `json:"rest,omitempty"`
-	UID     int      `json:"uid"`
-	GID     int      `json:"gid"`
-	Groups  []int    `json:"groups,omitempty"`
-	Create  bool     `json:"create,omitempty"`  // make what is missing
-	Hers    bool     `json:"hers,omitempty"`    // it must be hers
-	Guarded bool     `json:"guarded,omitempty"` // nobody but the site may write to it
-	Mounted bool     `json:"mounted,omitempty"` // it must lie on another file system than the root
-	Limits  bool     `json:"limits,omitempty"`  // say what limits her there
+	Root   string   `json:"root"`
+	Rest   []string `json:"rest,omitempty"`
+	UID    int      `json:"uid"`
+	GID    int      `json:"gid"`
+	Groups []int    `json:"groups,omitempty"`
+	Checks
+	Limits bool `json:"limits,omitempty"` // say what limits her there
 }
 
 // answer is what it says.

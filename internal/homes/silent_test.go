@@ -20,7 +20,7 @@ func TestARealOneThatIsSilent(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	fuse := testenv.Start(t, exec.Command("squashfuse", "-f", image, dir))
-	want := Want{Template: parse(t, dir), Mounted: true}
+	want := Want{Template: parse(t, dir), Checks: Checks{Mounted: true}}
 	testenv.Until(t, "squashfuse has mounted", testenv.Hang, func() bool {
 		select {
 		case <-fuse.Ended:

@@ -74,7 +74,8 @@ func (s *service) makeHomeMounts(ctx context.Context) error {
 	if s.homeMounts.alarm, err = s.recallAlarm(ctx); err != nil || s.homeMounts.Home.Personal() {
 		return err
 	}
-	_, err = s.homeMounts.Homes.Find(ctx, homes.Want{Template: homes.Below(s.cfg.Users.Homes), Create: true, Guarded: true})
+	checks := homes.Checks{Create: true, Guarded: true}
+	_, err = s.homeMounts.Homes.Find(ctx, homes.Want{Template: homes.Below(s.cfg.Users.Homes), Checks: checks})
 	if errs.Is(err, errs.Unavailable) {
 		s.log.Warn("the directory of the homes is not at hand: sessions and jobs start when it is", "error", err)
 		return nil
@@ -89,7 +90,8 @@ func (s *service) who(hub string, user spawner.User, a spawner.Account) homes.Wh
 
 // homeOf says where a user's home is, and what it must be.
 func (s *service) homeOf(hub string, user spawner.User, a spawner.Account) homes.Want {
-	w := homes.Want{Template: s.homeMounts.Home, Who: s.who(hub, user, a), Groups: groupIDs(a), Create: s.cfg.Users.Home.Create, Hers: true}
+	checks := homes.Checks{Create: s.cfg.Users.Home.Create, Hers: true}
+	w := homes.Want{Template: s.homeMounts.Home, Who: s.who(hub, user, a), Groups: groupIDs(a), Checks: checks}
 	if !w.Template.Personal() {
 		names := []string{identity.DirName(string(user))}
 		if realm := s.realms[hub]; realm != identity.Site {
@@ -118,7 +120,8 @@ func groupIDs(a spawner.Account) []int {
 // areaOf says the same of an area.
 func (s *service) areaOf(i int, hub string, user spawner.User, a spawner.Account) homes.Want {
 	area := s.cfg.Data.Areas[i]
-	return homes.Want{Template: s.homeMounts.Areas[i], Who: s.who(hub, user, a), Groups: groupIDs(a), Create: area.Create, Hers: s.homeMounts.Areas[i].Personal(), Mounted: area.Mounted}
+	checks := homes.Checks{Create: area.Create, Hers: s.homeMounts.Areas[i].Personal(), Mounted: area.Mounted}
+	return homes.Want{Template: s.homeMounts.Areas[i], Who: s.who(hub, user, a), Groups: groupIDs(a), Checks: checks}
 }
 
 // house is the engine's Config.House.

@@ -74,20 +74,13 @@ func (s *service) watchHomes(ctx context.Context) error {
 	}
 }
 
-// person is a user of a hub.
-type person struct {
-	hub  string
-	user spawner.User
-}
-
 // housedSessions returns the sessions that run on this host, by whose they are.
-func (s *service) housedSessions(ctx context.Context) map[person][]spawner.Workload {
+func (s *service) housedSessions(ctx context.Context) map[spawner.Principal][]spawner.Workload {
 	all, _ := s.engine.List(ctx, spawner.Caller{System: true}) // it fails for no such caller
-	out := map[person][]spawner.Workload{}
+	out := map[spawner.Principal][]spawner.Workload{}
 	for _, w := range all {
 		if w.Kind != spawner.Job && !w.Remote && w.Phase == spawner.Running {
-			p := person{w.Hub, w.Owner}
-			out[p] = append(out[p], w)
+			out[w.Principal()] = append(out[w.Principal()], w)
 		}
 	}
 	return out
@@ -98,7 +91,7 @@ func (s *service) lookAtHomes(ctx context.Context) {
 	counts := metrics.Homes{Over: map[[2]string]int{}, Trouble: map[string]int{}}
 	people := s.housedSessions(ctx)
 	for p, sessions := range people {
-		rows := s.lookAtAll(ctx, p.hub, p.user, sessions[0].Account)
+		rows := s.lookAtAll(ctx, p.Hub, p.User, sessions[0].Account)
 		if ctx.Err() != nil {
 			return
 		}
@@ -112,7 +105,7 @@ func (s *service) lookAtHomes(ctx context.Context) {
 					counts.Over[[2]string{q.Name, strconv.Itoa(mark)}]++
 				}
 			}
-			if mark := s.passes(p.hub, p.user, q); mark > 0 {
+			if mark := s.passes(p.Hub, p.User, q); mark > 0 {
 				s.tellFilling(ctx, sessions, q, mark)
 			}
 		}
@@ -130,10 +123,10 @@ func (s *service) tellFilling(ctx context.Context, sessions []spawner.Workload, 
 }
 
 // count keeps the numbers of a round, and forgets users who have no sessions.
-func (h *HomeMounts) count(m metrics.Homes, people map[person][]spawner.Workload, principal func(string, spawner.User) string) {
+func (h *HomeMounts) count(m metrics.Homes, people map[spawner.Principal][]spawner.Workload, principal func(string, spawner.User) string) {
 	here := map[string]bool{}
 	for p := range people {
-		here[principal(p.hub, p.user)] = true
+		here[principal(p.Hub, p.User)] = true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -30,7 +30,8 @@ func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.T
 		if err != nil {
 			return credentials.Entry{}, secret.Text{}, err
 		}
-		e := credentials.Entry{Issuer: p.Issuer, Subject: p.Subject, VO: p.VO, FQANs: p.FQANs, Expires: p.Expires}
+		e := credentials.Entry{}
+		e.Issuer, e.Subject, e.VO, e.FQANs, e.Expires = p.Issuer, p.Subject, p.VO, p.FQANs, p.Expires
 		if p.VO != "" && !p.Verified {
 			e.Notes = append(e.Notes, "this site does not know which servers may say who is a member of "+p.VO+": the proxy's was taken at its word, "+p.Server)
 		}

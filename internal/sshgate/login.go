@@ -17,10 +17,8 @@ import (
 
 // login is one connection on its way in. x/crypto calls its callbacks one after the other.
 type login struct {
-	g     *Gate
+	connection
 	ctx   context.Context
-	wire  *wire
-	from  netip.Addr
 	guest *guest
 	name  string   // the login name tried last
 	tried int      // keys and methods that were refused
@@ -28,6 +26,13 @@ type login struct {
 
 	barred bool  // she has proved herself, and was told why she may not come in
 	pass   *Pass // once admitted: the owner's place is taken
+}
+
+// connection is a client's, before and after she has proved who she is.
+type connection struct {
+	g      *Gate
+	wire   *wire
+	from   netip.Addr
 	target string
 }
 
@@ -40,7 +45,7 @@ var errRefused = errors.New("not one that is let in")
 func (g *Gate) login(ctx context.Context, c net.Conn, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
 	first := &greeting{Conn: c}
 	w := newWire(first, &g.counts)
-	l := &login{g: g, ctx: ctx, wire: w, from: from, guest: guest}
+	l := &login{connection: connection{g: g, wire: w, from: from}, ctx: ctx, guest: guest}
 	_ = w.SetDeadline(time.Now().Add(greetTime))
 	if err := first.exchange(); err != nil {
 		l.failed(err)

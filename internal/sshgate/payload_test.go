@@ -28,7 +28,7 @@ func FuzzListenAddress(f *testing.F) {
 // FuzzProveKeys: of a list of keys that a client makes up nothing is signed, and no list is too long or too wrong to be
 // read.
 func FuzzProveKeys(f *testing.F) {
-	v := &visitor{g: &Gate{cfg: Config{Gatekeeper: newFakeKeeper(f)}}}
+	v := &visitor{connection: connection{g: &Gate{cfg: Config{Gatekeeper: newFakeKeeper(f)}}}}
 	key := ssh.Marshal(struct{ K []byte }{newSigner(f).PublicKey().Marshal()})
 	f.Add(key)
 	f.Add([]byte(strings.Repeat(string(key), mostProofs+1)))

@@ -3,7 +3,6 @@ package sshgate
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -15,12 +14,9 @@ import (
 
 // visitor is one connection of who has logged in.
 type visitor struct {
-	g      *Gate
-	wire   *wire
+	connection
 	ssh    *ssh.ServerConn
 	pass   Pass
-	from   netip.Addr
-	target string
 	id     string
 	log    *slog.Logger
 	life   context.Context // the gate's
@@ -60,7 +56,7 @@ var errInterrupted = errs.New(errs.Conflict, "interrupted; nobody waits for the 
 
 func newVisitor(ctx context.Context, g *Gate, w *wire, c *ssh.ServerConn, l *login) *visitor {
 	v := &visitor{
-		g: g, wire: w, ssh: c, pass: *l.pass, from: l.from, target: l.target, id: newID(), life: ctx,
+		connection: l.connection, ssh: c, pass: *l.pass, id: newID(), life: ctx,
 		log:   g.log.With("user", l.pass.Owner.User, "hub", l.pass.Owner.Hub, "key", l.pass.Key, "address", c.RemoteAddr().String()),
 		queue: make(chan *ssh.Request, mostRequests), ready: make(chan struct{}), told: make(chan struct{}), parted: make(chan struct{}),
 		lines: map[*line]bool{}, wanted: map[string]bool{},

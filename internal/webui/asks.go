@@ -9,16 +9,22 @@ import (
 
 // ask is a page that asks whether something is really to be done.
 type ask struct {
-	Visit               Visit
-	Question, Text, Yes string
-	Action, Page, Back  string
+	question
+	Text, Yes string
+}
+
+// question is what all pages have that ask before something is done.
+type question struct {
+	Visit              Visit
+	Question           string
+	Action, Page, Back string // where its form goes, whose page it is of, and the way back
 }
 
 // AskScan asks whether something is really to be done to all points of a scan: cancel, requeue or discard. It reports
 // false when there is no such thing.
 func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (known bool, err error) {
 	s := scanRow{Scan: scan, Visit: v}
-	a := ask{Visit: v, Action: s.Page() + "/" + verb, Page: s.Page()}
+	a := ask{question: question{Visit: v, Action: s.Page() + "/" + verb, Page: s.Page()}}
 	waiting, running := s.States[hubapi.JobPending], s.States[hubapi.JobRunning]
 	switch verb {
 	case "cancel":

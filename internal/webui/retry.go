@@ -41,8 +41,8 @@ func TimeText(d time.Duration) string {
 
 // retryForm is the page's body.
 type retryForm struct {
-	Visit                              Visit
-	Question, Why, Action, Page, Back  string
+	question
+	Why                                string
 	Memory, MemoryNote, Time, TimeNote string
 }
 
@@ -50,7 +50,9 @@ type retryForm struct {
 func AskRetry(w http.ResponseWriter, v Visit, r Retry) error {
 	page := v.Prefix + r.Path
 	f := retryForm{
-		Visit: v, Question: "Retry " + r.Title + "?", Why: r.Why, Action: page + "/retry", Page: page,
+		question: question{
+			Visit: v, Question: "Retry " + r.Title + "?", Action: page + "/retry", Page: page,
+		}, Why: r.Why,
 		Memory: units.FormatMemory(r.Suggest.Memory), Time: TimeText(r.Suggest.Time),
 		MemoryNote: "It had " + units.MemoryWords(r.Had.Memory) + ", and may have " + units.MemoryWords(r.Most.Memory) + ".",
 		TimeNote:   "It had no limit of its own; it may have " + TimeText(r.Most.Time) + ".",

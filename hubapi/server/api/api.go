@@ -74,6 +74,14 @@ type Files interface {
 
 // Config is what an API needs. What is nil there is not at this site, and routes that need it say so.
 type Config struct {
+	// The other rooms of the server.
+	Web     *web.Core
+	Audit   *audit.Log
+	Hubs    *hubs.Set
+	Offers  *offers.Offers
+	Convert *convert.Converter
+	Feeds   *feeds.Feeds
+
 	Workloads Workloads
 	Sessions  Sessions
 	Jobs      Jobs
@@ -109,33 +117,11 @@ type Config struct {
 	Logger          *slog.Logger
 }
 
-// Rooms are the other rooms of the server that the API is made with.
-type Rooms struct {
-	Web     *web.Core
-	Audit   *audit.Log
-	Hubs    *hubs.Set
-	Offers  *offers.Offers
-	Convert *convert.Converter
-	Feeds   *feeds.Feeds
-}
-
 // API serves the native API.
 type API struct {
 	cfg          Config
-	web          *web.Core
-	audit        *audit.Log
-	hubs         *hubs.Set
-	offers       *offers.Offers
-	convert      *convert.Converter
-	feeds        *feeds.Feeds
-	log          *slog.Logger
 	issuerLogins *issuerLogins
 }
 
 // New makes an API.
-func New(cfg Config, r Rooms) *API {
-	return &API{
-		cfg: cfg, web: r.Web, audit: r.Audit, hubs: r.Hubs, offers: r.Offers, convert: r.Convert, feeds: r.Feeds, log: cfg.Logger,
-		issuerLogins: newIssuerLogins(),
-	}
-}
+func New(cfg Config) *API { return &API{cfg: cfg, issuerLogins: newIssuerLogins()} }

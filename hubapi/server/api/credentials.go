@@ -43,13 +43,27 @@ type DeviceLogins interface {
 
 // credentialRoutes are the routes of users' tokens and proxies.
 func (s *API) credentialRoutes(r chi.Router) {
-	r.Method("GET", "/credentials", web.Serve(s.web, 200, s.listCredentials))
-	r.Method("PUT", "/credentials/"+hubapi.ProxyCredential, web.Serve(s.web, 200, audit.Told(s.PutProxy, AuditProxyPut)))
-	r.Method("PUT", "/credentials/{name}/refresh-token", web.Serve(s.web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)))
-	r.Method("POST", "/credentials/{name}/renew", web.Serve(s.web, 200, audit.Told(s.RenewCredential, AuditRenewed)))
-	r.Method("DELETE", "/credentials/{name}", web.Serve(s.web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)))
-	r.Method("POST", "/credentials/{name}/login", web.Serve(s.web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)))
-	r.Method("GET", "/credential-logins/{id}", web.Serve(s.web, 200, s.awaitCredentialLogin).GetOnly())
+	r.Method("GET", "/credentials", web.Serve(s.cfg.Web, 200, s.listCredentials))
+	r.Method(
+		"PUT", "/credentials/"+hubapi.ProxyCredential,
+		web.Serve(s.cfg.Web, 200, audit.Told(s.PutProxy, AuditProxyPut)),
+	)
+	r.Method(
+		"PUT", "/credentials/{name}/refresh-token",
+		web.Serve(s.cfg.Web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)),
+	)
+	r.Method(
+		"POST", "/credentials/{name}/renew", web.Serve(s.cfg.Web, 200, audit.Told(s.RenewCredential, AuditRenewed)),
+	)
+	r.Method(
+		"DELETE", "/credentials/{name}",
+		web.Serve(s.cfg.Web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)),
+	)
+	r.Method(
+		"POST", "/credentials/{name}/login",
+		web.Serve(s.cfg.Web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)),
+	)
+	r.Method("GET", "/credential-logins/{id}", web.Serve(s.cfg.Web, 200, s.awaitCredentialLogin).GetOnly())
 }
 
 // Use is what somebody wants to do with credentials.
@@ -184,7 +198,7 @@ func (s *API) removal(r *http.Request, principal, name string) (hubapi.Credentia
 	out := hubapi.CredentialRemoval{Name: name}
 	err := s.cfg.UserCredentials.Remove(r.Context(), principal, name)
 	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
-		said := s.web.InWords(r, err).Error
+		said := s.cfg.Web.InWords(r, err).Error
 		out.Note, err = web.Sentence(said.Message), nil
 		if said.Remedy != "" {
 			out.Note += " " + web.Sentence(said.Remedy)

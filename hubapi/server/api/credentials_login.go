@@ -67,11 +67,11 @@ func (s *API) beginLogin(ctx context.Context, principal, issuer string) (hubapi.
 	}
 	s.issuerLogins.add(login)
 	caller, request := web.CallerOf(ctx), web.TraceOf(ctx).ID
-	s.web.Background(func(ctx context.Context) {
+	s.cfg.Web.Background(func(ctx context.Context) {
 		defer close(login.done)
 		login.entry, login.err = s.cfg.UserCredentials.Device(ctx, principal, g.ID)
 		if login.err == nil {
-			s.audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
+			s.cfg.Audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
 				"credential", issuer, "subject", login.entry.Subject, "request", request)
 		}
 	})
@@ -126,7 +126,7 @@ func (s *API) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.Credenti
 		return hubapi.CredentialLoginState{Pending: true}, nil
 	case <-r.Context().Done():
 		return hubapi.CredentialLoginState{}, r.Context().Err()
-	case <-s.web.Ending():
+	case <-s.cfg.Web.Ending():
 		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").With("begin the login once more in a moment")
 	}
 	if login.err != nil {

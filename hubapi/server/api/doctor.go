@@ -30,11 +30,14 @@ type DataDoctor interface {
 }
 
 func (s *API) doctorRoutes(r chi.Router) {
-	r.Method("GET", "/data/plan", web.Serve(s.web, 200, s.dataPlan))
-	r.Method("GET", "/data/issuers/{name}", web.Serve(s.web, 200, s.dataIssuer))
-	r.Method("GET", "/sessions/{id}/data-check", web.Serve(s.web, 200, s.dataReport))
-	r.Method("PUT", "/sessions/{id}/data-check", web.Serve(s.web, 200, audit.Told(s.keepDataReport, auditDataReport)))
-	r.Method("POST", "/sessions/{id}/data-check", web.Serve(s.web, 202, audit.Told(s.checkData, auditDataCheck)))
+	r.Method("GET", "/data/plan", web.Serve(s.cfg.Web, 200, s.dataPlan))
+	r.Method("GET", "/data/issuers/{name}", web.Serve(s.cfg.Web, 200, s.dataIssuer))
+	r.Method("GET", "/sessions/{id}/data-check", web.Serve(s.cfg.Web, 200, s.dataReport))
+	r.Method(
+		"PUT", "/sessions/{id}/data-check",
+		web.Serve(s.cfg.Web, 200, audit.Told(s.keepDataReport, auditDataReport)),
+	)
+	r.Method("POST", "/sessions/{id}/data-check", web.Serve(s.cfg.Web, 202, audit.Told(s.checkData, auditDataCheck)))
 }
 
 // dataPlan is for programs in a workload: it is about what they find there.

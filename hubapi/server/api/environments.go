@@ -112,17 +112,17 @@ func (s *API) environmentRoutes(r chi.Router) {
 	share := func(e all) func(context.Context, spawner.Caller, string, hubapi.Share) (hubapi.Environment, error) {
 		return e.Share
 	}
-	r.Method("GET", "/", web.Serve(s.web, 200, onEnvironment(s, get)))
-	r.Method("DELETE", "/", web.Serve(s.web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
-	r.Method("GET", "/details", web.Serve(s.web, 200, onEnvironment(s, details)))
-	r.Method("GET", "/history", web.Serve(s.web, 200, onEnvironment(s, history)))
-	r.Method("GET", "/diff", web.Serve(s.web, 200, s.environmentDiff))
-	r.Method("GET", "/sbom", web.Serve(s.web, 200, onEnvironment(s, sbom)))
-	r.Method("GET", "/export", web.GetOnly(s.web.Plain(s.exportEnvironment)))
-	r.Method("POST", "/push", s.web.Plain(s.pushEnvironment))
-	r.Method("POST", "/verify", web.Serve(s.web, 200, onEnvironment(s, verify)))
-	r.Method("POST", "/tags", web.Serve(s.web, 200, onEnvironment(s, tag)))
-	r.Method("POST", "/share", web.Serve(s.web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
+	r.Method("GET", "/", web.Serve(s.cfg.Web, 200, onEnvironment(s, get)))
+	r.Method("DELETE", "/", web.Serve(s.cfg.Web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
+	r.Method("GET", "/details", web.Serve(s.cfg.Web, 200, onEnvironment(s, details)))
+	r.Method("GET", "/history", web.Serve(s.cfg.Web, 200, onEnvironment(s, history)))
+	r.Method("GET", "/diff", web.Serve(s.cfg.Web, 200, s.environmentDiff))
+	r.Method("GET", "/sbom", web.Serve(s.cfg.Web, 200, onEnvironment(s, sbom)))
+	r.Method("GET", "/export", web.GetOnly(s.cfg.Web.Plain(s.exportEnvironment)))
+	r.Method("POST", "/push", s.cfg.Web.Plain(s.pushEnvironment))
+	r.Method("POST", "/verify", web.Serve(s.cfg.Web, 200, onEnvironment(s, verify)))
+	r.Method("POST", "/tags", web.Serve(s.cfg.Web, 200, onEnvironment(s, tag)))
+	r.Method("POST", "/share", web.Serve(s.cfg.Web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
 }
 
 func history(e Environments) func(context.Context, spawner.Caller, string, web.None) (hubapi.Environments, error) {
@@ -180,7 +180,7 @@ func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Freeze == nil {
 		return NoEnvironments()
 	}
-	ctx, cancel := s.web.Stream(r.Context())
+	ctx, cancel := s.cfg.Web.Stream(r.Context())
 	defer cancel()
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
@@ -191,7 +191,7 @@ func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.cfg.Metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
 	if err != nil {
-		out.Send(hubapi.EventError, 0, s.web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.cfg.Web.ErrorBody(r, err))
 		return nil
 	}
 	audit.Note(r.Context(), "a session is frozen", "session", found.ID, "environment", env.Digest)

@@ -39,7 +39,7 @@ func (s *API) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
 	case s.cfg.Exporter == nil:
 		return NoEnvironments()
 	}
-	ctx, cancel := s.web.Stream(r.Context())
+	ctx, cancel := s.cfg.Web.Stream(r.Context())
 	defer cancel()
 	e, err := s.cfg.Exporter.Export(ctx, web.CallerOf(r.Context()), ref, form)
 	if err != nil {

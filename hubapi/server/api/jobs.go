@@ -27,7 +27,7 @@ func (s *API) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	}
 	if points == nil {
 		w, err := s.cfg.Jobs.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
-		return s.convert.Job(web.CallerOf(r.Context()), w), err
+		return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
 	}
 	all, err := s.cfg.Jobs.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobReq
 
 func (s *API) job(r *http.Request, _ web.None) (hubapi.Job, error) {
 	w, err := s.find(r, true)
-	return s.convert.Job(web.CallerOf(r.Context()), w), err
+	return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
@@ -64,7 +64,7 @@ func (s *API) changeJob(do Act) func(*http.Request, web.None) (hubapi.Job, error
 		if err == nil {
 			w, err = do(r.Context(), web.CallerOf(r.Context()), w.ID)
 		}
-		return s.convert.Job(web.CallerOf(r.Context()), w), err
+		return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *API) jobEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.feeds.Launch(w, r, found.ID)
+	return s.cfg.Feeds.Launch(w, r, found.ID)
 }
 
 // SendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
@@ -159,7 +159,7 @@ func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.web.Stream(r.Context())
+	ctx, cancel := s.cfg.Web.Stream(r.Context())
 	defer cancel()
 	log, err := s.cfg.Files.Log(ctx, web.CallerOf(r.Context()), job.ID, from, follow == 1)
 	if err != nil {

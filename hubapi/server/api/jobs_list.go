@@ -61,8 +61,8 @@ func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
-	list := s.convert.Jobs(web.CallerOf(r.Context()), jobs)
-	list.Scans = s.convert.Scans(sums)
+	list := s.cfg.Convert.Jobs(web.CallerOf(r.Context()), jobs)
+	list.Scans = s.cfg.Convert.Scans(sums)
 	if !c.one { // of one scan the list has the points that are chosen, and it
 		list.Scans = slices.DeleteFunc(list.Scans, func(scan hubapi.Scan) bool { return !c.filter.HasScan(scan) })
 	}

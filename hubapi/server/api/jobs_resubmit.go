@@ -18,7 +18,7 @@ func (s *API) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.J
 	if err != nil {
 		return hubapi.Job{}, err
 	}
-	return s.convert.Job(web.CallerOf(r.Context()), jobs[0]), nil
+	return s.cfg.Convert.Job(web.CallerOf(r.Context()), jobs[0]), nil
 }
 
 func (s *API) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {

@@ -25,7 +25,7 @@ func (s *API) KernelRoutes(r chi.Router, find func(*http.Request) (spawner.Calle
 		c, err := find(r)
 		if err == nil {
 			web.Known(r.Context(), c)
-			err = s.web.CountBody(r, c) // websockets have none, and are bounded by the gateway
+			err = s.cfg.Web.CountBody(r, c) // websockets have none, and are bounded by the gateway
 		}
 		return c, err
 	}, s.tellOfKernel))
@@ -38,7 +38,10 @@ func (s *API) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	if d.By != (spawner.Caller{}) {
 		web.Known(ctx, d.By)
 		e.Door = audit.DoorTicket
-		s.audit.Write(ctx, d.By, audit.DoorTicket, "GET "+web.KernelsPath+"/api/kernels/{id}/channels", "a kernel's client is let in by the kernel's id", nil, "request", web.TraceOf(ctx).ID)
+		s.cfg.Audit.Write(
+			ctx, d.By, audit.DoorTicket, "GET "+web.KernelsPath+"/api/kernels/{id}/channels",
+			"a kernel's client is let in by the kernel's id", nil, "request", web.TraceOf(ctx).ID,
+		)
 	}
 	if d.Kernel != "" {
 		e.Which = []any{"kernel", d.Kernel}

@@ -20,8 +20,8 @@ type KernelMenu interface {
 }
 
 func (s *API) menuRoutes(r chi.Router) {
-	r.Method("GET", "/kernelspecs", web.Serve(s.web, 200, s.listKernelSpecs))
-	r.Method("POST", "/kernelspecs/{name}/switch", web.Serve(s.web, 200, audit.Told(s.switchKernel, auditSwitched)))
+	r.Method("GET", "/kernelspecs", web.Serve(s.cfg.Web, 200, s.listKernelSpecs))
+	r.Method("POST", "/kernelspecs/{name}/switch", web.Serve(s.cfg.Web, 200, audit.Told(s.switchKernel, auditSwitched)))
 }
 
 func noKernels() error {

@@ -34,7 +34,7 @@ func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point,
 	case req.Points != nil:
 		return nil, errs.Bad("points_blob", req.PointsBlob, "points or points_blob, and not both")
 	}
-	release, err := s.web.Reserve(web.CallerOf(r.Context()), pointsLimit)
+	release, err := s.cfg.Web.Reserve(web.CallerOf(r.Context()), pointsLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func (s *API) EachPoint(r *http.Request, id string, each func(w *spawner.Workloa
 // submitted tells of a scan that was: it, and the first of its points. All of them may be megabytes, which nobody
 // reads.
 func (s *API) submitted(c spawner.Caller, points []spawner.Workload) hubapi.Jobs {
-	list := s.convert.Jobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
-	list.Scans = []hubapi.Scan{s.convert.Scan(convert.TallyOf(points))}
+	list := s.cfg.Convert.Jobs(c, points[:min(len(points), hubapi.SubmittedLimit)])
+	list.Scans = []hubapi.Scan{s.cfg.Convert.Scan(convert.TallyOf(points))}
 	return list
 }
 
@@ -152,7 +152,7 @@ func (s *API) scanEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.feeds.Scan(w, r, scan)
+	return s.cfg.Feeds.Scan(w, r, scan)
 }
 
 // look sums up a scan as it is now.
@@ -161,7 +161,7 @@ func (s *API) look(r *http.Request, id string) (hubapi.Scan, error) {
 	if err := s.EachPoint(r, id, sum.Add); err != nil {
 		return hubapi.Scan{}, err
 	}
-	return s.convert.Scan(sum), nil
+	return s.cfg.Convert.Scan(sum), nil
 }
 
 // WhyScan explains the first point that waits. When none does but those that are held, it says how to release them.
@@ -176,7 +176,7 @@ func (s *API) WhyScan(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 	if i := slices.IndexFunc(points, waits); i >= 0 {
 		return s.Why(r, points[i])
 	}
-	scan := s.convert.Scan(convert.TallyOf(points))
+	scan := s.cfg.Convert.Scan(convert.TallyOf(points))
 	out := hubapi.Explanation{Job: scan.ID, Summary: "none of its points waits", Clauses: []hubapi.Clause{}}
 	if scan.Held > 0 {
 		out.Summary, out.Remedy = fmt.Sprintf("nothing waits but the %d of its %d points that are held", scan.Held, scan.Points), "`slipway jobs release "+scan.ID+"`"
@@ -230,7 +230,7 @@ func (s *API) scanNow(r *http.Request, before []spawner.Workload) hubapi.Scan {
 	if now, err := s.look(r, before[0].Scan); err == nil {
 		return now
 	}
-	gone := s.convert.Scan(convert.TallyOf(before))
+	gone := s.cfg.Convert.Scan(convert.TallyOf(before))
 	gone.Points, gone.States, gone.Held, gone.Waiting, gone.Failure = 0, map[hubapi.State]int{}, 0, "", ""
 	return gone
 }

@@ -31,7 +31,7 @@ func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.web.Stream(r.Context())
+	ctx, cancel := s.cfg.Web.Stream(r.Context())
 	defer cancel()
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
@@ -39,7 +39,7 @@ func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
-		out.Send(hubapi.EventError, 0, s.web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.cfg.Web.ErrorBody(r, err))
 	default:
 		out.Send(hubapi.EventDone, 0, session)
 	}
@@ -53,7 +53,7 @@ func (s *API) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerR
 	if err != nil {
 		return hubapi.Session{}, false, err
 	}
-	ctx, cancel := s.web.Stream(ctx)
+	ctx, cancel := s.cfg.Web.Stream(ctx)
 	defer cancel()
 	return s.bringUp(ctx, servers, c, req, tell)
 }
@@ -106,7 +106,7 @@ func (s *API) serversOf(c spawner.Caller) (hubs.Servers, error) {
 	if c.User == "" || c.Spawner || c.Workload.OfJob() {
 		return nil, errs.New(errs.Forbidden, "only a user starts sessions, with a token of the Hub or out of a session")
 	}
-	servers := s.hubs.Named(c.Hub).Servers
+	servers := s.cfg.Hubs.Named(c.Hub).Servers
 	if servers == nil {
 		return nil, errs.New(errs.Missing, "the service has no token of its own at hub %s and starts nothing there", c.Hub).
 			With("start the server on the Hub's pages; an administrator sets hubs.token_file for this")
@@ -267,7 +267,7 @@ func (s *API) runningSession(ctx context.Context, servers hubs.Servers, c spawne
 	case err != nil:
 		return hubapi.Session{}, err
 	case known && w.Phase == spawner.Running:
-		session := s.convert.Session(w)
+		session := s.cfg.Convert.Session(w)
 		if now, err := servers.Server(ctx, string(c.User), name); err == nil { // it is up, whatever the Hub says of its address
 			session.URL = now.FullURL
 		}

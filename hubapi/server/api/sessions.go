@@ -55,7 +55,7 @@ func (s *API) sessionEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.feeds.Launch(w, r, found.ID)
+	return s.cfg.Feeds.Launch(w, r, found.ID)
 }
 
 func (s *API) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.Session, error) {
@@ -68,20 +68,20 @@ func (s *API) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.S
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	kind, spec, err := s.offers.Of(web.CallerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
+	kind, spec, err := s.cfg.Offers.Of(web.CallerOf(r.Context()).Hub, spawner.User(req.User)).Resolve(req.Options)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
-	prefix, err := s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionPrefix(req.Prefix)
+	prefix, err := s.cfg.Hubs.Named(web.CallerOf(r.Context()).Hub).SessionPrefix(req.Prefix)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
 	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
 	w, err := s.cfg.Sessions.StartSession(r.Context(), web.CallerOf(r.Context()), spawner.SessionRequest{
 		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
-		Secrets: s.hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
+		Secrets: s.cfg.Hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
-	return s.convert.Session(w), err
+	return s.cfg.Convert.Session(w), err
 }
 
 func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error) {
@@ -93,7 +93,7 @@ func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error)
 	q := r.URL.Query()
 	for _, w := range all {
 		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || w.Kind.HubServer() && q.Get("name") == w.Name) {
-			list.Sessions = append(list.Sessions, s.convert.Session(w))
+			list.Sessions = append(list.Sessions, s.cfg.Convert.Session(w))
 		}
 	}
 	return list, nil
@@ -101,7 +101,7 @@ func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error)
 
 func (s *API) session(r *http.Request, _ web.None) (hubapi.Session, error) {
 	w, err := s.find(r, false)
-	return s.convert.Session(w), err
+	return s.cfg.Convert.Session(w), err
 }
 
 // waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it
@@ -119,12 +119,12 @@ func (s *API) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	return s.convert.Session(w), err
+	return s.cfg.Convert.Session(w), err
 }
 
 // await waits for a workload, at most limit.
 func (s *API) await(r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool) (spawner.Workload, error) {
-	ctx, cancel := s.web.Stream(r.Context())
+	ctx, cancel := s.cfg.Web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -142,13 +142,13 @@ func (s *API) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 		return hubapi.Session{}, err
 	}
 	if w, err = s.cfg.Workloads.Stop(r.Context(), web.CallerOf(r.Context()), w.ID); err != nil || wait == "no" {
-		return s.convert.Session(w), err
+		return s.cfg.Convert.Session(w), err
 	}
 	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errs.New(errs.Unavailable, "session %s is still being stopped", w.ID).With("it goes on by itself; ask again in a moment")
 	}
-	return s.convert.Session(w), err
+	return s.cfg.Convert.Session(w), err
 }
 
 // keepSession keeps a session running though nothing may go on in it.
@@ -162,7 +162,7 @@ func (s *API) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Sessi
 		return hubapi.Session{}, err
 	}
 	w, err = s.cfg.Sessions.Keep(r.Context(), web.CallerOf(r.Context()), w.ID, d)
-	return s.convert.Session(w), err
+	return s.cfg.Convert.Session(w), err
 }
 
 // KeepTime reads how long a session is to be kept. How long it may be is the engine's to say.

@@ -38,7 +38,9 @@ func (s *API) takeEnvironment(ctx context.Context, c spawner.Caller, req hubapi.
 	if err != nil {
 		return "", err
 	}
-	return e.Digest, standOn(s.offers.Of(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options)
+	return e.Digest, standOn(
+		s.cfg.Offers.Of(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options,
+	)
 }
 
 // goOn finds the image for a session with kept changes whose environment is not its user's to choose any more.
@@ -51,7 +53,10 @@ func (s *API) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionRequ
 	if i < 0 {
 		return otherwise
 	}
-	return standOn(s.offers.Of(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref), req.Options)
+	return standOn(
+		s.cfg.Offers.Of(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref),
+		req.Options,
+	)
 }
 
 // standOn chooses the image of the catalogue that the engine knows as base.
@@ -113,7 +118,7 @@ func (s *API) Startable(ctx context.Context, c spawner.Caller, user spawner.User
 	}
 	all, err := s.cfg.Environments.For(ctx, c, user)
 	if err != nil {
-		s.log.Warn("a spawn form offers no environments", "user", user, "error", err)
+		s.cfg.Logger.Warn("a spawn form offers no environments", "user", user, "error", err)
 	}
 	for _, w := range kept {
 		digest := w.Spec.Environment

@@ -18,22 +18,25 @@ import (
 // OpenSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's
 // yet.
 func (s *API) OpenSSH(r chi.Router) {
-	r.Method("GET", hubapi.Base+"/ssh", web.Serve(s.web, 200, s.sshService))
-	r.Method("POST", hubapi.Base+"/ssh/logins", web.Serve(s.web, 200, s.beginSSHLogin))
-	r.Method("GET", hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.web.Plain(s.pollSSHLogin)))
-	r.Method("POST", hubapi.Base+"/ssh/logouts", web.Serve(s.web, 204, s.logOutSSH))
+	r.Method("GET", hubapi.Base+"/ssh", web.Serve(s.cfg.Web, 200, s.sshService))
+	r.Method("POST", hubapi.Base+"/ssh/logins", web.Serve(s.cfg.Web, 200, s.beginSSHLogin))
+	r.Method("GET", hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.cfg.Web.Plain(s.pollSSHLogin)))
+	r.Method("POST", hubapi.Base+"/ssh/logouts", web.Serve(s.cfg.Web, 204, s.logOutSSH))
 }
 
 // sshRoutes are the routes below /ssh for users.
 func (s *API) sshRoutes(r chi.Router) {
-	r.Method("GET", "/", web.Serve(s.web, 200, s.sshService))
-	r.Method("GET", "/keys", web.Serve(s.web, 200, s.listSSHKeys))
-	r.Method("POST", "/keys", web.Serve(s.web, 200, audit.Told(s.AddSSHKey, AuditKeyAdded)))
-	r.Method("DELETE", "/keys/{fingerprint}", web.Serve(s.web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
-	r.Method("GET", "/certificates", web.Serve(s.web, 200, s.listSSHCertificates))
-	r.Method("POST", "/certificates", web.Serve(s.web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
-	r.Method("DELETE", "/certificates/{serial}", web.Serve(s.web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)))
-	r.Method("DELETE", "/connections", web.Serve(s.web, 204, audit.Told(s.EndSSH, AuditEnded)))
+	r.Method("GET", "/", web.Serve(s.cfg.Web, 200, s.sshService))
+	r.Method("GET", "/keys", web.Serve(s.cfg.Web, 200, s.listSSHKeys))
+	r.Method("POST", "/keys", web.Serve(s.cfg.Web, 200, audit.Told(s.AddSSHKey, AuditKeyAdded)))
+	r.Method("DELETE", "/keys/{fingerprint}", web.Serve(s.cfg.Web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
+	r.Method("GET", "/certificates", web.Serve(s.cfg.Web, 200, s.listSSHCertificates))
+	r.Method("POST", "/certificates", web.Serve(s.cfg.Web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
+	r.Method(
+		"DELETE", "/certificates/{serial}",
+		web.Serve(s.cfg.Web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)),
+	)
+	r.Method("DELETE", "/connections", web.Serve(s.cfg.Web, 204, audit.Told(s.EndSSH, AuditEnded)))
 }
 
 func noSSH() error {
@@ -149,7 +152,10 @@ func (s *API) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) 
 		caller := spawner.Caller{Hub: owner.Hub, User: spawner.User(owner.User)}
 		e := audit.Of(r.Context())
 		e.Caller, e.Door = caller, audit.DoorSSHKey
-		audit.Note(r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from", s.web.AddressOf(r))
+		audit.Note(
+			r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from",
+			s.cfg.Web.AddressOf(r),
+		)
 	}
 	return web.None{}, err
 }

@@ -17,7 +17,7 @@ import (
 
 // loginPages are those of the hubs that a request may be of.
 func (s *API) loginPages(r *http.Request) []sshauth.Page {
-	served := s.hubs.Of(r.Context())
+	served := s.cfg.Hubs.Of(r.Context())
 	return slices.DeleteFunc(s.cfg.SSH.Pages(), func(p sshauth.Page) bool {
 		return !slices.ContainsFunc(served, func(h hubs.Hub) bool { return h.Name == p.Hub })
 	})
@@ -36,7 +36,10 @@ func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.
 	if strings.TrimSpace(in.Key) == "" {
 		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
-	l, err := s.cfg.SSH.Begin(sshauth.Ask{Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.web.AddressOf(r), Peer: s.web.PeerOf(r)})
+	l, err := s.cfg.SSH.Begin(sshauth.Ask{
+		Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.cfg.Web.AddressOf(r),
+		Peer: s.cfg.Web.PeerOf(r),
+	})
 	if err != nil {
 		return hubapi.SSHLogin{}, err
 	}
@@ -82,7 +85,7 @@ func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	e := audit.Of(r.Context())
 	e.Caller, e.Door = caller, audit.DoorSSHKey
 	audit.Note(r.Context(), issuedWords,
-		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.web.AddressOf(r))
+		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.cfg.Web.AddressOf(r))
 	wired := convert.SSHCertificate(c)
 	web.WriteJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.SSHTargets(r, caller)})
 	return nil
@@ -91,7 +94,7 @@ func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 // SSHTargets are what a user's login names may end in: the profiles, and her servers with a name that run.
 func (s *API) SSHTargets(r *http.Request, c spawner.Caller) []string {
 	targets := []string{}
-	for _, p := range s.offers.Of(c.Hub, c.User).Profiles {
+	for _, p := range s.cfg.Offers.Of(c.Hub, c.User).Profiles {
 		targets = append(targets, p.Name)
 	}
 	all, err := s.cfg.Workloads.List(r.Context(), c)

@@ -30,7 +30,7 @@ func (s *API) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Shipper == nil {
 		return NoEnvironments()
 	}
-	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
+	return feeds.Work(s.cfg.Feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
 		done, err := s.cfg.Shipper.Push(ctx, web.CallerOf(r.Context()), ref, req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pushed", "environment", done.Environment, "to", req.To)
@@ -47,7 +47,9 @@ func (s *API) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Shipper == nil {
 		return NoEnvironments()
 	}
-	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Environment, error) {
+	return feeds.Work(s.cfg.Feeds, w, r, func(
+		ctx context.Context, tell func(hubapi.Progress),
+	) (hubapi.Environment, error) {
 		env, err := s.cfg.Shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned", req.Unsigned)

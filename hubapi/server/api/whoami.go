@@ -9,6 +9,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -28,9 +29,9 @@ type People interface {
 
 // whoRoutes are the routes that say who is who.
 func (s *API) whoRoutes(r chi.Router) {
-	r.Method("GET", "/whoami", web.Serve(s.web, 200, s.whoami))
-	r.Method("GET", "/accounts", web.Serve(s.web, 200, s.numbers))
-	r.Method("DELETE", "/accounts/{principal}", web.Serve(s.web, 200, audit.Told(s.release, auditReleased)))
+	r.Method("GET", "/whoami", web.Serve(s.cfg.Web, 200, s.whoami))
+	r.Method("GET", "/accounts", web.Serve(s.cfg.Web, 200, s.numbers))
+	r.Method("DELETE", "/accounts/{principal}", web.Serve(s.cfg.Web, 200, audit.Told(s.release, auditReleased)))
 }
 
 // whoami says who the caller is, by what, and by which rule.
@@ -49,7 +50,9 @@ func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 			return out, err
 		}
 		for _, e := range list {
-			out.Subjects = append(out.Subjects, hubapi.Subject{Name: e.Name, Kind: string(e.Kind), Subject: e.Subject, Issuer: e.Issuer, From: e.From, Rule: e.Rule, Trouble: e.Trouble})
+			out.Subjects = append(
+				out.Subjects, hubapi.Subject{CredentialHolder: convert.CredentialHolder(e), Rule: e.Rule},
+			)
 		}
 	}
 	if owner, err := s.SSHOwner(c); err == nil { // programs in sessions do not see what lets in

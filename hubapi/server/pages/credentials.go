@@ -41,7 +41,7 @@ func (p *Pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visito
 }
 
 func (p *Pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsView, error) {
-	principal, err := p.api.Principal(asVisitor(r, v), "", api.Look)
+	principal, err := p.cfg.API.Principal(asVisitor(r, v), "", api.Look)
 	if err != nil {
 		return webui.CredentialsView{}, err
 	}
@@ -91,7 +91,9 @@ func (p *Pages) takeProxy(r *http.Request, v visitor) error {
 	if err != nil {
 		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
 	}
-	_, err = audit.Told(p.api.PutProxy, api.AuditProxyPut)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
+	_, err = audit.Told(
+		p.cfg.API.PutProxy, api.AuditProxyPut,
+	)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
 	return err
 }
 
@@ -100,13 +102,13 @@ func (p *Pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wr
 	if err != nil {
 		return err
 	}
-	said := p.web.ErrorBody(r, wrong).Error
+	said := p.cfg.Web.ErrorBody(r, wrong).Error
 	view.Status, view.Wrong = errs.RowOf(errs.Invalid).Status, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
 	return webui.CredentialsPage(w, p.view(v), view)
 }
 
 func (p *Pages) renew(r *http.Request, v visitor) (string, error) {
-	_, err := audit.Told(p.api.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
+	_, err := audit.Told(p.cfg.API.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
 	return "credentials", err
 }
 
@@ -116,7 +118,7 @@ func (p *Pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.CredentialRemoval
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
 		v = who
-		out, err = audit.Told(p.api.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
+		out, err = audit.Told(p.cfg.API.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
 		return "", err
 	})
 	switch {
@@ -136,13 +138,13 @@ func (p *Pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
-	out, err := audit.Told(p.api.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
+	out, err := audit.Told(p.cfg.API.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
 	return "credentials/logins/" + out.ID, err
 }
 
 // issuerLoginPage shows a login that waits, and leads on from one that is confirmed.
 func (p *Pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	principal, err := p.api.Principal(asVisitor(r, v), "", api.Manage)
+	principal, err := p.cfg.API.Principal(asVisitor(r, v), "", api.Manage)
 	if err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (p *Pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visito
 	if err != nil {
 		return err
 	}
-	login, ended, err := p.api.IssuerLogin(principal, id)
+	login, ended, err := p.cfg.API.IssuerLogin(principal, id)
 	switch {
 	case err != nil:
 		return err

@@ -25,7 +25,7 @@ func (p *Pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	for _, found := range list {
 		seen[found.ID] = found
 	}
-	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.api.InventoryFor(v.caller), Workloads: seen})
+	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.cfg.API.InventoryFor(v.caller), Workloads: seen})
 }
 
 // poolPatience is how long a page waits for a pool that does not answer.
@@ -61,7 +61,7 @@ func (p *Pages) poolPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		view.PoolGPUs, view.Known = *seen, true
 	}
 	if err != nil {
-		body := p.web.InWords(r, inTime(err, "the pool", poolPatience))
+		body := p.cfg.Web.InWords(r, inTime(err, "the pool", poolPatience))
 		view.Problem = web.Sentence(body.Error.Message) + behind(" ", web.Sentence(body.Error.Remedy))
 	}
 	return webui.PoolPage(w, p.view(v), view)

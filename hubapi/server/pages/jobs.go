@@ -35,9 +35,9 @@ func (p *Pages) jobPages(r chi.Router) {
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
 	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Actions.Stop, api.Active)))
 	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Actions.Hold, api.NotHeld)))
-	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.api.ReleaseHeld, api.Active)))
+	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.cfg.API.ReleaseHeld, api.Active)))
 	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Actions.Requeue, api.Running)))
-	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.api.RemoveEnded, hasPassed)))
+	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.cfg.API.RemoveEnded, hasPassed)))
 }
 
 func hasPassed(w spawner.Workload) bool { return !w.Phase.Active() }
@@ -56,7 +56,7 @@ func (p *Pages) reorder(do api.Act) func(*http.Request, visitor) (string, error)
 
 // reorderScan makes what is done to the points of a scan. What could not be done to some of them is told.
 func (p *Pages) reorderScan(do api.Act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
-	change := p.api.ChangeScan(do, meant)
+	change := p.cfg.API.ChangeScan(do, meant)
 	return func(r *http.Request, v visitor) (string, error) {
 		done, err := change(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 		switch {
@@ -103,7 +103,7 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	sum, places := convert.NewTally(), []place(nil)
-	err = p.api.EachPoint(r, id, func(w *spawner.Workload) {
+	err = p.cfg.API.EachPoint(r, id, func(w *spawner.Workload) {
 		sum.Add(w)
 		if state := convert.State(w); view.State == "" || view.State == string(state) {
 			places = append(places, place{w.ID, w.Point, state})
@@ -113,11 +113,11 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	slices.SortFunc(places, inTable)
-	view.Scan = p.convert.Scan(sum)
+	view.Scan = p.cfg.Convert.Scan(sum)
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1
-	lent := p.api.Lent()
+	lent := p.cfg.API.Lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
 		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
 			point := webui.Point{Item: p.item(v, w, lent), Parameters: convert.Parameters(w)}
@@ -130,7 +130,7 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askScan asks whether something is really to be done to a scan.
 func (p *Pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	scan, err := p.api.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
+	scan, err := p.cfg.API.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 	if err != nil {
 		return err
 	}
@@ -153,12 +153,12 @@ func (p *Pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 		title = string(found.ID)
 	}
 	return p.explain(w, r, v, webui.Why{Title: title, Back: path, BackLabel: "Back to it"}, func(r *http.Request) (hubapi.Explanation, error) {
-		return p.api.Why(r, found)
+		return p.cfg.API.Why(r, found)
 	})
 }
 
 func (p *Pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.api.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.cfg.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,9 @@ func (p *Pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) err
 	if y.Title == "" {
 		y.Title = points[0].Scan
 	}
-	return p.explain(w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.api.WhyScan(r, web.None{}) })
+	return p.explain(
+		w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.cfg.API.WhyScan(r, web.None{}) },
+	)
 }
 
 // whyPatience is how long a page waits for a batch system's explanation.

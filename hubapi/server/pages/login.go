@@ -131,7 +131,7 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) seal(plain []byte, purpose string) string {
-	return base64.RawURLEncoding.EncodeToString(p.box.Seal(plain, purpose))
+	return base64.RawURLEncoding.EncodeToString(p.cfg.Box.Seal(plain, purpose))
 }
 
 func (p *Pages) unseal(sealed, purpose string) ([]byte, error) {
@@ -139,7 +139,7 @@ func (p *Pages) unseal(sealed, purpose string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.box.Open(b, purpose)
+	return p.cfg.Box.Open(b, purpose)
 }
 
 func attemptCookie(state string) string {

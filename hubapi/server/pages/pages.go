@@ -64,6 +64,14 @@ type Status interface {
 
 // Config is what Pages need. What is nil there has no pages.
 type Config struct {
+	// The other rooms of the server.
+	Web     *web.Core
+	API     *api.API
+	Hubs    *hubs.Set
+	Offers  *offers.Offers
+	Convert *convert.Converter
+	Feeds   *feeds.Feeds
+
 	Workloads       Workloads
 	Actions         Actions
 	Status          Status
@@ -79,38 +87,20 @@ type Config struct {
 	Box             *secret.Box // seals what browsers keep
 }
 
-// Rooms are the other rooms of the server that pages are made with.
-type Rooms struct {
-	Web     *web.Core
-	API     *api.API
-	Hubs    *hubs.Set
-	Offers  *offers.Offers
-	Convert *convert.Converter
-	Feeds   *feeds.Feeds
-}
-
 // Pages serve a hub's users. A visitor is known by a cookie that names a visit; a visit holds the user's token of the
 // Hub, which is asked about it again and again: who is logged out there is out here.
 type Pages struct {
-	cfg     Config
-	web     *web.Core
-	api     *api.API
-	hubs    *hubs.Set
-	offers  *offers.Offers
-	convert *convert.Converter
-	feeds   *feeds.Feeds
-	box     *secret.Box
-	visits  *visits
-	sight   *poolSight
-	cross   *http.CrossOriginProtection
-	router  chi.Router
+	cfg    Config
+	visits *visits
+	sight  *poolSight
+	cross  *http.CrossOriginProtection
+	router chi.Router
 }
 
 // New makes Pages.
-func New(cfg Config, rooms Rooms) *Pages {
+func New(cfg Config) *Pages {
 	p := &Pages{
-		cfg: cfg, web: rooms.Web, api: rooms.API, hubs: rooms.Hubs, offers: rooms.Offers, convert: rooms.Convert, feeds: rooms.Feeds,
-		box: cfg.Box, visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter(),
+		cfg: cfg, visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter(),
 	}
 	p.router.Use(web.AnyMethod(func() chi.Routes { return p.router }))
 	p.router.Route(web.PagesRoute, func(r chi.Router) {
@@ -179,7 +169,7 @@ func hubOfPage(ctx context.Context) hubs.Hub {
 // empty where the prefix lacks its last slash.
 func (p *Pages) pagesOf(r *http.Request) (found hubs.Hub, rest string, ok bool) {
 	path := r.URL.EscapedPath()
-	for _, h := range p.hubs.Of(r.Context()) {
+	for _, h := range p.cfg.Hubs.Of(r.Context()) {
 		below, in := strings.CutPrefix(path, strings.TrimSuffix(h.PagesPrefix, "/"))
 		if h.HasPages() && in && (below == "" || below[0] == '/') {
 			return h, below, true
@@ -345,7 +335,7 @@ func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
 
 // problem answers with an error, as a page that says what to do next.
 func (p *Pages) problem(w http.ResponseWriter, r *http.Request, err error) {
-	body := p.web.ErrorBody(r, err)
+	body := p.cfg.Web.ErrorBody(r, err)
 	kind := errs.ByCode(body.Error.Code)
 	n := webui.Notice{
 		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: web.Sentence(body.Error.Message), Next: web.Sentence(body.Error.Remedy),

@@ -59,7 +59,7 @@ func (p *Pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askRetryScan asks the same for the points of a scan that have failed: what does for each of them is suggested.
 func (p *Pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.api.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.cfg.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (p *Pages) retry(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	again, _, err := p.api.Again(retryOf(r, limitsOf(found)))
+	again, _, err := p.cfg.API.Again(retryOf(r, limitsOf(found)))
 	if err != nil {
 		return "", err
 	}
@@ -107,11 +107,11 @@ func (p *Pages) retry(r *http.Request, v visitor) (string, error) {
 
 // retryPoints tries the points of a scan again that have failed.
 func (p *Pages) retryPoints(r *http.Request, v visitor) (string, error) {
-	points, err := p.api.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.cfg.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return "", err
 	}
-	again, meant, err := p.api.Again(retryOf(r, limitsOf(points[0])))
+	again, meant, err := p.cfg.API.Again(retryOf(r, limitsOf(points[0])))
 	if err != nil {
 		return "", err
 	}

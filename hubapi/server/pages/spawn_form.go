@@ -23,8 +23,12 @@ const roomTime = 8 * time.Hour
 func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	user := spawner.User(q.Get("user"))
-	offers := p.offers.Of(c.Hub, user)
-	form := webui.Form{Catalogue: offers, Rooms: p.offers.Rooms(c.Hub, user, offers.Profiles), Active: p.offers.ActiveByImage(c.Hub), Refresh: p.roomAddress(c.Hub, user), GPUs: p.api.Inventory().Public()}
+	offers := p.cfg.Offers.Of(c.Hub, user)
+	form := webui.Form{
+		Catalogue: offers, Rooms: p.cfg.Offers.Rooms(c.Hub, user, offers.Profiles),
+		Active: p.cfg.Offers.ActiveByImage(c.Hub), Refresh: p.roomAddress(c.Hub, user),
+		GPUs: p.cfg.API.Inventory().Public(),
+	}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
 		all, err := p.cfg.Workloads.SessionsOf(r.Context(), c, user, q.Get("name"))
@@ -32,8 +36,8 @@ func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		form.Kept = slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone })
-		form.Environments = p.api.Startable(r.Context(), c, user, form.Kept)
-		p.api.ChosenEnvironment(r.Context(), c, user, form.Chosen)
+		form.Environments = p.cfg.API.Startable(r.Context(), c, user, form.Kept)
+		p.cfg.API.ChosenEnvironment(r.Context(), c, user, form.Chosen)
 	}
 	var page bytes.Buffer
 	if err := webui.SpawnForm(&page, form); err != nil {
@@ -48,7 +52,7 @@ func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 // roomAddress is where a spawn form asks for the counts: below the hub's pages, as the form lies on the Hub's origin.
 // Empty when there are no pages. Who reads the form need not be logged in here, so the address itself permits it.
 func (p *Pages) roomAddress(hub string, user spawner.User) string {
-	h := p.hubs.Named(hub)
+	h := p.cfg.Hubs.Named(hub)
 	if !h.HasPages() {
 		return ""
 	}
@@ -69,20 +73,22 @@ func (p *Pages) room(w http.ResponseWriter, r *http.Request) {
 	words, user, _ := strings.Cut(string(plain), " ")
 	until, bad := strconv.ParseInt(words, 10, 64)
 	if err != nil || bad != nil || time.Now().Unix() > until {
-		p.web.Refuse(w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"))
+		p.cfg.Web.Refuse(
+			w, r, errs.New(errs.Forbidden, "the address has come of age").With("load the spawn page again"),
+		)
 		return
 	}
 	answer := struct {
 		Profiles map[string]roomLine `json:"profiles"`
 		Images   map[string]string   `json:"images"`
 	}{map[string]roomLine{}, map[string]string{}}
-	offers := p.offers.Of(h.Name, spawner.User(user))
-	rooms := p.offers.Rooms(h.Name, spawner.User(user), offers.Profiles)
+	offers := p.cfg.Offers.Of(h.Name, spawner.User(user))
+	rooms := p.cfg.Offers.Rooms(h.Name, spawner.User(user), offers.Profiles)
 	for _, profile := range offers.Profiles {
 		room := rooms[profile.Name]
 		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: room.Full()}
 	}
-	active := p.offers.ActiveByImage(h.Name)
+	active := p.cfg.Offers.ActiveByImage(h.Name)
 	for _, i := range p.cfg.Catalogue.Images {
 		answer.Images[i.Name] = webui.ImageCount(i, active[i.Name])
 	}

@@ -46,7 +46,7 @@ func (p *Pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 }
 
 func (p *Pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
-	owner, err := p.api.SSHOwner(v.caller)
+	owner, err := p.cfg.API.SSHOwner(v.caller)
 	if err != nil {
 		return webui.SSHView{}, err
 	}
@@ -75,7 +75,7 @@ func loginCommand(h hubs.Hub) string {
 // sshConfig returns the entries for ssh's configuration; empty where the visitor's name cannot be written there.
 func (p *Pages) sshConfig(r *http.Request, v visitor) string {
 	text, err := sshclientconfig.Service{
-		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.api.SSHTargets(r, v.caller),
+		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.cfg.API.SSHTargets(r, v.caller),
 		KnownHosts: p.cfg.SSH.KnownHosts(),
 	}.Plain()
 	if err != nil {
@@ -87,9 +87,9 @@ func (p *Pages) sshConfig(r *http.Request, v visitor) string {
 // sshPlaces are where the visitor gets by ssh. A server with the name of a profile is reached like it.
 func (p *Pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	user := string(v.caller.User)
-	profiles := p.offers.Of(v.caller.Hub, v.caller.User).Profiles
+	profiles := p.cfg.Offers.Of(v.caller.Hub, v.caller.User).Profiles
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
-	for _, target := range p.api.SSHTargets(r, v.caller) {
+	for _, target := range p.cfg.API.SSHTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
 		if i := slices.IndexFunc(profiles, func(each catalog.Profile) bool { return each.Name == target }); i >= 0 {
 			place.Title, place.Detail = cmp.Or(profiles[i].Title, profiles[i].Name), profiles[i].Description
@@ -101,7 +101,7 @@ func (p *Pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 
 // posted returns what a form has sent, and who has, for the log too.
 func (p *Pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
-	owner, err := p.api.SSHOwner(v.caller)
+	owner, err := p.cfg.API.SSHOwner(v.caller)
 	return r.WithContext(web.WithCaller(r.Context(), v.caller)), owner, err
 }
 
@@ -129,7 +129,9 @@ func (p *Pages) addKey(r *http.Request, v visitor) error {
 	if err != nil {
 		return err
 	}
-	_, err = audit.Told(p.api.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment")})
+	_, err = audit.Told(p.cfg.API.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{
+		Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment"),
+	})
 	return err
 }
 
@@ -139,7 +141,7 @@ func (p *Pages) keyAgain(w http.ResponseWriter, r *http.Request, v visitor, wron
 	if err != nil {
 		return err
 	}
-	said := p.web.ErrorBody(r, wrong).Error
+	said := p.cfg.Web.ErrorBody(r, wrong).Error
 	view.Status, view.Comment = errs.RowOf(errs.KindOf(wrong)).Status, r.PostForm.Get("comment")
 	view.Wrong = web.Sentence(said.Message) + " " + web.Sentence(said.Remedy)
 	return webui.SSHPage(w, p.view(v), view)
@@ -179,12 +181,12 @@ func (p *Pages) endConnections(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = audit.Told(p.api.EndSSH, api.AuditEnded)(r, web.None{})
+	_, err = audit.Told(p.cfg.API.EndSSH, api.AuditEnded)(r, web.None{})
 	return "ssh/connections/ended", err
 }
 
 func (p *Pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
-	owner, err := p.api.SSHOwner(v.caller)
+	owner, err := p.cfg.API.SSHOwner(v.caller)
 	if err != nil {
 		return err
 	}
@@ -233,11 +235,11 @@ func (p *Pages) findLogin(r *http.Request, v visitor) error {
 
 // codeAgain is the page with the field for a code, and what was wrong with the one that was typed.
 func (p *Pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
-	owner, err := p.api.SSHOwner(v.caller)
+	owner, err := p.cfg.API.SSHOwner(v.caller)
 	if err != nil {
 		return err
 	}
-	said := p.web.ErrorBody(r, wrong).Error
+	said := p.cfg.Web.ErrorBody(r, wrong).Error
 	view := p.loginView(owner)
 	view.Status, view.Wrong = http.StatusNotFound, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
 	return webui.SSHLoginPage(w, p.view(v), view)

@@ -29,7 +29,7 @@ func (p *Pages) checkDataPage(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := p.api.LookAgain(r.Context(), found); err != nil {
+	if err := p.cfg.API.LookAgain(r.Context(), found); err != nil {
 		return "", err
 	}
 	audit.Note(r.Context(), "a session's data is to be looked at again", "session", found.ID)
@@ -47,16 +47,19 @@ func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 	if convert.KeepsBack(v.caller, w) {
 		detail = convert.YouHold
 	}
-	item := webui.Item{Workload: w, Queue: p.cfg.Status.Queue(w), Detail: detail, Prospect: p.cfg.Status.Prospect(w), Alerts: p.cfg.Status.Alerts(w), Use: p.convert.UseOf(w), Lent: lent[w.ID]}
+	item := webui.Item{
+		Workload: w, Queue: p.cfg.Status.Queue(w), Detail: detail, Prospect: p.cfg.Status.Prospect(w),
+		Alerts: p.cfg.Status.Alerts(w), Use: p.cfg.Convert.UseOf(w), Lent: lent[w.ID],
+	}
 	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Status.Expires(w)
 	if w.Kind == spawner.Job {
-		item.Progress = p.convert.Progress(w.ID)
+		item.Progress = p.cfg.Convert.Progress(w.ID)
 	}
 	if convert.Owns(v.caller, w) && p.cfg.KnownQuota != nil {
 		item.Quotas = p.cfg.KnownQuota(w)
 	}
 	if convert.Owns(v.caller, w) {
-		item.SSH = p.convert.SSHLine(w)
+		item.SSH = p.cfg.Convert.SSHLine(w)
 	}
 	return item
 }
@@ -92,7 +95,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
 	})
 	chosenBy := hubapi.JobFilter{State: q.Get("state"), Name: q.Get("name"), Since: q.Get("since")}
-	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy}, p.api.Lent(), []spawner.Workload{}
+	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy}, p.cfg.API.Lent(), []spawner.Workload{}
 	for _, found := range list {
 		switch {
 		case found.Kind == spawner.Kernel:
@@ -103,7 +106,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 			jobs = append(jobs, found)
 		}
 	}
-	view.Scans = p.convert.Scans(sums)
+	view.Scans = p.cfg.Convert.Scans(sums)
 	slices.SortStableFunc(view.Scans, func(a, b hubapi.Scan) int {
 		return cmp.Or(first(!b.Ended())-first(!a.Ended()), b.Created.Compare(a.Created))
 	})
@@ -142,10 +145,12 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		return err
 	}
 	details := webui.Details{
-		Item: p.item(v, found, p.api.Lent()), Steps: steps, Tail: p.output(r.Context(), v.caller, found), Parameters: convert.Parameters(found),
+		Item: p.item(v, found, p.cfg.API.Lent()), Steps: steps, Tail: p.output(
+			r.Context(), v.caller, found,
+		), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
-	if report, err := p.api.ReportOf(r.Context(), found); err == nil {
+	if report, err := p.cfg.API.ReportOf(r.Context(), found); err == nil {
 		details.Data = &report
 	}
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
@@ -194,7 +199,7 @@ func (p *Pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.api.Lent()))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.cfg.API.Lent()))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send
@@ -221,11 +226,11 @@ func (p *Pages) streamTo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := p.web.Stream(r.Context())
+	ctx, cancel := p.cfg.Web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, streamTime)
 	defer cancel()
-	return p.feeds.Steps(ctx, w, v.caller, found.ID, "", max(after, feeds.LastEvent(r)))
+	return p.cfg.Feeds.Steps(ctx, w, v.caller, found.ID, "", max(after, feeds.LastEvent(r)))
 }
 
 // stop ends a session, its start, or a job. It does not wait for the end: the page shows how it goes on.

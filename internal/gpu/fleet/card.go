@@ -19,18 +19,14 @@ type card struct {
 	turn chan struct{} // who holds its token may change the GPU, and conclude from what is listed
 
 	// The Fleet's lock guards the rest.
-	device    gpu.Device
-	rule      Rule
+	finding
 	absent    bool   // the driver lists GPUs, and not this one
 	lost      string // the driver's words when it says so
 	fault     string // why the driver could not be asked about it
 	instances []gpu.Instance
 	health    gpu.Health
-	reading   *gpu.Reading
 	readAt    time.Time
-	strangers []gpu.ProcessUse // processes of nobody here
-	who       string           // strangers and leftovers, named to administrators
-	leftovers []leftover
+	who       string // strangers and leftovers, named to administrators
 	table     *placement.Table
 	layout    []placement.Ready // what the rule's layout comes to
 	misfit    string            // why the GPU cannot be cut as the rule says

@@ -18,8 +18,7 @@ type snapshot struct {
 
 // view is one GPU in a snapshot.
 type view struct {
-	device      gpu.Device
-	rule        Rule
+	finding
 	node        placement.Node // as if nothing were held
 	condition   gpu.Condition
 	drain       *gpu.Drain // an administrator's
@@ -28,11 +27,17 @@ type view struct {
 	possible    bool // something may be leased of it some day
 	own         []gpu.Instance
 	foreign     []gpu.Instance
-	strangers   []gpu.ProcessUse
-	leftovers   []leftover
 	ghosts      []gpu.Slice // shares that processes still use whose workload has ended
 	quarantines []quarantine
-	reading     *gpu.Reading
+}
+
+// finding is a GPU, and what was last found on it.
+type finding struct {
+	device    gpu.Device
+	rule      Rule
+	reading   *gpu.Reading
+	strangers []gpu.ProcessUse // processes of nobody here
+	leftovers []leftover
 }
 
 // publish shows readers what is known now.
@@ -86,7 +91,7 @@ func (f *Fleet) tell(c *card, v *view) {
 
 // view makes what readers see of a card. The lock is held.
 func (f *Fleet) view(c *card) *view {
-	v := &view{device: c.device, rule: c.rule, strangers: c.strangers, leftovers: c.leftovers, reading: c.reading}
+	v := &view{finding: c.finding}
 	for _, in := range c.instances {
 		if _, own := f.book.own(in); own {
 			v.own = append(v.own, in)

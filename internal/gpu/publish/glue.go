@@ -14,11 +14,7 @@ import (
 // environment is GLUE 2.1's AcceleratorEnvironment, with the names and units that the specification's JSON has.
 // Slipway's slices are its logical accelerators.
 type environment struct {
-	CreationTime          string         `json:"CreationTime"`
-	Validity              int            `json:"Validity"` // s
-	ID                    string         `json:"ID"`
-	Name                  string         `json:"Name"`
-	Type                  string         `json:"Type"`
+	glueEntity
 	PhysicalAccelerators  int            `json:"PhysicalAccelerators"`
 	LogicalAccelerators   int            `json:"LogicalAccelerators"`
 	Vendor                string         `json:"Vendor"`
@@ -38,14 +34,19 @@ type environment struct {
 
 // shareInfo is ComputingShareAcceleratorInfo: what can be had now.
 type shareInfo struct {
-	CreationTime         string         `json:"CreationTime"`
-	Validity             int            `json:"Validity"`
-	ID                   string         `json:"ID"`
-	Name                 string         `json:"Name"`
-	Type                 string         `json:"Type"`
+	glueEntity
 	FreeAcceleratorSlots int            `json:"FreeAcceleratorSlots"`
 	UsedAcceleratorSlots int            `json:"UsedAcceleratorSlots"`
 	Associations         map[string]any `json:"Associations"`
+}
+
+// glueEntity is what GLUE has of everything (Entity).
+type glueEntity struct {
+	CreationTime string `json:"CreationTime"`
+	Validity     int    `json:"Validity"` // s
+	ID           string `json:"ID"`
+	Name         string `json:"Name"`
+	Type         string `json:"Type"`
 }
 
 const glueValidity = 300
@@ -61,8 +62,11 @@ func GLUE(inv gpu.Inventory, o Options) ([]byte, error) {
 		e := environmentOf(inv, group, resource)
 		document.Environments = append(document.Environments, e)
 		document.Shares = append(document.Shares, shareInfo{
-			CreationTime: e.CreationTime, Validity: e.Validity, Name: e.Name, Type: e.Type,
-			ID:                   fmt.Sprintf("urn:glue2:ComputingShareAcceleratorInfo:%s.%s", e.Name, resource),
+			glueEntity: glueEntity{
+				CreationTime: e.CreationTime, Validity: e.Validity, Name: e.Name, Type: e.Type, ID: fmt.Sprintf(
+					"urn:glue2:ComputingShareAcceleratorInfo:%s.%s", e.Name, resource,
+				),
+			},
 			FreeAcceleratorSlots: e.TotalAcceleratorSlots - e.UsedAcceleratorSlots, UsedAcceleratorSlots: e.UsedAcceleratorSlots,
 			Associations: map[string]any{"AcceleratorEnvironmentID": []string{e.ID}},
 		})
@@ -96,8 +100,9 @@ func alike(states []gpu.State) [][]gpu.State {
 func environmentOf(inv gpu.Inventory, group []gpu.State, resource string) environment {
 	d, name := group[0].Device, glueName(group[0])
 	e := environment{
-		CreationTime: inv.Taken.UTC().Format(time.RFC3339), Validity: glueValidity, Name: name, Type: "GPU",
-		ID:     fmt.Sprintf("urn:glue2:AcceleratorEnvironment:%s.%s", name, resource),
+		glueEntity: glueEntity{
+			CreationTime: inv.Taken.UTC().Format(time.RFC3339), Validity: glueValidity, Name: name, Type: "GPU", ID: fmt.Sprintf("urn:glue2:AcceleratorEnvironment:%s.%s", name, resource),
+		},
 		Vendor: "NVIDIA", Model: d.Name, Version: inv.System.Driver, ClockSpeed: d.ClockMHz, Memory: int(d.Memory >> 20),
 		ComputeCapability: d.Capability, PhysicalAccelerators: len(group), TotalInstances: len(group),
 		Extension:    map[string]any{"SlipwayMode": group[0].Mode, "SlipwayIsolation": group[0].Tier},

@@ -228,7 +228,7 @@ class Chaos:
         self.sent: list[Sent] = []
         self.over = False
         config = (given.demo / "slipway.yaml").read_text()
-        found = re.search(r"instance: (\S+?)[,}]", config)
+        found = re.search(r"(?m)^instance: (\S+)", config)
         self.instance = found[1] if found else ""
         self.strangers = set(pids("pasta"))
 

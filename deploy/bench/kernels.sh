@@ -50,19 +50,20 @@ END
   cat >"$WORK/slipway.yaml" <<END
 listen: 127.0.0.1:${ports[1]}
 data_dir: $WORK/data
+instance: $(basename "$WORK")
 hubs:
   - {name: main, api_url: "http://127.0.0.1:${ports[0]}/hub/api", service: slipway, spawner_token_file: $WORK/spawner.token}
 users: {uids: 20000-20999, gid: 100, homes: $WORK/homes}
 images:
-  - {name: notebook, title: Notebook, ref: "$IMAGE"}
+  - {name: notebook, display_name: Notebook, ref: "$IMAGE"}
 profiles:
-  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 2, memory: 2G, default: true}
-docker: {cpus: 64, memory: 64G, network: bridge, instance: $(basename "$WORK")}
+  - {name: small, display_name: Small, kind: lab, images: [notebook], cpus: 2, memory: 2G, default: true}
+docker: {max_total_cpus: 64, max_total_memory: 64G, network: bridge}
 kernels:
-  per_user: 0
+  max_per_user: 0
   specs:
     - {name: python, display_name: Python, profile: small}
-    - {name: pooled, display_name: Pooled, profile: small, warm: 1}
+    - {name: pooled, display_name: Pooled, profile: small, max_warm: 1}
 END
 }
 

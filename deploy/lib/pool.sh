@@ -34,7 +34,7 @@ pool_profile() {
   process_runs pool || return 0
   cat <<END
   - name: pool
-    title: On the pool
+    display_name: On the pool
     description: A worker of the HTCondor pool
     kind: lab
     images: [notebook]
@@ -59,7 +59,7 @@ htcondor:
   enabled: true
   bin: $POOL/bin # a site's own are on PATH
   owner: $POOL_OWNER # who logs in here has no account
-  every: 1s
+  poll_interval: 1s
   max_cpus: 4
   max_memory: 4G
 END

@@ -36,6 +36,7 @@ write_config() {
 # have edited, the demo keeps; it takes it up with \`demo start\` or \`demo crash\`.
 listen: 127.0.0.1:$SERVICE_PORT
 data_dir: $STATE/data
+instance: $INSTANCE
 hubs:
   - name: demo
     api_url: http://127.0.0.1:$HUB_API_PORT/hub/api
@@ -43,18 +44,18 @@ hubs:
     service: slipway
     spawner_token_file: $STATE/hub/spawner-token
     token_file: $STATE/hub/service-token
-    roster: {mode: stop, every: 30s, age: 2m}
-    admins: [admin] # whoever logs in by that name
+    unknown_sessions: {action: stop, poll_interval: 30s, min_age: 2m}
+    admin_users: [admin] # whoever logs in by that name
 users:
   uids: 20000-29999
   gid: 100
   homes: $STATE/homes
 images:
-  - {name: notebook, title: "Python 3.13, JupyterLab, numpy", ref: "$NOTEBOOK_IMAGE"}
-  - {name: code, title: "Python 3.13, JupyterLab, numpy, VS Code", ref: "$CODE_IMAGE"}
+  - {name: notebook, display_name: "Python 3.13, JupyterLab, numpy", ref: "$NOTEBOOK_IMAGE"}
+  - {name: code, display_name: "Python 3.13, JupyterLab, numpy, VS Code", ref: "$CODE_IMAGE"}
 profiles:
   - name: small
-    title: Small
+    display_name: Small
     description: One processor, for trying things out
     kind: lab
     images: [notebook, code]
@@ -66,7 +67,7 @@ profiles:
     max_age: 168h
     default: true
   - name: large
-    title: Large
+    display_name: Large
     description: All of this machine's processors
     kind: lab
     images: [notebook]
@@ -74,7 +75,7 @@ profiles:
     memory: $((gib < 2 ? gib : 2))G
     max_memory: ${gib}G
   - name: code
-    title: VS Code
+    display_name: VS Code
     description: An editor in the browser, with terminals, notebooks and a debugger
     kind: code
     images: [code]
@@ -83,7 +84,7 @@ profiles:
     memory: 1G
     max_memory: ${gib}G
   - name: rescue
-    title: Rescue
+    display_name: Rescue
     description: Comes up with a full home, to make room in it
     kind: lab
     images: [notebook]
@@ -91,7 +92,7 @@ profiles:
     memory: 1G
     rescue: true
   - name: gpu
-    title: GPU slice (simulated)
+    display_name: GPU slice (simulated)
     description: A seventh of a GPU that does not exist, to see how slices work
     kind: lab
     images: [notebook]
@@ -112,8 +113,8 @@ data:
 ssh: {listen: "127.0.0.1:$SSH_PORT", host: 127.0.0.1}
 vscode: {gallery: "${SLIPWAY_DEMO_GALLERY:-}"}
 jobs: {max_cpus: $cpus, max_memory: ${gib}G, default_cpus: 1, default_memory: 1G, default_time: 10m, max_time: 2h, gpus: ["*"]}
-docker: {cpus: $((cpus * 2)), memory: ${gib}G, instance: $INSTANCE}
-local: {apptainer: apptainer, at_once: $cpus, cgroup: $INSTANCE}
+docker: {max_total_cpus: $((cpus * 2)), max_total_memory: ${gib}G}
+local: {apptainer: apptainer, max_jobs: $cpus}
 gpu:
   driver: simulated # no such hardware exists; everything that shows them says so
   simulated: [H200/mig, H200]

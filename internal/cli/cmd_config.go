@@ -3,12 +3,16 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"slipway/internal/config"
+	"slipway/internal/errs"
 	"slipway/internal/service"
 	"slipway/internal/units"
 )
@@ -20,7 +24,7 @@ func configFile(c *cobra.Command) *string {
 
 // configCommand is `slipway config`.
 func configCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check the service's configuration, or print an example", Args: nothingElse,
+	c := &cobra.Command{Use: "config", Short: "Check the service's configuration, migrate an old one, or print an example", Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	check := &cobra.Command{Use: "check", Short: "Check the configuration file; - is standard input", Args: nothingElse}
 	path := configFile(check)
@@ -31,8 +35,66 @@ func configCommand(env Env) *cobra.Command {
 			_, err := fmt.Fprint(env.Stdout, config.Example())
 			return err
 		},
-	})
+	}, configMigrateCommand(env))
 	return c
+}
+
+func configMigrateCommand(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use: "migrate FILE", Short: "Rewrite a configuration of an earlier version, and say what changes", Args: cobra.ExactArgs(1),
+		Long: "Rewrite a configuration of an earlier version.\n\n" +
+			"Keys get the names that they have now, and those that are gone are taken out. Comments, order and layout stay. " +
+			"Each change is a line on the standard error. The new text is printed; with --write it replaces the file.",
+	}
+	write := c.Flags().Bool("write", false, "replace the file, instead of printing it")
+	c.RunE = func(_ *cobra.Command, args []string) error { return runConfigMigrate(env, args[0], *write) }
+	return c
+}
+
+func runConfigMigrate(env Env, file string, write bool) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return errs.New(errs.Invalid, "read the configuration: %w", err)
+	}
+	migrated, changes, err := config.Migrate(text, file)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		fmt.Fprintf(env.Stderr, "%s, line %d: %s\n", file, c.Line, c.What)
+	}
+	if len(changes) == 0 {
+		fmt.Fprintf(env.Stderr, "%s has no key of an earlier version\n", file)
+	}
+	switch {
+	case !write:
+		_, err = env.Stdout.Write(migrated)
+	case len(changes) > 0:
+		err = replace(file, migrated)
+	}
+	return err
+}
+
+// replace makes a file hold a text, or leaves it as it was. It keeps its mode; a link goes on leading to it.
+func replace(file string, text []byte) error {
+	file, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".new*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
 }
 
 // readConfig reads a configuration from the standard input.

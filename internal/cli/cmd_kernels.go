@@ -34,7 +34,7 @@ func kernelsCommand(env Env) *cobra.Command {
 	root.AddCommand(kernelStopCommand(env), kernelStartCommand(env, &asJSON), kernelSwitchCommand(env, &asJSON), &cobra.Command{
 		Use: "specs", Short: "List the kernelspecs that you may start kernels of, and what of them is free", Args: nothingElse,
 		Long: "List the kernelspecs that you may start kernels of, what of them is free now, and to what they can be switched.\n" +
-			"Administrators see in STAND BY how many are up already for their users' next starts, and why not more (kernels.specs[].warm).",
+			"Administrators see in STAND BY how many are up already for their users' next starts, and why not more (kernels.specs[].max_warm).",
 		RunE: func(c *cobra.Command, _ []string) error { return runKernelSpecs(c.Context(), env, asJSON) },
 	}, &cobra.Command{
 		Use: "interrupt ID...", Short: "Interrupt what kernels run, as JupyterLab's square does", Args: someKernels,

@@ -37,8 +37,8 @@ func (c Config) Check() error {
 	if c.Users.GID < 1 {
 		p.add("users.gid", c.Users.GID, "the id of a group that owns nothing on the host, such as 100")
 	}
-	if c.Local.AtOnce < 1 {
-		p.add("local.at_once", c.Local.AtOnce, "1 or more")
+	if c.Local.MaxJobs < 1 {
+		p.add("local.max_jobs", c.Local.MaxJobs, "1 or more")
 	}
 	if n := c.Local.Network; n != "outward" && n != "none" && n != "host" {
 		p.add("local.network", n, "outward (other hosts, and nothing of this one), none, or host (also this host's own services: unsafe)")
@@ -48,11 +48,11 @@ func (c Config) Check() error {
 			p.add(fmt.Sprintf("local.reach[%d]", i), service, "a name or address of this host and a port, such as localhost:3128")
 		}
 	}
-	if c.Local.Disk != 0 && c.Local.Disk < leastJobDisk {
-		p.add("local.disk", units.DiskWords(int64(c.Local.Disk)), "none, or "+units.DiskWords(leastJobDisk)+" or more: what a job writes of its own accord takes some")
+	if c.Local.MaxDisk != 0 && c.Local.MaxDisk < leastJobDisk {
+		p.add("local.max_disk", units.DiskWords(int64(c.Local.MaxDisk)), "none, or "+units.DiskWords(leastJobDisk)+" or more: what a job writes of its own accord takes some")
 	}
-	if c.Docker.Instance == "" {
-		p.add("docker.instance", "", "a word that tells this service from others on the same engine")
+	if c.Instance == "" {
+		p.add("instance", "", "a word that tells this service from others on the same host")
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		p.add("tls", c.TLS.Cert+c.TLS.Key, "both cert and key, or neither")
@@ -77,6 +77,7 @@ func (c Config) Check() error {
 	c.checkCredentials(&p)
 	c.checkX509(&p)
 	c.checkUsers(&p)
+	c.checkGroups(&p)
 	c.checkIdentities(&p)
 	c.checkCVMFS(&p)
 	c.checkStacks(&p)
@@ -88,7 +89,7 @@ func (c Config) Check() error {
 // checkPlainHTTP refuses plain HTTP that other hosts reach, where nobody says that it is meant: tokens and cookies go
 // through it.
 func (c Config) checkPlainHTTP(p *problems) {
-	if c.TLS.Cert != "" || c.TLS.Key != "" || c.PlainHTTP {
+	if c.TLS.Cert != "" || c.TLS.Key != "" || c.AllowPlainHTTP {
 		return
 	}
 	const remedy = "an address of this host alone, such as 127.0.0.1:8090; or `tls` with a certificate; or, behind a proxy that ends TLS on a network " +
@@ -115,8 +116,8 @@ func (c Config) addresses() iter.Seq2[string, string] {
 }
 
 func (c Config) checkTrustedProxies(p *problems) {
-	checkNetworks(p, "trusted_proxies", c.Proxies)
-	for i, text := range c.Proxies {
+	checkNetworks(p, "trusted_proxies", c.TrustedProxies)
+	for i, text := range c.TrustedProxies {
 		if n, err := parsePrefix(text); err == nil && n.Bits() == 0 {
 			p.add(fmt.Sprintf("trusted_proxies[%d]", i), text, "the addresses of your proxies alone: what they say of a visitor's address is believed, and this is everybody")
 		}

@@ -16,30 +16,33 @@ import (
 
 // Config is the whole configuration. Example shows and explains every key.
 type Config struct {
-	Listen       string       `yaml:"listen"`
-	TLS          TLS          `yaml:"tls"`
-	PlainHTTP    bool         `yaml:"allow_plain_http"`
-	Proxies      []string     `yaml:"trusted_proxies"`
-	Uplink       Uplink       `yaml:"uplink"`
-	DataDir      string       `yaml:"data_dir"`
-	SecretKey    string       `yaml:"secret_key_file"`
-	Hubs         []Hub        `yaml:"hubs"`
-	Users        Users        `yaml:"users"`
-	Images       []Image      `yaml:"images"`
-	Profiles     []Profile    `yaml:"profiles"`
-	Jobs         Jobs         `yaml:"jobs"`
-	Kernels      Kernels      `yaml:"kernels"`
-	Host         Host         `yaml:"host"`
-	Docker       Docker       `yaml:"docker"`
-	Local        Local        `yaml:"local"`
-	HTCondor     HTCondor     `yaml:"htcondor"`
-	GPU          GPU          `yaml:"gpu"`
-	SSH          SSH          `yaml:"ssh"`
-	VSCode       VSCode       `yaml:"vscode"`
-	Environments Environments `yaml:"environments"`
-	Data         Data         `yaml:"data"`
-	Credentials  Credentials  `yaml:"credentials"`
-	Identities   Identities   `yaml:"identities"`
+	Listen         string              `yaml:"listen"`
+	TLS            TLS                 `yaml:"tls"`
+	AllowPlainHTTP bool                `yaml:"allow_plain_http"`
+	TrustedProxies []string            `yaml:"trusted_proxies"`
+	Uplink         Uplink              `yaml:"uplink"`
+	DataDir        string              `yaml:"data_dir"`
+	Instance       string              `yaml:"instance"` // tells the services of one host apart
+	SecretKey      string              `yaml:"secret_key_file"`
+	Hubs           []Hub               `yaml:"hubs"`
+	Users          Users               `yaml:"users"`
+	Groups         map[string][]string `yaml:"groups"` // of users, beside those of the Hubs
+	HubGroups      HubGroups           `yaml:"hub_groups"`
+	Images         []Image             `yaml:"images"`
+	Profiles       []Profile           `yaml:"profiles"`
+	Jobs           Jobs                `yaml:"jobs"`
+	Kernels        Kernels             `yaml:"kernels"`
+	Host           Host                `yaml:"host"`
+	Docker         Docker              `yaml:"docker"`
+	Local          Local               `yaml:"local"`
+	HTCondor       HTCondor            `yaml:"htcondor"`
+	GPU            GPU                 `yaml:"gpu"`
+	SSH            SSH                 `yaml:"ssh"`
+	VSCode         VSCode              `yaml:"vscode"`
+	Environments   Environments        `yaml:"environments"`
+	Data           Data                `yaml:"data"`
+	Credentials    Credentials         `yaml:"credentials"`
+	Identities     Identities          `yaml:"identities"`
 }
 
 // TLS names the certificate that the service shows; without one it speaks plain HTTP.
@@ -61,40 +64,41 @@ type Users struct {
 
 // Image is an image that profiles offer.
 type Image struct {
-	Name  string `yaml:"name"`
-	Title string `yaml:"title"`
-	Ref   string `yaml:"ref"`
+	Name        string `yaml:"name"`
+	DisplayName string `yaml:"display_name"`
+	Ref         string `yaml:"ref"`
 }
 
 // Docker is the backend of sessions.
 type Docker struct {
-	Socket   string  `yaml:"socket"`
-	CPUs     float64 `yaml:"cpus"`
-	Memory   Size    `yaml:"memory"`
-	Network  string  `yaml:"network"`
-	Instance string  `yaml:"instance"`
-	Pull     bool    `yaml:"pull"`
+	Socket         string  `yaml:"socket"`
+	MaxTotalCPUs   float64 `yaml:"max_total_cpus"`
+	MaxTotalMemory Size    `yaml:"max_total_memory"`
+	Network        string  `yaml:"network"`
+	Pull           bool    `yaml:"pull"`
 }
 
 // Local is the backend of jobs on this host.
 type Local struct {
 	Apptainer string   `yaml:"apptainer"`
-	AtOnce    int      `yaml:"at_once"`
-	Cgroup    string   `yaml:"cgroup"`
-	Network   string   `yaml:"network"` // what jobs reach: outward, none or host
-	Reach     []string `yaml:"reach"`   // services of this host that jobs reach all the same
-	Disk      Bound    `yaml:"disk"`    // of one job, beside its inputs; 0: not limited
+	MaxJobs   int      `yaml:"max_jobs"`
+	Network   string   `yaml:"network"`  // what jobs reach: outward, none or host
+	Reach     []string `yaml:"reach"`    // services of this host that jobs reach all the same
+	MaxDisk   Bound    `yaml:"max_disk"` // of one job, beside its inputs; 0: not limited
 }
 
 // Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.
 func Default() Config {
 	return Config{
-		Listen: "127.0.0.1:8090", DataDir: "/var/lib/slipway", Proxies: []string{"127.0.0.1", "::1"},
-		Users:  Users{Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome()},
-		Jobs:   defaultJobs(),
-		Docker: Docker{Socket: "/var/run/docker.sock", Instance: "slipway"},
-		Local:  Local{Apptainer: "apptainer", AtOnce: 2, Cgroup: "slipway", Network: "outward", Reach: []string{}, Disk: 50e9},
-		GPU:    defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
+		Listen: "127.0.0.1:8090", TrustedProxies: []string{"127.0.0.1", "::1"}, DataDir: "/var/lib/slipway", Instance: "slipway",
+		Users: Users{
+			Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome(),
+		},
+		HubGroups: defaultHubGroups(),
+		Jobs:      defaultJobs(),
+		Docker:    Docker{Socket: "/var/run/docker.sock"},
+		Local:     Local{Apptainer: "apptainer", MaxJobs: 2, Network: "outward", Reach: []string{}, MaxDisk: 50e9},
+		GPU:       defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
 		Credentials: defaultCredentials(), Identities: defaultIdentities(), Kernels: defaultKernels(),
 	}
 }
@@ -121,13 +125,19 @@ func Load(path string) (Config, error) {
 func Read(text []byte, from string) (Config, error) {
 	c, wrong := parse(text)
 	if len(wrong) > 0 {
-		for i, err := range wrong {
-			wrong[i] = locate(err, from)
-		}
-		return Config{}, errors.Join(wrong...)
+		return Config{}, located(wrong, from)
 	}
 	c.fill()
 	return c, c.Check()
+}
+
+// located joins mistakes, each with what it stands in.
+func located(wrong []error, from string) error {
+	out := make([]error, len(wrong))
+	for i, err := range wrong {
+		out[i] = locate(err, from)
+	}
+	return errors.Join(out...)
 }
 
 // locate says in which line of what a mistake stands.
@@ -152,6 +162,9 @@ func (c *Config) fill() {
 	}
 }
 
+// exampleHelp is the remedy where there is no better one.
+const exampleHelp = "`slipway config example` shows every key"
+
 // Parse reads a configuration without checking what it names.
 func Parse(text []byte) (Config, error) {
 	c, wrong := parse(text)
@@ -160,7 +173,7 @@ func Parse(text []byte) (Config, error) {
 
 func parse(text []byte) (Config, []error) {
 	c := Default()
-	wrong := Decode(text, &c, "`slipway config example` shows every key")
+	wrong := Decode(text, &c, exampleHelp)
 	if len(wrong) > 0 {
 		return Config{}, wrong
 	}

@@ -17,8 +17,8 @@ func TestExampleShowsTheDefaults(t *testing.T) {
 	}
 	got, want := c, Default()
 	got.Hubs, got.Images, got.Profiles = nil, nil, nil
-	got.Environments.Strip, got.Environments.Groups, got.Jobs.GPUs, got.Jobs.Limits, got.GPU.Simulated, got.GPU.Groups, got.GPU.Devices[0].Layout = nil, nil, nil, nil, nil, nil, nil // not empty
-	got.Environments.Quotas, got.Environments.HubGroups.Join = Quotas{}, nil
+	got.Environments.Strip, got.Groups, got.Jobs.GPUs, got.Jobs.Limits, got.GPU.Simulated, got.GPU.Sharing, got.GPU.Devices[0].Layout = nil, nil, nil, nil, nil, nil, nil // not empty
+	got.Environments.Quotas, got.HubGroups.Join = Quotas{}, nil
 	got.Environments.Stores, got.Environments.Exports, got.HTCondor.Extra = nil, nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the example says\n%+v, the defaults are\n%+v", got, want)
@@ -35,7 +35,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 	}{
 		{"unknown key", "listen: 127.0.0.1:1\nlisten_on: x\n", []string{"listen_on", "2:"}},
 		{"unknown key below", "docker:\n  sockets: x\n", []string{"sockets", "2:"}},
-		{"wrong type", "local:\n  at_once: many\n", []string{"2:"}},
+		{"wrong type", "local:\n  max_jobs: many\n", []string{"2:"}},
 		{"not a size", "jobs: {max_memory: much}\n", []string{"much", "512M"}},
 		{"not a time", "jobs: {max_time: 3 days}\n", []string{"90m"}},
 		{"not a range", "users: {uids: 20000}\n", []string{"20000-59999"}},
@@ -60,12 +60,12 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 }
 
 func TestCheckFindsEverythingAtOnce(t *testing.T) {
-	c, err := Parse([]byte("listen: nowhere\ndata_dir: relative\nusers: {uids: 5-2, gid: 0}\nlocal: {at_once: 0}\nhubs: [{name: a, api_url: ftp://x, service: s, spawner_token_file: /nonexistent}]\n"))
+	c, err := Parse([]byte("listen: nowhere\ndata_dir: relative\nusers: {uids: 5-2, gid: 0}\nlocal: {max_jobs: 0}\nhubs: [{name: a, api_url: ftp://x, service: s, spawner_token_file: /nonexistent}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = c.Check()
-	for _, want := range []string{"listen", "data_dir", "users.uids", "users.gid", "local.at_once", "hubs[0].api_url", "hubs[0].spawner_token_file"} {
+	for _, want := range []string{"listen", "data_dir", "users.uids", "users.gid", "local.max_jobs", "hubs[0].api_url", "hubs[0].spawner_token_file"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -114,7 +114,7 @@ func TestLimits(t *testing.T) {
 		{"jobs: {max_memory: 1G}", `jobs.default_memory: "2G" is not valid: more than 0 and at most jobs.max_memory`},
 		{"jobs: {default_time: 48h}", "jobs.default_time"},
 		{"jobs: {max_time: 0s}", "jobs.default_time"},
-		{"docker: {cpus: -1}", "docker.cpus"},
+		{"docker: {max_total_cpus: -1}", "docker.max_total_cpus"},
 		{"users: {uids: 60000-70000}", "users.uids"},
 		{"users: {uids: 999-2000}", "users.uids"},
 	}
@@ -168,8 +168,8 @@ func TestHubs(t *testing.T) {
 		{hub("a", ", realm: 'x y'"), "hubs[0].realm"},
 		{hub("a", ", ca_file: "+password), "hubs[0].ca_file"},
 		{hub("a", ", token_file: /nonexistent"), "hubs[0].token_file"},
-		{hub("a", ", roster: {mode: kill}"), "hubs[0].roster.mode"},
-		{hub("a", ", roster: {every: 1s}"), "hubs[0].roster"},
+		{hub("a", ", unknown_sessions: {action: kill}"), "hubs[0].unknown_sessions.action"},
+		{hub("a", ", unknown_sessions: {poll_interval: 1s}"), "hubs[0].unknown_sessions"},
 		{hub("a", ", outpost: {credentials: [{username: 'a:b', password_file: "+password+"}]}"), "hubs[0].outpost.credentials[0].username"},
 		{hub("a", ", outpost: {credentials: [{username: a, password_file: /nonexistent}]}"), "hubs[0].outpost.credentials[0].password_file"},
 		{hub("a", ", outpost: {address: '[::1]:80'}"), "hubs[0].outpost.address"},
@@ -204,17 +204,17 @@ func TestPagesPrefix(t *testing.T) {
 }
 
 func TestProfileDefaults(t *testing.T) {
-	c, err := Parse([]byte("profiles: [{name: a}, {name: b, first_connect: 0s, idle_limit: 1m, busy_cpu: -1}]"))
+	c, err := Parse([]byte("profiles: [{name: a}, {name: b, first_connect: 0s, idle_limit: 1m, max_age: -1s}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := c.Profiles[0]; time.Duration(a.FirstConnect) != 20*time.Minute || a.BusyCPU != 0.1 || a.IdleLimit != 0 {
+	if a := c.Profiles[0]; time.Duration(a.FirstConnect) != 20*time.Minute || a.IdleLimit != 0 {
 		t.Errorf("%+v", a)
 	}
 	if c.Profiles[1].FirstConnect != 0 {
 		t.Errorf("%+v", c.Profiles[1])
 	}
-	for _, want := range []string{"profiles[1].idle_limit", "profiles[1].busy_cpu"} {
+	for _, want := range []string{"profiles[1].idle_limit", "profiles[1].max_age"} {
 		if err := c.Check(); !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -266,7 +266,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.Users.UIDs.First < 0 || c.Docker.Memory < 0 {
+		if c.Users.UIDs.First < 0 || c.Docker.MaxTotalMemory < 0 {
 			t.Errorf("a negative number got through: %+v", c)
 		}
 		_ = c.Check() // must not panic
@@ -274,7 +274,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestWhoAProfileIsOpenTo(t *testing.T) {
-	const text = "environments: {groups: {higgs: [alice]}}\nprofiles: [{name: a, groups: [higgs], users: [bob, '@desy/eve']}, {name: b, groups: [higs, 'main:x'], users: ['']}]\n"
+	const text = "environments: {}\nprofiles: [{name: a, allowed_groups: [higgs], allowed_users: [bob, '@desy/eve']}, {name: b, allowed_groups: [higs, 'main:x'], allowed_users: ['']}]\ngroups: {higgs: [alice]}\n"
 	c, err := Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestWhoAProfileIsOpenTo(t *testing.T) {
 	var found problems
 	c.checkProfiles(&found)
 	got := strings.Join(texts(found), "\n")
-	for _, want := range []string{`profiles[1].users[0]`, `profiles[1].groups[0]: "higs"`, `profiles[1].groups[1]: "main:x"`} {
+	for _, want := range []string{`profiles[1].allowed_users[0]`, `profiles[1].allowed_groups[0]: "higs"`, `profiles[1].allowed_groups[1]: "main:x"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("not found: %s in\n%s", want, got)
 		}
@@ -295,7 +295,7 @@ func TestWhoAProfileIsOpenTo(t *testing.T) {
 func TestLocalJobs(t *testing.T) {
 	for text, want := range map[string]string{
 		"network: outward": "", "network: none": "", "network: host": "", "network: bridge": "local.network", "network: ''": "local.network",
-		"disk: none": "", "disk: 10G": "", "disk: 1000": "local.disk", "reach: ['localhost:3128']": "", "reach: [localhost]": "local.reach[0]", "reach: [':80']": "local.reach[0]",
+		"max_disk: none": "", "max_disk: 10G": "", "max_disk: 1000": "local.max_disk", "reach: ['localhost:3128']": "", "reach: [localhost]": "local.reach[0]", "reach: [':80']": "local.reach[0]",
 	} {
 		c, err := Parse([]byte("local: {" + text + "}\n"))
 		if err == nil {

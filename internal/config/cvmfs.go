@@ -7,34 +7,32 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // CVMFS is the directory in which sessions and jobs of this host find the repositories of CVMFS. They see it as /cvmfs.
 type CVMFS struct {
 	Path         string   `yaml:"path"`         // on this host; empty: there is none
 	Repositories []string `yaml:"repositories"` // that are looked at, such as atlas.cern.ch
-	Probe        Duration `yaml:"probe"`        // how long one may take to answer
 }
 
 // Stack is software that a script sets up, such as a view of LCG: a kernel in JupyterLab's launcher.
 type Stack struct {
-	Name     string            `yaml:"name"`
-	Title    string            `yaml:"title"`
-	Setup    string            `yaml:"setup"`    // the script, as sessions see it
-	Python   string            `yaml:"python"`   // the program that has ipykernel once the script has run
-	Language string            `yaml:"language"` // that notebooks say of themselves
-	Env      map[string]string `yaml:"env"`
-	Logo     string            `yaml:"logo"`     // a file on this host
-	Profiles []string          `yaml:"profiles"` // whose sessions have it; empty: of all
-	Groups   []string          `yaml:"groups"`   // whose members have it; empty: everybody
+	Name          string            `yaml:"name"`
+	DisplayName   string            `yaml:"display_name"`
+	Setup         string            `yaml:"setup"`    // the script, as sessions see it
+	Python        string            `yaml:"python"`   // the program that has ipykernel once the script has run
+	Language      string            `yaml:"language"` // that notebooks say of themselves
+	Env           map[string]string `yaml:"env"`
+	Logo          string            `yaml:"logo"`           // a file on this host
+	Profiles      []string          `yaml:"profiles"`       // whose sessions have it; empty: of all
+	AllowedGroups []string          `yaml:"allowed_groups"` // whose members have it; empty: everybody
 }
 
 func (s *Stack) setDefaults() {
 	*s = Stack{Python: "python3", Language: "python"}
 }
 
-func defaultCVMFS() CVMFS { return CVMFS{Repositories: []string{}, Probe: Duration(5 * time.Second)} }
+func defaultCVMFS() CVMFS { return CVMFS{Repositories: []string{}} }
 
 var (
 	repositoryName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)+$`)
@@ -51,9 +49,6 @@ func (c Config) checkCVMFS(p *problems) {
 	}
 	if d.Path == "" && len(d.Repositories) > 0 {
 		p.add("data.cvmfs.repositories", strings.Join(d.Repositories, " "), "nothing where data.cvmfs.path is empty: there is nothing to look at")
-	}
-	if d.Probe < Duration(100*time.Millisecond) || d.Probe > Duration(time.Minute) {
-		p.add("data.cvmfs.probe", time.Duration(d.Probe), "from 100ms to 1m")
 	}
 	for i, name := range d.Repositories {
 		at := fmt.Sprintf("data.cvmfs.repositories[%d]", i)
@@ -83,8 +78,8 @@ func (c Config) checkStacks(p *problems) {
 			p.add(at+"name", s.Name, "each name once")
 		}
 		names[s.Name] = true
-		if s.Title == "" || strings.ContainsFunc(s.Title, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			p.add(at+"title", s.Title, "what JupyterLab's launcher shows, such as LCG 106")
+		if s.DisplayName == "" || strings.ContainsFunc(s.DisplayName, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			p.add(at+"display_name", s.DisplayName, "what JupyterLab's launcher shows, such as LCG 106")
 		}
 		p.absolute(at+"setup", s.Setup)
 		if s.Python == "" || s.Language == "" {
@@ -101,9 +96,9 @@ func (c Config) checkStackAudience(at string, s Stack, p *problems) {
 			p.add(fmt.Sprintf("%sprofiles[%d]", at, i), name, "the name of a profile above")
 		}
 	}
-	for i, name := range s.Groups {
+	for i, name := range s.AllowedGroups {
 		if !c.isGroup(name) {
-			p.add(fmt.Sprintf("%sgroups[%d]", at, i), name, "a group of environments.groups or hub_groups.join, or hub:group of a hub above that has a token_file")
+			p.add(fmt.Sprintf("%sallowed_groups[%d]", at, i), name, someGroup)
 		}
 	}
 }

@@ -14,17 +14,16 @@ func TestCVMFSMistakes(t *testing.T) {
 		{"cvmfs: {repositories: [atlas.cern.ch]}", "data.cvmfs.repositories"},
 		{"cvmfs: {path: /cvmfs, repositories: [../etc]}", "data.cvmfs.repositories[0]"},
 		{"cvmfs: {path: /cvmfs, repositories: [a.b, a.b]}", "data.cvmfs.repositories[1]"},
-		{"cvmfs: {path: /cvmfs, probe: 0s}", "data.cvmfs.probe"},
-		{"stacks: [{name: A/b, title: x, setup: /s}]", "data.stacks[0].name"},
-		{"stacks: [{name: a, title: x, setup: /s}, {name: a, title: x, setup: /s}]", "data.stacks[1].name"},
-		{"stacks: [{name: a, setup: /s}]", "data.stacks[0].title"},
-		{"stacks: [{name: a, title: x, setup: s}]", "data.stacks[0].setup"},
-		{"stacks: [{name: a, title: x, setup: /s, python: ''}]", "data.stacks[0].python"},
-		{"stacks: [{name: a, title: x, setup: /s, profiles: [none]}]", "data.stacks[0].profiles[0]"},
-		{"stacks: [{name: a, title: x, setup: /s, groups: [none]}]", "data.stacks[0].groups[0]"},
-		{"stacks: [{name: a, title: x, setup: /s, env: {a-b: c}}]", "data.stacks[0].env"},
-		{"stacks: [{name: a, title: x, setup: /s, logo: /etc/passwd}]", "data.stacks[0].logo"},
-		{"stacks: [{name: a, title: x, setup: /s, logo: /nonexistent.png}]", "data.stacks[0].logo"},
+		{"stacks: [{name: A/b, display_name: x, setup: /s}]", "data.stacks[0].name"},
+		{"stacks: [{name: a, display_name: x, setup: /s}, {name: a, display_name: x, setup: /s}]", "data.stacks[1].name"},
+		{"stacks: [{name: a, setup: /s}]", "data.stacks[0].display_name"},
+		{"stacks: [{name: a, display_name: x, setup: s}]", "data.stacks[0].setup"},
+		{"stacks: [{name: a, display_name: x, setup: /s, python: ''}]", "data.stacks[0].python"},
+		{"stacks: [{name: a, display_name: x, setup: /s, profiles: [none]}]", "data.stacks[0].profiles[0]"},
+		{"stacks: [{name: a, display_name: x, setup: /s, allowed_groups: [none]}]", "data.stacks[0].allowed_groups[0]"},
+		{"stacks: [{name: a, display_name: x, setup: /s, env: {a-b: c}}]", "data.stacks[0].env"},
+		{"stacks: [{name: a, display_name: x, setup: /s, logo: /etc/passwd}]", "data.stacks[0].logo"},
+		{"stacks: [{name: a, display_name: x, setup: /s, logo: /nonexistent.png}]", "data.stacks[0].logo"},
 	}
 	for _, tt := range tests {
 		c, err := Parse([]byte("data:\n  " + tt.text + "\n"))
@@ -38,7 +37,7 @@ func TestCVMFSMistakes(t *testing.T) {
 }
 
 func TestStacksHaveDefaults(t *testing.T) {
-	c, err := Parse([]byte("data:\n  cvmfs: {path: /cvmfs, repositories: [sft.cern.ch, sft-nightlies.cern.ch]}\n  stacks: [{name: lcg-106, title: LCG 106, setup: /cvmfs/sft.cern.ch/setup.sh}]\n"))
+	c, err := Parse([]byte("data:\n  cvmfs: {path: /cvmfs, repositories: [sft.cern.ch, sft-nightlies.cern.ch]}\n  stacks: [{name: lcg-106, display_name: LCG 106, setup: /cvmfs/sft.cern.ch/setup.sh}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,12 @@ const maxNodes = 100_000
 //
 // The library parses; what fits where is decided here, because the library passes silently over a key that is not text
 // and over all that is below it.
-func Decode(text []byte, v any, help string) []error {
-	d := decoder{help: help, lines: strings.Split(string(text), "\n"), root: reflect.TypeOf(v).Elem()}
+func Decode(text []byte, v any, help string) []error { return decode(text, v, help, false) }
+
+// decode is Decode. Passing, it passes over keys of earlier versions.
+func decode(text []byte, v any, help string, passing bool) []error {
+	root := reflect.TypeOf(v).Elem()
+	d := decoder{help: help, lines: strings.Split(string(text), "\n"), root: root, passing: passing}
 	if node := d.parse(text); node != nil {
 		d.value(node, reflect.ValueOf(v).Elem(), "")
 	}
@@ -39,6 +43,7 @@ type decoder struct {
 	lines    []string
 	help     string
 	root     reflect.Type
+	passing  bool // over keys of earlier versions
 	nodes    int
 	mistakes []error
 }
@@ -120,12 +125,24 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, path string) {
 func (d *decoder) fields(node *yaml.Node, v reflect.Value, path string) {
 	d.pairs(node, v.Type(), func(key, value *yaml.Node) {
 		field, ok := fieldOf(v, key.Value)
+		below := strings.TrimPrefix(path+"."+key.Value, ".")
 		if !ok {
-			d.wrong(key, fmt.Sprintf("unknown field %q", key.Value), d.meant(key.Value, path))
+			d.unknown(key, path, below)
 			return
 		}
-		d.value(value, field, strings.TrimPrefix(path+"."+key.Value, "."))
+		d.value(value, field, below)
 	})
+}
+
+// unknown reports a key that a struct lacks, and of one that earlier versions had what has become of it.
+func (d *decoder) unknown(key *yaml.Node, path, below string) {
+	was, ok := formerly(below)
+	switch old := ok && d.root == reflect.TypeFor[Config](); {
+	case !old:
+		d.wrong(key, fmt.Sprintf("unknown field %q", key.Value), d.meant(key.Value, path))
+	case !d.passing:
+		d.wrong(key, was.String(), "`slipway config migrate FILE --write` rewrites the file")
+	}
 }
 
 // list reads a sequence into a slice. What the slice held before is gone.

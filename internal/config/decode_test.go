@@ -12,7 +12,7 @@ func TestKeysThatAreNotTextAreMistakes(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"listen: a:1\n7: x\n", "line 2: the key 7 is not text"},
 		{"jobs:\n  max_cpus: 2\n  7: x\n", "line 3: the key 7 is not text"},
-		{"htcondor:\n  true: true\n  every: 1s\n", "line 2: the key true is not text"},
+		{"htcondor:\n  true: true\n  poll_interval: 1s\n", "line 2: the key true is not text"},
 		{"htcondor: {on: true}\n", `unknown field "on"`},
 		{"htcondor: {1.5: true}\n", "the key 1.5 is not text"},
 		{"htcondor: {~: true}\n", "the key ~ is not text"},
@@ -39,11 +39,11 @@ func TestWhatIsReadIsAllThatIsWritten(t *testing.T) {
 	if err == nil {
 		t.Errorf("%+v", c)
 	}
-	c, err = Parse([]byte("jobs:\nhubs:\n- name: &n main\n  api_url: *n\n- name: b\n  roster: {every: 1m}\ngpu: {devices: [{mode: mig}]}\nhtcondor: {extra: {'7': x}}\n"))
+	c, err = Parse([]byte("jobs:\nhubs:\n- name: &n main\n  api_url: *n\n- name: b\n  unknown_sessions: {poll_interval: 1m}\ngpu: {devices: [{mode: mig}]}\nhtcondor: {extra: {'7': x}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Hubs[0].APIURL != "main" || c.Hubs[1].Service != "slipway" || c.Hubs[1].Roster.Every != Duration(time.Minute) || c.Hubs[1].Roster.Mode != RosterReport {
+	if c.Hubs[0].APIURL != "main" || c.Hubs[1].Service != "slipway" || c.Hubs[1].UnknownSessions.PollInterval != Duration(time.Minute) || c.Hubs[1].UnknownSessions.Action != UnknownReport {
 		t.Errorf("%+v", c.Hubs)
 	}
 	if c.GPU.Devices[0].Match != "*" || len(c.GPU.Devices) != 1 || c.HTCondor.Extra["7"] != "x" || c.Jobs.MaxTime != Default().Jobs.MaxTime {

@@ -16,28 +16,30 @@ func TestEnvironmentsGroups(t *testing.T) {
 	main := "hubs: [{name: main, api_url: 'http://h/hub/api', spawner_token_file: " + token + ", token_file: " + token + "}]\n"
 	mute := strings.Replace(main, ", token_file: "+token, "", 1)
 	for _, tc := range []struct{ hubs, text, want string }{
-		{main, "groups: {higgs: [alice]}, quotas: {users: {alice: none}, groups: {higgs: 2T}}", ""},
-		{main, "hub_groups: {join: {all: ['main:higgs', 'main:a:b']}}, quotas: {groups: {all: 1G, 'main:top': 2G}}", ""},
-		{main, "groups: {'main:higgs': [eve]}", "environments.groups"},
-		{main, "hub_groups: {join: {'main:all': ['main:higgs']}}", "environments.hub_groups.join"},
-		{main, "hub_groups: {join: {all: ['other:higgs']}}", "environments.hub_groups.join.all"},
-		{main, "hub_groups: {join: {all: [higgs]}}", "environments.hub_groups.join.all"},
-		{mute, "hub_groups: {join: {all: ['main:higgs']}}", "environments.hub_groups.join.all"},
-		{main, "hub_groups: {use: false, join: {all: ['main:higgs']}}", "environments.hub_groups.join.all"},
-		{main, "hub_groups: {every: 1s}", "environments.hub_groups"},
-		{main, "hub_groups: {every: 1m, fresh: 90s}", "environments.hub_groups"},
-		{main, "quotas: {groups: {nobody: 1G}}", "environments.quotas.groups"},
-		{main, "max_files: 0", "environments.max_files"},
-		{main, "keep: 0s", ""},
-		{main, "keep: 720h", ""},
-		{main, "keep: 5m", "environments.keep"},
-		{main, "keep: -1h", "environments.keep"},
+		{main, "groups: {higgs: [alice]}\nenvironments: {quotas: {users: {alice: none}, groups: {higgs: 2T}}}", ""},
+		{main, "hub_groups: {join: {all: ['main:higgs', 'main:a:b']}}\n" +
+			"environments: {quotas: {groups: {all: 1G, 'main:top': 2G}}}", ""},
+		{main, "groups: {'main:higgs': [eve]}", "groups: "},
+		{main, "hub_groups: {join: {'main:all': ['main:higgs']}}", "hub_groups.join: "},
+		{main, "hub_groups: {join: {all: ['other:higgs']}}", "hub_groups.join.all"},
+		{main, "hub_groups: {join: {all: [higgs]}}", "hub_groups.join.all"},
+		{mute, "hub_groups: {join: {all: ['main:higgs']}}", "hub_groups.join.all"},
+		{main, "hub_groups: {enabled: false, join: {all: ['main:higgs']}}", "hub_groups.join.all"},
+		{main, "hub_groups: {poll_interval: 1s}", "hub_groups: "},
+		{main, "hub_groups: {poll_interval: 1m, max_age: 90s}", "hub_groups: "},
+		{main, "environments: {quotas: {groups: {nobody: 1G}}}", "environments.quotas.groups"},
+		{main, "environments: {max_files: 0}", "environments.max_files"},
+		{main, "environments: {retention: 0s}", ""},
+		{main, "environments: {retention: 720h}", ""},
+		{main, "environments: {retention: 5m}", "environments.retention"},
+		{main, "environments: {retention: -1h}", "environments.retention"},
 	} {
-		c, err := Parse([]byte(tc.hubs + "environments: {" + tc.text + "}\n"))
+		c, err := Parse([]byte(tc.hubs + tc.text + "\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var found problems
+		c.checkGroups(&found)
 		c.checkEnvironments(&found)
 		if text := strings.Join(texts(found), "; "); tc.want == "" && text != "" || !strings.Contains(text, tc.want) {
 			t.Errorf("%s: %q, want %q", tc.text, text, tc.want)
@@ -55,7 +57,7 @@ func texts(list []error) (out []string) {
 // TestUnnamedEnvironmentsGoByDefault: each freeze of a cell leaves one, and nobody would ever clear them away.
 func TestUnnamedEnvironmentsGoByDefault(t *testing.T) {
 	c, err := Parse([]byte("environments: {}\n"))
-	if err != nil || time.Duration(c.Environments.Keep) != 30*24*time.Hour {
-		t.Errorf("environments.keep is %s, %v", time.Duration(c.Environments.Keep), err)
+	if err != nil || time.Duration(c.Environments.Retention) != 30*24*time.Hour {
+		t.Errorf("environments.retention is %s, %v", time.Duration(c.Environments.Retention), err)
 	}
 }

@@ -18,51 +18,37 @@ const (
 // GPU says which GPUs there are, what each is used for, and by what rules.
 type GPU struct {
 	Driver     string              `yaml:"driver"`    // none, nvml, simulated
-	Helper     string              `yaml:"helper"`    // the program that speaks to the driver
 	Simulated  []string            `yaml:"simulated"` // models, of driver simulated
 	Devices    []GPURule           `yaml:"devices"`
 	Placement  string              `yaml:"placement"` // frag, pack, first
 	Headroom   float64             `yaml:"headroom"`
 	SwitchMIG  bool                `yaml:"switch_mig"`
 	SelfTest   bool                `yaml:"self_test"`
-	Quarantine Duration            `yaml:"quarantine"`
-	Sample     Duration            `yaml:"sample"`
-	IdleAfter  Duration            `yaml:"idle_after"`
-	BusySM     float64             `yaml:"busy_sm"` // percent
-	Groups     map[string][]string `yaml:"groups"`
-	MPS        MPS                 `yaml:"mps"`
-	Lend       Lend                `yaml:"lend"`
+	Sharing    map[string][]string `yaml:"sharing"`
+	Preemption Preemption          `yaml:"preemption"`
 }
 
 // GPURule says what GPUs are used for.
 type GPURule struct {
-	Match  string   `yaml:"match"` // "*", an index, the beginning of a UUID, or a part of the model's name
-	Mode   string   `yaml:"mode"`
-	Layout []string `yaml:"layout"`  // mig: instances that are made once and kept; empty: as needed
-	Adopt  bool     `yaml:"adopt"`   // mig: use instances that somebody else has made
-	AtOnce int      `yaml:"at_once"` // mps, shared: most workloads; 0: 48 and 4
-	Drain  bool     `yaml:"drain"`   // nothing new starts on it
+	Match        string   `yaml:"match"` // "*", an index, the beginning of a UUID, or a part of the model's name
+	Mode         string   `yaml:"mode"`
+	Layout       []string `yaml:"layout"`        // mig: instances that are made once and kept; empty: as needed
+	Adopt        bool     `yaml:"adopt"`         // mig: use instances that somebody else has made
+	MaxWorkloads int      `yaml:"max_workloads"` // mps, shared: most workloads; 0: 48 and 4
+	Drain        bool     `yaml:"drain"`         // nothing new starts on it
 }
 
-// MPS says where the daemons are.
-type MPS struct {
-	Control string `yaml:"control"` // NVIDIA's program
-	Dir     string `yaml:"dir"`
-}
-
-// Lend says whether idle slices of sessions are lent to jobs.
-type Lend struct {
-	On     bool     `yaml:"enabled"`
-	After  Duration `yaml:"after"`  // the slice was idle
-	Recall Duration `yaml:"recall"` // between telling a job and killing it
+// Preemption says whether idle slices of sessions are lent to jobs.
+type Preemption struct {
+	Enabled     bool     `yaml:"enabled"`
+	IdleFor     Duration `yaml:"idle_for"`     // the slice was idle
+	GracePeriod Duration `yaml:"grace_period"` // between telling a job and killing it
 }
 
 func defaultGPU() GPU {
 	return GPU{
-		Driver: DriverNone, Helper: "slipway-gpu", Devices: []GPURule{{Match: "*", Mode: "whole"}}, Placement: "frag", SelfTest: true, Quarantine: Duration(30 * time.Minute),
-		Sample: Duration(10 * time.Second), IdleAfter: Duration(10 * time.Minute), BusySM: 1,
-		MPS:  MPS{Control: "nvidia-cuda-mps-control", Dir: "/run/slipway/mps"},
-		Lend: Lend{After: Duration(20 * time.Minute), Recall: Duration(30 * time.Second)},
+		Driver: DriverNone, Devices: []GPURule{{Match: "*", Mode: "whole"}}, Placement: "frag", SelfTest: true,
+		Preemption: Preemption{IdleFor: Duration(20 * time.Minute), GracePeriod: Duration(30 * time.Second)},
 	}
 }
 
@@ -79,31 +65,25 @@ func (c Config) checkGPU(p *problems) {
 	}
 	oneOf("gpu.driver", g.Driver, DriverNone, DriverNVML, DriverSimulated)
 	oneOf("gpu.placement", g.Placement, "frag", "pack", "first")
-	if g.Driver == DriverSimulated && len(g.Simulated) == 0 {
-		p.add("gpu.simulated", "[]", "at least one model, such as H200")
-	}
 	if g.Headroom < 0 || g.Headroom > 1 {
 		p.add("gpu.headroom", g.Headroom, "from 0 to 1")
 	}
-	for key, d := range map[string]Duration{
-		"quarantine": g.Quarantine, "sample": g.Sample, "idle_after": g.IdleAfter, "lend.after": g.Lend.After, "lend.recall": g.Lend.Recall,
-	} {
+	if g.Driver == DriverSimulated && len(g.Simulated) == 0 {
+		p.add("gpu.simulated", "[]", "at least one model, such as H200")
+	}
+	for key, d := range map[string]Duration{"idle_for": g.Preemption.IdleFor, "grace_period": g.Preemption.GracePeriod} {
 		if d <= 0 {
-			p.add("gpu."+key, time.Duration(d), "a time such as 10m")
+			p.add("gpu.preemption."+key, time.Duration(d), "a time such as 10m")
 		}
 	}
-	if g.BusySM < 0 || g.BusySM > 100 {
-		p.add("gpu.busy_sm", g.BusySM, "percent, from 0 to 100")
-	}
-	p.absolute("gpu.mps.dir", g.MPS.Dir)
 	for i, r := range g.Devices {
 		at := fmt.Sprintf("gpu.devices[%d].", i)
 		oneOf(at+"mode", r.Mode, "whole", "mig", "mps", "shared")
 		if r.Match == "" {
 			p.add(at+"match", r.Match, `"*", an index, the beginning of a UUID, or a part of the model's name`)
 		}
-		if r.AtOnce < 0 {
-			p.add(at+"at_once", r.AtOnce, "0 or more")
+		if r.MaxWorkloads < 0 {
+			p.add(at+"max_workloads", r.MaxWorkloads, "0 or more")
 		}
 		if r.Mode != "mig" && len(r.Layout) > 0 {
 			p.add(at+"layout", r.Layout, "left out: it is for mode mig")
@@ -111,8 +91,8 @@ func (c Config) checkGPU(p *problems) {
 		if r.Adopt && (r.Mode != "mig" || len(r.Layout) > 0) {
 			p.add(at+"adopt", r.Adopt, "for mode mig only, and without layout: either somebody else makes the instances, or Slipway does")
 		}
-		if r.AtOnce > 0 && r.Mode != "mps" && r.Mode != "shared" {
-			p.add(at+"at_once", r.AtOnce, "left out: it is for modes mps and shared")
+		if r.MaxWorkloads > 0 && r.Mode != "mps" && r.Mode != "shared" {
+			p.add(at+"max_workloads", r.MaxWorkloads, "left out: it is for modes mps and shared")
 		}
 		for _, name := range r.Layout {
 			if q, err := gpu.ParseRequest(name); err != nil || q.Mode != gpu.MIG {
@@ -125,7 +105,7 @@ func (c Config) checkGPU(p *problems) {
 	}
 	for _, name := range c.Jobs.GPUs {
 		if name != "*" {
-			c.checkRequest(p, "jobs.", name, "", c.HTCondor.On)
+			c.checkRequest(p, "jobs.", name, "", c.HTCondor.Enabled)
 		}
 	}
 }

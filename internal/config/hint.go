@@ -48,12 +48,15 @@ func nearest(word string, keys []string) string {
 	return best
 }
 
-// begun returns the key whose last word begins as word does, by three letters at least; empty: none does.
+// begun returns the key whose last word, or a part of it, begins as word does, by three letters at least; empty: none
+// does.
 func begun(word string, keys []string) string {
 	best, most := "", 2
 	for _, key := range keys {
-		if n := common(word, key[strings.LastIndexByte(key, '.')+1:]); n > most {
-			best, most = key, n
+		for part := range strings.SplitSeq(key[strings.LastIndexByte(key, '.')+1:], "_") {
+			if n := common(word, part); n > most {
+				best, most = key, n
+			}
 		}
 	}
 	return best

@@ -12,28 +12,27 @@ import (
 
 // Home is the policy of homes.
 type Home struct {
-	Path   string   `yaml:"path"`   // a homes.Template; empty: below Users.Homes
-	Create bool     `yaml:"create"` // one that is missing is made
-	Warn   []int    `yaml:"warn"`   // percent
-	Look   Duration `yaml:"look"`   // how long one may take to answer
-	Every  Duration `yaml:"every"`  // how often those of users with sessions are looked at
+	Path         string   `yaml:"path"`          // a homes.Template; empty: below Users.Homes
+	Create       bool     `yaml:"create"`        // one that is missing is made
+	Warn         []int    `yaml:"warn"`          // percent
+	PollInterval Duration `yaml:"poll_interval"` // how often those of users with sessions are looked at
 }
 
 func defaultHome() Home {
-	return Home{Create: true, Warn: []int{80, 95}, Look: Duration(5 * time.Second), Every: Duration(5 * time.Minute)}
+	return Home{Create: true, Warn: []int{80, 95}, PollInterval: Duration(5 * time.Minute)}
 }
 
 // Area is a shared area.
 type Area struct {
-	Name     string   `yaml:"name"`
-	Path     string   `yaml:"path"`   // a homes.Template
-	Inside   string   `yaml:"inside"` // where workloads have it; empty: Path, which is no template then
-	Write    bool     `yaml:"write"`
-	Create   bool     `yaml:"create"`   // each user's is made when it is missing
-	Mounted  bool     `yaml:"mounted"`  // it is not there where nothing is mounted
-	Required bool     `yaml:"required"` // nothing starts without it
-	Users    []string `yaml:"users"`    // who has it; empty, and no groups: everybody
-	Groups   []string `yaml:"groups"`
+	Name          string   `yaml:"name"`
+	Path          string   `yaml:"path"`   // a homes.Template
+	Inside        string   `yaml:"inside"` // where workloads have it; empty: Path, which is no template then
+	Write         bool     `yaml:"write"`
+	Create        bool     `yaml:"create"`        // each user's is made when it is missing
+	Mounted       bool     `yaml:"mounted"`       // it is not there where nothing is mounted
+	Required      bool     `yaml:"required"`      // nothing starts without it
+	AllowedUsers  []string `yaml:"allowed_users"` // who has it; empty, and no groups: everybody
+	AllowedGroups []string `yaml:"allowed_groups"`
 }
 
 // Where is where workloads have it.
@@ -68,11 +67,8 @@ func (c Config) checkHomes(p *problems) {
 			break
 		}
 	}
-	if h.Look < Duration(100*time.Millisecond) || h.Look > Duration(time.Minute) {
-		p.add("users.home.look", time.Duration(h.Look), "from 100ms to 1m")
-	}
-	if h.Every < Duration(time.Second) {
-		p.add("users.home.every", time.Duration(h.Every), "1s or more")
+	if h.PollInterval < Duration(time.Second) {
+		p.add("users.home.poll_interval", time.Duration(h.PollInterval), "1s or more")
 	}
 }
 
@@ -112,7 +108,7 @@ func (c Config) checkAreas(p *problems) {
 		}
 		c.checkApart(at+"path", a.Path, t, p)
 		c.checkInside(at, a, places, p)
-		c.checkAudience(at, Profile{Users: a.Users, Groups: a.Groups}, p)
+		c.checkAudience(at, Profile{AllowedUsers: a.AllowedUsers, AllowedGroups: a.AllowedGroups}, p)
 	}
 }
 

@@ -26,7 +26,6 @@ func TestHomesAndAreas(t *testing.T) {
 		{"users: {home: {warn: [0]}}", "users.home.warn"},
 		{"users: {home: {warn: [101]}}", "users.home.warn"},
 		{"users: {home: {warn: []}}", ""},
-		{"users: {home: {look: 0s}}", "users.home.look"},
 		{"data: {areas: [{name: scratch, path: '/data/{name}', inside: /scratch, write: true, create: true}, {name: common, path: /srv/common}]}", ""},
 		{"data: {areas: [{name: home, path: /srv/x}]}", "areas[0].name"},
 		{"data: {areas: [{name: a, path: /srv/x}, {name: a, path: /srv/y}]}", "areas[1].name"},
@@ -39,7 +38,7 @@ func TestHomesAndAreas(t *testing.T) {
 		{"data: {areas: [{name: a, path: /srv/x, inside: /home/alice/x}]}", "areas[0].inside"},
 		{"data: {areas: [{name: a, path: /srv/x, inside: '/x:y'}]}", "areas[0].inside"},
 		{"data: {areas: [{name: a, path: /srv/x}, {name: b, path: /srv/y, inside: /srv/x/y}]}", "areas[1].inside"},
-		{"data: {areas: [{name: a, path: /srv/x, groups: [none]}]}", "areas[0].groups"},
+		{"data: {areas: [{name: a, path: /srv/x, allowed_groups: [none]}]}", "areas[0].allowed_groups"},
 	}
 	for _, test := range tests {
 		c, err := Parse([]byte(test.text))

@@ -22,32 +22,32 @@ const SiteRealm = "site"
 
 // Hub is a JupyterHub that vouches for users.
 type Hub struct {
-	Name             string   `yaml:"name"`
-	APIURL           string   `yaml:"api_url"`
-	URL              string   `yaml:"url"`
-	CAFile           string   `yaml:"ca_file"`
-	Listen           string   `yaml:"listen"`
-	Service          string   `yaml:"service"`
-	TokenFile        string   `yaml:"token_file"`
-	Realm            string   `yaml:"realm"`
-	Admins           []string `yaml:"admins"`
-	SpawnerTokenFile string   `yaml:"spawner_token_file"`
-	Roster           Roster   `yaml:"roster"`
-	Outpost          Outpost  `yaml:"outpost"`
+	Name             string          `yaml:"name"`
+	APIURL           string          `yaml:"api_url"`
+	URL              string          `yaml:"url"`
+	CAFile           string          `yaml:"ca_file"`
+	Listen           string          `yaml:"listen"`
+	Service          string          `yaml:"service"`
+	TokenFile        string          `yaml:"token_file"`
+	Realm            string          `yaml:"realm"`
+	AdminUsers       []string        `yaml:"admin_users"`
+	SpawnerTokenFile string          `yaml:"spawner_token_file"`
+	UnknownSessions  UnknownSessions `yaml:"unknown_sessions"`
+	Outpost          Outpost         `yaml:"outpost"`
 }
 
-// Roster says what happens to sessions that their Hub does not know.
-type Roster struct {
-	Mode  string   `yaml:"mode"`
-	Every Duration `yaml:"every"`
-	Age   Duration `yaml:"age"`
+// UnknownSessions says what happens to sessions that their Hub does not know.
+type UnknownSessions struct {
+	Action       string   `yaml:"action"`
+	PollInterval Duration `yaml:"poll_interval"`
+	MinAge       Duration `yaml:"min_age"`
 }
 
-// The modes of a Roster.
+// The actions on UnknownSessions.
 const (
-	RosterOff    = "off"    // the Hub is not asked
-	RosterReport = "report" // they are counted
-	RosterStop   = "stop"   // they are stopped
+	UnknownOff    = "off"    // the Hub is not asked
+	UnknownReport = "report" // they are counted
+	UnknownStop   = "stop"   // they are stopped
 )
 
 // Outpost is how the Hub's OutpostSpawner meets the service.
@@ -64,7 +64,7 @@ type Credential struct {
 }
 
 func (h *Hub) setDefaults() {
-	*h = Hub{Service: "slipway", Roster: Roster{Mode: RosterReport, Every: Duration(5 * time.Minute), Age: Duration(30 * time.Minute)}}
+	*h = Hub{Service: "slipway", UnknownSessions: UnknownSessions{Action: UnknownReport, PollInterval: Duration(5 * time.Minute), MinAge: Duration(30 * time.Minute)}}
 }
 
 // SpawnerToken reads what the hub's Spawner presents; empty when none is configured.
@@ -180,13 +180,13 @@ func (h Hub) check(at string, p *problems) {
 	if h.SpawnerTokenFile == "" && len(h.Outpost.Credentials) == 0 {
 		p.add(at+"spawner_token_file", "", "the file with the token of the Hub's SlipwaySpawner, or outpost.credentials")
 	}
-	switch h.Roster.Mode {
-	case RosterOff, RosterReport, RosterStop:
+	switch h.UnknownSessions.Action {
+	case UnknownOff, UnknownReport, UnknownStop:
 	default:
-		p.add(at+"roster.mode", h.Roster.Mode, "off, report or stop")
+		p.add(at+"unknown_sessions.action", h.UnknownSessions.Action, "off, report or stop")
 	}
-	if h.Roster.Every < Duration(10*time.Second) || h.Roster.Age < Duration(time.Minute) {
-		p.add(at+"roster", fmt.Sprintf("every %s, age %s", time.Duration(h.Roster.Every), time.Duration(h.Roster.Age)), "every 10s or more, age 1m or more")
+	if h.UnknownSessions.PollInterval < Duration(10*time.Second) || h.UnknownSessions.MinAge < Duration(time.Minute) {
+		p.add(at+"unknown_sessions", fmt.Sprintf("poll_interval %s, min_age %s", time.Duration(h.UnknownSessions.PollInterval), time.Duration(h.UnknownSessions.MinAge)), "poll_interval 10s or more, min_age 1m or more")
 	}
 }
 

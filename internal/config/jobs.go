@@ -9,36 +9,36 @@ import (
 
 // Jobs is the policy of batch jobs.
 type Jobs struct {
-	MaxCPUs       float64    `yaml:"max_cpus"`
-	MaxMemory     Size       `yaml:"max_memory"`
-	DefaultCPUs   float64    `yaml:"default_cpus"`
-	DefaultMemory Size       `yaml:"default_memory"`
-	DefaultTime   Duration   `yaml:"default_time"`
-	MaxTime       Duration   `yaml:"max_time"`
-	GPUs          []string   `yaml:"gpus"`        // what a job may ask for
-	Backend       string     `yaml:"backend"`     // where jobs run whose submitter names none
-	Keep          Duration   `yaml:"keep"`        // after their end, with their files; 0: for ever
-	RetryPause    Duration   `yaml:"retry_pause"` // before a job is tried again by itself, for the first time
-	HalfLife      Duration   `yaml:"half_life"`   // of what a user has had, in line
-	Yield         bool       `yaml:"yield"`       // sessions of this host go before its jobs
-	Limits        []JobLimit `yaml:"limits"`
+	MaxCPUs           float64    `yaml:"max_cpus"`
+	MaxMemory         Size       `yaml:"max_memory"`
+	DefaultCPUs       float64    `yaml:"default_cpus"`
+	DefaultMemory     Size       `yaml:"default_memory"`
+	DefaultTime       Duration   `yaml:"default_time"`
+	MaxTime           Duration   `yaml:"max_time"`
+	GPUs              []string   `yaml:"gpus"`                 // what a job may ask for
+	Backend           string     `yaml:"backend"`              // where jobs run whose submitter names none
+	Retention         Duration   `yaml:"retention"`            // after their end, with their files; 0: for ever
+	RetryPause        Duration   `yaml:"retry_pause"`          // before a job is tried again by itself, for the first time
+	FairShareHalfLife Duration   `yaml:"fair_share_half_life"` // of what a user has had, in line
+	SessionsFirst     bool       `yaml:"sessions_first"`       // sessions of this host go before its jobs
+	Limits            []JobLimit `yaml:"limits"`
 }
 
 // JobLimit is what some users' jobs may have. The first whose users or groups they are among counts. Zero: not limited.
 type JobLimit struct {
-	Users    []string `yaml:"users"`
-	Groups   []string `yaml:"groups"`
-	Running  int      `yaml:"running"`
-	Waiting  int      `yaml:"waiting"` // or running
-	Storage  Bound    `yaml:"storage"`
-	GPUHours float64  `yaml:"gpu_hours"` // of sessions too, within Window
-	Window   Duration `yaml:"window"`
+	Users          []string `yaml:"users"`
+	Groups         []string `yaml:"groups"`
+	MaxRunning     int      `yaml:"max_running"`
+	MaxSubmitted   int      `yaml:"max_submitted"` // or running
+	MaxStorage     Bound    `yaml:"max_storage"`
+	MaxGPUHours    float64  `yaml:"max_gpu_hours"` // of sessions too, within Window
+	GPUHoursWindow Duration `yaml:"gpu_hours_window"`
 }
 
 // Host is what sessions and jobs of this host may lease together. Zero: not limited.
 type Host struct {
-	CPUs   float64 `yaml:"cpus"`
-	Memory Size    `yaml:"memory"`
+	MaxTotalCPUs   float64 `yaml:"max_total_cpus"`
+	MaxTotalMemory Size    `yaml:"max_total_memory"`
 }
 
 // How long jobs are kept at least, and within which time GPU hours may be limited: they are known as far back as that.
@@ -54,12 +54,12 @@ const (
 func defaultJobs() Jobs {
 	return Jobs{
 		MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30, DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
-		Backend: BackendLocal, Keep: Duration(30 * 24 * time.Hour), RetryPause: Duration(10 * time.Second), HalfLife: Duration(24 * time.Hour), Yield: true,
+		Backend: BackendLocal, Retention: Duration(30 * 24 * time.Hour), RetryPause: Duration(10 * time.Second), FairShareHalfLife: Duration(24 * time.Hour), SessionsFirst: true,
 	}
 }
 
 func (l *JobLimit) setDefaults() {
-	*l = JobLimit{Window: Duration(week)}
+	*l = JobLimit{GPUHoursWindow: Duration(week)}
 }
 
 // checkJobs looks at what jobs and sessions may have.
@@ -73,16 +73,16 @@ func (c Config) checkJobs(p *problems) {
 	atMost("cpus", j.DefaultCPUs, j.MaxCPUs, j.DefaultCPUs)
 	atMost("memory", float64(j.DefaultMemory), float64(j.MaxMemory), units.FormatMemory(int64(j.DefaultMemory)))
 	atMost("time", float64(j.DefaultTime), float64(j.MaxTime), time.Duration(j.DefaultTime))
-	for field, cpus := range map[string]float64{"docker.cpus": c.Docker.CPUs, "host.cpus": c.Host.CPUs} {
+	for field, cpus := range map[string]float64{"docker.max_total_cpus": c.Docker.MaxTotalCPUs, "host.max_total_cpus": c.Host.MaxTotalCPUs} {
 		if cpus < 0 {
 			p.add(field, cpus, "0 for no limit, or a number of CPUs")
 		}
 	}
-	if j.Keep < 0 || j.Keep > 0 && j.Keep < Duration(leastKeep) {
-		p.add("jobs.keep", time.Duration(j.Keep), fmt.Sprintf("0 for ever, or %s or more: users need time to fetch their results", leastKeep))
+	if j.Retention < 0 || j.Retention > 0 && j.Retention < Duration(leastKeep) {
+		p.add("jobs.retention", time.Duration(j.Retention), fmt.Sprintf("0 for ever, or %s or more: users need time to fetch their results", leastKeep))
 	}
-	if j.HalfLife < Duration(time.Minute) {
-		p.add("jobs.half_life", time.Duration(j.HalfLife), "1m or more, such as 24h")
+	if j.FairShareHalfLife < Duration(time.Minute) {
+		p.add("jobs.fair_share_half_life", time.Duration(j.FairShareHalfLife), "1m or more, such as 24h")
 	}
 	if j.RetryPause < 0 || j.RetryPause > Duration(mostRetryPause) {
 		p.add("jobs.retry_pause", time.Duration(j.RetryPause), fmt.Sprintf("from 0s to %s, such as 10s", mostRetryPause))
@@ -98,14 +98,14 @@ func (c Config) checkJobs(p *problems) {
 
 // checkHost looks whether the largest of what may be asked for can ever start.
 func (c Config) checkHost(p *problems) {
-	for field, part := range map[string]float64{"docker.cpus": c.Docker.CPUs, "jobs.default_cpus": c.Jobs.DefaultCPUs} {
-		if c.Host.CPUs > 0 && part > c.Host.CPUs {
-			p.add("host.cpus", c.Host.CPUs, fmt.Sprintf("at least the %g of %s, or 0 for no limit", part, field))
+	for field, part := range map[string]float64{"docker.max_total_cpus": c.Docker.MaxTotalCPUs, "jobs.default_cpus": c.Jobs.DefaultCPUs} {
+		if c.Host.MaxTotalCPUs > 0 && part > c.Host.MaxTotalCPUs {
+			p.add("host.max_total_cpus", c.Host.MaxTotalCPUs, fmt.Sprintf("at least the %g of %s, or 0 for no limit", part, field))
 		}
 	}
-	for field, part := range map[string]Size{"docker.memory": c.Docker.Memory, "jobs.default_memory": c.Jobs.DefaultMemory} {
-		if c.Host.Memory > 0 && part > c.Host.Memory {
-			p.add("host.memory", units.FormatMemory(int64(c.Host.Memory)), fmt.Sprintf("at least the %s of %s, or nothing for no limit", units.FormatMemory(int64(part)), field))
+	for field, part := range map[string]Size{"docker.max_total_memory": c.Docker.MaxTotalMemory, "jobs.default_memory": c.Jobs.DefaultMemory} {
+		if c.Host.MaxTotalMemory > 0 && part > c.Host.MaxTotalMemory {
+			p.add("host.max_total_memory", units.FormatMemory(int64(c.Host.MaxTotalMemory)), fmt.Sprintf("at least the %s of %s, or nothing for no limit", units.FormatMemory(int64(part)), field))
 		}
 	}
 }
@@ -118,18 +118,18 @@ func (c Config) checkJobLimit(p *problems, at string, l JobLimit) {
 	}
 	for i, name := range l.Groups {
 		if !c.isGroup(name) {
-			p.add(fmt.Sprintf("%sgroups[%d]", at, i), name, "a group of environments.groups or hub_groups.join, or hub:group of a hub above that has a token_file")
+			p.add(fmt.Sprintf("%sgroups[%d]", at, i), name, someGroup)
 		}
 	}
-	for key, n := range map[string]float64{"running": float64(l.Running), "waiting": float64(l.Waiting), "gpu_hours": l.GPUHours} {
+	for key, n := range map[string]float64{"max_running": float64(l.MaxRunning), "max_submitted": float64(l.MaxSubmitted), "max_gpu_hours": l.MaxGPUHours} {
 		if n < 0 {
 			p.add(at+key, n, "0 for no limit, or more")
 		}
 	}
-	if l.Waiting > 0 && l.Running > l.Waiting {
-		p.add(at+"waiting", l.Waiting, fmt.Sprintf("at least the %d of running: it counts those that run too", l.Running))
+	if l.MaxSubmitted > 0 && l.MaxRunning > l.MaxSubmitted {
+		p.add(at+"max_submitted", l.MaxSubmitted, fmt.Sprintf("at least the %d of max_running: it counts those that run too", l.MaxRunning))
 	}
-	if l.Window < Duration(leastWindow) || l.Window > Duration(mostWindow) {
-		p.add(at+"window", time.Duration(l.Window), fmt.Sprintf("from %s to %s, such as 168h: GPU hours are kept for so long", leastWindow, mostWindow))
+	if l.GPUHoursWindow < Duration(leastWindow) || l.GPUHoursWindow > Duration(mostWindow) {
+		p.add(at+"gpu_hours_window", time.Duration(l.GPUHoursWindow), fmt.Sprintf("from %s to %s, such as 168h: GPU hours are kept for so long", leastWindow, mostWindow))
 	}
 }

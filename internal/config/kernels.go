@@ -15,10 +15,10 @@ import (
 
 // Kernels are the Jupyter kernels that users may start beside their servers.
 type Kernels struct {
-	PerUser  int          `yaml:"per_user"`  // most that a user may have at once; 0: any number
-	WarmLoad float64      `yaml:"warm_load"` // this host's load per processor above which none is made to stand by; 0: any
-	Tickets  bool         `yaml:"tickets"`   // the id of a new kernel lets one websocket in without a token, for a minute
-	Specs    []KernelSpec `yaml:"specs"`     // the first is the default; none: there is no gateway
+	MaxPerUser  int          `yaml:"max_per_user"`  // most that a user may have at once; 0: any number
+	MaxWarmLoad float64      `yaml:"max_warm_load"` // this host's load per processor above which none is made to stand by; 0: any
+	Tickets     bool         `yaml:"tickets"`       // the id of a new kernel lets one websocket in without a token, for a minute
+	Specs       []KernelSpec `yaml:"specs"`         // the first is the default; none: there is no gateway
 }
 
 // KernelSpec is one kind of kernel, or several that differ in the software that they run alone.
@@ -33,7 +33,7 @@ type KernelSpec struct {
 	IdleLimit   Duration `yaml:"idle_limit"`
 	Connected   bool     `yaml:"keep_connected"` // it does not idle while a client is connected to it
 	Logo        string   `yaml:"logo"`           // a file; empty: one of the service's own
-	Warm        int      `yaml:"warm"`           // how many may stand by to be somebody's next kernel
+	MaxWarm     int      `yaml:"max_warm"`       // how many may stand by to be somebody's next kernel
 
 	GPU    string   `yaml:"gpu"`    // what slice, as gpu.ParseRequest reads it; empty: the profile's
 	GPUs   []string `yaml:"gpus"`   // to what users may switch their next kernel beside
@@ -73,17 +73,17 @@ func (k *KernelSpec) setDefaults() {
 }
 
 func defaultKernels() Kernels {
-	return Kernels{PerUser: 4, WarmLoad: 16, Tickets: true, Specs: []KernelSpec{}}
+	return Kernels{MaxPerUser: 4, MaxWarmLoad: 16, Tickets: true, Specs: []KernelSpec{}}
 }
 
 var kernelName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 
 func (c Config) checkKernels(p *problems) {
-	if c.Kernels.WarmLoad < 0 {
-		p.add("kernels.warm_load", c.Kernels.WarmLoad, "0 for any load, or more")
+	if c.Kernels.MaxWarmLoad < 0 {
+		p.add("kernels.max_warm_load", c.Kernels.MaxWarmLoad, "0 for any load, or more")
 	}
-	if c.Kernels.PerUser < 0 {
-		p.add("kernels.per_user", c.Kernels.PerUser, "0 for any number, or more")
+	if c.Kernels.MaxPerUser < 0 {
+		p.add("kernels.max_per_user", c.Kernels.MaxPerUser, "0 for any number, or more")
 	}
 	for i, k := range c.Kernels.Specs {
 		at := fmt.Sprintf("kernels.specs[%d].", i)
@@ -139,11 +139,11 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 		return
 	}
 	f := c.Profiles[i]
-	if k.Warm < 0 || k.Warm > 0 && f.Backend != BackendDocker {
-		p.add(at+"warm", k.Warm, "0, or more where the profile's sessions run on this host")
+	if k.MaxWarm < 0 || k.MaxWarm > 0 && f.Backend != BackendDocker {
+		p.add(at+"max_warm", k.MaxWarm, "0, or more where the profile's sessions run on this host")
 	}
-	if each := cmp.Or(k.CPUs, f.CPUs); k.Warm > 0 && c.Docker.CPUs > 0 && float64(k.Warm)*each > c.Docker.CPUs {
-		p.add(at+"warm", k.Warm, fmt.Sprintf("at most %d: each takes %g of the %g processors of docker.cpus", int(c.Docker.CPUs/each), each, c.Docker.CPUs))
+	if each := cmp.Or(k.CPUs, f.CPUs); k.MaxWarm > 0 && c.Docker.MaxTotalCPUs > 0 && float64(k.MaxWarm)*each > c.Docker.MaxTotalCPUs {
+		p.add(at+"max_warm", k.MaxWarm, fmt.Sprintf("at most %d: each takes %g of the %g processors of docker.max_total_cpus", int(c.Docker.MaxTotalCPUs/each), each, c.Docker.MaxTotalCPUs))
 	}
 	if k.Image != "" && !slices.Contains(f.Images, k.Image) {
 		p.add(at+"image", k.Image, "one of the images of profile "+k.Profile+", or nothing for its first")

@@ -9,7 +9,7 @@ import (
 func TestKernels(t *testing.T) {
 	profiles := []Profile{{Name: "cpu", Backend: BackendDocker, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 1 << 30}}
 	good := KernelSpec{Name: "python", Profile: "cpu", Argv: pythonKernel(), Interrupt: "signal", IdleLimit: Duration(time.Hour)}
-	site := Config{Profiles: profiles, Docker: Docker{CPUs: 4}, GPU: GPU{Driver: "simulated"}, Data: Data{Stacks: []Stack{{Name: "lcg"}}}}
+	site := Config{Profiles: profiles, Docker: Docker{MaxTotalCPUs: 4}, GPU: GPU{Driver: "simulated"}, Data: Data{Stacks: []Stack{{Name: "lcg"}}}}
 	for _, tt := range []struct {
 		field string
 		edit  func(*KernelSpec)
@@ -41,11 +41,11 @@ func TestKernels(t *testing.T) {
 		{"interrupt_mode", func(k *KernelSpec) { k.Interrupt = "shout" }},
 		{"idle_limit", func(k *KernelSpec) { k.IdleLimit = 1 }},
 		{"profile", func(k *KernelSpec) { k.Profile = "gpu" }},
-		{"", func(k *KernelSpec) { k.Warm = 2 }},
-		{"", func(k *KernelSpec) { k.Warm = 4 }},
-		{"", func(k *KernelSpec) { k.Warm, k.CPUs = 8, 0.5 }},
-		{"warm", func(k *KernelSpec) { k.Warm = 5 }},
-		{"warm", func(k *KernelSpec) { k.Warm = -1 }},
+		{"", func(k *KernelSpec) { k.MaxWarm = 2 }},
+		{"", func(k *KernelSpec) { k.MaxWarm = 4 }},
+		{"", func(k *KernelSpec) { k.MaxWarm, k.CPUs = 8, 0.5 }},
+		{"max_warm", func(k *KernelSpec) { k.MaxWarm = 5 }},
+		{"max_warm", func(k *KernelSpec) { k.MaxWarm = -1 }},
 		{"image", func(k *KernelSpec) { k.Image = "other" }},
 	} {
 		k := good
@@ -63,7 +63,7 @@ func TestKernels(t *testing.T) {
 	var p problems
 	twin := good
 	twin.Name = strings.ToUpper(good.Name)
-	Config{Profiles: profiles, Kernels: Kernels{PerUser: -1, WarmLoad: -1, Specs: []KernelSpec{good, twin}}}.checkKernels(&p)
+	Config{Profiles: profiles, Kernels: Kernels{MaxPerUser: -1, MaxWarmLoad: -1, Specs: []KernelSpec{good, twin}}}.checkKernels(&p)
 	if len(p) != 3 {
 		t.Errorf("two that Jupyter takes for one, and two limits below zero: %v", p)
 	}

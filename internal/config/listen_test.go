@@ -24,7 +24,7 @@ func TestPlainHTTPIsSaidToBeMeant(t *testing.T) {
 		{listen: "127.0.0.1:8090", hub: "10.0.0.1:8091", meant: true},
 	} {
 		c := Default()
-		c.Listen, c.TLS, c.PlainHTTP, c.Hubs = tc.listen, tc.tls, tc.meant, []Hub{{Listen: tc.hub}}
+		c.Listen, c.TLS, c.AllowPlainHTTP, c.Hubs = tc.listen, tc.tls, tc.meant, []Hub{{Listen: tc.hub}}
 		var p problems
 		c.checkPlainHTTP(&p)
 		switch {
@@ -39,7 +39,7 @@ func TestPlainHTTPIsSaidToBeMeant(t *testing.T) {
 func TestTrustedProxiesAreNotEverybody(t *testing.T) {
 	for text, good := range map[string]bool{"127.0.0.1": true, "192.0.2.0/24": true, "2001:db8::/64": true, "0.0.0.0/0": false, "::/0": false, "192.0.2.1/24": false, "proxy": false} {
 		c := Default()
-		c.Proxies = []string{text}
+		c.TrustedProxies = []string{text}
 		var p problems
 		if c.checkTrustedProxies(&p); (len(p) == 0) != good {
 			t.Errorf("%s: %v", text, p)

@@ -10,9 +10,9 @@ func TestAllMistakesAreToldInTheirOrder(t *testing.T) {
 	text := `Listen: x
 docker:
   sokket: x
-  cpus: many
+  max_total_cpus: many
 hubs:
-  - {name: a, apiurl: x, roster: {every: soon}}
+  - {name: a, apiurl: x, unknown_sessions: {poll_interval: soon}}
   - {name: b, apiurl: x}
 jobs: {max_memory: much, max_time: long}
 gpu: 5

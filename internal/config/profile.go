@@ -9,22 +9,22 @@ import (
 
 // Profile is one kind of session that the site offers.
 type Profile struct {
-	Name        string   `yaml:"name"`
-	Title       string   `yaml:"title"`
-	Description string   `yaml:"description"`
-	Kind        string   `yaml:"kind"`
-	Images      []string `yaml:"images"`
-	CPUs        float64  `yaml:"cpus"`
-	MaxCPUs     float64  `yaml:"max_cpus"`
-	Memory      Size     `yaml:"memory"`
-	MaxMemory   Size     `yaml:"max_memory"`
-	Pids        int64    `yaml:"pids"`
-	Disk        Bound    `yaml:"disk"` // that its sessions may write beside the home; 0: no limit
-	Default     bool     `yaml:"default"`
-	Users       []string `yaml:"users"`   // to whom it is open; empty, and no groups: to everybody
-	Groups      []string `yaml:"groups"`  // likewise
-	Backend     string   `yaml:"backend"` // where its sessions run
-	Rescue      bool     `yaml:"rescue"`  // its sessions write nothing to the home by themselves
+	Name          string   `yaml:"name"`
+	DisplayName   string   `yaml:"display_name"`
+	Description   string   `yaml:"description"`
+	Kind          string   `yaml:"kind"`
+	Images        []string `yaml:"images"`
+	CPUs          float64  `yaml:"cpus"`
+	MaxCPUs       float64  `yaml:"max_cpus"`
+	Memory        Size     `yaml:"memory"`
+	MaxMemory     Size     `yaml:"max_memory"`
+	MaxPids       int64    `yaml:"max_pids"`
+	MaxDisk       Bound    `yaml:"max_disk"` // that its sessions may write beside the home; 0: no limit
+	Default       bool     `yaml:"default"`
+	AllowedUsers  []string `yaml:"allowed_users"`  // to whom it is open; empty, and no groups: to everybody
+	AllowedGroups []string `yaml:"allowed_groups"` // likewise
+	Backend       string   `yaml:"backend"`        // where its sessions run
+	Rescue        bool     `yaml:"rescue"`         // its sessions write nothing to the home by themselves
 
 	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
 	GPUIsolation string `yaml:"gpu_isolation"` // the weakest that will do; empty: what the slice itself promises
@@ -36,12 +36,11 @@ type Profile struct {
 	FirstConnect Duration `yaml:"first_connect"`
 	Warning      Duration `yaml:"warning"`
 	MaxKeep      Duration `yaml:"max_keep"`
-	BusyCPU      float64  `yaml:"busy_cpu"`
 }
 
 func (p *Profile) setDefaults() {
 	*p = Profile{
-		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute), MaxKeep: Duration(24 * time.Hour), BusyCPU: 0.1,
+		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute), MaxKeep: Duration(24 * time.Hour),
 		Backend: BackendDocker,
 	}
 }
@@ -61,37 +60,38 @@ func (c Config) checkProfiles(p *problems) {
 			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
 		}
 		c.checkAudience(at, f, p)
-		if f.Disk < 0 || f.Disk > 0 && f.Disk < leastSessionDisk {
-			p.add(at+"disk", units.DiskWords(int64(f.Disk)), "none, or at least "+units.DiskWords(leastSessionDisk))
+		if f.MaxDisk < 0 || f.MaxDisk > 0 && f.MaxDisk < leastSessionDisk {
+			p.add(at+"max_disk", units.DiskWords(int64(f.MaxDisk)), "none, or at least "+units.DiskWords(leastSessionDisk))
 		}
-		if f.Disk > 0 && f.Backend != BackendDocker {
-			p.add(at+"disk", units.DiskWords(int64(f.Disk)), "backend: docker; a batch system has limits of its own")
+		if f.MaxDisk > 0 && f.Backend != BackendDocker {
+			p.add(at+"max_disk", units.DiskWords(int64(f.MaxDisk)), "backend: docker; a batch system has limits of its own")
 		}
 		if f.Rescue && f.Backend != BackendDocker {
 			p.add(at+"rescue", f.Rescue, "backend: docker, where the homes are")
-		}
-		if f.BusyCPU < 0 {
-			p.add(at+"busy_cpu", f.BusyCPU, "0 or more processors")
 		}
 	}
 }
 
 // checkAudience looks at to whom a profile is open. A group that nobody can be in would close it without a word.
 func (c Config) checkAudience(at string, f Profile, p *problems) {
-	for i, name := range f.Users {
+	for i, name := range f.AllowedUsers {
 		if name == "" {
-			p.add(fmt.Sprintf("%susers[%d]", at, i), name, "the name of a user; of another realm than the site's: @realm/name")
+			p.add(fmt.Sprintf("%sallowed_users[%d]", at, i), name, "the name of a user; of another realm than the site's: @realm/name")
 		}
 	}
-	for i, name := range f.Groups {
+	for i, name := range f.AllowedGroups {
 		if !c.isGroup(name) {
-			p.add(fmt.Sprintf("%sgroups[%d]", at, i), name, "a group of environments.groups or hub_groups.join, or hub:group of a hub above that has a token_file")
+			p.add(fmt.Sprintf("%sallowed_groups[%d]", at, i), name, someGroup)
 		}
 	}
 }
 
 // leastSessionDisk is the smallest limit of a session's disk: what starts in it writes some of that.
 const leastSessionDisk = 100e6
+
+// BusyCPU is how many processors a session uses at least that computes, though no kernel says so. An idle JupyterLab or
+// VS Code uses less than a tenth of one.
+const BusyCPU = 0.1
 
 // leastIdle is the shortest idle limit that the looks at activity can serve.
 const leastIdle = 2 * time.Minute

@@ -11,15 +11,15 @@ import (
 
 // SSH is how users reach their sessions by ssh.
 type SSH struct {
-	Listen       string       `yaml:"listen"` // empty: no ssh
-	Host         string       `yaml:"host"`
-	Port         int          `yaml:"port"` // 0: that of Listen
-	Certificate  Duration     `yaml:"certificate"`
-	BrowserLogin bool         `yaml:"browser_login"`
-	Networks     []SSHNetwork `yaml:"networks"`
-	Proxies      []string     `yaml:"proxies"`
-	Deny         []string     `yaml:"deny"`
-	AtOnce       int          `yaml:"at_once"`
+	Listen                string       `yaml:"listen"` // empty: no ssh
+	Host                  string       `yaml:"host"`
+	Port                  int          `yaml:"port"` // 0: that of Listen
+	CertificateLifetime   Duration     `yaml:"certificate_lifetime"`
+	BrowserLogin          bool         `yaml:"browser_login"`
+	AllowedNetworks       []SSHNetwork `yaml:"allowed_networks"`
+	TrustedProxies        []string     `yaml:"trusted_proxies"`
+	DeniedNetworks        []string     `yaml:"denied_networks"`
+	MaxConnectionsPerUser int          `yaml:"max_connections_per_user"`
 }
 
 // SSHNetwork lets the users of groups come from networks.
@@ -30,8 +30,8 @@ type SSHNetwork struct {
 
 func defaultSSH() SSH {
 	return SSH{
-		Certificate: Duration(12 * time.Hour), BrowserLogin: true, AtOnce: 64,
-		Networks: []SSHNetwork{}, Proxies: []string{}, Deny: []string{"169.254.0.0/16", "fe80::/10"},
+		CertificateLifetime: Duration(12 * time.Hour), BrowserLogin: true, MaxConnectionsPerUser: 64,
+		AllowedNetworks: []SSHNetwork{}, TrustedProxies: []string{}, DeniedNetworks: []string{"169.254.0.0/16", "fe80::/10"},
 	}
 }
 
@@ -104,21 +104,21 @@ func (c Config) checkSSH(p *problems) {
 	if s.Port < 0 || s.Port > 65535 {
 		p.add("ssh.port", s.Port, "the port that users type, or 0: that of ssh.listen")
 	}
-	if d := time.Duration(s.Certificate); d < leastCertificate || d > mostCertificate {
-		p.add("ssh.certificate", d, fmt.Sprintf("a time from %s to %s, such as 12h", leastCertificate, mostCertificate))
+	if d := time.Duration(s.CertificateLifetime); d < leastCertificate || d > mostCertificate {
+		p.add("ssh.certificate_lifetime", d, fmt.Sprintf("a time from %s to %s, such as 12h", leastCertificate, mostCertificate))
 	}
-	if s.AtOnce < 1 || s.AtOnce > mostAtOnce {
-		p.add("ssh.at_once", s.AtOnce, fmt.Sprintf("a number from 1 to %d", mostAtOnce))
+	if s.MaxConnectionsPerUser < 1 || s.MaxConnectionsPerUser > mostAtOnce {
+		p.add("ssh.max_connections_per_user", s.MaxConnectionsPerUser, fmt.Sprintf("a number from 1 to %d", mostAtOnce))
 	}
-	checkNetworks(p, "ssh.proxies", s.Proxies)
-	for i, text := range s.Proxies {
+	checkNetworks(p, "ssh.trusted_proxies", s.TrustedProxies)
+	for i, text := range s.TrustedProxies {
 		if n, err := parsePrefix(text); err == nil && n.Bits() == 0 {
-			p.add(fmt.Sprintf("ssh.proxies[%d]", i), text, "the addresses of your proxies alone: what they say of a visitor's address is believed, and this is everybody")
+			p.add(fmt.Sprintf("ssh.trusted_proxies[%d]", i), text, "the addresses of your proxies alone: what they say of a visitor's address is believed, and this is everybody")
 		}
 	}
-	checkNetworks(p, "ssh.deny", s.Deny)
-	for i, n := range s.Networks {
-		n.check(fmt.Sprintf("ssh.networks[%d].", i), p)
+	checkNetworks(p, "ssh.denied_networks", s.DeniedNetworks)
+	for i, n := range s.AllowedNetworks {
+		n.check(fmt.Sprintf("ssh.allowed_networks[%d].", i), p)
 	}
 }
 

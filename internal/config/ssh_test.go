@@ -11,7 +11,7 @@ import (
 func TestSSH(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"{}", ""},
-		{"{at_once: 0}", ""}, // nothing listens
+		{"{max_connections_per_user: 0}", ""}, // nothing listens
 		{"{listen: ':2222', host: hub.example.org}", ""},
 		{"{listen: '[::1]:22', host: hub}", ""},
 		{"{host: hub}", "ssh.listen"},
@@ -19,8 +19,8 @@ func TestSSH(t *testing.T) {
 		{"{listen: ':8090', host: hub}", "listen is at this one"},
 		{"{listen: '192.0.2.1:8090', host: hub}", ""},
 		{"{listen: ':8091', host: hub}\nhubs: [{listen: ''}, {listen: '127.0.0.1:8091'}]", "hubs[1].listen is at this one"},
-		{"{listen: ':2222', host: hub, proxies: [192.0.2.1, 0.0.0.0/0]}", "ssh.proxies[1]"},
-		{"{listen: ':2222', host: hub, proxies: ['::/0']}", "ssh.proxies[0]"},
+		{"{listen: ':2222', host: hub, trusted_proxies: [192.0.2.1, 0.0.0.0/0]}", "ssh.trusted_proxies[1]"},
+		{"{listen: ':2222', host: hub, trusted_proxies: ['::/0']}", "ssh.trusted_proxies[0]"},
 		{"{listen: ':2222'}", "ssh.host"},
 		{"{listen: '2222', host: hub}", "ssh.listen"},
 		{"{listen: ':ssh', host: hub}", "ssh.listen"},
@@ -29,19 +29,19 @@ func TestSSH(t *testing.T) {
 		{"{listen: ':2222', host: 'https://hub'}", "ssh.host"},
 		{"{listen: ':2222', host: '*'}", "ssh.host"},
 		{"{listen: ':2222', host: hub, port: -1}", "ssh.port"},
-		{"{listen: ':2222', host: hub, certificate: 1s}", "ssh.certificate"},
-		{"{listen: ':2222', host: hub, certificate: 9000h}", "ssh.certificate"},
-		{"{listen: ':2222', host: hub, at_once: 0}", "ssh.at_once"},
-		{"{listen: ':2222', host: hub, deny: [169.254.0.1/16]}", "ssh.deny[0]"},
-		{"{listen: ':2222', host: hub, deny: ['fe80::1%eth0']}", "ssh.deny[0]"},
-		{"{listen: ':2222', host: hub, deny: []}", ""},
-		{"{listen: ':2222', host: hub, proxies: [192.0.2.1, proxy]}", "ssh.proxies[1]"},
-		{"{listen: ':2222', host: hub, proxies: ['::ffff:192.0.2.0/120']}", "ssh.proxies[0]"},
-		{"{listen: ':2222', host: hub, networks: [{groups: [higgs], from: [192.0.2.0/24]}]}", ""},
-		{"{listen: ':2222', host: hub, networks: [{from: [192.0.2.0/24]}]}", "ssh.networks[0].groups"},
-		{"{listen: ':2222', host: hub, networks: [{groups: [''], from: [192.0.2.0/24]}]}", "ssh.networks[0].groups[0]"},
-		{"{listen: ':2222', host: hub, networks: [{groups: ['*']}]}", "ssh.networks[0].from"},
-		{"{listen: ':2222', host: hub, networks: [{groups: ['*'], from: [home]}]}", "ssh.networks[0].from[0]"},
+		{"{listen: ':2222', host: hub, certificate_lifetime: 1s}", "ssh.certificate_lifetime"},
+		{"{listen: ':2222', host: hub, certificate_lifetime: 9000h}", "ssh.certificate_lifetime"},
+		{"{listen: ':2222', host: hub, max_connections_per_user: 0}", "ssh.max_connections_per_user"},
+		{"{listen: ':2222', host: hub, denied_networks: [169.254.0.1/16]}", "ssh.denied_networks[0]"},
+		{"{listen: ':2222', host: hub, denied_networks: ['fe80::1%eth0']}", "ssh.denied_networks[0]"},
+		{"{listen: ':2222', host: hub, denied_networks: []}", ""},
+		{"{listen: ':2222', host: hub, trusted_proxies: [192.0.2.1, proxy]}", "ssh.trusted_proxies[1]"},
+		{"{listen: ':2222', host: hub, trusted_proxies: ['::ffff:192.0.2.0/120']}", "ssh.trusted_proxies[0]"},
+		{"{listen: ':2222', host: hub, allowed_networks: [{groups: [higgs], from: [192.0.2.0/24]}]}", ""},
+		{"{listen: ':2222', host: hub, allowed_networks: [{from: [192.0.2.0/24]}]}", "ssh.allowed_networks[0].groups"},
+		{"{listen: ':2222', host: hub, allowed_networks: [{groups: [''], from: [192.0.2.0/24]}]}", "ssh.allowed_networks[0].groups[0]"},
+		{"{listen: ':2222', host: hub, allowed_networks: [{groups: ['*']}]}", "ssh.allowed_networks[0].from"},
+		{"{listen: ':2222', host: hub, allowed_networks: [{groups: ['*'], from: [home]}]}", "ssh.allowed_networks[0].from[0]"},
 	} {
 		c, err := Parse([]byte("ssh: " + tt.text))
 		if err != nil {

@@ -23,13 +23,13 @@ type EnvironmentStore struct {
 
 // Bucket is a bucket of an S3-compatible store.
 type Bucket struct {
-	Endpoint   string `yaml:"endpoint"` // host:port
-	Bucket     string `yaml:"bucket"`
-	Prefix     string `yaml:"prefix"`
-	Region     string `yaml:"region"`
-	AccessKey  string `yaml:"access_key"`
-	SecretFile string `yaml:"secret_key_file"`
-	Plain      bool   `yaml:"plain"` // HTTP without TLS
+	Endpoint       string `yaml:"endpoint"` // host:port
+	Bucket         string `yaml:"bucket"`
+	Prefix         string `yaml:"prefix"`
+	Region         string `yaml:"region"`
+	AccessKey      string `yaml:"access_key"`
+	SecretFile     string `yaml:"secret_key_file"`
+	AllowPlainHTTP bool   `yaml:"allow_plain_http"` // HTTP without TLS
 }
 
 // Secret reads the secret key.

@@ -26,7 +26,7 @@ func TestPlaces(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"stores: [{name: vault, directory: /mnt/vault}]", ""},
 		{bucket(""), ""},
-		{bucket(", prefix: main/, region: eu, plain: true"), ""},
+		{bucket(", prefix: main/, region: eu, allow_plain_http: true"), ""},
 		{"registry: https://slipway.example.org:8443", ""},
 		{"registry: slipway.example.org", "environments.registry"},
 		{"registry: https://slipway.example.org/v2/", "environments.registry"},

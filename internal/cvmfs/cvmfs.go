@@ -34,6 +34,9 @@ type Directory struct {
 	log     *slog.Logger
 }
 
+// probeDeadline is how long a repository may take to answer: one that is fetched for the first time takes seconds.
+const probeDeadline = 5 * time.Second
+
 // Open looks at what is configured, and at files below it besides, with locks in a directory: those who share it look
 // in turn.
 func Open(c config.CVMFS, locks string, log *slog.Logger, files ...string) (Directory, error) {
@@ -45,7 +48,7 @@ func Open(c config.CVMFS, locks string, log *slog.Logger, files ...string) (Dire
 		return Directory{}, fmt.Errorf("find this program: %w", err)
 	}
 	names := append([]string{mounts.Itself}, c.Repositories...)
-	d := Directory{path: c.Path, program: self, probe: time.Duration(c.Probe), log: log}
+	d := Directory{path: c.Path, program: self, probe: probeDeadline, log: log}
 	d.prober = mounts.NewProber(mounts.ProberConfig{
 		Dir: c.Path, Names: append(names, files...), Deadline: d.probe, Program: []string{self, mounts.ProbeCommand}, Locks: locks, Logger: log,
 	})

@@ -36,11 +36,11 @@ func gpuChecks(cfg config.Config, log *slog.Logger) []check {
 	}
 	checks := []check{
 		{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, log) }},
-		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, g.Helper, version.This()) }},
+		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, programs.GPUHelper, version.This()) }},
 	}
 	if slices.ContainsFunc(g.Devices, func(r config.GPURule) bool { return gpu.Mode(r.Mode) == gpu.MPS }) {
 		checks = append(checks, check{"MPS", false, func(ctx context.Context) error {
-			_, err := mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Logger: log}).Probe(ctx)
+			_, err := mps.New(mps.Config{Logger: log}).Probe(ctx)
 			return err
 		}})
 	}
@@ -49,7 +49,7 @@ func gpuChecks(cfg config.Config, log *slog.Logger) []check {
 
 // looksAtGPUs asks the driver what there is and how it is. It changes nothing.
 func looksAtGPUs(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	helper, err := driverrpc.Find(cfg.GPU.Helper)
+	helper, err := driverrpc.Find(programs.GPUHelper)
 	if err != nil {
 		return err
 	}

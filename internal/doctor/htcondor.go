@@ -19,7 +19,7 @@ func condorCommands() []string {
 
 // condorChecks look at the pool, if the site has one.
 func condorChecks(cfg config.Config, log *slog.Logger) []check {
-	if !cfg.HTCondor.On {
+	if !cfg.HTCondor.Enabled {
 		return nil
 	}
 	commands := check{"HTCondor's commands", false, func(context.Context) error { return hasCondor(cfg.HTCondor.Bin) }}
@@ -58,7 +58,7 @@ func hasCondor(bin string) error {
 func accessPoint(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	h := cfg.HTCondor
 	backend, err := htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
+		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
 		MarkKey: make([]byte, 32), // it looks for no jobs
 		Logger:  log,
 	})

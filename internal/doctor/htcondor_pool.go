@@ -96,9 +96,9 @@ func least(text string) string {
 // limitFits judges one limit of the access point.
 func limitFits(name string, most int, h config.HTCondor) error {
 	switch {
-	case name == "MAX_JOBS_PER_OWNER" && most < h.JobsPerUser:
-		return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.jobs_per_user)", most, name, h.JobsPerUser).
-			With("set htcondor.jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
+	case name == "MAX_JOBS_PER_OWNER" && most < h.MaxJobsPerUser:
+		return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.max_jobs_per_user)", most, name, h.MaxJobsPerUser).
+			With("set htcondor.max_jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
 	case name == "MAX_JOBS_SUBMITTED" && most == 0:
 		return errs.New(errs.Unavailable, "the access point takes no jobs (%s = 0): all that is new waits in the service", name).
 			With("take that line away on this host when its maintenance is over, and run condor_reconfig")

@@ -25,7 +25,7 @@ func TestDoctorLooksAtPlaces(t *testing.T) {
 	for _, c := range placeChecks(config.Environments{
 		Stores: []config.EnvironmentStore{
 			{Name: "vault", Directory: vault}, {Name: "gone", Directory: gone},
-			{Name: "closed", S3: config.Bucket{Endpoint: "127.0.0.1:1", Bucket: "x", AccessKey: "k", SecretFile: key, Plain: true}},
+			{Name: "closed", S3: config.Bucket{Endpoint: "127.0.0.1:1", Bucket: "x", AccessKey: "k", SecretFile: key, AllowPlainHTTP: true}},
 		},
 		Exports: []config.EnvironmentExport{
 			{Name: "out", Directory: vault}, {Name: "away", Directory: gone},

@@ -72,7 +72,7 @@ var errSeen = errors.New("the host key has been seen")
 func sshReached(ctx context.Context, s config.SSH, at, dir string) error {
 	err := sshAnswers(ctx, at, dir)
 	_, port, _ := net.SplitHostPort(s.Listen)
-	if _, shown, _ := net.SplitHostPort(at); err == nil || errs.Is(err, errs.NotFound) || len(s.Proxies) > 0 || shown != port || !taken(s.Listen) {
+	if _, shown, _ := net.SplitHostPort(at); err == nil || errs.Is(err, errs.NotFound) || len(s.TrustedProxies) > 0 || shown != port || !taken(s.Listen) {
 		return err
 	}
 	return errs.New(errs.Conflict, "the port belongs to another program: something listens at ssh.listen, %s, on this host, and it is not this service: %w", s.Listen, err).
@@ -110,7 +110,7 @@ func sshAnswers(ctx context.Context, at, dir string) error {
 		return errSeen
 	}, HostKeyAlgorithms: []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512}})
 	if shown == nil {
-		return errs.New(errs.Unavailable, "what answers is no ssh that can be used, or its proxy sends no PROXY header: %w", err).With("look at ssh.host, ssh.port and ssh.proxies")
+		return errs.New(errs.Unavailable, "what answers is no ssh that can be used, or its proxy sends no PROXY header: %w", err).With("look at ssh.host, ssh.port and ssh.trusted_proxies")
 	}
 	return isOurs(shown, dir)
 }

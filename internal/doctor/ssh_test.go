@@ -95,7 +95,7 @@ func TestDoctorSSHPort(t *testing.T) {
 	}{
 		"no ssh": {config.SSH{Listen: silent}, silent, words}, "another's": {config.SSH{Listen: other}, other, words}, "ours": {config.SSH{Listen: mine}, mine, ""},
 		"elsewhere": {config.SSH{Listen: "127.0.0.1:1"}, other, "not this service's"},
-		"a proxy":   {config.SSH{Listen: silent, Proxies: []string{"192.0.2.1"}}, silent, "PROXY header"},
+		"a proxy":   {config.SSH{Listen: silent, TrustedProxies: []string{"192.0.2.1"}}, silent, "PROXY header"},
 		"no host":   {config.SSH{Listen: "127.0.0.1:1"}, "nowhere.invalid:1", "no address is known for ssh.host"},
 	} {
 		err := sshReached(t.Context(), tt.ssh, tt.at, dir)

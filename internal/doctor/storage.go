@@ -29,10 +29,10 @@ func networkOfJobs(cfg config.Config, jobs *local.Backend) error {
 
 // diskOfJobs says who sees to the disk limit of jobs.
 func diskOfJobs(cfg config.Config) error {
-	limit := units.DiskWords(int64(cfg.Local.Disk))
+	limit := units.DiskWords(int64(cfg.Local.MaxDisk))
 	switch {
-	case cfg.Local.Disk == 0:
-		return goodWord("jobs may fill the disk: local.disk is none")
+	case cfg.Local.MaxDisk == 0:
+		return goodWord("jobs may fill the disk: local.max_disk is none")
 	case quota.Enforced(cfg.DataDir):
 		return goodWord("the kernel lets a job write " + limit)
 	default:

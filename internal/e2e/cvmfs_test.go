@@ -21,12 +21,12 @@ func TestCVMFS(t *testing.T) {
 	t.Parallel()
 	a := autofs.Start(t)
 	s := newSite(t, fmt.Sprintf(`data:
-  cvmfs: {path: %q, repositories: [%s, %s], probe: 2s}
+  cvmfs: {path: %q, repositories: [%s, %s]}
   stacks:
-    - {name: alive, title: Alive, setup: /cvmfs/%[2]s/setup.sh}
-    - {name: dead, title: Dead, setup: /cvmfs/%[3]s/setup.sh}
-    - {name: others, title: Others, setup: /s, groups: [higgs]}
-environments: {groups: {higgs: [bob]}}
+    - {name: alive, display_name: Alive, setup: /cvmfs/%[2]s/setup.sh}
+    - {name: dead, display_name: Dead, setup: /cvmfs/%[3]s/setup.sh}
+    - {name: others, display_name: Others, setup: /s, allowed_groups: [higgs]}
+groups: {higgs: [bob]}
 `, a.Dir, autofs.Repository, autofs.Dead))
 	a.AwaitExpiry(autofs.Repository)
 	id := s.session("alice", "one")

@@ -35,7 +35,7 @@ func TestDataDoctor(t *testing.T) {
 	s := newSite(t, fmt.Sprintf(`
 credentials: {issuers: [{name: wlcg, issuer: %q, client_id: %s, client_secret_file: %q, ca_file: %q}]}
 data:
-  cvmfs: {path: %q, repositories: [%s, %s], probe: 2s}
+  cvmfs: {path: %q, repositories: [%s, %s]}
   storage: [{name: eos, origin: %q, path: /data, cache: %q, mount: true, write: true}]
 `, i.URL, oidcissuer.ClientID, secretFile, i.CAFile, a.Dir, autofs.Repository, autofs.Dead, bridged.Replace(origin.URL), bridged.Replace(cache.URL)))
 	if r := s.call("alice", http.MethodPut, "/api/v1/credentials/wlcg/refresh-token", map[string]any{"refresh_token": i.Grant("alice@example")}); r.status != http.StatusOK {

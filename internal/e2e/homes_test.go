@@ -67,8 +67,8 @@ func TestHomesAndAreas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(area, "common/data"), []byte("everybody's"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.rewrite("/homes}\n", "/homes, home: {path: '"+homes+"/{initial}/{name}', every: 1s}}\n",
-		"default: true}\n", "default: true}\n  - {name: rescue, title: Rescue, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, rescue: true}\n")
+	s.rewrite("/homes}\n", "/homes, home: {path: '"+homes+"/{initial}/{name}', poll_interval: 1s}}\n",
+		"default: true}\n", "default: true}\n  - {name: rescue, display_name: Rescue, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, rescue: true}\n")
 
 	id := s.session("alice", "one")
 	if got := s.in("alice", `echo mine >~/mine; echo it >/scratch/it; cat /common/data; echo; echo $SLIPWAY_AREA_SCRATCH; touch /common/x 2>&1; true`); !strings.HasPrefix(got, "everybody's\n/scratch\n") ||

@@ -203,18 +203,19 @@ listen: %[1]s
 tls: {cert: %[2]s/cert.pem, key: %[2]s/key.pem}
 uplink: {url: "https://%[1]s", ca_file: %[2]s/ca.pem}
 data_dir: %[2]s/data
+instance: %[5]q
 hubs:
-  - {name: main, api_url: %[3]s/hub/api, service: slipway, spawner_token_file: %[2]s/spawner.token, admins: [root]}
+  - {name: main, api_url: %[3]s/hub/api, service: slipway, spawner_token_file: %[2]s/spawner.token, admin_users: [root]}
 users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes}
 images:
-  - {name: notebook, title: Notebook, ref: %[4]q}
+  - {name: notebook, display_name: Notebook, ref: %[4]q}
 profiles:
-  - {name: near, title: Near, kind: lab, images: [notebook], cpus: 0.5, memory: 512M}
-  - {name: far, title: Far, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 512M, max_memory: 1G, default: true, backend: htcondor}
+  - {name: near, display_name: Near, kind: lab, images: [notebook], cpus: 0.5, memory: 512M}
+  - {name: far, display_name: Far, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 512M, max_memory: 1G, default: true, backend: htcondor}
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 256M, default_time: 5m, max_time: 1h}
-docker: {cpus: 2, memory: 2G, instance: %[5]q}
-local: {at_once: 2, cgroup: %[5]q}
-htcondor: {enabled: true, bin: %[2]s/bin, every: 1s, lease: %[6]s, cache: /var/tmp/slipway-images}
+docker: {max_total_cpus: 2, max_total_memory: 2G}
+local: {max_jobs: 2}
+htcondor: {enabled: true, bin: %[2]s/bin, poll_interval: 1s, job_lease_duration: %[6]s, cache: /var/tmp/slipway-images}
 %[7]s
 %[8]s
 `, address, s.dir, s.hub.URL, testenv.NotebookImage, instance, partition(s.t)+15*time.Second, issuing(s.issuer, s.dir+"/client.secret"), farKernels))

@@ -13,8 +13,8 @@ import (
 
 // codeProfiles are sessions of VS Code, and of JupyterLab in an image that has VS Code too.
 const codeProfiles = `
-  - {name: code, title: VS Code, kind: code, images: [code], cpus: 0.5, memory: 1G}
-  - {name: both, title: Both, kind: lab, images: [code], cpus: 0.5, memory: 1G}
+  - {name: code, display_name: VS Code, kind: code, images: [code], cpus: 0.5, memory: 1G}
+  - {name: both, display_name: Both, kind: lab, images: [code], cpus: 0.5, memory: 1G}
 `
 
 // TestCode drives VS Code's own server behind the gate, in front of which a real Hub logs people in.

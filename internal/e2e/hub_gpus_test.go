@@ -12,8 +12,8 @@ import (
 
 // simulatedGPUs are two profiles and two GPUs that do not exist, one of them cut as needed.
 const simulatedGPUs = `
-  - {name: part, title: A part of a GPU, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, gpu: 1g.18gb}
-  - {name: all, title: A GPU, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, gpu: whole, gpu_isolation: hardware}
+  - {name: part, display_name: A part of a GPU, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, gpu: 1g.18gb}
+  - {name: all, display_name: A GPU, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, gpu: whole, gpu_isolation: hardware}
 gpu:
   driver: simulated
   simulated: [H200/mig, H200]

@@ -14,8 +14,8 @@ import (
 func TestGroupsOfTheHub(t *testing.T) {
 	t.Parallel()
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, service: `
-  - {name: theirs, title: Theirs, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, groups: ["main:higgs"]}
-environments: {hub_groups: {every: 10s, fresh: 20s}}`})
+  - {name: theirs, display_name: Theirs, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, allowed_groups: ["main:higgs"]}
+hub_groups: {poll_interval: 10s, max_age: 20s}`})
 	for _, user := range []string{"bob", "carol"} {
 		s.hub.AddUser(user)
 	}

@@ -104,28 +104,29 @@ func (s *hubSite) configure(o hubOptions) {
 	s.write("slipway.yaml", fmt.Sprintf(`
 listen: %[1]q
 data_dir: %[2]s/data
+instance: %[8]q
 hubs:
   - name: main
     api_url: %[3]s
     service: slipway
     token_file: %[2]s/service.token
     spawner_token_file: %[2]s/spawner.token
-    admins: [%[4]s]
+    admin_users: [%[4]s]
     outpost: {credentials: [{username: %[5]s, password_file: %[2]s/outpost.password}]}
     realm: site
 %[10]s
 users: {uids: 20000-20999, gid: 100, homes: %[2]s/homes%[13]s}
 images:
-  - {name: notebook, title: Notebook, ref: %[6]q}
-  - {name: code, title: VS Code, ref: %[12]q}
-  - {name: absent, title: Absent, ref: "slipway/no-such-image:1"}
+  - {name: notebook, display_name: Notebook, ref: %[6]q}
+  - {name: code, display_name: VS Code, ref: %[12]q}
+  - {name: absent, display_name: Absent, ref: "slipway/no-such-image:1"}
 profiles:
-  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
-  - {name: whole, title: Whole, kind: lab, images: [notebook], cpus: %[7]g, memory: 512M, max_memory: 1G}
-  - {name: absent, title: Absent, kind: lab, images: [absent], cpus: 0.5, memory: 512M}
+  - {name: small, display_name: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
+  - {name: whole, display_name: Whole, kind: lab, images: [notebook], cpus: %[7]g, memory: 512M, max_memory: 1G}
+  - {name: absent, display_name: Absent, kind: lab, images: [absent], cpus: 0.5, memory: 512M}
 %[11]s
-docker: {cpus: %[7]g, memory: 8G, instance: %[8]q}
-local: {apptainer: %[9]q, at_once: 2, cgroup: %[8]q}
+docker: {max_total_cpus: %[7]g, max_total_memory: 8G}
+local: {apptainer: %[9]q, max_jobs: 2}
 `, strings.TrimPrefix(s.url, "http://"), s.dir, s.hub.APIURL, hubtest.Admin, hubtest.OutpostUser, testenv.NotebookImage,
 		o.cpus, s.instance, testenv.ApptainerPath(), strings.ReplaceAll(o.hubs, "$DIR", s.dir), o.service, testenv.CodeImage, strings.ReplaceAll(o.users, "$DIR", s.dir)))
 }

@@ -18,9 +18,9 @@ const labGPU = "simulated: [H200]"
 
 // labSite has room for a session and three kernels.
 const labSite = `
-  - {name: little, title: Little, kind: lab, images: [notebook], cpus: 0.6, memory: 512M}
-  - {name: gpu, title: With a GPU, kind: lab, images: [notebook], cpus: 0.6, memory: 512M, gpu: whole}
-  - {name: brief, title: Not for long, kind: lab, images: [notebook], cpus: 0.4, memory: 512M, max_age: 30s, warning: 20s}
+  - {name: little, display_name: Little, kind: lab, images: [notebook], cpus: 0.6, memory: 512M}
+  - {name: gpu, display_name: With a GPU, kind: lab, images: [notebook], cpus: 0.6, memory: 512M, gpu: whole}
+  - {name: brief, display_name: Not for long, kind: lab, images: [notebook], cpus: 0.4, memory: 512M, max_age: 30s, warning: 20s}
 gpu: {driver: simulated, ` + labGPU + `}
 kernels:
   specs:

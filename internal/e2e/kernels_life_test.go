@@ -18,12 +18,12 @@ import (
 
 const lifeSite = `
 kernels:
-  per_user: 3
-  warm_load: 0
+  max_per_user: 3
+  max_warm_load: 0
   specs:
     - {name: python, display_name: Python here, profile: small}
     - {name: missing, display_name: Not in the image, profile: small, argv: [no-such-kernel, "{connection_file}"]}
-    - {name: warm, display_name: Stands by, profile: small, warm: 1}
+    - {name: warm, display_name: Stands by, profile: small, max_warm: 1}
 `
 
 // heard is one message of a kernel's, as a notebook has it.

@@ -10,7 +10,7 @@ import (
 
 // ownSite has kernels whose names come before that of a session's own.
 const ownSite = `
-  - {name: little, title: Little, kind: lab, images: [notebook], cpus: 0.6, memory: 512M}
+  - {name: little, display_name: Little, kind: lab, images: [notebook], cpus: 0.6, memory: 512M}
 kernels:
   specs:
     - {name: first, display_name: A first one, profile: little}

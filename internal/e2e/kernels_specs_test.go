@@ -12,9 +12,9 @@ import (
 const softwareSite = `
 data:
   stacks:
-    - {name: lookalike, title: A stack, setup: /home/alice/setup.sh, python: python3, language: python}
+    - {name: lookalike, display_name: A stack, setup: /home/alice/setup.sh, python: python3, language: python}
 kernels:
-  per_user: 2
+  max_per_user: 2
   specs:
     - {name: python, profile: small}
     - {name: own, profile: small, environments: own}

@@ -11,7 +11,7 @@ import (
 const slicedSite = `
 gpu: {driver: simulated, simulated: [H200/mig], devices: [{match: 0, mode: mig}]}
 kernels:
-  per_user: 4
+  max_per_user: 4
   specs:
     - {name: slice, profile: small, gpu: 1g.18gb, gpus: [3g.71gb, 7g.141gb]}
 `

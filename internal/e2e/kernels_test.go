@@ -21,7 +21,7 @@ import (
 
 const kernelSite = `
 kernels:
-  per_user: 2
+  max_per_user: 2
   specs:
     - {name: python, display_name: Python here, profile: small}
 `

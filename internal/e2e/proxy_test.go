@@ -56,7 +56,7 @@ func TestProxiesInSessions(t *testing.T) {
 		return string(text)
 	}
 	first, second, limited := proxy("first"), proxy("second"), proxy("limited", "-limited")
-	s := newSite(t, fmt.Sprintf("\ncredentials:\n  x509: {trust: %q, longest: 24h}\n", filepath.Join(dir, "trust")))
+	s := newSite(t, fmt.Sprintf("\ncredentials:\n  x509: {trust: %q, max_lifetime: 24h}\n", filepath.Join(dir, "trust")))
 	id := s.session("alice", "one")
 	if got := s.in("alice", `echo "$X509_USER_PROXY"; ls -d /tmp/x509up_u* 2>/dev/null; ls /run/slipway/credentials 2>/dev/null; true`); got != "" {
 		t.Errorf("without any proxy: %q", got)

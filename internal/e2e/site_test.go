@@ -84,16 +84,17 @@ func (s *site) configure(more []string) {
 	s.write("slipway.yaml", fmt.Sprintf(`
 listen: %s
 data_dir: %s/data
+instance: %[7]q
 hubs:
-  - {name: main, api_url: %s/hub/api, service: slipway, spawner_token_file: %s/spawner.token, admins: [root]}
+  - {name: main, api_url: %[3]s/hub/api, service: slipway, spawner_token_file: %s/spawner.token, admin_users: [root]}
 users: {uids: 20000-20999, gid: 100, homes: %s/homes}
 images:
-  - {name: notebook, title: Notebook, ref: %q}
+  - {name: notebook, display_name: Notebook, ref: %q}
 jobs: {max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h, retry_pause: 100ms}
-docker: {cpus: 2, memory: 2G, instance: %[7]q}
-local: {apptainer: %[8]q, at_once: 2, cgroup: %[7]q}
+docker: {max_total_cpus: 2, max_total_memory: 2G}
+local: {apptainer: %[8]q, max_jobs: 2}
 profiles:
-  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
+  - {name: small, display_name: Small, kind: lab, images: [notebook], cpus: 0.5, max_cpus: 2, memory: 512M, max_memory: 1G, default: true}
 %[9]s
 `, address, s.dir, s.hub.URL, s.dir, s.dir, testenv.NotebookImage, instance, testenv.ApptainerPath(), strings.Join(more, "\n")))
 }

@@ -46,7 +46,7 @@ func BenchmarkSSH(b *testing.B) {
 
 func newSSHBench(b *testing.B) *sshBench {
 	b.Helper()
-	s := newSSHSite(b, "at_once: 2000")
+	s := newSSHSite(b, "max_connections_per_user: 2000")
 	s.kill()
 	path := filepath.Join(s.dir, "slipway.yaml")
 	text, err := os.ReadFile(path)

@@ -16,7 +16,7 @@ import (
 func newSSHHub(t *testing.T, cpus float64) (*hubSite, gateway) {
 	testenv.Need(t, testenv.OpenSSH)
 	s := newHubSite(t, hubOptions{major: 6, spawner: hubtest.Slipway, cpus: cpus, service: fmt.Sprintf(
-		`  - {name: brief, title: Brief, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, first_connect: 4s, warning: 1s}
+		`  - {name: brief, display_name: Brief, kind: lab, images: [notebook], cpus: 0.5, memory: 512M, first_connect: 4s, warning: 1s}
 ssh: {listen: "127.0.0.1:%d", host: 127.0.0.1}`, testenv.FreePorts(t, 1)[0])})
 	return s, s.published()
 }

@@ -12,7 +12,7 @@ import (
 
 // KeysDir is the directory of the keys that sign
 func KeysDir(cfg config.Config) string {
-	return cmp.Or(cfg.Environments.Keys, filepath.Join(cfg.DataDir, "keys"))
+	return cmp.Or(cfg.Environments.KeysDir, filepath.Join(cfg.DataDir, "keys"))
 }
 
 // OpenKeys opens the keys that sign environments, and makes the first one.

@@ -38,7 +38,7 @@ func OpenStore(c config.EnvironmentStore) (blobstore.Member, error) {
 		return blobstore.Member{}, err
 	}
 	b, err := blobstore.OpenS3(blobstore.S3Config{
-		Endpoint: c.S3.Endpoint, Plain: c.S3.Plain, Region: c.S3.Region, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, AccessKey: c.S3.AccessKey, SecretKey: key,
+		Endpoint: c.S3.Endpoint, Plain: c.S3.AllowPlainHTTP, Region: c.S3.Region, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, AccessKey: c.S3.AccessKey, SecretKey: key,
 	})
 	return blobstore.Member{Name: c.Name, Store: b}, err
 }

@@ -1,6 +1,7 @@
 package homes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,10 +13,13 @@ import (
 	"slipway/internal/mounts"
 )
 
+// LookTime is how long a home or an area may take to answer. A start waits no longer for it.
+const LookTime = 5 * time.Second
+
 // Config is what Homes need.
 type Config struct {
 	Program  []string      // argv of what calls Look, but for its last argument
-	Deadline time.Duration // for one look
+	Deadline time.Duration // for one look; 0: LookTime
 }
 
 // Homes look at directories. They are safe for concurrent use.
@@ -23,7 +27,7 @@ type Homes struct{ asker *mounts.Asker }
 
 // New makes Homes.
 func New(cfg Config) *Homes {
-	return &Homes{mounts.NewAsker(mounts.AskerConfig{Program: cfg.Program, Deadline: cfg.Deadline})}
+	return &Homes{mounts.NewAsker(mounts.AskerConfig{Program: cfg.Program, Deadline: cmp.Or(cfg.Deadline, LookTime)})}
 }
 
 // Want is a directory that somebody is to have.

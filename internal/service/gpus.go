@@ -24,6 +24,7 @@ import (
 	"slipway/internal/gpu/mps"
 	"slipway/internal/gpu/placement"
 	"slipway/internal/gpu/publish"
+	"slipway/internal/programs"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 )
@@ -49,7 +50,7 @@ func (s *service) leaseGPUs(c *engine.Config) {
 	if g.SelfTest {
 		c.SelfTest = selfTestTime
 	}
-	c.Lend = engine.Lend{On: g.Lend.On, After: time.Duration(g.Lend.After), Recall: time.Duration(g.Lend.Recall), Idle: s.idleSlice}
+	c.Lend = engine.Lend{On: g.Preemption.Enabled, After: time.Duration(g.Preemption.IdleFor), Recall: time.Duration(g.Preemption.GracePeriod), Idle: s.idleSlice}
 }
 
 // makeGPUs opens the driver and finds out what there is.
@@ -65,17 +66,16 @@ func (s *service) makeGPUs(ctx context.Context) error {
 	}
 	s.gpus.driver = driver
 	s.gpus.Fleet, err = fleet.New(ctx, fleet.Config{
-		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: placement.Policy(g.Placement), Headroom: g.Headroom, SwitchMIG: g.SwitchMIG,
-		Quarantine: time.Duration(g.Quarantine), Boot: boot, Held: s.engine.Leases, Whose: s.holderOf, Use: s.gpuUse, Bind: host.Bind,
-		MPS:  mps.New(mps.Config{Control: g.MPS.Control, Dir: g.MPS.Dir, Enclose: enclose, Exclusive: s.gpus.driver.SetExclusive, Logger: s.log}),
+		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: placement.Policy(g.Placement),
+		Headroom: g.Headroom, SwitchMIG: g.SwitchMIG, Boot: boot, Held: s.engine.Leases, Whose: s.holderOf, Use: s.gpuUse, Bind: host.Bind,
+		MPS:  mps.New(mps.Config{Enclose: enclose, Exclusive: s.gpus.driver.SetExclusive, Logger: s.log}),
 		User: s.uidOf, Changed: s.engine.GPUsChanged, Logger: s.log,
 	})
 	if err != nil {
 		return err
 	}
 	s.gpus.sampler = metering.New(metering.Config{
-		Read: s.gpus.Read, Inventory: s.gpus.Inventory, Held: s.engine.Leases, Whose: s.holderOf, Every: time.Duration(g.Sample),
-		IdleAfter: time.Duration(g.IdleAfter), BusySM: g.BusySM, Logger: s.log,
+		Read: s.gpus.Read, Inventory: s.gpus.Inventory, Held: s.engine.Leases, Whose: s.holderOf, Logger: s.log,
 	})
 	return nil
 }
@@ -87,7 +87,7 @@ func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 		d, err = fakegpu.New(fakegpu.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
 		return d, "", err
 	}
-	helper, err := driverrpc.Find(s.cfg.GPU.Helper)
+	helper, err := driverrpc.Find(programs.GPUHelper)
 	if err != nil {
 		return nil, "", err
 	}
@@ -115,7 +115,7 @@ func (s *service) runGPUs(ctx context.Context, each func(func() error)) {
 func rulesOf(rules []config.GPURule) []fleet.Rule {
 	var out []fleet.Rule
 	for _, r := range rules {
-		out = append(out, fleet.Rule{Match: r.Match, Mode: gpu.Mode(r.Mode), Layout: r.Layout, Adopt: r.Adopt, AtOnce: r.AtOnce, Drain: r.Drain})
+		out = append(out, fleet.Rule{Match: r.Match, Mode: gpu.Mode(r.Mode), Layout: r.Layout, Adopt: r.Adopt, AtOnce: r.MaxWorkloads, Drain: r.Drain})
 	}
 	return out
 }
@@ -124,8 +124,8 @@ func rulesOf(rules []config.GPURule) []fleet.Rule {
 // who is in no group stand for herself by a name that ends with her hub's, which has no quotes: nobody is taken for a
 // group by what she is called.
 func (s *service) trustGroup(hub string, user spawner.User) string {
-	for _, name := range slices.Sorted(maps.Keys(s.cfg.GPU.Groups)) {
-		if slices.Contains(s.cfg.GPU.Groups[name], string(user)) {
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.GPU.Sharing)) {
+		if slices.Contains(s.cfg.GPU.Sharing[name], string(user)) {
 			return fmt.Sprintf("%q of realm %q", name, s.realms[hub])
 		}
 	}

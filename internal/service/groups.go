@@ -22,7 +22,7 @@ func (s *service) groupsOf(hub string, user spawner.User) []string {
 // is false where she may be in more: it is not known just now in which of her Hub's she is.
 func (s *service) groupsAt(hub string, user spawner.User) (out []string, all bool) {
 	all = true
-	for name, members := range s.cfg.Environments.Groups {
+	for name, members := range s.cfg.Groups {
 		if slices.Contains(members, s.principal(hub, user)) {
 			out = append(out, name)
 		}
@@ -42,12 +42,12 @@ func (s *service) groupsAt(hub string, user spawner.User) (out []string, all boo
 // fromHub says whether who is in a group rests on a hub's word: it is one of the hub's own, or joined of such.
 func (s *service) fromHub(group, hub string) bool {
 	own := func(name string) bool { return strings.HasPrefix(name, identity.HubGroup(hub, "")) }
-	return own(group) || slices.ContainsFunc(s.cfg.Environments.HubGroups.Join[group], own)
+	return own(group) || slices.ContainsFunc(s.cfg.HubGroups.Join[group], own)
 }
 
 // joined returns the groups that the configuration has made of a Hub's group and others.
 func (s *service) joined(name string) (out []string) {
-	for joint, parts := range s.cfg.Environments.HubGroups.Join {
+	for joint, parts := range s.cfg.HubGroups.Join {
 		if slices.Contains(parts, name) {
 			out = append(out, joint)
 		}
@@ -67,8 +67,8 @@ func (s *service) membership(hub string) *hubsync.Membership {
 
 // membersOf returns the principals of a group's members, as far as they have ever been told.
 func (s *service) membersOf(group string) []string {
-	out := slices.Clone(s.cfg.Environments.Groups[group])
-	for _, part := range append(slices.Clone(s.cfg.Environments.HubGroups.Join[group]), group) {
+	out := slices.Clone(s.cfg.Groups[group])
+	for _, part := range append(slices.Clone(s.cfg.HubGroups.Join[group]), group) {
 		hub, name, _ := strings.Cut(part, ":")
 		if m := s.membership(hub); m != nil {
 			for _, user := range m.Members(name) {

@@ -22,10 +22,8 @@ func TestGroupsOfAHubAreItsOwn(t *testing.T) {
 	stale := hubsync.NewMembership(time.Minute)
 	stale.Set(time.Now().Add(-time.Hour), []hub.Group{{Name: "higgs", Users: []string{"alice"}}})
 	s := &service{
-		cfg: config.Config{Environments: config.Environments{
-			Groups:    map[string][]string{"site": {"alice", "@desy/alice"}, "few": {"bob"}},
-			HubGroups: config.HubGroups{Join: map[string][]string{"both": {"cern:higgs", "desy:higgs"}, "one": {"cern:own"}}},
-		}},
+		cfg: config.Config{Groups: map[string][]string{"site": {"alice", "@desy/alice"}, "few": {"bob"}},
+			HubGroups: config.HubGroups{Join: map[string][]string{"both": {"cern:higgs", "desy:higgs"}, "one": {"cern:own"}}}},
 		realms: realms{"cern": "site", "desy": "desy", "down": "down", "mute": "site"},
 		hubs: []hubPart{
 			{cfg: config.Hub{Name: "cern"}, groups: at("alice", "carol")}, {cfg: config.Hub{Name: "desy"}, groups: at("bob", "alice")},

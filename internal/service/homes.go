@@ -46,7 +46,7 @@ type occupancy struct {
 // NewHomeMounts reads the templates, which were checked. Directories are looked at by a program that has the command
 // for it.
 func NewHomeMounts(cfg config.Config, program string) (h *HomeMounts, err error) {
-	h = &HomeMounts{Homes: homes.New(homes.Config{Program: []string{program, programs.LookHome}, Deadline: time.Duration(cfg.Users.Home.Look)}), known: map[string]occupancy{}}
+	h = &HomeMounts{Homes: homes.New(homes.Config{Program: []string{program, programs.LookHome}}), known: map[string]occupancy{}}
 	if path := cfg.Users.Home.Path; path != "" {
 		if h.Home, err = homes.Parse("users.home.path", path); err != nil {
 			return nil, err
@@ -192,8 +192,8 @@ func (s *service) lookAtAreas(ctx context.Context, hub string, user spawner.User
 	out := make([]*sight, len(s.cfg.Data.Areas))
 	var work sync.WaitGroup
 	for i, area := range s.cfg.Data.Areas {
-		if len(area.Users)+len(area.Groups) > 0 {
-			if is, err := s.member(hub, user, catalog.Profile{Users: area.Users, Groups: area.Groups}); err != nil {
+		if len(area.AllowedUsers)+len(area.AllowedGroups) > 0 {
+			if is, err := s.member(hub, user, catalog.Profile{Users: area.AllowedUsers, Groups: area.AllowedGroups}); err != nil {
 				out[i] = &sight{err: err}
 				continue
 			} else if !is {
@@ -274,7 +274,7 @@ func (s *service) ailment(w spawner.Workload) (why, remedy string) {
 	if w.Remote || w.Account.UID == 0 { // of zero: its start has not come as far as its home
 		return "", ""
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.Users.Home.Look)+time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), homes.LookTime+time.Second)
 	defer cancel()
 	found, err := s.homeMounts.Homes.Find(ctx, s.homeNow(w.Hub, w.Owner, w.Account))
 	q := QuotaOf(homeName, w.Account.Home, found, err)

@@ -20,13 +20,13 @@ const markPurpose = "htcondor mark"
 // asks the library for which machines it is.
 func newHTCondor(cfg config.Config, marks []byte, pool *pool.Pool, library *images.Library, log *slog.Logger) (*htcondor.Backend, error) {
 	h := cfg.HTCondor
-	if !h.On {
+	if !h.Enabled {
 		return nil, nil
 	}
 	return htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Docker.Instance, MarkKey: marks, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
+		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, MarkKey: marks, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
 		Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra, AccountingGroup: h.Group, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer,
-		HomeDirs: h.HomeDirs, Binds: h.Binds, Lease: time.Duration(h.Lease), Disk: int64(h.Disk), PollEvery: time.Duration(h.Every), Pool: pool, Logger: log,
+		HomeDirs: h.HomeDirs, Binds: h.Binds, Lease: time.Duration(h.JobLeaseDuration), Disk: int64(h.RequestDisk), PollEvery: time.Duration(h.PollInterval), Pool: pool, Logger: log,
 		Arch: func(digest string) (string, error) {
 			parts, err := library.Parts(digest)
 			if err != nil {
@@ -49,12 +49,12 @@ func (s *service) backends() []spawner.Backend {
 // capacity says what workloads may lease of each backend.
 func (s *service) capacity() map[string]spawner.Capacity {
 	out := map[string]spawner.Capacity{
-		s.docker.Name(): {CPUs: s.cfg.Docker.CPUs, Memory: int64(s.cfg.Docker.Memory)},
-		s.local.Name():  {Count: s.cfg.Local.AtOnce},
-		spawner.Host:    {CPUs: s.cfg.Host.CPUs, Memory: int64(s.cfg.Host.Memory)},
+		s.docker.Name(): {CPUs: s.cfg.Docker.MaxTotalCPUs, Memory: int64(s.cfg.Docker.MaxTotalMemory)},
+		s.local.Name():  {Count: s.cfg.Local.MaxJobs},
+		spawner.Host:    {CPUs: s.cfg.Host.MaxTotalCPUs, Memory: int64(s.cfg.Host.MaxTotalMemory)},
 	}
 	if s.htcondor != nil {
-		out[s.htcondor.Name()] = spawner.Capacity{PerUser: s.cfg.HTCondor.JobsPerUser}
+		out[s.htcondor.Name()] = spawner.Capacity{PerUser: s.cfg.HTCondor.MaxJobsPerUser}
 	}
 	return out
 }

@@ -17,7 +17,7 @@ import (
 // newPool makes what knows the machines of the site's pool, with what it has had in files of a directory; nil: the site
 // has none.
 func newPool(cfg config.Config, records string, log *slog.Logger) (*pool.Pool, error) {
-	if !cfg.HTCondor.On {
+	if !cfg.HTCondor.Enabled {
 		return nil, nil
 	}
 	return pool.New(pool.Config{

@@ -27,8 +27,8 @@ func (s *service) makeHubs(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("hub %s: %w", h.Name, err)
 		}
-		if g := s.cfg.Environments.HubGroups; g.Use && h.TokenFile != "" {
-			p.groups = hubsync.NewMembership(time.Duration(g.Fresh))
+		if g := s.cfg.HubGroups; g.Enabled && h.TokenFile != "" {
+			p.groups = hubsync.NewMembership(time.Duration(g.MaxAge))
 		}
 		p.server.Address = userAddress(s.cfg, h)
 		p.server.Env = s.cfg.VSCode.Environment()
@@ -61,7 +61,7 @@ func newHubPart(h config.Hub) (hubPart, error) {
 	}
 	p := hubPart{cfg: h, client: hub.New(c)}
 	p.server = hubs.Hub{
-		Name: h.Name, APIURL: c.APIURL, CA: c.CA, SpawnerToken: spawnerToken, Admins: h.Admins, Identify: p.client.Identify,
+		Name: h.Name, APIURL: c.APIURL, CA: c.CA, SpawnerToken: spawnerToken, Admins: h.AdminUsers, Identify: p.client.Identify,
 		PagesPrefix: h.PagesPrefix(), Activity: !c.Token.Empty(),
 	}
 	if !c.Token.Empty() {
@@ -120,13 +120,13 @@ func (s *service) announceStart(ctx context.Context, w spawner.Workload, secrets
 // syncer keeps a hub and the engine in agreement, as far as the service has a token of its own there.
 func (s *service) syncer(p hubPart) *hubsync.Syncer {
 	cfg := hubsync.Config{
-		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.Roster.Age),
-		Stop: p.cfg.Roster.Mode == config.RosterStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
+		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.UnknownSessions.MinAge),
+		Stop: p.cfg.UnknownSessions.Action == config.UnknownStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
 		Flavors: func() any { return s.server.Outpost.Flavors(p.cfg.Name) },
-		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.Environments.HubGroups.Every),
+		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.HubGroups.PollInterval),
 	}
-	if p.server.Activity && p.cfg.Roster.Mode != config.RosterOff {
-		cfg.Every = time.Duration(p.cfg.Roster.Every)
+	if p.server.Activity && p.cfg.UnknownSessions.Action != config.UnknownOff {
+		cfg.Every = time.Duration(p.cfg.UnknownSessions.PollInterval)
 	}
 	return hubsync.New(cfg)
 }

@@ -19,7 +19,7 @@ const jobsWeight = 50
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
-	c.Yield, c.HalfLife, c.KeepJobs, c.Pause = j.Yield, time.Duration(j.HalfLife), time.Duration(j.Keep), time.Duration(j.RetryPause)
+	c.Yield, c.HalfLife, c.KeepJobs, c.Pause = j.SessionsFirst, time.Duration(j.FairShareHalfLife), time.Duration(j.Retention), time.Duration(j.RetryPause)
 	if len(j.Limits) > 0 {
 		c.Allowance = s.allowance
 	}
@@ -45,13 +45,13 @@ func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance,
 
 func allowanceOf(l config.JobLimit) spawner.Allowance {
 	return spawner.Allowance{
-		Running: l.Running, Waiting: l.Waiting, Storage: int64(l.Storage), GPUHours: l.GPUHours, Window: time.Duration(l.Window),
+		Running: l.MaxRunning, Waiting: l.MaxSubmitted, Storage: int64(l.MaxStorage), GPUHours: l.MaxGPUHours, Window: time.Duration(l.GPUHoursWindow),
 	}
 }
 
 // weightOf is what jobs of this host weigh; 0: as much as others.
 func weightOf(j config.Jobs) int {
-	if j.Yield {
+	if j.SessionsFirst {
 		return jobsWeight
 	}
 	return 0

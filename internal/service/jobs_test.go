@@ -16,9 +16,9 @@ func TestTheFirstLimitThatFitsCounts(t *testing.T) {
 	stale.Set(time.Now().Add(-time.Hour), []hub.Group{{Name: "higgs", Users: []string{"carol"}}})
 	s := &service{
 		cfg: config.Config{
-			Environments: config.Environments{Groups: map[string][]string{"few": {"bob"}}},
+			Groups: map[string][]string{"few": {"bob"}},
 			Jobs: config.Jobs{Limits: []config.JobLimit{
-				{Users: []string{"alice"}, Running: 1}, {Groups: []string{"few", "main:higgs"}, Running: 2}, {Users: []string{"dave"}, Running: 3}, {Running: 4, Storage: 7},
+				{Users: []string{"alice"}, MaxRunning: 1}, {Groups: []string{"few", "main:higgs"}, MaxRunning: 2}, {Users: []string{"dave"}, MaxRunning: 3}, {MaxRunning: 4, MaxStorage: 7},
 			}},
 		},
 		realms: realms{"main": "site", "down": "down"},

@@ -23,16 +23,16 @@ func CheckConfig(c config.Config) error {
 func catalogueOf(c config.Config) catalog.Catalogue {
 	var cat catalog.Catalogue
 	for _, i := range c.Images {
-		cat.Images = append(cat.Images, catalog.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
+		cat.Images = append(cat.Images, catalog.ImageChoice{Name: i.Name, Title: i.DisplayName, Ref: i.Ref})
 	}
 	for _, p := range c.Profiles {
 		cat.Profiles = append(cat.Profiles, catalog.Profile{
-			Name: p.Name, Title: p.Title, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
-			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.Pids, Disk: int64(p.Disk), Default: p.Default, Ready: "api", GPU: sliceOf(p),
-			Users: p.Users, Groups: p.Groups, Rescue: p.Rescue,
+			Name: p.Name, Title: p.DisplayName, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
+			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.MaxPids, Disk: int64(p.MaxDisk), Default: p.Default, Ready: "api", GPU: sliceOf(p),
+			Users: p.AllowedUsers, Groups: p.AllowedGroups, Rescue: p.Rescue,
 			Life: spawner.Life{
 				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge), FirstConnect: time.Duration(p.FirstConnect),
-				Warning: time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: p.BusyCPU,
+				Warning: time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: config.BusyCPU,
 			},
 		})
 	}

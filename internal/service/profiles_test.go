@@ -30,9 +30,7 @@ func TestWhoAProfileIsFor(t *testing.T) {
 	groups := hubsync.NewMembership(time.Minute)
 	groups.Set(time.Now(), []hub.Group{{Name: "higgs", Users: []string{"carla"}}})
 	s := &service{
-		cfg: config.Config{Environments: config.Environments{
-			Groups: map[string][]string{"few": {"bob"}}, HubGroups: config.HubGroups{Join: map[string][]string{"both": {"desy:top", "down:top"}}},
-		}},
+		cfg:    config.Config{Groups: map[string][]string{"few": {"bob"}}, HubGroups: config.HubGroups{Join: map[string][]string{"both": {"desy:top", "down:top"}}}},
 		realms: realms{"cern": "site", "desy": "desy", "down": "site"},
 		hubs: []hubPart{
 			{cfg: config.Hub{Name: "cern"}, groups: groups}, {cfg: config.Hub{Name: "desy"}},

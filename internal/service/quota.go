@@ -62,7 +62,7 @@ func (s *service) knownQuota(w spawner.Workload) []hubapi.Quota {
 
 // watchHomes looks from time to time at the directories of those who have sessions, and tells them when one fills up.
 func (s *service) watchHomes(ctx context.Context) error {
-	tick := time.NewTicker(time.Duration(s.cfg.Users.Home.Every))
+	tick := time.NewTicker(time.Duration(s.cfg.Users.Home.PollInterval))
 	defer tick.Stop()
 	for {
 		select {

@@ -193,7 +193,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 // directory with CVMFS that workloads get.
 func NewDocker(cfg config.Config, self string, seen cvmfs.Directory, log *slog.Logger) (*docker.Backend, error) {
 	c := docker.Config{
-		Host: cfg.Docker.Socket, Instance: cfg.Docker.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull,
+		Host: cfg.Docker.Socket, Instance: cfg.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull,
 		Version: version.Release, Logger: log,
 		Scratch: filepath.Join(cfg.DataDir, "engine"), Self: self,
 	}
@@ -206,10 +206,10 @@ func NewDocker(cfg config.Config, self string, seen cvmfs.Directory, log *slog.L
 // that becomes each job's agent.
 func NewLocal(cfg config.Config, self, agent string, seen cvmfs.Directory, log *slog.Logger) (*local.Backend, error) {
 	c := local.Config{
-		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Local.Cgroup,
+		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Instance,
 		Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
-		Instance: cfg.Docker.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network),
-		Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.Disk), Logger: log,
+		Instance: cfg.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network),
+		Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.MaxDisk), Logger: log,
 	}
 	cvmfsForJobs(seen, &c)
 	trustForJobs(cfg, &c)
@@ -248,7 +248,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Account: s.account, Environment: s.environments.Find, Backend: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
 	})
 	s.workloads = workloads{s.engine, j, kernelpool.New(s.engine, kernelpool.Config{
-		Account: s.account, PerUser: s.cfg.Kernels.PerUser, Busy: busyAbove(s.cfg.Kernels.WarmLoad), Logger: s.log,
+		Account: s.account, PerUser: s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad), Logger: s.log,
 	})}
 	return err
 }
@@ -302,7 +302,7 @@ func (s *service) makeServer(context.Context) error {
 			Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(),
 			Library: s.environments.Swept,
-		}), TrustedProxies: config.Prefixes(s.cfg.Proxies), Logger: s.log,
+		}), TrustedProxies: config.Prefixes(s.cfg.TrustedProxies), Logger: s.log,
 	})
 	return nil
 }

@@ -30,13 +30,13 @@ func (s *service) makeGate(context.Context) error {
 		Offers: func(o sshgate.Owner) catalog.Catalogue { return s.engine.Offers(o.Hub, spawner.User(o.User)) },
 		Dial:   agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
 		Known: s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
-		Proxies: config.Prefixes(c.Proxies), Deny: config.Prefixes(c.Deny), AtOnce: c.AtOnce, Logger: s.log,
+		Proxies: config.Prefixes(c.TrustedProxies), Deny: config.Prefixes(c.DeniedNetworks), AtOnce: c.MaxConnectionsPerUser, Logger: s.log,
 	})
 	return nil
 }
 
 func networksOf(c config.SSH) (out []sshgate.Network) {
-	for _, n := range c.Networks {
+	for _, n := range c.AllowedNetworks {
 		out = append(out, sshgate.Network{Groups: n.Groups, From: config.Prefixes(n.From)})
 	}
 	return out

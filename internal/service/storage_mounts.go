@@ -27,7 +27,7 @@ func (s *service) makeMounter(ctx context.Context) error {
 	s.storage.looker = mounts.NewLooker([]string{s.self, mounts.LookCommand})
 	var err error
 	s.storage.mounter, err = mount.New(mount.Config{
-		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Docker.Instance), Storage: s.storage.elements, Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
+		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Instance), Storage: s.storage.elements, Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
 		Look: s.storage.looker.At, Tell: func(id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) }, Logger: s.log,
 	})
 	return err

@@ -17,7 +17,7 @@ func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.T
 	if x.Trust == "" {
 		return nil, nil
 	}
-	checker, err := x509proxy.Open(x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.Longest)})
+	checker, err := x509proxy.Open(x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.MaxLifetime)})
 	if err != nil {
 		return nil, err
 	}

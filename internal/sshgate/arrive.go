@@ -144,7 +144,7 @@ func (v *visitor) arrive() {
 		v.trail.Info("ssh logout", "took", time.Since(begun).Round(time.Millisecond), "reason", context.Cause(v.ctx))
 	}()
 	if !v.far.Heeds() {
-		v.trail.Info("ssh forwards by name are not held to ssh.deny, but for the link's own addresses: the session's agent is older than that",
+		v.trail.Info("ssh forwards by name are not held to ssh.denied_networks, but for the link's own addresses: the session's agent is older than that",
 			"remedy", "a session that is started anew holds to it")
 	}
 	v.g.cfg.Engine.Visit(v.session.ID, true)

@@ -139,7 +139,7 @@ func (m *Catalog) offered(c spawner.Caller) (list []offer) {
 
 // fullFor says why a user may have no kernel more now; empty: she may.
 func (m *Catalog) fullFor(c spawner.Caller) string {
-	most := m.Kernels.PerUser
+	most := m.Kernels.MaxPerUser
 	if most == 0 {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (m *Catalog) offer(g guest, k config.KernelSpec, v variant, refused error) 
 	o.image = image
 	spec.Argv, spec.Interrupt, spec.Ready = k.Argv, k.Interrupt, ""
 	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
-	o.Spec = kernels.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.Warm, Refused: refused}
+	o.Spec = kernels.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.MaxWarm, Refused: refused}
 	o.wire = hubapi.KernelSpec{
 		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, Resources: hubapi.Resources{
 			GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs, Memory: units.FormatMemory(spec.Resources.Memory),

@@ -47,30 +47,30 @@ func (e *menuEngine) StandbysOf() map[string]spawner.Standbys {
 var alice = spawner.Caller{Hub: "main", User: "alice"}
 
 const menuSite = `
-images: [{name: notebook, title: Notebook, ref: "slipway/notebook:1"}, {name: other, ref: "other:1"}]
+images: [{name: notebook, display_name: Notebook, ref: "slipway/notebook:1"}, {name: other, ref: "other:1"}]
 gpu: {driver: simulated, simulated: [H200]}
 profiles:
-  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 2G, max_memory: 4G, default: true}
-  - {name: gpu, title: A slice, kind: lab, images: [notebook], cpus: 4, memory: 8G, gpu: 1g.18gb}
+  - {name: small, display_name: Small, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 2G, max_memory: 4G, default: true}
+  - {name: gpu, display_name: A slice, kind: lab, images: [notebook], cpus: 4, memory: 8G, gpu: 1g.18gb}
   - {name: far, kind: lab, images: [notebook], cpus: 2, memory: 4G, backend: htcondor, gpu: "mps:25%%/20G"}
 data:
   stacks:
-    - {name: lcg-106, title: LCG 106, setup: /cvmfs/a/setup.sh, python: python3, language: python, env: {A: b}}
-    - {name: root, title: ROOT, setup: /cvmfs/b/setup.sh, python: python3, language: "c++"}
+    - {name: lcg-106, display_name: LCG 106, setup: /cvmfs/a/setup.sh, python: python3, language: python, env: {A: b}}
+    - {name: root, display_name: ROOT, setup: /cvmfs/b/setup.sh, python: python3, language: "c++"}
 kernels:
-  per_user: 2
+  max_per_user: 2
   specs:
 %s`
 
 // siteOf returns the profiles and images of the test's site.
 func siteOf(cfg config.Config) (c catalog.Catalogue) {
 	for _, i := range cfg.Images {
-		c.Images = append(c.Images, catalog.ImageChoice{Name: i.Name, Title: i.Title, Ref: i.Ref})
+		c.Images = append(c.Images, catalog.ImageChoice{Name: i.Name, Title: i.DisplayName, Ref: i.Ref})
 	}
 	for _, p := range cfg.Profiles {
 		slice, _ := gpu.ParseRequest(p.GPU)
 		one := catalog.Profile{
-			Name: p.Name, Title: p.Title, Kind: spawner.Kind(p.Kind), Images: p.Images, CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory),
+			Name: p.Name, Title: p.DisplayName, Kind: spawner.Kind(p.Kind), Images: p.Images, CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory),
 			MaxMemory: int64(p.MaxMemory), Default: p.Default, GPU: slice,
 		}
 		if p.Backend != config.BackendDocker {
@@ -107,7 +107,7 @@ func newMenu(t testing.TB, specs string) (*Catalog, *menuEngine) {
 			return Environment{}, errs.New(errs.NotFound, "no %s", ref)
 		},
 		Stack: func(c config.Stack, _ spawner.Workload) (control.Stack, bool) {
-			return control.Stack{Name: c.Name, Title: c.Title, Setup: c.Setup, Python: c.Python, Language: c.Language, Env: c.Env}, true
+			return control.Stack{Name: c.Name, Title: c.DisplayName, Setup: c.Setup, Python: c.Python, Language: c.Language, Env: c.Env}, true
 		},
 	}), e
 }
@@ -411,8 +411,8 @@ func BenchmarkKernelspecs(b *testing.B) {
 // What stands by is told administrators alone, by entries.
 func TestStandbysAreToldAdministrators(t *testing.T) {
 	m, _ := newMenu(t, `
-    - {name: own, profile: gpu, environments: own, warm: 3}
-    - {name: small, profile: small, warm: 1}
+    - {name: own, profile: gpu, environments: own, max_warm: 3}
+    - {name: small, profile: small, max_warm: 1}
     - {name: cold, profile: small}`)
 	m.Own = func(string, spawner.User) ([]Environment, error) {
 		return []Environment{anEnvironment("ana", "v1")}, nil

@@ -110,8 +110,8 @@ func (b *Backend) removeDoubles(ctx context.Context, doubles []network.Network) 
 // its choice.
 func (b *Backend) oursToUse(n network.Network) error {
 	if whose := n.Labels[labelInstance]; whose != "" && whose != b.cfg.Instance {
-		return errs.New(errs.Conflict, "the engine's network %s belongs to another service, with docker.instance %q", n.Name, whose).
-			With("choose another docker.instance, or name a network by docker.network")
+		return errs.New(errs.Conflict, "the engine's network %s belongs to another service, with instance %q", n.Name, whose).
+			With("choose another instance, or name a network by docker.network")
 	}
 	return nil
 }

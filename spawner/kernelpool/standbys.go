@@ -34,7 +34,7 @@ func (k *Pool) standbysOf(v engine.View) map[string]spawner.Standbys {
 
 func (k *Pool) whyLacking(p *pool) string {
 	if k.pools.busy {
-		return "this host has too much to do (kernels.warm_load)"
+		return "this host has too much to do (kernels.max_warm_load)"
 	}
 	return p.lacks
 }

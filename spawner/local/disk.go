@@ -64,5 +64,5 @@ func outOfDisk(limit, used int64) (reason, remedy string) {
 	const what = "disk limit of %s reached (%s in its work directory, /tmp and /var/tmp)"
 	return fmt.Sprintf(what, units.DiskWords(limit), units.DiskWords(used)),
 		"remove what is not needed while it runs, or write large files to a volume or your home directory; " +
-			"the administrator sets the limit with local.disk"
+			"the administrator sets the limit with local.max_disk"
 }

@@ -408,7 +408,7 @@ func TestDiskLimit(t *testing.T) {
 				return
 			}
 			want := "disk limit of 20 MB reached (40 MB in its work directory"
-			if o.ExitCode == 0 || !strings.HasPrefix(o.Reason, want) || !strings.Contains(o.Remedy, "local.disk") {
+			if o.ExitCode == 0 || !strings.HasPrefix(o.Reason, want) || !strings.Contains(o.Remedy, "local.max_disk") {
 				t.Errorf("%+v", o)
 			}
 		})

@@ -102,16 +102,17 @@ func (s *site) configure(o options) error {
 	text := fmt.Sprintf(`
 listen: %[1]s
 data_dir: %[2]s/data
+instance: %[7]q
 hubs:
   - {name: main, api_url: %[3]s/hub/api, service: slipway, spawner_token_file: %[2]s/spawner.token}
 users: {uids: %[4]d-20999, gid: %[5]d, homes: %[2]s/homes}
 images:
-  - {name: notebook, title: Notebook, ref: %[6]q}
+  - {name: notebook, display_name: Notebook, ref: %[6]q}
 profiles:
-  - {name: small, title: Small, kind: lab, images: [notebook], cpus: 1, memory: 512M, default: true}
+  - {name: small, display_name: Small, kind: lab, images: [notebook], cpus: 1, memory: 512M, default: true}
 jobs: {max_cpus: 1, max_memory: 1G, default_cpus: 1, default_memory: 512M, default_time: 5m, max_time: 1h}
-docker: {cpus: 1, memory: 1G, network: bridge, instance: %[7]q}
-local: {apptainer: %[8]q, at_once: %[9]d, cgroup: %[7]q}
+docker: {max_total_cpus: 1, max_total_memory: 1G, network: bridge}
+local: {apptainer: %[8]q, max_jobs: %[9]d}
 `, address, s.dir, s.hub.URL, userID, userGroup, o.image, filepath.Base(s.dir), o.apptainer, o.atOnce)
 	return errors.Join(
 		os.WriteFile(filepath.Join(s.dir, "spawner.token"), []byte(spawner), 0o600),

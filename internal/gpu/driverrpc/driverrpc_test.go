@@ -380,7 +380,7 @@ func TestMissingHelper(t *testing.T) {
 	for _, argv0 := range []string{filepath.Join(t.TempDir(), "slipway-gpu"), "no-such-slipway-gpu"} {
 		c := New(Config{Argv: []string{argv0, "drive"}, Logger: quiet()})
 		_, err := c.System(t.Context())
-		if !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "gpu.helper") || !strings.Contains(err.Error(), argv0) {
+		if !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "beside slipway or on PATH") || !strings.Contains(err.Error(), argv0) {
 			t.Error(err)
 		}
 		if _, err := Find(argv0); !errs.Is(err, errs.Missing) {

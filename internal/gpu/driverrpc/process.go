@@ -37,7 +37,7 @@ func isProgram(path string) bool {
 
 func missing(name string, err error) error {
 	return errs.New(errs.Missing, "start the GPU helper %s: %w", name, err).
-		With("install slipway-gpu beside slipway, name its path in gpu.helper, or set gpu.driver to none or simulated")
+		With("install slipway-gpu beside slipway or on PATH, or set gpu.driver to none or simulated")
 }
 
 // startProcess starts the helper as a child. It is told to end when this process is killed: its input ends then, and it

@@ -98,7 +98,7 @@ func lacksNVML(t *testing.T, program string) {
 	}
 	service := driverrpc.New(driverrpc.Config{Argv: []string{program, "drive"}, Logger: slog.New(slog.DiscardHandler)})
 	_, err := service.Devices(t.Context())
-	if e, ok := errors.AsType[*errs.Error](err); !ok || e.Kind != errs.Missing || !strings.Contains(e.Remedy, "gpu.helper") {
+	if e, ok := errors.AsType[*errs.Error](err); !ok || e.Kind != errs.Missing || !strings.Contains(e.Remedy, "beside itself or on PATH") {
 		t.Errorf("the service is told %v", err)
 	}
 	if err := service.Close(); err != nil {

@@ -82,9 +82,9 @@ func (d *Daemons) run(ctx context.Context, g daemon, stdin string, args ...strin
 
 // missing is the error of a host without the control program.
 func (d *Daemons) missing(err error) error {
-	return errs.New(errs.Missing, "gpu.mps.control: cannot run %q: %w", d.cfg.Control, err).
+	return errs.New(errs.Missing, "cannot run NVIDIA's MPS control program %q: %w", d.cfg.Control, err).
 		With("install the part of NVIDIA's driver that has nvidia-cuda-mps-control (package nvidia-compute-utils or " +
-			"xorg-x11-drv-nvidia-cuda, of the driver's version), give its path, or set another mode for these GPUs")
+			"xorg-x11-drv-nvidia-cuda, of the driver's version), or set another mode for these GPUs")
 }
 
 // env is the environment of the control program: little, for the daemon hands it on to its servers.

@@ -29,9 +29,12 @@ import (
 
 // Config says where the daemons are and how they are run.
 type Config struct {
-	Control string // NVIDIA's control program: a path, or a name on PATH
-	Dir     string // one directory a GPU below it: its pipes, its log, and what is known of its daemon
-	Shm     string // one directory a GPU below it: the daemon's /dev/shm. Empty: /dev/shm/slipway-mps
+	// Control is NVIDIA's control program: a path, or a name on PATH. Empty: nvidia-cuda-mps-control.
+	Control string
+	// Dir has one directory a GPU below it: its pipes, its log, and what is known of its daemon. Empty:
+	// /run/slipway/mps.
+	Dir string
+	Shm string // one directory a GPU below it: the daemon's /dev/shm. Empty: /dev/shm/slipway-mps
 	// Enclose is a program and its first words that run Enclose with the words that follow: the daemon gets a /dev/shm
 	// of its own by it, which is all that its clients see of the host's. It needs root.
 	Enclose []string
@@ -65,6 +68,12 @@ type Daemons struct {
 
 // New makes them. It starts nothing.
 func New(cfg Config) *Daemons {
+	if cfg.Control == "" {
+		cfg.Control = "nvidia-cuda-mps-control"
+	}
+	if cfg.Dir == "" {
+		cfg.Dir = "/run/slipway/mps"
+	}
 	if cfg.Shm == "" {
 		cfg.Shm = "/dev/shm/slipway-mps"
 	}

@@ -144,7 +144,7 @@ func TestRefusals(t *testing.T) {
 	}
 	r.cfg.Dir = filepath.Join(r.dir, strings.Repeat("long", 20))
 	r.restart()
-	if _, err := r.d.Share(t.Context(), gpuA, "s-1", 1, 25, gib); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "gpu.mps.dir") {
+	if _, err := r.d.Share(t.Context(), gpuA, "s-1", 1, 25, gib); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "the directory of MPS") {
 		t.Errorf("sockets with too long a path: %v", err)
 	}
 	r.cfg.Control = filepath.Join(r.dir, "not-there")

@@ -64,7 +64,7 @@ func (d *Daemons) admit(g daemon, r record, a Ability, holder string, want part)
 	case want.Memory < 1<<20:
 		return errs.Bad("memory", want.Memory, "1M or more")
 	case len(filepath.Join(g.pipe(), serverName, spaceName(holder), "control")) > maxSocketPath:
-		return errs.Bad("gpu.mps.dir", d.cfg.Dir, "a shorter path: the sockets below it would have names that the kernel does not take")
+		return errs.Bad("the directory of MPS", d.cfg.Dir, "a shorter path: the sockets below it would have names that the kernel does not take")
 	case !r.Multi && d.uid != 0 && want.UID != d.uid:
 		return errs.New(errs.Missing, "MPS that user %d runs cannot serve user %d", d.uid, want.UID).With("run the service as root")
 	case !r.Multi && want.UID < 0:

@@ -86,7 +86,7 @@ func (o *submitOptions) check() error {
 		return usageError{errors.New("--preemptible says how a slice of a GPU may be had: give --gpu too")}
 	case len(o.scan) > 0 && o.gridFile != "":
 		return usageError{errors.New("--scan and --grid-file both say what the points are: give one of them")}
-	case o.local && (o.detach || o.backend != "" && o.backend != "local"):
+	case o.local && (o.detach || o.backend != "" && o.backend != trialBackend):
 		return usageError{errors.New("--local is a trial that is watched here: leave out --detach and --to")}
 	case o.asJSON && !o.detach:
 		return usageError{errors.New("--json is of what --detach prints: give that too")}
@@ -165,9 +165,12 @@ func submitted[T any](ctx context.Context, r hubapi.JobRequest, submit func(cont
 	return made, err
 }
 
+// trialBackend is where a trial runs: the service's own host, which every site has.
+const trialBackend = "local"
+
 // tried is a request's first point alone, on the service's own host.
 func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
-	r.Backend = "local"
+	r.Backend = trialBackend
 	if len(r.Points) > 0 {
 		fmt.Fprintf(notes, "trying the first of %s: %s\n", units.Count(int64(len(r.Points)), "point", "points"), render.Printable(parameterWords(r.Points[0].Parameters)))
 		r.Points = r.Points[:1]

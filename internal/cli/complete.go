@@ -96,20 +96,23 @@ func environmentNames(ctx context.Context, client *hubapi.Client) (all []string,
 
 // backendNames are those that the caller's jobs have gone to, beside those that every site knows.
 func backendNames(ctx context.Context, client *hubapi.Client) ([]string, error) {
-	names := []string{described("any", "where it would start first"), described("local", "the service's own host")}
+	known := map[string]string{"any": "where it would start first", "local": "the service's own host"}
+	names := slices.Collect(maps.Keys(known))
 	list, err := client.JobsAndScans(ctx, hubapi.JobFilter{})
-	if err != nil {
-		return names, nil
-	}
-	for _, j := range list.Jobs {
-		names = append(names, j.Backend)
-	}
-	for _, s := range list.Scans {
-		names = append(names, s.Backend)
+	if err == nil {
+		for _, j := range list.Jobs {
+			names = append(names, j.Backend)
+		}
+		for _, s := range list.Scans {
+			names = append(names, s.Backend)
+		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return slices.DeleteFunc(names, func(name string) bool { return name == "any" || name == "local" }), nil
+	for i, name := range names {
+		names[i] = described(name, known[name])
+	}
+	return names, nil
 }
 
 func gpuSlices(ctx context.Context, client *hubapi.Client) (all []string, err error) {

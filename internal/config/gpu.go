@@ -101,7 +101,7 @@ func (c Config) checkGPU(p *problems) {
 		}
 	}
 	for i, f := range c.Profiles {
-		c.checkRequest(p, fmt.Sprintf("profiles[%d].", i), f.GPU, f.GPUIsolation, f.Backend == BackendHTCondor)
+		c.checkRequest(p, fmt.Sprintf("profiles[%d].", i), f.GPU, f.GPUIsolation, BatchSystem(f.Backend) != "")
 	}
 	for _, name := range c.Jobs.GPUs {
 		if name != "*" {

@@ -44,13 +44,6 @@ const DigestWord = "{digest}"
 // ImageSent is the HTCondor.Image of a site whose jobs bring their images along.
 const ImageSent = "send"
 
-// The backends: of sessions docker and htcondor, of jobs local and htcondor.
-const (
-	BackendDocker   = "docker"
-	BackendLocal    = "local"
-	BackendHTCondor = "htcondor"
-)
-
 func defaultHTCondor() HTCondor {
 	return HTCondor{
 		Key: "POOL", RequestDisk: 4 << 30, Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"}, JobLeaseDuration: Duration(20 * time.Minute), PollInterval: Duration(5 * time.Second),
@@ -65,7 +58,7 @@ var (
 
 func (c Config) checkHTCondor(p *problems) {
 	h := c.HTCondor
-	c.checkBackend("jobs.", c.Jobs.Backend, BackendLocal, p)
+	c.checkBackend("jobs.", c.Jobs.Backend, func(b Backend) bool { return b.Jobs }, p)
 	if h.Enabled && c.Uplink.URL == "" {
 		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org, because htcondor.enabled is true")
 	}
@@ -115,15 +108,5 @@ func (c Config) checkHTCondor(p *problems) {
 func checkLine(field, text string, p *problems) {
 	if strings.ContainsAny(text, "\n\r\x00") {
 		p.add(field, text, "one line")
-	}
-}
-
-// checkBackend looks at where sessions or jobs run: on this host, or in the pool.
-func (c Config) checkBackend(at, backend, here string, p *problems) {
-	switch {
-	case backend != here && backend != BackendHTCondor:
-		p.add(at+"backend", backend, here+" or "+BackendHTCondor)
-	case backend == BackendHTCondor && !c.HTCondor.Enabled:
-		p.add(at+"backend", backend, here+", or htcondor.enabled set to true")
 	}
 }

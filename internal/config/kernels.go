@@ -155,7 +155,7 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 		p.add(at+"memory", units.FormatMemory(int64(k.Memory)), fmt.Sprintf("at most the %s of profile %s, or nothing for what it gives", units.MemoryWords(int64(most)), k.Profile))
 	}
 	for _, slice := range append([]string{k.GPU}, k.GPUs...) {
-		c.checkRequest(p, at, slice, f.GPUIsolation, f.Backend == BackendHTCondor)
+		c.checkRequest(p, at, slice, f.GPUIsolation, BatchSystem(f.Backend) != "")
 	}
 }
 

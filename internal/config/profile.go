@@ -48,7 +48,7 @@ func (p *Profile) setDefaults() {
 func (c Config) checkProfiles(p *problems) {
 	for i, f := range c.Profiles {
 		at := fmt.Sprintf("profiles[%d].", i)
-		c.checkBackend(at, f.Backend, BackendDocker, p)
+		c.checkBackend(at, f.Backend, func(b Backend) bool { return b.Sessions }, p)
 		for key, d := range map[string]Duration{
 			"idle_limit": f.IdleLimit, "max_age": f.MaxAge, "first_connect": f.FirstConnect, "warning": f.Warning, "max_keep": f.MaxKeep,
 		} {

@@ -309,7 +309,7 @@ func (f *Service) farImages() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range f.cfg.Site.Profiles {
 		for _, i := range f.cfg.Site.Images {
-			if p.Backend == config.BackendHTCondor && slices.Contains(p.Images, i.Name) {
+			if config.BatchSystem(p.Backend) != "" && slices.Contains(p.Images, i.Name) {
 				out[i.Ref] = true
 			}
 		}

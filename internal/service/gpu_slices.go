@@ -22,7 +22,7 @@ func checkSlices(c config.Config) error {
 	tables := simulatedTables(c.GPU.Simulated)
 	var all []error
 	for i, k := range c.Kernels.Specs {
-		if slices.ContainsFunc(c.Profiles, func(f config.Profile) bool { return f.Name == k.Profile && f.Backend == config.BackendHTCondor }) {
+		if slices.ContainsFunc(c.Profiles, func(f config.Profile) bool { return f.Name == k.Profile && config.BatchSystem(f.Backend) != "" }) {
 			continue
 		}
 		for _, word := range append([]string{k.GPU}, k.GPUs...) {

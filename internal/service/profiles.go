@@ -21,7 +21,7 @@ func CheckConfig(c config.Config) error {
 
 // catalogueOf makes the catalogue of profiles that the configuration describes.
 func catalogueOf(c config.Config) catalog.Catalogue {
-	var cat catalog.Catalogue
+	cat := catalog.Catalogue{BatchSystems: config.BatchSystems()}
 	for _, i := range c.Images {
 		cat.Images = append(cat.Images, catalog.ImageChoice{Name: i.Name, Title: i.DisplayName, Ref: i.Ref})
 	}

@@ -72,4 +72,4 @@ func (r row) ScanPage() string {
 }
 
 // Where names the backend.
-func (r row) Where() string { return backendWords(r.Backend) }
+func (r row) Where() string { return backendWords(r.Catalogue, r.Backend) }

@@ -111,7 +111,7 @@ type kept struct {
 }
 
 func (f Form) card(p catalog.Profile, chosen bool) card {
-	c := card{Profile: p, Limits: limits(p), Pool: poolWords(p.Backend), Chosen: chosen}
+	c := card{Profile: p, Limits: limits(p), Pool: poolWords(f.Catalogue, p.Backend), Chosen: chosen}
 	if c.Title == "" {
 		c.Title = p.Name
 	}
@@ -124,7 +124,7 @@ func (f Form) card(p catalog.Profile, chosen bool) card {
 		c.FirstImage = c.ImageTitles[0]
 	}
 	if r, ok := f.Rooms[p.Name]; ok {
-		c.Room, c.Full, c.AtOnce = RoomOf(p, r), r.Full(), max(0, r.Most)
+		c.Room, c.Full, c.AtOnce = RoomOf(f.Catalogue, p, r), r.Full(), max(0, r.Most)
 	}
 	if !p.GPU.None() {
 		c.Slice, c.Apart = sliceWords(p.GPU, f.GPUs), apartOf(p.GPU.Mode, tierOf(p.GPU, f.GPUs))

@@ -17,7 +17,8 @@ import (
 
 func catalogue() catalog.Catalogue {
 	return catalog.Catalogue{
-		Images: []catalog.ImageChoice{{Name: "notebook", Title: "Python <3>", Ref: "x"}, {Name: "root", Ref: "y"}},
+		BatchSystems: map[string]string{"htcondor": "HTCondor"},
+		Images:       []catalog.ImageChoice{{Name: "notebook", Title: "Python <3>", Ref: "x"}, {Name: "root", Ref: "y"}},
 		Profiles: []catalog.Profile{
 			{Name: "small", Title: "Small", Description: `<script>alert("x")</script>`, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 6 << 30, Default: true},
 			{Name: `big" onclick="x`, Images: []string{"root", "notebook"}, CPUs: 4, Memory: 4 << 30},

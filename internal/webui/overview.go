@@ -97,7 +97,7 @@ func Overview(w http.ResponseWriter, v Visit, c catalog.Catalogue, o OverviewVie
 	}
 	body.Sessions, body.Kernels, body.Jobs = rows(o.Sessions), rows(o.Kernels), rows(o.Jobs)
 	for _, s := range o.Scans {
-		body.Scans = append(body.Scans, scanRow{s, v})
+		body.Scans = append(body.Scans, scanRow{s, v, c})
 	}
 	return write(w, http.StatusOK, "overview.html", frame{Title: "Sessions and jobs", Refresh: 30, Script: true, Visit: v, Body: body})
 }

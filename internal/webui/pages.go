@@ -255,7 +255,7 @@ func (r row) Image() string { return ImageTitle(r.Catalogue, r.Spec.Image) }
 
 // Place says where it runs, or ran last, if that is not this host.
 func (r row) Place() string {
-	pool := poolWords(r.Backend)
+	pool := poolWords(r.Catalogue, r.Backend)
 	if pool == "" || r.Host == "" {
 		return pool
 	}

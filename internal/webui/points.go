@@ -45,7 +45,7 @@ const columnsMost = 4
 
 // ScanPage answers with the page of a scan.
 func ScanPage(w http.ResponseWriter, v Visit, c catalog.Catalogue, s ScanView) error {
-	b := scanBody{scanRow: scanRow{Scan: s.Scan, Visit: v}, View: s}
+	b := scanBody{scanRow: scanRow{Scan: s.Scan, Visit: v, Catalogue: c}, View: s}
 	b.Names = parameterNames(s.Points)
 	if len(b.Names) > columnsMost {
 		b.Names = nil

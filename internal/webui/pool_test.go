@@ -85,7 +85,7 @@ func TestFormNamesThePool(t *testing.T) {
 		}
 	}
 	full := spawner.Room{Most: -1, Free: -1, Lacks: "you have 5 of at most 5 there", Waiting: 2, Estimate: -1}
-	if got := RoomOf(c.Profiles[0], full); !strings.Contains(got, "you have 5") {
+	if got := RoomOf(c, c.Profiles[0], full); !strings.Contains(got, "you have 5") {
 		t.Error(got)
 	}
 }

@@ -6,12 +6,14 @@ import (
 
 	"slipway/hubapi"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
 // scanRow is a scan as the pages show it.
 type scanRow struct {
 	hubapi.Scan
-	Visit Visit
+	Visit     Visit
+	Catalogue catalog.Catalogue
 }
 
 // Title names the scan.
@@ -57,7 +59,7 @@ func (s scanRow) heldOf(state hubapi.State) string {
 }
 
 // Where names the backend.
-func (s scanRow) Where() string { return backendWords(s.Backend) }
+func (s scanRow) Where() string { return backendWords(s.Catalogue, s.Backend) }
 
 // Back is what its forms send: they lead back to its own page.
 func (s scanRow) Back() string { return "" }

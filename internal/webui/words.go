@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -25,24 +26,21 @@ func limits(p catalog.Profile) string {
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
 // poolWords names the batch system of a backend; empty: workloads run on this host.
-func poolWords(backend string) string {
-	if backend == "htcondor" {
-		return "the HTCondor pool"
+func poolWords(c catalog.Catalogue, backend string) string {
+	if system := c.BatchSystems[backend]; system != "" {
+		return "the " + system + " pool"
 	}
 	return ""
 }
 
 // backendWords names where workloads of a backend run.
-func backendWords(backend string) string {
-	if pool := poolWords(backend); pool != "" {
-		return pool
-	}
-	return backend
+func backendWords(c catalog.Catalogue, backend string) string {
+	return cmp.Or(poolWords(c, backend), backend)
 }
 
 // RoomOf says how many sessions of a profile can start now. A batch system alone knows that of those it runs.
-func RoomOf(p catalog.Profile, r spawner.Room) string {
-	if poolWords(p.Backend) != "" && !r.Full() {
+func RoomOf(c catalog.Catalogue, p catalog.Profile, r spawner.Room) string {
+	if poolWords(c, p.Backend) != "" && !r.Full() {
 		return "starts when a slot is free for it"
 	}
 	return RoomWords(r)

@@ -67,7 +67,7 @@ type Config struct {
 	// Stack returns a stack as a session of a profile of hers has it, if it is for her.
 	Stack func(s config.Stack, w spawner.Workload) (control.Stack, bool)
 	// Words says how soon a session of a profile starts, as the spawn form has it.
-	Words  func(p catalog.Profile, r spawner.Room) string
+	Words  func(c catalog.Catalogue, p catalog.Profile, r spawner.Room) string
 	Logger *slog.Logger
 }
 

@@ -64,6 +64,7 @@ kernels:
 
 // siteOf returns the profiles and images of the test's site.
 func siteOf(cfg config.Config) (c catalog.Catalogue) {
+	c.BatchSystems = config.BatchSystems()
 	for _, i := range cfg.Images {
 		c.Images = append(c.Images, catalog.ImageChoice{Name: i.Name, Title: i.DisplayName, Ref: i.Ref})
 	}

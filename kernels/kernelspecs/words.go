@@ -40,7 +40,7 @@ func (m *Catalog) available(g guest, p catalog.Profile, spec spawner.Spec, refus
 	}
 	key := roomKey{p.Backend, spec.Resources, m.Engine.InGroup(spec.GPU, g.Hub, g.User)}
 	room := m.rooms.get(key, func() spawner.Room { return m.Engine.Room(key.backend, key.r, key.g) })
-	out := hubapi.KernelRoom{State: hubapi.RoomFree, Words: m.Words(p, room)}
+	out := hubapi.KernelRoom{State: hubapi.RoomFree, Words: m.Words(m.Site, p, room)}
 	switch {
 	case room.Most == 0:
 		out.State, out.Wait = hubapi.RoomRefused, -1
@@ -49,7 +49,7 @@ func (m *Catalog) available(g guest, p catalog.Profile, spec spawner.Spec, refus
 		if room.Estimate >= 0 {
 			out.Wait = int64(room.Estimate / time.Second)
 		}
-	case p.Backend == config.BackendHTCondor:
+	case config.BatchSystem(p.Backend) != "":
 		out.State, out.Wait = hubapi.RoomQueued, -1
 	}
 	return out
@@ -138,10 +138,7 @@ func languageWord(language string) string {
 
 // backendWord says where kernels of a backend run.
 func backendWord(backend string) string {
-	if backend == config.BackendHTCondor {
-		return "HTCondor"
-	}
-	return "this host"
+	return cmp.Or(config.BatchSystem(backend), "this host")
 }
 
 // sliceWord says a slice as people do.

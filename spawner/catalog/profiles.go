@@ -70,8 +70,10 @@ type Profile struct {
 type Catalogue struct {
 	Profiles []Profile
 	Images   []ImageChoice
-	closed   []closed // that are not open to whom it is for; see Only
-	doubt    *closed  // what Default would be, if only it were known that it is open to her; nil: it is known what Default is
+	// BatchSystems names the batch systems of the backends that run workloads on other hosts, as people write them.
+	BatchSystems map[string]string
+	closed       []closed // that are not open to whom it is for; see Only
+	doubt        *closed  // what Default would be, if only it were known that it is open to her; nil: it is known what Default is
 }
 
 // Check says all that is wrong with the catalogue.

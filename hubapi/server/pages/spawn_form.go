@@ -86,7 +86,7 @@ func (p *Pages) room(w http.ResponseWriter, r *http.Request) {
 	rooms := p.cfg.Offers.Rooms(h.Name, spawner.User(user), offers.Profiles)
 	for _, profile := range offers.Profiles {
 		room := rooms[profile.Name]
-		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(profile, room), Full: room.Full()}
+		answer.Profiles[profile.Name] = roomLine{Words: webui.RoomOf(p.cfg.Catalogue, profile, room), Full: room.Full()}
 	}
 	active := p.cfg.Offers.ActiveByImage(h.Name)
 	for _, i := range p.cfg.Catalogue.Images {

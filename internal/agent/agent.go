@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 	"slipway/internal/agent/sshd"
 	"slipway/internal/tunnel"
 )
@@ -103,14 +104,14 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	if cfg.Alone {
-		syscall.Umask(userMask)
+		syscall.Umask(process.UserMask)
 	}
-	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: newReaper(os.Getpid() == 1 || cfg.Alone && standIn()), ending: make(chan struct{}), finished: make(chan struct{})}
+	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: process.NewReaper(os.Getpid() == 1 || cfg.Alone && process.BecomeSubreaper()), ending: make(chan struct{}), finished: make(chan struct{})}
 	a.app, a.code, a.rounds = newSupervisor(a), newCode(a), &rounds{agent: a}
 	a.ssh = newSSH(a)
 	a.remote = newRemote(cfg)
 	a.credentials = newCredentials(cfg)
-	a.lookout = newLookout(a.app.server, a.ssh.Activity, newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid())).seconds, a.log)
+	a.lookout = newLookout(a.app.server, a.ssh.Activity, process.NewCPUMeter("/proc", os.Getpid(), process.Alone("/proc", os.Getpid(), os.Getppid())).Seconds, a.log)
 	a.lookout.kernel = a.app.kernelNow
 	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.remote.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
@@ -132,7 +133,7 @@ type agent struct {
 	app    *supervisor
 	code   *code
 	ssh    *sshd.Server
-	reaper *reaper
+	reaper *process.Reaper
 	remote *remoteState
 
 	lookout     *lookout
@@ -151,7 +152,7 @@ func (a *agent) run(outer context.Context) error {
 	defer cancel()
 	a.ctx = ctx
 	server := &http.Server{Handler: a.routes(), ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), ReadHeaderTimeout: time.Minute}
-	a.work.Go(func() { a.reaper.run(ctx) })
+	a.work.Go(func() { a.reaper.Run(ctx) })
 	a.work.Go(func() { _ = a.uplink.Run(ctx) })
 	a.work.Go(func() { a.relay(ctx, a.api, tunnel.DoorAPI) })
 	a.work.Go(func() { _ = server.Serve(a.doors) })
@@ -176,7 +177,7 @@ func (a *agent) run(outer context.Context) error {
 	if err := server.Shutdown(brief); err != nil {
 		_ = server.Close()
 	}
-	a.reaper.killAll()
+	a.reaper.KillAll(closeTime)
 	a.ssh.Close()
 	cancel()
 	a.work.Wait()

@@ -285,3 +285,20 @@ func TestAPISocket(t *testing.T) {
 		t.Errorf("the service sees %q", got)
 	}
 }
+
+// An agent that is not the first process counts what it has started, and nothing else.
+func TestCPUOfAJob(t *testing.T) {
+	r := newRig(t)
+	before, err := r.client.Activity(t.Context())
+	if diff := cmp.Diff(control.Activity{Quiet: -1}, before); diff != "" || err != nil {
+		t.Fatal(diff, err)
+	}
+	r.launch(t, play("burn", nil), control.Exited)
+	eventually(t, "the CPU time of the app", func() bool {
+		a, err := r.client.Activity(t.Context())
+		if err != nil || a.Asked || a.CPU > 3*burnt {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		return a.CPU > burnt-0.05
+	})
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 	"slipway/internal/errs"
 )
 
@@ -87,7 +88,7 @@ func (c *code) begin() (*beside, error) {
 		return nil, errs.New(errs.Unavailable, "the session is ending").
 			With("start it again on the Hub's home page: what you changed is kept")
 	}
-	program, err := find(codeProgram, "/", variable(c.env, "PATH"))
+	program, err := process.Find(codeProgram, "/", variable(c.env, "PATH"))
 	if err != nil {
 		return nil, errs.New(errs.Missing, "the image of this session has no VS Code: there is no program %s in it", codeProgram).
 			With("start a session from an image that has it, or ask its maker to add it")
@@ -111,7 +112,7 @@ func (c *code) begin() (*beside, error) {
 }
 
 // follow watches over a code-server until it has ended.
-func (c *code) follow(run *beside, done <-chan ended, pipe *os.File, out io.Writer) {
+func (c *code) follow(run *beside, done <-chan process.Exit, pipe *os.File, out io.Writer) {
 	var all sync.WaitGroup
 	all.Go(func() { drain(out, pipe) })
 	all.Go(func() {
@@ -120,7 +121,7 @@ func (c *code) follow(run *beside, done <-chan ended, pipe *os.File, out io.Writ
 		}
 	})
 	e := <-done
-	code, reason := howEnded(e.status)
+	code, reason := process.ExitCode(e.Status)
 	c.agent.log.Info("VS Code ended", "code", code, "reason", reason)
 	close(run.over)
 	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
@@ -200,8 +201,8 @@ func onlyItself(proc string, pid int) bool {
 		return false
 	}
 	children := map[int][]int{}
-	for _, p := range processes(proc) {
-		children[p.parent] = append(children[p.parent], p.pid)
+	for _, p := range process.List(proc) {
+		children[p.Parent] = append(children[p.Parent], p.Pid)
 	}
 	for next := []int{pid}; len(next) > 0; next = next[1:] {
 		if exe, err := os.Readlink(filepath.Join(proc, strconv.Itoa(next[0]), "exe")); err == nil && exe != own {

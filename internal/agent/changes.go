@@ -18,6 +18,7 @@ import (
 	"slipway/images/changeset"
 	"slipway/images/tree"
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 	"slipway/internal/errs"
 	"slipway/internal/mounts"
 )
@@ -36,7 +37,7 @@ type packer struct {
 func (a *agent) packer() *packer {
 	self, parent := os.Getpid(), os.Getppid()
 	return &packer{overlay: a.cfg.OverlayDir, proc: "/proc", root: "/", hold: a.ssh.Hold, still: func() *stillness {
-		return newStillness("/proc", self, alone("/proc", self, parent))
+		return newStillness("/proc", self, process.Alone("/proc", self, parent))
 	}}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 	"slipway/internal/testenv"
 )
 
@@ -75,19 +76,19 @@ func TestStandsIn(t *testing.T) {
 }
 
 func playStandIn() {
-	r := newReaper(standIn())
+	r := process.NewReaper(process.BecomeSubreaper())
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	work.Go(func() { r.run(ctx) })
-	_, done, err := r.begin("/bin/sh", []string{"sh", "-c", "setsid sleep 600 & (setsid sh -c 'sleep 600 & sleep 600' &); exit 3"},
+	work.Go(func() { r.Run(ctx) })
+	_, done, err := r.Begin("/bin/sh", []string{"sh", "-c", "setsid sleep 600 & (setsid sh -c 'sleep 600 & sleep 600' &); exit 3"},
 		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}, false)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 	e := <-done
-	r.killAll()
-	fmt.Printf("code %d, %d left\n", e.status.ExitStatus(), len(below(processes("/proc"), os.Getpid())))
+	r.KillAll(closeTime)
+	fmt.Printf("code %d, %d left\n", e.Status.ExitStatus(), len(process.Below(process.List("/proc"), os.Getpid())))
 	cancel()
 	work.Wait()
 }
@@ -118,14 +119,14 @@ func playFirst() int {
 	cfg := configIn(dir)
 	cfg.Env = os.Environ()
 	cfg.complete()
-	meter := newMeter("/proc", os.Getpid(), alone("/proc", os.Getpid(), os.Getppid()))
+	meter := process.NewCPUMeter("/proc", os.Getpid(), process.Alone("/proc", os.Getpid(), os.Getppid()))
 	_ = os.Mkdir(cfg.WorkDir, 0o700)
-	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: newReaper(os.Getpid() == 1)}
+	a := &agent{cfg: cfg, log: slog.New(slog.DiscardHandler), reaper: process.NewReaper(os.Getpid() == 1)}
 	a.app, a.rounds = newSupervisor(a), &rounds{agent: a}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	a.ctx = ctx
-	a.work.Go(func() { a.reaper.run(ctx) })
+	a.work.Go(func() { a.reaper.Run(ctx) })
 	app := shell(os.Getenv("SLIPWAY_TEST_LINE"))
 	app.Launch = "l1"
 	if err := a.app.launch(app); err != nil {
@@ -134,10 +135,10 @@ func playFirst() int {
 	<-a.app.over
 	left := settle()
 	st, _ := a.app.now()
-	fmt.Printf("code %d, %d zombies\ncpu %v\n", st.ExitCode, left, meter.seconds())
+	fmt.Printf("code %d, %d zombies\ncpu %v\n", st.ExitCode, left, meter.Seconds())
 	a.app.end()
-	sleep := func() (<-chan ended, error) {
-		_, done, err := a.reaper.start("/bin/sleep", []string{"sleep", "600"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+	sleep := func() (<-chan process.Exit, error) {
+		_, done, err := a.reaper.Start("/bin/sleep", []string{"sleep", "600"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
 		return done, err
 	}
 	done, err := sleep()
@@ -146,7 +147,7 @@ func playFirst() int {
 		return 1
 	}
 	a.work.Go(func() { <-done }) // who waits hears of the end that comes last
-	a.reaper.killAll()
+	a.reaper.KillAll(closeTime)
 	if _, err := sleep(); err == nil {
 		fmt.Println("something is started at the end")
 		return 1
@@ -194,7 +195,7 @@ func TestMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := readMemory(root).exceeded(memory{}); got != test.want {
+		if got := process.ReadMemory(root).Exceeded(process.Memory{}); got != test.want {
 			t.Errorf("%v: %q, want %q", test.files, got, test.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/agent/kernel"
+	"slipway/internal/agent/process"
 	"slipway/internal/errs"
 	"slipway/kernels/wire"
 )
@@ -20,12 +21,12 @@ import (
 //
 // A kernel's environment has no JPY_PARENT_PID: ipykernel would look whether its parent is the first process, which the
 // agent is in a container, and take that for its parent's death. The agent ends it instead.
-func (s *supervisor) startKernel(app control.App, program, dir string, env []string, before memory) error {
+func (s *supervisor) startKernel(app control.App, program, dir string, env []string, before process.Memory) error {
 	a, out := s.agent, s.out
 	a.rounds.know(app.Doctor)
 	env, dir = withoutApps(env), kernelDir(env, dir)
-	var last fate // under the lock
-	last.before = before
+	var last process.End // under the lock
+	last.Before = before
 	k, err := kernel.New(kernel.Config{
 		Dir: a.cfg.KernelDir, Message: app.Kernel.InterruptMode == "message", Anew: plain(app.Kernel.Anew), Logger: a.log,
 		Ready: func() {
@@ -48,7 +49,7 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 		s.mu.Lock()
 		e := last
 		s.mu.Unlock()
-		s.exited(e.ended, out, e.before, why)
+		s.exited(e.Exit, out, e.Before, why)
 	})
 	return nil
 }
@@ -74,32 +75,32 @@ func connected(argv []string, file string) []string {
 
 // forkKernel starts a process of the kernel's. Its end is left in last.
 func (s *supervisor) forkKernel(
-	program string, argv []string, dir string, env []string, last *fate,
+	program string, argv []string, dir string, env []string, last *process.End,
 ) (kernel.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		return kernel.Process{}, errs.New(errs.Conflict, "the agent is ending")
 	}
-	before := readMemory(cgroupRoot)
+	before := process.ReadMemory(cgroupRoot)
 	pid, done, pipe, err := s.forkOrTake(program, argv, dir, env)
 	if err != nil {
-		code, reason := cannotRun(argv[0], true, err)
-		*last = fate{ended: ended{status: syscall.WaitStatus(code << 8)}, before: before}
+		code, reason := process.CannotRun(argv[0], true, err)
+		*last = process.End{Exit: process.Exit{Status: syscall.WaitStatus(code << 8)}, Before: before}
 		return kernel.Process{}, errs.New(errs.Invalid, "%s", reason)
 	}
 	s.agent.log.Info("kernel started", "program", program, "pid", pid)
 	s.pid = pid
-	over, end := make(chan struct{}), fate{before: before}
+	over, end := make(chan struct{}), process.End{Before: before}
 	s.agent.work.Go(func() {
 		defer close(over)
-		end.ended = keepOutput(s.out, pipe, func() ended { return <-done })
-		end.after = readMemory(cgroupRoot)
+		end.Exit = keepOutput(s.out, pipe, func() process.Exit { return <-done })
+		end.After = process.ReadMemory(cgroupRoot)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		*last, s.pid = end, 0
 	})
-	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.words() }, Count: func(d *control.Deaths) { end.count(d) }}, nil
+	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.Words() }, Count: func(d *control.Deaths) { end.Count(d) }}, nil
 }
 
 // kernelNow returns the kernel that the app is, dead or alive; nil: it is none.

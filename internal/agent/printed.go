@@ -5,12 +5,14 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"slipway/internal/agent/process"
 )
 
 // printed returns when a program below a process last wrote to a terminal in dir, or somebody changed the terminal's
 // size; zero: none has one. The kernel notes it in whole seconds, and not again within the same eight.
 func printed(proc, dir string, pid int) (last time.Time) {
-	below := terminalsBelow(processes(proc), pid)
+	below := terminalsBelow(process.List(proc), pid)
 	if len(below) == 0 {
 		return last
 	}
@@ -29,17 +31,17 @@ func printed(proc, dir string, pid int) (last time.Time) {
 
 // terminalsBelow returns the terminals of a process's descendants, by their numbers. What has left them, such as tmux,
 // is not among them.
-func terminalsBelow(list []process, pid int) map[uint64]bool {
-	children := map[int][]process{}
+func terminalsBelow(list []process.Stat, pid int) map[uint64]bool {
+	children := map[int][]process.Stat{}
 	for _, p := range list {
-		children[p.parent] = append(children[p.parent], p)
+		children[p.Parent] = append(children[p.Parent], p)
 	}
 	found := map[uint64]bool{}
 	for next := children[pid]; len(next) > 0; next = next[1:] {
-		if tty := next[0].terminal; tty != 0 {
+		if tty := next[0].Terminal; tty != 0 {
 			found[tty] = true
 		}
-		next = append(next, children[next[0].pid]...)
+		next = append(next, children[next[0].Pid]...)
 	}
 	return found
 }

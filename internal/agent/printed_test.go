@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"slipway/internal/agent/process"
 )
 
 // What programs below a process show on a terminal is seen, whoever looks at it; what others show is not.
@@ -18,12 +20,12 @@ func TestPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	proc := t.TempDir()
-	for _, p := range []process{{pid: 10, parent: 1}, {pid: 11, parent: 10}, {pid: 12, parent: 11, terminal: st.Rdev}, {pid: 20, parent: 1}} {
-		dir := filepath.Join(proc, fmt.Sprint(p.pid))
+	for _, p := range []process.Stat{{Pid: 10, Parent: 1}, {Pid: 11, Parent: 10}, {Pid: 12, Parent: 11, Terminal: st.Rdev}, {Pid: 20, Parent: 1}} {
+		dir := filepath.Join(proc, fmt.Sprint(p.Pid))
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		stat := fmt.Sprintf("%d (x) S %d 1 1 %d %s", p.pid, p.parent, p.terminal, strings.Repeat("0 ", 20))
+		stat := fmt.Sprintf("%d (x) S %d 1 1 %d %s", p.Pid, p.Parent, p.Terminal, strings.Repeat("0 ", 20))
 		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644); err != nil {
 			t.Fatal(err)
 		}

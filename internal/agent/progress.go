@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 )
 
 const (
@@ -52,7 +53,7 @@ func (p *progressFile) differs(st syscall.Stat_t) bool {
 }
 
 // await waits for the app's end, and tells meanwhile what it says of how far it is: at last what it said last.
-func (s *supervisor) await(done <-chan ended, file *progressFile) ended {
+func (s *supervisor) await(done <-chan process.Exit, file *progressFile) process.Exit {
 	every := time.NewTicker(progressEvery)
 	defer every.Stop()
 	for {

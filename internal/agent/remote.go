@@ -16,6 +16,7 @@ import (
 
 	"slipway/images/changeset"
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 )
 
 // An agent on another host than the service's has to do by itself what the service does for others, for it may not be
@@ -43,7 +44,7 @@ func newRemote(cfg Config) *remoteState {
 			is = true
 		}
 	}
-	return &remoteState{is: is, alone: alone("/proc", os.Getpid(), os.Getppid()), since: time.Now()}
+	return &remoteState{is: is, alone: process.Alone("/proc", os.Getpid(), os.Getppid()), since: time.Now()}
 }
 
 // changed notes that the link has come up, or gone down.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"slipway/internal/agent/process"
 	"slipway/internal/errs"
 )
 
@@ -70,7 +71,7 @@ func (r *rounds) begin() {
 func (r *rounds) look(argv []string) {
 	s, log := r.agent.app, r.agent.log
 	env := s.surroundings()
-	program, err := find(argv[0], r.agent.cfg.WorkDir, variable(env, "PATH"))
+	program, err := process.Find(argv[0], r.agent.cfg.WorkDir, variable(env, "PATH"))
 	if err != nil {
 		log.Warn("nothing looks at the session's data", "error", err)
 		return
@@ -87,14 +88,14 @@ func (r *rounds) look(argv []string) {
 	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
 	reading.Wait()
 	_ = pipe.Close()
-	if e.status.ExitStatus() > 1 || e.status.Signaled() { // 1: it has found something
-		log.Warn("the look at the session's data did not come to its end", "status", int(e.status), "said", text.b.String())
+	if e.Status.ExitStatus() > 1 || e.Status.Signaled() { // 1: it has found something
+		log.Warn("the look at the session's data did not come to its end", "status", int(e.Status), "said", text.b.String())
 	}
 }
 
 // fork starts the program with a low priority from its first instruction on: what it has begun by the time that another
 // process lowers it keeps the old one. A thread cannot raise its own again, so this one ends.
-func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan ended, pipe *os.File, err error) {
+func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan process.Exit, pipe *os.File, err error) {
 	forked := make(chan struct{})
 	go func() {
 		defer close(forked)
@@ -108,7 +109,7 @@ func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan 
 }
 
 // await waits for the program's end, and ends it where it must.
-func (r *rounds) await(pid int, done <-chan ended) ended {
+func (r *rounds) await(pid int, done <-chan process.Exit) process.Exit {
 	clock := time.NewTimer(roundTime)
 	defer clock.Stop()
 	select {

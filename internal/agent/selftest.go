@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 )
 
 const (
@@ -73,15 +74,15 @@ func (s *supervisor) runSelfTest(
 	if err != nil {
 		return nil, "", err.Error()
 	}
-	program, err := find(t.Argv[0], s.agent.cfg.WorkDir, variable(env, "PATH"))
+	program, err := process.Find(t.Argv[0], s.agent.cfg.WorkDir, variable(env, "PATH"))
 	if err != nil {
-		_, reason := cannotRun(t.Argv[0], false, err)
+		_, reason := process.CannotRun(t.Argv[0], false, err)
 		return nil, "", reason
 	}
-	before := readMemory(cgroupRoot)
+	before := process.ReadMemory(cgroupRoot)
 	pid, done, pipe, err := s.fork(program, t.Argv, s.agent.cfg.WorkDir, env)
 	if err != nil {
-		_, reason := cannotRun(t.Argv[0], true, err)
+		_, reason := process.CannotRun(t.Argv[0], true, err)
 		return nil, "", reason
 	}
 	text := &head{limit: selfTestText}
@@ -91,15 +92,15 @@ func (s *supervisor) runSelfTest(
 	_ = pipe.SetReadDeadline(time.Now().Add(drainTime))
 	reading.Wait()
 	_ = pipe.Close()
-	if memory := readMemory(cgroupRoot).exceeded(before); memory != "" {
+	if memory := process.ReadMemory(cgroupRoot).Exceeded(before); memory != "" {
 		return text.b.Bytes(), "", memory // the session's own limit, and not what was tested
 	}
-	fault, note = judgeSelfTest(e.status, text.b.String(), late, t.Timeout)
+	fault, note = judgeSelfTest(e.Status, text.b.String(), late, t.Timeout)
 	return text.b.Bytes(), fault, note
 }
 
 // awaitSelfTest waits for the end of the test. When the agent ends, or the time is over, it ends the test.
-func awaitSelfTest(ctx context.Context, pid int, done <-chan ended, timeout time.Duration) (e ended, late bool) {
+func awaitSelfTest(ctx context.Context, pid int, done <-chan process.Exit, timeout time.Duration) (e process.Exit, late bool) {
 	clock := time.NewTimer(timeout)
 	defer clock.Stop()
 	select {
@@ -133,7 +134,7 @@ func judgeSelfTest(s syscall.WaitStatus, said string, late bool, timeout time.Du
 	case late:
 		return fmt.Sprintf("the self-test had not ended after %s", timeout), ""
 	case s.Signaled():
-		_, reason := howEnded(s)
+		_, reason := process.ExitCode(s)
 		return "the self-test has crashed: " + reason, ""
 	case s.ExitStatus() == crashed:
 		return "the self-test has crashed: " + first, ""

@@ -14,11 +14,11 @@ func newSSH(a *agent) *sshd.Server {
 	return sshd.New(sshd.Config{
 		Logger: a.log, Environment: a.app.surroundings,
 		Start: func(program string, argv []string, attr *syscall.ProcAttr) (int, sshd.Wait, error) {
-			pid, done, err := a.reaper.begin(program, argv, attr, false)
+			pid, done, err := a.reaper.Begin(program, argv, attr, false)
 			return pid, func(ctx context.Context) (syscall.WaitStatus, error) {
 				select {
 				case e := <-done:
-					return e.status, nil
+					return e.Status, nil
 				case <-ctx.Done():
 					return 0, ctx.Err()
 				}

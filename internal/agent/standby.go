@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 	"slipway/kernels/wire"
 )
 
@@ -25,7 +26,7 @@ type standby struct {
 	flags   []string // of the interpreter
 	env     []string
 	pid     int
-	done    <-chan ended
+	done    <-chan process.Exit
 	pipe    *os.File // what it prints
 	order   *os.File
 }
@@ -68,7 +69,7 @@ func (s *supervisor) startStandby(app control.App, flags []string) error {
 		return err
 	}
 	env = withoutApps(env)
-	program, err := find(app.Argv[0], dir, variable(env, "PATH"))
+	program, err := process.Find(app.Argv[0], dir, variable(env, "PATH"))
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (s *supervisor) dismiss() {
 // would be. The lock is held.
 func (s *supervisor) forkOrTake(
 	program string, argv []string, dir string, env []string,
-) (int, <-chan ended, *os.File, error) {
+) (int, <-chan process.Exit, *os.File, error) {
 	b := s.standby
 	if b == nil || !b.fits(program, argv, env) || b.over() {
 		s.dismiss()
@@ -134,7 +135,7 @@ func early(env []string) []string {
 func (b *standby) over() bool {
 	select {
 	case e := <-b.done:
-		again := make(chan ended, 1)
+		again := make(chan process.Exit, 1)
 		again <- e
 		b.done = again
 		return true

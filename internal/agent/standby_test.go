@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/agent/process"
 	"slipway/internal/testenv"
 )
 
@@ -16,7 +17,7 @@ import (
 func (r *rig) standing(t *testing.T) (pid int) {
 	t.Helper()
 	eventually(t, "a Python waits for its order", func() bool {
-		for _, p := range below(processes("/proc"), os.Getpid()) {
+		for _, p := range process.Below(process.List("/proc"), os.Getpid()) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p))
 			call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", p))
 			if strings.Contains(string(line), "def standby()") && strings.HasPrefix(string(call), "0 0x3 ") {

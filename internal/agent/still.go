@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"slipway/internal/agent/process"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 )
@@ -97,18 +98,18 @@ func (s *stillness) resume() error {
 // generations lists the workload's processes, children behind their parents, without the agent, and without the first
 // one of its namespace, which has none of its files.
 func (s *stillness) generations() [][]int {
-	list := processes(s.proc)
+	list := process.List(s.proc)
 	known, children := map[int]bool{}, map[int][]int{}
 	for _, p := range list {
-		known[p.pid] = p.pid != 1
+		known[p.Pid] = p.Pid != 1
 	}
 	for _, p := range list {
-		parent := p.parent
+		parent := p.Parent
 		if s.all && !known[parent] {
 			parent = s.self
 		}
-		if p.pid != s.self && p.pid != 1 {
-			children[parent] = append(children[parent], p.pid)
+		if p.Pid != s.self && p.Pid != 1 {
+			children[parent] = append(children[parent], p.Pid)
 		}
 	}
 	var out [][]int

@@ -13,6 +13,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/agent/kernel"
+	"slipway/internal/agent/process"
 	"slipway/internal/errs"
 	"slipway/internal/tunnel"
 )
@@ -222,14 +223,14 @@ func (s *supervisor) start(app control.App) (int, string) {
 	if app.HTTP && app.Jupyter {
 		s.jupyter = newJupyter(env, loopback(s.port))
 	}
-	program, err := find(app.Argv[0], dir, variable(env, "PATH"))
+	program, err := process.Find(app.Argv[0], dir, variable(env, "PATH"))
 	if err != nil {
-		return cannotRun(app.Argv[0], false, err)
+		return process.CannotRun(app.Argv[0], false, err)
 	}
 	if err := s.openOutput(app); err != nil {
 		return fail(err)
 	}
-	before := readMemory(cgroupRoot)
+	before := process.ReadMemory(cgroupRoot)
 	if app.Kernel != nil {
 		if err := s.startKernel(app, program, dir, env, before); err != nil {
 			return fail(err)
@@ -239,7 +240,7 @@ func (s *supervisor) start(app control.App) (int, string) {
 	progress := &progressFile{path: a.cfg.Progress}
 	pid, done, pipe, err := s.fork(program, app.Argv, dir, env)
 	if err != nil {
-		return cannotRun(app.Argv[0], true, err)
+		return process.CannotRun(app.Argv[0], true, err)
 	}
 	s.pid = pid
 	a.log.Info("app started", "launch", app.Launch, "program", program, "pid", pid)
@@ -297,7 +298,7 @@ func (s *supervisor) prepareHTTP(app control.App) (relay string, err error) {
 // fork starts the program with its output in a pipe. It finds files open from descriptor 3 on.
 func (s *supervisor) fork(
 	program string, argv []string, dir string, env []string, files ...uintptr,
-) (int, <-chan ended, *os.File, error) {
+) (int, <-chan process.Exit, *os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, nil, nil, err
@@ -306,7 +307,7 @@ func (s *supervisor) fork(
 	if err != nil {
 		return 0, nil, nil, errors.Join(err, r.Close(), w.Close())
 	}
-	pid, done, err := s.agent.reaper.start(program, argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: append([]uintptr{null.Fd(), w.Fd(), w.Fd()}, files...)})
+	pid, done, err := s.agent.reaper.Start(program, argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: append([]uintptr{null.Fd(), w.Fd(), w.Fd()}, files...)})
 	_, _ = null.Close(), w.Close()
 	if err != nil {
 		_ = r.Close()
@@ -316,13 +317,13 @@ func (s *supervisor) fork(
 }
 
 // watch keeps the app's output until it exits, and then says how it ended.
-func (s *supervisor) watch(done <-chan ended, pipe *os.File, out *output, before memory, progress *progressFile) {
-	e := keepOutput(out, pipe, func() ended { return s.await(done, progress) })
+func (s *supervisor) watch(done <-chan process.Exit, pipe *os.File, out *output, before process.Memory, progress *progressFile) {
+	e := keepOutput(out, pipe, func() process.Exit { return s.await(done, progress) })
 	s.exited(e, out, before, "")
 }
 
 // keepOutput keeps what a process prints until it has ended.
-func keepOutput(out *output, pipe *os.File, await func() ended) ended {
+func keepOutput(out *output, pipe *os.File, await func() process.Exit) process.Exit {
 	var reading sync.WaitGroup
 	reading.Go(func() { drain(out, pipe) })
 	e := await()
@@ -333,13 +334,13 @@ func keepOutput(out *output, pipe *os.File, await func() ended) ended {
 }
 
 // exited says how the app ended, with a reason unless the end tells one.
-func (s *supervisor) exited(e ended, out *output, before memory, why string) {
+func (s *supervisor) exited(e process.Exit, out *output, before process.Memory, why string) {
 	out.close()
-	code, reason := howEnded(e.status)
+	code, reason := process.ExitCode(e.Status)
 	if reason == "" {
 		reason = why
 	}
-	if memory := readMemory(cgroupRoot).exceeded(before); memory != "" && code != 0 {
+	if memory := process.ReadMemory(cgroupRoot).Exceeded(before); memory != "" && code != 0 {
 		reason = memory
 	}
 	files := s.files.outputs()
@@ -347,8 +348,8 @@ func (s *supervisor) exited(e ended, out *output, before memory, why string) {
 	s.set(func(st *control.Status) {
 		st.State, st.ExitCode, st.Reason, st.Ended, st.Files = control.Exited, code, reason, time.Now(), files
 		st.Leaving = s.ending
-		st.MaxRSS = e.usage.Maxrss << 10
-		st.CPU = seconds(e.usage.Utime) + seconds(e.usage.Stime)
+		st.MaxRSS = e.Usage.Maxrss << 10
+		st.CPU = seconds(e.Usage.Utime) + seconds(e.Usage.Stime)
 	})
 	close(s.over)
 }
@@ -404,5 +405,31 @@ func (s *supervisor) terminate(pid int, grace time.Duration) {
 	case <-t.C:
 		s.agent.log.Warn("the app did not end when asked: killing it", "grace", grace)
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+}
+
+// memoryEvery is how often it is looked whether the kernel has killed something of a session.
+const memoryEvery = 2 * time.Second
+
+// watchMemory tells of each process that was killed for want of memory while the app goes on, until that has exited.
+func (s *supervisor) watchMemory(root string, before process.Memory) {
+	tick := time.NewTicker(memoryEvery)
+	defer tick.Stop()
+	told := int64(0)
+	for {
+		select {
+		case <-tick.C:
+		case <-s.over:
+			return
+		case <-s.agent.ctx.Done():
+			return
+		}
+		o := process.ReadMemory(root).Since(before)
+		if o == nil || o.Kills == told {
+			continue
+		}
+		told = o.Kills
+		s.agent.log.Warn("out of memory: processes of the session were killed", "killed", o.Kills, "limit", o.Limit, "peak", o.Peak)
+		s.set(func(st *control.Status) { st.OutOfMemory = o })
 	}
 }

@@ -103,10 +103,13 @@ func rules() map[string]rule {
 			own:   []string{"internal/agent/control", "internal/clock", "internal/errs", "internal/units", "kernels/wire", "kernels/zmtp"},
 			tests: []string{"kernels/kernelstest"},
 		},
+		"internal/agent/process": {
+			own: []string{"internal/agent/control", "internal/errs", "internal/units"}, outside: []string{"golang.org/x/sys"},
+		},
 		"internal/agent/kernelspecs": {own: []string{"hubapi", "internal/backoff", "internal/clock", "internal/errs"}},
 		"internal/agent/authproxy":   {own: []string{"internal/errs", "internal/secret"}},
 		"internal/agent": {
-			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/sshd", "internal/agent/stack", "internal/clock", "internal/errs", "internal/units", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
+			own:     []string{"images/changeset", "images/tree", "internal/agent/control", "internal/agent/authproxy", "internal/agent/kernel", "internal/agent/kernelspecs", "internal/agent/process", "internal/agent/sshd", "internal/agent/stack", "internal/clock", "internal/errs", "internal/units", "internal/mounts", "internal/secret", "internal/tunnel", "kernels/wire"},
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {

@@ -1,4 +1,4 @@
-package agent
+package process
 
 import (
 	"fmt"
@@ -8,31 +8,31 @@ import (
 	"slipway/internal/units"
 )
 
-// fate is how a process of a kernel's ended.
-type fate struct {
-	ended
-	before memory // when it was started
-	after  memory
+// End is how a process ended, and what memory it had.
+type End struct {
+	Exit
+	Before Memory // when it was started
+	After  Memory
 }
 
-// count counts it.
-func (f fate) count(d *control.Deaths) {
+// Count counts it.
+func (f End) Count(d *control.Deaths) {
 	switch {
-	case f.status.Signaled() && f.after.exceeded(f.before) != "":
+	case f.Status.Signaled() && f.After.Exceeded(f.Before) != "":
 		d.Memory++
-	case f.status.Signaled():
+	case f.Status.Signaled():
 		d.Signal++
 	default:
 		d.Exit++
 	}
 }
 
-// words says it to who works with the kernel, after "the kernel", and what she can do.
-func (f fate) words() (end, remedy string) {
-	status := f.status
+// Words says it to who works with the kernel, after "the kernel", and what she can do.
+func (f End) Words() (end, remedy string) {
+	status := f.Status
 	switch {
-	case status.Signaled() && f.after.exceeded(f.before) != "":
-		return "needed more than its " + units.MemoryWords(f.after.limit) + " of memory and was killed",
+	case status.Signaled() && f.After.Exceeded(f.Before) != "":
+		return "needed more than its " + units.MemoryWords(f.After.limit) + " of memory and was killed",
 			"Load less at a time, or choose a kernel with more memory"
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return "was killed", "If nobody did that by hand, its host has run out of memory: load less at a time"

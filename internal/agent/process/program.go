@@ -1,4 +1,4 @@
-package agent
+package process
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// find returns the path of the program that argv names: by the app's PATH, not the agent's, and from the app's
+// Find returns the path of the program that argv names: by the app's PATH, not the agent's, and from the app's
 // directory.
-func find(name, dir, path string) (string, error) {
+func Find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
@@ -51,8 +51,8 @@ func runnable(p string) error {
 	return nil
 }
 
-// cannotRun returns the exit code and the reason, in plain words, of a program that could not be started.
-func cannotRun(name string, found bool, err error) (int, string) {
+// CannotRun returns the exit code and the reason, in plain words, of a program that could not be started.
+func CannotRun(name string, found bool, err error) (int, string) {
 	check := "check the agent's log"
 	code := 126
 	switch {
@@ -72,8 +72,8 @@ func cannotRun(name string, found bool, err error) (int, string) {
 	return code, fmt.Sprintf("cannot run %q: %v: %s", name, err, check)
 }
 
-// howEnded returns the code, as shells have it, and the reason of an end by a signal.
-func howEnded(s syscall.WaitStatus) (int, string) {
+// ExitCode returns the code, as shells have it, and the reason of an end by a signal.
+func ExitCode(s syscall.WaitStatus) (int, string) {
 	if s.Signaled() {
 		return 128 + int(s.Signal()), fmt.Sprintf("ended by signal %d (%s)", int(s.Signal()), s.Signal())
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway/images/imagefile"
 	"slipway/images/inventory"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
@@ -139,8 +140,8 @@ func (l *Library) Difference(ctx context.Context, old, now string) (inventory.Di
 		if err != nil {
 			return inventory.Difference{}, err
 		}
-		defer base.release()
-		shared = &base.image.Super
+		defer base.Release()
+		shared = &base.Image.Super
 	}
 	files, err := inventory.Files(ctx, inventory.TreeOf(before.image), inventory.TreeOf(after.image), shared)
 	out.Files = &files
@@ -181,7 +182,7 @@ func (l *Library) view(digest string) (*openedView, error) {
 	}
 	image, err := squashfs.Parse(sectionOf(f, sif.PartitionOffset, d.PartitionSize()), d.PartitionSize())
 	if err != nil {
-		return nil, errors.Join(damaged("%v", err), f.Close())
+		return nil, errors.Join(imagefile.Damaged("%v", err), f.Close())
 	}
 	return &openedView{f, image}, nil
 }
@@ -199,7 +200,7 @@ func (l *Library) manifest(digest string) (manifest.Manifest, error) {
 	}
 	image, err := sif.Open(f, st.Size())
 	if err != nil {
-		return manifest.Manifest{}, damaged("%v", err)
+		return manifest.Manifest{}, imagefile.Damaged("%v", err)
 	}
 	data, err := image.ReadManifest()
 	if err != nil {

@@ -1,30 +1,22 @@
 package images
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
-	"path/filepath"
-	"runtime/debug"
-	"slices"
-	"sync"
 	"time"
 
 	"slipway/images/apptainer"
-	"slipway/images/blob"
+	"slipway/images/bases"
 	"slipway/images/graft"
+	"slipway/images/imagefile"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
 	"slipway/images/progress"
-	"slipway/images/squashfs"
-	"slipway/images/tree"
 	"slipway/internal/errs"
 )
 
@@ -123,7 +115,7 @@ func (l *Library) readBase(ctx context.Context, part manifest.Part) (manifest.Pa
 	case l.soundBases.Is(part.Digest, st):
 		return part, nil
 	}
-	got, _, err := hashBase(ctx, f, st.Size, manifest.SuperblockSize)
+	got, _, err := bases.Hash(ctx, f, st.Size, manifest.SuperblockSize)
 	if err == nil && got == part {
 		l.soundBases.Set(part.Digest, st)
 	}
@@ -142,7 +134,7 @@ func (l *Library) baseIsSound(ctx context.Context, part manifest.Part) bool {
 		return false
 	}
 	l.log.Error("a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "error", err)
-	l.opened.dropDigest(part.Digest)
+	l.opened.DropDigest(part.Digest)
 	if err := os.Remove(l.dir.Base(part.Digest)); err != nil {
 		l.log.Error("a damaged base cannot be removed", "digest", part.Digest, "error", err)
 	}
@@ -169,7 +161,7 @@ func (l *Library) publishBase(ctx context.Context, file string, part manifest.Pa
 	if err := libdir.Publish(file, l.dir.Base(part.Digest)); err != nil {
 		return err
 	}
-	l.opened.dropDigest(part.Digest)
+	l.opened.DropDigest(part.Digest)
 	st, err := libdir.StampOf(f) // renaming has changed it
 	if err == nil {
 		l.soundBases.Set(part.Digest, st)
@@ -189,7 +181,7 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *progre
 	if err != nil {
 		return baseRecord{}, l.dir.Explain(err, 0)
 	}
-	part, err := measureBase(ctx, file)
+	part, err := bases.Measure(ctx, file)
 	if err != nil {
 		return baseRecord{}, err
 	}
@@ -216,10 +208,10 @@ func (l *Library) packBase(
 	}
 	defer file.Close()
 	cfg := graft.Config{
-		Strip: l.strip, Out: newEager(file, manifest.SuperblockSize),
+		Strip: l.strip, Out: imagefile.NewEager(file, manifest.SuperblockSize),
 		Progress: func(_ graft.Stage, files, bytes int64) { m.At(progress.Preparing, files, bytes, 0) },
 	}
-	made, err := l.packTree(ctx, src, src.Layers, work, cfg)
+	made, err := bases.Pack(ctx, src.labelled(), src.Layers, work, cfg)
 	if err != nil {
 		return graft.Result{}, err
 	}
@@ -230,211 +222,16 @@ func (l *Library) packBase(
 	return made, nil
 }
 
-// packTree packs all that layers show together, with what makes it run in Apptainer. work is an empty directory.
-func (l *Library) packTree(
-	ctx context.Context, src Source, layers []string, work string, cfg graft.Config,
-) (graft.Result, error) {
-	files, err := apptainer.Files(src.labelled())
-	if err != nil {
-		return graft.Result{}, err
-	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		mode := uint16(0o755)
-		if filepath.Ext(path) == ".json" {
-			mode = 0o644
-		}
-		cfg.Runtime = append(cfg.Runtime, graft.File{Path: path, Mode: mode, Content: []byte(files[path])})
-	}
-	point, empty := filepath.Join(work, "mount"), filepath.Join(work, "empty")
-	if err := errors.Join(os.Mkdir(point, 0o700), os.Mkdir(empty, 0o700)); err != nil {
-		return graft.Result{}, err
-	}
-	if len(layers) == 1 { // overlayfs takes no single one
-		layers = append(slices.Clone(layers), empty)
-	}
-	root, err := tree.Merged(layers, point)
-	if err != nil {
-		return graft.Result{}, err
-	}
-	defer root.Close()
-	cfg.Upper = tree.FDPath(int(root.Fd()))
-	return graft.Graft(ctx, cfg)
-}
-
 func noBase(digest string) error {
 	return errs.New(errs.Conflict, "the base %s that it stands on is not here any more", digest).
 		With("freeze a session of the same image, which makes it anew, and try again")
 }
 
-// measureBase flushes the file of a base, and reads it for its digests.
-func measureBase(ctx context.Context, path string) (manifest.BasePart, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return manifest.BasePart{}, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return manifest.BasePart{}, err
-	}
-	image, err := squashfs.Parse(f, st.Size())
-	if err != nil {
-		return manifest.BasePart{}, err
-	}
-	b := manifest.BasePart{Cut: image.Cut()}
-	b.Part, b.Kept, err = hashBase(ctx, f, st.Size(), image.Cut())
-	return b, errors.Join(err, f.Chmod(0o644), f.Sync())
-}
-
-// hashBase reads a base once for its digest and that of the part which environments keep.
-func hashBase(ctx context.Context, f io.ReaderAt, size, cut int64) (all manifest.Part, kept string, err error) {
-	whole, part := sha256.New(), sha256.New()
-	for _, s := range []struct {
-		from, to int64
-		into     io.Writer
-	}{{0, manifest.SuperblockSize, whole}, {manifest.SuperblockSize, cut, io.MultiWriter(whole, part)}, {cut, size, whole}} {
-		if err := blob.Copy(ctx, s.into, f, s.from, s.to); err != nil {
-			return manifest.Part{}, "", err
-		}
-	}
-	return manifest.Part{Digest: blob.Named(whole.Sum(nil)), Size: size}, blob.Named(part.Sum(nil)), nil
-}
-
-// openedBase is a base that is being used.
-type openedBase struct {
-	file  *os.File
-	image *squashfs.Image
-	cache *baseCache
-	users int // counted by cache
-	used  time.Time
-}
-
-// release ends a use.
-func (b *openedBase) release() { b.cache.release(b) }
-
 // openBase returns a parsed base; release it.
-func (l *Library) openBase(digest string) (*openedBase, error) {
-	return l.opened.acquire(digest, l.dir.Base(digest))
-}
-
-const (
-	// maxOpenBases bounds what parsed bases take: some 60 MB each.
-	maxOpenBases = 2
-	// idleBase is how long one is kept parsed that nobody uses; looked at every lookIdle.
-	idleBase = 10 * time.Minute
-	lookIdle = time.Minute
-)
-
-// baseCache keeps the bases parsed that were used last: parsing costs some tenths of a second.
-type baseCache struct {
-	mu    sync.Mutex
-	order list.List // of digests, the most recently used first
-	known map[string]*openedBase
-}
-
-// acquire parses under the lock: who wants the same base waits for the one that parses it.
-func (c *baseCache) acquire(digest, path string) (*openedBase, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if b := c.known[digest]; b != nil {
-		b.users++
-		b.used = time.Now()
-		c.touch(digest)
-		return b, nil
-	}
-	f, err := os.Open(path)
+func (l *Library) openBase(digest string) (*bases.Base, error) {
+	b, err := l.opened.Acquire(digest, l.dir.Base(digest))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, noBase(digest)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open the base: %w", err)
-	}
-	st, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	image, err := squashfs.Parse(f, st.Size())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read the base %s: %w", digest, err), f.Close())
-	}
-	b := &openedBase{file: f, image: image, cache: c, users: 2, used: time.Now()} // the caller and the cache
-	if c.known == nil {
-		c.known = map[string]*openedBase{}
-	}
-	c.known[digest] = b
-	c.touch(digest)
-	return b, nil
-}
-
-// touch makes digest the most recently used, and lets the one that is too much go.
-func (c *baseCache) touch(digest string) {
-	for e := c.order.Front(); e != nil; e = e.Next() {
-		if e.Value == digest {
-			c.order.MoveToFront(e)
-			return
-		}
-	}
-	c.order.PushFront(digest)
-	if c.order.Len() > maxOpenBases {
-		c.drop(c.order.Back())
-	}
-}
-
-func (c *baseCache) drop(e *list.Element) {
-	digest := c.order.Remove(e).(string)
-	b := c.known[digest]
-	delete(c.known, digest)
-	b.leave()
-}
-
-// dropDigest makes the next use open the file again.
-func (c *baseCache) dropDigest(digest string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for e := c.order.Front(); e != nil; e = e.Next() {
-		if e.Value == digest {
-			c.drop(e)
-			return
-		}
-	}
-}
-
-func (c *baseCache) release(b *openedBase) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b.used = time.Now()
-	b.leave()
-}
-
-// forgetIdle drops what nobody has used for some time, and gives the memory back to the host.
-func (c *baseCache) forgetIdle() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.order.Len()
-	for e := c.order.Back(); e != nil; {
-		newer := e.Prev()
-		if b := c.known[e.Value.(string)]; b.users == 1 && time.Since(b.used) >= idleBase {
-			c.drop(e)
-		}
-		e = newer
-	}
-	if c.order.Len() < before {
-		debug.FreeOSMemory()
-	}
-}
-
-// forget drops all that nobody uses.
-func (c *baseCache) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.order.Len() > 0 {
-		c.drop(c.order.Back())
-	}
-}
-
-// leave is called with the cache's lock held. A file that was only read has nothing to lose when it is closed.
-func (b *openedBase) leave() {
-	if b.users--; b.users == 0 {
-		_ = b.file.Close()
-	}
+	return b, err
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"slipway/images/bases"
 )
 
 // TestIdleBasesAreForgotten: a parsed base that nobody uses goes some minutes after its last use, and one that is used
@@ -29,9 +31,7 @@ func TestIdleBasesAreForgotten(t *testing.T) {
 		}()
 		parsed := func() int {
 			synctest.Wait()
-			l.opened.mu.Lock()
-			defer l.opened.mu.Unlock()
-			return len(l.opened.known)
+			return l.opened.Len()
 		}
 		b, err := l.openBase(d.Base.Digest)
 		must(t, err)
@@ -39,17 +39,17 @@ func TestIdleBasesAreForgotten(t *testing.T) {
 		if n := parsed(); n != 1 {
 			t.Errorf("%d are parsed while one is used", n)
 		}
-		b.release()
-		time.Sleep(idleBase - lookIdle)
+		b.Release()
+		time.Sleep(bases.IdleAfter - bases.LookEvery)
 		if n := parsed(); n != 1 {
 			t.Errorf("%d are parsed a moment after one was used", n)
 		}
-		time.Sleep(2 * lookIdle)
+		time.Sleep(2 * bases.LookEvery)
 		if n := parsed(); n != 0 {
 			t.Errorf("%d are parsed though nobody uses any", n)
 		}
 		again, err := l.openBase(d.Base.Digest)
 		must(t, err)
-		again.release()
+		again.Release()
 	})
 }

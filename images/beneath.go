@@ -40,10 +40,10 @@ func (l *Library) Beneath(ctx context.Context, digest string) (b Beneath, done f
 	if err != nil {
 		return Beneath{}, nil, err
 	}
-	b = beneath(opened.image)
+	b = beneath(opened.Image)
 	b.Fill = func(ctx context.Context, upper string) error { return l.fill(ctx, digest, base.Part, upper) }
 	b.Source = Source{Base: m.Base, Config: imageConfig(m), over: &base}
-	return b, func() { opened.release(); release() }, nil
+	return b, func() { opened.Release(); release() }, nil
 }
 
 // standsOn returns the base of an environment, which is here and sound then.

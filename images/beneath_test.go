@@ -61,7 +61,7 @@ func TestCarried(t *testing.T) {
 	noise(t, f.upper+"/noise", 1<<20)
 	first, err := l.Freeze(t.Context(), Request{Owner: "alice", Key: "s1", Source: f.source(), Carried: true})
 	must(t, err)
-	if l.attested(first.Digest) {
+	if l.Statements.Attested(first.Digest) {
 		t.Error("the site vouches for it")
 	}
 	noise(t, f.upper+"/noise", 1<<20)

@@ -2,15 +2,16 @@ package images
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"slipway/images/blob"
+	"slipway/images/imagefile"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
+	"slipway/images/pin"
 	"slipway/images/progress"
 	"slipway/images/sif"
 	"slipway/internal/errs"
@@ -37,9 +38,9 @@ func (l *Library) isSpoilt(digest string) bool {
 
 // compareBytes reads an image for what checkImage looks at, and remembers when it is damaged.
 func (l *Library) compareBytes(
-	ctx context.Context, w *wholeImage, d manifest.Document, digest string, also io.Writer,
+	ctx context.Context, w *imagefile.Whole, d manifest.Document, digest string, also io.Writer,
 ) (*sif.Image, error) {
-	image, err := checkImage(ctx, w, d, also)
+	image, err := imagefile.Check(ctx, w, d, also)
 	if errs.Is(err, errs.Conflict) {
 		l.spoil(digest, w.File)
 		if d.Base != nil { // it may be the base that went wrong
@@ -53,7 +54,7 @@ func (l *Library) compareBytes(
 // with the digest, by this process, and the file has not been touched since. One that is damaged or gone comes back
 // from another store first, where the site has any.
 func (l *Library) Ready(ctx context.Context, digest string) (path string, err error) {
-	l.wanted.keep(digest, l.cfg.Now().Add(grace)) // before it is looked at
+	l.wanted.Keep(digest, l.cfg.Now().Add(pin.Grace)) // before it is looked at
 	path, err = l.compared(ctx, digest)
 	if l.cfg.Fetch == nil || !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) {
 		return path, err
@@ -132,7 +133,7 @@ func (l *Library) compareOnce(ctx context.Context, digest string, d manifest.Doc
 	if err == nil {
 		err = l.compareSignatures(ctx, f, image, digest)
 	}
-	if err == nil && !whole.thin() {
+	if err == nil && !whole.Thin() {
 		l.trusted.Set(digest, st)
 	}
 	return err
@@ -145,23 +146,12 @@ func (l *Library) compareSignatures(ctx context.Context, f *os.File, image *sif.
 	if err != nil || known.Signatures == "" {
 		return nil // it is to be settled yet
 	}
-	got, size, err := signaturesOf(ctx, f, image)
+	got, size, err := imagefile.Signatures(ctx, f, image)
 	if err != nil || got == known.Signatures || size != known.SIF.Size { // of another size: it has just been signed
 		return err
 	}
 	l.spoil(digest, f)
-	return damaged("its signatures have the digest %s", got)
-}
-
-// signaturesOf returns the digest of all that lies behind an image's manifest, and the file's size.
-func signaturesOf(ctx context.Context, f *os.File, image *sif.Image) (digest string, size int64, err error) {
-	st, err := f.Stat()
-	if err != nil {
-		return "", 0, err
-	}
-	sum := sha256.New()
-	err = blob.Copy(ctx, sum, f, image.Manifest.Offset+image.Manifest.Size, st.Size())
-	return blob.Named(sum.Sum(nil)), st.Size(), err
+	return imagefile.Damaged("its signatures have the digest %s", got)
 }
 
 func (l *Library) openBlob(digest string) (*os.File, error) {
@@ -184,63 +174,7 @@ func (l *Library) document(digest string) (manifest.Document, error) {
 		return manifest.Document{}, err
 	}
 	if blob.Digest(data) != digest {
-		return manifest.Document{}, damaged("its document has the digest %s", blob.Digest(data))
+		return manifest.Document{}, imagefile.Damaged("its document has the digest %s", blob.Digest(data))
 	}
 	return manifest.DecodeDocument(data)
-}
-
-func damaged(format string, args ...any) error {
-	return errs.New(errs.Conflict, "the environment is damaged on disk: %s", fmt.Sprintf(format, args...)).
-		With("freeze it again, pull it again, or restore the file from a copy")
-}
-
-// imageFile is the file of an image, or what reads a thin one as if it were whole.
-type imageFile interface {
-	io.ReaderAt
-	Stat() (os.FileInfo, error)
-}
-
-// checkImage reads a SIF once, compares its parts with the document's digests and copies all of it to also.
-func checkImage(ctx context.Context, f imageFile, d manifest.Document, also io.Writer) (*sif.Image, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	image, err := sif.Open(f, st.Size())
-	if err != nil {
-		return nil, damaged("%v", err)
-	}
-	if image.Partition.Size != d.PartitionSize() || image.Manifest.Size != d.Manifest.Size {
-		return nil, damaged("its partition has %d bytes and its manifest %d, instead of %d and %d",
-			image.Partition.Size, image.Manifest.Size, d.PartitionSize(), d.Manifest.Size)
-	}
-	kept, tail, about := sha256.New(), sha256.New(), sha256.New()
-	start, end := image.Partition.Offset, image.Manifest.Offset
-	for _, s := range []struct {
-		from, to int64
-		into     io.Writer
-	}{
-		{0, start + manifest.SuperblockSize, io.Discard},
-		{start + manifest.SuperblockSize, start + d.CutAt(), kept},
-		{start + d.CutAt(), start + d.PartitionSize(), tail},
-		{start + d.PartitionSize(), end, io.Discard},
-		{end, end + d.Manifest.Size, about},
-		{end + d.Manifest.Size, st.Size(), io.Discard},
-	} {
-		if err := blob.Copy(ctx, io.MultiWriter(s.into, also), f, s.from, s.to); err != nil {
-			return nil, err
-		}
-	}
-	if err := blob.Copy(ctx, tail, f, start, start+manifest.SuperblockSize); err != nil {
-		return nil, err
-	}
-	switch {
-	case d.Base != nil && blob.Named(kept.Sum(nil)) != d.Base.Kept:
-		return nil, damaged("what it has of its base has the digest %s", blob.Named(kept.Sum(nil)))
-	case blob.Named(tail.Sum(nil)) != d.Tail.Digest:
-		return nil, damaged("its own part has the digest %s", blob.Named(tail.Sum(nil)))
-	case blob.Named(about.Sum(nil)) != d.Manifest.Digest:
-		return nil, damaged("its manifest has the digest %s", blob.Named(about.Sum(nil)))
-	}
-	return image, nil
 }

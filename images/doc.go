@@ -17,13 +17,15 @@
 // and in the library's records.
 //
 // The packages below, each of which can be understood alone: libdir is the library's directory, manifest describes an
-// environment, records says whose environments there are, progress reports how far work is; tree reads directories that
-// their owners change meanwhile; squashfs is the format; graft merges changes into it, and packs whole trees (bases, and
-// what no graft can hold); apptainer is what makes an image run there; sif is the file that Apptainer runs; signing
-// signs; secretscan finds what must not travel; inventory says what is in an environment; compare proves it against its
-// session; export makes other forms of it; changeset brings a session's changes from another host; blob, oci, transfer
-// and registry move environments to other places; blobstore is a place (a directory, S3), replication keeps environments
-// in several, publish publishes them.
+// environment, records says whose environments there are, statements where they come from, progress reports how far
+// work is, pin keeps what is in use from removal; bases and imagefile are the files of bases and images, graftmemory
+// what one freeze leaves to the next, trial tries imports in an image; tree reads directories that their owners change
+// meanwhile; squashfs is the format; graft merges changes into it, and packs whole trees (bases, and what no graft can
+// hold); apptainer is what makes an image run there; sif is the file that Apptainer runs; signing signs; secretscan
+// finds what must not travel; inventory says what is in an environment; compare proves it against its session; export
+// makes other forms of it; changeset brings a session's changes from another host; blob, oci, transfer and registry
+// move environments to other places; blobstore is a place (a directory, S3), replication keeps environments in several,
+// publish publishes them.
 //
 // It runs as root on Linux: overlay mounts, devices and trusted xattrs need it.
 package images

@@ -10,11 +10,11 @@ import (
 
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"slipway/images/bases"
 	"slipway/images/export"
 	"slipway/images/libdir"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
-	"slipway/internal/units"
 )
 
 // Export writes an environment as an OCI image in one tar, an OCI layout that `docker load` reads too. names are what
@@ -100,8 +100,8 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 	if err != nil {
 		return err
 	}
-	defer b.release()
-	cfg.Base, cfg.BaseBlob = b.image, filepath.Join(work, "base")
+	defer b.Release()
+	cfg.Base, cfg.BaseBlob = b.Image, filepath.Join(work, "base")
 	if cfg.BaseLayer, err = baseLayer(ctx, b, cfg.BaseBlob); err != nil {
 		return err
 	}
@@ -112,69 +112,26 @@ func (l *Library) layOut(ctx context.Context, digest string, names []string, wor
 // fits refuses a tree whose contents may take more than is free. They are compressed again, but a block that stands in
 // many files of a squashfs is in a layer as many times, so nothing can be told from the image's size.
 func (l *Library) fits(image *squashfs.Image) error {
-	if err := fewHoles(image); err != nil {
+	if err := export.FewHoles(image); err != nil {
 		return err
 	}
 	free, err := l.dir.Free()
 	if err != nil {
 		return err
 	}
-	if need := contents(image.Root, image.Super.BlockSize, map[*squashfs.Data]bool{}); need > uint64(free) {
+	if need := export.Contents(image); need > uint64(free) {
 		return errs.New(errs.NoSpace, "the environment's files have %d MB, and %d MB are free to lay its image out", need>>20, free>>20).
 			With("take it as a SIF, or have the administrator make room")
 	}
 	return nil
 }
 
-// maxHoles bounds the zeros that an image is laid out with. Engines know no holes in layers: who takes the image writes
-// all of them.
-const maxHoles = 16 << 30
-
-// fewHoles refuses a tree whose holes are many times what anybody wants as zeros, and names the file with the most.
-func fewHoles(image *squashfs.Image) error {
-	var sum, most uint64
-	var where string
-	err := image.Walk(func(path string, n *squashfs.Node) error {
-		if n.Data == nil {
-			return nil
-		}
-		holes := n.Data.Size - n.Data.Held(image.Super.BlockSize)
-		if sum = min(sum+holes, 1<<62); holes > most {
-			most, where = holes, path
-		}
-		return nil
-	})
-	if err != nil || sum <= maxHoles {
-		return err
-	}
-	return errs.New(errs.Conflict, "the environment's files have %s of holes, %s of it %s, and an OCI image would hold them as zeros; at most %s are written",
-		units.DiskWords(int64(sum)), units.DiskWords(int64(most)), where, units.DiskWords(maxHoles)).
-		With("take it as a SIF, or make the file smaller and freeze again")
-}
-
-// contents adds up what the files of a tree hold, without holes; large ones with several names once.
-func contents(n *squashfs.Node, block uint32, seen map[*squashfs.Data]bool) (sum uint64) {
-	const most = 1 << 62
-	for _, e := range n.Children {
-		sum = min(sum+contents(e.Node, block, seen), most)
-		d := e.Node.Data
-		if d == nil || seen[d] {
-			continue
-		}
-		if d.Size > 1<<20 {
-			seen[d] = true
-		}
-		sum = min(sum+d.Held(block), most)
-	}
-	return sum
-}
-
 // baseLayer writes the layer of a base: the same one for all environments over it, so that an engine keeps it once.
-func baseLayer(ctx context.Context, b *openedBase, path string) (export.Layer, error) {
+func baseLayer(ctx context.Context, b *bases.Base, path string) (export.Layer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return export.Layer{}, err
 	}
-	layer, err := export.WriteLayer(ctx, export.LayerConfig{Env: b.image, Out: f})
+	layer, err := export.WriteLayer(ctx, export.LayerConfig{Env: b.Image, Out: f})
 	return layer, errors.Join(err, f.Close())
 }

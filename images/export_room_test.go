@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway/images/export"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -29,11 +30,11 @@ func TestABombIsNotLaidOut(t *testing.T) {
 	hole.Data.Fragment = 0
 	twice := full(2)
 	root := &squashfs.Node{Kind: squashfs.Dir, Children: []squashfs.Entry{{Name: "a", Node: hole}, {Name: "b", Node: twice}, {Name: "c", Node: twice}}}
-	if got := contents(root, block, map[*squashfs.Data]bool{}); got != 3*block+7 {
+	image := &squashfs.Image{Super: squashfs.Superblock{BlockSize: block}, Root: root}
+	if got := export.Contents(image); got != 3*block+7 {
 		t.Errorf("%d bytes", got)
 	}
 	l := newLibrary(t)
-	image := &squashfs.Image{Super: squashfs.Superblock{BlockSize: block}, Root: root}
 	if err := l.fits(image); err != nil {
 		t.Errorf("what fits: %v", err)
 	}

@@ -18,8 +18,10 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/graft"
+	"slipway/images/imagefile"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
+	"slipway/images/pin"
 	"slipway/images/progress"
 	"slipway/images/records"
 	"slipway/images/secretscan"
@@ -95,7 +97,7 @@ func (l *Library) Freeze(ctx context.Context, req Request) (records.Environment,
 		return records.Environment{}, fmt.Errorf("freeze %s: %w", req.Key, vanished(req.Source, err))
 	}
 	// An unchanged one has its statement, but where the service died, or its disk was full, in between.
-	if !f.unchanged || l.cfg.Keys != nil && !req.Carried && !l.attested(f.Digest) {
+	if !f.unchanged || l.cfg.Keys != nil && !req.Carried && !l.Statements.Attested(f.Digest) {
 		if err := l.attest(req, f, started); err != nil {
 			l.abandon(f)
 			return records.Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
@@ -234,7 +236,7 @@ func (l *Library) graftOnto(
 	if err != nil {
 		return nil, err
 	}
-	defer b.release()
+	defer b.Release()
 	scanner, err := secretscan.New(secretscan.Config{Allow: req.Allow})
 	if err != nil {
 		return nil, err
@@ -246,11 +248,11 @@ func (l *Library) graftOnto(
 		return nil, err
 	}
 	defer pack.Close()
-	open, close := opener(dir)
+	open, close := imagefile.Opener(dir)
 	defer close()
 	tail := newHasher(l.within(ctx, req, io.Discard))
 	made, err := graft.Graft(ctx, graft.Config{
-		Base: b.image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
+		Base: b.Image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
 		Pack: pack, PackName: pack.name, Known: known, OpenPack: open, About: l.cfg.Version + " " + blob.Digest([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
 		Progress: func(s graft.Stage, files, bytes int64) {
 			m.At(stageOf(s), files, bytes, 0)
@@ -262,7 +264,7 @@ func (l *Library) graftOnto(
 	if err != nil {
 		return nil, err
 	}
-	if err := lookAtLarge(ctx, scanner, req.Source.Upper, b.image.Root, made.Root, made.Unread); err != nil {
+	if err := scanner.LookAtLarge(ctx, req.Source.Upper, b.Image.Root, made.Root, made.Unread); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(pack.Sync(), file.Truncate(sif.PartitionOffset+base.Part.Cut+tail.size)); err != nil {
@@ -277,7 +279,7 @@ func (l *Library) graftOnto(
 		_, changed := slices.BinarySearch(own, path)
 		return changed && !slices.Contains(made.Added, path)
 	})
-	whole, err := partsOf(file, b.file, base.Part.Cut, dir, made.Tail)
+	whole, err := imagefile.Parts(file, b.File, base.Part.Cut, dir, made.Tail)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +317,7 @@ func (d *draft) inspect(ctx context.Context, scanner *secretscan.Scanner, whole 
 	if d.carried {
 		return nil
 	}
-	report, err := scanner.Report(ctx, &lazyTree{file: whole, size: d.document.PartitionSize()})
+	report, err := scanner.Report(ctx, imagefile.NewTree(whole, d.document.PartitionSize()))
 	if err != nil {
 		return err
 	}
@@ -387,7 +389,7 @@ func (l *Library) admit(
 	if err := errors.Join(file.Chmod(0o644), file.Sync()); err != nil {
 		return 0, false, fmt.Errorf("flush: %w", err)
 	}
-	l.keepFor(name, grace) // until a record leads to it
+	l.keepFor(name, pin.Grace) // until a record leads to it
 	l.comes(name)
 	fresh, err = l.putInPlace(ctx, file, d, name)
 	if err != nil {
@@ -434,7 +436,7 @@ func (l *Library) abandon(f frozen) {
 	l.Records.Lock()
 	defer l.Records.Unlock()
 	hexPart := libdir.HexOrNone(f.Digest)
-	if records, err := filepath.Glob(l.dir.Path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.pins.isHeld(f.Digest) {
+	if records, err := filepath.Glob(l.dir.Path("records", "*", hexPart+".json")); !f.fresh || err != nil || len(records) > 0 || l.pins.IsHeld(f.Digest) {
 		return
 	}
 	l.abandoned[f.Digest] = true

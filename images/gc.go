@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"slipway/images/blob"
+	"slipway/images/pin"
 	"slipway/internal/errs"
 )
 
 const (
 	// tidyEvery is how often the library is tidied up: what a kill left without a record stands for grace, and at most
 	// as long again.
-	tidyEvery = grace
+	tidyEvery = pin.Grace
 	// keepBase is how long a base that nothing stands on is kept after it was made or used here: the next freeze may
 	// want it. One that was pulled is nobody's any more when the last environment over it is gone: in no quota, and
 	// perhaps no base of anything.
@@ -132,7 +133,7 @@ func (s *sweep) environments(needed map[string]bool) (bases map[string]bool, err
 		hexPart := strings.TrimSuffix(filepath.Base(path), ".sif")
 		digest, gone := blob.Prefix+hexPart, false
 		if !needed[digest] {
-			gone, err = s.file(digest, path, grace, func() error { return s.removeEnvironment(hexPart) })
+			gone, err = s.file(digest, path, pin.Grace, func() error { return s.removeEnvironment(hexPart) })
 		}
 		if err != nil {
 			return nil, err
@@ -164,14 +165,14 @@ func (s *sweep) stays(digest, path string) {
 	}
 	w := &s.out.Waiting
 	w.Environments, w.Bytes = w.Environments+1, w.Bytes+st.Size()
-	for _, until := range []time.Time{st.ModTime().Add(grace), s.pins.end(digest, s.asked)} {
+	for _, until := range []time.Time{st.ModTime().Add(pin.Grace), s.pins.End(digest, s.asked)} {
 		if until.After(w.Until) {
 			w.Until = until.UTC()
 		}
 	}
 }
 
-// file removes what a file stands for, unless it is younger than age or somebody has a grip on it. gone says whether it
+// file removes what a file stands for, unless it is younger than age or somebody has pinned it. gone says whether it
 // went, or would.
 func (s *sweep) file(digest, path string, age time.Duration, remove func() error) (gone bool, err error) {
 	st, err := os.Stat(path)
@@ -181,7 +182,7 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 	if s.dry {
 		remove = func() error { return nil }
 	}
-	gone, err = s.pins.unless(digest, s.asked, remove)
+	gone, err = s.pins.Unless(digest, s.asked, remove)
 	if !gone || err != nil {
 		return gone, err
 	}
@@ -223,7 +224,7 @@ func (s *sweep) bases(needed map[string]bool) error {
 		}
 		age := keepBase
 		if here, err := s.converted(func(b baseRecord) bool { return b.Part.Digest == digest }); err == nil && !here {
-			age = grace
+			age = pin.Grace
 		}
 		gone, err := s.file(digest, path, age, func() error { return os.Remove(path) })
 		if err != nil {
@@ -233,8 +234,14 @@ func (s *sweep) bases(needed map[string]bool) error {
 			s.out.Bases = append(s.out.Bases, digest)
 		}
 		if gone && !s.dry {
-			s.opened.dropDigest(digest)
+			s.opened.DropDigest(digest)
 		}
 	}
 	return nil
 }
+
+// Hold keeps an environment from being removed while it is read for another place, whatever becomes of its records.
+func (l *Library) Hold(digest string) (release func()) { return l.pins.Hold(digest, l.cfg.Now) }
+
+// keepFor keeps an environment or a base for some time from now.
+func (l *Library) keepFor(digest string, d time.Duration) { l.pins.Keep(digest, l.cfg.Now().Add(d)) }

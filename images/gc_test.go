@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"slipway/images/blob"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
+	"slipway/images/pin"
 	"slipway/images/records"
 	"slipway/internal/testenv"
 )
@@ -273,31 +273,6 @@ func TestARecordThatCannotBeReadKeepsItsImage(t *testing.T) {
 	}
 }
 
-func TestGrips(t *testing.T) {
-	now := time.Now()
-	g, clock := &pins{}, func() time.Time { return now }
-	gone := func() bool {
-		removed, err := g.unless("d", now, func() error { return nil })
-		return removed && err == nil
-	}
-	if !gone() {
-		t.Error("nobody had it")
-	}
-	first, second := g.hold("d", clock), g.hold("d", clock)
-	first()
-	first()
-	if now = now.Add(24 * time.Hour); gone() {
-		t.Error("released by one of two, twice")
-	}
-	second()
-	if now = now.Add(grace - 1); gone() {
-		t.Error("released a moment ago")
-	}
-	if now = now.Add(1); !gone() || slices.ContainsFunc([]int{len(g.held), len(g.until)}, func(n int) bool { return n > 0 }) {
-		t.Errorf("nobody has it any more: %+v, %+v", g.held, g.until)
-	}
-}
-
 // TestSweepsAreCounted: an image that a kill left without a record is told while it is too young to go, and counted
 // when it has gone.
 func TestSweepsAreCounted(t *testing.T) {
@@ -311,7 +286,7 @@ func TestSweepsAreCounted(t *testing.T) {
 	if s := l.Sweeps(); s.Environments != 0 || s.Waiting.Environments != 1 || s.Waiting.Bytes != st.Size() {
 		t.Errorf("young: %+v", s)
 	}
-	now.at = now.at.Add(grace + tidyEvery)
+	now.at = now.at.Add(pin.Grace + tidyEvery)
 	_, err = l.Sweep(t.Context(), true)
 	must(t, err, l.tidy(t.Context()))
 	if s := l.Sweeps(); s.Environments != 1 || s.Bytes != st.Size() || s.Waiting.Environments != 0 {

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"slipway/images/bases"
 	"slipway/images/blob"
 	"slipway/images/export"
+	"slipway/images/imagefile"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
 	"slipway/images/progress"
@@ -81,7 +83,7 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (manifest.Document, er
 	if err != nil {
 		return manifest.Document{}, err
 	}
-	if len(l.vouching(a)) == 0 && !a.Unsigned {
+	if len(l.Statements.Accepted(blob.Digest(a.Document), a.Statements)) == 0 && !a.Unsigned {
 		return manifest.Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", blob.Digest(a.Document)).
 			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
 	}
@@ -98,7 +100,7 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (manifest.Document, er
 // ownOf returns the bytes of an adoption that count against its owner's quota. A base counts too when nobody but the
 // owner says that it is one: it could be anything, and would lie here for her alone.
 func (l *Library) ownOf(a Adoption, d manifest.Document) (int64, error) {
-	if d.Base == nil || len(l.vouching(a)) > 0 {
+	if d.Base == nil || len(l.Statements.Accepted(blob.Digest(a.Document), a.Statements)) > 0 {
 		return d.Tail.Size, nil
 	}
 	known, err := l.converted(func(b baseRecord) bool { return b.Part.Digest == d.Base.Digest })
@@ -118,20 +120,6 @@ func (l *Library) converted(is func(baseRecord) bool) (bool, error) {
 		}
 	}
 	return false, err
-}
-
-// vouching returns the statements about the adoption's document that accepted keys have signed.
-func (l *Library) vouching(a Adoption) [][]byte {
-	if l.cfg.Keys == nil {
-		return nil
-	}
-	var out [][]byte
-	for _, envelope := range a.Statements {
-		if _, _, err := l.cfg.Keys.Verify(envelope, blob.Digest(a.Document)); err == nil {
-			out = append(out, envelope)
-		}
-	}
-	return out
 }
 
 // holds makes sure that there is room for what a document names, before it is brought.
@@ -164,9 +152,9 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (records.Environment, e
 	if err != nil {
 		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, err)
 	}
-	vouched := l.vouching(a)
+	vouched := l.Statements.Accepted(name, a.Statements)
 	for _, envelope := range vouched {
-		if err := libdir.WriteFile(l.dir.Path("statements", libdir.HexOrNone(name)), libdir.HexOrNone(blob.Digest(envelope))+".json", envelope); err != nil {
+		if err := l.Statements.Save(name, envelope); err != nil {
 			return records.Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
 		}
 	}
@@ -332,7 +320,7 @@ func (l *Library) takeBase(ctx context.Context, a Adoption, want manifest.BasePa
 	if err := blob.Copy(ctx, to, from, 0, want.Size); err != nil {
 		return err
 	}
-	got, err := measureBase(ctx, to.Name())
+	got, err := bases.Measure(ctx, to.Name())
 	if err != nil {
 		return err
 	}
@@ -344,7 +332,7 @@ func (l *Library) takeBase(ctx context.Context, a Adoption, want manifest.BasePa
 
 // soundImage compares an image with its document, and makes sure that its tree can be read.
 func soundImage(ctx context.Context, file *os.File, d manifest.Document) error {
-	_, err := checkImage(ctx, file, d, io.Discard)
+	_, err := imagefile.Check(ctx, file, d, io.Discard)
 	if err == nil {
 		_, err = squashfs.Parse(sectionOf(file, sif.PartitionOffset, d.PartitionSize()), d.PartitionSize())
 	}
@@ -362,7 +350,7 @@ func (l *Library) mayStartFrom(digest string, base manifest.BasePart, image mani
 	if known || err != nil {
 		return err
 	}
-	if vouched, err := l.believed(digest); err != nil || len(vouched) > 0 {
+	if vouched, err := l.Statements.Envelopes(digest); err != nil || len(vouched) > 0 {
 		return err
 	}
 	return errs.New(errs.Forbidden, "nobody whom this site trusts says that the environment %s stands on the image %.80q", digest, image.Reference).

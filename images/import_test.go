@@ -147,7 +147,7 @@ func TestAdopt(t *testing.T) {
 	if want, err := os.ReadFile(there.dir.Image(e.Digest)); err != nil || !sameFile(t, here.dir.Image(e.Digest), want) {
 		t.Errorf("the images differ, %v", err)
 	}
-	stated, err := here.Library.Statements(e.Digest)
+	stated, err := here.Library.Statements.List(e.Digest)
 	if must(t, err); len(stated) != 1 || stated[0].Key.Site != "partner" {
 		t.Errorf("statements %+v", stated)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway/images/pin"
 	"slipway/images/records"
 	"slipway/internal/errs"
 )
@@ -92,7 +93,7 @@ func TestSweep(t *testing.T) {
 	_, err := l.Records.Remove("alice", plain.Digest)
 	must(t, err)
 	swept, err := l.Sweep(t.Context(), true)
-	if w := swept.Waiting; err != nil || len(swept.Files) > 0 || w.Environments != 1 || w.Bytes < plain.Size || w.Until.Before(now.at) || w.Until.After(now.at.Add(grace+time.Minute)) {
+	if w := swept.Waiting; err != nil || len(swept.Files) > 0 || w.Environments != 1 || w.Bytes < plain.Size || w.Until.Before(now.at) || w.Until.After(now.at.Add(pin.Grace+time.Minute)) {
 		t.Errorf("of what was just frozen: %+v, %v", swept, err)
 	}
 	now.at = now.at.Add(2 * time.Hour)

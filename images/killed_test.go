@@ -124,7 +124,7 @@ func soundAfterKill(t *testing.T, l *Library, earlier string) {
 		if _, err := l.Ready(t.Context(), e.Digest); err != nil {
 			t.Errorf("listed and not ready: %v", err)
 		}
-		if list, err := l.Statements(e.Digest); err != nil || len(list) == 0 {
+		if list, err := l.Statements.List(e.Digest); err != nil || len(list) == 0 {
 			t.Errorf("listed, and %d statements about it: %v", len(list), err)
 		}
 	}

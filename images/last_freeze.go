@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"slipway/images/libdir"
+	"slipway/images/pin"
 	"slipway/images/records"
 	"slipway/internal/errs"
 )
@@ -28,7 +29,7 @@ func (l *Library) last(req Request, id string) (frozen, bool) {
 		return frozen{}, false
 	}
 	f := last.Frozen
-	l.keepFor(f.Digest, grace)
+	l.keepFor(f.Digest, pin.Grace)
 	if last.Owner != req.Owner || last.Key != req.Key || last.Identity != id || !l.complete(f.Digest, f.Size) || !allows(req.Allow, f.Allowed) {
 		return frozen{}, false
 	}
@@ -66,7 +67,7 @@ func (l *Library) enter(req Request, f frozen) (records.Environment, error) {
 		return e, nil
 	}
 	if _, err := l.facts(f.Digest); err == nil { // else they are tried when it is settled
-		l.tryLater(f.Digest)
+		l.trials.Add(f.Digest)
 	}
 	return e, nil
 }

@@ -10,11 +10,16 @@ import (
 	"sync"
 	"time"
 
+	"slipway/images/bases"
+	"slipway/images/inventory"
 	"slipway/images/libdir"
+	"slipway/images/pin"
 	"slipway/images/progress"
 	"slipway/images/records"
 	"slipway/images/signing"
+	"slipway/images/statements"
 	"slipway/images/tree"
+	"slipway/images/trial"
 	"slipway/internal/errs"
 )
 
@@ -34,9 +39,9 @@ type Config struct {
 	// Fetch writes content that was copied to other stores into a new file; what is longer than limit, or has another
 	// digest, is an error. With it images that are damaged or gone come back. Nil: there are no other stores.
 	Fetch func(ctx context.Context, digest string, limit int64, path string) error
-	// Try runs a command in an environment and gives what it printed; nil, or an error of kind Missing: that cannot be
+	// Try runs a command in an environment and returns what it printed; nil, or an error of kind Missing: that cannot be
 	// done here.
-	Try func(context.Context, Trial) ([]byte, error)
+	Try func(context.Context, trial.Command) ([]byte, error)
 	Now func() time.Time // time.Now when nil
 }
 
@@ -45,6 +50,8 @@ type Library struct {
 	// Records says whose the environments are, and what they are called. Its lock is held too while what no record leads
 	// to is removed.
 	Records *records.Store
+	// Statements says where they come from.
+	Statements *statements.Store
 
 	dir     libdir.Dir
 	cfg     Config
@@ -58,20 +65,20 @@ type Library struct {
 	returns     progress.Group[struct{}] // of images from other stores
 	settles     progress.Group[struct{}]
 	comparisons progress.Group[struct{}] // of images with their digests
-	opened      baseCache
-	pins        pins
+	opened      bases.Cache
+	pins        pin.Set
 	abandoned   map[string]bool // digests of what was here and is not any more; guarded by the lock of Records
 	trusted     libdir.Stamps
 	spoiled     libdir.Stamps // images that are known to be damaged
 	glances     glances
 	soundBases  libdir.Stamps // bases whose bytes were compared
 	signing     sync.RWMutex  // held while an image grows by a signature: nobody finds half of one
-	wanted      pins          // keep images whole that were asked for a moment ago
+	wanted      pin.Set       // keep images whole that were asked for a moment ago
 	placing     sync.Mutex    // over the last look at a place and the taking of it, by an image and its tail.
 	layingOut   chan struct{} // has one place, for who lays an image out
 	sweeps      sweeps
 	pending     chan string // digests of images that are to be settled
-	untried     chan trialKey
+	trials      *trial.Queue
 }
 
 // Open opens the library, alone, and clears away what a killed service left in it. Close it after the last call.
@@ -94,10 +101,18 @@ func Open(cfg Config) (*Library, error) {
 	l := &Library{
 		dir: libdir.Dir(dir), cfg: cfg, log: cfg.Logger, strip: strip, carried: carried,
 		pending: make(chan string, maxPending), layingOut: make(chan struct{}, 1),
-		abandoned: map[string]bool{}, untried: make(chan trialKey, maxPending),
+		abandoned: map[string]bool{},
 	}
 	l.Records = records.NewStore(records.Config{
-		Dir: l.dir, Logger: l.log, Now: cfg.Now, Quotas: cfg.Quotas, Keep: func(digest string) { l.keepFor(digest, grace) },
+		Dir: l.dir, Logger: l.log, Now: cfg.Now, Quotas: cfg.Quotas, Keep: func(digest string) { l.keepFor(digest, pin.Grace) },
+	})
+	l.Statements = statements.New(l.dir, cfg.Keys, l.log)
+	l.trials = trial.NewQueue(trial.Config{
+		Records: l.Records, Logger: l.log, Now: cfg.Now, Run: cfg.Try, Image: l.Ready,
+		Inventory: func(ctx context.Context, digest string) (inventory.Inventory, error) {
+			about, err := l.About(ctx, digest)
+			return about.Inventory, err
+		},
 	})
 	if err := l.prepare(); err != nil {
 		return nil, fmt.Errorf("open library %s: %w", dir, err)
@@ -119,6 +134,6 @@ func (l *Library) prepare() error {
 
 // Close lets another process open the library. No freeze may be in progress.
 func (l *Library) Close() error {
-	l.opened.forget()
+	l.opened.Forget()
 	return l.lock.Close()
 }

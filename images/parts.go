@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"slipway/images/blob"
+	"slipway/images/imagefile"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
 	"slipway/images/sif"
@@ -43,7 +42,7 @@ func (p *Parts) Architecture() (string, error) {
 }
 
 // Statements returns the envelopes on where the environment comes from that accepted keys have signed.
-func (p *Parts) Statements() ([][]byte, error) { return p.library.believed(p.Digest) }
+func (p *Parts) Statements() ([][]byte, error) { return p.library.Statements.Envelopes(p.Digest) }
 
 // SIF names the whole file with its signatures. It is of kind errs.Unavailable until the file was signed and its digest
 // is known.
@@ -113,29 +112,7 @@ func (p *Parts) OpenSIF() (blob.Blob, error) {
 	}
 	b := blob.Of(w, 0, w.size, w)
 	if b.Size() != want.Size {
-		return nil, errors.Join(damaged("its file has %d bytes and had %d", b.Size(), want.Size), b.Close())
+		return nil, errors.Join(imagefile.Damaged("its file has %d bytes and had %d", b.Size(), want.Size), b.Close())
 	}
 	return b, nil
-}
-
-// believed returns the statements on an environment that accepted keys have signed, as they are kept.
-func (l *Library) believed(digest string) ([][]byte, error) {
-	if l.cfg.Keys == nil {
-		return nil, nil
-	}
-	files, err := filepath.Glob(l.dir.Path("statements", libdir.HexOrNone(digest), "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	var out [][]byte
-	for _, path := range files {
-		envelope, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if _, _, err := l.cfg.Keys.Verify(envelope, digest); err == nil {
-			out = append(out, envelope)
-		}
-	}
-	return out, nil
 }

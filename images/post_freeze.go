@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"slipway/images/bases"
 	"slipway/images/blob"
+	"slipway/images/imagefile"
 	"slipway/images/inventory"
 	"slipway/images/libdir"
 	"slipway/images/manifest"
@@ -48,16 +50,16 @@ func (l *Library) Run(ctx context.Context) error {
 	}
 	l.waiting()
 	var trials sync.WaitGroup
-	trials.Go(func() { l.tryAll(ctx) })
+	trials.Go(func() { l.trials.Run(ctx) })
 	defer trials.Wait()
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
-	idle := time.NewTicker(lookIdle)
+	idle := time.NewTicker(bases.LookEvery)
 	defer idle.Stop()
 	for {
 		select {
 		case <-idle.C:
-			l.opened.forgetIdle()
+			l.opened.ForgetIdle()
 		case digest := <-l.pending:
 			if err := l.settle(ctx, digest); err != nil && ctx.Err() == nil {
 				l.log.Error("an environment cannot be settled", "digest", digest, "error", err)
@@ -69,6 +71,14 @@ func (l *Library) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// waiting queues what an earlier service had no time to try, but for what is not settled: that is tried behind it.
+func (l *Library) waiting() {
+	files, _ := filepath.Glob(l.dir.Path("facts", "*.json"))
+	for _, path := range files {
+		l.trials.Add(blob.Prefix + strings.TrimSuffix(filepath.Base(path), ".json"))
 	}
 }
 
@@ -160,7 +170,7 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err != nil {
 		return fmt.Errorf("environment %s: %w", digest, err)
 	}
-	signatures, size, err := signaturesOf(ctx, f, image)
+	signatures, size, err := imagefile.Signatures(ctx, f, image)
 	if err != nil {
 		return err
 	}
@@ -173,22 +183,22 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 			return err
 		}
 	}
-	if !whole.thin() {
+	if !whole.Thin() {
 		l.trusted.Set(digest, compared)
 	}
 	if err := libdir.WriteJSON(l.dir.Path("facts"), libdir.HexOrNone(digest)+".json", out); err != nil {
 		return err
 	}
-	l.tryLater(digest)
+	l.trials.Add(digest)
 	return nil
 }
 
 // sign appends the site's signature, once. What an interrupted signing left is taken away first.
 //
 // What nobody is believed to have vouched for stays without: Apptainer's users take a site's signature for its word.
-func (l *Library) sign(ctx context.Context, whole *wholeImage, digest string) error {
+func (l *Library) sign(ctx context.Context, whole *imagefile.Whole, digest string) error {
 	f := whole.File
-	if l.cfg.Keys == nil || !l.attested(digest) {
+	if l.cfg.Keys == nil || !l.Statements.Attested(digest) {
 		return nil
 	}
 	l.signing.Lock()
@@ -239,8 +249,8 @@ func (l *Library) look(ctx context.Context, image *sif.Image, d manifest.Documen
 		if err != nil {
 			return inventory.Inventory{}, err
 		}
-		defer b.release()
-		known := inventory.TreeOf(b.image)
+		defer b.Release()
+		known := inventory.TreeOf(b.Image)
 		facts, err := l.baseInventory(ctx, d.Base.Digest, inventory.Config{Tree: known, Name: cfg.Name, Path: cfg.Path})
 		if err != nil {
 			return inventory.Inventory{}, err
@@ -290,12 +300,5 @@ func (l *Library) attest(req Request, f frozen, started time.Time) error {
 	if err != nil {
 		return err
 	}
-	return libdir.WriteFile(l.dir.Path("statements", libdir.HexOrNone(f.Digest)), libdir.HexOrNone(blob.Digest(envelope))+".json", envelope)
-}
-
-// attested says whether anything that is believed was stated about an environment. A statement that was damaged is made
-// anew.
-func (l *Library) attested(digest string) bool {
-	list, err := l.believed(digest)
-	return err == nil && len(list) > 0
+	return l.Statements.Save(f.Digest, envelope)
 }

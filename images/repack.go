@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"slipway/images/bases"
 	"slipway/images/graft"
+	"slipway/images/imagefile"
 	"slipway/images/manifest"
 	"slipway/images/progress"
 	"slipway/images/secretscan"
@@ -27,7 +29,7 @@ func (l *Library) repack(
 	if err != nil {
 		return nil, err
 	}
-	tail := newHasher(l.within(ctx, req, newEager(file, sif.PartitionOffset+manifest.SuperblockSize)))
+	tail := newHasher(l.within(ctx, req, imagefile.NewEager(file, sif.PartitionOffset+manifest.SuperblockSize)))
 	var made graft.Result
 	start := time.Now()
 	err = held(ctx, req.Source, func() (err error) {
@@ -42,7 +44,7 @@ func (l *Library) repack(
 	d.paused = time.Since(start)
 	d.manifest.Sockets, d.manifest.Devices = skipped(made.Sockets), skipped(made.Devices)
 	d.manifest.Added, d.manifest.Losses = manifest.Texts(made.Added), plusLosses(manifest.Losses{}, made.Losses)
-	if err := lookAtLarge(ctx, scanner, req.Source.Upper, nil, made.Root, nil); err != nil {
+	if err := scanner.LookAtLarge(ctx, req.Source.Upper, nil, made.Root, nil); err != nil {
 		return nil, err
 	}
 	return d, d.seal(ctx, made.Super, tail, scanner, d.file)
@@ -101,7 +103,7 @@ func (l *Library) packWhole(
 			scanner.Look(path, content)
 		}
 	}
-	made, err = l.packTree(ctx, req.Source, append([]string{upper}, req.Source.Layers...), work, cfg)
+	made, err = bases.Pack(ctx, req.Source.labelled(), append([]string{upper}, req.Source.Layers...), work, cfg)
 	return made, state, err
 }
 
@@ -116,6 +118,3 @@ func syncfs(dir string) error {
 	}
 	return nil
 }
-
-// maxLook is the size up to which files are shown whole to the search for secrets, as in a graft.
-const maxLook = 1 << 20

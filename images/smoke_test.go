@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"slipway/images/records"
+	"slipway/images/trial"
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
 )
@@ -24,12 +26,12 @@ const smokeAnswer = `slipway-smoke: {"python": "3.13.5", "modules": 2, "failures
 
 // tries plays what runs commands in environments.
 type tries struct {
-	calls chan Trial
+	calls chan trial.Command
 	err   error
 	hold  chan struct{}
 }
 
-func (r *tries) try(ctx context.Context, t Trial) ([]byte, error) {
+func (r *tries) try(ctx context.Context, t trial.Command) ([]byte, error) {
 	r.calls <- t
 	if r.hold != nil {
 		select {
@@ -77,7 +79,7 @@ func useOf(t *testing.T, l *Library, digest string) records.Use {
 func TestImportsAreTried(t *testing.T) {
 	f := newFixture(t, withPython)
 	f.change(func(root string) error { return write(filepath.Join(root, "opt/x"), "x") })
-	r := &tries{calls: make(chan Trial, 10)}
+	r := &tries{calls: make(chan trial.Command, 10)}
 	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Try: r.try})
 	stop := running(t, l)
 	e := freeze(t, l, f, importing("torch", "numpy"))
@@ -116,14 +118,14 @@ func TestImportsAreTried(t *testing.T) {
 func TestImportsAreTriedAfterRestart(t *testing.T) {
 	f := newFixture(t, withPython)
 	dir := t.TempDir() + "/l"
-	r := &tries{calls: make(chan Trial, 10), hold: make(chan struct{})}
+	r := &tries{calls: make(chan trial.Command, 10), hold: make(chan struct{})}
 	l := openLibrary(t, Config{Dir: dir, Try: r.try})
 	stop := running(t, l)
 	e := freeze(t, l, f, importing("numpy"))
 	<-r.calls
 	stop()
 	must(t, l.Close())
-	missing := &tries{calls: make(chan Trial, 10), err: errs.New(errs.Missing, "no Apptainer here")}
+	missing := &tries{calls: make(chan trial.Command, 10), err: errs.New(errs.Missing, "no Apptainer here")}
 	l = openLibrary(t, Config{Dir: dir, Try: missing.try})
 	stop = running(t, l)
 	<-missing.calls
@@ -146,14 +148,19 @@ func TestImportsAreTriedAfterRestart(t *testing.T) {
 // TestImportsThatCannotBeTried: it is said why, and nothing is run.
 func TestImportsThatCannotBeTried(t *testing.T) {
 	f := newFixture(t, withPython)
-	r := &tries{calls: make(chan Trial, 10), err: errs.New(errs.Unavailable, "time limit reached")}
+	r := &tries{calls: make(chan trial.Command, 10), err: errs.New(errs.Unavailable, "time limit reached")}
 	l := openLibrary(t, Config{Dir: t.TempDir() + "/l", Try: r.try})
 	e := freeze(t, l, f, func(q *Request) {
 		q.Use.Imported = map[string][]string{"/home/alice/venv/bin/python": {"numpy"}, "/usr/bin/python3": {"numpy"}, "": {"_x"}}
 	})
 	_, err := l.About(t.Context(), e.Digest)
 	must(t, err)
-	must(t, l.try(t.Context(), <-l.untried))
+	ctx, stop := context.WithCancel(t.Context())
+	var trials sync.WaitGroup
+	trials.Go(func() { l.trials.Run(ctx) })
+	testenv.Until(t, "the imports are tried", testenv.Hang, func() bool { return len(useOf(t, l, e.Digest).Attempts) > 0 })
+	stop()
+	trials.Wait()
 	u := useOf(t, l, e.Digest)
 	if len(u.Attempts) != 3 || u.Attempts[0].Why != "" || !strings.Contains(u.Attempts[1].Why, "is not in the environment") || u.Attempts[2].Why != "time limit reached" {
 		t.Errorf("%+v", u)

@@ -54,7 +54,7 @@ func (l *Library) fill(ctx context.Context, digest string, base manifest.BasePar
 	if err != nil {
 		return err
 	}
-	defer b.release()
+	defer b.Release()
 	v, err := l.view(digest)
 	if err != nil {
 		return err
@@ -65,5 +65,5 @@ func (l *Library) fill(ctx context.Context, digest string, base manifest.BasePar
 		return err
 	}
 	defer dir.Close()
-	return export.Upper(ctx, export.UpperConfig{Base: b.image, Env: v.image, Dir: dir})
+	return export.Upper(ctx, export.UpperConfig{Base: b.Image, Env: v.image, Dir: dir})
 }

@@ -199,7 +199,8 @@ func rules() map[string]rule {
 		// Environments stand alone.
 		"images": {
 			own: []string{
-				"images/apptainer", "images/blob", "images/compare", "images/graft", "images/inventory", "images/libdir", "images/manifest", "images/oci", "images/export", "images/records", "images/signing",
+				"images/apptainer", "images/bases", "images/blob", "images/compare", "images/graft", "images/graftmemory", "images/imagefile",
+				"images/pin", "images/statements", "images/trial", "images/inventory", "images/libdir", "images/manifest", "images/oci", "images/export", "images/records", "images/signing",
 				"images/progress", "images/secretscan", "images/transfer", "images/sif", "images/squashfs", "images/tree", "internal/units", "internal/errs",
 			},
 			outside: []string{"github.com/opencontainers", "github.com/sylabs/sif", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"},
@@ -214,7 +215,22 @@ func rules() map[string]rule {
 		"images/records": {
 			own: []string{"images/blob", "images/inventory", "images/libdir", "images/manifest", "internal/errs", "internal/units"},
 		},
-		"images/progress":  {},
+		"images/pin":        {},
+		"images/progress":   {},
+		"images/statements": {own: []string{"images/blob", "images/libdir", "images/signing"}},
+		"images/bases": {
+			own: []string{"images/apptainer", "images/blob", "images/graft", "images/manifest", "images/squashfs", "images/tree"},
+		},
+		"images/imagefile": {
+			own: []string{
+				"images/blob", "images/graft", "images/libdir", "images/manifest", "images/sif", "images/squashfs", "internal/errs",
+			},
+			outside: []string{"golang.org/x/sys"},
+		},
+		"images/graftmemory": {own: []string{"images/blob", "images/graft", "images/libdir"}},
+		"images/trial": {
+			own: []string{"images/blob", "images/inventory", "images/libdir", "images/records", "internal/errs"},
+		},
 		"images/apptainer": {},
 		"images/blob":      {own: []string{"internal/errs"}},
 		"images/oci":       {own: []string{"images/blob", "internal/errs"}, outside: []string{"github.com/opencontainers"}},
@@ -233,10 +249,12 @@ func rules() map[string]rule {
 		},
 		"images/registry/registrytest": {own: []string{"images/blob", "images/oci", "images/registry", "internal/errs", "internal/testenv"}},
 		"images/squashfs":              {own: []string{"internal/errs"}, outside: []string{"github.com/klauspost/compress", "golang.org/x/sys"}, tests: []string{"images/tree/treetest"}},
-		"images/secretscan":            {own: []string{"internal/errs"}},
-		"images/inventory":             {own: []string{"images/squashfs", "internal/errs"}},
+		"images/secretscan": {
+			own: []string{"images/squashfs", "images/tree", "internal/errs"}, outside: []string{"golang.org/x/sys"},
+		},
+		"images/inventory": {own: []string{"images/squashfs", "internal/errs"}},
 		"images/export": {
-			own:     []string{"images/squashfs", "images/tree", "internal/errs"},
+			own:     []string{"images/squashfs", "images/tree", "internal/errs", "internal/units"},
 			outside: []string{"github.com/klauspost/compress", "github.com/opencontainers", "golang.org/x/sync", "golang.org/x/sys"},
 			tests:   []string{"images/graft", "images/sif", "images/tree/treetest"},
 		},
@@ -389,7 +407,7 @@ func rules() map[string]rule {
 		// What joins sessions with environments. It knows no backend.
 		"internal/environments": {
 			own: []string{
-				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/manifest", "images/oci", "images/progress", "images/publish", "images/records", "images/registry", "images/replication", "images/signing", "images/transfer", "images/tree", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
+				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/manifest", "images/oci", "images/progress", "images/publish", "images/records", "images/registry", "images/replication", "images/signing", "images/statements", "images/transfer", "images/tree", "images/trial", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
 			},
 			outside: []string{"golang.org/x/sys"},
 			tests: []string{
@@ -419,7 +437,7 @@ func rules() map[string]rule {
 		"internal/service": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer",
-				"images/manifest", "images/records", "images/registry", "images/sif", "internal/agent/control", "internal/clock", "internal/config",
+				"images/manifest", "images/records", "images/registry", "images/sif", "images/trial", "internal/agent/control", "internal/clock", "internal/config",
 				"internal/credentials", "internal/cvmfs", "internal/environments", "internal/errs", "internal/gpu",
 				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",
 				"internal/gpu/metering", "internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement",

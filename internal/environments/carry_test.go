@@ -178,7 +178,7 @@ func TestKeep(t *testing.T) {
 	if diff := cmp.Diff([]string{third, second}, kept); diff != "" {
 		t.Error("kept (-want +got):", diff)
 	}
-	statements, err := s.library.Statements(third)
+	statements, err := s.library.Statements.List(third)
 	if err != nil || len(statements) > 0 {
 		t.Errorf("somebody vouches for it: %v, %v", statements, err)
 	}

@@ -22,6 +22,7 @@ import (
 	"slipway/images"
 	"slipway/images/records"
 	"slipway/images/signing"
+	"slipway/images/trial"
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/metrics"
@@ -43,7 +44,7 @@ type Config struct {
 	// QuotasOf returns what bounds the environments of a principal.
 	QuotasOf func(principal string) []records.Quota
 	// Try runs a command in an environment.
-	Try func(ctx context.Context, t images.Trial) ([]byte, error)
+	Try func(ctx context.Context, c trial.Command) ([]byte, error)
 	// Changes returns what asks the agent of a session on another host for what it has changed.
 	Changes func(id spawner.ID) func(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
 	// Trees and Engine return what is made after this: they are asked for when a session is looked at.

@@ -11,6 +11,7 @@ import (
 	"slipway/images"
 	"slipway/images/manifest"
 	"slipway/images/records"
+	"slipway/images/statements"
 	"slipway/images/tree"
 	"slipway/internal/errs"
 	"slipway/internal/identity"
@@ -146,7 +147,7 @@ func (f *Service) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	if err != nil {
 		return hubapi.EnvironmentDetails{}, err
 	}
-	statements, err := f.library.Statements(e.Digest)
+	statements, err := f.library.Statements.List(e.Digest)
 	if err != nil {
 		return hubapi.EnvironmentDetails{}, err
 	}
@@ -408,7 +409,7 @@ func wireStrip(patterns []string) []hubapi.StripRule {
 
 // wireStatements shows statements to the environment's owner, or to somebody with whom it is shared: her sessions are
 // nobody else's business.
-func wireStatements(list []images.Statement, mine bool) []hubapi.Statement {
+func wireStatements(list []statements.Statement, mine bool) []hubapi.Statement {
 	out := []hubapi.Statement{}
 	for _, s := range list {
 		if !mine {

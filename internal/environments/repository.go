@@ -79,8 +79,8 @@ func (s *repositoryView) index(all []registryEntry, tag string) (registry.Docume
 	return registry.Document{MediaType: oci.TypeIndex, Data: oci.Index(list)}, nil
 }
 
-// statements are the documents of what has been said about an environment.
-func statements(p *images.Parts) (docs []registry.Document, contents [][]byte, err error) {
+// provenance returns the documents of what has been said about an environment.
+func provenance(p *images.Parts) (docs []registry.Document, contents [][]byte, err error) {
 	contents, err = p.Statements()
 	for _, envelope := range contents {
 		subject := oci.Describe(oci.TypeManifest, p.Encoded)
@@ -136,7 +136,7 @@ func (s *repositoryView) derived(all []registryEntry, reference string) (registr
 		if err != nil {
 			continue // its record leads to nothing, or it is damaged: others are not
 		}
-		made, _, err := statements(p)
+		made, _, err := provenance(p)
 		if err != nil {
 			return registry.Document{}, err
 		}
@@ -192,7 +192,7 @@ func (s *repositoryView) partOf(ctx context.Context, p *images.Parts, digest str
 		}
 		return p.Blob(ctx, digest)
 	}
-	_, contents, err := statements(p)
+	_, contents, err := provenance(p)
 	for _, envelope := range contents {
 		if blob.Digest(envelope) == digest {
 			return blob.Bytes(envelope), nil
@@ -233,7 +233,7 @@ func (s *repositoryView) Referrers(_ context.Context, digest string) ([]oci.Desc
 	if err != nil {
 		return nil, err
 	}
-	docs, _, err := statements(p)
+	docs, _, err := provenance(p)
 	var out []oci.Descriptor
 	for _, doc := range docs {
 		d := oci.Describe(doc.MediaType, doc.Data)

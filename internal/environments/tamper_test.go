@@ -57,7 +57,7 @@ func doors() map[string]door {
 		"registry: tail":     content(func(d manifest.Document) string { return d.Tail.Digest }),
 		"registry: base":     content(func(d manifest.Document) string { return d.Base.Digest }),
 		"provenance": func(d *blobStoreOf, e records.Environment) ([]byte, error) {
-			list, err := d.library.Statements(e.Digest)
+			list, err := d.library.Statements.List(e.Digest)
 			if err == nil && len(list) == 0 {
 				err = errs.New(errs.Conflict, "no statement is believed")
 			}

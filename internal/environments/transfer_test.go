@@ -85,7 +85,7 @@ func TestFromSiteToSite(t *testing.T) {
 	if err != nil || got.Digest != first.Digest || got.Owner != "bob" || got.Name != "theirs" || got.Tag != "t" || !got.Mine {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	stated, err := here.library.Statements(first.Digest)
+	stated, err := here.library.Statements.List(first.Digest)
 	if here.must(err); len(stated) != 1 || stated[0].Key.Site != "partner" || stated[0].User != "alice" {
 		t.Errorf("stated %+v", stated)
 	}

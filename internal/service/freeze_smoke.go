@@ -4,7 +4,7 @@ import (
 	"context"
 	"runtime"
 
-	"slipway/images"
+	"slipway/images/trial"
 	"slipway/internal/identity"
 	"slipway/spawner"
 	"slipway/spawner/local"
@@ -18,7 +18,7 @@ const (
 
 // try runs a command in an environment as batch jobs run: in Apptainer, with its owner's rights, but with nothing
 // beside the image.
-func (s *service) try(ctx context.Context, t images.Trial) ([]byte, error) {
+func (s *service) try(ctx context.Context, t trial.Command) ([]byte, error) {
 	a, err := s.accounts.Account(ctx, identity.RealmOf(t.Owner), identity.UserOf(t.Owner))
 	if err != nil {
 		return nil, err

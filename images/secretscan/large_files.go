@@ -1,4 +1,4 @@
-package images
+package secretscan
 
 import (
 	"context"
@@ -7,16 +7,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"slipway/images/secretscan"
 	"slipway/images/squashfs"
 	"slipway/images/tree"
 )
 
-// lookAtLarge shows the scanner the files of the change that are too large for the graft to show: those of now that
-// before does not share. Those that are known were looked at by an earlier freeze. They are read again, from the page
+// LookAtLarge looks at the files of a change that are too large for the graft to show whole: those of now that before
+// does not share. Those that are known were looked at by an earlier freeze. They are read again, from the page
 // cache, when the session runs on; one that has gone since is not looked at.
-func lookAtLarge(
-	ctx context.Context, scanner *secretscan.Scanner, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool,
+func (s *Scanner) LookAtLarge(
+	ctx context.Context, upper string, before, now *squashfs.Node, known map[*squashfs.Node]bool,
 ) error {
 	root, err := tree.OpenDir(upper)
 	if err != nil {
@@ -27,7 +26,7 @@ func lookAtLarge(
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return lookAtOne(scanner, root, path)
+		return s.lookAtOne(root, path)
 	})
 }
 
@@ -56,7 +55,7 @@ func eachLarge(at string, before, now *squashfs.Node, known map[*squashfs.Node]b
 }
 
 // lookAtOne looks at a file of a user's who may change it meanwhile.
-func lookAtOne(scanner *secretscan.Scanner, root *os.File, path string) error {
+func (s *Scanner) lookAtOne(root *os.File, path string) error {
 	f, err := tree.Open(root, path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
@@ -69,5 +68,8 @@ func lookAtOne(scanner *secretscan.Scanner, root *os.File, path string) error {
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return err
 	}
-	return scanner.LookLarge("/"+path, st.Size, f)
+	return s.LookLarge("/"+path, st.Size, f)
 }
+
+// maxLook is the size up to which files are shown whole to the search for secrets, as in a graft.
+const maxLook = 1 << 20

@@ -1,4 +1,4 @@
-package images
+package imagefile
 
 import (
 	"os"
@@ -9,17 +9,20 @@ import (
 // eagerPiece is how much is gathered before the disk begins with it.
 const eagerPiece = 8 << 20
 
-// eager writes to a file from a place on, and has the disk begin with each piece at once: the flush at the end then
+// EagerWriter writes to a file from a place on, and has the disk begin with each piece at once: the flush at the end then
 // waits for the last of it, rather than for all.
-type eager struct {
+type EagerWriter struct {
 	file      *os.File
 	at, begun int64
 }
 
-func newEager(file *os.File, from int64) *eager { return &eager{file: file, at: from, begun: from} }
+// NewEager returns a writer to a file from a place on.
+func NewEager(file *os.File, from int64) *EagerWriter {
+	return &EagerWriter{file: file, at: from, begun: from}
+}
 
 // Write writes p behind what was written before.
-func (e *eager) Write(p []byte) (int, error) {
+func (e *EagerWriter) Write(p []byte) (int, error) {
 	n, err := e.file.WriteAt(p, e.at)
 	e.at += int64(n)
 	if e.at-e.begun >= eagerPiece {

@@ -44,7 +44,9 @@ func (l *Library) whole(ctx context.Context, f *os.File, digest string, d manife
 }
 
 // fromParts returns a reader of the image in f that has the base and the tail from where they lie.
-func (l *Library) fromParts(ctx context.Context, f *os.File, digest string, d manifest.Document) (*imagefile.Whole, error) {
+func (l *Library) fromParts(
+	ctx context.Context, f *os.File, digest string, d manifest.Document,
+) (*imagefile.Whole, error) {
 	if !l.baseIsSound(ctx, d.Base.Part) {
 		if err := l.bringBase(ctx, *d.Base); err != nil {
 			return nil, err

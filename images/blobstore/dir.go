@@ -138,7 +138,8 @@ func (d *Dir) lacks(digest string, err error) error {
 }
 
 func unmounted(path string, err error) error {
-	return errs.New(errs.Unavailable, "the directory of the store is not there: %w", err).With("mount " + path + ", or make it")
+	return errs.New(errs.Unavailable, "the directory of the store is not there: %w", err).
+		With("mount " + path + ", or make it")
 }
 
 // space tells a full disk from other errors.

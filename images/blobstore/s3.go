@@ -157,11 +157,13 @@ func (s *S3) explain(what, digest string, err error) error {
 	answer := minio.ToErrorResponse(err)
 	switch {
 	case answer.Code == "NoSuchBucket":
-		return errs.New(errs.Missing, "%s has no bucket %q: %w", s.cfg.Endpoint, s.cfg.Bucket, err).With("make it, or name another")
+		return errs.New(errs.Missing, "%s has no bucket %q: %w", s.cfg.Endpoint, s.cfg.Bucket, err).
+			With("make it, or name another")
 	case answer.StatusCode == http.StatusNotFound:
 		return missing(s.where(), digest, err)
 	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized:
-		return errs.New(errs.Forbidden, "%s %s at %s: %w", what, digest, s.where(), err).With("check the access key, its secret, and the rights to the bucket")
+		return errs.New(errs.Forbidden, "%s %s at %s: %w", what, digest, s.where(), err).
+			With("check the access key, its secret, and the rights to the bucket")
 	case answer.StatusCode == http.StatusInsufficientStorage || answer.Code == "QuotaExceeded":
 		return errs.New(errs.NoSpace, "%s %s at %s: %w", what, digest, s.where(), err)
 	}

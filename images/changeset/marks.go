@@ -18,9 +18,10 @@ type Marks string
 
 // The programs.
 const (
-	Trusted Marks = "trusted" // the kernel's overlay, mounted by root: attributes trusted.overlay.*, which only root reads
-	User    Marks = "user"    // the kernel's, mounted in a user's namespace with userxattr: attributes user.overlay.*
-	Fuse    Marks = "fuse"    // fuse-overlayfs: files .wh.*, attributes user.fuseoverlayfs.*
+	// The kernel's overlay, mounted by root: attributes trusted.overlay.*, which only root reads.
+	Trusted Marks = "trusted"
+	User    Marks = "user" // the kernel's, mounted in a user's namespace with userxattr: attributes user.overlay.*
+	Fuse    Marks = "fuse" // fuse-overlayfs: files .wh.*, attributes user.fuseoverlayfs.*
 )
 
 func (m Marks) check() error {
@@ -155,7 +156,8 @@ func (e *entry) become(kind string, bad error) error {
 	format, known := formats[kind]
 	isDevice := format == unix.S_IFCHR || format == unix.S_IFBLK
 	is := e.mode & unix.S_IFMT
-	stands := format == is || is == unix.S_IFREG && format != unix.S_IFDIR // a regular file may stand for all but a directory
+	// A regular file may stand for all but a directory.
+	stands := format == is || is == unix.S_IFREG && format != unix.S_IFDIR
 	if !known || device != isDevice || !stands {
 		return bad
 	}

@@ -339,7 +339,8 @@ func lookup(layer, at string) (st unix.Stat_t, found bool, err error) {
 	defer root.Close()
 	f, err := tree.Open(root, path.Join(".", at), unix.O_PATH|unix.O_NOFOLLOW)
 	switch {
-	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP): // what lies above it is no directory here, and hides it in all below
+	// What lies above it is no directory here, and hides it in all below.
+	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
 		return st, true, nil
 	case errors.Is(err, unix.ENOENT):
 		return st, false, nil

@@ -294,13 +294,15 @@ func (u *unpacker) entry(f *fields) error {
 }
 
 func (u *unpacker) tooMany() error {
-	return errs.New(errs.Invalid, "the session's changes have more than %d entries", u.t.Limits.Entries).With("remove what is not needed and freeze again")
+	return errs.New(errs.Invalid, "the session's changes have more than %d entries", u.t.Limits.Entries).
+		With("remove what is not needed and freeze again")
 }
 
 // full gives a full disk a kind of its own.
 func full(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return errs.New(errs.NoSpace, "write the session's changes: %w", err).With("free space in the service's directory, and freeze again")
+		return errs.New(errs.NoSpace, "write the session's changes: %w", err).
+			With("free space in the service's directory, and freeze again")
 	}
 	return err
 }

@@ -132,7 +132,8 @@ func (v *receiver) read(n int) ([]byte, error) {
 
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errs.New(errs.Unavailable, "the stream of changes was cut off: %w", io.ErrUnexpectedEOF).With("freeze again")
+		return errs.New(errs.Unavailable, "the stream of changes was cut off: %w", io.ErrUnexpectedEOF).
+			With("freeze again")
 	}
 	return fmt.Errorf("read the stream of changes: %w", err)
 }
@@ -172,7 +173,8 @@ func (v *receiver) over() error {
 }
 
 func damaged(format string, args ...any) error {
-	return errs.New(errs.Invalid, "the stream of changes is damaged: "+format, args...).With("freeze again; if it lasts, restart the session")
+	return errs.New(errs.Invalid, "the stream of changes is damaged: "+format, args...).
+		With("freeze again; if it lasts, restart the session")
 }
 
 // fields takes a frame apart. What is missing is zero, and noted.
@@ -228,10 +230,11 @@ type entry struct {
 	nsec     uint32
 	rdev     uint64
 	content  uint64 // number of a file's content; 0: it is empty
-	link     uint64 // the same for all names of one file; 0: it has but one. Of all but the first only name and mode count
-	opaque   bool   // nothing of the image shows in this directory
-	target   string
-	xattrs   []tree.Xattr // sorted by name
+	// The same for all names of one file; 0: it has but one. Of all but the first only name and mode count.
+	link   uint64
+	opaque bool // nothing of the image shows in this directory
+	target string
+	xattrs []tree.Xattr // sorted by name
 }
 
 func (e *entry) append(b []byte) []byte {

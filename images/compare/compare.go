@@ -41,13 +41,16 @@ type Result struct {
 	Differences int64    // a path that one tree lacks counts once, whatever is below it
 	First       []string // the first of them, such as "/opt/x: mode 0644 in the session, 0755 in the environment"
 
-	Stripped    int64 // paths that the session has and a strip rule matches
-	Emptied     int64 // directories of which strip rules leave nothing: their times tell of stripped entries alone, and are not compared
-	Sockets     int64 // that the environment lacks
-	Devices     int64 // the same of character and block devices
-	ACLs        int64 // entries of the session with a POSIX access list, or with an xattr of a namespace that squashfs has not
+	Stripped int64 // paths that the session has and a strip rule matches
+	// Directories of which strip rules leave nothing: their times tell of stripped entries alone, and are not compared.
+	Emptied int64
+	Sockets int64 // that the environment lacks
+	Devices int64 // the same of character and block devices
+	// Entries of the session with a POSIX access list, or with an xattr of a namespace that squashfs has not.
+	ACLs        int64
 	Nanoseconds int64 // entries of the session whose time is no whole second
-	Times       int64 // entries of the session whose time is before 1970 or after 2106: the nearest that squashfs holds counts
+	// Entries of the session whose time is before 1970 or after 2106: the nearest that squashfs holds counts.
+	Times int64
 }
 
 // Trees compares two trees.

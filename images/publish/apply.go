@@ -64,7 +64,9 @@ func (o *Publisher) put(ctx context.Context, files *blobstore.Export, p opened) 
 }
 
 // take removes an entry, but for what another one needs. What is gone already is no error.
-func (o *Publisher) take(ctx context.Context, files *blobstore.Export, p published, names, trees, sifs map[string]bool) error {
+func (o *Publisher) take(
+	ctx context.Context, files *blobstore.Export, p published, names, trees, sifs map[string]bool,
+) error {
 	if !names[p.link()] || !o.cfg.Unpacked {
 		if err := os.Remove(filepath.Join(o.cfg.Directory, p.link())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -20,7 +20,8 @@ const (
 
 // Config is what a Scanner needs.
 type Config struct {
-	Allow []string         // absolute paths that the user allows; one that ends in a slash is a directory with all below it
+	// Absolute paths that the user allows; one that ends in a slash is a directory with all below it.
+	Allow []string
 	Now   func() time.Time // nil: time.Now. What has ended before it is no secret
 }
 

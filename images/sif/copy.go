@@ -24,7 +24,9 @@ const bufferSize = 1 << 20
 //
 // It clones where the file system can, which takes milliseconds whatever the length; else it lets the kernel copy; else
 // it reads and writes.
-func CopyBase(ctx context.Context, dst *os.File, dstOff int64, base *os.File, length int64, progress func(int64)) (shared int64, err error) {
+func CopyBase(
+	ctx context.Context, dst *os.File, dstOff int64, base *os.File, length int64, progress func(int64),
+) (shared int64, err error) {
 	c := &copier{dst: dst, base: base, dstOff: dstOff, length: length, progress: progress}
 	for _, step := range []func(context.Context) error{c.clone, c.inKernel, c.readWrite} {
 		if err := step(ctx); err != nil {
@@ -140,7 +142,8 @@ func cannot(err error) bool {
 // noSpace gives a full disk its kind.
 func noSpace(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return errs.New(errs.NoSpace, "%w", err).With("make room on the disk of the library, or raise the service's quota there")
+		return errs.New(errs.NoSpace, "%w", err).
+			With("make room on the disk of the library, or raise the service's quota there")
 	}
 	return err
 }

@@ -28,10 +28,12 @@ const (
 // Head returns the first PartitionOffset bytes of the file without signatures.
 func Head(arch string, partition, manifest int64) ([]byte, error) {
 	if partition <= 0 || partition > maxPartition || partition%Block != 0 {
-		return nil, errs.New(errs.Invalid, "a partition of %d bytes cannot stand in a SIF", partition).With("pad it to a multiple of 4096")
+		return nil, errs.New(errs.Invalid, "a partition of %d bytes cannot stand in a SIF", partition).
+			With("pad it to a multiple of 4096")
 	}
 	if manifest <= 0 || manifest > maxManifest {
-		return nil, errs.New(errs.Invalid, "a manifest of %d bytes cannot stand in a SIF", manifest).With("it may have 1 byte to 64 MiB")
+		return nil, errs.New(errs.Invalid, "a manifest of %d bytes cannot stand in a SIF", manifest).
+			With("it may have 1 byte to 64 MiB")
 	}
 	root, err := sylabs.NewDescriptorInput(sylabs.DataPartition, inPlace(partition),
 		sylabs.OptPartitionMetadata(sylabs.FsSquash, sylabs.PartPrimSys, arch), sylabs.OptObjectAlignment(Block))

@@ -14,8 +14,9 @@ import (
 
 // Where a SIF's header has what is checked here, and what every file of this package has there.
 const (
-	magicAt, magic       = 32, "SIF_MAGIC\x0001\x00" // with the format's version
-	geometryAt           = 88                        // number, offset and size of the descriptors, and the offset of the data
+	magicAt, magic = 32, "SIF_MAGIC\x0001\x00" // with the format's version
+	// Number, offset and size of the descriptors, and the offset of the data.
+	geometryAt           = 88
 	descriptorsAt        = 4096
 	descriptors          = 48
 	descriptorSize       = 585

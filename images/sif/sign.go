@@ -86,7 +86,8 @@ func (i *Image) Verify(ctx context.Context, unseal Unseal, progress func(int64))
 	}
 	if len(signed) == 0 {
 		return nil, errs.New(errs.Forbidden, "the SIF has %d signatures and none by a key that is accepted here: %w",
-			len(i.Signatures), errors.Join(passed...)).With("ask who made it to sign it, and the administrator to trust that key")
+			len(i.Signatures), errors.Join(passed...)).
+			With("ask who made it to sign it, and the administrator to trust that key")
 	}
 	m, err := i.digests(ctx, progress)
 	if err != nil {

@@ -77,7 +77,8 @@ func openEnvelope(keys []Key, payloadType string, data []byte) ([]byte, Key, err
 		}
 	}
 	if broken {
-		return nil, Key{}, errs.New(errs.Invalid, "the envelope has been changed since it was signed").With("fetch it again from where it was made")
+		return nil, Key{}, errs.New(errs.Invalid, "the envelope has been changed since it was signed").
+			With("fetch it again from where it was made")
 	}
 	return nil, Key{}, errs.New(errs.Forbidden, "the envelope is signed with %s, which is not accepted here", e.signers()).
 		With("ask the administrator to put that site's public key into the directory of trusted keys")
@@ -95,7 +96,8 @@ func parseEnvelope(data []byte) (envelope, error) {
 	}
 	again, err := json.Marshal(e)
 	if err != nil || !bytes.Equal(again, data) {
-		return envelope{}, errs.New(errs.Invalid, "the envelope is not written as Slipway and Apptainer write it").With("fetch it again")
+		return envelope{}, errs.New(errs.Invalid, "the envelope is not written as Slipway and Apptainer write it").
+			With("fetch it again")
 	}
 	return e, nil
 }

@@ -53,7 +53,8 @@ func (k *Keys) ownKey(name string, isPrivate bool) (Key, error) {
 	at, _, _ := strings.Cut(name, "-")
 	key.Created, err = time.Parse(stamp, at)
 	if err != nil || key.file() != name {
-		return Key{}, errs.New(errs.Invalid, "its name is not the time and the id of the key in it").With("name it " + key.file())
+		return Key{}, errs.New(errs.Invalid, "its name is not the time and the id of the key in it").
+			With("name it " + key.file())
 	}
 	key.name, key.private = name, isPrivate
 	return key, nil
@@ -150,7 +151,8 @@ func guard(info os.FileInfo, bits os.FileMode) error {
 			With(fmt.Sprintf("chmod go-%s it, and rotate keys if one may be known", map[bool]string{true: "rwx", false: "w"}[bits == 0o077]))
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-		return errs.New(errs.Invalid, "it belongs to user id %d, who could change it", stat.Uid).With("give it to the service's user")
+		return errs.New(errs.Invalid, "it belongs to user id %d, who could change it", stat.Uid).
+			With("give it to the service's user")
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func generate() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P
 // keyOf describes a public key.
 func keyOf(public *ecdsa.PublicKey) (Key, error) {
 	if public.Curve != elliptic.P256() {
-		return Key{}, errs.New(errs.Invalid, "it is an ECDSA key of the curve %s", public.Curve.Params().Name).With("use P-256")
+		return Key{}, errs.New(errs.Invalid, "it is an ECDSA key of the curve %s", public.Curve.Params().Name).
+			With("use P-256")
 	}
 	point, err := public.Bytes()
 	if err != nil {

@@ -152,7 +152,8 @@ func (k *Keys) current() (*ecdsa.PrivateKey, error) {
 	}
 	key := r.signing()
 	if key == nil {
-		return nil, errs.New(errs.Missing, "there is no key to sign with in %s", k.cfg.Dir).With("rotate keys, or put the key back")
+		return nil, errs.New(errs.Missing, "there is no key to sign with in %s", k.cfg.Dir).
+			With("rotate keys, or put the key back")
 	}
 	return k.private(key.name)
 }

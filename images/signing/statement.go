@@ -27,15 +27,16 @@ const (
 type Provenance struct {
 	Environment string   // its digest
 	Names       []string // that it was given when it was frozen, "name:tag"; may be empty
-	Site        string   // that says so; Keys.Attest fills it in. A foreign key proves no more than the name that it is trusted under
-	Version     string   // of Slipway
-	Base        string   // its digest; empty when it stands on none
-	Strip       string   // digest of the rules by which something was left out
-	Kind        string   // of the session
-	Session     string
-	User        string
-	Started     time.Time
-	Finished    time.Time
+	// That says so; Keys.Attest fills it in. A foreign key proves no more than the name that it is trusted under.
+	Site     string
+	Version  string // of Slipway
+	Base     string // its digest; empty when it stands on none
+	Strip    string // digest of the rules by which something was left out
+	Kind     string // of the session
+	Session  string
+	User     string
+	Started  time.Time
+	Finished time.Time
 }
 
 type statement struct {

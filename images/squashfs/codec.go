@@ -43,7 +43,8 @@ func unsupported(compressor uint16) error {
 	if !known {
 		name = fmt.Sprintf("number %d", compressor)
 	}
-	return errs.New(errs.Conflict, "the squashfs is compressed with %s, which is not supported", name).With("pack it again with zstd or gzip")
+	return errs.New(errs.Conflict, "the squashfs is compressed with %s, which is not supported", name).
+		With("pack it again with zstd or gzip")
 }
 
 func unpackZstd() (unpacker, error) {

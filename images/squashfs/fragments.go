@@ -69,7 +69,9 @@ func (u *Unpacker) Unpack(block, stored []byte, word uint32) ([]byte, error) {
 
 // FinishAt writes the tables of a tree behind data that the caller has laid out, and the padding, to out: data up to
 // the position at, with these fragments behind those of the base. Nothing can be put behind that.
-func (w *Writer) FinishAt(ctx context.Context, root *Node, fragments []Fragment, at uint64, out io.Writer) (Superblock, error) {
+func (w *Writer) FinishAt(
+	ctx context.Context, root *Node, fragments []Fragment, at uint64, out io.Writer,
+) (Superblock, error) {
 	if err := w.Flush(ctx); err != nil {
 		return Superblock{}, err
 	}

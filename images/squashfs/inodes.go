@@ -17,8 +17,9 @@ type walk struct {
 	inodes   *table
 	listings *table
 
-	text    string  // the listings, of which all names are parts
-	cells   []int32 // which node begins in each 16 bytes of the inode table, by its place in made, + 1. No inode is shorter
+	text string // the listings, of which all names are parts
+	// Which node begins in each 16 bytes of the inode table, by its place in made, + 1. No inode is shorter.
+	cells   []int32
 	made    []madeNode
 	pending []pendingDir
 	entries int

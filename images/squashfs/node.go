@@ -41,7 +41,8 @@ type Node struct {
 	Data     *Data   // files; nil: empty
 	Children []Entry // directories: in byte order of names
 
-	serial uint32 // its place among the nodes of the image that it was read from, from 1 on; only a hint, as copies keep it
+	// Its place among the nodes of the image that it was read from, from 1 on; only a hint, as copies keep it.
+	serial uint32
 }
 
 // Entry is a name in a directory.

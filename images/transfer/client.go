@@ -18,13 +18,15 @@ import (
 
 // Config is what a client is made of.
 type Config struct {
-	Credential Credentials            // asked when a registry wants to know who is there, and again when it refuses what that gave; nil: nobody
+	// Asked when a registry wants to know who is there, and again when it refuses what that gave; nil: nobody.
+	Credential Credentials
 	Plain      func(host string) bool // registries that speak HTTP without TLS; nil: none
 	Transport  http.RoundTripper      // nil: Go's own, with the proxy of the process's environment
 	Silence    time.Duration          // a peer that moves no byte for so long is given up; two minutes when 0
-	Attempts   int                    // failures in a row, without a byte of progress between them, that end an operation; 6 when 0
-	Chunk      int64                  // of an upload; what is acknowledged is not sent again. 64 MiB when 0
-	Logger     *slog.Logger
+	// Failures in a row, without a byte of progress between them, that end an operation; 6 when 0.
+	Attempts int
+	Chunk    int64 // of an upload; what is acknowledged is not sent again. 64 MiB when 0
+	Logger   *slog.Logger
 }
 
 // Client speaks to registries. It is safe for concurrent use.
@@ -105,7 +107,9 @@ type place struct {
 }
 
 // open prepares for a push or a pull. Tokens live no longer than it.
-func (c *Client) open(ctx context.Context, ref Reference, report func(Progress), actions ...string) (context.Context, *place) {
+func (c *Client) open(
+	ctx context.Context, ref Reference, report func(Progress), actions ...string,
+) (context.Context, *place) {
 	client := &auth.Client{Client: c.http, Credential: c.credential, Cache: auth.NewCache(), ClientID: "slipway"}
 	client.SetUserAgent("slipway")
 	name := registry.Reference{Registry: ref.Host, Repository: ref.Repository}

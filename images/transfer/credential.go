@@ -58,7 +58,8 @@ func DockerConfig(path string) Credentials {
 
 // unreadable leaves the cause out: a decoder's error may quote what it read.
 func unreadable(path string) error {
-	return errs.New(errs.Invalid, "%s cannot be read as a Docker configuration", path).With("log in again, so that it is written anew")
+	return errs.New(errs.Invalid, "%s cannot be read as a Docker configuration", path).
+		With("log in again, so that it is written anew")
 }
 
 func noHelper(path, key string) error {

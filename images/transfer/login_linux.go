@@ -23,7 +23,8 @@ func AddLogin(path, host, username, password string) error {
 		err = json.Unmarshal(auths, &logins)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errs.New(errs.Invalid, "read the logins in %s: %w", path, err).With("name another file, or one that does not exist yet")
+		return errs.New(errs.Invalid, "read the logins in %s: %w", path, err).
+			With("name another file, or one that does not exist yet")
 	}
 	if file == nil { // the file says null
 		file = map[string]json.RawMessage{}

@@ -22,10 +22,12 @@ const (
 
 // Into says where a pull puts what it receives.
 type Into struct {
-	Dir          string                      // of files named by the hexadecimal part of their digests; those that are there are not received again
-	Have         func(d oci.Descriptor) bool // content that is kept elsewhere and need not be received, such as a known base; nil: none
-	Architecture string                      // as Go writes it; this host's when empty
-	Limit        int64                       // of all bytes together; 0: none
+	// Of files named by the hexadecimal part of their digests; those that are there are not received again.
+	Dir string
+	// Content that is kept elsewhere and need not be received, such as a known base; nil: none.
+	Have         func(d oci.Descriptor) bool
+	Architecture string // as Go writes it; this host's when empty
+	Limit        int64  // of all bytes together; 0: none
 	// Admit says whether an environment is wanted, by its document and by what is said about it, which nobody has
 	// checked. It is asked before any content is received. Nil: it is.
 	Admit func(document []byte, provenance [][]byte) error
@@ -119,7 +121,8 @@ func (p *place) environment(ctx context.Context, architecture string) ([]byte, o
 		data, m, err = p.get(ctx, digest)
 	}
 	if err == nil && (m.ArtifactType != oci.TypeEnvironment || m.IsIndex()) {
-		err = errs.New(errs.Invalid, "%s is no environment of Slipway", p.ref).With("run an ordinary image from a session or with Apptainer")
+		err = errs.New(errs.Invalid, "%s is no environment of Slipway", p.ref).
+			With("run an ordinary image from a session or with Apptainer")
 	}
 	return data, m, err
 }

@@ -80,7 +80,8 @@ func broken(what string, err error) error {
 		return fmt.Errorf("%s: %w", what, e)
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
-		return errs.New(errs.Forbidden, "%s: the registry wants to know who is there", what).With("log in to that registry")
+		return errs.New(errs.Forbidden, "%s: the registry wants to know who is there", what).
+			With("log in to that registry")
 	}
 	if _, sent := errors.AsType[*url.Error](err); !sent {
 		return errs.New(errs.Invalid, "%s: %w", what, plain(err))

@@ -31,7 +31,9 @@ func EntryXattrs(dir *os.File, name string) ([]Xattr, error) {
 	return readXattrs(Under(dir, name), unix.Llistxattr, unix.Lgetxattr)
 }
 
-func readXattrs(path string, list func(string, []byte) (int, error), get func(string, string, []byte) (int, error)) ([]Xattr, error) {
+func readXattrs(
+	path string, list func(string, []byte) (int, error), get func(string, string, []byte) (int, error),
+) ([]Xattr, error) {
 	names, err := xattrNames(path, list)
 	if err != nil {
 		return nil, err

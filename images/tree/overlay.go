@@ -2,8 +2,9 @@ package tree
 
 // The beginnings of the names of attributes by which overlays mark entries of an upper directory.
 const (
-	OverlayPrefix     = "trusted.overlay." // the kernel's overlay, mounted by root
-	UserOverlayPrefix = "user.overlay."    // the kernel's, mounted by a user with userxattr; fuse-overlayfs also writes it
+	OverlayPrefix = "trusted.overlay." // the kernel's overlay, mounted by root
+	// The kernel's, mounted by a user with userxattr; fuse-overlayfs also writes it.
+	UserOverlayPrefix = "user.overlay."
 	FuseOverlayPrefix = "user.fuseoverlayfs."
 )
 

@@ -95,7 +95,9 @@ func (r *rounds) look(argv []string) {
 
 // fork starts the program with a low priority from its first instruction on: what it has begun by the time that another
 // process lowers it keeps the old one. A thread cannot raise its own again, so this one ends.
-func (r *rounds) fork(program string, argv, env []string) (pid int, done <-chan process.Exit, pipe *os.File, err error) {
+func (r *rounds) fork(
+	program string, argv, env []string,
+) (pid int, done <-chan process.Exit, pipe *os.File, err error) {
 	forked := make(chan struct{})
 	go func() {
 		defer close(forked)

@@ -100,7 +100,9 @@ func (s *supervisor) runSelfTest(
 }
 
 // awaitSelfTest waits for the end of the test. When the agent ends, or the time is over, it ends the test.
-func awaitSelfTest(ctx context.Context, pid int, done <-chan process.Exit, timeout time.Duration) (e process.Exit, late bool) {
+func awaitSelfTest(
+	ctx context.Context, pid int, done <-chan process.Exit, timeout time.Duration,
+) (e process.Exit, late bool) {
 	clock := time.NewTimer(timeout)
 	defer clock.Stop()
 	select {

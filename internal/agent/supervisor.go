@@ -317,7 +317,9 @@ func (s *supervisor) fork(
 }
 
 // watch keeps the app's output until it exits, and then says how it ended.
-func (s *supervisor) watch(done <-chan process.Exit, pipe *os.File, out *output, before process.Memory, progress *progressFile) {
+func (s *supervisor) watch(
+	done <-chan process.Exit, pipe *os.File, out *output, before process.Memory, progress *progressFile,
+) {
 	e := keepOutput(out, pipe, func() process.Exit { return s.await(done, progress) })
 	s.exited(e, out, before, "")
 }

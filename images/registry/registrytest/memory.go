@@ -127,7 +127,8 @@ func Handler(t testing.TB, token string, repositories map[string]*Memory) http.H
 			_, given, ok := registry.Credential(r)
 			switch m := repositories[name]; {
 			case token != "" && !ok:
-				return nil, errs.New(errs.Unauthorized, "nobody is known to be calling").With("give your token as the password")
+				return nil, errs.New(errs.Unauthorized, "nobody is known to be calling").
+					With("give your token as the password")
 			case token != "" && !given.Equal(token):
 				return nil, errs.New(errs.Forbidden, "this token is not valid")
 			case m == nil && name != "":

@@ -84,7 +84,8 @@ func (h *hub) identify(ctx context.Context, token secret.Text) error {
 		return err
 	}
 	if !meets(h.set.access, who.Scopes) {
-		return errs.New(errs.Forbidden, "user %.100q has no access to this server", who.Name).With("its owner may share it in JupyterHub")
+		return errs.New(errs.Forbidden, "user %.100q has no access to this server", who.Name).
+			With("its owner may share it in JupyterHub")
 	}
 	return nil
 }
@@ -140,9 +141,11 @@ func (h *hub) ask(ctx context.Context, q question, into any) error {
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
 		return errs.New(errs.Unauthorized, "the Hub does not know this login any more").With("log in again")
 	case q.method == http.MethodPost && res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests:
-		return errs.New(errs.Unauthorized, "the Hub does not take the login: HTTP status %d", res.StatusCode).With("log in again")
+		return errs.New(errs.Unauthorized, "the Hub does not take the login: HTTP status %d", res.StatusCode).
+			With("log in again")
 	case res.StatusCode != http.StatusOK:
-		return errs.New(errs.Unavailable, "the Hub answers with HTTP status %d", res.StatusCode).With("try again in a minute")
+		return errs.New(errs.Unavailable, "the Hub answers with HTTP status %d", res.StatusCode).
+			With("try again in a minute")
 	case err != nil:
 		return errs.New(errs.Unavailable, "read the Hub's answer: %w", err).With("try again in a minute")
 	}

@@ -22,10 +22,11 @@ import (
 
 // Config is what a gate needs.
 type Config struct {
-	Env   func(name string) string // what the Hub has put into the session's environment
-	Below string                   // path below the session's prefix, with a slash at the end; empty: the whole session is the program
-	Mark  string                   // begins what names a login, so that the way back from the Hub finds this gate
-	Title string                   // names the program to its visitors
+	Env func(name string) string // what the Hub has put into the session's environment
+	// Path below the session's prefix, with a slash at the end; empty: the whole session is the program.
+	Below string
+	Mark  string // begins what names a login, so that the way back from the Hub finds this gate
+	Title string // names the program to its visitors
 	// Hub opens a connection to the Hub's API.
 	Hub func(ctx context.Context) (net.Conn, error)
 	// App opens a connection to the program, and starts it if need be. A visitor is told its error.

@@ -28,7 +28,8 @@ type settings struct {
 
 func settingsOf(env func(string) string, below string) (settings, error) {
 	lacks := func(name string) (settings, error) {
-		return settings{}, errs.New(errs.Invalid, "%s: it is missing, or not what a JupyterHub gives", name).With("start the session from JupyterHub")
+		return settings{}, errs.New(errs.Invalid, "%s: it is missing, or not what a JupyterHub gives", name).
+			With("start the session from JupyterHub")
 	}
 	prefix := "/" + strings.Trim(env("JUPYTERHUB_SERVICE_PREFIX"), "/") + "/"
 	decoded, err := url.PathUnescape(prefix)

@@ -23,8 +23,9 @@ const (
 
 // Traffic is what goes through the connections that stay open.
 type Traffic struct {
-	Open  int       // connections
-	Acted time.Time // when one last carried more towards the program than a page does in front of which nobody sits; zero: never
+	Open int // connections
+	// When one last carried more towards the program than a page does in front of which nobody sits; zero: never.
+	Acted time.Time
 	Ended time.Time // when the last one ended that was open; zero: none has
 }
 

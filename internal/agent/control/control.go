@@ -34,23 +34,26 @@ const (
 	Program    = BinDir + "/slipway"       //
 	LinkDir    = RunDir + "/link"          // read-only; holds the service's socket
 	LinkSocket = LinkDir + "/service.sock" // the agent dials it
-	APISocket  = RunDir + "/api.sock"      // the agent listens: programs in the workload reach the service as that workload
-	WorkDir    = RunDir + "/work"          // a job's files and working directory
-	LogFile    = RunDir + "/app.log"       // the app's output
-	RescueDir  = RunDir + "/rescue"        // what programs keep in the home otherwise, where that may be full
-	KernelDir  = RunDir + "/kernel"        // its user's alone: a kernel's connection file and sockets
-	CodeDir    = RunDir + "/code"          // its user's alone: VS Code's socket, and what it keeps for as long as the session runs
-	SocketEnv  = "SLIPWAY_SOCKET"          // names APISocket to programs
-	IDEnv      = "SLIPWAY_ID"              // the workload's id
-	FileLimit  = int64(1) << 30            // most bytes of one input or output file
-	LogLimit   = int64(257) << 20          // most bytes of a job's output: more than an agent keeps
-	ReadyEvery = 20 * time.Millisecond     // how often the agent asks the app whether it answers
+	// The agent listens: programs in the workload reach the service as that workload.
+	APISocket = RunDir + "/api.sock"
+	WorkDir   = RunDir + "/work"    // a job's files and working directory
+	LogFile   = RunDir + "/app.log" // the app's output
+	RescueDir = RunDir + "/rescue"  // what programs keep in the home otherwise, where that may be full
+	KernelDir = RunDir + "/kernel"  // its user's alone: a kernel's connection file and sockets
+	// Its user's alone: VS Code's socket, and what it keeps for as long as the session runs.
+	CodeDir    = RunDir + "/code"
+	SocketEnv  = "SLIPWAY_SOCKET"      // names APISocket to programs
+	IDEnv      = "SLIPWAY_ID"          // the workload's id
+	FileLimit  = int64(1) << 30        // most bytes of one input or output file
+	LogLimit   = int64(257) << 20      // most bytes of a job's output: more than an agent keeps
+	ReadyEvery = 20 * time.Millisecond // how often the agent asks the app whether it answers
 )
 
 // VS Code beside another app, on the paths of visitors.
 const (
-	CodePath  = "vscode/" // below the session's prefix
-	CodeState = "vscode-" // begins the states of its logins by the Hub, which sends all of a session's visitors back to the same path
+	CodePath = "vscode/" // below the session's prefix
+	// Begins the states of its logins by the Hub, which sends all of a session's visitors back to the same path.
+	CodeState = "vscode-"
 )
 
 // Env is a process environment. It carries secrets and so cannot be printed.
@@ -125,17 +128,19 @@ const (
 	Idle     State = "idle"     // the agent waits for the launch
 	Starting State = "starting" // runs, does not answer yet
 	Ready    State = "ready"
-	Exited   State = "exited" // Status.ExitCode and Status.Reason say how; the agent stays for log and files until it is ended
+	// Status.ExitCode and Status.Reason say how; the agent stays for log and files until it is ended.
+	Exited State = "exited"
 )
 
 // Status is the agent's account of its app.
 type Status struct {
-	Launch   string    `json:"launch,omitempty"`
-	State    State     `json:"state"`
-	ExitCode int       `json:"exit_code"`         // 128+n after signal n, as shells have it
-	Reason   string    `json:"reason,omitempty"`  // why it could not be started or ended by a signal, in plain words
-	Leaving  bool      `json:"leaving,omitempty"` // it was ended because the agent is: who ends a job of a batch system asks that first
-	Fault    string    `json:"fault,omitempty"`   // what the self-test found; the app was not started
+	Launch   string `json:"launch,omitempty"`
+	State    State  `json:"state"`
+	ExitCode int    `json:"exit_code"`        // 128+n after signal n, as shells have it
+	Reason   string `json:"reason,omitempty"` // why it could not be started or ended by a signal, in plain words
+	// It was ended because the agent is: who ends a job of a batch system asks that first.
+	Leaving  bool      `json:"leaving,omitempty"`
+	Fault    string    `json:"fault,omitempty"` // what the self-test found; the app was not started
 	LogSize  int64     `json:"log_size"`
 	Files    []File    `json:"files,omitempty"` // of the work directory, once the app has exited
 	Started  time.Time `json:"started,omitzero"`
@@ -178,17 +183,20 @@ type File struct {
 
 // Activity is what goes on in a session. It has ages, not times: the agent's clock may be wrong.
 type Activity struct {
-	Asked     bool    `json:"asked"`             // the app could be asked; if not, the fields up to SSH say nothing
-	Kernels   int     `json:"kernels"`           //
-	Busy      int     `json:"busy"`              // kernels that compute
-	Terminals int     `json:"terminals"`         //
-	SSH       int     `json:"ssh,omitempty"`     // open channels of ssh connections
-	Editors   int     `json:"editors,omitempty"` // open windows of VS Code
-	Left      bool    `json:"left,omitempty"`    // the app is a kernel that no client is connected to
-	Dropped   int64   `json:"dropped,omitempty"` // how many messages of a kernel were not kept for clients that were away, since the agent began
-	Deaths    Deaths  `json:"deaths,omitzero"`   // of a kernel's processes, since the agent began
-	Quiet     float64 `json:"quiet"`             // seconds since any of these last did something, closed ones too; -1: none ever did
-	CPU       float64 `json:"cpu"`               // CPU seconds that the workload's processes have used since the agent began, its own left out
+	Asked     bool `json:"asked"`             // the app could be asked; if not, the fields up to SSH say nothing
+	Kernels   int  `json:"kernels"`           //
+	Busy      int  `json:"busy"`              // kernels that compute
+	Terminals int  `json:"terminals"`         //
+	SSH       int  `json:"ssh,omitempty"`     // open channels of ssh connections
+	Editors   int  `json:"editors,omitempty"` // open windows of VS Code
+	Left      bool `json:"left,omitempty"`    // the app is a kernel that no client is connected to
+	// How many messages of a kernel were not kept for clients that were away, since the agent began.
+	Dropped int64  `json:"dropped,omitempty"`
+	Deaths  Deaths `json:"deaths,omitzero"` // of a kernel's processes, since the agent began
+	// Seconds since any of these last did something, closed ones too; -1: none ever did.
+	Quiet float64 `json:"quiet"`
+	// CPU seconds that the workload's processes have used since the agent began, its own left out.
+	CPU float64 `json:"cpu"`
 }
 
 // Deaths counts the processes of a kernel that ended without being asked to and that another took the place of, by why

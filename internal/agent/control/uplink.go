@@ -12,9 +12,10 @@ const (
 
 // Uplink is how an agent reaches the service from another host.
 type Uplink struct {
-	URL   string `json:"url"`             // of the link, wss://
-	Token string `json:"token"`           // lets in one run of one workload, to its link and its image
-	CA    string `json:"ca,omitempty"`    // PEM: what the service's certificate is checked against; empty: what the worker's host trusts
+	URL   string `json:"url"`   // of the link, wss://
+	Token string `json:"token"` // lets in one run of one workload, to its link and its image
+	// PEM: what the service's certificate is checked against; empty: what the worker's host trusts.
+	CA    string `json:"ca,omitempty"`
 	Image string `json:"image,omitempty"` // where the workload's image can be had with the same token, https://
 }
 

@@ -16,8 +16,9 @@ import (
 
 // What is borne of an agent, which runs as the user and may be anything she puts in its place.
 const (
-	maxStatus    = 4 << 20 // bytes of one status
-	maxStatuses  = 1000    // statuses in one watch, and moreStatuses for each second of it: an app has four states, and its progress
+	maxStatus = 4 << 20 // bytes of one status
+	// Statuses in one watch, and moreStatuses for each second of it: an app has four states, and its progress.
+	maxStatuses  = 1000
 	moreStatuses = 2
 	maxFault     = 16 << 10
 	maxFiles     = 10000
@@ -72,7 +73,8 @@ func readFault(status int, r io.Reader) error {
 	var f fault
 	err := json.NewDecoder(io.LimitReader(r, maxFault)).Decode(&f)
 	if (err != nil || f.Error.Code == "") && status == http.StatusNotFound {
-		return errs.New(errs.NotFound, "the agent does not know this request: it is older than the service").With("restart the session to have a new one")
+		return errs.New(errs.NotFound, "the agent does not know this request: it is older than the service").
+			With("restart the session to have a new one")
 	}
 	if err != nil || f.Error.Code == "" {
 		return errs.New(errs.Unavailable, "the agent answered with HTTP status %d", status)

@@ -18,7 +18,8 @@ const (
 	politeTime = 2 * time.Second // for an end that was asked for by a message
 	termTime   = 2 * time.Second // and by a signal
 	restTime   = time.Second     // for what a process that has ended left in its sockets
-	muteTime   = 5 * time.Minute // for what a process does that has closed its sockets, as to upload what it has counted, before it ends
+	// For what a process does that has closed its sockets, as to upload what it has counted, before it ends.
+	muteTime = 5 * time.Minute
 )
 
 // life is one process of a kernel and the connections to it.

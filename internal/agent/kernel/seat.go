@@ -79,7 +79,8 @@ func (k *Kernel) sit(h wire.Hello, end func()) (*visit, error) {
 	s, came := k.seats[h.Client], h.Came
 	if h.Client == "" || s == nil {
 		if s = k.newSeat(h.Client); s == nil {
-			return nil, errs.New(errs.OverQuota, "the kernel has %d clients already", mostSeats).With("close another window on it")
+			return nil, errs.New(errs.OverQuota, "the kernel has %d clients already", mostSeats).
+				With("close another window on it")
 		}
 	}
 	if s.at != nil {

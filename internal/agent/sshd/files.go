@@ -25,7 +25,8 @@ func (s *session) files() {
 	both := felt{Reader: in, Writer: out, moved: s.moved}
 	options := []sftp.ServerOption{sftp.WithAllocator(), sftp.WithMaxTxPacket(maxPart)}
 	if here, err := os.Getwd(); err != nil || here != s.directory() {
-		options = append(options, sftp.WithServerWorkingDirectory(s.directory())) // with it targets of links become absolute
+		// With it targets of links become absolute.
+		options = append(options, sftp.WithServerWorkingDirectory(s.directory()))
 	}
 	server, err := sftp.NewServer(ending{both, s}, options...)
 	if err == nil {

@@ -149,7 +149,8 @@ func listenAt(path string) (*listener, error) {
 		}
 	}
 	own := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		other := raw.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) }) // what is bound then has this mode from the beginning
+		// What is bound then has this mode from the beginning.
+		other := raw.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), 0o600) })
 		return errors.Join(err, other)
 	}}
 	at, err := own.Listen(context.Background(), "unix", path)

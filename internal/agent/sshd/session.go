@@ -231,7 +231,8 @@ func (s *session) startOnTerminal(argv []string, attr *syscall.ProcAttr) (*proce
 	p, err := s.server.start(s.around.shell, argv, attr)
 	return p, func() {
 		s.send(s.channel, s.terminal)
-		s.pumps.Go(func() { s.receive(&input{File: s.terminal.master, moved: s.moved}, nil) }) // the client's end of input hangs nobody up
+		// The client's end of input hangs nobody up.
+		s.pumps.Go(func() { s.receive(&input{File: s.terminal.master, moved: s.moved}, nil) })
 	}, err
 }
 

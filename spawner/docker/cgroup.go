@@ -17,7 +17,7 @@ import (
 // "docker-" and ".scope" where systemd keeps the groups.
 var containerID = regexp.MustCompile(`^(?:docker-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// Containers reads a file /proc/<pid>/cgroup and gives the IDs of the containers that the process may be in, the
+// Containers reads a file /proc/<pid>/cgroup and returns the IDs of the containers that the process may be in, the
 // outermost first. An engine may run in a container of another engine, and a container may hold groups of its own.
 func Containers(cgroup string) []string {
 	var ids []string

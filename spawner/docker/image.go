@@ -31,7 +31,7 @@ func (b *Backend) Images(ctx context.Context) ([]string, error) {
 	return slices.Compact(refs), nil
 }
 
-// image sees to it that the engine has the launch's image, and gives its ID.
+// image sees to it that the engine has the launch's image, and returns its ID.
 func (b *Backend) image(ctx context.Context, l spawner.Launch) (string, error) {
 	ref := l.Spec.Image
 	has, err := b.client.ImageInspect(ctx, ref)

@@ -142,7 +142,7 @@ const lost = 255
 // killed is the code of a process that was ended by the signal that none can refuse.
 const killed = 128 + int(syscall.SIGKILL)
 
-// again is what a user can do when nothing is wrong with her session.
+// again is what a user can do when nothing is wrong with their session.
 const again = "start it again; your changes are kept"
 
 // why says in plain words why a container ended, and what can be done; nothing where its code says all.

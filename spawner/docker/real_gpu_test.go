@@ -94,7 +94,7 @@ func (w world) gpus(t *testing.T, id spawner.ID) []string {
 	return seen
 }
 
-// exec runs a line of the shell in a workload, as its user, and gives the code.
+// exec runs a line of the shell in a workload, as its user, and returns the code.
 func (w world) exec(t *testing.T, id spawner.ID, line string) int {
 	t.Helper()
 	made, err := w.client.ExecCreate(t.Context(), nameOf(id), client.ExecCreateOptions{Cmd: []string{"sh", "-c", line}})
@@ -262,7 +262,7 @@ func (w world) again3(t *testing.T, l spawner.Launch, last container.InspectResp
 	}
 }
 
-// stopped ends a workload and gives its container.
+// stopped ends a workload and returns its container.
 func (w world) stopped(t *testing.T, id spawner.ID) container.InspectResponse {
 	t.Helper()
 	if err := w.Stop(t.Context(), id, time.Second); err != nil {

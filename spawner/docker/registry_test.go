@@ -107,7 +107,7 @@ func (s slow) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// push puts an image of the given layers, which are archives, into the shop, and gives its reference.
+// push puts an image of the given layers, which are archives, into the shop, and returns its reference.
 func (s *shop) push(t *testing.T, name string, layers ...[]byte) string {
 	t.Helper()
 	type descriptor struct {

@@ -39,7 +39,7 @@ func (p *pulls) share(ctx context.Context, ref string, tell report, do func(cont
 	}
 }
 
-// join adds one who waits, and begins the download if she is the first.
+// join adds a caller who waits, and begins the download for the first.
 func (p *pulls) join(ctx context.Context, ref string, tell *report, do func(context.Context, report) error) *shared {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -226,7 +226,7 @@ func (b *Backend) run(ctx context.Context, p plan, c container.InspectResponse) 
 	return b.undo(ctx, p.ID, err)
 }
 
-// undo ends what a failed start may have left running, and gives why the start failed.
+// undo ends what a failed start may have left running, and returns why the start failed.
 func (b *Backend) undo(ctx context.Context, id spawner.ID, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()

@@ -71,7 +71,7 @@ func (b *Backend) thaw(ctx context.Context, p plan) error {
 	return b.rename(whole, p.ID, c)
 }
 
-// thawBase sees to it that the engine has the very image that an environment's changes are over, and gives its ID.
+// thawBase sees to it that the engine has the very image that an environment's changes are over, and returns its ID.
 func (b *Backend) thawBase(ctx context.Context, l spawner.Launch, from spawner.Thaw) (string, error) {
 	if from.Image != "" {
 		has, err := b.client.ImageInspect(ctx, from.Image)

@@ -27,7 +27,7 @@ func TestWhoHolds(t *testing.T) {
 	}
 }
 
-// TestRealWhoHolds holds jobs in a pool, as their owner and as an administrator, whose goes on when she releases it.
+// TestRealWhoHolds holds jobs in a pool, as their owner and as an administrator: that one goes on when the administrator releases it.
 func TestRealWhoHolds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -40,7 +40,7 @@ type Config struct {
 	// MarkKey makes the marks by which the service knows its jobs from those that others submit in their likeness; a
 	// job that was submitted with another key is not seen any more. Required, 32 bytes at least.
 	MarkKey []byte
-	// Owner is the account as which all jobs are submitted and run; empty: each user's own, by her login.
+	// Owner is the account as which all jobs are submitted and run; empty: each user's own, by their login.
 	Owner  string
 	Domain string // of the users' identities, as the pool has it; empty: its UID_DOMAIN
 	Key    string // the name of the key that signs tokens; empty: POOL

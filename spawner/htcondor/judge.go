@@ -42,7 +42,7 @@ func (b *Backend) Why(ctx context.Context, w spawner.Workload) (spawner.Explanat
 	return b.cfg.Pool.InLine(ctx, rec.Job, e), nil
 }
 
-// forewarn tells a user that what she has asked for waits for machines which are not there now.
+// forewarn tells the user that what they have asked for waits for machines that are not there now.
 func (b *Backend) forewarn(l spawner.Launch, r batch.Record) {
 	if b.cfg.Pool == nil {
 		return

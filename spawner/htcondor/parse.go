@@ -12,7 +12,7 @@ import (
 // submittedForm is a line of condor_submit -terse: the first and the last job of a cluster.
 var submittedForm = regexp.MustCompile(`^([0-9]{1,9})\.([0-9]{1,9}) - ([0-9]{1,9})\.([0-9]{1,9})$`)
 
-// parseSubmitted reads what condor_submit -terse prints for n jobs, and gives their names in the order of the
+// parseSubmitted reads what condor_submit -terse prints for n jobs, and returns their names in the order of the
 // description.
 func parseSubmitted(out string, n int) ([]string, error) {
 	var names []string

@@ -37,7 +37,7 @@ type world struct {
 	image    string
 }
 
-// built gives the stand-in for Slipway's program, which is built once.
+// built returns the stand-in for Slipway's program, which is built once.
 var built = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "standin")
 	if err != nil {

@@ -48,7 +48,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	}
 }
 
-// insist starts a workload as the engine does: what is not taken yet is tried again. It gives what it was told.
+// insist starts a workload as the engine does: what is not taken yet is tried again. It returns what it was told.
 func insist(t *testing.T, b *Backend, l spawner.Launch) (told string) {
 	t.Helper()
 	until(t, string(l.ID)+" is taken", func() bool {

@@ -9,7 +9,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// TestOwners: a job is its user's only where the access point knows her by the same number, and never of an account
+// TestOwners: a job is its user's only where the access point knows the user by the same number, and never of an account
 // that is nobody's.
 func TestOwners(t *testing.T) {
 	down := errs.New(errs.Unavailable, "the table does not answer")

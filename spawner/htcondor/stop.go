@@ -105,7 +105,7 @@ func (b *Backend) clear(ctx context.Context, id spawner.ID, jobs []job) error {
 }
 
 // expel removes jobs and waits until none of the workload's is left of which left says that it is; unbegun: only those
-// that have not begun when HTCondor comes to them. It gives the jobs that are left.
+// that have not begun when HTCondor comes to them. It returns the jobs that are left.
 func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left func(job) bool, unbegun bool) ([]job, error) {
 	for asked := map[string]bool{}; slices.ContainsFunc(jobs, left); {
 		for _, j := range jobs {

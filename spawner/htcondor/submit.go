@@ -149,7 +149,7 @@ const (
 
 // diskFor is what a workload asks of a worker's disk, beside its image and its inputs.
 func (b *Backend) diskFor(w spawner.Workload) int64 {
-	if w.Kind == spawner.Job || w.Kind == spawner.Kernel { // whose changes go with it
+	if !w.Kind.HubServer() { // its changes go with it
 		return b.cfg.Disk
 	}
 	return b.cfg.Disk * packedTwice
@@ -175,7 +175,7 @@ func (b *Backend) lasting(w spawner.Workload) []pool.Line {
 
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10) }
 
-// paying says for whom a job counts, and which of her jobs goes first.
+// paying says for whom a job counts, and which of that user's jobs goes first.
 func (b *Backend) paying(w spawner.Workload, r batch.Record) []pool.Line {
 	var lines []pool.Line
 	if b.cfg.AccountingGroup != "" {

@@ -101,7 +101,7 @@ func TestDescription(t *testing.T) {
 
 var safeLine = regexp.MustCompile(`^[A-Za-z_.+]+ = "?[A-Za-z0-9._@%+-]*"?$`)
 
-// FuzzEncode: whatever a user is called, her name stays within its quotes, and is nobody else's.
+// FuzzEncode: whatever a user is called, the name stays within its quotes, and is nobody else's.
 func FuzzEncode(f *testing.F) {
 	for _, s := range []string{"alice", `a"b`, "a\nqueue 1000", `\`, "$(Dollar)", "$$([ 1 ])", "a,b", "é☃", "\x00\x1f", "%41", "A", ""} {
 		f.Add(s, "other")

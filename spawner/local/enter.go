@@ -282,7 +282,7 @@ func mountsBelow(mountinfo, dir string) (names []string) {
 	return names
 }
 
-// drop makes the calling thread an ordinary user's, for ever: without other groups than hers, capabilities but those
+// drop makes the calling thread an ordinary user's, for ever: without other groups than the user's, capabilities but those
 // that are kept, or the means to gain any. What is kept, the program that replaces this one has too.
 func drop(a spawner.Account, kept ...uint) error {
 	for c := 0; ; c++ {

@@ -62,7 +62,7 @@ func (w *world) servers(t testing.TB) (all []int) {
 	return all
 }
 
-// other gives the launch to another account.
+// other makes the launch of another account.
 func other(t testing.TB, l *spawner.Launch) {
 	t.Helper()
 	l.Account.UID, l.Account.GID, l.Account.Login = 54323, 54324, "otto"

@@ -37,7 +37,7 @@ func (w *world) reach(t testing.TB) {
 	must(t, os.Link(program, filepath.Join(w.agentDir, "reach")))
 }
 
-// tries starts a job that tries addresses, and gives what it found.
+// tries starts a job that tries addresses, and returns what it found.
 func (w *world) tries(t testing.TB, all ...string) map[string]string {
 	t.Helper()
 	w.script(t, "/run/slipway/bin/reach "+strings.Join(all, " ")+" > /var/tmp/part 2>&1; busybox mv /var/tmp/part /var/tmp/found; exec sleep 1000")

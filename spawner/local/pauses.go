@@ -10,7 +10,7 @@ type pauses struct{ now, longest time.Duration }
 // soon are the pauses for what mostly takes some milliseconds.
 func soon() pauses { return pauses{time.Millisecond, 32 * time.Millisecond} }
 
-// next begins a pause and gives its end.
+// next begins a pause and returns its end.
 func (p *pauses) next() <-chan time.Time {
 	end := time.After(p.now)
 	p.now = min(p.now+p.now/2, p.longest)

@@ -53,7 +53,7 @@ func Shim(ctx context.Context, name string) error {
 	return errors.Join(err, k.wait(ctx))
 }
 
-// tell gives the service one word, and gives err back.
+// tell gives the service one word, and returns err.
 func tell(w *os.File, err error) error {
 	said := wordOK
 	if err != nil {

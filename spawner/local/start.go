@@ -205,7 +205,7 @@ func (b *Backend) launch(ctx context.Context, d dir, id spawner.ID, lock, users 
 	return errors.Join(err, b.abandon(ctx, d, id))
 }
 
-// detach starts a program of this package, which inherits some files, and gives what it says. It is nobody's child:
+// detach starts a program of this package, which inherits some files, and returns what it says. It is nobody's child:
 // `setsid --fork` leaves it behind, so it needs no reaping and no signal to the service's group reaches it.
 func (b *Backend) detach(program string, d dir, lock, users *os.File) (*os.File, error) {
 	r, w, err := os.Pipe()

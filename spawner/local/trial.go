@@ -26,7 +26,7 @@ type Trial struct {
 	Limit     time.Duration // by which it has ended
 }
 
-// Try runs a command in an environment, with the least priority, and gives what it printed. It comes back when nothing
+// Try runs a command in an environment, with the least priority, and returns what it printed. It comes back when nothing
 // of it is left, also when ctx ends. What a killed service has left of another trial is ended first.
 func (b *Backend) Try(ctx context.Context, t Trial) (output []byte, err error) {
 	b.trying.Lock()

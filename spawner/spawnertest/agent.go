@@ -43,7 +43,7 @@ func BuildAgent(t testing.TB, dir string) {
 	}
 }
 
-// agent gives the program, which is built once for all tests of a package: a build takes a processor for a second.
+// agent returns the program, which is built once for all tests of a package: a build takes a processor for a second.
 var agent = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {

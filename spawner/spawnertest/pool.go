@@ -66,7 +66,7 @@ func (p *Pool) Limit(most int) {
 	p.most = most
 }
 
-// crowdedLocked refuses a user's workload who has as many as she may. The caller holds world.mu.
+// crowdedLocked refuses a workload of a user who has as many as they may. The caller holds world.mu.
 func (p *Pool) crowdedLocked(l spawner.Launch) error {
 	p.hall.mu.Lock()
 	defer p.hall.mu.Unlock()

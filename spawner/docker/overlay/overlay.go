@@ -32,7 +32,7 @@ type Mount struct {
 // container's tree at a path that bears its ID. Of two the later one counts, for it is on top.
 //
 // It is for the files of processes that are root's, such as /proc/self/mountinfo. In a container's own view a user may
-// have mounted what she likes.
+// have mounted anything.
 func overlayOf(mountinfo, name string) (o Mount, found bool) {
 	for m := range mounts.Mounts(mountinfo) {
 		one, ok := asOverlay(m)

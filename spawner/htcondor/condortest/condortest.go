@@ -15,7 +15,7 @@
 //		dir := pool.TempDir(t)           // here and at the access point, at the same path
 //		...
 //
-// Start gives a pool of the test's own, with workers or a configuration of its own, and New one to a program that is no
+// Start returns a pool of the test's own, with workers or a configuration of its own, and New one to a program that is no
 // test, as deploy/dev/pool. The access point is this host as far as a program can tell: the commands in Pool.Bin
 // (condor_submit, condor_q, condor_token_create ...) run there with the caller's working directory and HTCondor's
 // variables, as root; jobs' files lie below Pool.Dir, which has the same path there. Outside of Pool.Dir it shares no
@@ -109,7 +109,7 @@ func Start(t testing.TB, o Options) *Pool {
 	return p
 }
 
-// New returns a pool that ends with Close, or with the program. It gives one also when it fails, for then there is
+// New returns a pool that ends with Close, or with the program. It returns one also when it fails, for then there is
 // something to close.
 func New(o Options) (*Pool, error) {
 	p := &Pool{mark: newMark(), outward: o.Outward, machines: map[string]*machine{}, accounts: map[string]int{}}

@@ -52,7 +52,7 @@ func (m *machine) filter(rule ...string) error {
 	return err
 }
 
-// output runs a command and gives what it wrote. What it complained of is in the error.
+// output runs a command and returns what it wrote. What it complained of is in the error.
 func output(c *exec.Cmd) (string, error) {
 	out, err := c.Output()
 	var exit *exec.ExitError

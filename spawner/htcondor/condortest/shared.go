@@ -18,7 +18,7 @@ type Shared struct {
 	err  error
 }
 
-// Main runs the package's tests and ends the pool after them. It gives the exit code.
+// Main runs the package's tests and ends the pool after them. It returns the exit code.
 func (s *Shared) Main(m *testing.M) int {
 	code := m.Run()
 	if err := s.Close(); err != nil {

@@ -80,7 +80,7 @@ func (p *Pool) As(t testing.TB, user, dir, command string, argv ...string) *exec
 	return c
 }
 
-// Admin runs a command of HTCondor at the access point as the pool's administrator, and gives what it wrote.
+// Admin runs a command of HTCondor at the access point as the pool's administrator, and returns what it wrote.
 func (p *Pool) Admin(t testing.TB, command string, argv ...string) string {
 	t.Helper()
 	return p.machines[Main].must(t, append([]string{command}, argv...)...)

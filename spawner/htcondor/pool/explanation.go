@@ -77,7 +77,7 @@ type tally struct {
 	unknown  int // those that count as fulfilling it, because only HTCondor can judge
 }
 
-// count judges a slot by all clauses, and gives the numbers of those that it fails.
+// count judges a slot by all clauses, and returns the numbers of those that it fails.
 func count(cs []clause, counts []tally, on, job *classad.Ad) (failed []int) {
 	for i, c := range cs {
 		switch c.judge(on, job) {
@@ -130,7 +130,7 @@ func summary(e spawner.Explanation) string {
 	}
 }
 
-// remedy says what the user could ask for instead: what stands alone between her and most slots.
+// remedy says what the user could ask for instead: the need that alone excludes most slots.
 func remedy(cs []clause, counts []tally, e spawner.Explanation) string {
 	if e.Slots == 0 || e.Fit > 0 {
 		return ""

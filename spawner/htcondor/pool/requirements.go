@@ -30,7 +30,7 @@ type Demand struct {
 type clause struct {
 	Words string
 	Text  string
-	asks  string       // how a person takes it back; empty: she cannot
+	asks  string       // how the user takes it back; empty: they cannot
 	e     classad.Expr // the text, read; nil: it cannot be judged here
 	own   bool         // it is the slot's own condition, and not in the submit description
 	given bool         // condor_submit writes it by itself, from what is asked for

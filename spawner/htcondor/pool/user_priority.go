@@ -11,7 +11,7 @@ import (
 	"slipway/spawner/htcondor/commands"
 )
 
-// standing is how the pool's negotiator counts somebody, and what of hers is in its queues.
+// standing is how the pool's negotiator counts a user, and how many of the user's jobs are in its queues.
 type standing struct {
 	name     string // such as alice@example.org, or interactive.alice@example.org of a group
 	group    string

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 
 	"slipway/internal/errs"
+	"slipway/internal/loopback"
 )
 
 // notReached is an error of a request that Slipway has not answered, or not to its end.
@@ -47,7 +47,7 @@ func plainRemedy(where string) string {
 	if err != nil {
 		return "use http://"
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && ip.IsLoopback() {
+	if loopback.Is(u.Hostname()) {
 		return "use http://" + strings.TrimPrefix(where, "https://")
 	}
 	return "ask its administrator for an https address: others on the way could read what is sent by http"

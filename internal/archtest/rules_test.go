@@ -25,13 +25,14 @@ func rules() map[string]rule {
 		"internal/clock":     {},
 		"internal/errs":      {},
 		"internal/loglimit":  {},
+		"internal/loopback":  {},
 		"internal/secret":    {},
 		"internal/units":     {},
 		"internal/version":   {},
 		"internal/testenv":   {},
 		"internal/archtest":  {},
 
-		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
+		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/loopback", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
 		"internal/mounts":             {own: []string{"internal/backoff", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/quota":              {own: []string{"internal/clock"}, outside: []string{"golang.org/x/sys"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
@@ -92,11 +93,11 @@ func rules() map[string]rule {
 		"internal/sshtunnel":       {outside: []string{"golang.org/x/crypto"}},
 		"internal/sshclientconfig": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
-			own:     []string{"internal/clock", "internal/backoff", "internal/errs", "internal/units", "internal/secret", "internal/agent/control"},
+			own:     []string{"internal/clock", "internal/backoff", "internal/errs", "internal/loopback", "internal/units", "internal/secret", "internal/agent/control"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
-			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/backoff", "internal/errs", "internal/units", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
+			own: []string{"internal/agent/control", "internal/apptainer", "internal/clock", "internal/backoff", "internal/errs", "internal/loopback", "internal/units", "internal/tunnel"}, outside: []string{"golang.org/x/sys"}, tests: []string{"images/changeset"},
 		},
 		"internal/agent/stack": {own: []string{"internal/agent/control"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/agent/kernel": {
@@ -273,7 +274,7 @@ func rules() map[string]rule {
 		},
 
 		// What is spoken over HTTP. hubapi itself is what others would import to speak it.
-		"hubapi": {own: []string{"internal/backoff", "internal/clock", "internal/errs"}},
+		"hubapi": {own: []string{"internal/backoff", "internal/clock", "internal/errs", "internal/loopback"}},
 		"hubapi/hub": {
 			own: []string{"internal/errs", "internal/secret"}, outside: []string{"github.com/hashicorp/go-retryablehttp"},
 			tests: []string{"internal/hubtest"},
@@ -424,7 +425,7 @@ func rules() map[string]rule {
 				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/render", "internal/clock",
 				"internal/config", "internal/datacheck", "internal/datacheck/rootclient", "internal/doctor",
 				"internal/environments", "internal/errs", "internal/gpu/fakegpu", "internal/gpu/mps",
-				"internal/gpu/placement", "internal/gpu/placementsim", "internal/mounts", "internal/oidc",
+				"internal/gpu/placement", "internal/gpu/placementsim", "internal/loopback", "internal/mounts", "internal/oidc",
 				"internal/paramgrid", "internal/programs", "internal/secret", "internal/service", "internal/sockets",
 				"internal/sshclientconfig", "internal/units", "internal/version", "internal/worker",
 				"internal/x509proxy", "kernels/kernelproxy", "kernels/wire",
@@ -442,7 +443,7 @@ func rules() map[string]rule {
 				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",
 				"internal/gpu/metering", "internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement",
 				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes", "internal/hubsync",
-				"internal/identity", "internal/metrics", "internal/mounts", "internal/oidc", "internal/programs",
+				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts", "internal/oidc", "internal/programs",
 				"internal/reserve", "internal/secret", "internal/sockets", "internal/sshauth", "internal/sshgate",
 				"internal/store", "internal/tunnel", "internal/units", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",

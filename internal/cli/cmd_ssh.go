@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"net"
 	"net/url"
 	"os/user"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/errs"
+	"slipway/internal/loopback"
 	"slipway/internal/sshclientconfig"
 )
 
@@ -139,10 +139,8 @@ func safeAddress(address string) (string, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", errs.Bad("address", address, "an address such as https://hub.example.org")
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return "", errs.Bad("address", address, "use https: over plain http anybody on the way could pass another server off as this one")
 	}
 	return strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), nil
 }
-
-func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

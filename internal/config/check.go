@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"slipway/internal/errs"
+	"slipway/internal/loopback"
 	"slipway/internal/units"
 )
 
@@ -95,7 +96,7 @@ func (c Config) checkPlainHTTP(p *problems) {
 	const remedy = "an address of this host alone, such as 127.0.0.1:8090; or `tls` with a certificate; or, behind a proxy that ends TLS on a network " +
 		"of its own, allow_plain_http: true. As it is users' tokens and cookies would pass in clear text"
 	for field, address := range c.addresses() {
-		if host, _, _ := net.SplitHostPort(address); listenable(address) && !Loopback(host) {
+		if host, _, _ := net.SplitHostPort(address); listenable(address) && !loopback.Is(host) {
 			p.add(field, address, remedy)
 		}
 	}

@@ -2,12 +2,12 @@ package config
 
 import (
 	"crypto/x509"
-	"net"
 	"net/url"
 	"os"
 	"strings"
 
 	"slipway/internal/errs"
+	"slipway/internal/loopback"
 )
 
 // Uplink is how sessions and jobs on other hosts reach the service.
@@ -45,13 +45,10 @@ func (c Config) checkUplink(p *problems) {
 	case u.URL == "":
 	case !ok || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "":
 		p.add("uplink.url", withoutPassword(u.URL), "the service's address for other hosts, without a path, such as https://slipway.example.org")
-	case at.Scheme != "https" && !Loopback(at.Hostname()):
+	case at.Scheme != "https" && !loopback.Is(at.Hostname()):
 		p.add("uplink.url", u.URL, "an address that begins with https://: secrets travel there")
 	}
 	if _, err := u.CA(); err != nil {
 		*p = append(*p, err)
 	}
 }
-
-// Loopback reports whether a host is this one by its name or address.
-func Loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/config"
+	"slipway/internal/loopback"
 	"slipway/internal/sshauth"
 )
 
@@ -43,9 +44,9 @@ func userAddress(cfg config.Config, h config.Hub) string {
 	}
 	host, port, _ := net.SplitHostPort(listen)
 	switch {
-	case config.Loopback(host) && config.Loopback(cfg.SSH.Host):
+	case loopback.Is(host) && loopback.Is(cfg.SSH.Host):
 		return scheme + "://" + listen
-	case config.Loopback(host) || scheme == "http" || cfg.SSH.Host == "":
+	case loopback.Is(host) || scheme == "http" || cfg.SSH.Host == "":
 		return ""
 	}
 	return scheme + "://" + net.JoinHostPort(cfg.SSH.Host, port)

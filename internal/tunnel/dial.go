@@ -16,6 +16,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/loopback"
 )
 
 // AgentHeader names the process that dials. With it the service tells an agent that comes back from a second one with
@@ -64,8 +65,7 @@ func address(s string) (*url.URL, error) {
 	if err != nil || u.Host == "" || u.User != nil {
 		return nil, errs.Bad("url", s, "an address such as wss://slipway.example.org/api/v1/link")
 	}
-	ip := net.ParseIP(u.Hostname())
-	if u.Scheme != "wss" && !(u.Scheme == "ws" && (ip.IsLoopback() || u.Hostname() == "localhost")) {
+	if u.Scheme != "wss" && !(u.Scheme == "ws" && loopback.Is(u.Hostname())) {
 		return nil, errs.Bad("url", s, "an address that begins with wss://: the credential must not be read on the way")
 	}
 	return u, nil

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"slipway/internal/backoff"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
+	"slipway/internal/loopback"
 	"slipway/internal/tunnel"
 )
 
@@ -53,8 +53,7 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 	if err != nil || at.Host == "" || at.User != nil {
 		return nil, errs.New(errs.Invalid, "the service names no address at which the image could be had")
 	}
-	ip := net.ParseIP(at.Hostname())
-	if at.Scheme != "https" && !(at.Scheme == "http" && (ip.IsLoopback() || at.Hostname() == "localhost")) {
+	if at.Scheme != "https" && !(at.Scheme == "http" && loopback.Is(at.Hostname())) {
 		return nil, errs.New(errs.Invalid, "the image is at %s, which is no https: the job's credential must not be read on the way", at.Redacted()).
 			With("the administrator gives uplink.url as https")
 	}

@@ -40,6 +40,9 @@ const (
 	Kernel Kind = "kernel"
 )
 
+// Session reports whether workloads of this kind are sessions: their users work in them until they are stopped.
+func (k Kind) Session() bool { return k != Job }
+
 // HubServer reports whether sessions of this kind are servers that a hub knows and starts.
 func (k Kind) HubServer() bool { return k != Job && k != Kernel }
 

@@ -20,6 +20,7 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/web"
+	"slipway/spawner"
 )
 
 var update = flag.Bool("update", false, "write the document of the API anew")
@@ -216,6 +217,15 @@ func orNull(def *jsonschema.Schema, name string, always bool) {
 // known. Answers have all of theirs, and later ones may have more.
 func (d *document) components() any {
 	for name, s := range d.schemas {
+		for _, b := range bounds {
+			if field, there := s.Properties.Get(b.field); there && field.Type == "integer" {
+				field.Minimum, field.Maximum = number(b.least), number(b.most)
+			}
+		}
+		if field, there := s.Properties.Get("points"); there && field.Type == "array" && !d.answered[name] {
+			most := uint64(spawner.MostPoints)
+			field.MaxItems = &most
+		}
 		if d.answered[name] {
 			s.AdditionalProperties = nil
 		} else {
@@ -224,6 +234,17 @@ func (d *document) components() any {
 	}
 	return d.schemas
 }
+
+// bounds are what whole numbers of a job may be, wherever they stand; what a site limits is in catalog.JobPolicy.
+var bounds = []struct {
+	field       string
+	least, most int
+}{
+	{"retries", 0, spawner.MostRetries},
+	{"priority", -spawner.MostPriority, spawner.MostPriority},
+}
+
+func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
 func (d *document) root() object {
 	refusal := d.schema(reflect.TypeFor[hubapi.ErrorBody](), false)
@@ -277,19 +298,25 @@ func groupOf(t *testing.T, path string) string {
 
 // TestDocumentIsForEverybody: who has no token yet reads what the API is.
 func TestDocumentIsForEverybody(t *testing.T) {
-	h := start(t, newFake(), nil)
+	h := startPages(t, newFake(), nil)
 	kinds := map[string]string{"/openapi.json": "application/json", "/docs": "text/html; charset=utf-8"}
 	for path, want := range kinds {
-		resp, err := http.Get(h.front.URL + hubapi.Base + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var text bytes.Buffer
-		_, err = text.ReadFrom(resp.Body)
-		resp.Body.Close()
-		kind, whole := resp.Header.Get("Content-Type"), strings.Contains(text.String(), "/sessions/{id}/freeze")
-		if err != nil || resp.StatusCode != http.StatusOK || kind != want || !whole {
-			t.Errorf("%s: %s, %s, %d bytes, %v", path, resp.Status, kind, text.Len(), err)
-		}
+		documentIs(t, h.front.URL+hubapi.Base+path, want)
+		documentIs(t, h.front.URL+"/other/services/slipway"+hubapi.Base+path, want) // through the Hub's proxy
+	}
+}
+
+func documentIs(t *testing.T, url, want string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	_, err = text.ReadFrom(resp.Body)
+	resp.Body.Close()
+	kind, whole := resp.Header.Get("Content-Type"), strings.Contains(text.String(), "/sessions/{id}/freeze")
+	if err != nil || resp.StatusCode != http.StatusOK || kind != want || !whole {
+		t.Errorf("%s: %s, %s, %d bytes, %v", url, resp.Status, kind, text.Len(), err)
 	}
 }

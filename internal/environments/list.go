@@ -355,7 +355,7 @@ func (f *Service) inUse(ctx context.Context) ([]string, error) {
 	all, err := f.cfg.Engine().List(ctx, spawner.Caller{System: true})
 	var out []string
 	for _, w := range all {
-		if w.Kind == spawner.Job && !w.Phase.Active() {
+		if !w.Kind.Session() && !w.Phase.Active() {
 			continue
 		}
 		for _, digest := range []string{w.Spec.Environment, w.From, w.Kept} {

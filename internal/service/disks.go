@@ -135,7 +135,7 @@ func (s *service) watchDisks(ctx context.Context) error {
 // runningHere returns the sessions that run in containers of this host.
 func (s *service) runningHere() (all []spawner.Workload) {
 	_ = s.engine.Each(context.Background(), spawner.Caller{System: true}, "", func(w *spawner.Workload) {
-		if w.Kind != spawner.Job && w.Phase == spawner.Running && w.Backend == s.docker.Name() {
+		if w.Kind.Session() && w.Phase == spawner.Running && w.Backend == s.docker.Name() {
 			all = append(all, *w)
 		}
 	})

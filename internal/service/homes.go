@@ -234,7 +234,7 @@ func full(q hubapi.Quota) bool {
 // fullWords says of a directory at a start what its user should know; empty: nothing. That it fills up she is told
 // once, in a session: of a job's events nobody may look at.
 func (s *service) fullWords(w spawner.Workload, q hubapi.Quota) string {
-	passed := w.Kind != spawner.Job && s.passes(w.Hub, w.Owner, q) > 0
+	passed := w.Kind.Session() && s.passes(w.Hub, w.Owner, q) > 0
 	switch {
 	case q.ReadOnly && q.Name == homeName:
 		return "Your home cannot be written to now: its file system is mounted read-only" + s.rescueHint(w)
@@ -252,7 +252,7 @@ func (s *service) rescueHint(w spawner.Workload) string {
 	switch {
 	case w.Spec.Rescue:
 		return ". This is a rescue session: `slipway home usage` in a terminal shows what is big"
-	case w.Kind == spawner.Job || !ok:
+	case !w.Kind.Session() || !ok:
 		return ". Make room in it"
 	}
 	return fmt.Sprintf(". If this session does not come up, start the profile “%s”, and make room", cmp.Or(profile.Title, profile.Name))

@@ -52,7 +52,7 @@ func (s *service) lookAtAll(ctx context.Context, hub string, user spawner.User, 
 
 // knownQuota is what was last found of the directories of a workload's owner, for pages, which do not wait.
 func (s *service) knownQuota(w spawner.Workload) []hubapi.Quota {
-	if w.Remote || w.Kind == spawner.Job {
+	if w.Remote || !w.Kind.Session() {
 		return nil
 	}
 	s.homeMounts.mu.Lock()
@@ -79,7 +79,7 @@ func (s *service) housedSessions(ctx context.Context) map[spawner.Principal][]sp
 	all, _ := s.engine.List(ctx, spawner.Caller{System: true}) // it fails for no such caller
 	out := map[spawner.Principal][]spawner.Workload{}
 	for _, w := range all {
-		if w.Kind != spawner.Job && !w.Remote && w.Phase == spawner.Running {
+		if w.Kind.Session() && !w.Remote && w.Phase == spawner.Running {
 			out[w.Principal()] = append(out[w.Principal()], w)
 		}
 	}

@@ -72,7 +72,7 @@ type storageMounts struct {
 // Open is spawner.Storage's.
 func (m storageMounts) Open(w spawner.Workload, tell func(string)) (string, error) {
 	dir, err := m.mounter.Open(m.session(w), tell)
-	if err == nil && w.Kind == spawner.Job {
+	if err == nil && !w.Kind.Session() {
 		m.mounter.Await(string(w.ID), jobPatience)
 	}
 	return dir, err

@@ -33,7 +33,7 @@ func choose(target string, all []spawner.Workload, offers catalog.Catalogue) (pl
 	var active, stopped []spawner.Workload
 	for _, w := range all {
 		switch {
-		case w.Kind == spawner.Job || w.Kind == spawner.Kernel || w.Want == spawner.WantGone || w.Phase == spawner.Removing:
+		case !w.Kind.HubServer() || w.Want == spawner.WantGone || w.Phase == spawner.Removing:
 		case w.Phase.Active() && w.Want == spawner.WantRunning && w.Phase != spawner.Stopping:
 			active = append(active, w)
 		default:

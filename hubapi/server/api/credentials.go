@@ -107,7 +107,7 @@ func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what U
 	switch {
 	case err != nil:
 		return err
-	case w.Kind == spawner.Job:
+	case !w.Kind.Session():
 		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").With("they lie in /run/slipway/credentials")
 	case !own:
 		return errs.New(errs.Forbidden, "a session acts for its own user alone").With("leave the user out")

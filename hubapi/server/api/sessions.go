@@ -44,7 +44,7 @@ func (s *API) find(r *http.Request, job bool) (spawner.Workload, error) {
 	if err == nil {
 		audit.OnBehalf(r.Context(), w.Owner)
 	}
-	if err == nil && (w.Kind == spawner.Job) != job {
+	if err == nil && w.Kind.Session() == job {
 		return spawner.Workload{}, errs.New(errs.NotFound, "%s is of the other kind", id).With("sessions are below /sessions, jobs below /jobs")
 	}
 	return w, err
@@ -92,7 +92,7 @@ func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error)
 	}
 	q := r.URL.Query()
 	for _, w := range all {
-		if w.Kind != spawner.Job && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || w.Kind.HubServer() && q.Get("name") == w.Name) {
+		if w.Kind.Session() && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || w.Kind.HubServer() && q.Get("name") == w.Name) {
 			list.Sessions = append(list.Sessions, s.cfg.Convert.Session(w))
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
-	"slipway/spawner"
 )
 
 // filePages are what a job that has ended has left, for download: they are saved, never shown as pages of this service.
@@ -66,7 +65,7 @@ func saveAs(w http.ResponseWriter, name string) {
 
 // left notes in a page's item what its job has left, once that has ended. What cannot be looked at is not offered.
 func (p *Pages) left(r *http.Request, v visitor, item *webui.Item) {
-	if item.Kind != spawner.Job || item.Phase.Active() {
+	if item.Kind.Session() || item.Phase.Active() {
 		return
 	}
 	item.Files, _ = p.cfg.API.FilesOf(r.Context(), v.caller, item.ID)

@@ -106,6 +106,7 @@ func New(cfg Config) *Pages {
 	p.router.Route(web.PagesRoute, func(r chi.Router) {
 		r.NotFound(p.nothing)
 		r.MethodNotAllowed(p.nothing)
+		p.cfg.API.DocumentRoutes(r) // whoever reaches the Hub alone reads it too
 		r.Get("/", p.show(p.overview))
 		r.Get("/oauth_callback", web.GetOnly(p.callback))
 		r.Get("/logged_out", p.loggedOut)

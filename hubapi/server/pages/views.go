@@ -52,7 +52,7 @@ func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 		Alerts: p.cfg.Status.Alerts(w), Use: p.cfg.Convert.UseOf(w), Lent: lent[w.ID],
 	}
 	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Status.Expires(w)
-	if w.Kind == spawner.Job {
+	if !w.Kind.Session() {
 		item.Progress = p.cfg.Convert.Progress(w.ID)
 	}
 	if convert.Owns(v.caller, w) && p.cfg.KnownQuota != nil {
@@ -100,7 +100,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 		switch {
 		case found.Kind == spawner.Kernel:
 			view.Kernels = append(view.Kernels, p.item(v, found, lent))
-		case found.Kind != spawner.Job:
+		case found.Kind.Session():
 			view.Sessions = append(view.Sessions, p.item(v, found, lent))
 		case filter.Has(&found):
 			jobs = append(jobs, found)

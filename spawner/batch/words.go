@@ -5,7 +5,7 @@
 //   - Batcher joins calls of about the same time, such as submissions and removals, to one command.
 //   - Records keeps what is known of a workload's current run on disk, written before the system is asked for anything.
 //   - Marker makes the marks by which a service knows its own jobs from those that others submit in their likeness.
-//   - Sandbox reads what came back of a run, without trusting any of it.
+//   - Sandbox holds what travels to the worker, and reads what came back of a run, without trusting any of it.
 //
 // Promises: all of it is safe for concurrent use; a look that did not answer says nothing of a job; a record is whole
 // or not there. The package must not know a batch system: what differs between them is the backend's.

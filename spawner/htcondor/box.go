@@ -1,10 +1,7 @@
 package htcondor
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -116,91 +113,4 @@ func (b *Backend) imagePath(l spawner.Launch, r batch.Record) string {
 	}
 	_, hex, _ := strings.Cut(l.Spec.Environment, ":")
 	return strings.ReplaceAll(b.cfg.Image, digestMark, hex)
-}
-
-// fill makes a workload's sandbox: out of the way and as root's, then it is given away whole. Nothing is written as
-// root in what a user may change.
-func (b *Backend) fill(l spawner.Launch, r batch.Record, o owner) (err error) {
-	place := b.records.Dir(r.ID)
-	part := filepath.Join(place, ".part")
-	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o700)); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(part))
-		}
-	}()
-	files := map[string]any{worker.PlanFile: b.plan(l, r)}
-	if l.Uplink != nil {
-		files[filepath.Join(worker.LinkDir, "uplink.json")] = l.Uplink
-	}
-	if l.App != nil {
-		files[filepath.Join(worker.LinkDir, "app.json")] = l.App
-	}
-	for _, dir := range []string{worker.LinkDir, worker.Inputs, worker.OutDir} {
-		if err := os.Mkdir(filepath.Join(part, dir), 0o700); err != nil {
-			return err
-		}
-	}
-	for name, v := range files {
-		if err := b.writeJSON(filepath.Join(part, name), v); err != nil {
-			return err
-		}
-	}
-	for _, name := range l.Spec.Inputs {
-		if err := b.copyFile(filepath.Join(l.InputDir, name), filepath.Join(part, worker.Inputs, name)); err != nil {
-			return fmt.Errorf("copy the input file %s: %w", name, err)
-		}
-	}
-	if err := give(part, o); err != nil {
-		return err
-	}
-	return os.Rename(part, filepath.Join(place, boxDir))
-}
-
-func (b *Backend) writeJSON(name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(name), err)
-	}
-	return b.writeFile(name, bytes.NewReader(data))
-}
-
-func (b *Backend) copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return b.writeFile(to, in)
-}
-
-// writeFile makes a file of a sandbox. It is on the disk then: a job may be in the queue when the host comes up after a
-// power cut. Its name is there too when the record is, which is written after it.
-func (b *Backend) writeFile(name string, from io.Reader) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, from)
-	return errors.Join(err, b.sync(f), f.Close())
-}
-
-// give makes a tree an account's. The tree's own directory comes last: until then nobody else gets into it.
-func give(dir string, o owner) error {
-	var names []string
-	err := filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
-		names = append(names, name)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i := len(names) - 1; i >= 0; i-- {
-		if err := os.Lchown(names[i], o.uid, o.gid); err != nil {
-			return err
-		}
-	}
-	return nil
 }

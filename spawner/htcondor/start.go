@@ -196,7 +196,8 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err := passable(b.records.Dir(l.ID)); err != nil {
 		return nil, err
 	}
-	if err := b.fill(l, rec, o); err != nil {
+	contents := batch.Contents{Launch: l, Plan: b.plan(l, rec), UID: o.uid, GID: o.gid, Sync: b.sync}
+	if err := b.box(rec).Fill(contents); err != nil {
 		return nil, err
 	}
 	return &submission{rec: rec, head: head(lines), row: rowOf(b.signet, rec, l.Workload)}, b.records.Put(rec)

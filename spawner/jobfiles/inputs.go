@@ -68,7 +68,7 @@ func (s *Store) ClearBundle(b spawner.ID) {
 	s.UncountBundle(b)
 }
 
-// CheckInputs refuses a job of which input files are not kept any more: earlier versions removed them when it ended.
+// CheckInputs refuses a job of which input files are not kept any more: it could not be tried again.
 func (s *Store) CheckInputs(w spawner.Workload) error {
 	for _, name := range w.Spec.Inputs {
 		if _, err := os.Lstat(filepath.Join(s.InputDir(w), name)); errors.Is(err, os.ErrNotExist) {

@@ -51,11 +51,11 @@ func Pack(ctx context.Context, cfg Config, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := &packer{ctx: ctx, cfg: cfg, root: root, dev: st.Dev, out: newSender(w), notes: map[uint64]note{}}
+	p := &packer{cfg: cfg, root: root, dev: st.Dev, out: newSender(w), notes: map[uint64]note{}}
 	if cfg.Strip != nil {
 		p.rules = cfg.Strip.Top()
 	}
-	if err = p.run(); err == nil {
+	if err = p.run(ctx); err == nil {
 		err = p.out.end()
 	} else {
 		p.out.fault(err)
@@ -67,7 +67,6 @@ func Pack(ctx context.Context, cfg Config, w io.Writer) error {
 }
 
 type packer struct {
-	ctx   context.Context
 	cfg   Config
 	root  *os.File
 	dev   uint64
@@ -78,41 +77,41 @@ type packer struct {
 	buf   []byte
 }
 
-func (p *packer) run() error {
+func (p *packer) run(ctx context.Context) error {
 	count := &pass{packer: p, stage: counting}
-	if err := count.walk(); err != nil {
+	if err := count.walk(ctx); err != nil {
 		return err
 	}
 	if err := p.out.numbers(frameTotals, count.files, count.bytes); err != nil {
 		return err
 	}
 	if p.cfg.Pause == nil {
-		return p.settle()
+		return p.settle(ctx)
 	}
 	// A page that is dirty in a file system in memory is written again without new times, so there all is read in the
 	// pause.
 	if !inMemory(p.root) {
-		if err := (&pass{packer: p, stage: running}).walk(); err != nil {
+		if err := (&pass{packer: p, stage: running}).walk(ctx); err != nil {
 			return err
 		}
 	}
 	if err := p.out.w.Flush(); err != nil {
 		return err
 	}
-	err := p.cfg.Pause(p.ctx)
+	err := p.cfg.Pause(ctx)
 	if err == nil {
-		err = p.settle()
+		err = p.settle(ctx)
 	} else {
 		err = fmt.Errorf("pause: %w", err)
 	}
-	return errors.Join(err, p.resume())
+	return errors.Join(err, p.resume(ctx))
 }
 
-func (p *packer) resume() error {
+func (p *packer) resume(ctx context.Context) error {
 	if p.cfg.Resume == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), resumeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
 	defer cancel()
 	if err := p.cfg.Resume(ctx); err != nil {
 		return fmt.Errorf("resume: %w", err)
@@ -121,8 +120,8 @@ func (p *packer) resume() error {
 }
 
 // settle sends the tree, and what contents have not been sent yet.
-func (p *packer) settle() error {
-	return (&pass{packer: p, stage: settling, links: map[uint64]bool{}}).walk()
+func (p *packer) settle(ctx context.Context) error {
+	return (&pass{packer: p, stage: settling, links: map[uint64]bool{}}).walk(ctx)
 }
 
 func inMemory(dir *os.File) bool {
@@ -148,17 +147,17 @@ type pass struct {
 	said         time.Time // when it last said how many
 }
 
-func (p *pass) walk() error {
+func (p *pass) walk(ctx context.Context) error {
 	root, err := tree.OpenDir(tree.FDPath(int(p.root.Fd()))) // a directory's read position belongs to its descriptor
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return p.folder(root, child{}, "", p.rules)
+	return p.folder(ctx, root, child{}, "", p.rules)
 }
 
 // folder goes through an open directory.
-func (p *pass) folder(dir *os.File, c child, path string, rules tree.Live) error {
+func (p *pass) folder(ctx context.Context, dir *os.File, c child, path string, rules tree.Live) error {
 	list, err := tree.Names(dir)
 	if err != nil {
 		return fmt.Errorf("list /%s: %w", path, err)
@@ -171,15 +170,15 @@ func (p *pass) folder(dir *os.File, c child, path string, rules tree.Live) error
 		}
 	}
 	for _, c := range children {
-		if err := p.ctx.Err(); err != nil {
-			return context.Cause(p.ctx)
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
 		}
 		stripped, below := rules.Enter(c.name)
 		if stripped {
 			continue
 		}
 		at := tree.Join(path, c.name)
-		if err := named(at, p.child(dir, c, at, below, sparse)); err != nil && !(p.stage != settling && leftForLater(err)) {
+		if err := named(at, p.child(ctx, dir, c, at, below, sparse)); err != nil && !(p.stage != settling && leftForLater(err)) {
 			return err
 		}
 	}
@@ -226,7 +225,7 @@ func whiteout(name string) entry { return entry{name: name, mode: unix.S_IFCHR} 
 func (e *entry) isWhiteout() bool { return e.mode&unix.S_IFMT == unix.S_IFCHR && e.rdev == 0 }
 
 // child goes on to an entry of a directory.
-func (p *pass) child(dir *os.File, c child, path string, rules tree.Live, sparse bool) error {
+func (p *pass) child(ctx context.Context, dir *os.File, c child, path string, rules tree.Live, sparse bool) error {
 	if c.deleted {
 		return p.deleted(c.name)
 	}
@@ -246,7 +245,7 @@ func (p *pass) child(dir *os.File, c child, path string, rules tree.Live, sparse
 			return err
 		}
 		defer sub.Close()
-		return p.folder(sub, c, path, rules)
+		return p.folder(ctx, sub, c, path, rules)
 	case tree.IsWhiteout(&st):
 		return p.deleted(c.name)
 	}
@@ -266,9 +265,9 @@ func (p *pass) child(dir *os.File, c child, path string, rules tree.Live, sparse
 	case counting:
 		return p.beat()
 	case running:
-		return p.early(dir, c.name, &st)
+		return p.early(ctx, dir, c.name, &st)
 	case settling:
-		return p.leaf(dir, c.name, path, &st, sparse)
+		return p.leaf(ctx, dir, c.name, path, &st, sparse)
 	}
 	return nil
 }
@@ -291,16 +290,16 @@ func (p *pass) deleted(name string) error {
 }
 
 // early sends the content of a file while the session runs, when a change of it from now on will show in its times.
-func (p *pass) early(dir *os.File, name string, st *unix.Stat_t) error {
+func (p *pass) early(ctx context.Context, dir *os.File, name string, st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 || p.known(st) != 0 || time.Since(time.Unix(st.Ctim.Unix())) < tick {
 		return nil
 	}
-	_, err := p.content(dir, name, st)
+	_, err := p.content(ctx, dir, name, st)
 	return err
 }
 
 // leaf sends the entry of what is no directory.
-func (p *pass) leaf(dir *os.File, name, path string, st *unix.Stat_t, sparse bool) error {
+func (p *pass) leaf(ctx context.Context, dir *os.File, name, path string, st *unix.Stat_t, sparse bool) error {
 	if st.Nlink > 1 && p.links[st.Ino] {
 		e := entry{name: name, mode: st.Mode & unix.S_IFMT, link: st.Ino}
 		return p.out.frame(frameEntry, e.append(nil))
@@ -327,7 +326,7 @@ func (p *pass) leaf(dir *os.File, name, path string, st *unix.Stat_t, sparse boo
 		e.target, err = os.Readlink(tree.Under(dir, name))
 	case unix.S_IFREG:
 		if e.content = p.known(st); e.content == 0 && st.Size > 0 {
-			e.content, err = p.content(dir, name, st)
+			e.content, err = p.content(ctx, dir, name, st)
 		}
 	}
 	if err != nil {

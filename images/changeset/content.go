@@ -34,7 +34,7 @@ func unchanged(a, b *unix.Stat_t) bool {
 }
 
 // content sends what a file holds. One that changes meanwhile is dropped, which is an error.
-func (p *packer) content(dir *os.File, name string, st *unix.Stat_t) (uint64, error) {
+func (p *packer) content(ctx context.Context, dir *os.File, name string, st *unix.Stat_t) (uint64, error) {
 	f, err := tree.Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return 0, err
@@ -55,7 +55,7 @@ func (p *packer) content(dir *os.File, name string, st *unix.Stat_t) (uint64, er
 	if err := p.out.numbers(frameContent, p.last, uint64(st.Size)); err != nil {
 		return 0, err
 	}
-	err = p.copy(f, st.Size)
+	err = p.copy(ctx, f, st.Size)
 	if now, again := tree.StatFile(f); err == nil && (again != nil || !unchanged(&now, st)) {
 		err = errors.Join(again, errMoved)
 	}
@@ -67,7 +67,7 @@ func (p *packer) content(dir *os.File, name string, st *unix.Stat_t) (uint64, er
 }
 
 // copy sends what lies between the holes.
-func (p *packer) copy(f *os.File, size int64) error {
+func (p *packer) copy(ctx context.Context, f *os.File, size int64) error {
 	if p.buf == nil {
 		p.buf = make([]byte, dataSize)
 	}
@@ -84,8 +84,8 @@ func (p *packer) copy(f *os.File, size int64) error {
 			return &os.PathError{Op: "seek hole", Path: f.Name(), Err: err}
 		}
 		for at = start; at < min(end, size); {
-			if err := p.ctx.Err(); err != nil {
-				return context.Cause(p.ctx)
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
 			}
 			n, err := f.ReadAt(p.buf[:min(int64(len(p.buf)), min(end, size)-at)], at)
 			if n == 0 {

@@ -86,12 +86,12 @@ func Unpack(ctx context.Context, r io.Reader, t Target) (upper string, err error
 			return "", err
 		}
 	}
-	u, err := newUnpacker(ctx, r, t, part, stage)
+	u, err := newUnpacker(r, t, part, stage)
 	if err != nil {
 		return "", err
 	}
 	defer u.close()
-	if err := u.run(); err != nil {
+	if err := u.run(ctx); err != nil {
 		return "", err
 	}
 	upper = filepath.Join(t.Dir, "upper")
@@ -99,7 +99,6 @@ func Unpack(ctx context.Context, r io.Reader, t Target) (upper string, err error
 }
 
 type unpacker struct {
-	ctx  context.Context
 	t    Target
 	in   *receiver
 	seen Progress
@@ -118,7 +117,7 @@ type unpacker struct {
 	planter
 }
 
-func newUnpacker(ctx context.Context, r io.Reader, t Target, part, stage string) (*unpacker, error) {
+func newUnpacker(r io.Reader, t Target, part, stage string) (*unpacker, error) {
 	in, err := newReceiver(r)
 	if err != nil {
 		return nil, err
@@ -136,7 +135,7 @@ func newUnpacker(ctx context.Context, r io.Reader, t Target, part, stage string)
 		t.Image = layered(t.Layers)
 	}
 	return &unpacker{
-		ctx: ctx, t: t, in: in, stage: contents,
+		t: t, in: in, stage: contents,
 		planter: planter{root: root, stage: contents, owner: t.Owner, image: t.Image, links: map[uint64]string{}, filled: t.Fill != nil},
 	}, nil
 }
@@ -150,14 +149,14 @@ func (u *unpacker) close() {
 }
 
 // run takes frames until the end.
-func (u *unpacker) run() error {
+func (u *unpacker) run(ctx context.Context) error {
 	for {
 		kind, f, sum, err := u.in.next()
 		if err != nil {
 			return err
 		}
-		if err := u.ctx.Err(); err != nil {
-			return context.Cause(u.ctx)
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
 		}
 		if u.heard += frameHead + int64(len(f.b)); u.heard > u.t.Limits.Bytes {
 			return errs.New(errs.Invalid, "the session's changes have more than %d MB", u.t.Limits.Bytes/1e6).

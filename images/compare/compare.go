@@ -61,15 +61,15 @@ func Trees(ctx context.Context, cfg Config) (Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &comparer{ctx: ctx, cfg: cfg, jobs: make(chan job, 8*workers), links: pairs{}, linksHere: pairs{}, added: map[string]bool{}}
+	c := &comparer{cfg: cfg, jobs: make(chan job, 8*workers), links: pairs{}, linksHere: pairs{}, added: map[string]bool{}}
 	for _, path := range cfg.Added {
 		c.added[path] = true
 	}
 	var contents sync.WaitGroup
 	for range workers {
-		contents.Go(c.work)
+		contents.Go(func() { c.work(ctx) })
 	}
-	err = c.roots(there, here)
+	err = c.roots(ctx, there, here)
 	close(c.jobs)
 	contents.Wait()
 	if err != nil {
@@ -101,7 +101,6 @@ func (c Config) roots() (there, here folder, err error) {
 
 // comparer is one comparison. Its walk is one goroutine, the workers read contents.
 type comparer struct {
-	ctx              context.Context
 	cfg              Config
 	added            map[string]bool
 	jobs             chan job
@@ -116,7 +115,7 @@ type comparer struct {
 type pairs map[any]any
 
 // roots compares the roots, and then all below them.
-func (c *comparer) roots(there, here folder) error {
+func (c *comparer) roots(ctx context.Context, there, here folder) error {
 	a, err := there.self()
 	if err != nil {
 		return err
@@ -125,14 +124,14 @@ func (c *comparer) roots(there, here folder) error {
 	if err != nil {
 		return err
 	}
-	c.both(place{path: ""}, there, here, a, b)
-	return c.folders("", there, here, c.cfg.Strip.Top())
+	c.both(ctx, place{path: ""}, there, here, a, b)
+	return c.folders(ctx, "", there, here, c.cfg.Strip.Top())
 }
 
 // folders compares what two directories hold.
-func (c *comparer) folders(rel string, there, here folder, rules tree.Live) error {
-	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
+func (c *comparer) folders(ctx context.Context, rel string, there, here folder, rules tree.Live) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	a, err := there.names()
 	if err != nil {
@@ -158,7 +157,7 @@ func (c *comparer) folders(rel string, there, here folder, rules tree.Live) erro
 		}
 		p := place{path: tree.Join(rel, name), name: name}
 		p.stripped, p.below = rules.Enter(name)
-		if err := c.entry(p, there, here, inA, inB); err != nil {
+		if err := c.entry(ctx, p, there, here, inA, inB); err != nil {
 			return err
 		}
 	}
@@ -180,7 +179,7 @@ type place struct {
 }
 
 // entry compares one name.
-func (c *comparer) entry(p place, there, here folder, inThere, inHere bool) error {
+func (c *comparer) entry(ctx context.Context, p place, there, here folder, inThere, inHere bool) error {
 	c.next()
 	switch {
 	case p.stripped || !inThere:
@@ -203,14 +202,14 @@ func (c *comparer) entry(p place, there, here folder, inThere, inHere bool) erro
 	if err != nil {
 		return fmt.Errorf("/%s of the environment: %w", p.path, err)
 	}
-	c.both(p, there, here, a, b)
+	c.both(ctx, p, there, here, a, b)
 	if !a.isDir() || !b.isDir() {
 		return nil
 	}
-	return c.descend(p, there, here)
+	return c.descend(ctx, p, there, here)
 }
 
-func (c *comparer) descend(p place, there, here folder) error {
+func (c *comparer) descend(ctx context.Context, p place, there, here folder) error {
 	if len(p.path) > tree.MaxPath {
 		c.differ(p.path, "its path has %d bytes, too many to compare what is below it", len(p.path))
 		return nil
@@ -226,7 +225,7 @@ func (c *comparer) descend(p place, there, here folder) error {
 		return fmt.Errorf("/%s of the environment: %w", p.path, err)
 	}
 	defer b.close()
-	return c.folders(p.path, a, b, p.below)
+	return c.folders(ctx, p.path, a, b, p.below)
 }
 
 // onlyThere looks at what the environment lacks.
@@ -279,7 +278,7 @@ func (c *comparer) onlyHere(p place, here folder) error {
 }
 
 // both compares two entries of one path.
-func (c *comparer) both(p place, there, here folder, a, b entry) {
+func (c *comparer) both(ctx context.Context, p place, there, here folder, a, b entry) {
 	c.result.Paths++
 	c.uncomparable(a)
 	if a.isDir() && p.below.All() { // it travels empty, and with the image's time
@@ -296,7 +295,7 @@ func (c *comparer) both(p place, there, here folder, a, b entry) {
 		c.differ(p.path, "it is one file with other names than in the environment")
 	}
 	if a.isFile() && a.size == b.size && a.size > 0 {
-		c.contents(p, there, here, a, b)
+		c.contents(ctx, p, there, here, a, b)
 	}
 }
 

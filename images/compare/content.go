@@ -28,7 +28,7 @@ type job struct {
 }
 
 // contents has two files of one size compared.
-func (c *comparer) contents(p place, there, here folder, inThere, inHere entry) {
+func (c *comparer) contents(ctx context.Context, p place, there, here folder, inThere, inHere entry) {
 	a, err := there.open(p.name, inThere)
 	if err != nil {
 		c.differ(p.path, "the session's cannot be read: %v", err)
@@ -42,17 +42,17 @@ func (c *comparer) contents(p place, there, here folder, inThere, inHere entry) 
 	}
 	select {
 	case c.jobs <- job{step: c.step, path: p.path, size: int64(inThere.size), there: a, here: b}:
-	case <-c.ctx.Done():
+	case <-ctx.Done():
 		_, _ = a.Close(), b.Close()
 	}
 }
 
 // work compares contents until the walk has ended, and closes them in any case.
-func (c *comparer) work() {
+func (c *comparer) work(ctx context.Context) {
 	a, b := make([]byte, chunk), make([]byte, chunk)
 	for j := range c.jobs {
-		if c.ctx.Err() == nil {
-			if err := c.compare(j, a, b); err != nil && c.ctx.Err() == nil {
+		if ctx.Err() == nil {
+			if err := c.compare(ctx, j, a, b); err != nil && ctx.Err() == nil {
 				c.found.add(j.step, j.path, err.Error())
 			}
 		}
@@ -60,15 +60,15 @@ func (c *comparer) work() {
 	}
 }
 
-func (c *comparer) compare(j job, a, b []byte) error {
+func (c *comparer) compare(ctx context.Context, j job, a, b []byte) error {
 	for off := int64(0); ; {
 		at := min(j.there.data(off), j.here.data(off))
 		c.bytes.Add(min(at, j.size) - off)
 		if off = at; off >= j.size {
 			return j.there.same()
 		}
-		if c.ctx.Err() != nil {
-			return context.Cause(c.ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		n := min(chunk-off%chunk, j.size-off) // so that a squashfs reads whole blocks
 		if err := read(j.there, a[:n], off); err != nil {

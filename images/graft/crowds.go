@@ -25,7 +25,7 @@ const maxCrowds = 3
 func Crowds(ctx context.Context, upper string, strip *tree.Strip) ([]Crowd, error) {
 	var found []Crowd
 	err := wander(ctx, upper, strip, func(w wanderer, root *os.File, rules tree.Live) (err error) {
-		_, found, err = w.crowds(root, "", rules)
+		_, found, err = w.crowds(ctx, root, "", rules)
 		return err
 	})
 	return found, err
@@ -33,14 +33,16 @@ func Crowds(ctx context.Context, upper string, strip *tree.Strip) ([]Crowd, erro
 
 // crowds counts what lies below a directory, and names the crowds in it. Where no directory in it has half of all, it
 // is one itself.
-func (w wanderer) crowds(dir *os.File, rel string, rules tree.Live) (files int64, found []Crowd, err error) {
+func (w wanderer) crowds(
+	ctx context.Context, dir *os.File, rel string, rules tree.Live,
+) (files int64, found []Crowd, err error) {
 	var largest int64
-	err = w.each(dir, rel, rules, func(path string, _ unix.Stat_t, sub *os.File, inside tree.Live) error {
+	err = w.each(ctx, dir, rel, rules, func(path string, _ unix.Stat_t, sub *os.File, inside tree.Live) error {
 		files++
 		if sub == nil {
 			return nil
 		}
-		n, crowds, err := w.crowds(sub, path, inside)
+		n, crowds, err := w.crowds(ctx, sub, path, inside)
 		files, largest = files+n, max(largest, n)
 		found = top(append(found, crowds...))
 		return err

@@ -313,7 +313,7 @@ func inMemory(dir *os.File) bool {
 func (g *grafter) settle(ctx context.Context, top *folder) (_ *folder, err error) {
 	var again *revisit
 	if top != nil {
-		again = g.newRevisit(ctx, top)
+		again = g.newRevisit(top)
 	}
 	if g.cfg.Pause != nil {
 		start := time.Now()
@@ -331,7 +331,7 @@ func (g *grafter) settle(ctx context.Context, top *folder) (_ *folder, err error
 	if again == nil {
 		return g.standing(ctx)
 	}
-	if g.result.Redone, err = again.run(); err != nil {
+	if g.result.Redone, err = again.run(ctx); err != nil {
 		return nil, err
 	}
 	return top, ripen(ctx, again.newest)

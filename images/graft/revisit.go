@@ -22,7 +22,6 @@ import (
 // fingerprint, is made when the source runs on.
 type revisit struct {
 	g     *grafter
-	ctx   context.Context
 	found []visit
 
 	mu     sync.Mutex
@@ -47,8 +46,8 @@ type stale struct {
 const partsAtOnce = 8
 
 // newRevisit lists what is to be looked at in the pause; the source still runs.
-func (g *grafter) newRevisit(ctx context.Context, top *folder) *revisit {
-	r := &revisit{g: g, ctx: ctx}
+func (g *grafter) newRevisit(top *folder) *revisit {
+	r := &revisit{g: g}
 	r.list(top)
 	return r
 }
@@ -71,21 +70,21 @@ func (r *revisit) list(f *folder) {
 }
 
 // run is called in the pause. It gives how many files were read.
-func (r *revisit) run() (read int, err error) {
-	if err := r.lookAround(); err != nil {
+func (r *revisit) run(ctx context.Context) (read int, err error) {
+	if err := r.lookAround(ctx); err != nil {
 		return 0, err
 	}
 	slices.SortFunc(r.moved, func(a, b *folder) int { return cmp.Compare(a.path, b.path) })
 	for _, f := range slices.Compact(r.moved) {
-		if err := r.relist(f); err != nil {
+		if err := r.relist(ctx, f); err != nil {
 			return 0, named(f.path, err)
 		}
 	}
-	return r.store()
+	return r.store(ctx)
 }
 
 // lookAround looks at all that was found before.
-func (r *revisit) lookAround() error {
+func (r *revisit) lookAround(ctx context.Context) error {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	errs := make([]error, scouts())
@@ -97,7 +96,7 @@ func (r *revisit) lookAround() error {
 				if at >= len(r.found) {
 					break
 				}
-				errs[i] = w.look(r.found[at])
+				errs[i] = w.look(ctx, r.found[at])
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -131,9 +130,9 @@ func (w *watcher) has(st *unix.Stat_t) {
 	}
 }
 
-func (w *watcher) look(v visit) error {
-	if w.ctx.Err() != nil {
-		return context.Cause(w.ctx)
+func (w *watcher) look(ctx context.Context, v visit) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	dir, err := w.at(v.folder.path, unix.O_PATH)
 	if err != nil {
@@ -200,11 +199,11 @@ func (w *watcher) read(dir *os.File, e *entry) error {
 }
 
 // relist surveys a directory anew, and takes what it knows of those below that are still the same.
-func (r *revisit) relist(f *folder) error {
-	s := &scout{ctx: r.ctx, dev: r.g.dev, xattrs: true, notes: r.g.notes, open: map[*folder]bool{}} // nobody looks ahead
+func (r *revisit) relist(ctx context.Context, f *folder) error {
+	s := &scout{dev: r.g.dev, xattrs: true, notes: r.g.notes, open: map[*folder]bool{}} // nobody looks ahead
 	s.wake.L = &s.mu
 	defer s.end()
-	again := s.folder(f.path, f.rules, func() (*os.File, error) { return r.at(f.path, unix.O_RDONLY) })
+	again := s.folder(ctx, f.path, f.rules, func() (*os.File, error) { return r.at(f.path, unix.O_RDONLY) })
 	err := s.visit(again)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
 		f.err = err // when its parent still has it, the error is the tree's
@@ -262,9 +261,9 @@ func (r *revisit) adopt(s *scout, f *folder, had map[string]*folder) error {
 }
 
 // store reads what is to be read.
-func (r *revisit) store() (read int, err error) {
+func (r *revisit) store(ctx context.Context) (read int, err error) {
 	slices.SortFunc(r.fresh, func(a, b stale) int { return cmp.Compare(a.entry.path, b.entry.path) })
-	in := newIntake(r.ctx, r.g, Paused)
+	in := newIntake(ctx, r.g, Paused)
 	err = in.close(r.hand(in))
 	return in.files, err
 }

@@ -28,7 +28,6 @@ const (
 // that is needed first on top. Whoever asks for a task that nobody has begun does it himself, so nobody ever waits for
 // room.
 type scout struct {
-	ctx context.Context
 	dev uint64
 	// The tree is no upper directory: devices and sockets are looked at closely, and layers have devices of their own.
 	whole  bool
@@ -94,9 +93,9 @@ func scouts() int { return min(max(runtime.GOMAXPROCS(0), 2), 16) }
 func newScout(
 	ctx context.Context, workers int, root *os.File, dev uint64, rules tree.Live, notes *notes, whole bool,
 ) (*scout, *folder) {
-	s := &scout{ctx: ctx, dev: dev, whole: whole, xattrs: notes != nil, notes: notes, open: map[*folder]bool{}}
+	s := &scout{dev: dev, whole: whole, xattrs: notes != nil, notes: notes, open: map[*folder]bool{}}
 	s.wake.L = &s.mu
-	top := s.folder("", rules, func() (*os.File, error) { return tree.OpenDir(tree.FDPath(int(root.Fd()))) }) // its own read position
+	top := s.folder(ctx, "", rules, func() (*os.File, error) { return tree.OpenDir(tree.FDPath(int(root.Fd()))) }) // its own read position
 	s.push(&top.task)
 	for range workers {
 		s.done.Go(s.work)
@@ -210,15 +209,15 @@ func (s *scout) leave(f *folder) {
 	}
 }
 
-func (s *scout) folder(path string, rules tree.Live, open func() (*os.File, error)) *folder {
+func (s *scout) folder(ctx context.Context, path string, rules tree.Live, open func() (*os.File, error)) *folder {
 	f := &folder{path: path, rules: rules}
-	f.task = task{folder: true, waiting: make(chan struct{}), do: func() { f.err = s.enter(f, open) }}
+	f.task = task{folder: true, waiting: make(chan struct{}), do: func() { f.err = s.enter(ctx, f, open) }}
 	return f
 }
 
 // enter opens a directory, and makes tasks of its names.
-func (s *scout) enter(f *folder, open func() (*os.File, error)) (err error) {
-	if err := s.ctx.Err(); err != nil {
+func (s *scout) enter(ctx context.Context, f *folder, open func() (*os.File, error)) (err error) {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if f.file, err = open(); err != nil {
@@ -246,21 +245,21 @@ func (s *scout) enter(f *folder, open func() (*os.File, error)) (err error) {
 	var tasks []*task
 	for len(names) > 0 {
 		n := min(len(names), partLength)
-		p := s.part(f, names[:n])
+		p := s.part(ctx, f, names[:n])
 		f.parts, tasks, names = append(f.parts, p), append(tasks, &p.task), names[n:]
 	}
 	s.push(tasks...)
 	return nil
 }
 
-func (s *scout) part(f *folder, names []string) *part {
+func (s *scout) part(ctx context.Context, f *folder, names []string) *part {
 	p := &part{dir: f}
-	p.task = task{waiting: make(chan struct{}), do: func() { s.examine(p, names) }}
+	p.task = task{waiting: make(chan struct{}), do: func() { s.examine(ctx, p, names) }}
 	return p
 }
 
 // examine looks at each of the names.
-func (s *scout) examine(p *part, names []string) {
+func (s *scout) examine(ctx context.Context, p *part, names []string) {
 	p.print = newPrint()
 	p.entries = make([]entry, 0, len(names))
 	var below []*task
@@ -271,7 +270,7 @@ func (s *scout) examine(p *part, names []string) {
 		}
 		p.entries = append(p.entries, entry{name: name, path: tree.Join(p.dir.path, name)})
 		e := &p.entries[len(p.entries)-1]
-		if e.err = s.entry(p, e); e.err != nil {
+		if e.err = s.entry(ctx, p, e); e.err != nil {
 			if s.whole && errors.Is(e.err, fs.ErrNotExist) { // a whiteout over nothing: overlayfs lists it, and it is not there
 				p.entries = p.entries[:len(p.entries)-1]
 			}
@@ -281,7 +280,7 @@ func (s *scout) examine(p *part, names []string) {
 			continue
 		}
 		if tree.IsDir(&e.stat) {
-			e.folder = s.folder(e.path, rules, func() (*os.File, error) { return tree.Child(p.dir.file, name, s.dev) })
+			e.folder = s.folder(ctx, e.path, rules, func() (*os.File, error) { return tree.Child(p.dir.file, name, s.dev) })
 			below = append(below, &e.folder.task)
 		}
 	}
@@ -307,8 +306,8 @@ func (p *part) note(e *entry, emptied bool) error {
 }
 
 // entry finds out what is wanted of an entry.
-func (s *scout) entry(p *part, e *entry) (err error) {
-	if err := s.ctx.Err(); err != nil {
+func (s *scout) entry(ctx context.Context, p *part, e *entry) (err error) {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	dev := s.dev

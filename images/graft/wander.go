@@ -14,7 +14,6 @@ import (
 // wanderer goes through an upper directory, less what is stripped, one entry after another, and keeps nothing of what
 // it passes.
 type wanderer struct {
-	ctx context.Context
 	dev uint64
 }
 
@@ -35,7 +34,7 @@ func wander(
 	if err != nil {
 		return err
 	}
-	return begin(wanderer{ctx, st.Dev}, root, strip.Top())
+	return begin(wanderer{st.Dev}, root, strip.Top())
 }
 
 // Each calls fn for all that an upper directory has, less what is stripped, one after another.
@@ -45,22 +44,22 @@ func Each(ctx context.Context, upper string, strip *tree.Strip, fn func(path str
 		visit = func(path string, st unix.Stat_t, sub *os.File, inside tree.Live) error {
 			fn(path, &st)
 			if sub != nil {
-				return w.each(sub, path, inside, visit)
+				return w.each(ctx, sub, path, inside, visit)
 			}
 			return nil
 		}
-		return w.each(root, "", rules, visit)
+		return w.each(ctx, root, "", rules, visit)
 	})
 }
 
 // each visits the entries of a directory.
-func (w wanderer) each(dir *os.File, rel string, rules tree.Live, visit visitor) error {
+func (w wanderer) each(ctx context.Context, dir *os.File, rel string, rules tree.Live, visit visitor) error {
 	list, err := tree.Names(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range list {
-		if err := w.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		stripped, inside := rules.Enter(name)

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"bytes"
+	"context"
 	"path"
 	"regexp"
 	"slices"
@@ -58,7 +59,7 @@ const (
 
 // cvmfs sums up which repositories the tree leads to. Of programs only the first line counts: what they do later is not
 // known.
-func (l *looker) cvmfs(found finds) {
+func (l *looker) cvmfs(ctx context.Context, found finds) {
 	where := map[string][]string{}
 	note := func(name string, p place) {
 		if _, known := where[name]; known || len(where) < maxRepositories && len(name) <= maxRepository {
@@ -69,7 +70,7 @@ func (l *looker) cvmfs(found finds) {
 		note(cvmfsPath.FindStringSubmatch(p.node.Target)[1], p)
 	}
 	for _, p := range found.setups {
-		for _, name := range l.named(p) {
+		for _, name := range l.named(ctx, p) {
 			note(name, p)
 		}
 	}
@@ -90,11 +91,11 @@ func (l *looker) cvmfs(found finds) {
 }
 
 // named returns the repositories whose paths a file names.
-func (l *looker) named(p place) []string {
+func (l *looker) named(ctx context.Context, p place) []string {
 	if l.same(p.path) {
 		return l.base.Inventory.leading(text(p.path))
 	}
-	b, err := l.read(p, headLimit)
+	b, err := l.read(ctx, p, headLimit)
 	if err != nil {
 		l.trouble(p.path, err)
 		return nil

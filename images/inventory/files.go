@@ -51,8 +51,9 @@ type Shared = *squashfs.Superblock
 // Files compares two trees. Two files of one length whose content lies in no shared base are read, unless their times
 // are equal too: then they are taken for the same, as rsync does.
 func Files(ctx context.Context, old, now Tree, shared Shared) (FileChanges, error) {
-	c := &fileComparer{ctx: ctx, old: old, now: now, shared: shared}
-	err := differ{each: c.each}.pair("", old.Root, now.Root)
+	c := &fileComparer{old: old, now: now, shared: shared}
+	each := func(path string, old, now *squashfs.Node) error { return c.each(ctx, path, old, now) }
+	err := differ{each: each}.pair("", old.Root, now.Root)
 	if err != nil {
 		return FileChanges{}, fmt.Errorf("compare the trees: %w", err)
 	}
@@ -60,14 +61,13 @@ func Files(ctx context.Context, old, now Tree, shared Shared) (FileChanges, erro
 }
 
 type fileComparer struct {
-	ctx      context.Context
 	old, now Tree
 	shared   Shared
 	out      FileChanges
 }
 
-func (c *fileComparer) each(at string, old, now *squashfs.Node) error {
-	if err := c.ctx.Err(); err != nil {
+func (c *fileComparer) each(ctx context.Context, at string, old, now *squashfs.Node) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c.out.Bytes += size(now) - size(old)
@@ -79,7 +79,7 @@ func (c *fileComparer) each(at string, old, now *squashfs.Node) error {
 		c.diff(at, Attributes, &c.out.Changed)
 		return nil
 	}
-	same, err := c.same(old, now)
+	same, err := c.same(ctx, old, now)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", line(at), err)
@@ -120,7 +120,7 @@ func sameXattrs(a, b *squashfs.Xattrs) bool {
 	return slices.EqualFunc(a.List, b.List, func(x, y squashfs.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) })
 }
 
-func (c *fileComparer) same(a, b *squashfs.Node) (bool, error) {
+func (c *fileComparer) same(ctx context.Context, a, b *squashfs.Node) (bool, error) {
 	switch {
 	case a.Kind != b.Kind:
 		return false, nil
@@ -135,7 +135,7 @@ func (c *fileComparer) same(a, b *squashfs.Node) (bool, error) {
 	case a.MTime == b.MTime && !c.inShared(a.Data) && !c.inShared(b.Data):
 		return true, nil
 	}
-	return c.equal(a, b)
+	return c.equal(ctx, a, b)
 }
 
 // inShared reports whether all of a content lies in the shared base's bytes.
@@ -148,7 +148,7 @@ func (c *fileComparer) inShared(d *squashfs.Data) bool {
 }
 
 // equal reads both contents.
-func (c *fileComparer) equal(a, b *squashfs.Node) (bool, error) {
+func (c *fileComparer) equal(ctx context.Context, a, b *squashfs.Node) (bool, error) {
 	x, err := c.old.Open(a)
 	if err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func (c *fileComparer) equal(a, b *squashfs.Node) (bool, error) {
 	const step = 128 << 10 // a block of most images
 	p, q := make([]byte, step), make([]byte, step)
 	for off := int64(0); off < size(a); off += step {
-		if err := c.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return false, err
 		}
 		n := min(step, size(a)-off)

@@ -39,15 +39,14 @@ const (
 )
 
 type finder struct {
-	ctx  context.Context
 	out  finds
 	over bool // a list was full
 }
 
 // find walks a tree once.
-func (l *looker) find() (finds, error) {
-	f := &finder{ctx: l.ctx}
-	if err := f.dir("", "", l.tree.Root); err != nil {
+func (l *looker) find(ctx context.Context) (finds, error) {
+	f := &finder{}
+	if err := f.dir(ctx, "", "", l.tree.Root); err != nil {
 		return finds{}, err
 	}
 	if f.over {
@@ -57,8 +56,8 @@ func (l *looker) find() (finds, error) {
 }
 
 // dir looks at a directory: its path ("" is the root), the name of its parent, and itself.
-func (f *finder) dir(at, parent string, n *squashfs.Node) error {
-	if err := f.ctx.Err(); err != nil {
+func (f *finder) dir(ctx context.Context, at, parent string, n *squashfs.Node) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	name := at[strings.LastIndexByte(at, '/')+1:]
@@ -70,7 +69,7 @@ func (f *finder) dir(at, parent string, n *squashfs.Node) error {
 			note(e)
 		}
 		if e.Node.Kind == squashfs.Dir && e.Name != ".git" {
-			if err := f.dir(at+"/"+e.Name, name, e.Node); err != nil {
+			if err := f.dir(ctx, at+"/"+e.Name, name, e.Node); err != nil {
 				return err
 			}
 		}

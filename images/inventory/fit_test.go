@@ -31,13 +31,13 @@ func TestRepositoriesAreBounded(t *testing.T) {
 		found.links = append(found.links, place{at, &squashfs.Node{Kind: squashfs.Symlink, Target: fmt.Sprintf("/cvmfs/r%d.cern.ch/x", i)}})
 	}
 	found.links = append(found.links, place{"/again", &squashfs.Node{Kind: squashfs.Symlink, Target: "/cvmfs/r0.cern.ch/y"}})
-	l.cvmfs(found)
+	l.cvmfs(t.Context(), found)
 	i := slices.IndexFunc(l.out.CVMFS, func(r Repository) bool { return r.Name == "r0.cern.ch" })
 	if len(l.out.CVMFS) != maxRepositories || i < 0 || l.out.CVMFS[i].Files != 2 || len(l.out.CVMFS[i].First) != 2 {
 		t.Errorf("%d repositories", len(l.out.CVMFS))
 	}
 	l = looker{most: len("/l0/again") - 1, out: &Inventory{}}
-	l.cvmfs(finds{links: []place{found.links[0], found.links[len(found.links)-1]}})
+	l.cvmfs(t.Context(), finds{links: []place{found.links[0], found.links[len(found.links)-1]}})
 	if r := l.out.CVMFS[0]; r.Files != 2 || len(r.First) != 1 {
 		t.Errorf("%+v", r)
 	}

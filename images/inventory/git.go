@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
@@ -18,34 +19,34 @@ const maxHash = 256 << 20
 var objectName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // checkout tells of the working tree that a .git belongs to.
-func (l *looker) checkout(at place) {
+func (l *looker) checkout(ctx context.Context, at place) {
 	c := Checkout{Path: text(path.Dir(at.path)), State: Unknown}
-	dir := l.gitDir(at)
-	common := l.commonDir(dir)
-	head := l.small(dir + "/HEAD")
+	dir := l.gitDir(ctx, at)
+	common := l.commonDir(ctx, dir)
+	head := l.small(ctx, dir+"/HEAD")
 	if dir == "" || head == "" {
 		return // a .git without a HEAD is no repository
 	}
 	name, symbolic := strings.CutPrefix(head, "ref: ")
 	if symbolic {
 		c.Branch = word(strings.TrimPrefix(name, "refs/heads/"))
-		c.Commit = first(l.ref(dir, name), l.ref(common, name))
+		c.Commit = first(l.ref(ctx, dir, name), l.ref(ctx, common, name))
 	} else if objectName.MatchString(head) {
 		c.Commit = head
 	}
-	conf := parseGitConfig([]byte(l.text(common + "/config")))
+	conf := parseGitConfig([]byte(l.text(ctx, common+"/config")))
 	c.Remote = cleanURL(conf.remote)
 	work := checkoutState{l: l, root: path.Dir(at.path), dir: dir, common: common, conf: conf, commit: c.Commit}
-	work.tell(&c)
+	work.tell(ctx, &c)
 	l.out.Git = append(l.out.Git, c)
 }
 
 // gitDir returns the directory that a .git is or, as in submodules, points to; "" when that is not in the tree.
-func (l *looker) gitDir(at place) string {
+func (l *looker) gitDir(ctx context.Context, at place) string {
 	if at.node.Kind == squashfs.Dir {
 		return at.path
 	}
-	to, ok := strings.CutPrefix(l.small(at.path), "gitdir: ")
+	to, ok := strings.CutPrefix(l.small(ctx, at.path), "gitdir: ")
 	if !ok {
 		return ""
 	}
@@ -57,8 +58,8 @@ func (l *looker) gitDir(at place) string {
 
 // commonDir returns the directory of the objects, references and configuration: another than dir in a further working
 // tree.
-func (l *looker) commonDir(dir string) string {
-	common := l.small(dir + "/commondir")
+func (l *looker) commonDir(ctx context.Context, dir string) string {
+	common := l.small(ctx, dir+"/commondir")
 	switch {
 	case common == "":
 		return dir
@@ -69,8 +70,8 @@ func (l *looker) commonDir(dir string) string {
 }
 
 // text returns the beginning of a file, "" when it cannot be read.
-func (l *looker) text(name string) string {
-	b, err := l.read(place{name, l.tree.lookup(name)}, 1<<20)
+func (l *looker) text(ctx context.Context, name string) string {
+	b, err := l.read(ctx, place{name, l.tree.lookup(name)}, 1<<20)
 	if err != nil {
 		return ""
 	}
@@ -78,8 +79,8 @@ func (l *looker) text(name string) string {
 }
 
 // small returns a short file's one line.
-func (l *looker) small(name string) string {
-	b, err := l.read(place{name, l.tree.lookup(name)}, 4096)
+func (l *looker) small(ctx context.Context, name string) string {
+	b, err := l.read(ctx, place{name, l.tree.lookup(name)}, 4096)
 	if err != nil {
 		return ""
 	}
@@ -87,14 +88,14 @@ func (l *looker) small(name string) string {
 }
 
 // ref returns the object that a reference names.
-func (l *looker) ref(dir, name string) string {
+func (l *looker) ref(ctx context.Context, dir, name string) string {
 	if !strings.HasPrefix(name, "refs/") || strings.Contains(name, "..") {
 		return ""
 	}
-	if id := l.small(dir + "/" + name); objectName.MatchString(id) {
+	if id := l.small(ctx, dir+"/"+name); objectName.MatchString(id) {
 		return id
 	}
-	return packedRef([]byte(l.text(dir+"/packed-refs")), name)
+	return packedRef([]byte(l.text(ctx, dir+"/packed-refs")), name)
 }
 
 func packedRef(b []byte, name string) string {
@@ -155,14 +156,14 @@ type checkoutState struct {
 
 // tell fills the state of c: modified is certain, and so is clean; whatever stands in the way of both is unknown, with
 // the reason.
-func (s *checkoutState) tell(c *Checkout) {
+func (s *checkoutState) tell(ctx context.Context, c *Checkout) {
 	at := s.dir + "/index"
 	node := s.l.tree.lookup(at)
 	if node == nil {
 		c.Why = "it has no index"
 		return
 	}
-	b, err := s.l.whole(place{at, node})
+	b, err := s.l.whole(ctx, place{at, node})
 	if err != nil {
 		c.Why = "its index: " + err.Error()
 		return
@@ -179,7 +180,7 @@ func (s *checkoutState) tell(c *Checkout) {
 			continue // another side of a conflict
 		}
 		tracked[e.path] = true
-		same, why := s.same(e, node.MTime)
+		same, why := s.same(ctx, e, node.MTime)
 		switch {
 		case why != "":
 			unsure = first(unsure, why)
@@ -188,7 +189,7 @@ func (s *checkoutState) tell(c *Checkout) {
 		}
 	}
 	c.Others = s.others(tracked)
-	staged, why := s.staged(x)
+	staged, why := s.staged(ctx, x)
 	switch unsure = first(unsure, why); {
 	case staged || c.Modified > 0 && s.conf.filtered == "":
 		c.State = Modified
@@ -201,7 +202,7 @@ func (s *checkoutState) tell(c *Checkout) {
 
 // same reports whether a file is the one that the index has. Equal size and time are enough where git itself is content
 // with them: when the file is older than the index.
-func (s *checkoutState) same(e indexEntry, indexTime uint32) (same bool, why string) {
+func (s *checkoutState) same(ctx context.Context, e indexEntry, indexTime uint32) (same bool, why string) {
 	if e.skip || e.mode == modeGitlink {
 		return true, ""
 	}
@@ -218,14 +219,14 @@ func (s *checkoutState) same(e indexEntry, indexTime uint32) (same bool, why str
 	case e.size == uint32(size(n)) && e.mtime == n.MTime && e.mtime < indexTime:
 		return true, ""
 	}
-	return s.content(n, e)
+	return s.content(ctx, n, e)
 }
 
-func (s *checkoutState) content(n *squashfs.Node, e indexEntry) (same bool, why string) {
+func (s *checkoutState) content(ctx context.Context, n *squashfs.Node, e indexEntry) (same bool, why string) {
 	if s.hashed += size(n); s.hashed > maxHash {
 		return false, "more has a new time than is worth hashing"
 	}
-	b, err := s.l.whole(place{e.path, n})
+	b, err := s.l.whole(ctx, place{e.path, n})
 	if err != nil {
 		return false, "a file could not be read"
 	}
@@ -271,11 +272,11 @@ func (s *checkoutState) others(tracked map[string]bool) int {
 }
 
 // staged reports whether the index holds other than the commit: it remembers the tree that it was last equal to.
-func (s *checkoutState) staged(x gitIndex) (staged bool, why string) {
+func (s *checkoutState) staged(ctx context.Context, x gitIndex) (staged bool, why string) {
 	if x.tree == "" {
 		return false, "its index does not say which tree it is"
 	}
-	tree, err := s.l.treeOfCommit(s.common, s.commit)
+	tree, err := s.l.treeOfCommit(ctx, s.common, s.commit)
 	if err != nil {
 		return false, err.Error()
 	}

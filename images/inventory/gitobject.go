@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -14,13 +15,13 @@ import (
 var errNoCommit = errors.New("its commit could not be read")
 
 // treeOfCommit returns the tree that a commit has.
-func (l *looker) treeOfCommit(dir, commit string) (string, error) {
+func (l *looker) treeOfCommit(ctx context.Context, dir, commit string) (string, error) {
 	if len(commit) != 2*idLength {
 		return "", errNoCommit
 	}
 	loose := dir + "/objects/" + commit[:2] + "/" + commit[2:]
 	if n := l.tree.lookup(loose); n != nil {
-		b, err := l.read(place{loose, n}, headLimit)
+		b, err := l.read(ctx, place{loose, n}, headLimit)
 		if err != nil {
 			return "", errNoCommit
 		}
@@ -31,12 +32,12 @@ func (l *looker) treeOfCommit(dir, commit string) (string, error) {
 			continue
 		}
 		at := dir + "/objects/pack/" + e.Name
-		b, err := l.whole(place{at, e.Node})
+		b, err := l.whole(ctx, place{at, e.Node})
 		if err != nil {
 			return "", errNoCommit
 		}
 		if off, ok := packOffset(b, commit); ok {
-			return l.packedCommit(strings.TrimSuffix(at, ".idx")+".pack", off)
+			return l.packedCommit(ctx, strings.TrimSuffix(at, ".idx")+".pack", off)
 		}
 	}
 	return "", errNoCommit
@@ -99,12 +100,12 @@ func packOffset(b []byte, id string) (int64, bool) {
 }
 
 // packedCommit reads a commit at its place in a pack. One that is stored as a difference is not read.
-func (l *looker) packedCommit(pack string, off int64) (string, error) {
+func (l *looker) packedCommit(ctx context.Context, pack string, off int64) (string, error) {
 	n := l.tree.lookup(pack)
 	if !isFile(n) || off >= size(n) {
 		return "", errNoCommit
 	}
-	if err := l.allow(headLimit); err != nil {
+	if err := l.allow(ctx, headLimit); err != nil {
 		return "", err
 	}
 	r, err := l.tree.Open(n)

@@ -44,7 +44,6 @@ const (
 
 // looker carries one Look.
 type looker struct {
-	ctx   context.Context
 	tree  Tree
 	base  *Known
 	known map[string][]Package // of the base, by source
@@ -58,24 +57,24 @@ type looker struct {
 
 // Look says what is in a tree. It fails only when ctx ends: what cannot be read is the inventory's trouble.
 func Look(ctx context.Context, cfg Config) (Inventory, error) {
-	l := &looker{ctx: ctx, tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, most: maxWords, out: &Inventory{Base: cfg.Name}}
+	l := &looker{tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, most: maxWords, out: &Inventory{Base: cfg.Name}}
 	l.remember()
-	found, err := l.find()
+	found, err := l.find(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("look into the tree: %w", err)
 	}
-	l.system()
-	l.packages(found)
-	l.interpreters(found, cfg.Path)
+	l.system(ctx)
+	l.packages(ctx, found)
+	l.interpreters(ctx, found, cfg.Path)
 	l.cuda(found.libraries)
 	for _, g := range found.gits {
-		l.checkout(g)
+		l.checkout(ctx, g)
 	}
 	for _, k := range found.kernels {
-		l.kernel(k)
+		l.kernel(ctx, k)
 	}
-	l.cvmfs(found)
-	l.outside(found, cfg.Roots)
+	l.cvmfs(ctx, found)
+	l.outside(ctx, found, cfg.Roots)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("look into the tree: %w", err)
 	}
@@ -120,23 +119,23 @@ func (l *looker) same(name string) bool {
 }
 
 // read returns the beginning of a file.
-func (l *looker) read(at place, limit int64) ([]byte, error) {
-	if err := l.allow(min(size(at.node), limit)); err != nil {
+func (l *looker) read(ctx context.Context, at place, limit int64) ([]byte, error) {
+	if err := l.allow(ctx, min(size(at.node), limit)); err != nil {
 		return nil, err
 	}
 	return l.tree.head(at.node, limit)
 }
 
 // whole returns all of a file, or an error when it is beyond the bound.
-func (l *looker) whole(at place) ([]byte, error) {
+func (l *looker) whole(ctx context.Context, at place) ([]byte, error) {
 	if size(at.node) > wholeLimit {
 		return nil, errTooLarge
 	}
-	return l.read(at, wholeLimit)
+	return l.read(ctx, at, wholeLimit)
 }
 
-func (l *looker) allow(n int64) error {
-	if err := l.ctx.Err(); err != nil {
+func (l *looker) allow(ctx context.Context, n int64) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if l.left -= max(n, leastRead); l.left < 0 {
@@ -151,12 +150,12 @@ func (l *looker) trouble(at string, err error) {
 	}
 }
 
-func (l *looker) system() {
+func (l *looker) system(ctx context.Context) {
 	at, n := l.tree.resolve("/etc/os-release")
 	if n == nil {
 		return
 	}
-	b, err := l.read(place{at, n}, headLimit)
+	b, err := l.read(ctx, place{at, n}, headLimit)
 	if err != nil {
 		l.trouble(at, err)
 		return
@@ -184,18 +183,18 @@ func (l *looker) add(list ...Package) {
 	}
 }
 
-func (l *looker) interpreters(found finds, search string) {
+func (l *looker) interpreters(ctx context.Context, found finds, search string) {
 	for _, v := range found.venvs {
-		l.venv(v)
+		l.venv(ctx, v)
 	}
 	for _, p := range found.pythons {
-		l.python(p)
+		l.python(ctx, p)
 	}
 	l.markDefault(search)
 }
 
-func (l *looker) kernel(at place) {
-	b, err := l.whole(at)
+func (l *looker) kernel(ctx context.Context, at place) {
+	b, err := l.whole(ctx, at)
 	if err != nil {
 		l.trouble(at.path, err)
 		return

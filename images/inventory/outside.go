@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type owner struct {
 
 // outside finds the files of the change that no package has, and those that are not as their package, which is the
 // base's, made them.
-func (l *looker) outside(found finds, roots []string) {
+func (l *looker) outside(ctx context.Context, found finds, roots []string) {
 	if roots == nil {
 		roots = []string{"/usr", "/opt", "/etc"}
 	}
@@ -41,8 +42,8 @@ func (l *looker) outside(found finds, roots []string) {
 	for _, root := range roots {
 		o.collect(root)
 	}
-	o.lists(found, false, func(file []byte) { delete(o.left, string(file)) })
-	altered := o.altered(found)
+	o.lists(ctx, found, false, func(file []byte) { delete(o.left, string(file)) })
+	altered := o.altered(ctx, found)
 	o.report(altered)
 }
 
@@ -129,12 +130,12 @@ func ofVenv(name string) bool {
 
 // altered returns the files that packages of the base have, while their packages are as before. Their lists are read
 // only when there is a file that they could name.
-func (o *owner) altered(found finds) []string {
+func (o *owner) altered(ctx context.Context, found finds) []string {
 	var out []string
 	if !o.anyOld() {
 		return nil
 	}
-	o.lists(found, true, func(file []byte) {
+	o.lists(ctx, found, true, func(file []byte) {
 		if c, ok := o.left[string(file)]; ok && c.old {
 			out = append(out, string(file))
 			delete(o.left, string(file))
@@ -154,30 +155,30 @@ func (o *owner) anyOld() bool {
 }
 
 // lists calls fn with every path that packages list: those of packages that are as in the base, or of the others.
-func (o *owner) lists(found finds, unchanged bool, fn func(file []byte)) {
+func (o *owner) lists(ctx context.Context, found finds, unchanged bool, fn func(file []byte)) {
 	if len(o.left) == 0 {
 		return
 	}
 	for _, d := range found.dists {
 		if record := child(d, "RECORD"); path.Ext(d.path) == ".dist-info" && isFile(record.node) && o.l.same(record.path) == unchanged {
-			o.file(record, func(b []byte) { eachRecord(b, path.Dir(d.path), fn) })
+			o.file(ctx, record, func(b []byte) { eachRecord(b, path.Dir(d.path), fn) })
 		}
 	}
 	for _, c := range found.conda {
 		if o.l.same(c.path) == unchanged {
-			o.conda(c, fn)
+			o.conda(ctx, c, fn)
 		}
 	}
 	dir := o.l.tree.lookup(dpkgLists)
 	for _, e := range children(dir) {
 		if at := dpkgLists + "/" + e.Name; path.Ext(e.Name) == ".list" && isFile(e.Node) && o.l.same(at) == unchanged {
-			o.file(place{at, e.Node}, func(b []byte) { eachLine(b, func(l []byte) { fn(o.real(l)) }) })
+			o.file(ctx, place{at, e.Node}, func(b []byte) { eachLine(b, func(l []byte) { fn(o.real(l)) }) })
 		}
 	}
 }
 
-func (o *owner) file(at place, fn func(b []byte)) {
-	b, err := o.l.whole(at)
+func (o *owner) file(ctx context.Context, at place, fn func(b []byte)) {
+	b, err := o.l.whole(ctx, at)
 	if err != nil {
 		o.l.trouble(at.path, err)
 		return
@@ -185,11 +186,11 @@ func (o *owner) file(at place, fn func(b []byte)) {
 	fn(b)
 }
 
-func (o *owner) conda(at place, fn func(file []byte)) {
+func (o *owner) conda(ctx context.Context, at place, fn func(file []byte)) {
 	prefix := path.Dir(path.Dir(at.path)) + "/"
 	files, ok := o.l.files[at.path]
 	if !ok {
-		o.file(at, func(b []byte) {
+		o.file(ctx, at, func(b []byte) {
 			if o.mayList(b, prefix) {
 				_, files, _ = parseConda(b) // what does not parse is trouble already
 			}

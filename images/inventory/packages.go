@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"path"
 	"slices"
@@ -17,23 +18,23 @@ const (
 )
 
 // packages lists those of every manager.
-func (l *looker) packages(found finds) {
-	l.apt()
+func (l *looker) packages(ctx context.Context, found finds) {
+	l.apt(ctx)
 	for _, c := range found.conda {
-		l.conda(c)
+		l.conda(ctx, c)
 	}
 	l.prefixes(found.condaDirs)
 	for _, d := range found.dists {
-		l.dist(d)
+		l.dist(ctx, d)
 	}
 	for _, s := range found.spack {
-		l.spack(s)
+		l.spack(ctx, s)
 	}
 	for _, s := range found.spackDBs {
-		l.spackDB(s)
+		l.spackDB(ctx, s)
 	}
 	for _, d := range found.r {
-		l.r(d)
+		l.r(ctx, d)
 	}
 	for _, db := range []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm"} {
 		for _, file := range []string{"rpmdb.sqlite", "Packages.db", "Packages"} {
@@ -44,7 +45,7 @@ func (l *looker) packages(found finds) {
 	}
 }
 
-func (l *looker) apt() {
+func (l *looker) apt(ctx context.Context) {
 	sources := []place{{dpkgStatus, l.tree.lookup(dpkgStatus)}}
 	if dir := l.tree.lookup(dpkgParts); dir != nil {
 		for _, e := range dir.Children {
@@ -57,7 +58,7 @@ func (l *looker) apt() {
 		if s.node == nil || l.reuse(s.path) {
 			continue
 		}
-		b, err := l.whole(s)
+		b, err := l.whole(ctx, s)
 		if err != nil {
 			l.trouble(s.path, err)
 			continue
@@ -72,11 +73,11 @@ func (l *looker) apt() {
 	}
 }
 
-func (l *looker) conda(at place) {
+func (l *looker) conda(ctx context.Context, at place) {
 	if l.reuse(at.path) {
 		return
 	}
-	b, err := l.whole(at)
+	b, err := l.whole(ctx, at)
 	if err != nil {
 		l.trouble(at.path, err)
 		return
@@ -105,17 +106,17 @@ func (l *looker) prefixes(dirs []place) {
 }
 
 // dist adds a Python distribution: a dist-info or egg-info directory, an egg-info file, or a link to a source tree.
-func (l *looker) dist(at place) {
+func (l *looker) dist(ctx context.Context, at place) {
 	site := path.Dir(at.path)
 	switch {
 	case path.Ext(at.path) == ".egg-link":
-		l.eggLink(at)
+		l.eggLink(ctx, at)
 	case at.node.Kind != squashfs.Dir:
-		l.pip(at, Package{Path: text(site)})
+		l.pip(ctx, at, Package{Path: text(site)})
 	case path.Ext(at.path) == ".dist-info":
-		l.pip(child(at, "METADATA"), Package{Path: text(site)})
+		l.pip(ctx, child(at, "METADATA"), Package{Path: text(site)})
 	default:
-		l.pip(child(at, "PKG-INFO"), Package{Path: text(site)})
+		l.pip(ctx, child(at, "PKG-INFO"), Package{Path: text(site)})
 	}
 }
 
@@ -125,7 +126,7 @@ func child(at place, name string) place {
 
 // pip adds what a metadata file tells of. A directory without one, as an interrupted installation leaves it, is no
 // package.
-func (l *looker) pip(meta place, p Package) {
+func (l *looker) pip(ctx context.Context, meta place, p Package) {
 	if meta.node == nil {
 		return
 	}
@@ -134,7 +135,7 @@ func (l *looker) pip(meta place, p Package) {
 	if p.Editable == "" && l.reuse(meta.path, installer, direct) {
 		return
 	}
-	b, err := l.read(meta, headLimit)
+	b, err := l.read(ctx, meta, headLimit)
 	if err != nil {
 		l.trouble(meta.path, err)
 		return
@@ -146,8 +147,8 @@ func (l *looker) pip(meta place, p Package) {
 	}
 	p.Manager, p.Name, p.Version, p.License, p.Source = Pip, m.name, m.version, m.license, text(meta.path)
 	if path.Ext(dir) == ".dist-info" {
-		p.Installer = l.oneLine(installer)
-		l.direct(direct, &p)
+		p.Installer = l.oneLine(ctx, installer)
+		l.direct(ctx, direct, &p)
 	}
 	if strings.HasPrefix(meta.path, debianSite+"/") && p.Installer != "pip" {
 		p.Installer = string(Apt)
@@ -155,20 +156,20 @@ func (l *looker) pip(meta place, p Package) {
 	l.add(p)
 }
 
-func (l *looker) oneLine(name string) string {
-	b, err := l.read(place{name, l.tree.lookup(name)}, 256)
+func (l *looker) oneLine(ctx context.Context, name string) string {
+	b, err := l.read(ctx, place{name, l.tree.lookup(name)}, 256)
 	if err != nil {
 		return ""
 	}
 	return word(string(b))
 }
 
-func (l *looker) direct(name string, p *Package) {
+func (l *looker) direct(ctx context.Context, name string, p *Package) {
 	n := l.tree.lookup(name)
 	if n == nil {
 		return
 	}
-	b, err := l.whole(place{name, n})
+	b, err := l.whole(ctx, place{name, n})
 	if err != nil {
 		l.trouble(name, err)
 		return
@@ -178,8 +179,8 @@ func (l *looker) direct(name string, p *Package) {
 }
 
 // eggLink follows a development installation of old to the metadata beside its sources.
-func (l *looker) eggLink(at place) {
-	b, err := l.read(at, headLimit)
+func (l *looker) eggLink(ctx context.Context, at place) {
+	b, err := l.read(ctx, at, headLimit)
 	dir := parseEggLink(b)
 	src := l.tree.lookup(dir)
 	if err != nil || dir == "" || src == nil {
@@ -191,16 +192,16 @@ func (l *looker) eggLink(at place) {
 			return // any number of links may lead to a directory with any number of these
 		}
 		if path.Ext(e.Name) == ".egg-info" && e.Node.Kind == squashfs.Dir {
-			l.pip(child(place{dir + "/" + e.Name, e.Node}, "PKG-INFO"), Package{Path: text(path.Dir(at.path)), Editable: text(dir)})
+			l.pip(ctx, child(place{dir + "/" + e.Name, e.Node}, "PKG-INFO"), Package{Path: text(path.Dir(at.path)), Editable: text(dir)})
 		}
 	}
 }
 
-func (l *looker) spack(at place) {
+func (l *looker) spack(ctx context.Context, at place) {
 	if l.reuse(at.path) {
 		return
 	}
-	b, err := l.whole(at)
+	b, err := l.whole(ctx, at)
 	if err != nil {
 		l.trouble(at.path, err)
 		return
@@ -215,8 +216,8 @@ func (l *looker) spack(at place) {
 }
 
 // spackDB adds what a store's database has beyond the prefixes that speak for themselves.
-func (l *looker) spackDB(at place) {
-	b, err := l.whole(at)
+func (l *looker) spackDB(ctx context.Context, at place) {
+	b, err := l.whole(ctx, at)
 	if err != nil {
 		l.trouble(at.path, err)
 		return
@@ -234,11 +235,11 @@ func (l *looker) spackDB(at place) {
 	}
 }
 
-func (l *looker) r(at place) {
+func (l *looker) r(ctx context.Context, at place) {
 	if l.reuse(at.path) {
 		return
 	}
-	b, err := l.read(at, headLimit)
+	b, err := l.read(ctx, at, headLimit)
 	if err != nil {
 		l.trouble(at.path, err)
 		return

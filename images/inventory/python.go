@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"bytes"
+	"context"
 	"path"
 	"regexp"
 	"slices"
@@ -43,8 +44,8 @@ func minor(version string) string {
 }
 
 // venv adds the interpreter of a virtual environment.
-func (l *looker) venv(at place) {
-	b, err := l.read(at, headLimit)
+func (l *looker) venv(ctx context.Context, at place) {
+	b, err := l.read(ctx, at, headLimit)
 	if err != nil {
 		l.trouble(at.path, err)
 		return
@@ -57,20 +58,20 @@ func (l *looker) venv(at place) {
 
 // python adds the interpreter that lies in a bin directory, unless that belongs to a virtual environment. Packages are
 // known by now.
-func (l *looker) python(at place) {
+func (l *looker) python(ctx context.Context, at place) {
 	prefix := path.Dir(path.Dir(at.path))
 	if slices.ContainsFunc(l.out.Python, func(i Interpreter) bool { return i.Prefix == prefix && i.Home != "" }) {
 		return
 	}
 	short := strings.TrimPrefix(path.Base(at.path), "python")
-	l.out.Python = append(l.out.Python, Interpreter{Path: at.path, Prefix: prefix, Version: l.pythonVersion(prefix, short)})
+	l.out.Python = append(l.out.Python, Interpreter{Path: at.path, Prefix: prefix, Version: l.pythonVersion(ctx, prefix, short)})
 }
 
 // pythonVersion asks the headers, then the package managers, and is content with the program's own name.
-func (l *looker) pythonVersion(prefix, short string) string {
+func (l *looker) pythonVersion(ctx context.Context, prefix, short string) string {
 	for _, dir := range []string{"python" + short, "python" + short + "m"} { // the latter until 3.7
 		header := l.tree.lookup(path.Join(prefix, "include", dir, "patchlevel.h"))
-		if b, err := l.read(place{prefix, header}, headLimit); err == nil {
+		if b, err := l.read(ctx, place{prefix, header}, headLimit); err == nil {
 			if m := patchVersion.FindSubmatch(b); m != nil {
 				return word(string(m[1]))
 			}

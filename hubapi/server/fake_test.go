@@ -29,9 +29,7 @@ import (
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
-	"slipway/spawner/jobs"
-	"slipway/spawner/kernelpool"
+	"slipway/spawner/workloads"
 )
 
 // fakeEngine keeps workloads in memory and lets tests move them on. It has the Manager's rule of who may see what.
@@ -60,11 +58,7 @@ type fakeEngine struct {
 
 var _ Engine = (*fakeEngine)(nil)
 
-var _ Engine = struct {
-	*engine.Manager
-	*jobs.Jobs
-	*kernelpool.Pool
-}{}
+var _ Engine = workloads.Workloads{}
 
 func newFake(list ...spawner.Workload) *fakeEngine {
 	f := &fakeEngine{work: map[spawner.ID]spawner.Workload{}, changed: make(chan struct{})}

@@ -153,14 +153,26 @@ func rules() map[string]rule {
 				"internal/agent/control", "internal/units", "internal/errs", "internal/gpu", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},
-			tests:   []string{"spawner/jobs", "spawner/kernelpool", "spawner/spawnertest", "internal/store"},
+			tests:   []string{"spawner/spawnertest", "spawner/workloads", "internal/store"},
 		},
 		"spawner/jobs": {
 			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/sched", "internal/clock", "internal/errs", "internal/gpu", "internal/units"},
 		},
+		"spawner/sessions": {
+			own: []string{
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/engine", "internal/agent/control", "internal/clock", "internal/errs",
+				"internal/units",
+			},
+		},
 		"spawner/kernelpool": {
 			own: []string{
-				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/sched", "internal/agent/control", "internal/clock", "internal/errs",
+				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/sched", "spawner/sessions", "internal/agent/control", "internal/clock",
+				"internal/errs",
+			},
+		},
+		"spawner/workloads": {
+			own: []string{
+				"spawner", "spawner/catalog", "spawner/engine", "spawner/jobs", "spawner/kernelpool", "spawner/sessions",
 			},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
@@ -348,7 +360,7 @@ func rules() map[string]rule {
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
 				"hubapi/hub", "internal/agent/control", "internal/credentials", "internal/errs",
-				"internal/hubtest", "internal/loglimit", "internal/tunnel", "kernels", "spawner/engine", "spawner/jobs", "spawner/kernelpool",
+				"internal/hubtest", "internal/loglimit", "internal/tunnel", "kernels", "spawner/workloads",
 				"github.com/coder/websocket", "github.com/invopop/jsonschema", "golang.org/x/crypto/ssh", "golang.org/x/net/html",
 			},
 		},
@@ -371,7 +383,7 @@ func rules() map[string]rule {
 		"deploy/bench/kernels/idle": {
 			own: []string{
 				"hubapi/hub", "hubapi/server", "hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/errs", "internal/metrics", "internal/secret", "internal/store",
-				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/jobs", "spawner/kernelpool", "spawner/spawnertest",
+				"internal/tunnel", "kernels", "kernels/wire", "spawner", "spawner/engine", "spawner/workloads", "spawner/spawnertest",
 			},
 			outside: []string{"github.com/coder/websocket", "golang.org/x/sync"},
 		},
@@ -385,7 +397,7 @@ func rules() map[string]rule {
 		"deploy/bench/simulated": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/hubs", "hubapi/server/web", "internal/agent/control", "internal/bench", "internal/hubsync", "internal/identity",
-				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/jobs", "spawner/kernelpool", "spawner/spawnertest",
+				"internal/metrics", "internal/secret", "internal/store", "spawner", "spawner/catalog", "spawner/engine", "spawner/workloads", "spawner/spawnertest",
 			},
 			outside: []string{"golang.org/x/sync"},
 		},
@@ -449,7 +461,7 @@ func rules() map[string]rule {
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/docker",
 				"spawner/engine", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool",
-				"spawner/jobs", "spawner/kernelpool", "spawner/local",
+				"spawner/local", "spawner/workloads",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest"},

@@ -128,7 +128,7 @@ func diskAlert(n, limit int64, ended bool) spawner.Alert {
 
 // watchDisks holds the sessions of this host to their limits.
 func (s *service) watchDisks(ctx context.Context) error {
-	w := diskWatch{sessions: s.runningHere, written: s.docker.Written, alert: s.engine.Alert, end: s.engine.Overrun, log: s.log}
+	w := diskWatch{sessions: s.runningHere, written: s.docker.Written, alert: s.workloads.Alert, end: s.workloads.Overrun, log: s.log}
 	return w.run(ctx)
 }
 

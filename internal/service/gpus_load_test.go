@@ -20,6 +20,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
 // The load: a site of 72 GPUs, all of them given out, and a queue that somebody has filled with jobs that would borrow.
@@ -119,6 +120,10 @@ func TestRequestsUnderLoad(t *testing.T) {
 		t.Skip("it takes two seconds of both processors")
 	}
 	manager, gpus := loaded(t)
+	all, err := workloads.New(manager, workloads.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = manager.Run(ctx) }()
@@ -128,7 +133,7 @@ func TestRequestsUnderLoad(t *testing.T) {
 		"get":       func() { _, _ = manager.Get(ctx, someone, "s-0000000000000007") },
 		"list":      func() { _, _ = manager.List(ctx, someone) },
 		"route":     func() { manager.Route("main", "/user/user7/api") },
-		"visit":     func() { manager.Visit("s-0000000000000007", true) },
+		"visit":     func() { all.Visit("s-0000000000000007", true) },
 		"queue":     func() { w, _ := manager.Get(ctx, spawner.Caller{System: true}, "j-0000000000000000"); manager.Queue(w) },
 		"room":      func() { manager.Room("", spawner.Resources{}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}) },
 		"leases":    func() { manager.Leases() },

@@ -17,8 +17,8 @@ import (
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
 // TestWhoWaitsForABrokenGPUHoldsUpNobody: one who asks for what only a GPU that is out of service has waits, and those
@@ -62,8 +62,8 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		Image:   func(context.Context, string) (string, error) { return "x.sif", nil },
 	})
 	must(err)
-	submitted, err := jobs.New(manager, jobs.Config{
-		Account: account, Backend: "local",
+	all, err := workloads.New(manager, workloads.Config{
+		Account: account, Jobs: "local", Logger: quiet,
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:aa", nil },
 	})
 	must(err)
@@ -76,11 +76,11 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
 	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
 	session := func(user spawner.User, r gpu.Request) spawner.Workload {
-		w, err := manager.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, SessionSpec: spawner.SessionSpec{Prefix: "/user/" + string(user) + "/"}, GPU: r}})
+		w, err := all.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, SessionSpec: spawner.SessionSpec{Prefix: "/user/" + string(user) + "/"}, GPU: r}})
 		must(err)
 		return w
 	}
-	_, err = submitted.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}})
+	_, err = all.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}})
 	must(err)
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {

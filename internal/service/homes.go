@@ -260,7 +260,7 @@ func (s *service) rescueHint(w spawner.Workload) string {
 
 // rescueProfile returns one that is open to the owner of a session.
 func (s *service) rescueProfile(w spawner.Workload) (catalog.Profile, bool) {
-	all := s.engine.Offers(w.Hub, w.Owner).Profiles
+	all := s.workloads.Offers(w.Hub, w.Owner).Profiles
 	i := slices.IndexFunc(all, func(p catalog.Profile) bool { return p.Rescue })
 	if i < 0 {
 		return catalog.Profile{}, false

@@ -113,14 +113,14 @@ func (s *service) announceStart(ctx context.Context, w spawner.Workload, secrets
 	for _, p := range s.hubs {
 		hubs[p.cfg.Name] = p.client
 	}
-	h := hubsync.StartWebhook{Hubs: hubs, Engine: s.engine, Logger: s.log}
+	h := hubsync.StartWebhook{Hubs: hubs, Engine: s.workloads, Logger: s.log}
 	h.Tell(ctx, w, secrets)
 }
 
 // syncer keeps a hub and the engine in agreement, as far as the service has a token of its own there.
 func (s *service) syncer(p hubPart) *hubsync.Syncer {
 	cfg := hubsync.Config{
-		Name: p.cfg.Name, Hub: p.client, Engine: s.engine, Activity: p.server.Activity, Age: time.Duration(p.cfg.UnknownSessions.MinAge),
+		Name: p.cfg.Name, Hub: p.client, Engine: s.workloads, Activity: p.server.Activity, Age: time.Duration(p.cfg.UnknownSessions.MinAge),
 		Stop: p.cfg.UnknownSessions.Action == config.UnknownStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
 		Flavors: func() any { return s.server.Outpost.Flavors(p.cfg.Name) },
 		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.HubGroups.PollInterval),

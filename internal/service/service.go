@@ -34,9 +34,8 @@ import (
 	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/pool"
-	"slipway/spawner/jobs"
-	"slipway/spawner/kernelpool"
 	"slipway/spawner/local"
+	"slipway/spawner/workloads"
 )
 
 // service is the service's parts, in the order in which they are made.
@@ -62,7 +61,7 @@ type service struct {
 	homeMounts   *HomeMounts
 	links        *tunnel.Links
 	engine       *engine.Manager
-	workloads    workloads
+	workloads    workloads.Workloads
 	box          *secret.Box
 	environments *environments.Service
 	gpus         gpuParts
@@ -230,10 +229,10 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account,
 		House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
-		Environment: s.environments.Find, Image: s.environments.Library().Ready, Thaw: s.environments.Thaw,
+		Image: s.environments.Library().Ready, Thaw: s.environments.Thaw,
 		Dir: s.path("workloads"), AgentDir: s.path("bin"),
 		Uplink: s.uplink, Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
-		Catalogue: catalogueOf(s.cfg), Member: s.member, Env: withTrust(s.cfg, s.programsEnv()),
+		Env:    withTrust(s.cfg, s.programsEnv()),
 		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(),
 		Logger: s.log,
 	}
@@ -244,20 +243,12 @@ func (s *service) makeEngine(ctx context.Context) error {
 	if s.engine, err = engine.New(ctx, c); err != nil {
 		return err
 	}
-	j, err := jobs.New(s.engine, jobs.Config{
-		Account: s.account, Environment: s.environments.Find, Backend: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
+	s.workloads, err = workloads.New(s.engine, workloads.Config{
+		Account: s.account, Environment: s.environments.Find, Catalogue: catalogueOf(s.cfg), Member: s.member, Logger: s.log,
+		Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
+		Kernels: s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad),
 	})
-	s.workloads = workloads{s.engine, j, kernelpool.New(s.engine, kernelpool.Config{
-		Account: s.account, PerUser: s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad), Logger: s.log,
-	})}
 	return err
-}
-
-// workloads is all that can be asked of sessions, jobs and kernels.
-type workloads struct {
-	*engine.Manager
-	*jobs.Jobs
-	*kernelpool.Pool
 }
 
 func (s *service) account(ctx context.Context, hub string, user spawner.User) (spawner.Account, error) {
@@ -286,7 +277,7 @@ func (s *service) makeServer(context.Context) error {
 	}
 	offers := s.newMenu()
 	s.server = server.New(server.Config{
-		Engine: s.workloads, Catalogue: catalogue, Offers: s.engine.Offers, Jobs: jobPolicyOf(s.cfg),
+		Engine: s.workloads, Catalogue: catalogue, Offers: s.workloads.Offers, Jobs: jobPolicyOf(s.cfg),
 		Hubs: serverHubs(s.hubs), Link: s.link,
 		Dial: agents{s.links}.dialApp, DialCode: agents{s.links}.dialCode,
 		Environments: s.environments, Freeze: s.environments.Freeze, Registry: s.registry().Handler(s.log),

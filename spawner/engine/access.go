@@ -110,7 +110,7 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 		return e, func(e *Entry) { e.Want = want }, nil
 	}
 	return &Update{Decide: decide, After: func(_ Tx, e *Entry) {
-		e.interrupt()
+		e.Interrupt()
 	}}
 }
 

@@ -40,7 +40,7 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.Fail:
 		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
 	case lifecycle.Expire:
-		return m.end(ctx, e, m.expired(e))
+		return m.end(ctx, e, m.expiredOf(e))
 	case lifecycle.Terminate:
 		return m.end(ctx, e, canceled(e))
 	case lifecycle.Kill:
@@ -99,7 +99,7 @@ const backendPatience = time.Minute
 
 // lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed
 // waits for retryAfter.
-const lookAgain = 2 * time.Millisecond
+const LookAgain = 2 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e Entry) error {
 	if r, ok := m.backend(e.Backend).(spawner.Remote); ok && e.Withdrawing() {
@@ -117,7 +117,7 @@ func (m *Manager) kill(ctx context.Context, e Entry) error {
 	if err := m.backend(e.Backend).Stop(ctx, e.ID, grace); err != nil {
 		return err
 	}
-	m.queue.AddAfter(e.ID, lookAgain)
+	m.queue.AddAfter(e.ID, LookAgain)
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (m *Manager) cleanup(ctx context.Context, e Entry) error {
 	if err := m.backend(e.Backend).Remove(ctx, e.ID); err != nil {
 		return err
 	}
-	m.queue.AddAfter(e.ID, lookAgain)
+	m.queue.AddAfter(e.ID, LookAgain)
 	return nil
 }
 
@@ -189,8 +189,8 @@ func (m *Manager) setAbort(e Entry, abort context.CancelFunc) bool {
 	return true
 }
 
-// interrupt ends what is being done for a workload and may take long.
-func (e *Entry) interrupt() {
+// Interrupt ends what is being done for a workload and may take long.
+func (e *Entry) Interrupt() {
 	if e.abort != nil {
 		e.abort()
 	}
@@ -205,14 +205,14 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 		return nil
 	}
 	if why := m.sched.NeverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
-		return tx.end(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
+		return tx.Finish(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
 	if err := m.sched.CheckGPU(now.LocalGPU()); err != nil {
-		return tx.end(ctx, now, outcomeOf(err))
+		return tx.Finish(ctx, now, outcomeOf(err))
 	}
 	q, g := m.sched.Turn(&now.Workload)
 	if m.sched.Spent(&now.Workload, q) {
-		return tx.end(ctx, now, unusable(now.Bad))
+		return tx.Finish(ctx, now, unusable(now.Bad))
 	}
 	if why := q.String(); why != "" {
 		if m.sched.IsHead(&now.Workload) {
@@ -258,11 +258,11 @@ func (m *Manager) end(ctx context.Context, e Entry, o spawner.Outcome) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	return tx.end(ctx, now, o)
+	return tx.Finish(ctx, now, o)
 }
 
-func (tx Tx) end(ctx context.Context, e *Entry, o spawner.Outcome) error {
-	tx.m.kinds.ask(e.Kind, func(k Kind) { k.Ending(tx, e, o) })
+func (tx Tx) Finish(ctx context.Context, e *Entry, o spawner.Outcome) error {
+	tx.m.Ask(e.Kind, func(k Kind) { k.Ending(tx, e, o) })
 	return tx.Change(ctx, e, func(e *Entry) { e.finish(o) })
 }
 
@@ -348,7 +348,7 @@ func (m *Manager) bidFarewell(id spawner.ID) {
 // forget drops a workload of which nothing is left.
 func (m *Manager) forget(ctx context.Context, e Entry) error {
 	if m.needed(&e.Workload) { // they were told, and are quick
-		m.queue.AddAfter(e.ID, 5*lookAgain)
+		m.queue.AddAfter(e.ID, 5*LookAgain)
 		return nil
 	}
 	m.cfg.Agents.Close(e.ID)

@@ -63,7 +63,7 @@ func (m *Manager) followAgent(ctx context.Context, id spawner.ID) {
 	if id.OfJob() {
 		g.Go(func() error { m.followLog(ctx, id); return nil })
 	} else {
-		g.Go(func() error { m.takePulse(ctx, id); return nil })
+		m.Ask(m.kindOf(id), func(k Kind) { g.Go(func() error { k.Follow(ctx, id); return nil }) })
 	}
 	g.Go(func() error {
 		for ctx.Err() == nil {
@@ -81,12 +81,12 @@ func (m *Manager) followAgent(ctx context.Context, id spawner.ID) {
 // hear notes an agent's word. What comes late, when the link has gone down and ctx with it, would hide what a newer
 // link says.
 func (m *Manager) hear(ctx context.Context, id spawner.ID, s control.Status) {
-	if alert, news := m.noteWord(ctx, id, s); news {
-		m.tellAlert(ctx, id, alert)
+	if then := m.noteWord(ctx, id, s); then != nil {
+		then(ctx)
 	}
 }
 
-func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status) (alert spawner.Alert, news bool) {
+func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status) (then func(context.Context)) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
@@ -97,11 +97,21 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 		if e.Remote && (e.Kind == spawner.Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}
-		alert, news = tx.hearMemory(e, s)
+		m.Ask(e.Kind, func(k Kind) { then = k.Heard(tx, e, s) })
 		tx.announce(e)
 		m.queue.Add(id)
 	}
-	return alert, news
+	return then
+}
+
+// kindOf returns the kind of a workload; empty: there is none.
+func (m *Manager) kindOf(id spawner.ID) spawner.Kind {
+	v := m.View()
+	defer v.End()
+	if e := v.Entry(id); e != nil {
+		return e.Kind
+	}
+	return ""
 }
 
 // followLog copies a job's output into its directory as it comes, going on where an earlier copy ended.
@@ -118,7 +128,7 @@ func (m *Manager) followLog(ctx context.Context, id spawner.ID) {
 
 // pullLog appends the agent's log to the copy here, one writer at a time.
 func (m *Manager) pullLog(ctx context.Context, id spawner.ID, from jobfiles.Source, follow bool) error {
-	e, ok := m.snapshot(id)
+	e, ok := m.Snapshot(id)
 	if !ok {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 		if got := s.Alerts(w); len(got) != 1 || !strings.Contains(got[0].Message, "2 programs") {
 			t.Errorf("two more: %+v", got)
 		}
-		s.Manager.Alert(t.Context(), w.ID, spawner.Alert{Cause: spawner.AlertDisk, Message: "full", Remedy: "remove"})
+		s.Sessions.Alert(t.Context(), w.ID, spawner.Alert{Cause: spawner.AlertDisk, Message: "full", Remedy: "remove"})
 		if got := s.Alerts(w); len(got) != 2 || got[1].Cause != spawner.AlertDisk {
 			t.Errorf("and the disk: %+v", got)
 		}

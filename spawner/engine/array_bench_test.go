@@ -17,8 +17,8 @@ import (
 	"slipway/internal/store"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"slipway/spawner/jobs"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
 const atOnce = 500
@@ -73,7 +73,7 @@ func each(b *testing.B, scan []spawner.Workload, do func(spawner.ID) error) {
 }
 
 // jobService is an engine over a real store on a disk, with one place for jobs that run for ever.
-func jobService(b *testing.B) workloads {
+func jobService(b *testing.B) workloads.Workloads {
 	dir, quiet := b.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	if err := os.Chmod(dir, 0o700); err != nil {
 		b.Fatal(err)
@@ -96,8 +96,8 @@ func jobService(b *testing.B) workloads {
 	if err != nil {
 		b.Fatal(err)
 	}
-	all, err := jobs.New(m, jobs.Config{
-		Backend:     "local",
+	all, err := workloads.New(m, workloads.Config{
+		Jobs: "local", Logger: quiet,
 		Account:     func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:1234", nil },
 	})
@@ -109,5 +109,5 @@ func jobService(b *testing.B) workloads {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = m.Run(ctx) }()
 	b.Cleanup(func() { cancel(); <-done; _ = records.Close() })
-	return workloads{Manager: m, Jobs: all}
+	return all
 }

@@ -268,7 +268,7 @@ func TestBlobThatGoesMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.kill()
-		s.ofJobs.Environment = func(_ context.Context, _ string, _ spawner.User, _ string) (string, error) {
+		s.parts.Environment = func(_ context.Context, _ string, _ spawner.User, _ string) (string, error) {
 			return "sha256:e", os.RemoveAll(filepath.Join(filepath.Dir(s.config.Dir), "blobs"))
 		}
 		s.start()

@@ -19,8 +19,8 @@ import (
 	"slipway/internal/store"
 	"slipway/internal/testenv"
 	"slipway/spawner"
-	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
 // LedgerPairs is the environment variable that says how many leases TestLedgerUnderFire is to make; deploy/bench/ledger
@@ -171,10 +171,10 @@ func (u *underFire) fire(ctx context.Context) {
 	}
 }
 
-func (u *underFire) now() (*engine.Manager, context.Context) {
+func (u *underFire) now() (workloads.Workloads, context.Context) {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
-	return u.Manager, u.alive
+	return u.Workloads, u.alive
 }
 
 // client starts and stops a session of its own until all pairs are asked for. What a death of the service takes away is
@@ -183,7 +183,7 @@ func (u *underFire) client(n int) {
 	for launch := 0; u.pairs.Add(-1) >= 0; launch++ {
 		r := onGPU(fmt.Sprint("user", n), fmt.Sprintf("l%d-%d", n, launch))
 		var id spawner.ID
-		u.repeat(func(ctx context.Context, m *engine.Manager) error {
+		u.repeat(func(ctx context.Context, m workloads.Workloads) error {
 			w, err := m.StartSession(ctx, hub, r)
 			if id = w.ID; err != nil {
 				return err
@@ -191,7 +191,7 @@ func (u *underFire) client(n int) {
 			_, err = m.Await(ctx, admin, id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || w.Phase == spawner.Stopped })
 			return err
 		})
-		u.repeat(func(ctx context.Context, m *engine.Manager) error {
+		u.repeat(func(ctx context.Context, m workloads.Workloads) error {
 			if _, err := m.Stop(ctx, admin, id); err != nil {
 				return err
 			}
@@ -201,7 +201,7 @@ func (u *underFire) client(n int) {
 	}
 }
 
-func (u *underFire) repeat(call func(context.Context, *engine.Manager) error) {
+func (u *underFire) repeat(call func(context.Context, workloads.Workloads) error) {
 	if !testenv.Within(testenv.Hang, func() bool {
 		m, alive := u.now()
 		return call(alive, m) == nil && alive.Err() == nil

@@ -70,7 +70,7 @@ func TestAnyBackendIsWhereItStartsFirst(t *testing.T) {
 // TestAnyBackendWithinItsLimits: a job for any goes only where it may have so much.
 func TestAnyBackendWithinItsLimits(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
-		s.ofJobs.Admits = catalog.JobPolicy{MaxCPUs: 2, MaxMemory: 4 << 30, Most: map[string]catalog.JobMost{"pool": {CPUs: 8}}}.Admits
+		s.parts.Admits = catalog.JobPolicy{MaxCPUs: 2, MaxMemory: 4 << 30, Most: map[string]catalog.JobMost{"pool": {CPUs: 8}}}.Admits
 		s.restart()
 		r := poolJob()
 		r.Backend = spawner.AnyBackend

@@ -15,7 +15,7 @@ func (m *Manager) Why(ctx context.Context, c spawner.Caller, id spawner.ID) (spa
 	if err != nil {
 		return spawner.Explanation{}, err
 	}
-	e, _ := m.snapshot(id)
+	e, _ := m.Snapshot(id)
 	switch {
 	case e.rests() && !e.Held:
 		return spawner.Explanation{Summary: "it " + m.restWords(e), Remedy: "cancel it if that would not help"}, nil
@@ -72,7 +72,7 @@ func (m *Manager) waitingFor(w spawner.Workload) string {
 // Detail says in a line what a workload waits for, here or where it is queued or ends; empty when it does not wait, or
 // nothing is known.
 func (m *Manager) Detail(w spawner.Workload) string {
-	e, ok := m.snapshot(w.ID)
+	e, ok := m.Snapshot(w.ID)
 	switch {
 	case !ok:
 		return ""

@@ -9,7 +9,7 @@ import (
 
 // another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which
 // come back.
-const another = "start another, and run what you need again"
+const Another = "start another, and run what you need again"
 
 // noOther is what a user can do whose kernel does not come up.
 const noOther = "choose another kernel, or tell your administrator"
@@ -26,7 +26,7 @@ func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 	case !ran:
 		return unbegun(o)
 	default:
-		o.Remedy = another
+		o.Remedy = Another
 		return o
 	}
 }

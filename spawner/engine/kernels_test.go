@@ -75,7 +75,7 @@ func TestKernelThatDies(t *testing.T) {
 
 func TestKernelsPerUser(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		s.ofKernels.PerUser = 2
+		s.parts.Kernels = 2
 		s.restart()
 		s.startKernel(alice, "one")
 		s.startKernel(alice, "two")
@@ -90,7 +90,7 @@ func TestKernelsPerUser(t *testing.T) {
 // Whoever shuts a kernel down at her limit starts the next at once, though not any number while none of them has ended.
 func TestKernelsThatAreEndingDoNotCount(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		s.ofKernels.PerUser = 1
+		s.parts.Kernels = 1
 		s.restart()
 		w := s.startKernel(alice, "one")
 		s.reach(w.ID, spawner.Running)

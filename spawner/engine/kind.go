@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"slipway/internal/agent/control"
 	"slipway/spawner"
@@ -14,6 +15,15 @@ type Kind interface {
 	Run(ctx context.Context)
 	// Resynced is called after each look at everything.
 	Resynced(ctx context.Context)
+	// Follow follows what goes on in a workload for as long as the link to its agent is up.
+	Follow(ctx context.Context, id spawner.ID)
+	// Heard notes the word of an agent, and returns what is to be done without the lock; nil: nothing.
+	Heard(tx Tx, e *Entry, s control.Status) func(context.Context)
+	// Waits looks at a workload with which nothing is to be done now.
+	Waits(ctx context.Context, e Entry)
+	// Due reports whether a running workload is to be ended now, and Expired says why.
+	Due(e Entry, now time.Time) bool
+	Expired(e Entry) spawner.Outcome
 	// Prewarmed notes that a standby has done what can be done of its start beforehand.
 	Prewarmed(tx Tx, e *Entry)
 	// Up notes that a workload has come up.
@@ -42,9 +52,9 @@ func (m *Manager) Register(k Kind, of ...spawner.Kind) {
 	m.kinds.all = append(m.kinds.all, k)
 }
 
-// ask asks about a workload of a kind, unless nothing is particular to it.
-func (k kinds) ask(kind spawner.Kind, do func(Kind)) {
-	if of := k.of[kind]; of != nil {
+// Ask asks about a workload of a kind, unless nothing is particular to it.
+func (m *Manager) Ask(kind spawner.Kind, do func(Kind)) {
+	if of := m.kinds.of[kind]; of != nil {
 		do(of)
 	}
 }
@@ -54,4 +64,16 @@ func (k kinds) tell(do func(Kind)) {
 	for _, of := range k.all {
 		do(of)
 	}
+}
+
+// due reports whether a running workload is to be ended now.
+func (m *Manager) due(e Entry) (due bool) {
+	m.Ask(e.Kind, func(k Kind) { due = k.Due(e, time.Now()) })
+	return due
+}
+
+// expiredOf returns the outcome of a workload whose time was up.
+func (m *Manager) expiredOf(e Entry) (o spawner.Outcome) {
+	m.Ask(e.Kind, func(k Kind) { o = k.Expired(e) })
+	return o
 }

@@ -28,7 +28,6 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/catalog"
 	"slipway/spawner/culling"
 	"slipway/spawner/jobfiles"
 	"slipway/spawner/sched"
@@ -120,14 +119,6 @@ type Config struct {
 	Sealer   Sealer
 	// Account returns the account of a hub's user, making it at the first time.
 	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
-	// Catalogue is what the site offers: by it StartSession knows which profiles are not everybody's.
-	Catalogue catalog.Catalogue
-	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's; an error says
-	// why that is not known just now. Nil: nobody is.
-	Member func(hub string, user spawner.User, p catalog.Profile) (bool, error)
-	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its
-	// digest. Nil: there are none.
-	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
 	// Image returns the image file of an environment for a job that was accepted with it, once its bytes are known to
 	// be what the digest says.
 	Image func(ctx context.Context, digest string) (path string, err error)
@@ -215,22 +206,20 @@ type Manager struct {
 	work       map[spawner.ID]*Entry
 	index      index
 	sched      *sched.Scheduler
-	refused    map[string]int             // how many jobs were, by reason
-	held       map[spawner.ID]int         // bundles that submissions have that are under way
-	tombstones jobfiles.Tombstones        // of jobs that were removed because their time was over
-	strangers  map[string]map[launch]bool // that the last comparison with its list found, by hub
-	strange    map[string]int             // how many of them were strangers before, by hub
-	asks       map[seat]*ask              // starts that are being asked for
-	ready      bool                       // the first look at everything is done
-	blank      bool                       // there was no record at all when the service started
-	believed   map[string]bool            // backends that hold nothing of which records were lost; see forgetful
-	lost       int                        // workloads that run though there is no record at all; see forgetful
+	refused    map[string]int      // how many jobs were, by reason
+	held       map[spawner.ID]int  // bundles that submissions have that are under way
+	tombstones jobfiles.Tombstones // of jobs that were removed because their time was over
+	strange    map[string]int      // how many of them were strangers before, by hub
+	ready      bool                // the first look at everything is done
+	blank      bool                // there was no record at all when the service started
+	believed   map[string]bool     // backends that hold nothing of which records were lost; see forgetful
+	lost       int                 // workloads that run though there is no record at all; see forgetful
 	startTook  []time.Duration
 	kernelTook []time.Duration
 	orphans    int
 }
 
-// entry is one workload with what is known of it while the service runs.
+// Entry is one workload with what is known of it while the service runs.
 type Entry struct {
 	spawner.Workload
 	Secrets    control.Env         // until its app has them; nil then, and when their seal cannot be opened
@@ -248,7 +237,7 @@ type Entry struct {
 	keeping    attempts            // at keeping what came back of a run; zero: there was none
 	status     control.Status      // the agent's last word; zero while the link is down
 	Pulse      culling.Pulse       // what is known of what goes on in it
-	alerts     alerts              // what its owner is to know of its limits
+	Alerts     Alerts              // what its owner is to know of its limits
 	progress   *control.Progress   // what its payload has last said of how far it is; nil: nothing
 	journal    journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
@@ -267,7 +256,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
-		strangers: map[string]map[launch]bool{}, strange: map[string]int{}, asks: map[seat]*ask{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, kinds: kinds{of: map[spawner.Kind]Kind{}},
+		strange: map[string]int{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, kinds: kinds{of: map[spawner.Kind]Kind{}},
 	}
 	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
@@ -416,7 +405,7 @@ func (m *Manager) labour(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if e, _ := m.snapshot(id); e.Remote && m.hasRemote() {
+		if e, _ := m.Snapshot(id); e.Remote && m.hasRemote() {
 			m.onRemote.Add(id)
 		} else {
 			m.reconcile(ctx, id)

@@ -18,32 +18,23 @@ import (
 	"slipway/internal/secret"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"slipway/spawner/jobs"
-	"slipway/spawner/kernelpool"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
-
-// workloads is all that can be asked of sessions, jobs and kernels.
-type workloads struct {
-	*engine.Manager
-	*jobs.Jobs
-	*kernelpool.Pool
-}
 
 // service is the engine over fakes, with its parts. It can be killed and started again over the same world. It lives in a synctest
 // bubble.
 type service struct {
-	workloads
-	t         *testing.T
-	store     *memory
-	crew      *spawnertest.Crew
-	sessions  *spawnertest.Fake
-	jobs      *spawnertest.Fake
-	config    engine.Config
-	ofJobs    jobs.Config
-	ofKernels kernelpool.Config
-	removed   []string // environments whose names are gone
-	kill      func()
+	workloads.Workloads
+	t        *testing.T
+	store    *memory
+	crew     *spawnertest.Crew
+	sessions *spawnertest.Fake
+	jobs     *spawnertest.Fake
+	config   engine.Config
+	parts    workloads.Config
+	removed  []string // environments whose names are gone
+	kill     func()
 }
 
 var (
@@ -65,15 +56,6 @@ func newService(t *testing.T) *service {
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: uid, GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
-		Environment: func(_ context.Context, _ string, u spawner.User, ref string) (string, error) {
-			switch {
-			case ref == "ana":
-				return "sha256:1234", nil
-			case !strings.HasPrefix(ref, "sha256:") || slices.Contains(s.removed, ref):
-				return "", errs.New(errs.NotFound, "no environment %q", ref)
-			}
-			return ref, nil
-		},
 		Image: func(_ context.Context, digest string) (string, error) { return "/envs/" + digest + ".sif", nil },
 		Thaw: func(_ context.Context, digest string) (spawner.Thaw, error) {
 			return spawner.Thaw{Digest: digest}, nil
@@ -82,7 +64,15 @@ func newService(t *testing.T) *service {
 		Sessions: "docker", Sealer: secret.NewBox(), Pause: time.Second,
 		Workers: 16, RemoteWorkers: 64, // thousands would cost each start of a service more than all that it does in a test
 	}
-	s.ofJobs = jobs.Config{Environment: s.config.Environment, Backend: "local"}
+	s.parts = workloads.Config{Jobs: "local", Environment: func(_ context.Context, _ string, u spawner.User, ref string) (string, error) {
+		switch {
+		case ref == "ana":
+			return "sha256:1234", nil
+		case !strings.HasPrefix(ref, "sha256:") || slices.Contains(s.removed, ref):
+			return "", errs.New(errs.NotFound, "no environment %q", ref)
+		}
+		return ref, nil
+	}}
 	s.start()
 	t.Cleanup(func() { s.kill() })
 	return s
@@ -96,10 +86,8 @@ func (s *service) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	s.Manager = m
-	s.ofJobs.Account, s.ofKernels.Account, s.ofKernels.Logger = s.config.Account, s.config.Account, s.config.Logger
-	s.Pool = kernelpool.New(m, s.ofKernels)
-	if s.Jobs, err = jobs.New(m, s.ofJobs); err != nil {
+	s.parts.Account, s.parts.Logger = s.config.Account, s.config.Logger
+	if s.Workloads, err = workloads.New(m, s.parts); err != nil {
 		s.t.Fatal(err)
 	}
 	go func() { defer close(done); _ = m.Run(ctx) }()

@@ -43,7 +43,7 @@ func (m *Manager) Log(ctx context.Context, c spawner.Caller, id spawner.ID, from
 		return m.files.OpenLog(id, from)
 	default:
 		return m.files.FollowLog(ctx, id, from, func() (<-chan struct{}, bool) {
-			e, ok := m.snapshot(id)
+			e, ok := m.Snapshot(id)
 			return e.changed, ok && e.Phase.Active()
 		})
 	}
@@ -73,7 +73,7 @@ func (m *Manager) tail(ctx context.Context, w spawner.Workload, lines int) (stri
 	if w.Kind == spawner.Job {
 		size = m.files.LogSize(w.ID)
 	} else {
-		e, _ := m.snapshot(w.ID)
+		e, _ := m.Snapshot(w.ID)
 		size = e.status.LogSize
 	}
 	r, err := m.Log(ctx, spawner.Caller{User: w.Owner, Hub: w.Hub}, w.ID, max(0, size-jobfiles.TailBytes), false)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
 	"slipway/internal/gpu"
 	"slipway/spawner"
@@ -26,6 +27,24 @@ func (m *Manager) JobFiles() *jobfiles.Store { return m.files }
 
 // Configured returns a backend of the configuration; nil: it has none of this name.
 func (m *Manager) Configured(name string) spawner.Backend { return m.backends[name] }
+
+// SessionBackend is the backend of sessions on this host.
+func (m *Manager) SessionBackend() string { return m.cfg.Sessions }
+
+// LacksEnvironments reports whether a backend runs sessions in environments alone, and this service has none for one
+// that was asked for with environment.
+func (m *Manager) LacksEnvironments(backend, environment string) bool {
+	return m.IsRemote(backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && environment == "")
+}
+
+// Thaws reports whether sessions can start from environments.
+func (m *Manager) Thaws() bool { return m.cfg.Thaw != nil }
+
+// Agent returns the agent of a workload.
+func (m *Manager) Agent(id spawner.ID) Agent { return m.cfg.Agents.Agent(id) }
+
+// WakeAfter asks for a look at a workload after a while.
+func (m *Manager) WakeAfter(id spawner.ID, d time.Duration) { m.queue.AddAfter(id, d) }
 
 // NeverFits says why nothing of resources r can ever start on a backend; empty: it can.
 func (m *Manager) NeverFits(backend string, r spawner.Resources) string {

@@ -22,9 +22,9 @@ type Lend struct {
 	Idle func(holder string, s gpu.Slice) (since time.Time, idle bool)
 }
 
-// callBack has the slice of a session come back to it: its user is there again. The job that borrowed it goes
+// CallBack has the slice of a session come back to it: its user is there again. The job that borrowed it goes
 // back in line.
-func (tx Tx) callBack(ctx context.Context, session *Entry) {
+func (tx Tx) CallBack(ctx context.Context, session *Entry) {
 	if session.Slice == nil {
 		return
 	}

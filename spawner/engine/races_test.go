@@ -169,7 +169,7 @@ func TestBackendThatIsNotConfiguredAnyMore(t *testing.T) {
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 		runs := s.reach(s.submit(alice, simpleJob()).ID, spawner.Running)
 		s.kill()
-		s.config.Backends, s.ofJobs.Backend = s.config.Backends[:1], ""
+		s.config.Backends, s.parts.Jobs = s.config.Backends[:1], ""
 		s.start()
 		time.Sleep(time.Hour)
 		if s.phase(ended.ID) != spawner.Stopped || s.phase(runs.ID) != spawner.Running {
@@ -180,7 +180,7 @@ func TestBackendThatIsNotConfiguredAnyMore(t *testing.T) {
 		}
 		s.run("alice", spawner.Life{})
 		s.kill()
-		s.config.Backends, s.ofJobs.Backend = []spawner.Backend{s.sessions, s.jobs}, "local"
+		s.config.Backends, s.parts.Jobs = []spawner.Backend{s.sessions, s.jobs}, "local"
 		s.start()
 		s.gone(ended.ID)
 	})(t)

@@ -21,7 +21,7 @@ const kernelMemory = 10 * time.Minute
 // reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step
 // a call is enough.
 func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
-	e, ok := m.snapshot(id)
+	e, ok := m.Snapshot(id)
 	if !ok {
 		return
 	}
@@ -41,13 +41,13 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 		m.listen(ctx, e)
 		if o.Existence != spawner.Unknown { // then observe has seen to the next look, and no time that is up makes it sooner
 			m.remind(e)
-			m.warn(ctx, e)
+			m.Ask(e.Kind, func(k Kind) { k.Waits(ctx, e) })
 		}
 	}
 }
 
-// snapshot copies an entry, so that it can be thought about without the lock.
-func (m *Manager) snapshot(id spawner.ID) (Entry, bool) {
+// Snapshot copies an entry, so that it can be thought about without the lock.
+func (m *Manager) Snapshot(id spawner.ID) (Entry, bool) {
 	v := m.View()
 	defer v.End()
 	e := m.work[id]
@@ -104,7 +104,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	case spawner.Running:
 		return lifecycle.Running{
 			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: remote, Overdue: overdue, Recalled: m.recalled(e),
-			Leaves: !e.quit.IsZero(), Expired: e.due(time.Now()),
+			Leaves: !e.quit.IsZero(), Expired: m.due(e),
 		}
 	case spawner.Stopping:
 		return lifecycle.Stopping{

@@ -146,7 +146,7 @@ func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observa
 	}
 	host := cmp.Or(o.Host, m.hostOf(e))
 	if now.Evictions >= mostEvictions {
-		return tx.end(ctx, now, spawner.Outcome{
+		return tx.Finish(ctx, now, spawner.Outcome{
 			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})

@@ -36,7 +36,7 @@ func (m *Manager) leave(ctx context.Context, e Entry, why string, tested bool) (
 	// follows.
 	bad := spawner.BadPart{Slice: *now.Slice, Why: why, Shun: tested && now.Lender == ""}
 	if len(now.Bad) >= mostBad {
-		err = tx.end(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
+		err = tx.Finish(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
 	} else {
 		err = tx.Requeue(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *Entry) {
 			e.Bad = append(slices.Clone(e.Bad), bad)
@@ -76,7 +76,7 @@ func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*
 	if err != nil {
 		return err
 	}
-	e.interrupt()
+	e.Interrupt()
 	e.journal.reopen()
 	tx.Note(e, spawner.Event{Percent: 5, Message: message})
 	return nil

@@ -32,7 +32,7 @@ func members(hub string, user spawner.User, p catalog.Profile) (bool, error) {
 func TestOffers(t *testing.T) {
 	s := newService(t)
 	s.kill()
-	s.config.Catalogue, s.config.Member = limited(), members
+	s.parts.Catalogue, s.parts.Member = limited(), members
 	s.start()
 	for _, tc := range []struct{ hub, user, names, standard string }{
 		{"main", "alice", "small own", "small"},
@@ -113,7 +113,7 @@ func TestUnknownRightsStartNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
 		s.kill()
-		s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, catalog.Profile) (bool, error) {
+		s.parts.Catalogue, s.parts.Member = limited(), func(string, spawner.User, catalog.Profile) (bool, error) {
 			return true, errors.New("the Hub does not say")
 		}
 		s.start()
@@ -133,7 +133,7 @@ func TestRightsHoldAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
 		s.kill()
-		s.config.Catalogue, s.config.Member = limited(), members
+		s.parts.Catalogue, s.parts.Member = limited(), members
 		s.start()
 		ask := func(user, profile, launch string) error {
 			r := request(user, "", launch)
@@ -163,7 +163,7 @@ func TestWhoLeavesAGroup(t *testing.T) {
 		s := newService(t)
 		in := true
 		s.kill()
-		s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, catalog.Profile) (bool, error) { return in, nil }
+		s.parts.Catalogue, s.parts.Member = limited(), func(string, spawner.User, catalog.Profile) (bool, error) { return in, nil }
 		s.start()
 		r := request("carla", "", "l1")
 		r.Spec.Profile = "gpu"

@@ -30,7 +30,7 @@ func (tx Tx) StandDown(ctx context.Context, e *Entry, why string) {
 	if err := tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantGone }); err != nil {
 		tx.m.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
 	} else {
-		e.interrupt()
+		e.Interrupt()
 	}
 }
 
@@ -56,7 +56,7 @@ func (m *Manager) prepare(ctx context.Context, e Entry) error {
 	defer tx.End()
 	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
 		now.prepared = true
-		m.kinds.ask(now.Kind, func(k Kind) { k.Prewarmed(tx, now) })
+		m.Ask(now.Kind, func(k Kind) { k.Prewarmed(tx, now) })
 	}
 	return nil
 }

@@ -305,7 +305,7 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	if e.Kind == spawner.Kernel {
 		note = &m.kernelTook
 	}
-	m.kinds.ask(now.Kind, func(k Kind) { k.Up(tx, now) })
+	m.Ask(now.Kind, func(k Kind) { k.Up(tx, now) })
 	if len(*note) < mostStarts {
 		*note = append(*note, took)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"time"
 
 	"slipway/spawner"
 	"slipway/spawner/sched"
@@ -43,6 +44,16 @@ func (v View) Entry(id spawner.ID) *Entry { return v.m.work[id] }
 // All returns all workloads, in no order.
 func (v View) All() iter.Seq2[spawner.ID, *Entry] { return maps.All(v.m.work) }
 
+// Server returns one of a user's sessions of a server name that matches; nil: there is none.
+func (v View) Server(hub string, user spawner.User, name string, match func(*Entry) bool) *Entry {
+	return v.m.index.server(hub, user, name, match)
+}
+
+// ByPrefix returns the active session of a hub with a path; nil: there is none.
+func (v View) ByPrefix(hub, prefix string) *Entry {
+	return v.m.work[v.m.index.routes[route{hub, prefix}]]
+}
+
 // Owned returns a user's workloads, in no order.
 func (v View) Owned(o spawner.Principal) map[spawner.ID]*Entry { return v.m.index.owned[o] }
 
@@ -81,5 +92,16 @@ func (tx Tx) ReleaseBundle(b spawner.ID) {
 	}
 }
 
+// CountStrangers notes how many sessions of a hub it has not known twice.
+func (tx Tx) CountStrangers(hub string, n int) { tx.m.strange[hub] = n }
+
 // CountRefused counts jobs that were refused, by reason.
 func (tx Tx) CountRefused(why string) { tx.m.refused[why]++ }
+
+// SaveActivity saves what memory has already: who is in a session is there also when the disk is full.
+func (tx Tx) SaveActivity(ctx context.Context, e *Entry, now time.Time) {
+	e.Pulse.Saved = now
+	if err := tx.Change(ctx, e, func(*Entry) {}); err != nil {
+		tx.m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
+	}
+}

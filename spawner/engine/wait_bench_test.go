@@ -16,6 +16,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
 // startsPerSecond is the load under which BenchmarkVisitorsWait measures: faster than any Hub starts servers.
@@ -61,7 +62,7 @@ func BenchmarkVisitorsWait(b *testing.B) {
 }
 
 // busyService is an engine over a real store on disk, and what starts sessions in it until it is stopped.
-func busyService(b *testing.B) (*engine.Manager, func(*testing.B) (stop func())) {
+func busyService(b *testing.B) (workloads.Workloads, func(*testing.B) (stop func())) {
 	dir := b.TempDir()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -73,13 +74,18 @@ func busyService(b *testing.B) (*engine.Manager, func(*testing.B) (stop func()))
 	}
 	crew := spawnertest.NewCrew()
 	backend := spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})
+	account := func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
+		return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
+	}
 	m, err := engine.New(b.Context(), engine.Config{
 		Store: records, Backends: []spawner.Backend{backend}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet, Sessions: "docker",
-		Sealer: secret.NewBox(),
-		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
-			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
-		},
+		Sealer:  secret.NewBox(),
+		Account: account,
 	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, err := workloads.New(m, workloads.Config{Account: account, Logger: quiet})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +95,7 @@ func busyService(b *testing.B) (*engine.Manager, func(*testing.B) (stop func()))
 	go func() { defer close(done); _ = m.Run(ctx) }()
 	b.Cleanup(func() { cancel(); <-done; _ = records.Close() })
 	n := 0
-	return m, func(b *testing.B) func() {
+	return all, func(b *testing.B) func() {
 		ctx, stop := context.WithCancel(b.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -98,7 +104,7 @@ func busyService(b *testing.B) (*engine.Manager, func(*testing.B) (stop func()))
 			defer tick.Stop()
 			for ; ctx.Err() == nil; n++ {
 				<-tick.C
-				if _, err := m.StartSession(context.WithoutCancel(ctx), hub, request(fmt.Sprint("user", n), "", fmt.Sprint("l", n))); err != nil {
+				if _, err := all.StartSession(context.WithoutCancel(ctx), hub, request(fmt.Sprint("user", n), "", fmt.Sprint("l", n))); err != nil {
 					b.Error(err)
 				}
 			}

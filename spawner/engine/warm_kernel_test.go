@@ -148,7 +148,7 @@ func TestStandbyOfWhoMayNotHaveItAnyMore(t *testing.T) {
 				}
 				return usual(ctx, hub, u)
 			}
-			s.config.Catalogue, s.config.Member = limited(), func(string, spawner.User, catalog.Profile) (bool, error) {
+			s.parts.Catalogue, s.parts.Member = limited(), func(string, spawner.User, catalog.Profile) (bool, error) {
 				err := closed.Load()
 				if err == nil || err.Kind == errs.Forbidden {
 					return err == nil, nil

@@ -16,7 +16,7 @@ func (m *Manager) withdraw(ctx context.Context, e Entry, r spawner.Remote) error
 	} else if err != nil {
 		return err
 	}
-	m.queue.AddAfter(e.ID, lookAgain)
+	m.queue.AddAfter(e.ID, LookAgain)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/sessions"
 )
 
 // Config is what a Pool needs.
@@ -27,22 +28,24 @@ type Config struct {
 // Pool does what is particular to kernels. Its methods are safe for concurrent use. The engine's lock guards what it
 // has in memory.
 type Pool struct {
-	cfg    Config
-	log    *slog.Logger
-	engine *engine.Manager
-	pools  pools
+	cfg      Config
+	log      *slog.Logger
+	engine   *engine.Manager
+	sessions *sessions.Sessions
+	pools    pools
 	// By entries: how many failed, by causes, and how much of what they said was not kept.
 	failures causes
 	dropped  map[string]int64
 	restarts causes // that began anew in their places
 }
 
-// New makes the Pool of the engine that has their records, and has it ask it about kernels.
-func New(e *engine.Manager, cfg Config) *Pool {
+// New makes the Pool of the engine that has the records of kernels, and has it ask the Pool about them. Requests are
+// examined, and idle kernels ended, as sessions are.
+func New(e *engine.Manager, s *sessions.Sessions, cfg Config) *Pool {
 	k := &Pool{
-		cfg: cfg, log: cfg.Logger, engine: e, pools: newPools(),
+		cfg: cfg, log: cfg.Logger, engine: e, sessions: s, pools: newPools(),
 		failures: causes{}, dropped: map[string]int64{}, restarts: causes{},
 	}
-	e.Register(kind{k}, spawner.Kernel)
+	e.Register(kind{s.Kind(), k}, spawner.Kernel)
 	return k
 }

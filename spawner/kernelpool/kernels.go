@@ -14,7 +14,7 @@ func (k *Pool) StartKernel(ctx context.Context, c spawner.Caller, r spawner.Kern
 	if err := c.MayHaveKernels(); err != nil {
 		return spawner.Workload{}, err
 	}
-	s, err := k.engine.Examined(ctx, c.Hub, spawner.SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
+	s, err := k.sessions.Examined(ctx, c.Hub, spawner.SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
 	if err != nil {
 		return spawner.Workload{}, err
 	}

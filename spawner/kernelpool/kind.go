@@ -11,7 +11,10 @@ import (
 )
 
 // kind is a Pool as the engine asks it about kernels.
-type kind struct{ *Pool }
+type kind struct {
+	engine.Kind // what kernels have in common with sessions
+	*Pool
+}
 
 // Run keeps standbys until ctx ends.
 func (k kind) Run(ctx context.Context) { k.keepPools(ctx) }

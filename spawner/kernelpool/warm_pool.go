@@ -141,7 +141,7 @@ func (k *Pool) whyNoStandby(ctx context.Context, w spawner.Workload) string {
 		return "nobody has taken it"
 	}
 	if p := w.Spec.Profile; p != "" {
-		if err := k.engine.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
+		if err := k.sessions.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
 			return "its owner may not have its profile any more: " + engine.Brief(err)
 		}
 	}
@@ -242,7 +242,7 @@ func (k *Pool) makeStandby(ctx context.Context, key poolKey, r spawner.SessionRe
 		return err // nobody was asked for that
 	}
 	r.Launch = "standby-" + strings.ToLower(rand.Text())
-	if r, err = k.engine.Examined(ctx, key.Hub, r); err != nil {
+	if r, err = k.sessions.Examined(ctx, key.Hub, r); err != nil {
 		return err
 	}
 	return k.enterStandby(ctx, key, r)

@@ -13,20 +13,12 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
-	"slipway/spawner/jobs"
-	"slipway/spawner/kernelpool"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
-// workloads is all that can be asked of sessions, jobs and kernels.
-type workloads struct {
-	*engine.Manager
-	*jobs.Jobs
-	*kernelpool.Pool
-}
-
 // newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
-func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (workloads, error) {
+func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (workloads.Workloads, error) {
 	crew := spawnertest.NewCrew()
 	if s.boot > 0 {
 		crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(s.boot, h.Ready) })
@@ -44,11 +36,10 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 		Account: account,
 	})
 	if err != nil {
-		return workloads{}, err
+		return workloads.Workloads{}, err
 	}
 	crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
-	j, err := jobs.New(m, jobs.Config{Account: account})
-	return workloads{m, j, kernelpool.New(m, kernelpool.Config{Account: account, Logger: log})}, err
+	return workloads.New(m, workloads.Config{Account: account, Logger: log})
 }
 
 func catalogue() catalog.Catalogue {

@@ -30,9 +30,8 @@ import (
 	"slipway/kernels"
 	"slipway/spawner"
 	"slipway/spawner/engine"
-	"slipway/spawner/jobs"
-	"slipway/spawner/kernelpool"
 	"slipway/spawner/spawnertest"
+	"slipway/spawner/workloads"
 )
 
 const (
@@ -40,19 +39,12 @@ const (
 	token = "token-of-" + user
 )
 
-// workloads is all that can be asked of sessions, jobs and kernels.
-type workloads struct {
-	*engine.Manager
-	*jobs.Jobs
-	*kernelpool.Pool
-}
-
 // service is the one that is measured.
 type service struct {
 	url    string
 	links  *tunnel.Links
 	lines  *kernels.Lines
-	engine workloads
+	engine workloads.Workloads
 	store  *store.Store
 	cancel context.CancelFunc
 	work   *errgroup.Group
@@ -73,18 +65,18 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	account := func(context.Context, string, spawner.User) (spawner.Account, error) {
 		return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home")}, nil
 	}
-	if s.engine.Manager, err = engine.New(ctx, engine.Config{
+	m, err := engine.New(ctx, engine.Config{
 		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})},
 		Agents: linked{crew, s}, Sealer: secret.NewBox(), Sessions: "docker", Dir: filepath.Join(dir, "w"), Logger: log,
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
 		Account:  account,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
-	if s.engine.Jobs, err = jobs.New(s.engine.Manager, jobs.Config{Account: account}); err != nil {
+	if s.engine, err = workloads.New(m, workloads.Config{Account: account, Logger: log}); err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
-	s.engine.Pool = kernelpool.New(s.engine.Manager, kernelpool.Config{Account: account, Logger: log})
 	crew.Dial(func(id spawner.ID, up bool) { s.engine.LinkChanged(ctx, id, up) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

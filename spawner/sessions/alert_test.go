@@ -1,4 +1,4 @@
-package engine
+package sessions
 
 import (
 	"strings"
@@ -17,7 +17,7 @@ func TestMoreMemory(t *testing.T) {
 		{Name: "hers", Title: "Hers", Images: []string{"nb"}, Memory: 64 * gib, Users: []string{"bob"}},
 		{Name: "code", Title: "Code", Images: []string{"code"}, Memory: 32 * gib},
 	}
-	m := &Manager{cfg: Config{Catalogue: catalog.Catalogue{Profiles: profiles, Images: []catalog.ImageChoice{{Name: "nb", Ref: "i/nb:1"}, {Name: "code", Ref: "i/code:1"}}}}}
+	m := &Sessions{cfg: Config{Catalogue: catalog.Catalogue{Profiles: profiles, Images: []catalog.ImageChoice{{Name: "nb", Ref: "i/nb:1"}, {Name: "code", Ref: "i/code:1"}}}}}
 	for name, test := range map[string]struct {
 		spec  spawner.Spec
 		limit int64

@@ -1,17 +1,15 @@
-package engine
+package sessions
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
-
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/culling"
+	"slipway/spawner/engine"
+	"time"
 )
 
 // StartSession starts a session and returns at once; Await and Events tell how it goes on.
@@ -19,7 +17,7 @@ import (
 // A session stays the same one over its stops and starts: when this user's session of that name, image and environment
 // was stopped before, it is started again with its changes. One that is still active from an earlier launch is stopped
 // first: the Hub has given it up, and its credentials with it.
-func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
+func (s *Sessions) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
 	if !c.MayStart() {
 		return spawner.Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
 	}
@@ -28,18 +26,18 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	r, err := m.Examined(ctx, c.Hub, r)
+	r, err := s.Examined(ctx, c.Hub, r)
 	if err != nil {
 		return spawner.Workload{}, err
 	}
 	var mine *ask
-	defer func() { m.unask(mine) }()
+	defer func() { s.unask(mine) }()
 	for {
-		w, before, err := m.tryStart(ctx, c.Hub, r, &mine)
+		w, before, err := s.tryStart(ctx, c.Hub, r, &mine)
 		if err != nil || before == nil {
-			return m.Vouch(ctx, w, err)
+			return s.engine.Vouch(ctx, w, err)
 		}
-		_, err = m.Await(ctx, c, before.ID, func(w spawner.Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
+		_, err = s.engine.Await(ctx, c, before.ID, func(w spawner.Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
 		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
 			return spawner.Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
 		}
@@ -48,37 +46,37 @@ func (m *Manager) StartSession(ctx context.Context, c spawner.Caller, r spawner.
 
 // Examined returns a request with its backend and the digest of its environment, once nothing is known that stands
 // against it: what is wrong is said where the start is asked for.
-func (m *Manager) Examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
-	r.Backend = cmp.Or(r.Backend, m.cfg.Sessions)
-	if err := errors.Join(m.checkSession(r), m.admits(hub, r.User, r.Spec.Profile), m.Remembers()); err != nil {
+func (s *Sessions) Examined(ctx context.Context, hub string, r spawner.SessionRequest) (spawner.SessionRequest, error) {
+	r.Backend = cmp.Or(r.Backend, s.engine.SessionBackend())
+	if err := errors.Join(s.checkSession(r), s.admits(hub, r.User, r.Spec.Profile), s.engine.Remembers()); err != nil {
 		return r, err
 	}
-	digest, err := m.startsFrom(ctx, hub, r)
+	digest, err := s.startsFrom(ctx, hub, r)
 	if err != nil {
 		return r, err
 	}
 	r.Spec.Environment = digest
-	if _, err := m.cfg.Account(ctx, hub, r.User); err != nil {
+	if _, err := s.cfg.Account(ctx, hub, r.User); err != nil {
 		return r, err
 	}
-	return r, m.Judge(ctx, m.SessionOf(hub, r))
+	return r, s.engine.Judge(ctx, s.engine.SessionOf(hub, r))
 }
 
 // startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was
 // started from it before may go on with it, whatever has become of the environment's names since: its changes lie over
 // it.
-func (m *Manager) startsFrom(ctx context.Context, hub string, r spawner.SessionRequest) (digest string, err error) {
+func (s *Sessions) startsFrom(ctx context.Context, hub string, r spawner.SessionRequest) (digest string, err error) {
 	ref := r.Spec.Environment
 	if ref == "" {
 		return "", nil
 	}
-	digest, err = m.cfg.Environment(ctx, hub, r.User, ref)
+	digest, err = s.cfg.Environment(ctx, hub, r.User, ref)
 	if !errs.Is(err, errs.NotFound) {
 		return digest, err
 	}
-	v := m.View()
+	v := s.engine.View()
 	defer v.End()
-	if m.index.server(hub, r.User, r.Name, func(e *Entry) bool { return e.Spec.Environment == ref }) != nil {
+	if v.Server(hub, r.User, r.Name, func(e *engine.Entry) bool { return e.Spec.Environment == ref }) != nil {
 		return ref, nil
 	}
 	return "", err
@@ -87,7 +85,7 @@ func (m *Manager) startsFrom(ctx context.Context, hub string, r spawner.SessionR
 // stopPatience is how long a request waits for the end of an earlier start.
 const stopPatience = 90 * time.Second
 
-func (m *Manager) checkSession(r spawner.SessionRequest) error {
+func (s *Sessions) checkSession(r spawner.SessionRequest) error {
 	if r.User == "" {
 		return errs.Bad("user", "", "the name of a Hub user")
 	}
@@ -97,22 +95,22 @@ func (m *Manager) checkSession(r spawner.SessionRequest) error {
 		return err
 	case r.Launch == "":
 		return errs.Bad("launch", "", "a name for this start, such as a UUID")
-	case m.backends[r.Backend] == nil || r.Backend != m.cfg.Sessions && !m.IsRemote(r.Backend):
+	case s.engine.Configured(r.Backend) == nil || r.Backend != s.engine.SessionBackend() && !s.engine.IsRemote(r.Backend):
 		return errs.Bad("backend", r.Backend, "a backend that runs sessions; the administrator names it in the profile")
-	case m.IsRemote(r.Backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && r.Spec.Environment == ""):
+	case s.engine.LacksEnvironments(r.Backend, r.Spec.Environment):
 		return errs.New(errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend)
 	case len(r.Spec.Argv) == 0:
 		return errs.Bad("argv", "[]", "the program to run")
-	case r.Spec.Environment != "" && (m.cfg.Thaw == nil || m.cfg.Environment == nil):
+	case r.Spec.Environment != "" && (!s.engine.Thaws() || s.cfg.Environment == nil):
 		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
 	}
-	if why := m.NeverFits(r.Backend, r.Spec.Resources); why != "" {
+	if why := s.engine.NeverFits(r.Backend, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
 	}
-	if m.IsRemote(r.Backend) {
+	if s.engine.IsRemote(r.Backend) {
 		return nil // what it asks of GPUs is for judge to say
 	}
-	return m.CheckGPU(r.Spec.GPU)
+	return s.engine.CheckGPU(r.Spec.GPU)
 }
 
 // seat is a server of a hub, of which one session at most is active.
@@ -131,39 +129,39 @@ type ask struct {
 
 // ask notes that a start is asked for, and reports whether a later one has taken its place: of several starts
 // that wait for a session to end, the last is the one that the Hub wants.
-func (tx Tx) ask(hub string, r spawner.SessionRequest, mine **ask) (overtaken bool) {
-	s := seat{hub, r.User, r.Name}
+func (s *Sessions) ask(hub string, r spawner.SessionRequest, mine **ask) (overtaken bool) {
+	of := seat{hub, r.User, r.Name}
 	if *mine == nil {
-		if tx.m.asks[s] == nil || tx.m.asks[s].launch != r.Launch {
-			tx.m.asks[s] = &ask{seat: s, launch: r.Launch}
+		if s.asks[of] == nil || s.asks[of].launch != r.Launch {
+			s.asks[of] = &ask{seat: of, launch: r.Launch}
 		}
-		*mine = tx.m.asks[s]
+		*mine = s.asks[of]
 		(*mine).requests++
 	}
-	return tx.m.asks[s] != *mine
+	return s.asks[of] != *mine
 }
 
 // unask ends what ask has begun; nil is nothing.
-func (m *Manager) unask(mine *ask) {
+func (s *Sessions) unask(mine *ask) {
 	if mine == nil {
 		return
 	}
-	tx := m.Begin()
+	tx := s.engine.Begin()
 	defer tx.End()
-	if mine.requests--; mine.requests == 0 && m.asks[mine.seat] == mine {
-		delete(m.asks, mine.seat)
+	if mine.requests--; mine.requests == 0 && s.asks[mine.seat] == mine {
+		delete(s.asks, mine.seat)
 	}
 }
 
 // tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
-func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
-	tx := m.Begin()
+func (s *Sessions) tryStart(ctx context.Context, hub string, r spawner.SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
+	tx := s.engine.Begin()
 	defer tx.End()
-	if err := tx.prefixFree(hub, r); err != nil {
+	if err := s.prefixFree(tx.View, hub, r); err != nil {
 		return spawner.Workload{}, nil, err
 	}
-	active := m.index.server(hub, r.User, r.Name, func(e *Entry) bool { return e.Phase.Active() })
-	kept := m.index.server(hub, r.User, r.Name, func(e *Entry) bool {
+	active := tx.Server(hub, r.User, r.Name, func(e *engine.Entry) bool { return e.Phase.Active() })
+	kept := tx.Server(hub, r.User, r.Name, func(e *engine.Entry) bool {
 		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == spawner.Stopped && e.Want != spawner.WantGone && foundationOf(e.Spec) == foundationOf(r.Spec)
 	})
 	switch {
@@ -171,13 +169,13 @@ func (m *Manager) tryStart(ctx context.Context, hub string, r spawner.SessionReq
 		return active.Workload, nil, nil
 	case active == nil && kept != nil && kept.Launch == r.Launch:
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
-	case tx.ask(hub, r, mine):
+	case s.ask(hub, r, mine):
 		return spawner.Workload{}, nil, errs.New(errs.Conflict, "a later start of this server has taken the place of this one")
 	case active != nil:
-		return tx.makeWay(ctx, active)
+		return s.makeWay(ctx, tx, active)
 	}
 	if kept != nil && r.Fresh {
-		if err := tx.Change(ctx, kept, func(e *Entry) { e.Want = spawner.WantGone }); err != nil {
+		if err := tx.Change(ctx, kept, func(e *engine.Entry) { e.Want = spawner.WantGone }); err != nil {
 			return spawner.Workload{}, nil, err
 		}
 		kept = nil
@@ -192,66 +190,26 @@ type foundation struct{ image, environment string }
 func foundationOf(s spawner.Spec) foundation { return foundation{s.Image, s.Environment} }
 
 // makeWay asks the session of an earlier launch to stop.
-func (tx Tx) makeWay(ctx context.Context, e *Entry) (w spawner.Workload, before *spawner.Workload, err error) {
+func (s *Sessions) makeWay(ctx context.Context, tx engine.Tx, e *engine.Entry) (w spawner.Workload, before *spawner.Workload, err error) {
 	if e.Want == spawner.WantRunning {
-		err = tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantStopped })
-		e.interrupt()
+		err = tx.Change(ctx, e, func(e *engine.Entry) { e.Want = spawner.WantStopped })
+		e.Interrupt()
 	}
 	copied := e.Workload
 	return spawner.Workload{}, &copied, err
 }
 
 // prefixFree refuses a path that is another active session's.
-func (v View) prefixFree(hub string, r spawner.SessionRequest) error {
-	if e := v.m.work[v.m.index.routes[route{hub, r.Spec.Prefix}]]; e != nil && (e.Owner != r.User || e.Name != r.Name) {
+func (s *Sessions) prefixFree(v engine.View, hub string, r spawner.SessionRequest) error {
+	if e := v.ByPrefix(hub, r.Spec.Prefix); e != nil && (e.Owner != r.User || e.Name != r.Name) {
 		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("stop that one first")
 	}
 	return nil
 }
 
-// Enter saves a new start: of the kept session, or of a new one when kept is nil.
-func (tx Tx) Enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *Entry) (spawner.Workload, error) {
-	now := time.Now()
-	e := kept
-	if e == nil {
-		e = NewEntry(tx.m.SessionOf(hub, r))
-	}
-	turn := tx.m.sched.NextTurn()
-	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
-	err := tx.Change(ctx, e, func(e *Entry) {
-		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
-		e.Secrets, e.Sealed = OrEmpty(r.Secrets), tx.m.Seal(e.ID, r.Launch, r.Secrets)
-		e.Begun, e.collecting, e.Pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
-		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
-		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	})
-	if err != nil {
-		return spawner.Workload{}, err
-	}
-	tx.m.sched.Asked(&e.Workload)
-	message := "Asked for a session"
-	if r.Kind == spawner.Kernel {
-		message = "Asked for a kernel"
-	}
-	if kept != nil && kept.Ran {
-		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
-	}
-	tx.Note(e, spawner.Event{Percent: 0, Message: message})
-	return e.Workload, nil
-}
-
-// SessionOf returns a new session, as nobody has started it yet.
-func (m *Manager) SessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
-	now := time.Now()
-	return spawner.Workload{
-		ID: NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend, RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(r.Backend)}, Spec: r.Spec,
-		Created: now, Since: now,
-	}
-}
-
 // SessionsOf returns the sessions of one server name of one user, whatever their image, newest first.
-func (m *Manager) SessionsOf(_ context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
-	v := m.View()
+func (s *Sessions) SessionsOf(_ context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
+	v := s.engine.View()
 	defer v.End()
 	var list []spawner.Workload
 	for e := range maps.Values(v.Owned(spawner.Principal{Hub: c.Hub, User: user})) {

@@ -1,4 +1,4 @@
-package engine
+package sessions
 
 import (
 	"slipway/spawner"
@@ -7,23 +7,23 @@ import (
 
 // Offers returns what a hub's user may choose from. It is what every list is made of, and what StartSession goes by: no
 // door offers more, and none lets in more.
-func (m *Manager) Offers(hub string, user spawner.User) catalog.Catalogue {
-	return m.cfg.Catalogue.Only(func(p catalog.Profile) (bool, error) {
+func (s *Sessions) Offers(hub string, user spawner.User) catalog.Catalogue {
+	return s.cfg.Catalogue.Only(func(p catalog.Profile) (bool, error) {
 		if !p.Restricted() {
 			return true, nil
 		}
-		if user == "" || m.cfg.Member == nil {
+		if user == "" || s.cfg.Member == nil {
 			return false, nil
 		}
-		return m.cfg.Member(hub, user, p)
+		return s.cfg.Member(hub, user, p)
 	})
 }
 
 // admits refuses a start with a profile that is not surely open to the user whose session it would be. What the
 // catalogue does not have is for whoever made the spec to know.
-func (m *Manager) admits(hub string, user spawner.User, profile string) error {
+func (s *Sessions) admits(hub string, user spawner.User, profile string) error {
 	if profile == "" {
 		return nil
 	}
-	return m.Offers(hub, user).Admits(profile)
+	return s.Offers(hub, user).Admits(profile)
 }

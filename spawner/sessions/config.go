@@ -1,0 +1,48 @@
+// Package sessions does what is a session's own: it starts sessions, follows what goes on in them, warns of their end
+// and says when it has come, tells of limits, and compares them with the lists of their Hubs.
+//
+// Promises: a server has one active session at most, of several starts that wait for its end the last is the one that
+// counts, and nobody starts with a profile that is not surely theirs. The records are the engine's; this package must
+// not start or end a container itself.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+
+	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
+)
+
+// Config is what Sessions need.
+type Config struct {
+	// Account returns the account of a hub's user, making it at the first time.
+	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
+	// Catalogue is what the site offers: by it StartSession knows which profiles are not everybody's.
+	Catalogue catalog.Catalogue
+	// Member says whether a hub's user is one of those to whom a profile is open that is not everybody's; an error says
+	// why that is not known just now. Nil: nobody is.
+	Member func(hub string, user spawner.User, p catalog.Profile) (bool, error)
+	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its
+	// digest. Nil: there are none.
+	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
+	Logger      *slog.Logger
+}
+
+// Sessions does what is a session's own. Its methods are safe for concurrent use. The engine's lock guards what it has
+// in memory.
+type Sessions struct {
+	cfg       Config
+	log       *slog.Logger
+	engine    *engine.Manager
+	strangers map[string]map[string]bool // launches that the last comparison with its list found, by hub
+	asks      map[seat]*ask              // starts that are being asked for
+}
+
+// New makes Sessions of the engine that has their records, and has it ask them about sessions.
+func New(e *engine.Manager, cfg Config) *Sessions {
+	s := &Sessions{cfg: cfg, log: cfg.Logger, engine: e, strangers: map[string]map[string]bool{}, asks: map[seat]*ask{}}
+	e.Register(s.Kind(), spawner.Lab, spawner.Code)
+	return s
+}

@@ -1,0 +1,48 @@
+// Package workloads joins the engine with what is particular to sessions, jobs and kernels: together they answer for
+// all that can be asked of workloads. It must not decide anything itself.
+package workloads
+
+import (
+	"context"
+	"log/slog"
+
+	"slipway/spawner"
+	"slipway/spawner/catalog"
+	"slipway/spawner/engine"
+	"slipway/spawner/jobs"
+	"slipway/spawner/kernelpool"
+	"slipway/spawner/sessions"
+)
+
+// Config is what the parts need beside the engine. Each part's Config has the contract of a field.
+type Config struct {
+	Account     func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
+	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
+	Catalogue   catalog.Catalogue
+	Member      func(hub string, user spawner.User, p catalog.Profile) (bool, error)
+	Jobs        string // the backend of jobs whose submitter names none
+	Admits      func(backend string, r spawner.Resources) bool
+	Kernels     int // most of a user's at once
+	Busy        func() bool
+	Logger      *slog.Logger
+}
+
+// Workloads answers for all workloads.
+type Workloads struct {
+	*engine.Manager
+	*sessions.Sessions
+	*jobs.Jobs
+	*kernelpool.Pool
+}
+
+// New joins an engine, which does not run yet, with its parts.
+func New(e *engine.Manager, c Config) (Workloads, error) {
+	s := sessions.New(e, sessions.Config{
+		Account: c.Account, Environment: c.Environment, Catalogue: c.Catalogue, Member: c.Member, Logger: c.Logger,
+	})
+	j, err := jobs.New(e, jobs.Config{
+		Account: c.Account, Environment: c.Environment, Backend: c.Jobs, Admits: c.Admits,
+	})
+	k := kernelpool.New(e, s, kernelpool.Config{Account: c.Account, PerUser: c.Kernels, Busy: c.Busy, Logger: c.Logger})
+	return Workloads{e, s, j, k}, err
+}

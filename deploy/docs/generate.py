@@ -2,14 +2,16 @@
 
     generate.py PROGRAM
 
-PROGRAM is the built `slipway`. Its help and its example are what is printed, so the pages cannot differ from it.
+PROGRAM is the built `slipway`. Its help and its schema are what is printed, so the pages cannot differ from it.
 """
 
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 REPO = DOCS.parent.parent
@@ -50,21 +52,42 @@ def commands(program: str, path: list[str]) -> str:
     )
 
 
-def configuration(example: str) -> str:
-    """Return the example of a configuration, a heading and a block for each key of the file."""
-    page = "# The configuration\n\n`slipway config example` prints the same as one file.\n\n"
-    comment: list[str] = []
-    body: list[str] = []
-    key = ""
-    for line in [*example.splitlines(), "end:"]:
-        if match := re.match(r"([a-z_]+):", line):
-            if key:
-                page += f"## {key}\n\n" + block("\n".join(body).strip("\n"), "yaml") + "\n"
-            key, body, comment = match[1], [*comment, line], []
-        elif line.startswith("#") or not line:
-            comment.append(line)
-        else:
-            body, comment = [*body, *comment, line], []
+def cell(text: str) -> str:
+    """Return text as it stands in a cell of a table: only what is in backquotes keeps its marks."""
+    parts = re.split(r"(`[^`]*`)", text)
+    plain = [part if part.startswith("`") else re.sub(r"([\\*_\[\]{}$<>])", r"\\\1", part) for part in parts]
+    return "".join(plain).replace("|", "\\|").replace("\n", "<br>")
+
+
+def keys(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys below a part of a JSON Schema, by their paths, with what the schema says of each."""
+    for name, key in schema.get("properties", {}).items():
+        yield path + name, key
+        yield from keys(key, f"{path}{name}.")
+        yield from keys(key.get("items", {}), f"{path}{name}[].")
+
+
+def default(key: dict[str, Any]) -> str:
+    """Return the default of a key as the file would have it; nothing where there is none."""
+    value = key.get("default")
+    if value is None:
+        return ""
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def configuration(schema: dict[str, Any]) -> str:
+    """Return a table of the keys of the configuration, for each key at its left margin."""
+    page = (
+        "# The configuration\n\n"
+        "`slipway config example` prints all of it as a file, and `slipway config schema` as a JSON Schema, by which "
+        "editors complete and explain the keys. A key that is left out has its default.\n\n"
+    )
+    for name, section in schema["properties"].items():
+        below = {"properties": {name: section}}
+        page += f"## {name}\n\n| key | default | meaning |\n|---|---|---|\n"
+        for path, key in keys(below):
+            page += f"| `{path}` | {default(key)} | {cell(key['description'])} |\n"
+        page += "\n"
     return page
 
 
@@ -108,7 +131,7 @@ def main() -> None:
     program = sys.argv[1]
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "commands.md").write_text(commands(program, []))
-    (OUT / "configuration.md").write_text(configuration(run(program, "config", "example")))
+    (OUT / "configuration.md").write_text(configuration(json.loads(run(program, "config", "schema"))))
     (OUT / "grid.md").write_text("# The options of %%grid\n\n`%grid --help` prints them.\n\n" + block(grid_options()))
     (OUT / "routes.inc").write_text(routes())
     rows = "".join(f"| `{name}` | {text.replace('|', chr(92) + '|')} |\n" for name, text in metrics())

@@ -32,7 +32,7 @@ func rules() map[string]rule {
 		"internal/testenv":   {},
 		"internal/archtest":  {},
 
-		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/loopback", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}},
+		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/loopback", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}, tests: []string{"github.com/invopop/jsonschema"}},
 		"internal/mounts":             {own: []string{"internal/backoff", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/quota":              {own: []string{"internal/clock"}, outside: []string{"golang.org/x/sys"}},
 		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},

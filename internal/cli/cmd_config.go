@@ -24,7 +24,7 @@ func configFile(c *cobra.Command) *string {
 
 // configCommand is `slipway config`.
 func configCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check the service's configuration, migrate an old one, or print an example", Args: nothingElse,
+	c := &cobra.Command{Use: "config", Short: "Check or migrate the configuration, print an example or its schema", Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	check := &cobra.Command{Use: "check", Short: "Check the configuration file; - is standard input", Args: nothingElse}
 	path := configFile(check)
@@ -33,6 +33,12 @@ func configCommand(env Env) *cobra.Command {
 		Use: "example", Short: "Print a configuration with every key explained", Args: nothingElse,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(env.Stdout, config.Example())
+			return err
+		},
+	}, &cobra.Command{
+		Use: "schema", Short: "Print a JSON Schema of the configuration, for editors", Args: nothingElse,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(env.Stdout, config.Schema())
 			return err
 		},
 	}, configMigrateCommand(env))

@@ -24,12 +24,12 @@ type Config struct {
 	DataDir        string              `yaml:"data_dir"`
 	Instance       string              `yaml:"instance"` // tells the services of one host apart
 	SecretKey      string              `yaml:"secret_key_file"`
-	Hubs           []Hub               `yaml:"hubs"`
-	Users          Users               `yaml:"users"`
+	Hubs           []Hub               `yaml:"hubs"`   // the JupyterHubs whose users come here
+	Users          Users               `yaml:"users"`  // the accounts and homes of users on this host
 	Groups         map[string][]string `yaml:"groups"` // of users, beside those of the Hubs
 	HubGroups      HubGroups           `yaml:"hub_groups"`
-	Images         []Image             `yaml:"images"`
-	Profiles       []Profile           `yaml:"profiles"`
+	Images         []Image             `yaml:"images"`   // what sessions run in
+	Profiles       []Profile           `yaml:"profiles"` // the kinds of sessions that users choose from
 	Jobs           Jobs                `yaml:"jobs"`
 	Kernels        Kernels             `yaml:"kernels"`
 	Host           Host                `yaml:"host"`
@@ -39,7 +39,7 @@ type Config struct {
 	GPU            GPU                 `yaml:"gpu"`
 	SSH            SSH                 `yaml:"ssh"`
 	VSCode         VSCode              `yaml:"vscode"`
-	Environments   Environments        `yaml:"environments"`
+	Environments   Environments        `yaml:"environments"` // what is kept of environments, and where
 	Data           Data                `yaml:"data"`
 	Credentials    Credentials         `yaml:"credentials"`
 	Identities     Identities          `yaml:"identities"`
@@ -47,44 +47,45 @@ type Config struct {
 
 // TLS names the certificate that the service shows; without one it speaks plain HTTP.
 type TLS struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert string `yaml:"cert"` // the certificate, with those between it and its authority: PEM
+	Key  string `yaml:"key"`  // its private key: PEM
 }
 
 // Users says how users become accounts of this host.
 type Users struct {
-	Accounts   string     `yaml:"accounts"`
+	Accounts   string     `yaml:"accounts" jsonschema:"enum=range,enum=nss,enum=hub,enum=table"`
 	Table      string     `yaml:"table"`
 	HubAccount HubAccount `yaml:"hub_account"`
 	UIDs       Range      `yaml:"uids"`
 	GID        int        `yaml:"gid"`
 	Homes      string     `yaml:"homes"`
-	Home       Home       `yaml:"home"`
+	Home       Home       `yaml:"home"` // of each user
 }
 
 // Image is an image that profiles offer.
 type Image struct {
-	Name        string `yaml:"name"`
-	DisplayName string `yaml:"display_name"`
-	Ref         string `yaml:"ref"`
+	Name        string `yaml:"name"`         // by which profiles name it
+	DisplayName string `yaml:"display_name"` // what users read
+	Ref         string `yaml:"ref"`          // as `docker pull` takes it
 }
 
 // Docker is the backend of sessions.
 type Docker struct {
-	Socket         string  `yaml:"socket"`
+	Socket         string  `yaml:"socket"` // the engine's
 	MaxTotalCPUs   float64 `yaml:"max_total_cpus"`
-	MaxTotalMemory Size    `yaml:"max_total_memory"`
+	MaxTotalMemory Size    `yaml:"max_total_memory"` // of all sessions together; 0: not limited
 	Network        string  `yaml:"network"`
 	Pull           bool    `yaml:"pull"`
 }
 
 // Local is the backend of jobs on this host.
 type Local struct {
-	Apptainer string   `yaml:"apptainer"`
-	MaxJobs   int      `yaml:"max_jobs"`
-	Network   string   `yaml:"network"`  // what jobs reach: outward, none or host
-	Reach     []string `yaml:"reach"`    // services of this host that jobs reach all the same
-	MaxDisk   Bound    `yaml:"max_disk"` // of one job, beside its inputs; 0: not limited
+	Apptainer string `yaml:"apptainer"` // the program: a path, or a name on PATH
+	MaxJobs   int    `yaml:"max_jobs"`
+	// What jobs reach: outward, none or host.
+	Network string   `yaml:"network" jsonschema:"enum=outward,enum=none,enum=host"`
+	Reach   []string `yaml:"reach"`    // services of this host that jobs reach all the same
+	MaxDisk Bound    `yaml:"max_disk"` // of one job, beside its inputs; 0: not limited
 }
 
 // Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.

@@ -19,7 +19,7 @@ type Credentials struct {
 
 // Issuer is an OIDC issuer whose tokens users may have.
 type Issuer struct {
-	Name             string   `yaml:"name"`
+	Name             string   `yaml:"name"` // such as wlcg
 	URL              string   `yaml:"issuer"`
 	ClientID         string   `yaml:"client_id"`
 	ClientSecretFile string   `yaml:"client_secret_file"` // empty: a public client

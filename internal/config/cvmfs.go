@@ -17,11 +17,11 @@ type CVMFS struct {
 
 // Stack is software that a script sets up, such as a view of LCG: a kernel in JupyterLab's launcher.
 type Stack struct {
-	Name          string            `yaml:"name"`
-	DisplayName   string            `yaml:"display_name"`
-	Setup         string            `yaml:"setup"`    // the script, as sessions see it
-	Python        string            `yaml:"python"`   // the program that has ipykernel once the script has run
-	Language      string            `yaml:"language"` // that notebooks say of themselves
+	Name          string            `yaml:"name"`         // such as lcg-106
+	DisplayName   string            `yaml:"display_name"` // in JupyterLab's launcher
+	Setup         string            `yaml:"setup"`        // the script, as sessions see it
+	Python        string            `yaml:"python"`       // the program that has ipykernel once the script has run
+	Language      string            `yaml:"language"`     // that notebooks say of themselves
 	Env           map[string]string `yaml:"env"`
 	Logo          string            `yaml:"logo"`           // a file on this host
 	Profiles      []string          `yaml:"profiles"`       // whose sessions have it; empty: of all

@@ -17,10 +17,10 @@ const (
 
 // GPU says which GPUs there are, what each is used for, and by what rules.
 type GPU struct {
-	Driver     string              `yaml:"driver"`    // none, nvml, simulated
+	Driver     string              `yaml:"driver" jsonschema:"enum=none,enum=nvml,enum=simulated"`
 	Simulated  []string            `yaml:"simulated"` // models, of driver simulated
 	Devices    []GPURule           `yaml:"devices"`
-	Placement  string              `yaml:"placement"` // frag, pack, first
+	Placement  string              `yaml:"placement" jsonschema:"enum=frag,enum=pack,enum=first"`
 	Headroom   float64             `yaml:"headroom"`
 	SwitchMIG  bool                `yaml:"switch_mig"`
 	SelfTest   bool                `yaml:"self_test"`
@@ -30,8 +30,10 @@ type GPU struct {
 
 // GPURule says what GPUs are used for.
 type GPURule struct {
-	Match        string   `yaml:"match"` // "*", an index, the beginning of a UUID, or a part of the model's name
-	Mode         string   `yaml:"mode"`
+	// Match is "*", an index, the beginning of a UUID, or a part of the model's name.
+	Match string `yaml:"match" jsonschema:"oneof_type=string;integer"`
+	// How its parts are given out.
+	Mode         string   `yaml:"mode" jsonschema:"enum=whole,enum=mig,enum=mps,enum=shared"`
 	Layout       []string `yaml:"layout"`        // mig: instances that are made once and kept; empty: as needed
 	Adopt        bool     `yaml:"adopt"`         // mig: use instances that somebody else has made
 	MaxWorkloads int      `yaml:"max_workloads"` // mps, shared: most workloads; 0: 48 and 4
@@ -40,7 +42,7 @@ type GPURule struct {
 
 // Preemption says whether idle slices of sessions are lent to jobs.
 type Preemption struct {
-	Enabled     bool     `yaml:"enabled"`
+	Enabled     bool     `yaml:"enabled"`      // idle slices of sessions are lent to jobs
 	IdleFor     Duration `yaml:"idle_for"`     // the slice was idle
 	GracePeriod Duration `yaml:"grace_period"` // between telling a job and killing it
 }

@@ -10,7 +10,7 @@ import (
 
 // HubGroups says what the groups of the Hubs are good for here. Such a group is called hub:group.
 type HubGroups struct {
-	Enabled      bool                `yaml:"enabled"`
+	Enabled      bool                `yaml:"enabled"`       // the Hubs are asked for their groups
 	PollInterval Duration            `yaml:"poll_interval"` // a Hub is asked
 	MaxAge       Duration            `yaml:"max_age"`       // how long a membership holds that the Hub has not confirmed
 	Join         map[string][]string `yaml:"join"`          // groups made of Hubs' groups

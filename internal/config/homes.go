@@ -24,15 +24,15 @@ func defaultHome() Home {
 
 // Area is a shared area.
 type Area struct {
-	Name          string   `yaml:"name"`
+	Name          string   `yaml:"name"`   // such as scratch
 	Path          string   `yaml:"path"`   // a homes.Template
 	Inside        string   `yaml:"inside"` // where workloads have it; empty: Path, which is no template then
 	Write         bool     `yaml:"write"`
-	Create        bool     `yaml:"create"`        // each user's is made when it is missing
-	Mounted       bool     `yaml:"mounted"`       // it is not there where nothing is mounted
-	Required      bool     `yaml:"required"`      // nothing starts without it
-	AllowedUsers  []string `yaml:"allowed_users"` // who has it; empty, and no groups: everybody
-	AllowedGroups []string `yaml:"allowed_groups"`
+	Create        bool     `yaml:"create"`         // each user's is made when it is missing
+	Mounted       bool     `yaml:"mounted"`        // it is not there where nothing is mounted
+	Required      bool     `yaml:"required"`       // nothing starts without it
+	AllowedUsers  []string `yaml:"allowed_users"`  // who has it; empty, and no groups: everybody
+	AllowedGroups []string `yaml:"allowed_groups"` // likewise
 }
 
 // Where is where workloads have it.

@@ -15,11 +15,11 @@ import (
 
 // HTCondor is the backend of sessions and jobs on the worker nodes of a pool.
 type HTCondor struct {
-	Enabled          bool              `yaml:"enabled"`
-	Bin              string            `yaml:"bin"`    // where its commands are; empty: on PATH
-	Owner            string            `yaml:"owner"`  // of all jobs; empty: each user's own
-	Domain           string            `yaml:"domain"` // of the identities; empty: the pool's own
-	Key              string            `yaml:"key"`    // that signs tokens for them
+	Enabled          bool              `yaml:"enabled"` // sessions and jobs may run in the pool
+	Bin              string            `yaml:"bin"`     // where its commands are; empty: on PATH
+	Owner            string            `yaml:"owner"`   // of all jobs; empty: each user's own
+	Domain           string            `yaml:"domain"`  // of the identities; empty: the pool's own
+	Key              string            `yaml:"key"`     // that signs tokens for them
 	Group            string            `yaml:"accounting_group"`
 	Requirements     string            `yaml:"requirements"`       // of all jobs, beside what each needs
 	Rank             string            `yaml:"rank"`               // of all jobs

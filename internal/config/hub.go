@@ -22,7 +22,7 @@ const SiteRealm = "site"
 
 // Hub is a JupyterHub that vouches for users.
 type Hub struct {
-	Name             string          `yaml:"name"`
+	Name             string          `yaml:"name"` // of lower-case letters, digits, -, _ and .
 	APIURL           string          `yaml:"api_url"`
 	URL              string          `yaml:"url"`
 	CAFile           string          `yaml:"ca_file"`
@@ -38,9 +38,10 @@ type Hub struct {
 
 // UnknownSessions says what happens to sessions that their Hub does not know.
 type UnknownSessions struct {
-	Action       string   `yaml:"action"`
-	PollInterval Duration `yaml:"poll_interval"`
-	MinAge       Duration `yaml:"min_age"`
+	// Off: the Hub is not asked; report: they are counted; stop: they are stopped.
+	Action       string   `yaml:"action" jsonschema:"enum=off,enum=report,enum=stop"`
+	PollInterval Duration `yaml:"poll_interval"` // between two looks
+	MinAge       Duration `yaml:"min_age"`       // younger ones may be on their way
 }
 
 // The actions on UnknownSessions.
@@ -59,8 +60,8 @@ type Outpost struct {
 
 // Credential is a name and a password.
 type Credential struct {
-	Username     string `yaml:"username"`
-	PasswordFile string `yaml:"password_file"`
+	Username     string `yaml:"username"`      // that the Hub presents
+	PasswordFile string `yaml:"password_file"` // of 24 characters at least, mode 0600
 }
 
 func (h *Hub) setDefaults() {

@@ -21,23 +21,23 @@ type Identities struct {
 
 // SubjectRule says which user the subject of an issuer's tokens is.
 type SubjectRule struct {
-	Issuer string `yaml:"issuer"`
-	Claim  string `yaml:"claim"`
-	Match  string `yaml:"match"`
-	User   string `yaml:"user"`
+	Issuer string `yaml:"issuer"` // the name of one of credentials.issuers
+	Claim  string `yaml:"claim"`  // of its tokens
+	Match  string `yaml:"match"`  // a regular expression for all of the claim
+	User   string `yaml:"user"`   // $1 stands for what the first parentheses match
 }
 
 // CertificateRule says the same of the holder of a certificate, by its name (DN).
 type CertificateRule struct {
-	Match string `yaml:"match"`
-	User  string `yaml:"user"`
+	Match string `yaml:"match"` // a regular expression for all of the name (DN)
+	User  string `yaml:"user"`  // $1 stands for what the first parentheses match
 }
 
 // AccountRule says which account a user has.
 type AccountRule struct {
-	Realm   string `yaml:"realm"`
-	Match   string `yaml:"match"`
-	Account string `yaml:"account"`
+	Realm   string `yaml:"realm"`   // whose users these are
+	Match   string `yaml:"match"`   // a regular expression for all of the user's name
+	Account string `yaml:"account"` // $1 stands for what the first parentheses match
 }
 
 func defaultIdentities() Identities {

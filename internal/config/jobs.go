@@ -9,14 +9,15 @@ import (
 
 // Jobs is the policy of batch jobs.
 type Jobs struct {
-	MaxCPUs           float64    `yaml:"max_cpus"`
-	MaxMemory         Size       `yaml:"max_memory"`
-	DefaultCPUs       float64    `yaml:"default_cpus"`
-	DefaultMemory     Size       `yaml:"default_memory"`
-	DefaultTime       Duration   `yaml:"default_time"`
-	MaxTime           Duration   `yaml:"max_time"`
-	GPUs              []string   `yaml:"gpus"`                 // what a job may ask for
-	Backend           string     `yaml:"backend"`              // where jobs run whose submitter names none
+	MaxCPUs       float64  `yaml:"max_cpus"`       // of one job
+	MaxMemory     Size     `yaml:"max_memory"`     // of one job
+	DefaultCPUs   float64  `yaml:"default_cpus"`   // of who does not say
+	DefaultMemory Size     `yaml:"default_memory"` // of who does not say
+	DefaultTime   Duration `yaml:"default_time"`   // of who does not say
+	MaxTime       Duration `yaml:"max_time"`       // of one job
+	GPUs          []string `yaml:"gpus"`           // what a job may ask for
+	// Where jobs run whose submitter names none.
+	Backend           string     `yaml:"backend" jsonschema:"enum=local,enum=htcondor"`
 	Retention         Duration   `yaml:"retention"`            // after their end, with their files; 0: for ever
 	RetryPause        Duration   `yaml:"retry_pause"`          // before a job is tried again by itself, for the first time
 	FairShareHalfLife Duration   `yaml:"fair_share_half_life"` // of what a user has had, in line
@@ -26,19 +27,19 @@ type Jobs struct {
 
 // JobLimit is what some users' jobs may have. The first whose users or groups they are among counts. Zero: not limited.
 type JobLimit struct {
-	Users          []string `yaml:"users"`
-	Groups         []string `yaml:"groups"`
+	Users          []string `yaml:"users"`  // it counts for; none, and no groups: for everybody
+	Groups         []string `yaml:"groups"` // likewise
 	MaxRunning     int      `yaml:"max_running"`
 	MaxSubmitted   int      `yaml:"max_submitted"` // or running
 	MaxStorage     Bound    `yaml:"max_storage"`
-	MaxGPUHours    float64  `yaml:"max_gpu_hours"` // of sessions too, within Window
-	GPUHoursWindow Duration `yaml:"gpu_hours_window"`
+	MaxGPUHours    float64  `yaml:"max_gpu_hours"`    // of sessions too, within Window
+	GPUHoursWindow Duration `yaml:"gpu_hours_window"` // in which GPU hours are counted
 }
 
 // Host is what sessions and jobs of this host may lease together. Zero: not limited.
 type Host struct {
-	MaxTotalCPUs   float64 `yaml:"max_total_cpus"`
-	MaxTotalMemory Size    `yaml:"max_total_memory"`
+	MaxTotalCPUs   float64 `yaml:"max_total_cpus"`   // 0: not limited
+	MaxTotalMemory Size    `yaml:"max_total_memory"` // 0: not limited
 }
 
 // How long jobs are kept at least, and within which time GPU hours may be limited: they are known as far back as that.

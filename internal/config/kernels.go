@@ -23,13 +23,13 @@ type Kernels struct {
 
 // KernelSpec is one kind of kernel, or several that differ in the software that they run alone.
 type KernelSpec struct {
-	Name        string   `yaml:"name"`
+	Name        string   `yaml:"name"`         // of letters, digits, dots, hyphens and underscores
 	DisplayName string   `yaml:"display_name"` // with words of KernelWords in it; empty: made of what there is to say
-	Language    string   `yaml:"language"`
-	Profile     string   `yaml:"profile"` // whose resources, slice, users and groups it has
-	Image       string   `yaml:"image"`   // of the profile's; empty: its first
+	Language    string   `yaml:"language"`     // that notebooks say of themselves
+	Profile     string   `yaml:"profile"`      // whose resources, slice, users and groups it has
+	Image       string   `yaml:"image"`        // of the profile's; empty: its first
 	Argv        []string `yaml:"argv"`
-	Interrupt   string   `yaml:"interrupt_mode"`
+	Interrupt   string   `yaml:"interrupt_mode" jsonschema:"enum=signal,enum=message"`
 	IdleLimit   Duration `yaml:"idle_limit"`
 	Connected   bool     `yaml:"keep_connected"` // it does not idle while a client is connected to it
 	Logo        string   `yaml:"logo"`           // a file; empty: one of the service's own

@@ -9,22 +9,23 @@ import (
 
 // Profile is one kind of session that the site offers.
 type Profile struct {
-	Name          string   `yaml:"name"`
-	DisplayName   string   `yaml:"display_name"`
-	Description   string   `yaml:"description"`
-	Kind          string   `yaml:"kind"`
-	Images        []string `yaml:"images"`
-	CPUs          float64  `yaml:"cpus"`
-	MaxCPUs       float64  `yaml:"max_cpus"`
-	Memory        Size     `yaml:"memory"`
-	MaxMemory     Size     `yaml:"max_memory"`
+	Name          string   `yaml:"name"`         // by which the Hub and the command line name it
+	DisplayName   string   `yaml:"display_name"` // what users read
+	Description   string   `yaml:"description"`  // more of what users read
+	Kind          string   `yaml:"kind" jsonschema:"enum=lab,enum=code"`
+	Images        []string `yaml:"images"`     // names of images; the first is the default
+	CPUs          float64  `yaml:"cpus"`       // of who does not say
+	MaxCPUs       float64  `yaml:"max_cpus"`   // that users may choose; 0: cpus
+	Memory        Size     `yaml:"memory"`     // of who does not say
+	MaxMemory     Size     `yaml:"max_memory"` // that users may choose; 0: memory
 	MaxPids       int64    `yaml:"max_pids"`
-	MaxDisk       Bound    `yaml:"max_disk"` // that its sessions may write beside the home; 0: no limit
-	Default       bool     `yaml:"default"`
+	MaxDisk       Bound    `yaml:"max_disk"`       // that its sessions may write beside the home; 0: no limit
+	Default       bool     `yaml:"default"`        // chosen where a user does not say
 	AllowedUsers  []string `yaml:"allowed_users"`  // to whom it is open; empty, and no groups: to everybody
 	AllowedGroups []string `yaml:"allowed_groups"` // likewise
-	Backend       string   `yaml:"backend"`        // where its sessions run
-	Rescue        bool     `yaml:"rescue"`         // its sessions write nothing to the home by themselves
+	// Where its sessions run.
+	Backend string `yaml:"backend" jsonschema:"enum=docker,enum=htcondor"`
+	Rescue  bool   `yaml:"rescue"` // its sessions write nothing to the home by themselves
 
 	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
 	GPUIsolation string `yaml:"gpu_isolation"` // the weakest that will do; empty: what the slice itself promises
@@ -32,10 +33,10 @@ type Profile struct {
 
 	// When its sessions are stopped: see Example. Zero: never.
 	IdleLimit    Duration `yaml:"idle_limit"`
-	MaxAge       Duration `yaml:"max_age"`
-	FirstConnect Duration `yaml:"first_connect"`
-	Warning      Duration `yaml:"warning"`
-	MaxKeep      Duration `yaml:"max_keep"`
+	MaxAge       Duration `yaml:"max_age"`       // 0: any
+	FirstConnect Duration `yaml:"first_connect"` // within which somebody must open it; 0: any time
+	Warning      Duration `yaml:"warning"`       // before a stop
+	MaxKeep      Duration `yaml:"max_keep"`      // that `slipway keep` holds off the idle limit
 }
 
 func (p *Profile) setDefaults() {

@@ -25,7 +25,7 @@ type SSH struct {
 // SSHNetwork lets the users of groups come from networks.
 type SSHNetwork struct {
 	Groups []string `yaml:"groups"` // "*": everybody
-	From   []string `yaml:"from"`
+	From   []string `yaml:"from"`   // networks, such as 192.0.2.0/24
 }
 
 func defaultSSH() SSH {

@@ -10,7 +10,7 @@ import (
 
 // StorageElement is a place with users' data that is reached by XRootD, and the cache in front of it, if any.
 type StorageElement struct {
-	Name     string   `yaml:"name"`
+	Name     string   `yaml:"name"`     // such as eos
 	Origin   string   `yaml:"origin"`   // root[s]://host:port
 	Path     string   `yaml:"path"`     // the directory there below which everything lies
 	Cache    string   `yaml:"cache"`    // of an XCache in front of it; empty: there is none

@@ -16,19 +16,19 @@ import (
 
 // EnvironmentStore is a place beside data_dir where every environment has a copy: a directory or a bucket.
 type EnvironmentStore struct {
-	Name      string `yaml:"name"`
-	Directory string `yaml:"directory"`
-	S3        Bucket `yaml:"s3"`
+	Name      string `yaml:"name"`      // in what is said of it
+	Directory string `yaml:"directory"` // that is there; or s3
+	S3        Bucket `yaml:"s3"`        // a bucket; or directory
 }
 
 // Bucket is a bucket of an S3-compatible store.
 type Bucket struct {
-	Endpoint       string `yaml:"endpoint"` // host:port
-	Bucket         string `yaml:"bucket"`
-	Prefix         string `yaml:"prefix"`
-	Region         string `yaml:"region"`
-	AccessKey      string `yaml:"access_key"`
-	SecretFile     string `yaml:"secret_key_file"`
+	Endpoint       string `yaml:"endpoint"`         // host:port
+	Bucket         string `yaml:"bucket"`           // that is there
+	Prefix         string `yaml:"prefix"`           // of all keys, such as slipway/
+	Region         string `yaml:"region"`           // as the store wants it
+	AccessKey      string `yaml:"access_key"`       // its name
+	SecretFile     string `yaml:"secret_key_file"`  // of the secret key, mode 0600
 	AllowPlainHTTP bool   `yaml:"allow_plain_http"` // HTTP without TLS
 }
 
@@ -39,14 +39,15 @@ func (b Bucket) Secret() (secret.Text, error) {
 
 // EnvironmentExport is a directory that CVMFS or XRootD publishes.
 type EnvironmentExport struct {
-	Name      string   `yaml:"name"`
-	Directory string   `yaml:"directory"`
-	Forms     []string `yaml:"forms"`  // sif, unpacked
-	Shared    string   `yaml:"shared"` // public or any
-	Tags      []string `yaml:"tags"`   // patterns; empty: all
-	Begin     []string `yaml:"begin"`
-	Publish   []string `yaml:"publish"`
-	Abort     []string `yaml:"abort"`
+	Name      string   `yaml:"name"`      // in what is said of it
+	Directory string   `yaml:"directory"` // that is published
+	Forms     []string `yaml:"forms"`     // sif, unpacked
+	// Public or any.
+	Shared  string   `yaml:"shared" jsonschema:"enum=public,enum=any"`
+	Tags    []string `yaml:"tags"` // patterns; empty: all
+	Begin   []string `yaml:"begin"`
+	Publish []string `yaml:"publish"` // run after a change
+	Abort   []string `yaml:"abort"`   // run before the next change where one was not finished
 }
 
 // What an EnvironmentExport says.

@@ -19,7 +19,7 @@ const (
 
 // HubAccount names where a user's auth_state has the numbers of her account.
 type HubAccount struct {
-	UID  string `yaml:"uid"`
+	UID  string `yaml:"uid"`  // keys with dots between them, such as ldap.uidNumber
 	GID  string `yaml:"gid"`  // empty: users.gid
 	Name string `yaml:"name"` // empty: she has her own
 }

@@ -1,8 +1,12 @@
-// Package hubapi is what is spoken on the native API, /api/v1: the wire types and the Go client. The Python client has
-// the same types by hand; both sides' tests read the examples in testdata, which are the contract. The comments of types
-// and fields stand in the document that the service gives of its API (package openapi): a test of hubapi/server writes it.
+// Package hubapi is what is spoken on the native API, /api/v1: the wire types and the Go client. The tests of both
+// clients, Go and Python, read the examples in testdata, which are the contract. The comments of types and fields stand
+// in the document that the service has of its API (package openapi), which a test of hubapi/server writes; the types of
+// the Python client are made of that document.
 //
-// The package must not know the engine: it imports only the table of errors.
+// The package must not know the engine: it imports only the table of errors. So some types have the fields of one that
+// the engine or images store, such as Outcome, Event or Environment. They stay apart: a program that speaks the API
+// carries none of what runs the service, and a stored record may change while the API does not. hubapi/server/convert
+// makes one of the other.
 package hubapi
 
 import (

@@ -54,7 +54,8 @@ type Accounts struct {
 	owners map[int]string // the same the other way
 }
 
-// Account is one user on this host.
+// Account is one user on this host. spawner.Account has the same fields and is stored with workloads: this package knows
+// no engine, and the engine no accounts.
 type Account struct {
 	UID, GID int
 	Groups   []Group // beside the first

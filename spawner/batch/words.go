@@ -4,6 +4,7 @@
 //     function that asks the system, and a Job with the few facts that a look compares. Watch tells whose jobs changed.
 //   - Batcher joins calls of about the same time, such as submissions and removals, to one command.
 //   - Records keeps what is known of a workload's current run on disk, written before the system is asked for anything.
+//   - SubmitGuard waits for a submission that goes on though the service which began it was killed.
 //   - Marker makes the marks by which a service knows its own jobs from those that others submit in their likeness.
 //   - Sandbox holds what travels to the worker, and reads what came back of a run, without trusting any of it.
 //

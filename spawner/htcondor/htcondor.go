@@ -92,7 +92,7 @@ type Backend struct {
 
 	submits  *batch.Batcher[*submission]
 	removals *batch.Batcher[removal]
-	guard    guard
+	guard    *batch.SubmitGuard
 	most     int       // how many jobs one submission may have; zero: none was too large. Who submits alone uses it, and refused
 	refused  time.Time // when one was too large last
 
@@ -139,7 +139,7 @@ func assemble(cfg Config, run commands.Runner) *Backend {
 	b := &Backend{cfg: cfg, log: slog.New(loglimit.New(cfg.Logger.Handler(), mostAlike, alikeTime)), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
 	b.signet = batch.NewMarker(cfg.Instance, cfg.MarkKey)
 	b.records = batch.NewRecords(cfg.Dir)
-	b.guard.name = filepath.Join(cfg.Dir, guardFile)
+	b.guard = batch.NewSubmitGuard(filepath.Join(cfg.Dir, guardFile), "condor_submit", commands.AskAdmin)
 	b.accounts = &accounts{lookup: cfg.Lookup, held: map[string]answer{}}
 	b.tokens = newTokens(filepath.Join(cfg.Dir, tokensDir), b.mint)
 	rest := min(batch.MinRest, cfg.PollEvery)

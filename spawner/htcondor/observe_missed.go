@@ -79,7 +79,7 @@ func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
 	if err != nil || !known || rec.End != nil {
 		return nil, err
 	}
-	if err := b.guard.await(ctx); err != nil {
+	if err := b.guard.Await(ctx); err != nil {
 		return nil, err
 	}
 	if !clock.Sleep(ctx, b.cfg.PollEvery) {

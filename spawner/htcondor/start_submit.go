@@ -123,7 +123,7 @@ func (b *Backend) submitOnce(ctx context.Context, group []*batch.Call[*submissio
 	if err != nil {
 		return err
 	}
-	held, err := b.guard.hold(ctx)
+	held, err := b.guard.Hold(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func (b *Backend) submitOnce(ctx context.Context, group []*batch.Call[*submissio
 	return err
 }
 
-// lateCommit is what the schedd is given to end the transaction of a command that was killed.
-const lateCommit = time.Second
+// guardFile is what each condor_submit holds a shared lock of for as long as it runs.
+const guardFile = ".submitting"
 
 // findSubmitted looks which jobs of a submission that did not end well are in the queue. A schedd that does not answer
 // may have taken them, and one that was slow may take yet what a killed command has sent: that stays uncertain.
@@ -155,7 +155,7 @@ func (b *Backend) findSubmitted(ctx context.Context, group []*batch.Call[*submis
 	f, ok := commands.AsFailure(cause)
 	killed := ok && f.Code < 0
 	if killed {
-		clock.Sleep(ctx, lateCommit)
+		clock.Sleep(ctx, batch.LateCommit)
 	}
 	snap, err := b.queue.Since(ctx, time.Now())
 	for _, w := range group {

@@ -114,7 +114,7 @@ func VerifyBlob(ctx context.Context, b blob.Blob, digest string) error {
 // copyVerified copies, and fails when what was copied has another digest.
 func copyVerified(ctx context.Context, to io.Writer, from io.Reader, digest string) (int64, error) {
 	h := sha256.New()
-	n, err := io.CopyBuffer(io.MultiWriter(to, h), steady{ctx, from}, make([]byte, readSize))
+	n, err := io.CopyBuffer(io.MultiWriter(to, h), blob.Until(ctx, from), make([]byte, readSize))
 	if err != nil {
 		return n, err
 	}
@@ -122,19 +122,6 @@ func copyVerified(ctx context.Context, to io.Writer, from io.Reader, digest stri
 		return n, errs.New(errs.Invalid, "%s holds %d other bytes, of the digest %s", digest, n, got)
 	}
 	return n, nil
-}
-
-// steady stops reading when nobody waits for it any more, and hides ways of copying that would pass it by.
-type steady struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s steady) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.r.Read(p)
 }
 
 // file returns the name of a blob.

@@ -15,8 +15,9 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	specs "github.com/opencontainers/image-spec/specs-go"
-	"github.com/opencontainers/image-spec/specs-go/v1"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"slipway/images/blob"
 	"slipway/images/squashfs"
 )
 
@@ -244,6 +245,6 @@ func archiveFile(ctx context.Context, out *tar.Writer, root fs.FS, path string) 
 	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: st.Size(), Mode: 0o644, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
-	_, err = io.Copy(out, following{ctx, f})
+	_, err = io.Copy(out, blob.Until(ctx, f))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"slipway/images/blob"
 	"slipway/images/squashfs"
 	"slipway/internal/errs"
 )
@@ -40,7 +41,7 @@ func Rebuild(ctx context.Context, cfg RebuildConfig) (int64, error) {
 		return 0, fmt.Errorf("rebuild an environment: %w", err)
 	}
 	size := cfg.TailSize - squashfs.SuperblockSize
-	tail := following{ctx, io.NewSectionReader(cfg.Tail, 0, size)}
+	tail := blob.Until(ctx, io.NewSectionReader(cfg.Tail, 0, size))
 	if _, err := io.Copy(io.NewOffsetWriter(cfg.Out, cfg.Offset+cut), tail); err != nil {
 		return 0, written("the tail", err)
 	}
@@ -94,7 +95,7 @@ func (cfg RebuildConfig) check(ctx context.Context) error {
 		size       int64
 	}{{"tail", cfg.TailDigest, cfg.Tail, cfg.TailSize}, {"base", cfg.BaseDigest, cfg.Base, st.Size()}} {
 		h := sha256.New()
-		if _, err := io.Copy(h, following{ctx, io.NewSectionReader(part.r, 0, part.size)}); err != nil {
+		if _, err := io.Copy(h, blob.Until(ctx, io.NewSectionReader(part.r, 0, part.size))); err != nil {
 			return fmt.Errorf("read the %s: %w", part.name, err)
 		}
 		if got := hex.EncodeToString(h.Sum(nil)); got != part.want {
@@ -106,17 +107,4 @@ func (cfg RebuildConfig) check(ctx context.Context) error {
 
 func unfitting(format string, args ...any) error {
 	return errs.New(errs.Conflict, format, args...).With("fetch base and tail of one environment again")
-}
-
-// following reads until its context ends.
-type following struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (f following) Read(p []byte) (int, error) {
-	if err := f.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return f.r.Read(p)
 }

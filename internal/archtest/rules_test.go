@@ -267,7 +267,7 @@ func rules() map[string]rule {
 		},
 		"images/inventory": {own: []string{"images/squashfs", "internal/errs"}},
 		"images/export": {
-			own:     []string{"images/squashfs", "images/tree", "internal/errs", "internal/units"},
+			own:     []string{"images/blob", "images/squashfs", "images/tree", "internal/errs", "internal/units"},
 			outside: []string{"github.com/klauspost/compress", "github.com/opencontainers", "golang.org/x/sync", "golang.org/x/sys"},
 			tests:   []string{"images/graft", "images/sif", "images/tree/treetest"},
 		},

@@ -6,8 +6,10 @@
 // stopped session keeps its changes. Who may see or change a workload is decided here, in the Manager's methods, and
 // nowhere else.
 //
-// What is to be done next for a workload package lifecycle decides; the Manager alone carries it out. The package must not
-// import a backend, and knows nothing of images beyond their names, nor of HTTP.
+// What is to be done next for a workload package lifecycle decides; the Manager alone carries it out. Records are changed
+// through a Tx or an Update alone. What is particular to sessions, jobs and kernels is in packages above this one, which
+// the Manager asks through Kind. The package must not import a backend, and knows nothing of images beyond their names,
+// nor of HTTP.
 package engine
 
 import (

@@ -274,7 +274,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestWhoAProfileIsOpenTo(t *testing.T) {
-	const text = "environments: {}\nprofiles: [{name: a, allowed_groups: [higgs], allowed_users: [bob, '@desy/eve']}, {name: b, allowed_groups: [higs, 'main:x'], allowed_users: ['']}]\ngroups: {higgs: [alice]}\n"
+	const text = "profiles: [{name: a, allowed_groups: [higgs], allowed_users: [bob, '@desy/eve']}, {name: b, allowed_groups: [higs, 'main:x'], allowed_users: ['']}]\ngroups: {higgs: [alice]}\n"
 	c, err := Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)

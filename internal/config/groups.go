@@ -21,7 +21,7 @@ func defaultHubGroups() HubGroups {
 }
 
 // someGroup is what the name of a group must be wherever one is named.
-const someGroup = "a group of groups or hub_groups.join, or hub:group of a hub above that has a token_file"
+const someGroup = "one of groups or of hub_groups.join, or hub:group of a hub above that has a token_file"
 
 // checkGroups keeps the names of groups apart: a colon is in those of Hubs' groups and in no other.
 func (c Config) checkGroups(p *problems) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,21 @@ import (
 // log once.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows
 		var jobs []seenJob
 		var down error
-		q := NewQueue(func(context.Context) ([]seenJob, error) { return slices.Clone(jobs), down }, 0)
-		soon := make(chan struct{}, 1)
 		var told []spawner.ID
+		set := func(err error, now ...seenJob) {
+			mu.Lock()
+			defer mu.Unlock()
+			jobs, down = now, err
+		}
+		q := NewQueue(func(context.Context) ([]seenJob, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(jobs), down
+		}, 0)
+		soon := make(chan struct{}, 1)
 		var out testenv.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -30,27 +41,34 @@ func TestWatch(t *testing.T) {
 			defer close(done)
 			q.Watch(ctx, Watch{
 				Every: time.Minute, Soon: soon, Delay: time.Second, Missed: func() []spawner.ID { return nil },
-				Changed: func(id spawner.ID) { told = append(told, id) }, System: "Slurm", Log: slog.New(slog.NewTextHandler(&out, nil)),
+				Changed: func(id spawner.ID) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, id)
+				},
+				System: "Slurm", Log: slog.New(slog.NewTextHandler(&out, nil)),
 			})
 		}()
 		step := func(what string, after time.Duration, want ...spawner.ID) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(told, want) {
 				t.Errorf("%s: told %q, want %q", what, told, want)
 			}
 			told = nil
 		}
-		jobs = []seenJob{"j-1"}
+		set(nil, "j-1")
 		step("at first", time.Second)
-		jobs = nil
+		set(nil)
 		step("before the next look", 30*time.Second)
 		soon <- struct{}{}
 		step("after a word", 2*time.Second, "j-1")
-		down = errors.New("no answer")
+		set(errors.New("no answer"))
 		step("down", 10*time.Minute)
-		down, jobs = nil, []seenJob{"j-2"}
+		set(nil, "j-2")
 		step("up again", 2*time.Minute, "j-2")
 		cancel()
 		<-done

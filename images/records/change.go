@@ -14,7 +14,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// change changes the owner's record of an environment, and gives it as it is then.
+// change changes the owner's record of an environment, and returns it as it is then.
 func (s *Store) change(owner, ref string, fn func(*Record, Environment) error) (Environment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Store) change(owner, ref string, fn func(*Record, Environment) error) (
 	return s.Get(owner, ref)
 }
 
-// changeEntries changes what a reference means for each architecture, and gives the first.
+// changeEntries changes what a reference means for each architecture, and returns the first.
 func (s *Store) changeEntries(owner, ref string, fn func(*Record, Environment) error) (Environment, error) {
 	found, err := s.Entries(Viewer{Owner: owner}, "", ref)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Store) Remove(owner, ref string) (Removed, error) {
 			r.holders[o.naming()] = o.Digest
 		}
 	}
-	err = s.strike(owner, Once(all), &r)
+	err = s.removeNames(owner, Once(all), &r)
 	return r.out, err
 }
 
@@ -165,15 +165,15 @@ type removal struct {
 	out     Removed
 }
 
-// strike takes the names away: last from what they lead to, so that on the way there they never lead to anything else.
-func (s *Store) strike(owner string, all []Environment, r *removal) error {
+// removeNames takes the names away: last from what they lead to, so that on the way there they never lead to anything else.
+func (s *Store) removeNames(owner string, all []Environment, r *removal) error {
 	holders := slices.Collect(maps.Values(r.holders))
 	for _, holds := range []bool{false, true} {
 		for _, e := range all {
 			if holds != slices.Contains(holders, e.Digest) {
 				continue
 			}
-			left, err := s.strikeOut(owner, e, r)
+			left, err := s.removeLabels(owner, e, r)
 			if err != nil {
 				return err
 			}
@@ -185,8 +185,8 @@ func (s *Store) strike(owner string, all []Environment, r *removal) error {
 	return nil
 }
 
-// strikeOut changes one record, and gives the names that are left.
-func (s *Store) strikeOut(owner string, e Environment, r *removal) (left []string, err error) {
+// removeLabels changes one record, and returns the names that are left.
+func (s *Store) removeLabels(owner string, e Environment, r *removal) (left []string, err error) {
 	rec, err := s.Load(owner, libdir.HexOrNone(e.Digest))
 	if err != nil {
 		return nil, err

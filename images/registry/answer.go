@@ -104,7 +104,7 @@ func (p *paced) Read(buf []byte) (int, error) {
 	return n, err
 }
 
-// list gives a page of tags, and the address of the next.
+// list returns a page of tags, and the address of the next.
 func list(w http.ResponseWriter, r *http.Request, repo Repository, name string) error {
 	n, err := pageSize(r.URL.Query().Get("n"))
 	if err != nil {
@@ -146,7 +146,7 @@ func pageSize(text string) (int, error) {
 	return min(n, maxTags), nil
 }
 
-// about gives what refers to a document. Nothing is an answer too.
+// about returns what refers to a document. Nothing is an answer too.
 func about(w http.ResponseWriter, r *http.Request, repo Repository, digest string) error {
 	found, err := repo.Referrers(r.Context(), digest)
 	if err != nil && !errs.Is(err, errs.NotFound) {

@@ -73,7 +73,7 @@ func dropAbsent(files map[string]suspect, tree Tree) {
 // shown bounds the findings that an error tells.
 const shown = 20
 
-// Err gives the error that stops the freeze; nil when nothing stands in its way.
+// Err returns the error that stops the freeze; nil when nothing stands in its way.
 func (r Report) Err() error {
 	if len(r.Findings) == 0 && r.More == 0 {
 		return nil

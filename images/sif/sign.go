@@ -19,7 +19,7 @@ var ErrChanged = errors.New("it is not what was signed")
 // Seal signs a payload and gives the DSSE envelope that holds both.
 type Seal func(payloadType string, payload []byte) (envelope []byte, err error)
 
-// Unseal gives the payload of a DSSE envelope and the id of the accepted key that has signed it, or says why none has.
+// Unseal returns the payload of a DSSE envelope and the id of the accepted key that has signed it, or says why none has.
 type Unseal func(payloadType string, envelope []byte) (payload []byte, keyID string, err error)
 
 // Sign appends a signature to the SIF in f, which it reads whole; progress gets the bytes read since its last call and

@@ -22,7 +22,7 @@ type Credential struct {
 	Token    secret.Text // an access token
 }
 
-// Credentials gives the credential for a registry, which it names by host and port.
+// Credentials returns the credential for a registry, which it names by host and port.
 type Credentials func(ctx context.Context, host string) (Credential, error)
 
 // Static returns one credential to one registry, and none to the others.

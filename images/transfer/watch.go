@@ -37,7 +37,7 @@ func (w watchful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// because gives the reason for which a request was given up.
+// because returns the reason for which a request was given up.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		return cause

@@ -67,7 +67,7 @@ func speaksPlain(err error) bool {
 	return strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
-// bare gives the first error of a chain that does not name an address.
+// bare returns the first error of a chain that does not name an address.
 func bare(err error) error {
 	for strings.Contains(err.Error(), `://`) {
 		within := errors.Unwrap(err)

@@ -82,7 +82,7 @@ func (l *line) note(b []byte) {
 	}
 }
 
-// metered gives a connection that counts what is read from it, once it is no longer HTTP.
+// metered returns a connection that counts what is read from it, once it is no longer HTTP.
 type metered struct {
 	http.ResponseWriter
 	line *line

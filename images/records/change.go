@@ -165,7 +165,8 @@ type removal struct {
 	out     Removed
 }
 
-// removeNames takes the names away: last from what they lead to, so that on the way there they never lead to anything else.
+// removeNames takes the names away: last from what they lead to, so that on the way there they never lead to anything
+// else.
 func (s *Store) removeNames(owner string, all []Environment, r *removal) error {
 	holders := slices.Collect(maps.Values(r.holders))
 	for _, holds := range []bool{false, true} {

@@ -61,9 +61,13 @@ const (
 // NewClient makes a client. It does not connect yet.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second,
+		DisableCompression: true,
 	}
-	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: noRedirect}, token: cfg.Token, api: Base, pause: backOff}
+	c := &Client{
+		http: &http.Client{Transport: transport, CheckRedirect: noRedirect}, token: cfg.Token, api: Base,
+		pause: backOff,
+	}
 	switch {
 	case cfg.Dial != nil && cfg.Socket == "" && cfg.URL == "":
 		transport.Proxy = nil
@@ -84,7 +88,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		c.base = strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/")
 		c.where = c.base
 	default:
-		return nil, errs.New(errs.Missing, "the service's address is not known").With("set SLIPWAY_URL and SLIPWAY_TOKEN, or run inside a session")
+		return nil, errs.New(errs.Missing, "the service's address is not known").
+			With("set SLIPWAY_URL and SLIPWAY_TOKEN, or run inside a session")
 	}
 	return c, nil
 }
@@ -119,7 +124,9 @@ type sized struct {
 }
 
 // send makes a request with a body as it is.
-func (c *Client) send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
+func (c *Client) send(
+	ctx context.Context, method, path string, body io.Reader, header http.Header,
+) (*http.Response, error) {
 	what := method + " " + path
 	req, err := http.NewRequestWithContext(ctx, method, c.base+c.api+path, body)
 	if err != nil {
@@ -149,7 +156,8 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 		return nil, unreachable(c.where, err)
 	}
 	err = decodeError(resp.StatusCode, b)
-	if e, ok := errors.AsType[*errs.Error](err); ok && resp.Header.Get("X-Jupyterhub-Version") != "" && strings.HasSuffix(e.Message, notOurs) {
+	if e, ok := errors.AsType[*errs.Error](err); ok && resp.Header.Get("X-Jupyterhub-Version") != "" &&
+		strings.HasSuffix(e.Message, notOurs) {
 		err = errs.New(e.Kind, "%s is a JupyterHub, not Slipway", c.where).
 			With("the service's own address is on its page at the Hub, " + c.where + "/services/slipway/ssh")
 	}

@@ -26,7 +26,9 @@ type ErrorDetail struct {
 // Err gives the error of the body's kind.
 func (b ErrorBody) Err() error {
 	d := b.Error
-	return &errs.Error{Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy, Details: d.Details}
+	return &errs.Error{
+		Kind: errs.ByCode(d.Code), Message: d.Message, Field: d.Field, Remedy: d.Remedy, Details: d.Details,
+	}
 }
 
 // fault is the body of the gateway to kernels, in the form that Jupyter's clients show.

@@ -57,7 +57,9 @@ func (x *export) try(ctx context.Context) (progress bool, err error) {
 	header := http.Header{}
 	if from > 0 {
 		if x.tag == "" {
-			return false, errs.New(errs.Conflict, "the connection broke after %d bytes of what is made anew each time", from).With("export it again")
+			return false, errs.New(
+				errs.Conflict, "the connection broke after %d bytes of what is made anew each time", from,
+			).With("export it again")
 		}
 		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 		header.Set("If-Range", x.tag)
@@ -68,7 +70,8 @@ func (x *export) try(ctx context.Context) (progress bool, err error) {
 	}
 	defer resp.Body.Close()
 	if from > 0 && (resp.StatusCode != http.StatusPartialContent || !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from))) {
-		return false, errs.New(errs.Conflict, "the file changed after %d bytes of it had come", from).With("export it again")
+		return false, errs.New(errs.Conflict, "the file changed after %d bytes of it had come", from).
+			With("export it again")
 	}
 	x.tag, x.of = resp.Header.Get("Etag"), resp.Header.Get(EnvironmentHeader)
 	_, err = io.Copy(x.out, resp.Body)

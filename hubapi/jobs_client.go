@@ -125,7 +125,9 @@ func (c *Client) WatchScan(ctx context.Context, id string, point func(PointEvent
 }
 
 // scanStep takes one event of a scan's stream, and reports whether it was the end.
-func scanStep(where string, se ServerEvent, point func(PointEvent) error, scan func(Scan) error) (ended bool, err error) {
+func scanStep(
+	where string, se ServerEvent, point func(PointEvent) error, scan func(Scan) error,
+) (ended bool, err error) {
 	switch se.Name {
 	case EventPoint:
 		var e PointEvent

@@ -33,7 +33,9 @@ func (c *Client) LauncherSpecs(ctx context.Context) ([]LauncherSpec, error) {
 	found, err := fetch[all](ctx, c.gateway(), http.MethodGet, "/kernelspecs", nil)
 	var list []LauncherSpec
 	for name, k := range found.Specs {
-		one := LauncherSpec{Name: name, DisplayName: k.Spec.DisplayName, Language: k.Spec.Language, Metadata: k.Spec.Metadata}
+		one := LauncherSpec{
+			Name: name, DisplayName: k.Spec.DisplayName, Language: k.Spec.Language, Metadata: k.Spec.Metadata,
+		}
 		for _, logo := range k.Resources {
 			one.Logos = append(one.Logos, logo)
 		}

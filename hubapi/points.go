@@ -50,7 +50,10 @@ func CheckParameter(field, name, value string) error {
 	case taken(name):
 		return errs.Bad(field, name, name+" has a meaning of its own: choose another name")
 	case len(value) > valueLimit:
-		return errs.Bad(field, fmt.Sprintf("%s=%.20s...", name, value), fmt.Sprintf("at most %d bytes a value: put more into a file", valueLimit))
+		return errs.Bad(
+			field, fmt.Sprintf("%s=%.20s...", name, value),
+			fmt.Sprintf("at most %d bytes a value: put more into a file", valueLimit),
+		)
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return errs.Bad(field, name+"="+value, "a value without control characters")
 	default:

@@ -52,7 +52,8 @@ func QuotaWords(q Quota) string {
 		return "it has no bound"
 	}
 	return strings.Join(parts, ", ") + fmt.Sprintf(" (%d %%%s)", q.Percent, map[string]string{
-		"user": ", your quota", "group": ", your group's quota", "project": ", this directory's quota", "cephfs": ", this directory's quota",
+		"user": ", your quota", "group": ", your group's quota", "project": ", this directory's quota",
+		"cephfs":     ", this directory's quota",
 		"filesystem": ", the whole file system",
 	}[q.Kind])
 }

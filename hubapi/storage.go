@@ -48,5 +48,7 @@ func (c *Client) Storages(ctx context.Context) (Storages, error) {
 // cache too. The file is named as ELEMENT:PATH, by its path on the server, by its path below /storage, or by a URL.
 func (c *Client) DataURL(ctx context.Context, lfn string, write, direct bool) (DataURL, error) {
 	flag := map[bool]string{true: "true"}
-	return fetch[DataURL](ctx, c, http.MethodGet, query("/data/url", "lfn", lfn, "write", flag[write], "direct", flag[direct]), nil)
+	return fetch[DataURL](
+		ctx, c, http.MethodGet, query("/data/url", "lfn", lfn, "write", flag[write], "direct", flag[direct]), nil,
+	)
 }

@@ -91,7 +91,9 @@ func (c *Client) JobLog(ctx context.Context, id string, from int64, follow bool,
 	}
 	run := ""
 	return c.persist(ctx, func() (progress bool, err error) {
-		resp, err := c.open(ctx, http.MethodGet, query(path("jobs", id, "log"), "from", number(from), "follow", flag), nil, nil)
+		resp, err := c.open(
+			ctx, http.MethodGet, query(path("jobs", id, "log"), "from", number(from), "follow", flag), nil, nil,
+		)
 		if err != nil {
 			return false, err
 		}

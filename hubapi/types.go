@@ -195,7 +195,8 @@ type File struct {
 
 // OfRunner reports whether it is what the runner of cells and functions notes for the notebook: no work of the user's.
 func (f File) OfRunner() bool {
-	return f.Name == "slipway-outcome.json" || f.Name == "slipway-result.pkl" || strings.HasPrefix(f.Name, "slipway-shown")
+	return f.Name == "slipway-outcome.json" || f.Name == "slipway-result.pkl" ||
+		strings.HasPrefix(f.Name, "slipway-shown")
 }
 
 // SessionRequest asks for one start of a session. Only a hub's Spawner may ask.

@@ -35,7 +35,8 @@ func whyUnreachable(where string, err error) error {
 		if dns.IsNotFound {
 			return errs.New(errs.Unavailable, "there is no host named %s", dns.Name).With("check the address " + where)
 		}
-		return errs.New(errs.Unavailable, "the host name %s cannot be looked up", dns.Name).With("check that this computer is online, and try again")
+		return errs.New(errs.Unavailable, "the host name %s cannot be looked up", dns.Name).
+			With("check that this computer is online, and try again")
 	}
 	return errs.New(errs.Unavailable, "the service at %s does not answer: %w", where, cause(err)).
 		With("check that it runs and that the address is right")

@@ -16,7 +16,9 @@ import (
 func (g *gateway) me(w http.ResponseWriter, _ *http.Request, c spawner.Caller) error {
 	name := string(c.User)
 	writeJSON(w, http.StatusOK, map[string]any{
-		"identity":    map[string]any{"username": name, "name": name, "display_name": name, "initials": nil, "avatar_url": nil, "color": nil},
+		"identity": map[string]any{
+			"username": name, "name": name, "display_name": name, "initials": nil, "avatar_url": nil, "color": nil,
+		},
 		"permissions": map[string][]string{},
 	})
 	return nil
@@ -85,7 +87,8 @@ func swagger(routes chi.Routes) ([]byte, error) {
 			found = append(found, parameter{m[1], "path", true, "string"})
 		}
 		paths[route][strings.ToLower(method)] = map[string]any{
-			"summary": words[method+" "+route], "parameters": found, "responses": map[string]any{"default": map[string]string{"description": "JSON"}},
+			"summary": words[method+" "+route], "parameters": found,
+			"responses": map[string]any{"default": map[string]string{"description": "JSON"}},
 		}
 		return nil
 	})
@@ -93,10 +96,14 @@ func swagger(routes chi.Routes) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(map[string]any{
-		"swagger": "2.0", "info": map[string]string{"title": "Kernels of Slipway, as Jupyter Server has them", "version": apiVersion}, "paths": paths,
-		"produces":            []string{"application/json"},
-		"securityDefinitions": map[string]any{"token": map[string]string{"type": "apiKey", "name": "Authorization", "in": "header"}},
-		"security":            []map[string][]string{{"token": {}}},
+		"swagger":  "2.0",
+		"info":     map[string]string{"title": "Kernels of Slipway, as Jupyter Server has them", "version": apiVersion},
+		"paths":    paths,
+		"produces": []string{"application/json"},
+		"securityDefinitions": map[string]any{
+			"token": map[string]string{"type": "apiKey", "name": "Authorization", "in": "header"},
+		},
+		"security": []map[string][]string{{"token": {}}},
 	})
 }
 

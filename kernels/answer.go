@@ -22,7 +22,8 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit)).Decode(into)
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return &errs.Error{
-			Kind: errs.TooLarge, Field: "body", Message: "body: it is larger than the 1 MiB that a request may have", Remedy: "send less in env",
+			Kind: errs.TooLarge, Field: "body", Message: "body: it is larger than the 1 MiB that a request may have",
+			Remedy: "send less in env",
 		}
 	}
 	return err

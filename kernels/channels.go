@@ -39,14 +39,15 @@ type client struct {
 	leave    func() // gives back its place among the guest's
 	cell     cell
 
-	intake  intake
-	outbox  outbox
-	way     atomic.Pointer[stream]          // to the kernel's agent; nil: there is none
-	worried atomic.Pointer[json.RawMessage] // under which cell it was told that this is not taken; nil: it was not, or all is well again
-	writing atomic.Bool                     // the kernel's next message is on its way to it
-	looking errand                          // whether it is there
-	looks   *time.Timer                     // for the next time
-	looked  time.Time                       // when the last one began
+	intake intake
+	outbox outbox
+	way    atomic.Pointer[stream] // to the kernel's agent; nil: there is none
+	// under which cell it was told that this is not taken; nil: it was not, or all is well again
+	worried atomic.Pointer[json.RawMessage]
+	writing atomic.Bool // the kernel's next message is on its way to it
+	looking errand      // whether it is there
+	looks   *time.Timer // for the next time
+	looked  time.Time   // when the last one began
 
 	open     context.Context    // ends with the websocket, which ends with the context of whoever reads or writes
 	deaf     bool               // nothing more can be written to it
@@ -109,7 +110,9 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, caller spawner.
 	g.tickets.take(k.Kernel) // its owner is here
 	// Pages of others cannot speak for a user: nobody is known by a cookie here.
 	hands := &slim{ResponseWriter: w}
-	ws, err := websocket.Accept(hands, r, &websocket.AcceptOptions{Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	ws, err := websocket.Accept(hands, r, &websocket.AcceptOptions{
+		Subprotocols: []string{wire.V1Name}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled,
+	})
 	if err != nil {
 		leave()
 		return nil, nil // it has answered
@@ -121,9 +124,12 @@ func (g *gateway) accept(w http.ResponseWriter, r *http.Request, caller spawner.
 	return c, nil
 }
 
-func (g *gateway) client(r *http.Request, ws *websocket.Conn, id spawner.ID, caller spawner.Caller, name string) *client {
+func (g *gateway) client(
+	r *http.Request, ws *websocket.Conn, id spawner.ID, caller spawner.Caller, name string,
+) *client {
 	c := &client{
-		gateway: g, ws: ws, codec: wire.Legacy{}, id: id, whose: caller, place: place{person{caller.Hub, caller.User}, id, name},
+		gateway: g, ws: ws, codec: wire.Legacy{}, id: id, whose: caller,
+		place:    place{person{caller.Hub, caller.User}, id, name},
 		accepted: acceptedAt(r), hello: greeting(r, name), ended: make(chan struct{}),
 	}
 	c.hello.Takes, c.hello.Asks, c.repeats = true, true, c.hello.Once

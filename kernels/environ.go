@@ -22,9 +22,14 @@ func checkEnv(env map[string]string) error {
 	for name, value := range env {
 		switch {
 		case !variable.MatchString(name):
-			return errs.Bad("env", errs.Shorten(name), "names that begin with "+wire.VariablePrefix+", of capital letters, digits and underscores")
+			return errs.Bad(
+				"env", errs.Shorten(name),
+				"names that begin with "+wire.VariablePrefix+", of capital letters, digits and underscores",
+			)
 		case len(value) > wire.LongestValue:
-			return errs.Bad("env."+name, fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("at most %d bytes", wire.LongestValue))
+			return errs.Bad(
+				"env."+name, fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("at most %d bytes", wire.LongestValue),
+			)
 		case !wire.PlainValue(value):
 			return errs.Bad("env."+name, errs.Shorten(value), "no dollar signs, backticks, line ends and zero bytes")
 		}

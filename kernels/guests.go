@@ -21,9 +21,10 @@ type guest struct {
 	sockets  map[spawner.ID]int
 	all      int
 	share
-	naming  sync.Mutex         // held while it is looked whether there is a kernel, and it is asked for
-	unheard map[spawner.ID]int // the kernels that were started for requests here, of which nobody has heard yet: how many wait for each
-	turns   map[string]*turn   // of those who change one notebook
+	naming sync.Mutex // held while it is looked whether there is a kernel, and it is asked for
+	// the kernels that were started for requests here, of which nobody has heard yet: how many wait for each
+	unheard map[spawner.ID]int
+	turns   map[string]*turn // of those who change one notebook
 }
 
 // turn is whose turn it is with one thing.
@@ -45,7 +46,9 @@ func (g *guests) enter(c spawner.Caller) (who *guest, leave func()) {
 	p := person{c.Hub, c.User}
 	who = g.of[p]
 	if who == nil {
-		who = &guest{sockets: map[spawner.ID]int{}, unheard: map[spawner.ID]int{}, turns: map[string]*turn{}, share: newShare()}
+		who = &guest{
+			sockets: map[spawner.ID]int{}, unheard: map[spawner.ID]int{}, turns: map[string]*turn{}, share: newShare(),
+		}
 		g.of[p] = who
 	}
 	who.requests++
@@ -72,10 +75,12 @@ func (g *guests) sit(who *guest, id spawner.ID, most int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if n := who.sockets[id]; n >= kernelSockets {
-		return errs.New(errs.OverQuota, "%d clients are connected to this kernel, and no more can be", n).With("close one of them")
+		return errs.New(errs.OverQuota, "%d clients are connected to this kernel, and no more can be", n).
+			With("close one of them")
 	}
 	if who.all >= most {
-		return errs.New(errs.OverQuota, "you have %d connections to kernels, and no more can be", who.all).With("close some of your notebooks")
+		return errs.New(errs.OverQuota, "you have %d connections to kernels, and no more can be", who.all).
+			With("close some of your notebooks")
 	}
 	delete(who.unheard, id)
 	who.sockets[id]++

@@ -119,7 +119,10 @@ func New(cfg Config) http.Handler {
 	cfg.Patience, cfg.Ping = cmp.Or(cfg.Patience, 35*time.Second), cmp.Or(cfg.Ping, 30*time.Second)
 	cfg.Message, cfg.Sockets = cmp.Or(cfg.Message, messageLimit), cmp.Or(cfg.Sockets, userSockets)
 	cfg.Traffic = cmp.Or(cfg.Traffic, &Traffic{})
-	g := &gateway{Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}}, places: newPlaces(), converting: semaphore.NewWeighted(convertedAtOnce), began: time.Now()}
+	g := &gateway{
+		Config: cfg, guests: guests{of: map[person]*guest{}}, tickets: tickets{of: map[string]ticket{}},
+		places: newPlaces(), converting: semaphore.NewWeighted(convertedAtOnce), began: time.Now(),
+	}
 	return g.routes()
 }
 

@@ -119,7 +119,8 @@ func (g *gateway) launch(ctx context.Context, c spawner.Caller, q request) (k sp
 	}
 	_, none := g.byID(c, id)
 	k, err = g.Engine.StartKernel(ctx, c, spawner.KernelRequest{
-		Name: s.Name, Spec: q.session(s, given), Backend: s.Backend, ID: id, Launch: launchOf(id), Entry: s.Entry, Warm: s.Warm,
+		Name: s.Name, Spec: q.session(s, given), Backend: s.Backend, ID: id, Launch: launchOf(id), Entry: s.Entry,
+		Warm: s.Warm,
 	})
 	return k, none != nil, err
 }
@@ -149,7 +150,9 @@ func launchOf(id string) string {
 
 // awaited returns the kernel that find finds or starts, for a request that waits until it is settled. Of a user's
 // requests one is here at a time: two do not start two kernels, and none finds one that is being given up.
-func (g *gateway) awaited(who *guest, find func() (k spawner.Workload, fresh bool, err error)) (spawner.Workload, error) {
+func (g *gateway) awaited(
+	who *guest, find func() (k spawner.Workload, fresh bool, err error),
+) (spawner.Workload, error) {
 	who.naming.Lock()
 	defer who.naming.Unlock()
 	k, fresh, err := find()
@@ -161,11 +164,15 @@ func (g *gateway) awaited(who *guest, find func() (k spawner.Workload, fresh boo
 
 // settled waits until a kernel is up. One of which nobody has heard is not left behind when all who waited for it have
 // gone.
-func (g *gateway) settled(ctx context.Context, c spawner.Caller, who *guest, k spawner.Workload) (spawner.Workload, error) {
+func (g *gateway) settled(
+	ctx context.Context, c spawner.Caller, who *guest, k spawner.Workload,
+) (spawner.Workload, error) {
 	id := k.ID
 	wait, cancel := context.WithTimeout(ctx, g.Patience)
 	defer cancel()
-	k, err := g.Engine.Await(wait, c, id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+	k, err := g.Engine.Await(
+		wait, c, id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) },
+	)
 	if ctx.Err() != nil {
 		g.giveUp(ctx, c, who, id, k)
 		return k, ctx.Err()
@@ -175,7 +182,9 @@ func (g *gateway) settled(ctx context.Context, c spawner.Caller, who *guest, k s
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
 		return k, err
 	case over(k):
-		return k, errors.Join(errs.New(errs.Unavailable, "the kernel does not start: %s", whyOver(k)), g.remove(ctx, c, id))
+		return k, errors.Join(
+			errs.New(errs.Unavailable, "the kernel does not start: %s", whyOver(k)), g.remove(ctx, c, id),
+		)
 	}
 	return k, nil
 }

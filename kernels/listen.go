@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	firstRead = 512     // bytes: most of what clients say is not much longer
-	stepRead  = 4 << 10 // a websocket's reader gives no less than it is asked for, and it is to be seen that something comes
+	firstRead = 512 // bytes: most of what clients say is not much longer
+	// a websocket's reader gives no less than it is asked for, and it is to be seen that something comes
+	stepRead = 4 << 10
 )
 
 // intake is what is known of what a client says.
 type intake struct {
-	bytes   atomic.Int64 // that it has said
-	waiting atomic.Bool  // it is not listened to just now, for want of room or because the kernel does not take what it has said
+	bytes atomic.Int64 // that it has said
+	// it is not listened to just now, for want of room or because the kernel does not take what it has said
+	waiting atomic.Bool
 }
 
 // listen reads what the client says until it is gone.

@@ -68,7 +68,9 @@ func (g *gateway) logo(w http.ResponseWriter, r *http.Request, c spawner.Caller)
 	h.Set("Content-Type", l.Type)
 	h.Set("Cache-Control", "private, max-age=3600")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // a drawing can hold scripts
-	_, _ = w.Write(l.Data)                                                                     // the reader has gone: nobody is left to tell
+	// a drawing can hold scripts
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+	// the reader has gone: nobody is left to tell
+	_, _ = w.Write(l.Data)
 	return nil
 }

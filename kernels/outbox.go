@@ -103,7 +103,9 @@ func (o *outbox) took(way *stream, messages uint64) (room int64, err error) {
 	}
 	n := messages - o.taken
 	if messages < o.taken || n > uint64(o.sent) {
-		return 0, fmt.Errorf("the kernel's agent has taken %d messages, and has got %d", messages, o.taken+uint64(o.sent))
+		return 0, fmt.Errorf(
+			"the kernel's agent has taken %d messages, and has got %d", messages, o.taken+uint64(o.sent),
+		)
 	}
 	o.taken, o.sent = messages, o.sent-int(n)
 	room = o.drop(int(n))
@@ -170,7 +172,8 @@ func (o *outbox) cell() (wire.Message, bool) {
 func (o *outbox) overdue(way *stream) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return way != nil && way == o.way && o.sent > 0 && time.Since(o.since) > worryAfter && time.Since(o.kept[0].at) > worryAfter
+	return way != nil && way == o.way && o.sent > 0 && time.Since(o.since) > worryAfter &&
+		time.Since(o.kept[0].at) > worryAfter
 }
 
 // cell returns the message, if it has the kernel run something.

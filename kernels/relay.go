@@ -107,7 +107,9 @@ func (c *client) rises(ctx context.Context) error {
 	}
 	for told := ""; ; {
 		wait, cancel := context.WithTimeout(ctx, worryAfter)
-		k, err = c.Engine.Await(wait, c.whose, c.id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) })
+		k, err = c.Engine.Await(
+			wait, c.whose, c.id, func(w spawner.Workload) bool { return w.Phase == spawner.Running || over(w) },
+		)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			break

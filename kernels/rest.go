@@ -130,7 +130,9 @@ func (g *gateway) startAgain(
 	return k, err
 }
 
-func (g *gateway) change(r *http.Request, c spawner.Caller, do func(Agent, context.Context) error) (spawner.Workload, error) {
+func (g *gateway) change(
+	r *http.Request, c spawner.Caller, do func(Agent, context.Context) error,
+) (spawner.Workload, error) {
 	k, err := g.find(r, c)
 	switch {
 	case err != nil:
@@ -144,7 +146,8 @@ func (g *gateway) change(r *http.Request, c spawner.Caller, do func(Agent, conte
 	defer cancel()
 	err = do(g.Agent(k.ID), ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errs.New(errs.Unavailable, "the kernel has not done it within %.0f s", changeTime.Seconds()).With("look whether it has by now; a kernel that hangs can be shut down")
+		err = errs.New(errs.Unavailable, "the kernel has not done it within %.0f s", changeTime.Seconds()).
+			With("look whether it has by now; a kernel that hangs can be shut down")
 	}
 	return k, err
 }

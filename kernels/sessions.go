@@ -64,7 +64,9 @@ func readSession(w http.ResponseWriter, r *http.Request) (q sessionRequest, err 
 }
 
 // seen finds a session among the caller's kernels that have not ended.
-func (g *gateway) seen(c spawner.Caller, is func(spawner.Notebook) bool) (k spawner.Workload, n spawner.Notebook, ok bool) {
+func (g *gateway) seen(
+	c spawner.Caller, is func(spawner.Notebook) bool,
+) (k spawner.Workload, n spawner.Notebook, ok bool) {
 	for _, k := range slices.Backward(g.running(c)) { // the youngest kernel of a notebook is the one that it has
 		if i := slices.IndexFunc(k.Notebooks, is); i >= 0 {
 			return k, k.Notebooks[i], true
@@ -77,7 +79,8 @@ func (g *gateway) findSession(r *http.Request, c spawner.Caller) (spawner.Worklo
 	id := chi.URLParam(r, "id")
 	k, n, ok := g.seen(c, func(n spawner.Notebook) bool { return n.ID == id })
 	if !ok {
-		return k, n, errs.New(errs.NotFound, "there is no such session of yours").With("its kernel may have ended; start another")
+		return k, n, errs.New(errs.NotFound, "there is no such session of yours").
+			With("its kernel may have ended; start another")
 	}
 	return g.noted(r, k), n, nil
 }
@@ -140,7 +143,9 @@ func (g *gateway) openSession(w http.ResponseWriter, r *http.Request, c spawner.
 
 // named returns the session of the path that a request names, with its kernel: one that is there already, or n with the
 // kernel that is asked for.
-func (g *gateway) named(r *http.Request, c spawner.Caller, n spawner.Notebook, q sessionRequest) (spawner.Workload, spawner.Notebook, bool, error) {
+func (g *gateway) named(
+	r *http.Request, c spawner.Caller, n spawner.Notebook, q sessionRequest,
+) (spawner.Workload, spawner.Notebook, bool, error) {
 	if k, there, ok := g.seen(c, func(o spawner.Notebook) bool { return o.Path == n.Path }); ok {
 		return g.noted(r, k), there, false, nil
 	}
@@ -153,7 +158,9 @@ func (g *gateway) named(r *http.Request, c spawner.Caller, n spawner.Notebook, q
 }
 
 // bind gives a notebook a kernel. A fresh one is there for it alone, and ends if it cannot be.
-func (g *gateway) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook, fresh bool) (spawner.Workload, error) {
+func (g *gateway) bind(
+	ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook, fresh bool,
+) (spawner.Workload, error) {
 	k, err := g.Engine.Bind(ctx, c, id, n)
 	if err != nil && fresh {
 		err = errors.Join(err, g.remove(ctx, c, id))
@@ -162,7 +169,9 @@ func (g *gateway) bind(ctx context.Context, c spawner.Caller, id spawner.ID, n s
 }
 
 // kernelFor returns the kernel that a request asks for, by its id or by its kernelspec; a fresh one was just started.
-func (g *gateway) kernelFor(r *http.Request, c spawner.Caller, q sessionRequest) (k spawner.Workload, fresh bool, err error) {
+func (g *gateway) kernelFor(
+	r *http.Request, c spawner.Caller, q sessionRequest,
+) (k spawner.Workload, fresh bool, err error) {
 	if id := q.Kernel.ID; id != nil && *id != "" {
 		k, err = g.byID(c, *id)
 		return g.noted(r, k), false, err
@@ -205,7 +214,9 @@ func (g *gateway) changeSession(w http.ResponseWriter, r *http.Request, c spawne
 
 // rebind gives a session the kernel that a request names, if it names one. The former stays until the new one is up.
 // Whoever else wants to change the session meanwhile waits, or her kernel would be left without a notebook.
-func (g *gateway) rebind(r *http.Request, c spawner.Caller, who *guest, old spawner.Workload, n spawner.Notebook, q sessionRequest) (spawner.Workload, error) {
+func (g *gateway) rebind(
+	r *http.Request, c spawner.Caller, who *guest, old spawner.Workload, n spawner.Notebook, q sessionRequest,
+) (spawner.Workload, error) {
 	ctx := r.Context()
 	if q.Kernel.ID == nil && q.Kernel.Name == nil {
 		return g.Engine.Bind(ctx, c, old.ID, n)
@@ -223,7 +234,8 @@ func (g *gateway) rebind(r *http.Request, c spawner.Caller, who *guest, old spaw
 	}
 	g.guests.tell(who, k.ID)
 	if _, _, there := g.seen(c, func(o spawner.Notebook) bool { return o.ID == n.ID }); fresh && !there {
-		return k, errors.Join(errs.New(errs.Conflict, "the session was ended meanwhile").With("start another"), g.remove(ctx, c, k.ID))
+		return k, errors.Join(errs.New(errs.Conflict, "the session was ended meanwhile").
+			With("start another"), g.remove(ctx, c, k.ID))
 	}
 	bound, err := g.bind(ctx, c, k.ID, n, fresh)
 	if err == nil && k.ID != old.ID {

@@ -31,8 +31,9 @@ type specFile struct {
 // modelOf makes it, for clients that know the gateway by the path root.
 func modelOf(root string, s Spec) specModel {
 	m := specModel{Name: s.Name, Resources: map[string]string{}, Spec: specFile{
-		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language, InterruptMode: cmp.Or(s.Session.Interrupt, "signal"),
-		Env: map[string]string{}, Metadata: map[string]any{},
+		Argv: s.Session.Argv, DisplayName: s.DisplayName, Language: s.Language,
+		InterruptMode: cmp.Or(s.Session.Interrupt, "signal"),
+		Env:           map[string]string{}, Metadata: map[string]any{},
 	}}
 	maps.Copy(m.Spec.Metadata, s.Metadata)
 	for _, l := range s.Logos {

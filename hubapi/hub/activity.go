@@ -17,7 +17,8 @@ const stampFormat = "2006-01-02T15:04:05.000000Z"
 // by it.
 func (c *Client) PostActivity(ctx context.Context, user string, servers map[string]time.Time) error {
 	k, err := c.ofUser(user, call{
-		method: http.MethodPost, path: userPath(user, "activity"), what: "tell the Hub of the activity of " + user, scope: "users:activity",
+		method: http.MethodPost, path: userPath(user, "activity"), what: "tell the Hub of the activity of " + user,
+		scope: "users:activity",
 	})
 	if err != nil {
 		return err

@@ -126,7 +126,9 @@ func encode(body any) (any, string, error) {
 // lost is the error of a Hub that gave no usable answer. The cause, with the Hub's address in it, is for the log.
 func (c *Client) lost(ctx context.Context, k call, err error) error {
 	if ctx.Err() != nil {
-		return &errs.Error{Kind: errs.Unavailable, Message: k.what + ": the Hub has not answered in time", Err: ctx.Err()}
+		return &errs.Error{
+			Kind: errs.Unavailable, Message: k.what + ": the Hub has not answered in time", Err: ctx.Err(),
+		}
 	}
 	return &errs.Error{
 		Kind: errs.Unavailable, Message: k.what + ": the Hub does not answer", Remedy: "try again in a moment",

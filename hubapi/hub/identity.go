@@ -12,9 +12,10 @@ import (
 
 // Identity is a user as the Hub knows the owner of a token.
 type Identity struct {
-	Name    string
-	Scopes  []string
-	Session string // of the browser in which the token was made, as the Hub's cookie jupyterhub-session-id has it; empty: in none
+	Name   string
+	Scopes []string
+	// of the browser in which the token was made, as the Hub's cookie jupyterhub-session-id has it; empty: in none
+	Session string
 }
 
 // owner is what GET /user answers of the owner of the token.
@@ -47,7 +48,9 @@ func (c *Client) Identify(ctx context.Context, token string) (Identity, error) {
 // ownerOf asks whose a token is: Unauthorized when the Hub does not know it, Unavailable when it cannot be asked.
 func (c *Client) ownerOf(ctx context.Context, token secret.Text) (owner, error) {
 	var o owner
-	_, err := c.ask(ctx, call{method: http.MethodGet, path: "/user", token: token, what: "ask the Hub who is calling"}, &o)
+	_, err := c.ask(
+		ctx, call{method: http.MethodGet, path: "/user", token: token, what: "ask the Hub who is calling"}, &o,
+	)
 	switch errs.KindOf(err) {
 	case errs.Unauthorized, errs.Forbidden:
 		return owner{}, errs.New(errs.Unauthorized, "the Hub does not know the token")
@@ -62,14 +65,16 @@ func unsure(err error) error {
 		return nil
 	}
 	return &errs.Error{
-		Kind: errs.Unavailable, Message: "the Hub, which knows who is calling, does not answer", Remedy: "try again in a moment", Err: err,
+		Kind: errs.Unavailable, Message: "the Hub, which knows who is calling, does not answer",
+		Remedy: "try again in a moment", Err: err,
 	}
 }
 
 // judge admits users whose token holds the scope. A service's token is nobody's: its name may be a user's, too.
 func (c *Client) judge(o owner) (Identity, error) {
 	if o.Kind != "user" || o.Name == "" {
-		return Identity{}, errs.New(errs.Forbidden, "the token belongs to no user of the Hub").With("use a user's own token")
+		return Identity{}, errs.New(errs.Forbidden, "the token belongs to no user of the Hub").
+			With("use a user's own token")
 	}
 	scope := "access:services!service=" + c.service
 	if !slices.Contains(o.Scopes, scope) && !slices.Contains(o.Scopes, "access:services") {

@@ -17,9 +17,11 @@ import (
 // browser goes to the Hub's public address; the code that it brings back is exchanged over the API. The Hub gives every
 // service the client id service-<name>, and its API token is the client's secret.
 type OAuth struct {
-	Client   *Client
-	Public   *url.URL // the Hub as browsers reach it, such as https://hub.example.org/. Nil: the API's path on the pages' own host
-	Redirect string   // where the Hub sends the browser back, as the Hub has it: by default /services/<name>/oauth_callback
+	Client *Client
+	// the Hub as browsers reach it, such as https://hub.example.org/. Nil: the API's path on the pages' own host
+	Public *url.URL
+	// where the Hub sends the browser back, as the Hub has it: by default /services/<name>/oauth_callback
+	Redirect string
 }
 
 // Login is one login that has begun. State and Verifier are kept in the browser's cookie until it comes back, nowhere

@@ -40,7 +40,8 @@ func (c *Client) PostEvent(ctx context.Context, user, server string, token secre
 		patience = slowTime
 	}
 	_, err := c.ask(ctx, call{
-		method: http.MethodPost, path: path, token: token, body: e, what: "tell the Hub of the start of " + serverName(user, server),
+		method: http.MethodPost, path: path, token: token, body: e,
+		what:  "tell the Hub of the start of " + serverName(user, server),
 		scope: "access:servers", careful: true, time: patience,
 	}, nil)
 	return err
@@ -50,7 +51,8 @@ func (c *Client) PostEvent(ctx context.Context, user, server string, token secre
 // (/hub/api/outpostflavors/<name>); the service's token needs the scope custom:outpostflavors:set.
 func (c *Client) PostFlavors(ctx context.Context, address string, flavors any) error {
 	k, err := c.owned(call{
-		method: http.MethodPost, url: address, body: flavors, what: "tell the Hub of the flavors", scope: "custom:outpostflavors:set",
+		method: http.MethodPost, url: address, body: flavors, what: "tell the Hub of the flavors",
+		scope: "custom:outpostflavors:set",
 	})
 	if err != nil {
 		return err

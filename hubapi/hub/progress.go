@@ -47,7 +47,10 @@ func (c *Client) Progress(ctx context.Context, user, server string) iter.Seq2[Pr
 // follow gives each event to yield, and returns an error that yield has not been given.
 func (c *Client) follow(ctx context.Context, user, server string, yield func(Progress, error) bool) error {
 	what := "follow the start of " + serverName(user, server)
-	k, err := c.ofUser(user, call{method: http.MethodGet, path: serverPath(user, server) + "/progress", what: what, scope: "read:servers"})
+	k, err := c.ofUser(
+		user,
+		call{method: http.MethodGet, path: serverPath(user, server) + "/progress", what: what, scope: "read:servers"},
+	)
 	if err != nil {
 		return err
 	}

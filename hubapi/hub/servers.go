@@ -75,7 +75,9 @@ const startTime = 10 * time.Minute
 // The options are sent bare: Hubs before 6 know no other form, and later ones take it.
 func (c *Client) StartServer(ctx context.Context, user, server string, options map[string]any) (up bool, err error) {
 	what := "start " + serverName(user, server)
-	k, err := c.ofUser(user, call{method: http.MethodPost, path: serverPath(user, server), what: what, scope: "servers"})
+	k, err := c.ofUser(
+		user, call{method: http.MethodPost, path: serverPath(user, server), what: what, scope: "servers"},
+	)
 	if err != nil {
 		return false, err
 	}
@@ -107,7 +109,9 @@ func sortStart(err error) error {
 // server has stopped; when not, it is being stopped. Stopping what the Hub does not know is success.
 func (c *Client) StopServer(ctx context.Context, user, server string, remove bool) (gone bool, err error) {
 	what := "stop " + serverName(user, server)
-	k, err := c.ofUser(user, call{method: http.MethodDelete, path: serverPath(user, server), what: what, scope: "delete:servers"})
+	k, err := c.ofUser(
+		user, call{method: http.MethodDelete, path: serverPath(user, server), what: what, scope: "delete:servers"},
+	)
 	if err != nil {
 		return false, err
 	}

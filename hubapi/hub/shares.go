@@ -87,7 +87,8 @@ func (c *Client) sharing(method, owner, server, verb string, with Sharee, scopes
 // Shares lists with whom a server is shared.
 func (c *Client) Shares(ctx context.Context, owner, server string) ([]Share, error) {
 	k, err := c.ofUser(owner, call{
-		method: http.MethodGet, path: sharePath(owner, server), what: "list the shares of " + serverName(owner, server), scope: "read:shares",
+		method: http.MethodGet, path: sharePath(owner, server),
+		what: "list the shares of " + serverName(owner, server), scope: "read:shares",
 	})
 	if err != nil {
 		return nil, err

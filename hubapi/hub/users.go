@@ -58,13 +58,16 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 	o, err := c.ownerOf(ctx, token)
 	switch {
 	case errs.Is(err, errs.Unauthorized):
-		return errs.New(errs.Unauthorized, "%s: %w", what, err).With("check token_file of this hub in the configuration")
+		return errs.New(errs.Unauthorized, "%s: %w", what, err).
+			With("check token_file of this hub in the configuration")
 	case err != nil:
 		return err
 	}
 	for _, scope := range scopes {
 		if !slices.Contains(o.Scopes, scope) {
-			return errs.New(errs.Forbidden, "%s: the token of %s %s lacks the scope %s for all users", what, o.Kind, o.Name, scope).
+			return errs.New(
+				errs.Forbidden, "%s: the token of %s %s lacks the scope %s for all users", what, o.Kind, o.Name, scope,
+			).
 				With(fmt.Sprintf("give the service a role with the scopes %q in the Hub's load_roles", scopes))
 		}
 	}
@@ -76,7 +79,9 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 // token sees the names of all users.
 func (c *Client) Knows(ctx context.Context, name string) (bool, error) {
 	const scope = "read:users:name" // of those that the Hub tells; broader ones have it in them
-	k, err := c.ofUser(name, call{method: http.MethodGet, path: userPath(name), what: "look for user " + name, scope: scope})
+	k, err := c.ofUser(
+		name, call{method: http.MethodGet, path: userPath(name), what: "look for user " + name, scope: scope},
+	)
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +106,9 @@ func (c *Client) CreateUsers(ctx context.Context, names ...string) error {
 
 // DeleteUser deletes a user. One that is not there is success.
 func (c *Client) DeleteUser(ctx context.Context, name string) error {
-	k, err := c.ofUser(name, call{method: http.MethodDelete, path: userPath(name), what: "delete user " + name, scope: "delete:users"})
+	k, err := c.ofUser(
+		name, call{method: http.MethodDelete, path: userPath(name), what: "delete user " + name, scope: "delete:users"},
+	)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,10 @@ const LinkPath = hubapi.Base + "/link"
 // names in it are escaped, and empty segments have a meaning.
 func (s *Server) Public() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.Web.Watch, s.Web.Recover, s.pages.Middleware, s.Outpost.Middleware, web.AnyMethod(func() chi.Routes { return r }))
+	r.Use(
+		s.Web.Watch, s.Web.Recover, s.pages.Middleware, s.Outpost.Middleware,
+		web.AnyMethod(func() chi.Routes { return r }),
+	)
 	r.Get("/healthz", s.health)
 	r.Get("/readyz", s.readyz)
 	r.Get("/metrics", s.cfg.Metrics.Handler().ServeHTTP)

@@ -143,27 +143,41 @@ func New(cfg Config) *Server {
 		cfg:   cfg, hubs: hubs.NewSet(cfg.Hubs), ready: newReadiness(cfg.Engine, cfg.Checks),
 	}
 	s.Web = web.New(web.Config{
-		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies, Logger: cfg.Logger,
+		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies,
+		Logger: cfg.Logger,
 	})
 	s.convert = convert.New(convert.Config{Engine: cfg.Engine, Hubs: s.hubs, GPUUse: cfg.GPUUse, SSH: cfg.SSH})
 	s.feeds = feeds.New(cfg.Engine, s.Web, s.convert)
-	s.proxy = proxy.New(proxy.Config{Engine: cfg.Engine, Dial: cfg.Dial, DialCode: cfg.DialCode, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
+	s.proxy = proxy.New(
+		proxy.Config{Engine: cfg.Engine, Dial: cfg.Dial, DialCode: cfg.DialCode, Hubs: s.hubs, Logger: cfg.Logger},
+		s.Web,
+	)
 	s.offers = offers.New(offers.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Open: cfg.Offers})
-	s.Outpost = outpost.New(outpost.Config{Engine: cfg.Engine, Catalogue: cfg.Catalogue, Offers: s.offers, Hubs: s.hubs, Logger: cfg.Logger}, s.Web)
+	s.Outpost = outpost.New(outpost.Config{
+		Engine: cfg.Engine, Catalogue: cfg.Catalogue, Offers: s.offers, Hubs: s.hubs, Logger: cfg.Logger,
+	}, s.Web)
 	s.API = api.New(api.Config{
 		Web: s.Web, Audit: s.Audit, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds,
-		Workloads: cfg.Engine, Sessions: cfg.Engine, Jobs: cfg.Engine, Reports: cfg.Engine, Files: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
-		Environments: cfg.Environments, Freeze: cfg.Freeze, Shipper: cfg.Shipper, Exporter: cfg.Exporter, Credentials: cfg.Credentials,
-		GPUs: cfg.GPUs, GPUSeries: cfg.GPUSeries, PublishGPUs: cfg.PublishGPUs, Keeper: cfg.Keeper, Pool: cfg.Pool,
-		Storage: cfg.Storage, KernelMenu: cfg.KernelMenu, Kernels: cfg.Kernels, Quota: cfg.Quota, DataDoctor: cfg.DataDoctor,
-		SSH: cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People, Metrics: cfg.Metrics, Logger: cfg.Logger,
+		Workloads: cfg.Engine, Sessions: cfg.Engine, Jobs: cfg.Engine, Reports: cfg.Engine, Files: cfg.Engine,
+		Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
+		Environments: cfg.Environments, Freeze: cfg.Freeze, Shipper: cfg.Shipper, Exporter: cfg.Exporter,
+		Credentials: cfg.Credentials,
+		GPUs:        cfg.GPUs, GPUSeries: cfg.GPUSeries, PublishGPUs: cfg.PublishGPUs, Keeper: cfg.Keeper,
+		Pool:    cfg.Pool,
+		Storage: cfg.Storage, KernelMenu: cfg.KernelMenu, Kernels: cfg.Kernels, Quota: cfg.Quota,
+		DataDoctor: cfg.DataDoctor,
+		SSH:        cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People,
+		Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
 	s.box = secret.NewBox()
 	s.pages = pages.New(pages.Config{
 		Web: s.Web, API: s.API, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds,
-		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs, Environments: cfg.Environments,
-		GPUs: cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool, SSH: cfg.SSH, UserCredentials: cfg.UserCredentials,
-		Box: s.box,
+		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
+		Environments: cfg.Environments,
+		GPUs:         cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool,
+		SSH:             cfg.SSH,
+		UserCredentials: cfg.UserCredentials,
+		Box:             s.box,
 	})
 	return s
 }

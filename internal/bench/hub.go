@@ -70,7 +70,9 @@ func (c Config) Check() error {
 	note(c.Concurrency < 1 || c.Concurrency > MostWays, "concurrency", c.Concurrency, fmt.Sprintf("1 to %d", MostWays))
 	note(c.Hold < 0 || c.Hold > Longest, "hold", c.Hold, "0 to 1h")
 	note(c.Limit < 0 || c.Limit > Longest, "limit", c.Limit, "up to 1h")
-	note(c.Name == "" || strings.ContainsFunc(c.Name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }),
+	note(c.Name == "" || strings.ContainsFunc(
+		c.Name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') },
+	),
 		"name", c.Name, "lower-case letters and digits")
 	return errors.Join(all...)
 }

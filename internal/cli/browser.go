@@ -12,7 +12,9 @@ func openBrowser(env Env, address string) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return
 	}
-	argv := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	argv := map[string][]string{
+		"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"},
+	}[runtime.GOOS]
 	if argv == nil && env.Getenv("DISPLAY")+env.Getenv("WAYLAND_DISPLAY") != "" {
 		argv = []string{"xdg-open"}
 	}

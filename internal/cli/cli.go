@@ -89,7 +89,9 @@ func newRoot(env Env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})
 	root.AddCommand(
-		sessionsCommand(env), kernelsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env), gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env), whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
+		sessionsCommand(env), kernelsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env),
+		gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env),
+		whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
 		sshCommand(env), sshKeyCommand(env), versionCommand(env),
 	)
 	root.AddCommand(hostCommands(env)...)
@@ -160,9 +162,13 @@ func nothingElse(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.HasAvailableSubCommands() {
 		c.SuggestionsMinimumDistance = 2 // letters that differ
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			return usageError{fmt.Errorf("%s: unknown command %q: did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))}
+			return usageError{fmt.Errorf(
+				"%s: unknown command %q: did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "),
+			)}
 		}
-		return usageError{fmt.Errorf("%s: unknown command %q; there are: %s", c.CommandPath(), args[0], strings.Join(subcommands(c), ", "))}
+		return usageError{fmt.Errorf(
+			"%s: unknown command %q; there are: %s", c.CommandPath(), args[0], strings.Join(subcommands(c), ", "),
+		)}
 	}
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("%s: %q is too much; see `%s --help`", c.CommandPath(), args[0], c.CommandPath())}

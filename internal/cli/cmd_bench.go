@@ -90,7 +90,10 @@ func printReport(env Env, r bench.Report) error {
 	if err := render.Table(env.Stdout, head, rows, ""); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stdout, "\n%d of %d servers up within %.1f s, %d at one time; all stopped within %.1f s\n", r.Up, r.Users, r.UpSeconds, r.MostUp, r.DownIn)
+	fmt.Fprintf(
+		env.Stdout, "\n%d of %d servers up within %.1f s, %d at one time; all stopped within %.1f s\n", r.Up, r.Users,
+		r.UpSeconds, r.MostUp, r.DownIn,
+	)
 	if r.Cut != "" {
 		fmt.Fprintf(env.Stdout, "interrupted: %s\n", render.Printable(r.Cut))
 	}

@@ -47,7 +47,8 @@ func configCommand(env Env) *cobra.Command {
 
 func configMigrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: "migrate FILE", Short: "Rewrite a configuration of an earlier version, and say what changes", Args: cobra.ExactArgs(1),
+		Use: "migrate FILE", Short: "Rewrite a configuration of an earlier version, and say what changes",
+		Args: cobra.ExactArgs(1),
 		Long: "Rewrite a configuration of an earlier version.\n\n" +
 			"Keys get the names that they have now, and those that are gone are taken out. Comments, order and layout stay. " +
 			"Each change is a line on the standard error. The new text is printed; with --write it replaces the file.",
@@ -127,6 +128,10 @@ func runConfigCheck(env Env, path string) error {
 	if c.Local.Network == "host" {
 		fmt.Fprintln(env.Stderr, "local.network is host: jobs reach all that listens on this host, and can take the service's port while it restarts. outward is safe")
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s is good: %s, %s, %s\n", path, units.Count(int64(len(c.Hubs)), "hub", "hubs"), units.Count(int64(len(c.Images)), "image", "images"), units.Count(int64(len(c.Profiles)), "profile", "profiles"))
+	_, err = fmt.Fprintf(
+		env.Stdout, "%s is good: %s, %s, %s\n", path, units.Count(int64(len(c.Hubs)), "hub", "hubs"),
+		units.Count(int64(len(c.Images)), "image", "images"),
+		units.Count(int64(len(c.Profiles)), "profile", "profiles"),
+	)
 	return err
 }

@@ -21,13 +21,18 @@ func (s *credentialsCall) login(ctx context.Context, issuer string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.env.Stderr, "Open  %s\nand see that the code is  %s\n", render.Printable(begun.URL), render.Printable(begun.Code))
+	fmt.Fprintf(
+		s.env.Stderr, "Open  %s\nand see that the code is  %s\n", render.Printable(begun.URL),
+		render.Printable(begun.Code),
+	)
 	if !s.noBrowser {
 		openBrowser(s.env, begun.URL)
 	}
 	c, err := s.await(ctx, client, begun)
 	if ctx.Err() != nil {
-		return errs.New(errs.Conflict, "interrupted; confirmed on the page before the code ends, the login counts all the same")
+		return errs.New(
+			errs.Conflict, "interrupted; confirmed on the page before the code ends, the login counts all the same",
+		)
 	}
 	if err != nil {
 		return err
@@ -37,7 +42,9 @@ func (s *credentialsCall) login(ctx context.Context, issuer string) error {
 
 // await looks until the login is confirmed, and says now and then that it does. A service that is away for a moment is
 // no end.
-func (s *credentialsCall) await(ctx context.Context, client *hubapi.Client, begun hubapi.CredentialLogin) (hubapi.Credential, error) {
+func (s *credentialsCall) await(
+	ctx context.Context, client *hubapi.Client, begun hubapi.CredentialLogin,
+) (hubapi.Credential, error) {
 	for told := time.Now(); ; {
 		state, err := client.AwaitCredentialLogin(ctx, begun.ID)
 		switch {
@@ -50,7 +57,9 @@ func (s *credentialsCall) await(ctx context.Context, client *hubapi.Client, begu
 		}
 		if time.Since(told) >= 30*time.Second {
 			told = time.Now()
-			fmt.Fprintf(s.env.Stderr, "credentials login: waiting; the code is good for %s\n", left(&begun.Expires, told))
+			fmt.Fprintf(
+				s.env.Stderr, "credentials login: waiting; the code is good for %s\n", left(&begun.Expires, told),
+			)
 		}
 		if err := shortly(ctx); err != nil {
 			return hubapi.Credential{}, err

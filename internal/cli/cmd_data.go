@@ -15,7 +15,8 @@ import (
 func dataCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use: "data", Short: "List the storage elements; url gives the URL of a file for here and now", Args: nothingElse,
+		Use: "data", Short: "List the storage elements; url gives the URL of a file for here and now",
+		Args: nothingElse,
 		Long: "List the site's storage elements, whether their caches answer, and where this session has them as directories: the one that\n" +
 			"ends in .cached reads through the cache and cannot be written to.",
 		RunE: func(c *cobra.Command, _ []string) error { return runData(c.Context(), env, asJSON) },
@@ -41,7 +42,10 @@ func runData(ctx context.Context, env Env, asJSON bool) error {
 	for _, s := range all.Storage {
 		rows = append(rows, []string{s.Name, s.Origin + "/" + s.Path, cacheWords(s), mountWords(s)})
 	}
-	return render.Table(env.Stdout, []string{"NAME", "ORIGIN", "CACHE", "HERE"}, rows, "this site has no storage elements: its administrator sets data.storage in the configuration")
+	return render.Table(
+		env.Stdout, []string{"NAME", "ORIGIN", "CACHE", "HERE"}, rows,
+		"this site has no storage elements: its administrator sets data.storage in the configuration",
+	)
 }
 
 func cacheWords(s hubapi.Storage) string {
@@ -71,7 +75,8 @@ func mountWords(s hubapi.Storage) string {
 func dataURLCommand(env Env) *cobra.Command {
 	write, direct, asJSON := false, false, false
 	c := &cobra.Command{
-		Use: "url LFN", Short: "Print the URL at which a file is read, or written, here and now", Args: exactly(1, "a file such as eos:run7/events.root"),
+		Use: "url LFN", Short: "Print the URL at which a file is read, or written, here and now",
+		Args: exactly(1, "a file such as eos:run7/events.root"),
 		Long: "Print the URL of a file: at the site's cache while that answers, else at its origin; for writing always at the origin.\n" +
 			"LFN is ELEMENT:PATH, a path on the storage's server, a path below /storage, or a URL. Nothing is asked of the storage, so\n" +
 			"the file need not be there. What the cache has read once it does not look at again: --direct reads what has changed.",

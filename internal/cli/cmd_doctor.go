@@ -17,7 +17,8 @@ import (
 func doctorCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use: "doctor", Short: "Look at this host for what the service needs; data looks at your data, in a session", Args: nothingElse,
+		Use: "doctor", Short: "Look at this host for what the service needs; data looks at your data, in a session",
+		Args: nothingElse,
 		Long: "Look at this host for what the service needs, and say what to do about what is missing. It changes nothing.\n" +
 			"Exit code 1 when something is missing that the service cannot do without.",
 	}

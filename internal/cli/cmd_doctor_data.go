@@ -34,7 +34,9 @@ import (
 func doctorDataCommand(env Env) *cobra.Command {
 	asJSON, quiet := false, false
 	c := &cobra.Command{
-		Use: "data", Short: "Look at your data from inside a session or job: CVMFS, storage, caches, tokens, proxy, clock", Args: nothingElse,
+		Use:   "data",
+		Short: "Look at your data from inside a session or job: CVMFS, storage, caches, tokens, proxy, clock",
+		Args:  nothingElse,
 		Long: "Look, inside a session or job, at what its programs find of your data: the repositories of CVMFS, the site's storage elements\n" +
 			"and their caches by XRootD, the directories below /storage, your tokens and your proxy, their issuers, and the clock; and say\n" +
 			"what to do about what is amiss. It needs no program of the image, for it speaks XRootD itself, with tokens; storage that takes\n" +
@@ -58,7 +60,10 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 	}
 	report, err := lookAtData(ctx, env)
 	if ctx.Err() != nil {
-		fmt.Fprintln(env.Stderr, "slipway: interrupted before all was looked at; should a probe file be left, a later look removes it")
+		fmt.Fprintln(
+			env.Stderr,
+			"slipway: interrupted before all was looked at; should a probe file be left, a later look removes it",
+		)
 		return exitCode(exitInterrupted)
 	}
 	if err != nil || quiet {
@@ -78,7 +83,10 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 func printDataReport(env Env, r hubapi.DataReport) error {
 	var findings []doctor.Finding
 	for _, c := range r.Checks {
-		findings = append(findings, doctor.Finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: render.Printable(c.Remedy)})
+		findings = append(
+			findings,
+			doctor.Finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: render.Printable(c.Remedy)},
+		)
 	}
 	for i := range findings {
 		if r.Checks[i].Remedy == "" {
@@ -120,7 +128,8 @@ func lookAtData(ctx context.Context, env Env) (hubapi.DataReport, error) {
 	report := datacheck.Run(ctx, datacheck.Config{
 		Plan: plan, Asked: asked.Add(answered.Sub(asked) / 2), Remote: client.LookAtIssuer, Room: client.Quota,
 		Storage: func(token secret.Text) datacheck.Storage { return rootclient.Client{Token: token, Roots: roots} },
-		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env), Proxy: env.Getenv(control.ProxyFileEnv),
+		Issuer:  lookAtIssuer, List: listByXrdfs(), Credentials: credentialsDir(env),
+		Proxy: env.Getenv(control.ProxyFileEnv),
 		Probe: []string{self, mounts.ProbeCommand}, Scratch: scratch, Deadline: dataTime - tellTime - time.Since(asked),
 	})
 	if err := tellService(ctx, env, client, report); err != nil {
@@ -134,7 +143,8 @@ func dataPlan(ctx context.Context, client *hubapi.Client) (hubapi.DataPlan, erro
 	defer cancel()
 	plan, err := client.DataPlan(limited)
 	if limited.Err() != nil && ctx.Err() == nil {
-		return plan, errs.New(errs.Unavailable, "the service has not said in time what there is to look at").With("try again in a minute")
+		return plan, errs.New(errs.Unavailable, "the service has not said in time what there is to look at").
+			With("try again in a minute")
 	}
 	return plan, err
 }

@@ -40,9 +40,11 @@ func envsCommand(env Env) *cobra.Command {
 	c.Flags().BoolVar(&shared, "shared", false, "list what others share with you too")
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(
-		envShowCommand(env, &asJSON), envDiffCommand(env, &asJSON), envHistoryCommand(env, &asJSON), envVerifyCommand(env, &asJSON),
+		envShowCommand(env, &asJSON), envDiffCommand(env, &asJSON), envHistoryCommand(env, &asJSON),
+		envVerifyCommand(env, &asJSON),
 		envSBOMCommand(env), envTagCommand(env, &asJSON), envShareCommand(env, &asJSON), envRemoveCommand(env, &asJSON),
-		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON), envPushCommand(env, &asJSON), envPullCommand(env, &asJSON),
+		envUsageCommand(env, &asJSON), envSweepCommand(env, &asJSON), envPushCommand(env, &asJSON),
+		envPullCommand(env, &asJSON),
 		envExportCommand(env, &asJSON),
 	)
 	c.AddCommand(hostEnvCommands(env, &asJSON)...)
@@ -65,7 +67,8 @@ func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			render.ShortDigest(e.Digest), ownedName(e), tagWords(e), units.DiskWords(e.Size), units.DiskWords(e.Own), e.Python, packageCount(e), e.Base,
+			render.ShortDigest(e.Digest), ownedName(e), tagWords(e), units.DiskWords(e.Size), units.DiskWords(e.Own),
+			e.Python, packageCount(e), e.Base,
 			render.Ago(e.Created, time.Now()), audience(e), e.Note,
 		})
 	}
@@ -145,10 +148,11 @@ func audience(e hubapi.Environment) string {
 
 func envHistoryCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
-		Use: "history REF", Short: "List what a name has stood for, and what else came from the same session, the newest first",
-		Args: exactly(1, whichEnvironment),
-		Long: "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
-		RunE: func(c *cobra.Command, args []string) error { return runEnvHistory(c.Context(), env, args[0], *asJSON) },
+		Use:   "history REF",
+		Short: "List what a name has stood for, and what else came from the same session, the newest first",
+		Args:  exactly(1, whichEnvironment),
+		Long:  "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
+		RunE:  func(c *cobra.Command, args []string) error { return runEnvHistory(c.Context(), env, args[0], *asJSON) },
 	}
 }
 
@@ -167,10 +171,14 @@ func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error 
 	var rows [][]string
 	for _, e := range list {
 		rows = append(rows, []string{
-			render.ShortDigest(e.Digest), e.Name, tagWords(e), units.DiskWords(e.Own), packageCount(e), e.Created.Local().Format(time.DateTime), e.Session, e.Note,
+			render.ShortDigest(e.Digest), e.Name, tagWords(e), units.DiskWords(e.Own), packageCount(e),
+			e.Created.Local().Format(time.DateTime), e.Session, e.Note,
 		})
 	}
-	return render.Table(env.Stdout, []string{"DIGEST", "NAME", "TAG", "OWN", "PACKAGES", "MADE", "SESSION", "NOTE"}, rows, "It has no history.")
+	return render.Table(
+		env.Stdout, []string{"DIGEST", "NAME", "TAG", "OWN", "PACKAGES", "MADE", "SESSION", "NOTE"}, rows,
+		"It has no history.",
+	)
 }
 
 func envUsageCommand(env Env, asJSON *bool) *cobra.Command {
@@ -198,9 +206,14 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	pairs := [][2]string{{"own", ownWords(u)}, {"shared", units.DiskWords(u.Shared) + " of bases, on which others may stand too"}}
+	pairs := [][2]string{
+		{"own", ownWords(u)}, {"shared", units.DiskWords(u.Shared) + " of bases, on which others may stand too"},
+	}
 	for _, g := range u.Groups {
-		pairs = append(pairs, [2]string{"group " + render.Printable(g.Group), units.DiskWords(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota)})
+		pairs = append(pairs, [2]string{
+			"group " + render.Printable(g.Group),
+			units.DiskWords(g.Own) + " of all members, " + partWords(g.Own, "its", g.Quota),
+		})
 	}
 	for _, w := range u.Warnings {
 		pairs = append(pairs, [2]string{"warning", w})
@@ -213,7 +226,9 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 }
 
 func ownWords(u hubapi.EnvironmentUsage) string {
-	words := fmt.Sprintf("%s in %s", units.DiskWords(u.Own), units.Count(int64(u.Environments), "environment", "environments"))
+	words := fmt.Sprintf(
+		"%s in %s", units.DiskWords(u.Own), units.Count(int64(u.Environments), "environment", "environments"),
+	)
 	if u.Quota > 0 {
 		words += ", " + partWords(u.Own, "your", u.Quota)
 	}

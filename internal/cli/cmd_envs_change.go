@@ -18,8 +18,10 @@ import (
 
 func envTagCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
-		Use: "tag REF NAME[:TAG]", Short: "Give an environment another name", Args: exactly(2, "an environment and a name"),
-		Long: "Give an environment another name. A name that you have given to another environment is moved.\n\n" + ownReference,
+		Use: "tag REF NAME[:TAG]", Short: "Give an environment another name",
+		Args: exactly(2, "an environment and a name"),
+		Long: "Give an environment another name. A name that you have given to another environment is moved.\n\n" +
+			ownReference,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runEnvTag(c.Context(), env, args[0], args[1], *asJSON)
 		},
@@ -46,12 +48,17 @@ func runEnvTag(ctx context.Context, env Env, ref, label string, asJSON bool) err
 func envShareCommand(env Env, asJSON *bool) *cobra.Command {
 	s := hubapi.Share{}
 	c := &cobra.Command{
-		Use: "share REF --with private|group|public", Short: "Say who else may use an environment", Args: exactly(1, whichEnvironment),
+		Use: "share REF --with private|group|public", Short: "Say who else may use an environment",
+		Args: exactly(1, whichEnvironment),
 		Long: "Say who else may use an environment, under all its names: nobody (private, as every environment is at first), the members of\n" +
 			"one of your groups, or every user of this service. They may run, thaw, look into and compare it, and see its names and notes.\n" +
 			"What they have started goes on when it is taken back.\n\n" + ownReference,
 		Example: "  slipway envs share analysis:v1 --with group --group higgs",
-		RunE:    func(c *cobra.Command, args []string) error { return runEnvShare(c.Context(), env, args[0], s, *asJSON) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return runEnvShare(
+				c.Context(), env, args[0], s, *asJSON,
+			)
+		},
 	}
 	c.Flags().StringVar(&s.With, "with", "", "private, group or public")
 	c.Flags().StringVar(&s.Group, "group", "", "with --with group: which of your groups")
@@ -77,7 +84,9 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 		return render.JSON(env.Stdout, e)
 	}
 	if e.Share.With == "private" {
-		_, err = fmt.Fprintf(env.Stdout, "%s is yours alone; what others have started with it goes on\n", render.Printable(fullName(e)))
+		_, err = fmt.Fprintf(
+			env.Stdout, "%s is yours alone; what others have started with it goes on\n", render.Printable(fullName(e)),
+		)
 		return err
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is shared with %s, as %s/%s\n",
@@ -147,7 +156,9 @@ func removedLines(before, after []hubapi.Environment) []string {
 		if stays && len(left) == len(had[digest]) {
 			continue
 		}
-		gone := slices.DeleteFunc(slices.Clone(had[digest]), func(name string) bool { return slices.Contains(left, name) })
+		gone := slices.DeleteFunc(
+			slices.Clone(had[digest]), func(name string) bool { return slices.Contains(left, name) },
+		)
 		words := render.ShortDigest(digest) + " is no longer in your list"
 		if len(gone) > 0 {
 			words = render.ShortDigest(digest) + " is no longer " + strings.Join(gone, ", ")
@@ -233,5 +244,7 @@ func waitingWords(w hubapi.SweptLater) string {
 		return ""
 	}
 	return fmt.Sprintf("Kept until %s, as all that was made or used in the last minutes: %s, %s.\n",
-		w.Until.Local().Format(time.TimeOnly), units.Count(int64(w.Environments), "environment", "environments"), units.DiskWords(w.Bytes))
+		w.Until.Local().Format(time.TimeOnly), units.Count(
+			int64(w.Environments), "environment", "environments",
+		), units.DiskWords(w.Bytes))
 }

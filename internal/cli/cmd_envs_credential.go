@@ -27,7 +27,10 @@ func envCredentialCommand(env Env, asJSON *bool) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&r.Workload, "of", "", "a job or session of yours; this one when it is left out")
-	c.Flags().StringVar(&authfile, "authfile", "", "file of logins to put it into, as Docker and Apptainer read it (APPTAINER_AUTHFILE)")
+	c.Flags().StringVar(
+		&authfile, "authfile", "",
+		"file of logins to put it into, as Docker and Apptainer read it (APPTAINER_AUTHFILE)",
+	)
 	return c
 }
 

@@ -21,7 +21,8 @@ import (
 func envExportCommand(env Env, asJSON *bool) *cobra.Command {
 	form, architecture := "", ""
 	c := &cobra.Command{
-		Use: "export REF --to sif|oci FILE", Short: "Write an environment to a file", Args: exactly(2, "an environment and a file"),
+		Use: "export REF --to sif|oci FILE", Short: "Write an environment to a file",
+		Args: exactly(2, "an environment and a file"),
 		Long: "Write an environment to a file here: sif is what Apptainer runs, signed; oci is a tar with an OCI image, for `docker load`,\n" +
 			"`podman load` and registries. The file appears when it is whole. An OCI image takes the service seconds to minutes to make.\n" +
 			"The environment's digest is what `slipway envs` shows; the file's is what `sha256sum FILE` gives.\n\n" + reference,
@@ -45,7 +46,8 @@ func runEnvExport(ctx context.Context, env Env, ref, form, path string, asJSON b
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return errs.New(errs.Invalid, "write %s: %w", path, err).With("name a file in a directory that you may write to")
+		return errs.New(errs.Invalid, "write %s: %w", path, err).
+			With("name a file in a directory that you may write to")
 	}
 	done, err := export(ctx, env.Stderr, client, ref, form, f)
 	if err == nil {
@@ -64,7 +66,9 @@ func runEnvExport(ctx context.Context, env Env, ref, form, path string, asJSON b
 }
 
 // export receives an environment's file, and tells now and then on w how far it has come.
-func export(ctx context.Context, w io.Writer, client *hubapi.Client, ref, form string, to io.Writer) (done hubapi.Exported, err error) {
+func export(
+	ctx context.Context, w io.Writer, client *hubapi.Client, ref, form string, to io.Writer,
+) (done hubapi.Exported, err error) {
 	start, out := time.Now(), &tally{to: to}
 	err = telling(w, func() string { return "export: " + out.words(time.Since(start)) }, func() error {
 		done, err = client.ExportEnvironment(ctx, ref, form, out)

@@ -18,7 +18,8 @@ import (
 func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
 	files := false
 	c := &cobra.Command{
-		Use: "diff OLD NEW", Short: "Say what one environment has other than another", Args: exactly(2, "two environments"),
+		Use: "diff OLD NEW", Short: "Say what one environment has other than another",
+		Args: exactly(2, "two environments"),
 		Long: "Say what NEW has other than OLD: packages, Python, CUDA, checkouts and files. + is new, - is gone, ~ is another version.\n\n" + reference,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runEnvDiff(c.Context(), env, args[0], args[1], files, *asJSON)
@@ -89,7 +90,8 @@ func fileWords(f inventory.FileDiff) string {
 
 func envVerifyCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
-		Use: "verify REF", Short: "Prove that an environment is what its digest says, and compare it with its session", Args: exactly(1, whichEnvironment),
+		Use: "verify REF", Short: "Prove that an environment is what its digest says, and compare it with its session",
+		Args: exactly(1, whichEnvironment),
 		Long: "Read all bytes of an environment and compare them with its digest, check its signatures and the statements on where it comes\n" +
 			"from, and compare its tree with that of the session it was frozen from, if that is still there: owners, modes, times, links,\n" +
 			"attributes and contents. Exit code 1 when anything is wrong. What a session has other because it went on since the freeze is told,\n" +
@@ -107,7 +109,10 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "verify: reading %s of %s, which takes some seconds\n", units.DiskWords(e.Size), render.Printable(fullName(e)))
+	fmt.Fprintf(
+		env.Stderr, "verify: reading %s of %s, which takes some seconds\n", units.DiskWords(e.Size),
+		render.Printable(fullName(e)),
+	)
 	start := time.Now()
 	check, err := client.VerifyEnvironment(ctx, ref)
 	if err != nil {
@@ -127,8 +132,12 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 
 func tellCheck(w io.Writer, c hubapi.EnvironmentCheck) error {
 	pairs := [][2]string{{"digest", c.Digest}, {"bytes", units.DiskWords(c.Bytes) + " read, all as the digest says"}}
-	p := &render.Page{W: w, Err: render.Pairs(w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}))}
-	p.Section(map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First)
+	p := &render.Page{W: w, Err: render.Pairs(
+		w, append(append(pairs, seals(c.Signers, c.Statements)...), [2]string{"tree", treeWords(c.Tree)}),
+	)}
+	p.Section(
+		map[bool]string{true: "What the session has other now:", false: "What differs:"}[c.Tree.Changed], c.Tree.First,
+	)
 	if n := c.Tree.Differences - int64(len(c.Tree.First)); n > 0 && c.Tree.Differences > 0 {
 		p.Printf("  and %s more\n", units.Grouped(n))
 	}
@@ -145,12 +154,16 @@ func treeWords(t hubapi.TreeCheck) string {
 		return fmt.Sprintf("session %s went on since the freeze: of %s, %s", t.Session, units.Count(t.Paths, "path", "paths"),
 			units.Count(t.Differences, "difference that may be its own", "differences that may be its own"))
 	}
-	return fmt.Sprintf("%s of %s other than in session %s", units.Count(t.Differences, "difference", "differences"), units.Count(t.Paths, "path", "paths"), t.Session)
+	return fmt.Sprintf(
+		"%s of %s other than in session %s", units.Count(t.Differences, "difference", "differences"),
+		units.Count(t.Paths, "path", "paths"), t.Session,
+	)
 }
 
 func envSBOMCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "sbom REF", Short: "Print an environment's software bill of materials (SPDX 2.3)", Args: exactly(1, whichEnvironment),
+		Use: "sbom REF", Short: "Print an environment's software bill of materials (SPDX 2.3)",
+		Args:    exactly(1, whichEnvironment),
 		Long:    "Print an environment's software bill of materials, SPDX 2.3 in JSON.\n\n" + reference,
 		Example: "  slipway envs sbom analysis:v1 > analysis.spdx.json",
 		RunE:    func(c *cobra.Command, args []string) error { return runEnvSBOM(c.Context(), env, args[0]) },

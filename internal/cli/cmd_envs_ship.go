@@ -33,8 +33,14 @@ const loginHelp = "The registry is asked as whom `docker login` or `apptainer re
 	"--username, whose password is then the first line of the standard input. The service uses it for this once."
 
 func (l *loginFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&l.username, "username", "", "log in to the registry under this name; the password comes from the standard input")
-	c.Flags().StringVar(&l.authfile, "authfile", "", "file of logins, as Docker and Apptainer write it (default ~/.docker/config.json, where there is one)")
+	c.Flags().StringVar(
+		&l.username, "username", "",
+		"log in to the registry under this name; the password comes from the standard input",
+	)
+	c.Flags().StringVar(
+		&l.authfile, "authfile", "",
+		"file of logins, as Docker and Apptainer write it (default ~/.docker/config.json, where there is one)",
+	)
 }
 
 // login finds what the registry of a reference is given.
@@ -59,7 +65,9 @@ func (l *loginFlags) login(ctx context.Context, env Env, text string) (hubapi.Re
 		fmt.Fprintf(env.Stderr, "slipway: %v; going on without a login\n", err)
 		return hubapi.RegistryLogin{}, nil
 	}
-	return hubapi.RegistryLogin{Username: c.Username, Password: c.Password.Reveal(), Identity: c.Identity.Reveal(), Token: c.Token.Reveal()}, err
+	return hubapi.RegistryLogin{
+		Username: c.Username, Password: c.Password.Reveal(), Identity: c.Identity.Reveal(), Token: c.Token.Reveal(),
+	}, err
 }
 
 func defaultAuthfile(env Env) string {
@@ -87,7 +95,8 @@ func firstLine(r io.Reader) (string, error) {
 func envPushCommand(env Env, asJSON *bool) *cobra.Command {
 	r, login, architecture := hubapi.PushRequest{}, loginFlags{}, ""
 	c := &cobra.Command{
-		Use: "push REF HOST/REPOSITORY:TAG", Short: "Send an environment to a registry", Args: exactly(2, "an environment and where to push it"),
+		Use: "push REF HOST/REPOSITORY:TAG", Short: "Send an environment to a registry",
+		Args: exactly(2, "an environment and where to push it"),
 		Long: "Send an environment to an OCI registry. Only what the registry lacks travels: of the second environment on one image that is\n" +
 			"what the session had changed. A name goes with what it has for each architecture, and what the tag has for others stays.\n" +
 			"`slipway envs pull` of a site that trusts this one's key receives it; with --sif, `apptainer exec\n" +
@@ -102,7 +111,10 @@ func envPushCommand(env Env, asJSON *bool) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&r.SIF, "sif", false, "send the whole image too, for Apptainer")
-	c.Flags().StringVar(&architecture, "arch", "", "send the one for such machines alone, such as arm64; all that the name has when it is left out")
+	c.Flags().StringVar(
+		&architecture, "arch", "",
+		"send the one for such machines alone, such as arm64; all that the name has when it is left out",
+	)
 	login.add(c)
 	return c
 }
@@ -129,11 +141,13 @@ func runEnvPush(ctx context.Context, env Env, ref string, r hubapi.PushRequest, 
 func envPullCommand(env Env, asJSON *bool) *cobra.Command {
 	r, login, label := hubapi.PullRequest{}, loginFlags{}, ""
 	c := &cobra.Command{
-		Use: "pull HOST/REPOSITORY:TAG", Short: "Receive an environment from a registry", Args: exactly(1, "what to pull"),
+		Use: "pull HOST/REPOSITORY:TAG", Short: "Receive an environment from a registry",
+		Args: exactly(1, "what to pull"),
 		Long: "Receive an environment that `slipway envs push` has sent, from its registry or from the service of another site, as one of\n" +
 			"yours. Only what is not here travels; a pull that broke off goes on where it was. Every byte is compared with the digest.\n\n" +
 			"An environment is accepted when a site whose key is trusted here has signed where it comes from. --unsigned takes one that\n" +
-			"nobody whom the site trusts has signed, which is recorded in the service's log.\n\n" + registryHelp + "\n\n" + loginHelp,
+			"nobody whom the site trusts has signed, which is recorded in the service's log.\n\n" + registryHelp +
+			"\n\n" + loginHelp,
 		Example: "  slipway envs pull registry.example.org/higgs/analysis:v1 --name analysis:theirs",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			r.From = args[0]
@@ -146,8 +160,13 @@ func envPullCommand(env Env, asJSON *bool) *cobra.Command {
 	}
 	c.Flags().StringVar(&label, "name", "", "what to call it here: NAME or NAME:TAG")
 	c.Flags().StringVar(&r.Note, "note", "", "a note for people")
-	c.Flags().StringVar(&r.Architecture, "arch", "", "for which machines, such as arm64, or all; the service's when it is left out, or the only one")
-	c.Flags().BoolVar(&r.Unsigned, "unsigned", false, "take it also when nobody whom the site trusts has signed where it comes from")
+	c.Flags().StringVar(
+		&r.Architecture, "arch", "",
+		"for which machines, such as arm64, or all; the service's when it is left out, or the only one",
+	)
+	c.Flags().BoolVar(
+		&r.Unsigned, "unsigned", false, "take it also when nobody whom the site trusts has signed where it comes from",
+	)
 	login.add(c)
 	return c
 }
@@ -163,7 +182,10 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "pull: %s is here, %s, %.1f s\n", render.ShortDigest(e.Digest), units.DiskWords(e.Size), time.Since(start).Seconds())
+	fmt.Fprintf(
+		env.Stderr, "pull: %s is here, %s, %.1f s\n", render.ShortDigest(e.Digest), units.DiskWords(e.Size),
+		time.Since(start).Seconds(),
+	)
 	if asJSON {
 		return render.JSON(env.Stdout, e)
 	}

@@ -65,7 +65,10 @@ func showEnvironment(w io.Writer, d hubapi.EnvironmentDetails, in inventory.Inve
 	p.Section("CVMFS repositories that must be mounted where it runs:", repositories(d.CVMFS))
 	p.Section("Git checkouts:", checkouts(in.Git))
 	p.Section(outsideTitle(in.Outside), outsideLines(in.Outside))
-	p.Section("Files of packages that were changed ("+units.Grouped(int64(in.Altered.Files))+"):", units.Bounded(in.Altered.First, in.Altered.Files))
+	p.Section(
+		"Files of packages that were changed ("+units.Grouped(int64(in.Altered.Files))+"):",
+		units.Bounded(in.Altered.First, in.Altered.Files),
+	)
 	p.Section("Could not be read:", in.Trouble)
 	p.Section("Here by the owner's word, though they look like secrets:", d.Allowed)
 	p.Section("Not in it, because it was mounted in the session:", d.Mounts)
@@ -94,23 +97,32 @@ func summary(d hubapi.EnvironmentDetails, in inventory.Inventory) [][2]string {
 		made += " from session " + d.Session
 	}
 	pairs := [][2]string{
-		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"also named", otherNames(d)}, {"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
-		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name}, {"architecture", architectureWords(d)},
-		{"python", defaultPython(in)}, {"packages", managers(in.Packages)}, {"kernels", kernels(in.Kernels)}, {"CUDA", cudaWords(in.CUDA)},
+		{"digest", d.Digest}, {"name", d.Name}, {"tag", tagWords(d.Environment)}, {"also named", otherNames(d)},
+		{"note", d.Note}, {"owner", owner}, {"shared with", sharedWith(d.Share)},
+		{"made", made}, {"last used", date(d.Used)}, {"size", sizes(d)}, {"base", d.Base}, {"system", in.System.Name},
+		{"architecture", architectureWords(d)},
+		{"python", defaultPython(in)}, {"packages", managers(in.Packages)}, {"kernels", kernels(in.Kernels)},
+		{"CUDA", cudaWords(in.CUDA)},
 		{"imports", importWords(d.Imports)},
 	}
 	if in.RPM != "" {
 		pairs = append(pairs, [2]string{"rpm", "its packages are not listed: " + in.RPM})
 	}
-	pairs = append(pairs, [2]string{"left out", fmt.Sprintf("what %s name (--strip lists them)", units.Count(int64(len(d.Strip)), "rule", "rules"))})
-	pairs = append(pairs, [2]string{"image", d.SIF.Digest + ", " + units.DiskWords(d.SIF.Size) + " with its signatures"})
+	pairs = append(pairs, [2]string{
+		"left out", fmt.Sprintf("what %s name (--strip lists them)", units.Count(int64(len(d.Strip)), "rule", "rules")),
+	})
+	pairs = append(
+		pairs, [2]string{"image", d.SIF.Digest + ", " + units.DiskWords(d.SIF.Size) + " with its signatures"},
+	)
 	return append(append(pairs, seals(d.Signers, d.Statements)...), elsewhere(d)...)
 }
 
 // otherNames lists the further names of an environment.
 func otherNames(d hubapi.EnvironmentDetails) string {
 	this := strings.TrimSuffix(d.Name+":"+d.Tag, ":")
-	return strings.Join(slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == this && !d.Moved }), ", ")
+	return strings.Join(
+		slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == this && !d.Moved }), ", ",
+	)
 }
 
 // seals says who has signed an image, and who says where it comes from.
@@ -165,7 +177,10 @@ func date(t time.Time) string {
 func sizes(d hubapi.EnvironmentDetails) string {
 	for _, b := range d.Parts {
 		if b.What == "base" {
-			return fmt.Sprintf("%s: %s own, the rest shared with all who stand on the base", units.DiskWords(d.Size), units.DiskWords(d.Own))
+			return fmt.Sprintf(
+				"%s: %s own, the rest shared with all who stand on the base", units.DiskWords(d.Size),
+				units.DiskWords(d.Own),
+			)
 		}
 	}
 	return units.DiskWords(d.Size) + ", all its own: the whole tree was packed"

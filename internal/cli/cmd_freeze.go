@@ -76,7 +76,9 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 }
 
 // freeze freezes a session and tells progress on w, and what has come of it.
-func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest) (hubapi.Environment, error) {
+func freeze(
+	ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest,
+) (hubapi.Environment, error) {
 	start := time.Now()
 	e, err := freezeFor(ctx, w, client, session, r)
 	if err == nil {
@@ -86,7 +88,9 @@ func freeze(ctx context.Context, w io.Writer, client *hubapi.Client, session str
 }
 
 // freezeFor freezes a session for a command that tells by itself what has come of it.
-func freezeFor(ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest) (hubapi.Environment, error) {
+func freezeFor(
+	ctx context.Context, w io.Writer, client *hubapi.Client, session string, r hubapi.FreezeRequest,
+) (hubapi.Environment, error) {
 	steps := &steps{w: w, what: "freeze"}
 	e, err := client.Freeze(ctx, session, r, steps.tell)
 	steps.flush()
@@ -106,7 +110,10 @@ func frozenWords(e hubapi.Environment) string {
 	if e.Unchanged {
 		return fmt.Sprintf("unchanged as %s, %s", render.ShortDigest(e.Digest), units.DiskWords(e.Size))
 	}
-	words := fmt.Sprintf("frozen as %s, %s, %s of them its own", render.ShortDigest(e.Digest), units.DiskWords(e.Size), units.DiskWords(e.Own))
+	words := fmt.Sprintf(
+		"frozen as %s, %s, %s of them its own", render.ShortDigest(e.Digest), units.DiskWords(e.Size),
+		units.DiskWords(e.Own),
+	)
 	if e.Paused >= 0.005 { // else it reads as none
 		words += fmt.Sprintf("; the session stood still for %.2f s", e.Paused)
 	}

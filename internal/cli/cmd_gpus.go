@@ -19,7 +19,8 @@ import (
 func gpusCommand(env Env) *cobra.Command {
 	asJSON, format, pool, history := false, "", false, time.Duration(0)
 	c := &cobra.Command{
-		Use: "gpus", Short: "List the GPUs and what of them is free; drain, resume, simulate, self-test", Args: nothingElse,
+		Use: "gpus", Short: "List the GPUs and what of them is free; drain, resume, simulate, self-test",
+		Args: nothingElse,
 		Long: "List every GPU, what of it is free now and who holds what (names: your own, or all for administrators).\n" +
 			"What cannot be measured is shown as \"-\".\n\n" +
 			"--format prints the same for matchmaking: classad as condor_gpu_discovery -properties does, cms with the\n" +
@@ -39,7 +40,9 @@ func gpusCommand(env Env) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.Flags().StringVar(&format, "format", "", "classad, cms or glue; with --pool classad")
 	c.Flags().BoolVar(&pool, "pool", false, "the GPUs of the HTCondor pool")
-	c.Flags().DurationVar(&history, "history", 0, "with --pool: also how many were free over the last time, such as 24h")
+	c.Flags().DurationVar(
+		&history, "history", 0, "with --pool: also how many were free over the last time, such as 24h",
+	)
 	c.AddCommand(gpusDrainCommand(env), gpusResumeCommand(env))
 	c.AddCommand(hostGPUCommands(env)...)
 	addList(c)
@@ -76,7 +79,10 @@ func runGPUs(ctx context.Context, env Env, asJSON bool, format string) error {
 
 func printGPUs(env Env, all hubapi.GPUs) error {
 	if all.Problem != "" {
-		fmt.Fprintf(env.Stderr, "slipway: %s\n  -> what follows is of %s\n", all.Problem, all.Taken.Local().Format(time.DateTime))
+		fmt.Fprintf(
+			env.Stderr, "slipway: %s\n  -> what follows is of %s\n", all.Problem,
+			all.Taken.Local().Format(time.DateTime),
+		)
 	}
 	if all.Simulated {
 		fmt.Fprintln(env.Stderr, "These GPUs are simulated: no such hardware exists here.")
@@ -88,7 +94,8 @@ func printGPUs(env Env, all hubapi.GPUs) error {
 			condition += ": " + g.Why
 		}
 		gpus = append(gpus, []string{
-			fmt.Sprint(g.Index), g.Model, g.Mode, g.Isolation, memoryWords(&g.Memory), memoryWords(g.MemoryUsed), percent(g.Utilisation), condition,
+			fmt.Sprint(g.Index), g.Model, g.Mode, g.Isolation, memoryWords(&g.Memory), memoryWords(g.MemoryUsed),
+			percent(g.Utilisation), condition,
 		})
 		for _, s := range g.Slices {
 			slices = append(slices, sliceRow(g, s))
@@ -105,7 +112,11 @@ func printGPUs(env Env, all hubapi.GPUs) error {
 		return err
 	}
 	fmt.Fprintln(env.Stdout)
-	return render.Table(env.Stdout, []string{"GPU", "PLACE", "SLICE", "STATE", "USER", "WORKLOAD", "FOR", "BUSY", "USED", "PEAK", "REMARK"}, slices, "")
+	return render.Table(
+		env.Stdout,
+		[]string{"GPU", "PLACE", "SLICE", "STATE", "USER", "WORKLOAD", "FOR", "BUSY", "USED", "PEAK", "REMARK"}, slices,
+		"",
+	)
 }
 
 func sliceRow(g hubapi.GPU, s hubapi.GPUSlice) []string {
@@ -114,7 +125,8 @@ func sliceRow(g hubapi.GPU, s hubapi.GPUSlice) []string {
 		since = strings.TrimSuffix(render.Ago(*s.Since, time.Now()), " ago")
 	}
 	return []string{
-		fmt.Sprint(g.Index), s.Place, s.Name, s.State, s.User, s.Workload, since, percent(s.Use.SM), memoryWords(s.Use.Memory), memoryWords(s.Use.Peak), sliceRemark(s),
+		fmt.Sprint(g.Index), s.Place, s.Name, s.State, s.User, s.Workload, since, percent(s.Use.SM),
+		memoryWords(s.Use.Memory), memoryWords(s.Use.Peak), sliceRemark(s),
 	}
 }
 

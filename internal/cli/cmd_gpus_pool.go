@@ -51,7 +51,8 @@ func printPool(env Env, all hubapi.PoolGPUs, history time.Duration) error {
 	var kinds, own [][]string
 	for _, k := range all.Kinds {
 		kinds = append(kinds, []string{
-			orDash(k.Site), orDash(k.Model), k.Sharing, orDash(k.Capability), memoryOf(k.Memory), orDash(k.Driver), newestOf(k.Runtimes), fmt.Sprint(k.Free), fmt.Sprint(k.Used),
+			orDash(k.Site), orDash(k.Model), k.Sharing, orDash(k.Capability), memoryOf(k.Memory), orDash(k.Driver),
+			newestOf(k.Runtimes), fmt.Sprint(k.Free), fmt.Sprint(k.Used),
 			fmt.Sprint(len(k.Hosts)),
 		})
 	}
@@ -72,7 +73,10 @@ func printPool(env Env, all hubapi.PoolGPUs, history time.Duration) error {
 		return nil
 	}
 	fmt.Fprintln(env.Stdout)
-	return render.Table(env.Stdout, []string{"TIME", "SITE", "MODEL", "SHARING", "MEMORY", "FREE", "USED"}, pastRows(all.History), "Nothing was noted in that time.")
+	return render.Table(
+		env.Stdout, []string{"TIME", "SITE", "MODEL", "SHARING", "MEMORY", "FREE", "USED"}, pastRows(all.History),
+		"Nothing was noted in that time.",
+	)
 }
 
 // pastRows tells each scan, and of those that found the same as the one before only the first.
@@ -83,7 +87,8 @@ func pastRows(past []hubapi.PoolHistory) [][]string {
 		var found [][]string
 		for _, k := range h.Kinds {
 			found = append(found, []string{
-				h.Taken.Local().Format(time.DateTime), orDash(k.Site), orDash(k.Model), k.Sharing, memoryOf(k.Memory), fmt.Sprint(k.Free), fmt.Sprint(k.Used),
+				h.Taken.Local().Format(time.DateTime), orDash(k.Site), orDash(k.Model), k.Sharing, memoryOf(k.Memory),
+				fmt.Sprint(k.Free), fmt.Sprint(k.Used),
 			})
 		}
 		same := fmt.Sprint(h.Kinds)

@@ -106,6 +106,8 @@ func findGPUHelper(dirs ...string) (string, error) {
 	if p, err := exec.LookPath(programs.GPUHelper); err == nil {
 		return p, nil
 	}
-	return "", errs.New(errs.Missing, "the program %s, which calls NVIDIA's libraries, is not on this machine", programs.GPUHelper).
+	return "", errs.New(
+		errs.Missing, "the program %s, which calls NVIDIA's libraries, is not on this machine", programs.GPUHelper,
+	).
 		With("install it beside the program slipway, as the packages do; sessions have it when the service's machine has")
 }

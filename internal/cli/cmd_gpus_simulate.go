@@ -22,7 +22,8 @@ func gpusSimulateCommand(env Env) *cobra.Command {
 	var policies []string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "simulate TRACE", Short: "Replay a trace of requests over a described fleet: what would it serve?", Args: exactly(1, "the file of a trace"),
+		Use: "simulate TRACE", Short: "Replay a trace of requests over a described fleet: what would it serve?",
+		Args: exactly(1, "the file of a trace"),
 		Long: "Replay requests for GPUs, written down or made at random, over a fleet that need not exist, once for each placement\n" +
 			"policy, and print what part of them found a place. For planning: which models, modes and layouts would do?\n\n" +
 			"  ACCEPTED      of the requests; SLICES: of what they asked for, so that a large request counts as what it is\n" +
@@ -82,7 +83,8 @@ func printSimulation(env Env, r placementsim.Report) error {
 			fragmented = part(*p.Fragmentation)
 		}
 		rows = append(rows, []string{
-			string(p.Policy), part(p.Acceptance), part(p.Weighted), part(p.Utilisation), fragmented, fmt.Sprint(p.Made), fmt.Sprint(p.Reused),
+			string(p.Policy), part(p.Acceptance), part(p.Weighted), part(p.Utilisation), fragmented,
+			fmt.Sprint(p.Made), fmt.Sprint(p.Reused),
 			seconds(p.Wait.Mean), seconds(p.Wait.P50), seconds(p.Wait.P95),
 		})
 	}

@@ -22,7 +22,10 @@ import (
 
 // homeCommand is `slipway home`.
 func homeCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "home", Short: "Look at your home", Args: nothingElse, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use: "home", Short: "Look at your home", Args: nothingElse,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	most := 20
 	usage := &cobra.Command{
 		Use: "usage [DIR]", Short: "Show what is big in a session's home, or in DIR", Args: atMostOne,
@@ -33,7 +36,9 @@ func homeCommand(env Env) *cobra.Command {
 				return runHomeUsage(env, args[0], most)
 			}
 			if socketOf(env) == "" {
-				return errs.New(errs.Invalid, "this is no session, and so the home here is not the one that sessions have").
+				return errs.New(
+					errs.Invalid, "this is no session, and so the home here is not the one that sessions have",
+				).
 					With("run it in a session, or name a directory of this computer: slipway home usage DIR")
 			}
 			return runHomeUsage(env, env.Getenv("HOME"), most)
@@ -101,7 +106,9 @@ func bigIn(dir string) (found []bulk, total bulk, unread int, err error) {
 			sizes[up].files -= b.files
 		}
 	}
-	slices.SortStableFunc(found, func(a, b bulk) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), strings.Compare(a.path, b.path)) })
+	slices.SortStableFunc(
+		found, func(a, b bulk) int { return cmp.Or(cmp.Compare(b.bytes, a.bytes), strings.Compare(a.path, b.path)) },
+	)
 	return found, total, unread, nil
 }
 

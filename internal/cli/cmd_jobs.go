@@ -20,7 +20,9 @@ import (
 func jobsCommand(env Env) *cobra.Command {
 	asJSON, points, filter := false, false, hubapi.JobFilter{}
 	c := &cobra.Command{
-		Use: "jobs", Short: "List your jobs and scans; watch, show, explain, read, fetch, hold, retry, cancel or remove them", Args: nothingElse,
+		Use:     "jobs",
+		Short:   "List your jobs and scans; watch, show, explain, read, fetch, hold, retry, cancel or remove them",
+		Args:    nothingElse,
 		Long:    "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.",
 		Example: "  slipway jobs list --state failed --since 2d\n  slipway jobs list --name fit",
 		RunE:    func(c *cobra.Command, _ []string) error { return runJobs(c.Context(), env, filter, points, asJSON) },
@@ -28,14 +30,19 @@ func jobsCommand(env Env) *cobra.Command {
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.Flags().BoolVar(&points, "points", false, "a row for each point of a scan, in place of one for all")
 	c.Flags().StringVar(&filter.State, "state", "", "only jobs in these states, with commas between: pending, running, done, failed, canceled; and scans with a point in one")
-	c.Flags().StringVar(&filter.Name, "name", "", "only jobs and scans whose name contains this, or whose ID begins with it")
-	c.Flags().StringVar(&filter.Since, "since", "", "only jobs and scans submitted since then: 90m, 2d or 1w ago, or 2026-11-20")
+	c.Flags().StringVar(
+		&filter.Name, "name", "", "only jobs and scans whose name contains this, or whose ID begins with it",
+	)
+	c.Flags().StringVar(
+		&filter.Since, "since", "", "only jobs and scans submitted since then: 90m, 2d or 1w ago, or 2026-11-20",
+	)
 	addList(c)
 	c.AddCommand(&cobra.Command{
 		Use: "show ID", Short: "Show one job, or a scan and its points", Args: exactly(1, "the ID of a job or scan"),
 		RunE: func(c *cobra.Command, args []string) error { return runJobShow(c.Context(), env, args[0], asJSON) },
 	}, &cobra.Command{
-		Use: "why ID", Short: "Explain what a job, or the first of a scan, waits for", Args: exactly(1, "the ID of a job or scan"),
+		Use: "why ID", Short: "Explain what a job, or the first of a scan, waits for",
+		Args: exactly(1, "the ID of a job or scan"),
 		Long: "Explain what a job, or the first of a scan that waits, waits for: what it asks for, how many of the batch system's slots\n" +
 			"each of its requirements excludes, and how many it alone excludes.",
 		RunE: func(c *cobra.Command, args []string) error { return runJobWhy(c.Context(), env, args[0], asJSON) },
@@ -81,12 +88,14 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	var rows []row
 	for _, j := range list.Jobs {
 		rows = append(rows, row{j.Created, j.Scan, j.Point, []string{
-			j.ID, j.User, j.Name, stateAndTry(j), exitOf(j), j.Backend, render.ShortDigest(j.Environment), render.Ago(j.Created, now), jobRemark(j),
+			j.ID, j.User, j.Name, stateAndTry(j), exitOf(j), j.Backend, render.ShortDigest(j.Environment),
+			render.Ago(j.Created, now), jobRemark(j),
 		}})
 	}
 	for _, s := range list.Scans {
 		rows = append(rows, row{s.Created, "", 0, []string{
-			s.ID, s.User, s.Name, s.Word(), "", s.Backend, render.ShortDigest(s.Environment), render.Ago(s.Created, now), scanRemark(s),
+			s.ID, s.User, s.Name, s.Word(), "", s.Backend, render.ShortDigest(s.Environment),
+			render.Ago(s.Created, now), scanRemark(s),
 		}})
 	}
 	slices.Reverse(rows)

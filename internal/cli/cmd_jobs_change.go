@@ -24,14 +24,17 @@ type jobChange struct {
 // jobChanges are all of them but the removal, after which there is no job to tell of.
 func jobChanges() []jobChange {
 	return []jobChange{{
-		"cancel ID", "Cancel a job, or all of a scan", "", "being canceled", "all its points have ended", (*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
+		"cancel ID", "Cancel a job, or all of a scan", "", "being canceled", "all its points have ended",
+		(*hubapi.Client).CancelJob, (*hubapi.Client).CancelScan,
 	}, {
 		"hold ID", "Have a job, or all of a scan, not start until released",
 		"Have a job that waits, or those of a scan that do, not start until `slipway jobs release`. One that runs cannot be held:\n" +
 			"`slipway jobs requeue` puts it back in line, `slipway jobs cancel` ends it.",
-		"held", "all that wait of its points are held, or none does", (*hubapi.Client).HoldJob, (*hubapi.Client).HoldScan,
+		"held", "all that wait of its points are held, or none does", (*hubapi.Client).HoldJob,
+		(*hubapi.Client).HoldScan,
 	}, {
-		"release ID", "Release a job, or those of a scan, that is held", "", "released", "none of its points is held", (*hubapi.Client).ReleaseJob, (*hubapi.Client).ReleaseScan,
+		"release ID", "Release a job, or those of a scan, that is held", "", "released", "none of its points is held",
+		(*hubapi.Client).ReleaseJob, (*hubapi.Client).ReleaseScan,
 	}, {
 		"requeue ID", "Put a job that runs, or those of a scan, back in line",
 		"Put a job that runs, or those of a scan that do, back in line. It is ended where it runs and begins anew when its turn comes;\n" +
@@ -42,7 +45,9 @@ func jobChanges() []jobChange {
 
 // jobChangeCommands are the commands that change jobs.
 func jobChangeCommands(env Env, asJSON *bool) []*cobra.Command {
-	commands := []*cobra.Command{jobRemoveCommand(env, asJSON), jobRetryCommand(env, asJSON), jobResubmitCommand(env, asJSON)}
+	commands := []*cobra.Command{
+		jobRemoveCommand(env, asJSON), jobRetryCommand(env, asJSON), jobResubmitCommand(env, asJSON),
+	}
 	for _, change := range jobChanges() {
 		commands = append(commands, &cobra.Command{
 			Use: change.use, Short: change.short, Long: change.long, Args: exactly(1, "the ID of a job or scan"),

@@ -15,7 +15,8 @@ import (
 // jobUsageCommand is `slipway jobs du`.
 func jobUsageCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
-		Use: "du", Short: "List what your jobs keep on disk, until when, and what you have used of your limits", Args: nothingElse,
+		Use: "du", Short: "List what your jobs keep on disk, until when, and what you have used of your limits",
+		Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return runJobUsage(c.Context(), env, *asJSON) },
 	}
 }

@@ -20,22 +20,29 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 	into := ""
 	o := logOptions{point: -1, tail: -1}
 	logs := &cobra.Command{
-		Use: "logs ID", Short: "Print the output of a job, or with --point of one of a scan's", Args: exactly(1, "a job's ID"),
+		Use: "logs ID", Short: "Print the output of a job, or with --point of one of a scan's",
+		Args: exactly(1, "a job's ID"),
 		Long: "Print the output of a job, or with --point of one of a scan's. With --follow the exit code is the job's.",
 		RunE: func(c *cobra.Command, args []string) error { return runJobLogs(c.Context(), env, args[0], o) },
 	}
 	logs.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on until the job has ended, then exit with its code")
 	logs.Flags().IntVar(&o.point, "point", -1, "of a scan, the point with this number")
 	logs.Flags().IntVar(&o.tail, "tail", -1, "only so many lines, the last that there are")
-	logs.Flags().BoolVar(&o.raw, "raw", false, "every byte also to a terminal, which otherwise gets no colors and no other escape sequences")
+	logs.Flags().BoolVar(
+		&o.raw, "raw", false,
+		"every byte also to a terminal, which otherwise gets no colors and no other escape sequences",
+	)
 	files := &cobra.Command{
-		Use: "files ID", Short: "List the files that a job has left; with --into fetch them", Args: exactly(1, "a job's ID"),
+		Use: "files ID", Short: "List the files that a job has left; with --into fetch them",
+		Args: exactly(1, "a job's ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runJobFiles(c.Context(), env, args[0], into, *asJSON)
 		},
 	}
 	files.Flags().StringVar(&into, "into", "", "fetch the files into this directory")
-	return []*cobra.Command{logs, files, jobWatchCommand(env), jobResultsCommand(env, asJSON), jobUsageCommand(env, asJSON)}
+	return []*cobra.Command{
+		logs, files, jobWatchCommand(env), jobResultsCommand(env, asJSON), jobUsageCommand(env, asJSON),
+	}
 }
 
 // ofScan tells a scan from a job by its ID.
@@ -154,7 +161,10 @@ func runJobFiles(ctx context.Context, env Env, id, into string, asJSON bool) err
 	for _, f := range ofPayload(files) {
 		rows = append(rows, []string{f.Name, fmt.Sprint(f.Size)})
 	}
-	return render.Table(env.Stdout, []string{"NAME", "BYTES"}, rows, "No files. What a job writes into its working directory is here once it has ended.")
+	return render.Table(
+		env.Stdout, []string{"NAME", "BYTES"}, rows,
+		"No files. What a job writes into its working directory is here once it has ended.",
+	)
 }
 
 func fetchFiles(ctx context.Context, env Env, client *hubapi.Client, id, into string, files []hubapi.File) error {

@@ -25,7 +25,8 @@ const fetchers = 8
 func jobResultsCommand(env Env, asJSON *bool) *cobra.Command {
 	to := ""
 	c := &cobra.Command{
-		Use: "results ID", Short: "List what a job, or each point of a scan, has come to; with --to fetch their files", Args: exactly(1, "the ID of a job or scan"),
+		Use: "results ID", Short: "List what a job, or each point of a scan, has come to; with --to fetch their files",
+		Args: exactly(1, "the ID of a job or scan"),
 		Long: "List what a job, or each point of a scan, has come to: its parameters, state, exit code and files. With --to the files are\n" +
 			"fetched: a job's into that directory, those of a scan's point N into NNNN below it. A file that is there in full, of the same\n" +
 			"try, is not fetched again, and none is ever there in part: what was interrupted goes on when it is called again.",
@@ -160,7 +161,10 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 		for _, f := range ofPayload(r.Files) {
 			if time.Since(told) >= stepEvery {
 				told = time.Now()
-				fmt.Fprintf(notes, "fetch: %s of %s\n", units.Grouped(fetched.Load()+there.Load()), units.Count(int64(all), "file", "files"))
+				fmt.Fprintf(
+					notes, "fetch: %s of %s\n", units.Grouped(fetched.Load()+there.Load()),
+					units.Count(int64(all), "file", "files"),
+				)
 			}
 			g.Go(func() error {
 				new, err := fetchInto(ctx, client, r.Job, dir, f)
@@ -176,7 +180,10 @@ func fetchResults(ctx context.Context, notes io.Writer, client *hubapi.Client, r
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(notes, "fetch: %s, %s, in %s; %s of them there already\n", units.Count(int64(all), "file", "files"), units.DiskWords(bytes), render.Printable(to), units.Grouped(there.Load()))
+	fmt.Fprintf(
+		notes, "fetch: %s, %s, in %s; %s of them there already\n", units.Count(int64(all), "file", "files"),
+		units.DiskWords(bytes), render.Printable(to), units.Grouped(there.Load()),
+	)
 	return nil
 }
 
@@ -192,9 +199,12 @@ func ofPayload(files []hubapi.File) (left []hubapi.File) {
 
 // fetchInto fetches a file of a job's into a directory, unless it is there in full. Its time is that of the job's end:
 // what is there of an earlier try has another one.
-func fetchInto(ctx context.Context, client *hubapi.Client, j hubapi.Job, dir string, f hubapi.File) (fetched bool, err error) {
+func fetchInto(
+	ctx context.Context, client *hubapi.Client, j hubapi.Job, dir string, f hubapi.File,
+) (fetched bool, err error) {
 	path, ended := filepath.Join(dir, filepath.Base(f.Name)), endedAt(j)
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == f.Size && info.ModTime().Equal(ended) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == f.Size &&
+		info.ModTime().Equal(ended) {
 		return false, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

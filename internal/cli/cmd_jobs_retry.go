@@ -16,7 +16,8 @@ func jobRetryCommand(env Env, asJSON *bool) *cobra.Command {
 	var failed, canceled, all bool
 	var mem, cpus, time string
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Try a job again that has failed or was canceled, or the points of a scan that failed", Args: exactly(1, "the ID of a job or scan"),
+		Use: "retry ID", Short: "Try a job again that has failed or was canceled, or the points of a scan that failed",
+		Args: exactly(1, "the ID of a job or scan"),
 		Long: "Try a job again that has failed or was canceled, or the points of a scan that failed (with --canceled those that were\n" +
 			"canceled, too with --failed): the same jobs, in their places, with the same inputs. What the try before has left is\n" +
 			"dropped. `slipway jobs resubmit` makes new ones instead.",
@@ -83,7 +84,8 @@ func jobResubmitCommand(env Env, asJSON *bool) *cobra.Command {
 	var name, mem, cpus, time, gpu string
 	var retry, priority int
 	c := &cobra.Command{
-		Use: "resubmit ID", Short: "Submit a new job, or scan, like an earlier one", Args: exactly(1, "the ID of a job or scan"),
+		Use: "resubmit ID", Short: "Submit a new job, or scan, like an earlier one",
+		Args: exactly(1, "the ID of a job or scan"),
 		Long: "Submit a new job, or scan, with what an earlier one was submitted with, its script and files too, but for what the flags\n" +
 			"say. The earlier one stays as it is. It prints the new one's ID.",
 		Example: "  slipway jobs resubmit j-6yqx7mavk3wcs2dh --mem 8G --to htcondor",

@@ -33,10 +33,14 @@ func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
 
 func jobPairs(j hubapi.Job) [][2]string {
 	pairs := append(pairsOf(j.Workload), [][2]string{
-		{"state", jobState(j)}, {"environment", j.Environment}, {"session", j.Session}, {"command", commandWords(j.Argv)}, {"time limit", j.TimeLimit},
+		{"state", jobState(j)}, {"environment", j.Environment}, {"session", j.Session},
+		{"command", commandWords(j.Argv)}, {"time limit", j.TimeLimit},
 	}...)
 	if j.Scan != "" {
-		pairs = append(pairs, [2]string{"scan", j.Scan}, [2]string{"point", strconv.Itoa(j.Point)}, [2]string{"parameters", parameterWords(j.Parameters)})
+		pairs = append(
+			pairs, [2]string{"scan", j.Scan}, [2]string{"point", strconv.Itoa(j.Point)},
+			[2]string{"parameters", parameterWords(j.Parameters)},
+		)
 	}
 	if j.Requeued > 0 {
 		pairs = append(pairs, [2]string{"back in line", fmt.Sprintf("%dx", j.Requeued)})
@@ -46,12 +50,20 @@ func jobPairs(j hubapi.Job) [][2]string {
 
 // tryPairs tell of a job's tries and of what it was submitted with that most jobs are not.
 func tryPairs(j hubapi.Job) [][2]string {
-	pairs := [][2]string{{"waits for", strings.Join(j.After, " ")}, {"must leave", strings.Join(j.Out, " ")}, {"submitted like", j.Origin}}
+	pairs := [][2]string{
+		{"waits for", strings.Join(j.After, " ")}, {"must leave", strings.Join(j.Out, " ")},
+		{"submitted like", j.Origin},
+	}
 	if j.Attempt > 1 || j.Retries > 0 {
-		pairs = append(pairs, [2]string{"try", fmt.Sprintf("%d; tried again by itself up to %s", j.Attempt, units.Count(int64(j.Retries), "time", "times"))})
+		pairs = append(pairs, [2]string{"try", fmt.Sprintf(
+			"%d; tried again by itself up to %s", j.Attempt, units.Count(int64(j.Retries), "time", "times"),
+		)})
 	}
 	for i, o := range j.Attempts {
-		pairs = append(pairs, [2]string{fmt.Sprintf("try %d ended", j.Attempt-len(j.Attempts)+i), fmt.Sprintf("%s: %s", o.At.Local().Format(time.DateTime), o.Reason)})
+		pairs = append(pairs, [2]string{
+			fmt.Sprintf("try %d ended", j.Attempt-len(j.Attempts)+i),
+			fmt.Sprintf("%s: %s", o.At.Local().Format(time.DateTime), o.Reason),
+		})
 	}
 	if j.Priority != 0 {
 		pairs = append(pairs, [2]string{"priority", strconv.Itoa(j.Priority)})
@@ -118,7 +130,8 @@ func showScan(ctx context.Context, env Env, client *hubapi.Client, id string, as
 func scanPairs(s hubapi.Scan) [][2]string {
 	return [][2]string{
 		{"id", s.ID}, {"user", s.User}, {"name", s.Name}, {"backend", s.Backend}, {"environment", s.Environment},
-		{"points", units.Grouped(int64(s.Points)) + ": " + stateWords(s)}, {"waits", s.Waiting}, {"first failure", s.Failure},
+		{"points", units.Grouped(int64(s.Points)) + ": " + stateWords(s)}, {"waits", s.Waiting},
+		{"first failure", s.Failure},
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 // jobWatchCommand is `slipway jobs watch`.
 func jobWatchCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "watch [ID]", Short: "Show how a job or scan goes on, or all that goes on, until it has ended", Args: atMostOne,
+		Use: "watch [ID]", Short: "Show how a job or scan goes on, or all that goes on, until it has ended",
+		Args: atMostOne,
 		Long: "Show how a job, a scan, or without an ID all that goes on, goes on: in a terminal as a table that changes in place (what has\n" +
 			"failed and what runs first), else in lines. Ctrl-C stops watching; the jobs run on.\n\n" +
 			"Exit codes: the job's own; of a scan 0 when all its points are done, else 1; without an ID 1 when anything has failed\n" +
@@ -145,7 +146,10 @@ func (w goingOn) look(b *render.Board, list hubapi.Jobs) (over bool) {
 			states[stateOfWord(word)]++
 			over = over && s.Ended()
 			ended := float64(s.Points - s.States[hubapi.JobPending] - s.States[hubapi.JobRunning])
-			b.Set(render.Row{ID: s.ID, Label: s.ID + " " + s.Name, State: word, Progress: &hubapi.JobProgress{Done: ended, Of: float64(s.Points)}, Reason: stateWords(s)})
+			b.Set(render.Row{
+				ID: s.ID, Label: s.ID + " " + s.Name, State: word,
+				Progress: &hubapi.JobProgress{Done: ended, Of: float64(s.Points)}, Reason: stateWords(s),
+			})
 		}
 	}
 	b.Sum(stateWords(hubapi.Scan{States: states}), len(w))

@@ -41,9 +41,14 @@ func printWhy(env Env, e hubapi.Explanation) error {
 		units.Count(int64(e.Slots), "slot", "slots"), agree(e.Fit, "has", "have"), agree(e.Free, "is", "are"))
 	var rows [][]string
 	for _, c := range e.Clauses {
-		rows = append(rows, []string{c.Words, fmt.Sprintf("%d of %d", c.Excludes, e.Slots), fmt.Sprint(c.Alone), c.Text})
+		rows = append(
+			rows, []string{c.Words, fmt.Sprintf("%d of %d", c.Excludes, e.Slots), fmt.Sprint(c.Alone), c.Text},
+		)
 	}
-	return render.Table(env.Stdout, []string{"REQUIREMENT", "EXCLUDES", "IT ALONE", "AS THE BATCH SYSTEM HAS IT"}, rows, "It has no requirements.")
+	return render.Table(
+		env.Stdout, []string{"REQUIREMENT", "EXCLUDES", "IT ALONE", "AS THE BATCH SYSTEM HAS IT"}, rows,
+		"It has no requirements.",
+	)
 }
 
 // agree joins a number and a verb.

@@ -20,13 +20,15 @@ import (
 func kernelBridgeCommand(env Env) *cobra.Command {
 	cfg := kernelproxy.Config{Has: kernelproxy.SessionHas, Logger: slog.New(slog.NewTextHandler(env.Stderr, nil))}
 	c := &cobra.Command{
-		Use: kernelspecs.Command, Short: "Be a kernel that runs on a slice (started by Jupyter in a session)", Hidden: true,
+		Use: kernelspecs.Command, Short: "Be a kernel that runs on a slice (started by Jupyter in a session)",
+		Hidden: true,
 		// Programs such as `jupyter run` and `jupyter console` pass words of theirs on to the kernel: IPython's kernels
 		// take no notice either.
 		Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if cfg.Socket = socketOf(env); cfg.Socket == "" {
-				return errs.New(errs.Invalid, "this is no session of Slipway's").With("start the kernel in one, or give its Jupyter Server --gateway-url")
+				return errs.New(errs.Invalid, "this is no session of Slipway's").
+					With("start the kernel in one, or give its Jupyter Server --gateway-url")
 			}
 			cfg.Dir, _ = os.Getwd() // a directory that is gone is not the kernel's either
 			// Jupyter names itself to kernels that are not to outlive it.

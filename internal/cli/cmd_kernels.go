@@ -21,7 +21,8 @@ import (
 func kernelsCommand(env Env) *cobra.Command {
 	asJSON, everybody := false, false
 	root := &cobra.Command{
-		Use: "kernels", Short: "List your Jupyter kernels; start, interrupt, restart, stop or switch one", Args: nothingElse,
+		Use: "kernels", Short: "List your Jupyter kernels; start, interrupt, restart, stop or switch one",
+		Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return runKernels(c.Context(), env, asJSON, everybody) },
 		Long: "Kernels that run as sessions of their own, each with what its kernelspec gives it: those that JupyterLab and VS Code start on\n" +
 			"slices. The kernels that a session's own Jupyter Server runs are not among them.\n\n" +
@@ -32,7 +33,8 @@ func kernelsCommand(env Env) *cobra.Command {
 	root.Flags().BoolVar(&everybody, "all-users", false, "list everybody's, for administrators")
 	addList(root)
 	root.AddCommand(kernelStopCommand(env), kernelStartCommand(env, &asJSON), kernelSwitchCommand(env, &asJSON), &cobra.Command{
-		Use: "specs", Short: "List the kernelspecs that you may start kernels of, and what of them is free", Args: nothingElse,
+		Use: "specs", Short: "List the kernelspecs that you may start kernels of, and what of them is free",
+		Args: nothingElse,
 		Long: "List the kernelspecs that you may start kernels of, what of them is free now, and to what they can be switched.\n" +
 			"Administrators see in STAND BY how many are up already for their users' next starts, and why not more (kernels.specs[].max_warm).",
 		RunE: func(c *cobra.Command, _ []string) error { return runKernelSpecs(c.Context(), env, asJSON) },
@@ -44,7 +46,8 @@ func kernelsCommand(env Env) *cobra.Command {
 			})
 		},
 	}, &cobra.Command{
-		Use: "restart ID...", Short: "Restart kernels: what they have computed is lost, their slices stay theirs", Args: someKernels,
+		Use: "restart ID...", Short: "Restart kernels: what they have computed is lost, their slices stay theirs",
+		Args: someKernels,
 		RunE: func(c *cobra.Command, args []string) error {
 			return eachKernel(c.Context(), env, args, func(ctx context.Context, client *hubapi.Client, k ownKernel) (string, error) {
 				_, err := client.RestartKernel(ctx, k.ID)
@@ -111,7 +114,8 @@ func runKernels(ctx context.Context, env Env, asJSON, everybody bool) error {
 			w = *k.Workload
 		}
 		rows = append(rows, []string{
-			k.Session, k.Name, k.State, heldWord(w.Workload), whereWord(w.Workload), age(w.Created), idleFor(k.Kernel), fmt.Sprint(k.Connections),
+			k.Session, k.Name, k.State, heldWord(w.Workload), whereWord(w.Workload), age(w.Created), idleFor(k.Kernel),
+			fmt.Sprint(k.Connections),
 			cmp.Or(k.Reason, w.Waiting, k.Progress),
 		})
 	}
@@ -142,9 +146,15 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 		if s.Active != nil {
 			quiet = age(*s.Active)
 		}
-		rows = append(rows, []string{s.ID, s.User, s.Name, phaseWord(s.Workload), heldWord(s.Workload), whereWord(s.Workload), age(s.Created), quiet, remark(s.Workload)})
+		rows = append(rows, []string{
+			s.ID, s.User, s.Name, phaseWord(s.Workload), heldWord(s.Workload), whereWord(s.Workload), age(s.Created),
+			quiet, remark(s.Workload),
+		})
 	}
-	return render.Table(env.Stdout, []string{"ID", "USER", "KERNEL", "PHASE", "SLICE", "WHERE", "AGE", "IDLE FOR", "REMARK"}, rows, "Nobody has a kernel.")
+	return render.Table(
+		env.Stdout, []string{"ID", "USER", "KERNEL", "PHASE", "SLICE", "WHERE", "AGE", "IDLE FOR", "REMARK"}, rows,
+		"Nobody has a kernel.",
+	)
 }
 
 // age says for how long something has been so.
@@ -181,7 +191,9 @@ func whereWord(w hubapi.Workload) string {
 }
 
 // eachKernel does something to several kernels, and says what became of each.
-func eachKernel(ctx context.Context, env Env, words []string, do func(context.Context, *hubapi.Client, ownKernel) (string, error)) error {
+func eachKernel(
+	ctx context.Context, env Env, words []string, do func(context.Context, *hubapi.Client, ownKernel) (string, error),
+) error {
 	client, err := connect(env)
 	if err != nil {
 		return err
@@ -238,7 +250,8 @@ func kernelMeant(all []ownKernel, word string) (ownKernel, error) {
 		switch {
 		case k.ID == word || k.Session == word:
 			return k, nil
-		case k.Name == word || len(word) >= leastID && (strings.HasPrefix(k.ID, word) || strings.HasPrefix(k.Session, word)):
+		case k.Name == word || len(word) >= leastID && (strings.HasPrefix(k.ID, word) ||
+			strings.HasPrefix(k.Session, word)):
 			found = append(found, k)
 		}
 	}
@@ -252,7 +265,8 @@ func kernelMeant(all []ownKernel, word string) (ownKernel, error) {
 	for _, k := range found {
 		several = append(several, errs.Detail{What: k.Session + ": " + k.Name + ", " + k.State})
 	}
-	return ownKernel{}, errs.New(errs.Conflict, "%d of your kernels are meant by %q", len(found), word).Naming(several).With("name one by its ID")
+	return ownKernel{}, errs.New(errs.Conflict, "%d of your kernels are meant by %q", len(found), word).Naming(several).
+		With("name one by its ID")
 }
 
 // kernelIDs and kernelSpecNames are for completion.
@@ -275,7 +289,8 @@ func kernelSpecNames(ctx context.Context, client *hubapi.Client) (all []string, 
 // completeKernels has the commands below `slipway kernels` complete their arguments.
 func completeKernels(root *cobra.Command, env Env) {
 	for path, words := range map[string]wordsOf{
-		"kernels interrupt": kernelIDs, "kernels restart": kernelIDs, "kernels stop": kernelIDs, "kernels start": kernelSpecNames,
+		"kernels interrupt": kernelIDs, "kernels restart": kernelIDs, "kernels stop": kernelIDs,
+		"kernels start": kernelSpecNames,
 	} {
 		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
 			most := math.MaxInt

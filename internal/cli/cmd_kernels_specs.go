@@ -30,7 +30,9 @@ func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
 	}
 	for _, k := range list {
 		more := slices.DeleteFunc(slices.Clone(k.GPUs), func(g string) bool { return g == k.GPU })
-		row := []string{k.Name, k.DisplayName, k.GPU, fmt.Sprint(k.CPUs), k.Memory, k.Available.Words, switchWords(more, k)}
+		row := []string{
+			k.Name, k.DisplayName, k.GPU, fmt.Sprint(k.CPUs), k.Memory, k.Available.Words, switchWords(more, k),
+		}
 		if told {
 			row = append(row, standbyWords(k.Standbys))
 		}

@@ -67,7 +67,9 @@ func runKernelSwitch(ctx context.Context, env Env, spec, part, value string, asJ
 	if err != nil {
 		return err
 	}
-	to := map[string]hubapi.KernelSwitch{"gpu": {GPU: value}, "cpus": {CPUs: value}, "memory": {Memory: value}, "environment": {Environment: value}}[part]
+	to := map[string]hubapi.KernelSwitch{
+		"gpu": {GPU: value}, "cpus": {CPUs: value}, "memory": {Memory: value}, "environment": {Environment: value},
+	}[part]
 	k, err := client.SwitchKernel(ctx, spec, to)
 	if err != nil {
 		return err

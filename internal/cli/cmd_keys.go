@@ -37,7 +37,8 @@ type keyView struct {
 func keysCommand(env Env) *cobra.Command {
 	k := &keysCall{env: env}
 	c := &cobra.Command{
-		Use: "keys", Short: "List, rotate and trust the keys that sign environments, on the service's host", Args: nothingElse,
+		Use: "keys", Short: "List, rotate and trust the keys that sign environments, on the service's host",
+		Args: nothingElse,
 		Long: "List the keys whose signatures on environments count here: this site's own, and those of the sites that it trusts. To be run as\n" +
 			"the service's user (root) on its host: the keys are files, and the service takes changes up at once. Every change is\n" +
 			"recorded in " + keysLog + " in the data directory.",
@@ -52,7 +53,8 @@ func keysCommand(env Env) *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "show [ID]", Short: "Print a public key, for other sites and for `apptainer verify --key`; that which signs now unless ID says another",
-			Args: atMostOne, RunE: func(_ *cobra.Command, args []string) error { return k.show(strings.Join(args, "")) },
+			Args: atMostOne,
+			RunE: func(_ *cobra.Command, args []string) error { return k.show(strings.Join(args, "")) },
 		},
 		&cobra.Command{
 			Use: "rotate", Short: "Make a new key, which signs from now on", Args: nothingElse,
@@ -61,7 +63,8 @@ func keysCommand(env Env) *cobra.Command {
 			RunE: func(*cobra.Command, []string) error { return k.rotate() },
 		},
 		&cobra.Command{
-			Use: "trust SITE FILE", Short: "Accept the environments that another site has signed", Args: exactly(2, "a name for the site and the file of its public key"),
+			Use: "trust SITE FILE", Short: "Accept the environments that another site has signed",
+			Args: exactly(2, "a name for the site and the file of its public key"),
 			Long: "Accept the environments that another site has signed. FILE is what `slipway keys show` prints there; compare its ID with what\n" +
 				"that site's administrator tells you. SITE is a name of your choice; a site with several keys has several names.",
 			RunE: func(_ *cobra.Command, args []string) error { return k.trust(args[0], args[1]) },
@@ -71,7 +74,8 @@ func keysCommand(env Env) *cobra.Command {
 			RunE: func(_ *cobra.Command, args []string) error { return k.distrust(args[0]) },
 		},
 		&cobra.Command{
-			Use: "remove ID", Short: "Let the signatures of an earlier key of this site count no longer", Args: exactly(1, "a key's ID"),
+			Use: "remove ID", Short: "Let the signatures of an earlier key of this site count no longer",
+			Args: exactly(1, "a key's ID"),
 			RunE: func(_ *cobra.Command, args []string) error { return k.remove(args[0]) },
 		},
 	)
@@ -92,7 +96,8 @@ func (k *keysCall) open() (*signing.Keys, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(environments.KeysDir(cfg)); errors.Is(err, fs.ErrNotExist) {
-		return nil, errs.New(errs.NotFound, "there are no keys in %s", environments.KeysDir(cfg)).With("the service makes the first one when it starts")
+		return nil, errs.New(errs.NotFound, "there are no keys in %s", environments.KeysDir(cfg)).
+			With("the service makes the first one when it starts")
 	}
 	keys, err := environments.OpenKeys(cfg, newLogger(k.env, false, false))
 	return keys, asRoot(err)
@@ -105,7 +110,8 @@ func (k *keysCall) change(do func(*signing.Keys) error) error {
 		return err
 	}
 	if _, err := os.Stat(cfg.DataDir); errors.Is(err, fs.ErrNotExist) {
-		return errs.New(errs.NotFound, "there is no data directory %s", cfg.DataDir).With("the service makes it, and the first key, when it starts")
+		return errs.New(errs.NotFound, "there is no data directory %s", cfg.DataDir).
+			With("the service makes it, and the first key, when it starts")
 	}
 	record, err := os.OpenFile(filepath.Join(cfg.DataDir, keysLog), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -125,7 +131,8 @@ const keysLog = "keys.log"
 // asRoot says what to do about files that are the service's alone.
 func asRoot(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return errs.New(errs.Forbidden, "%w", err).With("run it on the service's host as the service's user, which is root")
+		return errs.New(errs.Forbidden, "%w", err).
+			With("run it on the service's host as the service's user, which is root")
 	}
 	return err
 }
@@ -180,7 +187,9 @@ func (k *keysCall) show(id string) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(list, func(key signing.Key) bool { return id == "" && key.Signs || id != "" && key.ID == id })
+	at := slices.IndexFunc(
+		list, func(key signing.Key) bool { return id == "" && key.Signs || id != "" && key.ID == id },
+	)
 	if at < 0 {
 		return errs.New(errs.NotFound, "there is no key %q", id).With("`slipway keys list` shows which there are")
 	}
@@ -211,7 +220,9 @@ func (k *keysCall) trust(site, file string) error {
 		if err != nil {
 			return err
 		}
-		return k.tell(key, "%s is trusted as %s; compare the ID with what that site's administrator tells you\n", key.ID, site)
+		return k.tell(
+			key, "%s is trusted as %s; compare the ID with what that site's administrator tells you\n", key.ID, site,
+		)
 	})
 }
 

@@ -18,7 +18,8 @@ func programCommands(env Env) []*cobra.Command {
 	var all []*cobra.Command
 	for _, p := range programs.All() {
 		c := &cobra.Command{
-			Use: strings.Join(append([]string{p.Name}, p.Args...), " "), Short: p.Short, Hidden: true, Args: nothingElse,
+			Use: strings.Join(append([]string{p.Name}, p.Args...), " "), Short: p.Short, Hidden: true,
+			Args: nothingElse,
 			RunE: func(c *cobra.Command, args []string) error { return runProgram(c.Context(), p, args, env) },
 		}
 		if len(p.Args) > 0 {

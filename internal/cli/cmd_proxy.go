@@ -23,19 +23,22 @@ import (
 func proxyCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use: "proxy", Short: "Put an X.509 proxy, for your sessions and jobs, and show the one that is there", Args: nothingElse,
+		Use: "proxy", Short: "Put an X.509 proxy, for your sessions and jobs, and show the one that is there",
+		Args: nothingElse,
 		Long: "Put an X.509 proxy, and show the one that is there. A proxy is made of your Grid certificate by voms-proxy-init, with a key of its own,\n" +
 			"on your computer or in a session. The service validates it, keeps it sealed, and brings it to all your sessions and jobs.",
 		RunE: func(c *cobra.Command, _ []string) error { return runProxyShow(c.Context(), env, asJSON) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(&cobra.Command{
-		Use: "put [FILE|-]", Short: "Put a proxy in place of the one before: $X509_USER_PROXY or /tmp/x509up_u<your user id> unless FILE says another", Args: atMostOne,
+		Use:   "put [FILE|-]",
+		Short: "Put a proxy in place of the one before: $X509_USER_PROXY or /tmp/x509up_u<your user id> unless FILE says another", Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runProxyPut(c.Context(), env, strings.Join(args, ""), asJSON)
 		},
 	}, &cobra.Command{
-		Use: "show", Short: "Show whose the proxy is that your sessions and jobs have, and how long it lasts", Args: nothingElse,
+		Use: "show", Short: "Show whose the proxy is that your sessions and jobs have, and how long it lasts",
+		Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return runProxyShow(c.Context(), env, asJSON) },
 	})
 	return c
@@ -46,7 +49,8 @@ func runProxyPut(ctx context.Context, env Env, file string, asJSON bool) error {
 		file = usualProxy(env)
 	}
 	if _, err := os.Stat(file); file != "-" && errors.Is(err, fs.ErrNotExist) {
-		return errs.New(errs.NotFound, "there is no %s", file).With("make a proxy with voms-proxy-init, with -voms and your organisation, or name its file")
+		return errs.New(errs.NotFound, "there is no %s", file).
+			With("make a proxy with voms-proxy-init, with -voms and your organisation, or name its file")
 	}
 	text, err := readSecretFile(env, file, "the proxy")
 	if err != nil {
@@ -97,9 +101,11 @@ func runProxyShow(ctx context.Context, env Env, asJSON bool) error {
 	i := slices.IndexFunc(all.Credentials, func(c hubapi.Credential) bool { return c.Name == hubapi.ProxyCredential })
 	switch {
 	case i < 0 && !all.Proxies:
-		return errs.New(errs.Missing, "this service takes no X.509 proxies").With("its administrator sets credentials.x509.trust in its configuration")
+		return errs.New(errs.Missing, "this service takes no X.509 proxies").
+			With("its administrator sets credentials.x509.trust in its configuration")
 	case i < 0:
-		return errs.New(errs.NotFound, "you have no proxy here").With("make one with voms-proxy-init, and put it: slipway proxy put")
+		return errs.New(errs.NotFound, "you have no proxy here").
+			With("make one with voms-proxy-init, and put it: slipway proxy put")
 	case asJSON:
 		return render.JSON(env.Stdout, all.Credentials[i])
 	}
@@ -112,7 +118,8 @@ func printProxy(env Env, c hubapi.Credential, now time.Time) error {
 		expires = c.Expires.Local().Format("2006-01-02 15:04 MST")
 	}
 	if err := render.Pairs(env.Stdout, [][2]string{
-		{"You", c.Subject}, {"Authority", c.Issuer}, {"Organisation", c.VO}, {"Groups and roles", strings.Join(c.FQANs, " ")},
+		{"You", c.Subject}, {"Authority", c.Issuer}, {"Organisation", c.VO},
+		{"Groups and roles", strings.Join(c.FQANs, " ")},
 		{"Time left", left(c.Expires, now)}, {"Until", expires},
 	}); err != nil {
 		return err

@@ -31,7 +31,10 @@ func serveCommand(env Env) *cobra.Command {
 		}
 		log := newLogger(env, asJSON, verbose)
 		if hold {
-			return holdPorts(c.Context(), cfg, log, "serve", "--config", *path, fmt.Sprintf("--log-json=%t", asJSON), fmt.Sprintf("--verbose=%t", verbose))
+			return holdPorts(
+				c.Context(), cfg, log, "serve", "--config", *path, fmt.Sprintf("--log-json=%t", asJSON),
+				fmt.Sprintf("--verbose=%t", verbose),
+			)
 		}
 		return service.Serve(c.Context(), cfg, log)
 	}

@@ -28,7 +28,8 @@ func sessionsCommand(env Env) *cobra.Command {
 		Use: "stop ID|NAME", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID or name"),
 		RunE: func(c *cobra.Command, args []string) error { return runSessionStop(c.Context(), env, args[0]) },
 	}, &cobra.Command{
-		Use: "discard ID|NAME", Short: "Discard a session with the changes that it keeps", Args: exactly(1, "a session's ID or name"),
+		Use: "discard ID|NAME", Short: "Discard a session with the changes that it keeps",
+		Args: exactly(1, "a session's ID or name"),
 		Long: "Discard a session: it is stopped, and what you installed or changed in its environment is removed for ever.\n" +
 			"Your home is not touched, but for one that it has on a worker of a pool alone, and environments frozen from it stay.",
 		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },
@@ -52,7 +53,8 @@ func runSessions(ctx context.Context, env Env, asJSON bool) error {
 	var rows [][]string
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.User, s.Name, s.Kind, phaseWord(s.Workload), s.Profile, fmt.Sprint(s.CPUs), s.Memory, render.Ago(s.Since, time.Now()), sessionRemark(s),
+			s.ID, s.User, s.Name, s.Kind, phaseWord(s.Workload), s.Profile, fmt.Sprint(s.CPUs), s.Memory,
+			render.Ago(s.Since, time.Now()), sessionRemark(s),
 		})
 	}
 	head := []string{"ID", "USER", "NAME", "KIND", "PHASE", "PROFILE", "CPUS", "MEMORY", "SINCE", "REMARK"}
@@ -124,7 +126,10 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 	if asJSON {
 		return render.JSON(env.Stdout, s)
 	}
-	pairs := append(pairsOf(s.Workload), [][2]string{{"profile", s.Profile}, {"image", s.Image}, {"environment", s.Environment}, {"path", s.Prefix}}...)
+	pairs := append(
+		pairsOf(s.Workload),
+		[][2]string{{"profile", s.Profile}, {"image", s.Image}, {"environment", s.Environment}, {"path", s.Prefix}}...,
+	)
 	if s.Active != nil {
 		pairs = append(pairs, [2]string{"last active", s.Active.Local().Format(time.DateTime)})
 	}
@@ -156,9 +161,14 @@ func pairsOf(w hubapi.Workload) [][2]string {
 	}
 	pairs = append(pairs, slicePairs(w)...)
 	if o := w.Outcome; o != nil {
-		pairs = append(pairs, [][2]string{{"exit code", fmt.Sprint(o.ExitCode)}, {"reason", o.Reason}, {"remedy", o.Remedy}}...)
+		pairs = append(
+			pairs, [][2]string{{"exit code", fmt.Sprint(o.ExitCode)}, {"reason", o.Reason}, {"remedy", o.Remedy}}...,
+		)
 		if o.MaxRSS > 0 {
-			pairs = append(pairs, [2]string{"peak memory", peakWords(o.MaxRSS, w.Memory)}, [2]string{"CPU time", fmt.Sprintf("%.1f s", o.CPU)})
+			pairs = append(
+				pairs, [2]string{"peak memory", peakWords(o.MaxRSS, w.Memory)},
+				[2]string{"CPU time", fmt.Sprintf("%.1f s", o.CPU)},
+			)
 		}
 	}
 	return pairs
@@ -191,7 +201,10 @@ func slicePairs(w hubapi.Workload) [][2]string {
 	}
 	use := s.Use.Unmeasured
 	if s.Use.Source != "" {
-		use = fmt.Sprintf("busy %s, memory %s, at most %s (by %s)", percent(s.Use.SM), memoryWords(s.Use.Memory), memoryWords(s.Use.Peak), s.Use.Source)
+		use = fmt.Sprintf(
+			"busy %s, memory %s, at most %s (by %s)", percent(s.Use.SM), memoryWords(s.Use.Memory),
+			memoryWords(s.Use.Peak), s.Use.Source,
+		)
 	}
 	pairs := [][2]string{{"gpu", name}, {"gpu use", use}, {"gpu hint", s.Use.Hint}}
 	if e := s.Use.Energy; e != nil {
@@ -214,7 +227,9 @@ func dataPairs(r hubapi.DataReport) (pairs [][2]string) {
 		}
 		pairs = append(pairs, [2]string{"data " + c.Result, said})
 	}
-	summary := fmt.Sprintf("%d of %d checks found nothing amiss, at %s", fine, len(r.Checks), r.At.Local().Format(time.DateTime))
+	summary := fmt.Sprintf(
+		"%d of %d checks found nothing amiss, at %s", fine, len(r.Checks), r.At.Local().Format(time.DateTime),
+	)
 	if r.Running {
 		summary += "; they are made again now"
 	}

@@ -60,7 +60,8 @@ func namedSession(all []hubapi.Session, user, word string, active bool) (string,
 	for _, s := range found {
 		several = append(several, errs.Detail{What: s.ID + ": " + s.Phase + ", " + s.Profile})
 	}
-	return "", errs.New(errs.Conflict, "%d of your sessions are called %q", len(found), word).Naming(several).With("name one by its ID")
+	return "", errs.New(errs.Conflict, "%d of your sessions are called %q", len(found), word).Naming(several).
+		With("name one by its ID")
 }
 
 // serverName returns the name of the server that a word means: `default` is the default one, unless a server of hers

@@ -71,7 +71,9 @@ func lastOf(all []hubapi.Session, user, name string) (hubapi.Session, error) {
 		switch {
 		case s.User != user || s.Want == "gone":
 		case s.Name != name && s.Phase == "stopped":
-			others = append(others, errs.Detail{What: strings.TrimSpace(fmt.Sprintf("slipway sessions resume %s", s.Name)) + ": " + s.Profile})
+			others = append(others, errs.Detail{
+				What: strings.TrimSpace(fmt.Sprintf("slipway sessions resume %s", s.Name)) + ": " + s.Profile,
+			})
 		case s.Name == name && (found == nil || s.Since.After(found.Since)):
 			found = &s
 		}
@@ -116,6 +118,8 @@ func imageName(profiles []hubapi.Profile, s hubapi.Session) (string, error) {
 			return image.Name, nil
 		}
 	}
-	return "", errs.New(errs.Conflict, "profile %s does not offer %s any more, from which this session was started", s.Profile, s.Image).
+	return "", errs.New(
+		errs.Conflict, "profile %s does not offer %s any more, from which this session was started", s.Profile, s.Image,
+	).
 		With("start it from another by `slipway sessions start`; its changes are kept")
 }

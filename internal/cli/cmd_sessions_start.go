@@ -32,7 +32,9 @@ func sessionStartCommand(env Env, asJSON *bool) *cobra.Command {
 			return runSessionStart(c.Context(), env, hubapi.ServerRequest{Name: name, Options: o.options()}, *asJSON)
 		}),
 	}
-	c.Flags().StringVar(&o.environment, "env", "", "the environment: digest, the beginning of it, name, name:tag or owner/name:tag")
+	c.Flags().StringVar(
+		&o.environment, "env", "", "the environment: digest, the beginning of it, name, name:tag or owner/name:tag",
+	)
 	c.Flags().StringVar(&o.profile, "profile", "", "the profile")
 	c.Flags().StringVar(&o.image, "image", "", "the image, of those that the profile offers")
 	c.Flags().StringVar(&o.cpus, "cpus", "", "processors")

@@ -36,7 +36,9 @@ func sshCommand(env Env) *cobra.Command {
 			"`slipway ssh logout` takes out exactly that.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&s.name, "name", "", "the name of the login and of its Host entries, for who has several ("+defaultLogin+")")
+	c.PersistentFlags().StringVar(
+		&s.name, "name", "", "the name of the login and of its Host entries, for who has several ("+defaultLogin+")",
+	)
 	c.PersistentFlags().BoolVar(&s.asJSON, "json", false, "print JSON")
 	c.AddCommand(sshLoginCommand(s), sshLogoutCommand(s), &cobra.Command{
 		Use: "status", Short: "Show the logins of this computer, and how long they are good", Args: nothingElse,
@@ -99,7 +101,9 @@ func (s *sshCall) noted(f *sshclientconfig.Files) (login sshclientconfig.Service
 
 // dial makes a client for the service that is meant: the argument's, the environment's or that of the login. The token
 // of the environment goes to the address of the environment alone.
-func (s *sshCall) dial(argument string, noted sshclientconfig.Service) (client *hubapi.Client, address string, withToken bool, err error) {
+func (s *sshCall) dial(
+	argument string, noted sshclientconfig.Service,
+) (client *hubapi.Client, address string, withToken bool, err error) {
 	set := s.env.Getenv("SLIPWAY_URL")
 	address = argument
 	for _, other := range []string{set, noted.Address} {
@@ -134,13 +138,17 @@ func safeAddress(address string) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if strings.Contains(address, "@") {
-		return "", errs.New(errs.Invalid, "address: it has a name or a password in it, which is not shown here").With("leave out what stands before the @")
+		return "", errs.New(errs.Invalid, "address: it has a name or a password in it, which is not shown here").
+			With("leave out what stands before the @")
 	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", errs.Bad("address", address, "an address such as https://hub.example.org")
 	}
 	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
-		return "", errs.Bad("address", address, "use https: over plain http anybody on the way could pass another server off as this one")
+		return "", errs.Bad(
+			"address", address,
+			"use https: over plain http anybody on the way could pass another server off as this one",
+		)
 	}
 	return strings.TrimRight(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), nil
 }

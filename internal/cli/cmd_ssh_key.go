@@ -31,7 +31,9 @@ func sshKeyCommand(env Env) *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	add := &cobra.Command{
-		Use: "add [FILE|-]", Short: "Add a public key: a file's, or from standard input; ~/.ssh/id_ed25519.pub unless FILE says another", Args: atMostOne,
+		Use:   "add [FILE|-]",
+		Short: "Add a public key: a file's, or from standard input; ~/.ssh/id_ed25519.pub unless FILE says another",
+		Args:  atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSSHKeyAdd(c.Context(), env, strings.Join(args, ""), comment, asJSON)
 		},
@@ -39,7 +41,8 @@ func sshKeyCommand(env Env) *cobra.Command {
 	add.Flags().StringVar(&comment, "comment", "", "what to call it; else as the key's line has it")
 	addList(c)
 	c.AddCommand(add, &cobra.Command{
-		Use: "rm FINGERPRINT|COMMENT", Short: "Remove a key, and end the connections that were opened with it", Args: exactly(1, "a key's fingerprint or comment"),
+		Use: "rm FINGERPRINT|COMMENT", Short: "Remove a key, and end the connections that were opened with it",
+		Args: exactly(1, "a key's fingerprint or comment"),
 		RunE: func(c *cobra.Command, args []string) error { return runSSHKeyRemove(c.Context(), env, args[0], asJSON) },
 	})
 	return c
@@ -86,10 +89,15 @@ func runSSHKeyAdd(ctx context.Context, env Env, file, comment string, asJSON boo
 		return render.JSON(env.Stdout, k)
 	}
 	if k.Already {
-		_, err = fmt.Fprintf(env.Stdout, "%s (%s) is one of your keys already, added %s\n", k.Fingerprint, render.Printable(k.Comment), render.Ago(k.Added, time.Now()))
+		_, err = fmt.Fprintf(
+			env.Stdout, "%s (%s) is one of your keys already, added %s\n", k.Fingerprint, render.Printable(k.Comment),
+			render.Ago(k.Added, time.Now()),
+		)
 		return err
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s (%s) opens your sessions from now on\n", k.Fingerprint, render.Printable(k.Comment))
+	_, err = fmt.Fprintf(
+		env.Stdout, "%s (%s) opens your sessions from now on\n", k.Fingerprint, render.Printable(k.Comment),
+	)
 	return err
 }
 
@@ -115,14 +123,17 @@ func publicKey(env Env, file string) (string, error) {
 	case err != nil:
 		return "", errs.New(errs.Invalid, "read the public key: %w", err).With(otherKeys(env))
 	case isPrivateKey(text):
-		return "", errs.New(errs.Invalid, "this is a private key, which belongs to nobody but you; it was not sent").With(publicHalf(file))
+		return "", errs.New(errs.Invalid, "this is a private key, which belongs to nobody but you; it was not sent").
+			With(publicHalf(file))
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
 // isPrivateKey tells the private keys of OpenSSH, OpenSSL and PuTTY.
 func isPrivateKey(text []byte) bool {
-	return bytes.Contains(text, []byte("PRIVATE KEY-----")) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("PuTTY-User-Key-File"))
+	return bytes.Contains(
+		text, []byte("PRIVATE KEY-----"),
+	) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("PuTTY-User-Key-File"))
 }
 
 // publicHalf says where the public half of a private key's file is.
@@ -165,7 +176,9 @@ func runSSHKeyRemove(ctx context.Context, env Env, name string, asJSON bool) err
 	if asJSON {
 		return render.JSON(env.Stdout, map[string]string{"removed": k.Fingerprint})
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s (%s) is removed, and its connections are ended\n", k.Fingerprint, render.Printable(k.Comment))
+	_, err = fmt.Fprintf(
+		env.Stdout, "%s (%s) is removed, and its connections are ended\n", k.Fingerprint, render.Printable(k.Comment),
+	)
 	return err
 }
 
@@ -190,5 +203,6 @@ func keyNamed(list []hubapi.SSHKey, name string) (hubapi.SSHKey, error) {
 	for _, k := range found {
 		several = append(several, errs.Detail{What: k.Fingerprint})
 	}
-	return hubapi.SSHKey{}, errs.New(errs.Conflict, "%d of your keys are called %q", len(found), name).Naming(several).With("name one by its fingerprint")
+	return hubapi.SSHKey{}, errs.New(errs.Conflict, "%d of your keys are called %q", len(found), name).Naming(several).
+		With("name one by its fingerprint")
 }

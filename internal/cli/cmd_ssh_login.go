@@ -93,7 +93,8 @@ func (l *sshLogin) same(argument, noted string) bool {
 func sshOf(ctx context.Context, client *hubapi.Client) (hubapi.SSHService, error) {
 	service, err := client.SSH(ctx)
 	if err == nil && !service.On {
-		err = errs.New(errs.Missing, "this service has no ssh").With("its administrator switches it on: ssh.listen in its configuration")
+		err = errs.New(errs.Missing, "this service has no ssh").
+			With("its administrator switches it on: ssh.listen in its configuration")
 	}
 	return service, err
 }
@@ -141,7 +142,9 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 		for _, p := range service.Pages {
 			names = append(names, p.Hub)
 		}
-		return hubapi.SSHLoginState{}, errs.New(errs.Invalid, "the service has several Hubs: %s", strings.Join(names, ", ")).
+		return hubapi.SSHLoginState{}, errs.New(
+			errs.Invalid, "the service has several Hubs: %s", strings.Join(names, ", "),
+		).
 			With("say by --hub at which of them you are known")
 	}
 	computer, _ := os.Hostname() // shown to her; without it the page says that it does not know
@@ -149,7 +152,9 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 	if err != nil {
 		return hubapi.SSHLoginState{}, err
 	}
-	fmt.Fprintf(l.env.Stderr, "Open  %s\nand type the code  %s\n", render.Printable(begun.URL), render.Printable(begun.Code))
+	fmt.Fprintf(
+		l.env.Stderr, "Open  %s\nand type the code  %s\n", render.Printable(begun.URL), render.Printable(begun.Code),
+	)
 	if !l.noBrowser {
 		openBrowser(l.env, begun.URL)
 	}
@@ -160,7 +165,8 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 	case errs.Is(err, errs.Forbidden):
 		return state, errs.New(errs.Forbidden, "the login was refused on the page; nothing was written")
 	case errs.Is(err, errs.NotFound):
-		return state, errs.New(errs.NotFound, "nobody has confirmed the login in time; nothing was written").With("run it again")
+		return state, errs.New(errs.NotFound, "nobody has confirmed the login in time; nothing was written").
+			With("run it again")
 	}
 	return state, err
 }
@@ -181,7 +187,10 @@ func (l *sshLogin) await(ctx context.Context, begun hubapi.SSHLogin) (hubapi.SSH
 		}
 		if time.Since(told) >= 30*time.Second {
 			told = time.Now()
-			fmt.Fprintf(l.env.Stderr, "ssh login: waiting; the code is good for %s\n", time.Until(begun.Expires).Round(time.Second))
+			fmt.Fprintf(
+				l.env.Stderr, "ssh login: waiting; the code is good for %s\n",
+				time.Until(begun.Expires).Round(time.Second),
+			)
 		}
 		if !clock.Sleep(ctx, every) {
 			return state, ctx.Err()
@@ -190,7 +199,9 @@ func (l *sshLogin) await(ctx context.Context, begun hubapi.SSHLogin) (hubapi.SSH
 }
 
 // tell says what can be typed now.
-func (l *sshLogin) tell(files *sshclientconfig.Files, login sshclientconfig.Service, in sshclientconfig.Included) error {
+func (l *sshLogin) tell(
+	files *sshclientconfig.Files, login sshclientconfig.Service, in sshclientconfig.Included,
+) error {
 	if l.asJSON {
 		return render.JSON(l.env.Stdout, viewLogin(files, login))
 	}

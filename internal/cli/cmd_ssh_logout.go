@@ -24,7 +24,10 @@ func sshLogoutCommand(s *sshCall) *cobra.Command {
 			"files go all the same, and it is said until when a copy would be good. Sessions go on.",
 		RunE: func(c *cobra.Command, _ []string) error { return s.logout(c.Context(), connections) },
 	}
-	c.Flags().BoolVar(&connections, "connections", false, "end all your open ssh connections, those of other computers too; needs a token")
+	c.Flags().BoolVar(
+		&connections, "connections", false,
+		"end all your open ssh connections, those of other computers too; needs a token",
+	)
 	return c
 }
 
@@ -66,7 +69,10 @@ func (s *sshCall) logout(ctx context.Context, connections bool) error {
 	if s.asJSON {
 		return render.JSON(s.env.Stdout, out)
 	}
-	_, err = fmt.Fprintf(s.env.Stdout, "This computer is logged out of %s: its key, its certificate and its Host entries are gone.\n%s", gone.Address, out.copies())
+	_, err = fmt.Fprintf(
+		s.env.Stdout, "This computer is logged out of %s: its key, its certificate and its Host entries are gone.\n%s",
+		gone.Address, out.copies(),
+	)
 	return err
 }
 
@@ -78,7 +84,8 @@ func (o loggedOut) copies() string {
 	case o.Expires == nil || time.Now().After(*o.Expires):
 		return ""
 	}
-	return "Whoever has a copy of them gets in until " + o.Expires.Local().Format(time.DateTime) + ", if you do not log out the certificate " +
+	return "Whoever has a copy of them gets in until " + o.Expires.Local().Format(time.DateTime) +
+		", if you do not log out the certificate " +
 		strconv.FormatUint(o.Serial, 10) + " on the page SSH of your Hub's Slipway, where you can also end its connections.\n"
 }
 
@@ -96,7 +103,9 @@ func (s *sshCall) endConnections(ctx context.Context, login sshclientconfig.Serv
 }
 
 // revoke has the service withdraw a login's certificate, for which its own key is enough.
-func (s *sshCall) revoke(ctx context.Context, files *sshclientconfig.Files, login sshclientconfig.Service) (serial uint64, err error) {
+func (s *sshCall) revoke(
+	ctx context.Context, files *sshclientconfig.Files, login sshclientconfig.Service,
+) (serial uint64, err error) {
 	if serial, err = files.Serial(login.Name); err != nil {
 		return 0, err
 	}

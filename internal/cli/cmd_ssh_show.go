@@ -69,11 +69,16 @@ func (s *sshCall) status() error {
 	}
 	var rows [][]string
 	for _, l := range list {
-		rows = append(rows, []string{l.Name, l.User, fmt.Sprintf("%s:%d", l.Host, l.Port), untilWords(files, l.Name), l.Address})
+		rows = append(
+			rows, []string{l.Name, l.User, fmt.Sprintf("%s:%d", l.Host, l.Port), untilWords(files, l.Name), l.Address},
+		)
 	}
 	err = render.Table(s.env.Stdout, []string{"NAME", "USER", "HOST", "UNTIL", "SERVICE"}, rows, "No logins. `slipway ssh login ADDRESS` makes one.")
 	if err == nil && len(list) > 0 && in.Line != "" {
-		_, err = fmt.Fprintf(s.env.Stdout, "\nssh does not read them: %s. Put this line on top of %s:\n\n  %s\n", in.Why, in.Path, in.Line)
+		_, err = fmt.Fprintf(
+			s.env.Stdout, "\nssh does not read them: %s. Put this line on top of %s:\n\n  %s\n", in.Why, in.Path,
+			in.Line,
+		)
 	}
 	return err
 }
@@ -82,7 +87,8 @@ func (s *sshCall) status() error {
 func sshConfigCommand(s *sshCall) *cobra.Command {
 	user := ""
 	c := &cobra.Command{
-		Use: "config [ADDRESS]", Short: "Print the Host entries, for who writes ~/.ssh/config by herself", Args: atMostOne,
+		Use: "config [ADDRESS]", Short: "Print the Host entries, for who writes ~/.ssh/config by herself",
+		Args: atMostOne,
 		Long: "Print the Host entries of a login. Without one, or with an ADDRESS, print entries for a key that you have added by\n" +
 			"`slipway ssh-key add`: they name no files, and go where you like in ~/.ssh/config. `slipway ssh known-hosts` has the host keys.",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -112,7 +118,9 @@ func (s *sshCall) config(ctx context.Context, address, user string) error {
 }
 
 // plain makes entries of what a service says, for a user whom the token tells, or she herself.
-func (s *sshCall) plain(ctx context.Context, address, user string, noted sshclientconfig.Service) (sshclientconfig.Service, error) {
+func (s *sshCall) plain(
+	ctx context.Context, address, user string, noted sshclientconfig.Service,
+) (sshclientconfig.Service, error) {
 	client, address, withToken, err := s.dial(address, noted)
 	if err != nil {
 		return noted, err
@@ -121,9 +129,13 @@ func (s *sshCall) plain(ctx context.Context, address, user string, noted sshclie
 	if err != nil {
 		return noted, err
 	}
-	login := sshclientconfig.Service{Name: noted.Name, Address: address, Host: service.Host, Port: service.Port, KnownHosts: service.KnownHosts, User: user}
+	login := sshclientconfig.Service{
+		Name: noted.Name, Address: address, Host: service.Host, Port: service.Port, KnownHosts: service.KnownHosts,
+		User: user,
+	}
 	if user == "" && !withToken {
-		return login, errs.New(errs.Invalid, "your name at the Hub is not known").With("give it by --user, or set SLIPWAY_TOKEN")
+		return login, errs.New(errs.Invalid, "your name at the Hub is not known").
+			With("give it by --user, or set SLIPWAY_TOKEN")
 	}
 	if !withToken {
 		return login, nil

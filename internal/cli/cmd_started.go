@@ -20,7 +20,8 @@ import (
 // workload.
 func workerCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "worker", Short: "Run one workload on a worker node (started by a batch system)", Hidden: true, Args: nothingElse,
+		Use: "worker", Short: "Run one workload on a worker node (started by a batch system)", Hidden: true,
+		Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error {
 			self, err := os.Executable()
 			if err != nil {
@@ -40,7 +41,8 @@ func workerCommand(env Env) *cobra.Command {
 // workerKeepCommand is how the worker starts Apptainer.
 func workerKeepCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: worker.KeepCommand + " ARGV...", Short: "Keep one container (started by worker)", Hidden: true, DisableFlagParsing: true,
+		Use: worker.KeepCommand + " ARGV...", Short: "Keep one container (started by worker)", Hidden: true,
+		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			code, err := worker.Keep(c.Context(), args)
 			if err != nil {
@@ -54,7 +56,8 @@ func workerKeepCommand() *cobra.Command {
 // mpsEncloseCommand is how a GPU's MPS daemon is started.
 func mpsEncloseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: mps.EncloseCommand + " DIR -- PROGRAM...", Short: "Become a GPU's MPS daemon (started by the service)", Hidden: true, DisableFlagParsing: true,
+		Use: mps.EncloseCommand + " DIR -- PROGRAM...", Short: "Become a GPU's MPS daemon (started by the service)",
+		Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error { return mps.Enclose(args) },
 	}
 }
@@ -62,7 +65,8 @@ func mpsEncloseCommand() *cobra.Command {
 // probeDirectoryCommand is how directories are looked at whose file systems may never answer.
 func probeDirectoryCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: mounts.ProbeCommand + " LOCK DIR", Short: "Look whether a directory answers (started by the service)", Hidden: true, Args: exactly(2, "a lock and a directory"),
+		Use: mounts.ProbeCommand + " LOCK DIR", Short: "Look whether a directory answers (started by the service)",
+		Hidden: true, Args: exactly(2, "a lock and a directory"),
 		RunE: func(_ *cobra.Command, args []string) error { return mounts.Probe(env.Stdout, args[0], args[1]) },
 	}
 }
@@ -70,7 +74,8 @@ func probeDirectoryCommand(env Env) *cobra.Command {
 // lookAtPathsCommand is how mounts are looked at that may never answer.
 func lookAtPathsCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: mounts.LookCommand, Short: "Look at paths that are read from standard input (started by the service)", Hidden: true, Args: cobra.NoArgs,
+		Use: mounts.LookCommand, Short: "Look at paths that are read from standard input (started by the service)",
+		Hidden: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return mounts.Look(c.Context(), env.Stdin, env.Stdout) },
 	}
 }
@@ -78,7 +83,8 @@ func lookAtPathsCommand(env Env) *cobra.Command {
 // renewMountCommand is how a running workload gets what was mounted anew.
 func renewMountCommand(env Env) *cobra.Command {
 	return &cobra.Command{
-		Use: mounts.RenewCommand + " PID SOURCE TARGET DEVICE", Short: "Mount a directory anew for a running workload (started by the service)", Hidden: true,
+		Use:   mounts.RenewCommand + " PID SOURCE TARGET DEVICE",
+		Short: "Mount a directory anew for a running workload (started by the service)", Hidden: true,
 		Args: exactly(4, "a process, a directory, where it has it and what it has there"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return mounts.RenewMount(env.Stdout, args[0], args[1], args[2], args[3])

@@ -50,7 +50,9 @@ func submitCommand(env Env) *cobra.Command {
 			}
 			return o.check()
 		},
-		RunE: inFlags(func(c *cobra.Command, args []string) error { return runSubmit(c.Context(), env, o, args[0], args[1:]) }),
+		RunE: inFlags(
+			func(c *cobra.Command, args []string) error { return runSubmit(c.Context(), env, o, args[0], args[1:]) },
+		),
 	}
 	o.flags(c)
 	return c
@@ -64,8 +66,14 @@ func (o *submitOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.mem, "mem", "", "memory, such as 4G (default: the site's)")
 	f.StringVar(&o.time, "time", "", "time limit, such as 90m (default: the site's)")
 	f.StringVar(&o.gpu, "gpu", "", "a slice of a GPU, such as 1g.18gb, or in a pool 'any,capability>=8.0,capability<=9.0' (also memory>=, runtime>=, driver>=, count=, optional, can-use); see slipway gpus (default: none)")
-	f.BoolVar(&o.preemptible, "preemptible", false, "with --gpu: an idle session's slice will do; the job begins anew when its owner is back")
-	f.StringVar(&o.backend, "to", "", "the backend, such as local or htcondor; any: where it would start first (default: the site's)")
+	f.BoolVar(
+		&o.preemptible, "preemptible", false,
+		"with --gpu: an idle session's slice will do; the job begins anew when its owner is back",
+	)
+	f.StringVar(
+		&o.backend, "to", "",
+		"the backend, such as local or htcondor; any: where it would start first (default: the site's)",
+	)
 	f.StringArrayVar(&o.scan, "scan", nil, "a job for each value of `NAME=VALUES`, as k=1,2,3; repeated: for each combination (at most 10,000)")
 	f.StringVar(&o.gridFile, "grid-file", "", "a job for each point of `FILE`.csv or FILE.json")
 	f.StringArrayVar(&o.in, "in", nil, "a `FILE` that travels with the script, into its working directory (repeatable)")
@@ -76,7 +84,9 @@ func (o *submitOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.local, "local", false, "try it: the first point alone, on the service's own host")
 	f.BoolVar(&o.detach, "detach", false, "print the job's ID, or the scan's, and return at once")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing but the output and what is wrong")
-	f.BoolVar(&o.asJSON, "json", false, "with --detach: print the job, or the scan and its first jobs, as the API's JSON")
+	f.BoolVar(
+		&o.asJSON, "json", false, "with --detach: print the job, or the scan and its first jobs, as the API's JSON",
+	)
 }
 
 // check refuses flags that contradict each other.
@@ -157,7 +167,9 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 const submitPatience = 20 * time.Second
 
 // submitted submits, again where the service went away meanwhile: the same request is never taken twice.
-func submitted[T any](ctx context.Context, r hubapi.JobRequest, submit func(context.Context, hubapi.JobRequest) (T, error)) (made T, err error) {
+func submitted[T any](
+	ctx context.Context, r hubapi.JobRequest, submit func(context.Context, hubapi.JobRequest) (T, error),
+) (made T, err error) {
 	err = again(ctx, time.Second, submitPatience, func() (bool, error) {
 		made, err = submit(ctx, r)
 		return err == nil, err
@@ -172,7 +184,10 @@ const trialBackend = "local"
 func tried(notes io.Writer, r hubapi.JobRequest) hubapi.JobRequest {
 	r.Backend = trialBackend
 	if len(r.Points) > 0 {
-		fmt.Fprintf(notes, "trying the first of %s: %s\n", units.Count(int64(len(r.Points)), "point", "points"), render.Printable(parameterWords(r.Points[0].Parameters)))
+		fmt.Fprintf(
+			notes, "trying the first of %s: %s\n", units.Count(int64(len(r.Points)), "point", "points"),
+			render.Printable(parameterWords(r.Points[0].Parameters)),
+		)
 		r.Points = r.Points[:1]
 	}
 	return r
@@ -252,7 +267,9 @@ func withoutLoad(r hubapi.JobRequest) hubapi.JobRequest {
 }
 
 // environmentFor returns the environment that was asked for, or freezes the session that this runs in.
-func environmentFor(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, ref string) (hubapi.Environment, error) {
+func environmentFor(
+	ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, ref string,
+) (hubapi.Environment, error) {
 	if ref != "" {
 		return client.Environment(ctx, ref)
 	}

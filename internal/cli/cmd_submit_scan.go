@@ -14,7 +14,9 @@ import (
 )
 
 // runScan submits the points of a scan and shows how they go on.
-func runScan(ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, o submitOptions, r hubapi.JobRequest) error {
+func runScan(
+	ctx context.Context, env Env, notes io.Writer, client *hubapi.Client, o submitOptions, r hubapi.JobRequest,
+) error {
 	begun := time.Now()
 	list, err := submitted(ctx, r, client.SubmitScan)
 	if err != nil {
@@ -43,7 +45,9 @@ func printNewScan(env Env, list hubapi.Jobs, asJSON bool) error {
 }
 
 // followScan shows on w how a scan goes on, and ends as its worst point has.
-func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client, id string, labels map[int]string, begun time.Time) error {
+func followScan(
+	ctx context.Context, env Env, w io.Writer, client *hubapi.Client, id string, labels map[int]string, begun time.Time,
+) error {
 	last, err := watchScan(ctx, w, client, id, labels)
 	switch {
 	case ctx.Err() != nil:
@@ -57,7 +61,9 @@ func followScan(ctx context.Context, env Env, w io.Writer, client *hubapi.Client
 
 // watchScan shows how a scan goes on, until all its points have ended. The labels tell their parameters, by their
 // numbers.
-func watchScan(ctx context.Context, w io.Writer, client *hubapi.Client, id string, labels map[int]string) (last hubapi.Scan, err error) {
+func watchScan(
+	ctx context.Context, w io.Writer, client *hubapi.Client, id string, labels map[int]string,
+) (last hubapi.Scan, err error) {
 	b := render.NewBoard("scan " + id)
 	err = render.Watch(ctx, w, b, "scan", func(ctx context.Context) error {
 		return client.WatchScan(ctx, id, func(e hubapi.PointEvent) error {

@@ -139,12 +139,14 @@ func accountsCommand(env Env) *cobra.Command {
 		return render.Table(env.Stdout, []string{"UID", "USER"}, rows, "No user has a number yet.")
 	}
 	c := &cobra.Command{
-		Use: "accounts", Short: "For administrators: list which user has which number, and forget one", Args: nothingElse,
+		Use: "accounts", Short: "For administrators: list which user has which number, and forget one",
+		Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context()) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(&cobra.Command{
-		Use: "release USER", Short: "Forget a user's number: her next start has the one that she has by then", Args: exactly(1, "a user"),
+		Use: "release USER", Short: "Forget a user's number: her next start has the one that she has by then",
+		Args: exactly(1, "a user"),
 		Long: "Forget a user's number. Her next start has the one that she has by then, and hers may become another user's. She must have no sessions\n" +
 			"and jobs, which would have left files with the old number; her home is to be given to the new one first. Users of other realms than the\n" +
 			"site's are @realm/name.",
@@ -160,7 +162,9 @@ func accountsCommand(env Env) *cobra.Command {
 			if asJSON {
 				return render.JSON(env.Stdout, gone)
 			}
-			_, err = fmt.Fprintf(env.Stdout, "the number %d of %s is forgotten\n", gone.UID, render.Printable(gone.User))
+			_, err = fmt.Fprintf(
+				env.Stdout, "the number %d of %s is forgotten\n", gone.UID, render.Printable(gone.User),
+			)
 			return err
 		},
 	})

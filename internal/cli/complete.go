@@ -146,17 +146,24 @@ func completeAll(root *cobra.Command, env Env) {
 	going := jobIDs(func(s hubapi.State) bool { return !s.Ended() })
 	undone := jobIDs(func(s hubapi.State) bool { return s.Ended() && s != hubapi.JobDone })
 	arguments := map[string]wordsOf{
-		"jobs show": any, "jobs why": going, "jobs logs": any, "jobs files": ended, "jobs results": any, "jobs watch": going, "jobs cancel": going,
-		"jobs hold": going, "jobs release": going, "jobs requeue": going, "jobs rm": ended, "jobs retry": undone, "jobs resubmit": any,
-		"envs show": environmentNames, "envs diff": environmentNames, "envs history": environmentNames, "envs verify": environmentNames,
-		"envs tag": environmentNames, "envs share": environmentNames, "envs rm": environmentNames, "envs push": environmentNames,
-		"envs export": environmentNames, "sessions show": sessionIDs, "sessions stop": sessionIDs, "sessions discard": sessionIDs,
+		"jobs show": any, "jobs why": going, "jobs logs": any, "jobs files": ended, "jobs results": any,
+		"jobs watch": going, "jobs cancel": going,
+		"jobs hold": going, "jobs release": going, "jobs requeue": going, "jobs rm": ended, "jobs retry": undone,
+		"jobs resubmit": any,
+		"envs show":     environmentNames, "envs diff": environmentNames, "envs history": environmentNames,
+		"envs verify": environmentNames,
+		"envs tag":    environmentNames, "envs share": environmentNames, "envs rm": environmentNames,
+		"envs push":   environmentNames,
+		"envs export": environmentNames, "sessions show": sessionIDs, "sessions stop": sessionIDs,
+		"sessions discard": sessionIDs,
 	}
 	several := map[string]int{"jobs rm": math.MaxInt, "envs diff": 2, "envs rm": math.MaxInt}
 	flags := map[string]wordsOf{
 		"submit --env": environmentNames, "submit --gpu": gpuSlices, "submit --to": backendNames, "submit --after": any,
-		"jobs resubmit --env": environmentNames, "jobs resubmit --gpu": gpuSlices, "jobs resubmit --to": backendNames, "jobs resubmit --after": any,
-		"sessions start --env": environmentNames, "sessions start --profile": profileNames, "freeze --session": sessionIDs, "keep --session": sessionIDs,
+		"jobs resubmit --env": environmentNames, "jobs resubmit --gpu": gpuSlices, "jobs resubmit --to": backendNames,
+		"jobs resubmit --after": any,
+		"sessions start --env":  environmentNames, "sessions start --profile": profileNames,
+		"freeze --session": sessionIDs, "keep --session": sessionIDs,
 	}
 	for path, words := range arguments {
 		if c, rest, err := root.Find(strings.Fields(path)); err == nil && len(rest) == 0 {
@@ -167,7 +174,8 @@ func completeAll(root *cobra.Command, env Env) {
 		command, flag, _ := strings.Cut(path, " --")
 		c, _, err := root.Find(strings.Fields(command))
 		if err == nil && c.Flags().Lookup(flag) != nil {
-			_ = c.RegisterFlagCompletionFunc(flag, complete(env, words, math.MaxInt)) // it has none yet: that alone would be an error
+			// it has none yet: that alone would be an error
+			_ = c.RegisterFlagCompletionFunc(flag, complete(env, words, math.MaxInt))
 		}
 	}
 }

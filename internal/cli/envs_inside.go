@@ -50,7 +50,9 @@ func checkoutState(g inventory.Checkout) string {
 }
 
 func outsideTitle(o inventory.Outside) string {
-	return fmt.Sprintf("Files outside of any package: %s, %s. The largest:", units.Grouped(int64(o.Files)), units.DiskWords(o.Bytes))
+	return fmt.Sprintf(
+		"Files outside of any package: %s, %s. The largest:", units.Grouped(int64(o.Files)), units.DiskWords(o.Bytes),
+	)
 }
 
 func outsideLines(o inventory.Outside) []string {

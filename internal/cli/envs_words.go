@@ -27,7 +27,8 @@ func largest(list []hubapi.Environment, now time.Time) [][]string {
 	var rows [][]string
 	for _, e := range once {
 		rows = append(rows, []string{
-			render.ShortDigest(e.Digest), units.DiskWords(e.Own), units.DiskWords(e.Size), render.Ago(e.Used, now), strings.Join(names[e.Digest], ", "),
+			render.ShortDigest(e.Digest), units.DiskWords(e.Own), units.DiskWords(e.Size), render.Ago(e.Used, now),
+			strings.Join(names[e.Digest], ", "),
 		})
 	}
 	return rows
@@ -48,7 +49,9 @@ func elsewhere(d hubapi.EnvironmentDetails) [][2]string {
 
 // architectureFlag adds the flag that chooses among what a name has for several architectures.
 func architectureFlag(c *cobra.Command, architecture *string) {
-	c.Flags().StringVar(architecture, "arch", "", "for which machines, such as arm64; the service's when it is left out")
+	c.Flags().StringVar(
+		architecture, "arch", "", "for which machines, such as arm64; the service's when it is left out",
+	)
 }
 
 // onArchitecture makes a reference mean the environment for an architecture.

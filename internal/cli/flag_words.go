@@ -9,8 +9,10 @@ import (
 // flagOf returns the flag by which users say a field of a request.
 func flagOf(field string) string {
 	return map[string]string{
-		"after": "--after", "backend": "--to", "cpus": "--cpus", "environment": "--env", "gpu": "--gpu", "memory": "--mem", "name": "--name",
-		"options.environment": "--env", "out": "--out", "priority": "--priority", "profile": "--profile", "image": "--image", "retries": "--retry", "time_limit": "--time",
+		"after": "--after", "backend": "--to", "cpus": "--cpus", "environment": "--env", "gpu": "--gpu",
+		"memory": "--mem", "name": "--name",
+		"options.environment": "--env", "out": "--out", "priority": "--priority", "profile": "--profile",
+		"image": "--image", "retries": "--retry", "time_limit": "--time",
 	}[field]
 }
 

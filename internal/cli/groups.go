@@ -10,7 +10,9 @@ const (
 
 // operatorCommands are for whoever runs the service; true: it is hidden in a session. `doctor` is not: `doctor data` is
 // for its user.
-var operatorCommands = map[string]bool{"accounts": true, "bench": true, "config": true, "doctor": false, "keys": true, "serve": true}
+var operatorCommands = map[string]bool{
+	"accounts": true, "bench": true, "config": true, "doctor": false, "keys": true, "serve": true,
+}
 
 // group sorts the commands of root by who they are for. In a session or job the operators' are not shown; they still
 // run.

@@ -53,9 +53,11 @@ func readInputs(script string, paths []string) (inputs, error) {
 		case err != nil:
 			return load, errs.New(errs.Invalid, "--in: %w", err).With("give the path of a file that is there")
 		case !info.Mode().IsRegular():
-			return load, errs.New(errs.Invalid, "%s is not a file", path).With("pack a directory into one file, as tar does, and unpack it in the script")
+			return load, errs.New(errs.Invalid, "%s is not a file", path).
+				With("pack a directory into one file, as tar does, and unpack it in the script")
 		case load.has(name):
-			return load, errs.New(errs.Invalid, "two files are named %s", name).With("they come to lie in one directory: give each its own name")
+			return load, errs.New(errs.Invalid, "two files are named %s", name).
+				With("they come to lie in one directory: give each its own name")
 		}
 		if info.Size() > largeFile || total+info.Size() > allFiles {
 			if load.large[name], err = storedFile(path); err != nil {
@@ -156,7 +158,9 @@ func (s stored) put(ctx context.Context, notes io.Writer, name string, client *h
 		return err
 	}
 	defer f.Close()
-	return client.PutBlob(ctx, s.digest, s.size, &sent{r: f, of: s.size, name: render.Printable(name), notes: notes, told: time.Now()})
+	return client.PutBlob(
+		ctx, s.digest, s.size, &sent{r: f, of: s.size, name: render.Printable(name), notes: notes, told: time.Now()},
+	)
 }
 
 // sent tells now and then how much of a file has been read.
@@ -174,7 +178,10 @@ func (s *sent) Read(b []byte) (int, error) {
 	s.at += int64(n)
 	if time.Since(s.told) >= stepEvery && s.of > 0 {
 		s.told = time.Now()
-		fmt.Fprintf(s.notes, "upload: %s: %s of %s (%d%%)\n", s.name, units.DiskWords(s.at), units.DiskWords(s.of), 100*s.at/s.of)
+		fmt.Fprintf(
+			s.notes, "upload: %s: %s of %s (%d%%)\n", s.name, units.DiskWords(s.at), units.DiskWords(s.of),
+			100*s.at/s.of,
+		)
 	}
 	return n, err
 }

@@ -107,8 +107,11 @@ func checkSyntax(ctx context.Context, env Env, script string, r hubapi.JobReques
 	case err != nil || !found:
 		return nil
 	case elsewhere:
-		fmt.Fprintf(env.Stderr, "slipway: warning: Python %s here does not understand %s\n", version, render.Printable(said))
+		fmt.Fprintf(
+			env.Stderr, "slipway: warning: Python %s here does not understand %s\n", version, render.Printable(said),
+		)
 		return nil
 	}
-	return errs.New(errs.Invalid, "Python %s does not understand %s", version, said).With("correct the script; nothing was frozen or submitted")
+	return errs.New(errs.Invalid, "Python %s does not understand %s", version, said).
+		With("correct the script; nothing was frozen or submitted")
 }

@@ -36,7 +36,10 @@ func again(ctx context.Context, every, patience time.Duration, look func() (over
 
 // rowOf returns the row of a job that is looked at by itself.
 func rowOf(j hubapi.Job, label string) render.Row {
-	r := render.Row{ID: j.ID, Label: label, State: jobState(j), Progress: j.Progress, Where: j.Host, Reason: j.Waiting, Attempt: j.Attempt, Up: j.Up}
+	r := render.Row{
+		ID: j.ID, Label: label, State: jobState(j), Progress: j.Progress, Where: j.Host, Reason: j.Waiting,
+		Attempt: j.Attempt, Up: j.Up,
+	}
 	if j.Outcome != nil && j.State.Ended() {
 		r.End = &j.Outcome.At
 		r.Reason = j.Outcome.Reason
@@ -54,7 +57,8 @@ func rowOfPoint(e hubapi.PointEvent, label string) render.Row {
 		where += " " + e.Slice
 	}
 	return render.Row{
-		Order: e.Point, ID: e.Job, Label: label, State: string(e.State), Progress: e.Progress, Where: where, Reason: e.Reason, Attempt: e.Attempt,
+		Order: e.Point, ID: e.Job, Label: label, State: string(e.State), Progress: e.Progress, Where: where,
+		Reason: e.Reason, Attempt: e.Attempt,
 		Up: e.Up, End: e.Ended,
 	}
 }

@@ -32,8 +32,12 @@ func (c Config) Check() error {
 	p.absolute("data_dir", c.DataDir)
 	p.absolute("users.homes", c.Users.Homes)
 	p.absolute("docker.socket", c.Docker.Socket)
-	if u := c.Users.UIDs; u.First < 1000 || u.Last < u.First || u.Last > lastUID || u.First <= overflowUID && overflowUID <= u.Last {
-		p.add("users.uids", u, fmt.Sprintf("a range from 1000 to %d without %d, which stands for nobody", lastUID, overflowUID))
+	if u := c.Users.UIDs; u.First < 1000 || u.Last < u.First || u.Last > lastUID ||
+		u.First <= overflowUID && overflowUID <= u.Last {
+		p.add(
+			"users.uids", u,
+			fmt.Sprintf("a range from 1000 to %d without %d, which stands for nobody", lastUID, overflowUID),
+		)
 	}
 	if c.Users.GID < 1 {
 		p.add("users.gid", c.Users.GID, "the id of a group that owns nothing on the host, such as 100")
@@ -42,15 +46,24 @@ func (c Config) Check() error {
 		p.add("local.max_jobs", c.Local.MaxJobs, "1 or more")
 	}
 	if n := c.Local.Network; n != "outward" && n != "none" && n != "host" {
-		p.add("local.network", n, "outward (other hosts, and nothing of this one), none, or host (also this host's own services: unsafe)")
+		p.add(
+			"local.network", n,
+			"outward (other hosts, and nothing of this one), none, or host (also this host's own services: unsafe)",
+		)
 	}
 	for i, service := range c.Local.Reach {
 		if !dialable(service) {
-			p.add(fmt.Sprintf("local.reach[%d]", i), service, "a name or address of this host and a port, such as localhost:3128")
+			p.add(
+				fmt.Sprintf("local.reach[%d]", i), service,
+				"a name or address of this host and a port, such as localhost:3128",
+			)
 		}
 	}
 	if c.Local.MaxDisk != 0 && c.Local.MaxDisk < leastJobDisk {
-		p.add("local.max_disk", units.DiskWords(int64(c.Local.MaxDisk)), "none, or "+units.DiskWords(leastJobDisk)+" or more: what a job writes of its own accord takes some")
+		p.add(
+			"local.max_disk", units.DiskWords(int64(c.Local.MaxDisk)),
+			"none, or "+units.DiskWords(leastJobDisk)+" or more: what a job writes of its own accord takes some",
+		)
 	}
 	if c.Instance == "" {
 		p.add("instance", "", "a word that tells this service from others on the same host")
@@ -59,7 +72,10 @@ func (c Config) Check() error {
 		p.add("tls", c.TLS.Cert+c.TLS.Key, "both cert and key, or neither")
 	}
 	if info, err := os.Stat(c.TLS.Key); c.TLS.Key != "" && err == nil && info.Mode().Perm()&0o007 != 0 {
-		p.add("tls.key", c.TLS.Key, fmt.Sprintf("a file that not everybody can read (it has mode %04o): chmod o= it", info.Mode().Perm()))
+		p.add(
+			"tls.key", c.TLS.Key,
+			fmt.Sprintf("a file that not everybody can read (it has mode %04o): chmod o= it", info.Mode().Perm()),
+		)
 	}
 	c.checkPlainHTTP(&p)
 	c.checkTrustedProxies(&p)
@@ -154,7 +170,9 @@ func (p *problems) add(field string, value any, remedy string) {
 // file adds what is wrong with a file, and of one that is not there says just that.
 func (p *problems) file(field, file, remedy string) {
 	if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
-		*p = append(*p, &errs.Error{Kind: errs.Invalid, Field: field, Message: field + ": there is no file " + file, Remedy: remedy})
+		*p = append(*p, &errs.Error{
+			Kind: errs.Invalid, Field: field, Message: field + ": there is no file " + file, Remedy: remedy,
+		})
 		return
 	}
 	p.add(field, file, remedy)

@@ -91,15 +91,18 @@ type Local struct {
 // Default is what holds for every key that the file leaves out. Hubs, images and profiles have no default.
 func Default() Config {
 	return Config{
-		Listen: "127.0.0.1:8090", TrustedProxies: []string{"127.0.0.1", "::1"}, DataDir: "/var/lib/slipway", Instance: "slipway",
+		Listen: "127.0.0.1:8090", TrustedProxies: []string{"127.0.0.1", "::1"}, DataDir: "/var/lib/slipway",
+		Instance: "slipway",
 		Users: Users{
-			Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes", Home: defaultHome(),
+			Accounts: AccountsRange, UIDs: Range{20000, 59999}, GID: 100, Homes: "/var/lib/slipway/homes",
+			Home: defaultHome(),
 		},
 		HubGroups: defaultHubGroups(),
 		Jobs:      defaultJobs(),
 		Docker:    Docker{Socket: "/var/run/docker.sock"},
 		Local:     Local{Apptainer: "apptainer", MaxJobs: 2, Network: "outward", Reach: []string{}, MaxDisk: 50e9},
-		GPU:       defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(), Data: defaultData(),
+		GPU:       defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(),
+		Data:        defaultData(),
 		Credentials: defaultCredentials(), Identities: defaultIdentities(), Kernels: defaultKernels(),
 	}
 }

@@ -93,7 +93,8 @@ func (c Config) checkCredentials(p *problems) {
 
 func (i Issuer) check(at string, p *problems) {
 	u, err := url.Parse(i.URL)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.Port() != "" && !isPort(u.Port()) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.Port() != "" && !isPort(u.Port()) || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
 		p.add(at+"issuer", i.URL, "the issuer's address as its tokens have it, which begins with https://")
 	}
 	if i.ClientID == "" {
@@ -105,7 +106,10 @@ func (i Issuer) check(at string, p *problems) {
 		}
 	}
 	if strings.HasPrefix(i.HubKey, ".") || strings.HasSuffix(i.HubKey, ".") || strings.Contains(i.HubKey, "..") {
-		p.add(at+"hub_key", i.HubKey, "keys with dots between them, such as refresh_token or token_response.refresh_token")
+		p.add(
+			at+"hub_key", i.HubKey,
+			"keys with dots between them, such as refresh_token or token_response.refresh_token",
+		)
 	}
 	if _, err := i.ClientSecret(); err != nil {
 		p.add(at+"client_secret_file", i.ClientSecretFile, errs.Brief(err))

@@ -48,7 +48,10 @@ func (c Config) checkCVMFS(p *problems) {
 		p.add("data.cvmfs.path", d.Path, "an absolute path such as /cvmfs, without . and .. and a slash at its end")
 	}
 	if d.Path == "" && len(d.Repositories) > 0 {
-		p.add("data.cvmfs.repositories", strings.Join(d.Repositories, " "), "nothing where data.cvmfs.path is empty: there is nothing to look at")
+		p.add(
+			"data.cvmfs.repositories", strings.Join(d.Repositories, " "),
+			"nothing where data.cvmfs.path is empty: there is nothing to look at",
+		)
 	}
 	for i, name := range d.Repositories {
 		at := fmt.Sprintf("data.cvmfs.repositories[%d]", i)

@@ -81,7 +81,10 @@ func (d *decoder) syntax(err error) {
 	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
 		message, at = e.Message, e.Mark
 	}
-	d.add(max(at.Line, 1), max(at.Column, 1), "this is no YAML: "+message, "indent by spaces, and quote values that hold : or #")
+	d.add(
+		max(at.Line, 1), max(at.Column, 1), "this is no YAML: "+message,
+		"indent by spaces, and quote values that hold : or #",
+	)
 }
 
 // value reads a node into v. path names the key, as in "hubs[].name".

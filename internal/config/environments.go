@@ -38,7 +38,10 @@ func (c Config) checkEnvironments(p *problems) {
 		p.add("environments.max_files", e.MaxFiles, "1 or more, such as 5000000")
 	}
 	if e.Retention < 0 || e.Retention > 0 && e.Retention < Duration(leastKeep) {
-		p.add("environments.retention", time.Duration(e.Retention), fmt.Sprintf("0 for ever, or %s or more, such as 720h", leastKeep))
+		p.add(
+			"environments.retention", time.Duration(e.Retention),
+			fmt.Sprintf("0 for ever, or %s or more, such as 720h", leastKeep),
+		)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Quotas.Groups)) {
 		if !c.isGroup(name) {

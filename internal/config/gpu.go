@@ -91,7 +91,10 @@ func (c Config) checkGPU(p *problems) {
 			p.add(at+"layout", r.Layout, "left out: it is for mode mig")
 		}
 		if r.Adopt && (r.Mode != "mig" || len(r.Layout) > 0) {
-			p.add(at+"adopt", r.Adopt, "for mode mig only, and without layout: either somebody else makes the instances, or Slipway does")
+			p.add(
+				at+"adopt", r.Adopt,
+				"for mode mig only, and without layout: either somebody else makes the instances, or Slipway does",
+			)
 		}
 		if r.MaxWorkloads > 0 && r.Mode != "mps" && r.Mode != "shared" {
 			p.add(at+"max_workloads", r.MaxWorkloads, "left out: it is for modes mps and shared")
@@ -121,7 +124,10 @@ func (c Config) checkRequest(p *problems, at, request, tier string, pool bool) {
 	case tier != "" && !slices.Contains(gpu.Tiers(), gpu.Tier(tier)):
 		p.add(at+"gpu_isolation", tier, fmt.Sprintf("one of %v", gpu.Tiers()))
 	case (r.Mode == gpu.MPS || r.Mode == gpu.Shared) && gpu.Tier(tier) == gpu.Hardware:
-		p.add(at+"gpu_isolation", tier, fmt.Sprintf("cgroup at most: no slice of mode %s is kept apart in hardware", r.Mode))
+		p.add(
+			at+"gpu_isolation", tier,
+			fmt.Sprintf("cgroup at most: no slice of mode %s is kept apart in hardware", r.Mode),
+		)
 	case !r.None() && c.GPU.Driver == DriverNone && !pool:
 		p.add(at+"gpu", request, "left out, or gpu.driver set to nvml or simulated")
 	}

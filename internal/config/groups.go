@@ -37,7 +37,9 @@ func (c Config) checkGroups(p *problems) {
 		checkGroup("hub_groups.join", name, p)
 		for _, of := range g.Join[name] {
 			if !c.isHubGroup(of) {
-				p.add("hub_groups.join."+name, of, "hub:group, of a hub above that has a token_file, with enabled: true")
+				p.add(
+					"hub_groups.join."+name, of, "hub:group, of a hub above that has a token_file, with enabled: true",
+				)
 			}
 		}
 	}

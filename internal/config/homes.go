@@ -48,7 +48,10 @@ var areaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
 // taken are the directories in workloads that are not the site's to give: what lies at them, below them, and what they
 // lie below.
-var taken = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var", "/cvmfs", "/storage"}
+var taken = []string{
+	"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/sys",
+	"/tmp", "/usr", "/var", "/cvmfs", "/storage",
+}
 
 func (c Config) checkHomes(p *problems) {
 	h := c.Users.Home
@@ -78,7 +81,10 @@ const ofHers = "a path that is each user's own: with {uid}, {name} or {login} in
 // checkApart refuses one path for two people.
 func (c Config) checkApart(at, path string, t homes.Template, p *problems) {
 	if t.Personal() && !t.Apart() && c.realms() > 1 {
-		p.add(at, path, "a path with {realm} or {uid} in it: the hubs above have users of several realms, who may have one name")
+		p.add(
+			at, path,
+			"a path with {realm} or {uid} in it: the hubs above have users of several realms, who may have one name",
+		)
 	}
 }
 
@@ -121,7 +127,10 @@ func (c Config) checkInside(at string, a Area, places map[string]string, p *prob
 	}
 	for _, dir := range taken {
 		if within(where, dir) || within(dir, where) {
-			p.add(at+"inside", where, "a place of its own, such as /scratch or /data/"+a.Name+": "+dir+" is the image's or Slipway's")
+			p.add(
+				at+"inside", where,
+				"a place of its own, such as /scratch or /data/"+a.Name+": "+dir+" is the image's or Slipway's",
+			)
 			return
 		}
 	}

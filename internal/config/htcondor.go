@@ -46,8 +46,10 @@ const ImageSent = "send"
 
 func defaultHTCondor() HTCondor {
 	return HTCondor{
-		Key: "POOL", RequestDisk: 4 << 30, Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"}, JobLeaseDuration: Duration(20 * time.Minute), PollInterval: Duration(5 * time.Second),
-		MaxJobsPerUser: 2000, // a large scan keeps a farm busy by that, and the access point's other users keep their turn
+		Key: "POOL", RequestDisk: 4 << 30, Cache: "/var/tmp/slipway-images", Binds: []string{"/cvmfs"},
+		JobLeaseDuration: Duration(20 * time.Minute), PollInterval: Duration(5 * time.Second),
+		// a large scan keeps a farm busy by that, and the access point's other users keep their turn
+		MaxJobsPerUser: 2000,
 	}
 }
 
@@ -63,10 +65,16 @@ func (c Config) checkHTCondor(p *problems) {
 		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org, because htcondor.enabled is true")
 	}
 	if h.Owner != "" && !accountName.MatchString(h.Owner) {
-		p.add("htcondor.owner", h.Owner, "an account that submits jobs to the pool, such as slipway; or nothing, and each user's jobs are her own")
+		p.add(
+			"htcondor.owner", h.Owner,
+			"an account that submits jobs to the pool, such as slipway; or nothing, and each user's jobs are her own",
+		)
 	}
 	if info, err := os.Stat(h.Bin); h.Enabled && filepath.IsAbs(h.Bin) && (err != nil || !info.IsDir()) {
-		p.add("htcondor.bin", h.Bin, "a directory that is there, with condor_submit and the others; or nothing, where they are on PATH")
+		p.add(
+			"htcondor.bin", h.Bin,
+			"a directory that is there, with condor_submit and the others; or nothing, where they are on PATH",
+		)
 	}
 	for field, path := range map[string]string{"bin": h.Bin, "cache": h.Cache} {
 		if path != "" {
@@ -77,7 +85,8 @@ func (c Config) checkHTCondor(p *problems) {
 		p.absolute(fmt.Sprintf("htcondor.binds[%d]", i), path)
 	}
 	if h.Image != "" && h.Image != ImageSent && (!filepath.IsAbs(h.Image) || !strings.Contains(h.Image, DigestWord)) {
-		p.add("htcondor.image", h.Image, "an absolute path with "+DigestWord+" in it, such as /shared/slipway/"+DigestWord+".sif; "+ImageSent+", or nothing")
+		p.add("htcondor.image", h.Image, "an absolute path with "+DigestWord+" in it, such as /shared/slipway/"+
+			DigestWord+".sif; "+ImageSent+", or nothing")
 	}
 	for field, d := range map[string]Duration{"job_lease_duration": h.JobLeaseDuration, "poll_interval": h.PollInterval} {
 		if d < Duration(time.Second) {
@@ -85,20 +94,32 @@ func (c Config) checkHTCondor(p *problems) {
 		}
 	}
 	if h.MaxCPUs != 0 && !(h.MaxCPUs >= c.Jobs.DefaultCPUs) {
-		p.add("htcondor.max_cpus", h.MaxCPUs, "at least jobs.default_cpus; or leave it out, and jobs.max_cpus counts in the pool too")
+		p.add(
+			"htcondor.max_cpus", h.MaxCPUs,
+			"at least jobs.default_cpus; or leave it out, and jobs.max_cpus counts in the pool too",
+		)
 	}
 	if h.MaxMemory != 0 && h.MaxMemory < c.Jobs.DefaultMemory {
-		p.add("htcondor.max_memory", units.FormatMemory(int64(h.MaxMemory)), "at least jobs.default_memory; or leave it out, and jobs.max_memory counts in the pool too")
+		p.add(
+			"htcondor.max_memory", units.FormatMemory(int64(h.MaxMemory)),
+			"at least jobs.default_memory; or leave it out, and jobs.max_memory counts in the pool too",
+		)
 	}
 	if h.MaxJobsPerUser < 0 {
-		p.add("htcondor.max_jobs_per_user", h.MaxJobsPerUser, "0 for no limit, or the most jobs that one user has in the queue")
+		p.add(
+			"htcondor.max_jobs_per_user", h.MaxJobsPerUser,
+			"0 for no limit, or the most jobs that one user has in the queue",
+		)
 	}
 	for field, text := range map[string]string{"requirements": h.Requirements, "rank": h.Rank} {
 		checkLine("htcondor."+field, text, p)
 	}
 	for _, command := range slices.Sorted(maps.Keys(h.Extra)) {
 		if !submitCommand.MatchString(command) {
-			p.add("htcondor.extra", command, "a command of HTCondor's submit files, such as accounting_group or +ProjectName")
+			p.add(
+				"htcondor.extra", command,
+				"a command of HTCondor's submit files, such as accounting_group or +ProjectName",
+			)
 		}
 		checkLine("htcondor.extra."+command, h.Extra[command], p)
 	}

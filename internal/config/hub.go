@@ -65,7 +65,9 @@ type Credential struct {
 }
 
 func (h *Hub) setDefaults() {
-	*h = Hub{Service: "slipway", UnknownSessions: UnknownSessions{Action: UnknownReport, PollInterval: Duration(5 * time.Minute), MinAge: Duration(30 * time.Minute)}}
+	*h = Hub{Service: "slipway", UnknownSessions: UnknownSessions{
+		Action: UnknownReport, PollInterval: Duration(5 * time.Minute), MinAge: Duration(30 * time.Minute),
+	}}
 }
 
 // SpawnerToken reads what the hub's Spawner presents; empty when none is configured.
@@ -164,11 +166,17 @@ func (h Hub) check(at string, p *problems) {
 	if u, ok := webURL(h.APIURL); !ok || !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/hub/api") {
 		p.add(at+"api_url", withoutPassword(h.APIURL), "the Hub's API address, such as http://127.0.0.1:8081/hub/api")
 	}
-	if u, ok := webURL(h.URL); h.URL != "" && (!ok || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "") {
-		p.add(at+"url", withoutPassword(h.URL), "scheme and host of the Hub as users reach it, such as https://hub.example.org, or nothing")
+	if u, ok := webURL(h.URL); h.URL != "" && (!ok || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+		u.Fragment != "") {
+		p.add(
+			at+"url", withoutPassword(h.URL),
+			"scheme and host of the Hub as users reach it, such as https://hub.example.org, or nothing",
+		)
 	}
 	if h.Service == "" {
-		p.add(at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway")
+		p.add(
+			at+"service", "", "the name of the Hub service whose access scope users' tokens must hold, such as slipway",
+		)
 	}
 	if _, err := h.CA(); err != nil {
 		p.file(at+"ca_file", h.CAFile, "a file of PEM certificates that can be read")
@@ -179,7 +187,9 @@ func (h Hub) check(at string, p *problems) {
 		}
 	}
 	if h.SpawnerTokenFile == "" && len(h.Outpost.Credentials) == 0 {
-		p.add(at+"spawner_token_file", "", "the file with the token of the Hub's SlipwaySpawner, or outpost.credentials")
+		p.add(
+			at+"spawner_token_file", "", "the file with the token of the Hub's SlipwaySpawner, or outpost.credentials",
+		)
 	}
 	switch h.UnknownSessions.Action {
 	case UnknownOff, UnknownReport, UnknownStop:
@@ -187,7 +197,10 @@ func (h Hub) check(at string, p *problems) {
 		p.add(at+"unknown_sessions.action", h.UnknownSessions.Action, "off, report or stop")
 	}
 	if h.UnknownSessions.PollInterval < Duration(10*time.Second) || h.UnknownSessions.MinAge < Duration(time.Minute) {
-		p.add(at+"unknown_sessions", fmt.Sprintf("poll_interval %s, min_age %s", time.Duration(h.UnknownSessions.PollInterval), time.Duration(h.UnknownSessions.MinAge)), "poll_interval 10s or more, min_age 1m or more")
+		p.add(at+"unknown_sessions", fmt.Sprintf(
+			"poll_interval %s, min_age %s", time.Duration(h.UnknownSessions.PollInterval),
+			time.Duration(h.UnknownSessions.MinAge),
+		), "poll_interval 10s or more, min_age 1m or more")
 	}
 }
 
@@ -258,11 +271,17 @@ func (h Hub) checkOutpost(at string, users map[string]bool, p *problems) {
 	}
 	if a := h.Outpost.Address; a != "" {
 		if host, _, err := net.SplitHostPort(a); err != nil || !dialable(a) || strings.Contains(host, ":") {
-			p.add(at+"outpost.address", a, "host:port as the Hub reaches this service; OutpostSpawner takes no IPv6 address")
+			p.add(
+				at+"outpost.address", a,
+				"host:port as the Hub reaches this service; OutpostSpawner takes no IPv6 address",
+			)
 		}
 	}
 	if _, ok := webURL(h.Outpost.FlavorsURL); h.Outpost.FlavorsURL != "" && (!ok || h.TokenFile == "") {
-		p.add(at+"outpost.flavors_url", withoutPassword(h.Outpost.FlavorsURL), "an address such as http://127.0.0.1:8081/hub/api/outpostflavors/NAME, beside a token_file")
+		p.add(
+			at+"outpost.flavors_url", withoutPassword(h.Outpost.FlavorsURL),
+			"an address such as http://127.0.0.1:8081/hub/api/outpostflavors/NAME, beside a token_file",
+		)
 	}
 }
 

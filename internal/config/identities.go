@@ -88,11 +88,17 @@ func (c Config) checkIdentities(p *problems) {
 	}
 	for n, r := range i.Accounts {
 		if !slices.Contains(realms, r.Realm) {
-			p.add(fmt.Sprintf("identities.accounts[%d].realm", n), r.Realm, "the realm of one of hubs: "+strings.Join(slices.Compact(realms), ", "))
+			p.add(
+				fmt.Sprintf("identities.accounts[%d].realm", n), r.Realm,
+				"the realm of one of hubs: "+strings.Join(slices.Compact(realms), ", "),
+			)
 		}
 	}
 	if len(i.Accounts) > 0 && c.Users.Accounts != AccountsNSS && c.Users.Accounts != AccountsTable {
-		p.add("identities.accounts", fmt.Sprintf("%d rules", len(i.Accounts)), "none, or users.accounts: nss or table, which have accounts by name")
+		p.add(
+			"identities.accounts", fmt.Sprintf("%d rules", len(i.Accounts)),
+			"none, or users.accounts: nss or table, which have accounts by name",
+		)
 	}
 	if c.Credentials.X509.Trust == "" && (len(i.Certificates) > 0 || i.Gridmap != "") {
 		p.add("identities.certificates", "", "none, or credentials.x509.trust: without it no proxy is taken")
@@ -106,7 +112,9 @@ func (c Config) checkGridmap(p *problems) {
 		return
 	}
 	if _, err := os.Stat(file); err != nil || !filepath.IsAbs(file) {
-		p.file("identities.gridmap", file, "the absolute path of a grid-mapfile, such as /etc/grid-security/grid-mapfile")
+		p.file(
+			"identities.gridmap", file, "the absolute path of a grid-mapfile, such as /etc/grid-security/grid-mapfile",
+		)
 	} else if _, err := identity.NewRules(identity.RulesConfig{Gridmap: file}); err != nil {
 		*p = append(*p, err)
 	}

@@ -54,8 +54,10 @@ const (
 
 func defaultJobs() Jobs {
 	return Jobs{
-		MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30, DefaultTime: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
-		Backend: BackendLocal, Retention: Duration(30 * 24 * time.Hour), RetryPause: Duration(10 * time.Second), FairShareHalfLife: Duration(24 * time.Hour), SessionsFirst: true,
+		MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30, DefaultTime: Duration(time.Hour),
+		MaxTime: Duration(24 * time.Hour),
+		Backend: BackendLocal, Retention: Duration(30 * 24 * time.Hour), RetryPause: Duration(10 * time.Second),
+		FairShareHalfLife: Duration(24 * time.Hour), SessionsFirst: true,
 	}
 }
 
@@ -80,19 +82,27 @@ func (c Config) checkJobs(p *problems) {
 		}
 	}
 	if j.Retention < 0 || j.Retention > 0 && j.Retention < Duration(leastKeep) {
-		p.add("jobs.retention", time.Duration(j.Retention), fmt.Sprintf("0 for ever, or %s or more: users need time to fetch their results", leastKeep))
+		p.add(
+			"jobs.retention", time.Duration(j.Retention),
+			fmt.Sprintf("0 for ever, or %s or more: users need time to fetch their results", leastKeep),
+		)
 	}
 	if j.FairShareHalfLife < Duration(time.Minute) {
 		p.add("jobs.fair_share_half_life", time.Duration(j.FairShareHalfLife), "1m or more, such as 24h")
 	}
 	if j.RetryPause < 0 || j.RetryPause > Duration(mostRetryPause) {
-		p.add("jobs.retry_pause", time.Duration(j.RetryPause), fmt.Sprintf("from 0s to %s, such as 10s", mostRetryPause))
+		p.add(
+			"jobs.retry_pause", time.Duration(j.RetryPause), fmt.Sprintf("from 0s to %s, such as 10s", mostRetryPause),
+		)
 	}
 	c.checkHost(p)
 	for i, l := range j.Limits {
 		c.checkJobLimit(p, fmt.Sprintf("jobs.limits[%d].", i), l)
 		if i < len(j.Limits)-1 && len(l.Users)+len(l.Groups) == 0 {
-			p.add(fmt.Sprintf("jobs.limits[%d]", i), "a limit for everybody", "the last place: those below it count for nobody, since the first that fits does")
+			p.add(
+				fmt.Sprintf("jobs.limits[%d]", i), "a limit for everybody",
+				"the last place: those below it count for nobody, since the first that fits does",
+			)
 		}
 	}
 }
@@ -101,12 +111,18 @@ func (c Config) checkJobs(p *problems) {
 func (c Config) checkHost(p *problems) {
 	for field, part := range map[string]float64{"docker.max_total_cpus": c.Docker.MaxTotalCPUs, "jobs.default_cpus": c.Jobs.DefaultCPUs} {
 		if c.Host.MaxTotalCPUs > 0 && part > c.Host.MaxTotalCPUs {
-			p.add("host.max_total_cpus", c.Host.MaxTotalCPUs, fmt.Sprintf("at least the %g of %s, or 0 for no limit", part, field))
+			p.add(
+				"host.max_total_cpus", c.Host.MaxTotalCPUs,
+				fmt.Sprintf("at least the %g of %s, or 0 for no limit", part, field),
+			)
 		}
 	}
 	for field, part := range map[string]Size{"docker.max_total_memory": c.Docker.MaxTotalMemory, "jobs.default_memory": c.Jobs.DefaultMemory} {
 		if c.Host.MaxTotalMemory > 0 && part > c.Host.MaxTotalMemory {
-			p.add("host.max_total_memory", units.FormatMemory(int64(c.Host.MaxTotalMemory)), fmt.Sprintf("at least the %s of %s, or nothing for no limit", units.FormatMemory(int64(part)), field))
+			p.add(
+				"host.max_total_memory", units.FormatMemory(int64(c.Host.MaxTotalMemory)),
+				fmt.Sprintf("at least the %s of %s, or nothing for no limit", units.FormatMemory(int64(part)), field),
+			)
 		}
 	}
 }
@@ -114,7 +130,10 @@ func (c Config) checkHost(p *problems) {
 func (c Config) checkJobLimit(p *problems, at string, l JobLimit) {
 	for i, name := range l.Users {
 		if name == "" {
-			p.add(fmt.Sprintf("%susers[%d]", at, i), name, "the name of a user; of another realm than the site's: @realm/name")
+			p.add(
+				fmt.Sprintf("%susers[%d]", at, i), name,
+				"the name of a user; of another realm than the site's: @realm/name",
+			)
 		}
 	}
 	for i, name := range l.Groups {
@@ -128,9 +147,15 @@ func (c Config) checkJobLimit(p *problems, at string, l JobLimit) {
 		}
 	}
 	if l.MaxSubmitted > 0 && l.MaxRunning > l.MaxSubmitted {
-		p.add(at+"max_submitted", l.MaxSubmitted, fmt.Sprintf("at least the %d of max_running: it counts those that run too", l.MaxRunning))
+		p.add(
+			at+"max_submitted", l.MaxSubmitted,
+			fmt.Sprintf("at least the %d of max_running: it counts those that run too", l.MaxRunning),
+		)
 	}
 	if l.GPUHoursWindow < Duration(leastWindow) || l.GPUHoursWindow > Duration(mostWindow) {
-		p.add(at+"gpu_hours_window", time.Duration(l.GPUHoursWindow), fmt.Sprintf("from %s to %s, such as 168h: GPU hours are kept for so long", leastWindow, mostWindow))
+		p.add(
+			at+"gpu_hours_window", time.Duration(l.GPUHoursWindow),
+			fmt.Sprintf("from %s to %s, such as 168h: GPU hours are kept for so long", leastWindow, mostWindow),
+		)
 	}
 }

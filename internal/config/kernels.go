@@ -58,7 +58,9 @@ const ConnectionFile = "{connection_file}"
 
 // KernelWords are what a display name may have in braces.
 func KernelWords() []string {
-	return []string{"language", "profile", "image", "gpu", "cpus", "memory", "environment", "stack", "backend", "available"}
+	return []string{
+		"language", "profile", "image", "gpu", "cpus", "memory", "environment", "stack", "backend", "available",
+	}
 }
 
 // KernelWord finds them.
@@ -90,7 +92,10 @@ func (c Config) checkKernels(p *problems) {
 		c.checkKernelName(at, i, p)
 		for _, word := range KernelWord.FindAllStringSubmatch(k.DisplayName, -1) {
 			if !slices.Contains(KernelWords(), word[1]) {
-				p.add(at+"display_name", word[0], "one of {"+strings.Join(KernelWords(), "}, {")+"}, or text without braces")
+				p.add(
+					at+"display_name", word[0],
+					"one of {"+strings.Join(KernelWords(), "}, {")+"}, or text without braces",
+				)
 			}
 		}
 		if strings.ContainsFunc(k.DisplayName, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -103,7 +108,10 @@ func (c Config) checkKernels(p *problems) {
 			p.add(at+"interrupt_mode", k.Interrupt, "signal or message")
 		}
 		if k.IdleLimit < 0 || k.IdleLimit > 0 && k.IdleLimit < Duration(leastIdle) {
-			p.add(at+"idle_limit", time.Duration(k.IdleLimit), fmt.Sprintf("0 for never, or at least %s, since activity is looked at once a minute", leastIdle))
+			p.add(
+				at+"idle_limit", time.Duration(k.IdleLimit),
+				fmt.Sprintf("0 for never, or at least %s, since activity is looked at once a minute", leastIdle),
+			)
 		}
 		p.logo(at+"logo", k.Logo)
 		c.checkKernelProfile(at, k, p)
@@ -123,7 +131,10 @@ func (c Config) checkKernelName(at string, i int, p *problems) {
 		case j < i && strings.EqualFold(other.Name, k.Name):
 			p.add(at+"name", k.Name, "a name that no other has, also not with other capitals")
 		case j != i && other.several() && strings.HasPrefix(strings.ToLower(k.Name), strings.ToLower(other.Name)+"."):
-			p.add(at+"name", k.Name, "a name that does not begin with "+other.Name+". as all those of kernels.specs["+fmt.Sprint(j)+"] do")
+			p.add(
+				at+"name", k.Name,
+				"a name that does not begin with "+other.Name+". as all those of kernels.specs["+fmt.Sprint(j)+"] do",
+			)
 		}
 	}
 }
@@ -142,8 +153,12 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 	if k.MaxWarm < 0 || k.MaxWarm > 0 && f.Backend != BackendDocker {
 		p.add(at+"max_warm", k.MaxWarm, "0, or more where the profile's sessions run on this host")
 	}
-	if each := cmp.Or(k.CPUs, f.CPUs); k.MaxWarm > 0 && c.Docker.MaxTotalCPUs > 0 && float64(k.MaxWarm)*each > c.Docker.MaxTotalCPUs {
-		p.add(at+"max_warm", k.MaxWarm, fmt.Sprintf("at most %d: each takes %g of the %g processors of docker.max_total_cpus", int(c.Docker.MaxTotalCPUs/each), each, c.Docker.MaxTotalCPUs))
+	if each := cmp.Or(k.CPUs, f.CPUs); k.MaxWarm > 0 && c.Docker.MaxTotalCPUs > 0 &&
+		float64(k.MaxWarm)*each > c.Docker.MaxTotalCPUs {
+		p.add(at+"max_warm", k.MaxWarm, fmt.Sprintf(
+			"at most %d: each takes %g of the %g processors of docker.max_total_cpus", int(c.Docker.MaxTotalCPUs/each),
+			each, c.Docker.MaxTotalCPUs,
+		))
 	}
 	if k.Image != "" && !slices.Contains(f.Images, k.Image) {
 		p.add(at+"image", k.Image, "one of the images of profile "+k.Profile+", or nothing for its first")
@@ -152,7 +167,9 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 		p.add(at+"cpus", k.CPUs, fmt.Sprintf("at most the %g of profile %s, or 0 for what it gives", most, k.Profile))
 	}
 	if most := max(f.Memory, f.MaxMemory); k.Memory < 0 || k.Memory > most {
-		p.add(at+"memory", units.FormatMemory(int64(k.Memory)), fmt.Sprintf("at most the %s of profile %s, or nothing for what it gives", units.MemoryWords(int64(most)), k.Profile))
+		p.add(at+"memory", units.FormatMemory(int64(k.Memory)), fmt.Sprintf(
+			"at most the %s of profile %s, or nothing for what it gives", units.MemoryWords(int64(most)), k.Profile,
+		))
 	}
 	for _, slice := range append([]string{k.GPU}, k.GPUs...) {
 		c.checkRequest(p, at, slice, f.GPUIsolation, BatchSystem(f.Backend) != "")
@@ -168,17 +185,26 @@ func (c Config) checkKernelSoftware(at string, k KernelSpec, p *problems) {
 		}
 	}
 	if said > 1 {
-		p.add(at+"environment", k.Environment, "one of environment, environments, stack and stacks: a kernel runs one software")
+		p.add(
+			at+"environment", k.Environment,
+			"one of environment, environments, stack and stacks: a kernel runs one software",
+		)
 	}
 	if k.Environments != "" && k.Environments != EnvironmentsOwn {
-		p.add(at+"environments", k.Environments, EnvironmentsOwn+", for a kernelspec for each environment of a user's own, or nothing")
+		p.add(
+			at+"environments", k.Environments,
+			EnvironmentsOwn+", for a kernelspec for each environment of a user's own, or nothing",
+		)
 	}
 	if k.Image != "" && (k.Environment != "" || k.Environments != "") {
 		p.add(at+"image", k.Image, "nothing: an environment says what image it stands on")
 	}
 	c.checkKernelStacks(at, k, p)
 	if (k.Stack != "" || len(k.Stacks) > 0) && !slices.Equal(k.Argv, pythonKernel()) {
-		p.add(at+"argv", strings.Join(k.Argv, " "), "nothing: a stack's kernel is started by its script, with what data.stacks says")
+		p.add(
+			at+"argv", strings.Join(k.Argv, " "),
+			"nothing: a stack's kernel is started by its script, with what data.stacks says",
+		)
 	}
 }
 

@@ -139,7 +139,8 @@ func (w *rewriting) rename(e entry, r renaming) {
 		at++
 	}
 	if !strings.HasPrefix(w.text[at:], e.key.Value) {
-		w.err = errors.Join(w.err, errs.New(errs.Invalid, "line %d: %s", e.key.Line, r).With("write it by hand: how it is written here is too unusual"))
+		w.err = errors.Join(w.err, errs.New(errs.Invalid, "line %d: %s", e.key.Line, r).
+			With("write it by hand: how it is written here is too unusual"))
 		return
 	}
 	_, word := split(r.new)
@@ -208,7 +209,8 @@ func (w *rewriting) blockEnd(e entry) int {
 	end := e.key.Line
 	for line := end; line < len(w.lines); line++ {
 		text := w.text[w.lines[line]:w.lineStart(line+1)]
-		item := e.value.Kind == yaml.SequenceNode && w.indent(line) == column && strings.HasPrefix(strings.TrimSpace(text), "-")
+		item := e.value.Kind == yaml.SequenceNode && w.indent(line) == column &&
+			strings.HasPrefix(strings.TrimSpace(text), "-")
 		switch blank := strings.TrimSpace(text) == ""; {
 		case blank || w.isComment(line) && w.indent(line) <= column:
 		case w.indent(line) > column || item:

@@ -41,7 +41,8 @@ type Profile struct {
 
 func (p *Profile) setDefaults() {
 	*p = Profile{
-		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute), MaxKeep: Duration(24 * time.Hour),
+		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute),
+		MaxKeep: Duration(24 * time.Hour),
 		Backend: BackendDocker,
 	}
 }
@@ -51,21 +52,31 @@ func (c Config) checkProfiles(p *problems) {
 		at := fmt.Sprintf("profiles[%d].", i)
 		c.checkBackend(at, f.Backend, func(b Backend) bool { return b.Sessions }, p)
 		for key, d := range map[string]Duration{
-			"idle_limit": f.IdleLimit, "max_age": f.MaxAge, "first_connect": f.FirstConnect, "warning": f.Warning, "max_keep": f.MaxKeep,
+			"idle_limit": f.IdleLimit, "max_age": f.MaxAge, "first_connect": f.FirstConnect, "warning": f.Warning,
+			"max_keep": f.MaxKeep,
 		} {
 			if d < 0 {
 				p.add(at+key, time.Duration(d), "0 for never, or a time such as 2h")
 			}
 		}
 		if f.IdleLimit > 0 && f.IdleLimit < Duration(leastIdle) {
-			p.add(at+"idle_limit", time.Duration(f.IdleLimit), fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle))
+			p.add(
+				at+"idle_limit", time.Duration(f.IdleLimit),
+				fmt.Sprintf("at least %s, since activity is looked at once a minute", leastIdle),
+			)
 		}
 		c.checkAudience(at, f, p)
 		if f.MaxDisk < 0 || f.MaxDisk > 0 && f.MaxDisk < leastSessionDisk {
-			p.add(at+"max_disk", units.DiskWords(int64(f.MaxDisk)), "none, or at least "+units.DiskWords(leastSessionDisk))
+			p.add(
+				at+"max_disk", units.DiskWords(int64(f.MaxDisk)),
+				"none, or at least "+units.DiskWords(leastSessionDisk),
+			)
 		}
 		if f.MaxDisk > 0 && f.Backend != BackendDocker {
-			p.add(at+"max_disk", units.DiskWords(int64(f.MaxDisk)), "backend: docker; a batch system has limits of its own")
+			p.add(
+				at+"max_disk", units.DiskWords(int64(f.MaxDisk)),
+				"backend: docker; a batch system has limits of its own",
+			)
 		}
 		if f.Rescue && f.Backend != BackendDocker {
 			p.add(at+"rescue", f.Rescue, "backend: docker, where the homes are")
@@ -77,7 +88,10 @@ func (c Config) checkProfiles(p *problems) {
 func (c Config) checkAudience(at string, f Profile, p *problems) {
 	for i, name := range f.AllowedUsers {
 		if name == "" {
-			p.add(fmt.Sprintf("%sallowed_users[%d]", at, i), name, "the name of a user; of another realm than the site's: @realm/name")
+			p.add(
+				fmt.Sprintf("%sallowed_users[%d]", at, i), name,
+				"the name of a user; of another realm than the site's: @realm/name",
+			)
 		}
 	}
 	for i, name := range f.AllowedGroups {

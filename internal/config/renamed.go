@@ -72,7 +72,10 @@ var renamings = []renaming{
 	{old: "gpu.sample", because: "use is measured every 10s"},
 	{old: "gpu.idle_after", because: "a slice is idle after 10m without use"},
 	{old: "gpu.busy_sm", because: "a slice that is busy for less than 1 % is idle"},
-	{old: "gpu.mps", because: "nvidia-cuda-mps-control is looked for on PATH, and its daemons are below /run/slipway/mps"},
+	{
+		old:     "gpu.mps",
+		because: "nvidia-cuda-mps-control is looked for on PATH, and its daemons are below /run/slipway/mps",
+	},
 
 	{old: "ssh.certificate", new: "ssh.certificate_lifetime"},
 	{old: "ssh.networks", new: "ssh.allowed_networks"},

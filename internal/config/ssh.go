@@ -31,7 +31,8 @@ type SSHNetwork struct {
 func defaultSSH() SSH {
 	return SSH{
 		CertificateLifetime: Duration(12 * time.Hour), BrowserLogin: true, MaxConnectionsPerUser: 64,
-		AllowedNetworks: []SSHNetwork{}, TrustedProxies: []string{}, DeniedNetworks: []string{"169.254.0.0/16", "fe80::/10"},
+		AllowedNetworks: []SSHNetwork{}, TrustedProxies: []string{},
+		DeniedNetworks: []string{"169.254.0.0/16", "fe80::/10"},
 	}
 }
 
@@ -99,13 +100,19 @@ func (c Config) checkSSH(p *problems) {
 		p.add("ssh.listen", s.Listen, "a port of its own, such as :2222: "+other+" is at this one")
 	}
 	if s.Host == "" || strings.ContainsAny(s.Host, ":/@+ \t,*?[]") {
-		p.add("ssh.host", s.Host, "the name alone that users type, such as hub.example.org: host certificates are made out to it")
+		p.add(
+			"ssh.host", s.Host,
+			"the name alone that users type, such as hub.example.org: host certificates are made out to it",
+		)
 	}
 	if s.Port < 0 || s.Port > 65535 {
 		p.add("ssh.port", s.Port, "the port that users type, or 0: that of ssh.listen")
 	}
 	if d := time.Duration(s.CertificateLifetime); d < leastCertificate || d > mostCertificate {
-		p.add("ssh.certificate_lifetime", d, fmt.Sprintf("a time from %s to %s, such as 12h", leastCertificate, mostCertificate))
+		p.add(
+			"ssh.certificate_lifetime", d,
+			fmt.Sprintf("a time from %s to %s, such as 12h", leastCertificate, mostCertificate),
+		)
 	}
 	if s.MaxConnectionsPerUser < 1 || s.MaxConnectionsPerUser > mostAtOnce {
 		p.add("ssh.max_connections_per_user", s.MaxConnectionsPerUser, fmt.Sprintf("a number from 1 to %d", mostAtOnce))
@@ -141,7 +148,8 @@ func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
 	every := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
-	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || every(hostA) || every(hostB))
+	return errA == nil && errB == nil && portA == portB && portA != "0" && (hostA == hostB || every(hostA) ||
+		every(hostB))
 }
 
 func (n SSHNetwork) check(at string, p *problems) {
@@ -162,7 +170,10 @@ func (n SSHNetwork) check(at string, p *problems) {
 func checkNetworks(p *problems, field string, networks []string) {
 	for i, text := range networks {
 		if _, err := parsePrefix(text); err != nil {
-			p.add(fmt.Sprintf("%s[%d]", field, i), text, "a network such as 192.0.2.0/24 or 2001:db8::/32, without bits behind its length")
+			p.add(
+				fmt.Sprintf("%s[%d]", field, i), text,
+				"a network such as 192.0.2.0/24 or 2001:db8::/32, without bits behind its length",
+			)
 		}
 	}
 }

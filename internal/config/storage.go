@@ -44,7 +44,10 @@ func (c Config) checkStorage(p *problems) {
 			p.add(at+"cache", e.Cache, "another server than the origin, or none")
 		}
 		if !cleanPath(e.Path) {
-			p.add(at+"path", e.Path, "an absolute path without //, . and .., and without ? # % \\ , and spaces, such as /eos/experiment")
+			p.add(
+				at+"path", e.Path,
+				"an absolute path without //, . and .., and without ? # % \\ , and spaces, such as /eos/experiment",
+			)
 		}
 		if other := roots[e.Origin+e.Path]; other != "" {
 			p.add(at+"path", e.Path, "each place once: it is "+other+"'s too")
@@ -56,7 +59,8 @@ func (c Config) checkStorage(p *problems) {
 // cleanPath reports whether a path is absolute and says nothing twice; no name in it has a character that means
 // something in a URL, or a comma, which ends an option of xrootdfs.
 func cleanPath(p string) bool {
-	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsAny(p, "?#%\\,") && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsAny(p, "?#%\\,") &&
+		!strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // checkXRootD refuses what is no server's address: a path or a user in it would become part of what users are told.

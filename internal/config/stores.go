@@ -76,8 +76,12 @@ func (c Config) RegistryURL() *url.URL {
 
 // checkPlaces looks at where environments go beside data_dir.
 func (c Config) checkPlaces(p *problems) {
-	if u, ok := webURL(c.Environments.Registry); c.Environments.Registry != "" && (!ok || strings.Trim(u.Path, "/") != "") {
-		p.add("environments.registry", withoutPassword(c.Environments.Registry), "the service's address for other hosts, without a path, such as https://slipway.example.org")
+	if u, ok := webURL(c.Environments.Registry); c.Environments.Registry != "" && (!ok ||
+		strings.Trim(u.Path, "/") != "") {
+		p.add(
+			"environments.registry", withoutPassword(c.Environments.Registry),
+			"the service's address for other hosts, without a path, such as https://slipway.example.org",
+		)
 	}
 	names, places := map[string]bool{}, map[string]bool{}
 	for i, s := range c.Environments.Stores {

@@ -44,7 +44,10 @@ func (c Config) checkUplink(p *problems) {
 	switch {
 	case u.URL == "":
 	case !ok || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "":
-		p.add("uplink.url", withoutPassword(u.URL), "the service's address for other hosts, without a path, such as https://slipway.example.org")
+		p.add(
+			"uplink.url", withoutPassword(u.URL),
+			"the service's address for other hosts, without a path, such as https://slipway.example.org",
+		)
 	case at.Scheme != "https" && !loopback.Is(at.Hostname()):
 		p.add("uplink.url", u.URL, "an address that begins with https://: secrets travel there")
 	}

@@ -60,7 +60,10 @@ func (c Config) checkHubAccount(p *problems) {
 		return
 	}
 	if h.UID == "" {
-		p.add("users.hub_account.uid", "", "where a user's auth_state has the number of her account, such as ldap.uidNumber")
+		p.add(
+			"users.hub_account.uid", "",
+			"where a user's auth_state has the number of her account, such as ldap.uidNumber",
+		)
 	}
 	if !slices.ContainsFunc(c.Hubs, func(h Hub) bool { return h.TokenFile != "" }) {
 		p.add("users.accounts", AccountsHub, "another source, or a hub with a token_file, which reads auth_state")

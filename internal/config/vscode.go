@@ -42,7 +42,10 @@ func (c Config) checkVSCode(p *problems) {
 	if parts := []string{"{publisher}", "{name}", "{version}", "{path}"}; v.Resources != "" {
 		for _, part := range parts {
 			if !strings.Contains(v.Resources, part) {
-				p.add("vscode.resources", withoutPassword(v.Resources), "an address with "+strings.Join(parts, ", ")+" in it")
+				p.add(
+					"vscode.resources", withoutPassword(v.Resources),
+					"an address with "+strings.Join(parts, ", ")+" in it",
+				)
 				return
 			}
 		}

@@ -43,12 +43,13 @@ type errand struct {
 }
 
 const (
-	sendTime   = 15 * time.Second
-	sendAgain  = 10 * time.Second
-	freshTime  = 3 * time.Second // that a start waits for what its owner is to have
-	bringTime  = 8 * time.Second // that it waits in all
-	lookTime   = 5 * time.Minute // between two looks at what ends
-	settleTime = time.Minute     // after its start the service's agents come back: what they lack is refreshed by and by
+	sendTime  = 15 * time.Second
+	sendAgain = 10 * time.Second
+	freshTime = 3 * time.Second // that a start waits for what its owner is to have
+	bringTime = 8 * time.Second // that it waits in all
+	lookTime  = 5 * time.Minute // between two looks at what ends
+	// after its start the service's agents come back: what they lack is refreshed by and by
+	settleTime = time.Minute
 )
 
 // NewDistributor makes a Distributor.

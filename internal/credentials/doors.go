@@ -21,7 +21,8 @@ func (w *Manager) Renew(ctx context.Context, principal, name string) (Entry, err
 		return Entry{}, err
 	}
 	if r.Kind == Proxy {
-		return Entry{}, errs.New(errs.Invalid, "a proxy cannot be renewed here").With("make a new one and put it: slipway proxy put")
+		return Entry{}, errs.New(errs.Invalid, "a proxy cannot be renewed here").
+			With("make a new one and put it: slipway proxy put")
 	}
 	if time.Since(r.Tried) >= renewEvery {
 		err = w.refresh(ctx, k, time.Now())
@@ -66,7 +67,8 @@ func (w *Manager) Remove(ctx context.Context, principal, name string) error {
 		if errs.Is(err, errs.Missing) {
 			kind = errs.Missing
 		}
-		return errs.New(kind, "it is removed here, but its issuer did not revoke it: %w", err).With("revoke it on the issuer's own page")
+		return errs.New(kind, "it is removed here, but its issuer did not revoke it: %w", err).
+			With("revoke it on the issuer's own page")
 	}
 	return nil
 }
@@ -78,9 +80,11 @@ const maxProxy = 256 << 10
 func (w *Manager) PutProxy(ctx context.Context, principal string, pem secret.Text) (Entry, error) {
 	switch {
 	case w.cfg.Proxy == nil:
-		return Entry{}, errs.New(errs.Missing, "this service takes no X.509 proxies").With("the administrator sets credentials.x509.trust")
+		return Entry{}, errs.New(errs.Missing, "this service takes no X.509 proxies").
+			With("the administrator sets credentials.x509.trust")
 	case len(pem.Reveal()) > maxProxy:
-		return Entry{}, errs.New(errs.Invalid, "the proxy has %d bytes", len(pem.Reveal())).With("a proxy with its chain and key, not more")
+		return Entry{}, errs.New(errs.Invalid, "the proxy has %d bytes", len(pem.Reveal())).
+			With("a proxy with its chain and key, not more")
 	}
 	e, plain, err := w.cfg.Proxy(ctx, pem)
 	if err != nil {
@@ -94,7 +98,8 @@ func (w *Manager) PutProxy(ctx context.Context, principal string, pem secret.Tex
 	now := time.Now()
 	r := record{
 		Principal: principal, Facts: Facts{
-			Name: ProxyName, Kind: Proxy, Issuer: e.Issuer, Subject: e.Subject, VO: e.VO, FQANs: e.FQANs, From: FromUpload, Expires: e.Expires, Notes: e.Notes, Updated: now,
+			Name: ProxyName, Kind: Proxy, Issuer: e.Issuer, Subject: e.Subject, VO: e.VO, FQANs: e.FQANs,
+			From: FromUpload, Expires: e.Expires, Notes: e.Notes, Updated: now,
 		},
 		Issued: now, Ends: e.Expires,
 	}
@@ -115,7 +120,8 @@ func (w *Manager) PutRefresh(ctx context.Context, principal, name string, refres
 	}
 	text := strings.TrimSpace(refresh.Reveal())
 	if text == "" || len(text) > maxRefresh || strings.ContainsFunc(text, func(r rune) bool { return r < '!' || r > '~' }) {
-		return Entry{}, errs.New(errs.Invalid, "refresh_token: it is no refresh token").With("one line, as the issuer gives it")
+		return Entry{}, errs.New(errs.Invalid, "refresh_token: it is no refresh token").
+			With("one line, as the issuer gives it")
 	}
 	return w.replace(ctx, key{principal, name}, FromGiven, nil, func(ctx context.Context) (oidc.Tokens, error) {
 		t, err := source.Issuer.Refresh(ctx, secret.New(text))
@@ -138,7 +144,9 @@ func (w *Manager) source(name string) (Source, error) {
 }
 
 // replace puts what get gives in place of what there was. When it is not sound, what there was stays.
-func (w *Manager) replace(ctx context.Context, k key, from string, mark []byte, get func(context.Context) (oidc.Tokens, error)) (Entry, error) {
+func (w *Manager) replace(
+	ctx context.Context, k key, from string, mark []byte, get func(context.Context) (oidc.Tokens, error),
+) (Entry, error) {
 	leave, err := w.enter(ctx, k)
 	if err != nil {
 		return Entry{}, err
@@ -157,7 +165,8 @@ func (w *Manager) replace(ctx context.Context, k key, from string, mark []byte, 
 		return Entry{}, err
 	}
 	if t.Refresh.Empty() {
-		return Entry{}, errs.New(errs.Invalid, "the issuer %s gave no refresh token", k.name).With("the administrator adds the scope offline_access under credentials.issuers")
+		return Entry{}, errs.New(errs.Invalid, "the issuer %s gave no refresh token", k.name).
+			With("the administrator adds the scope offline_access under credentials.issuers")
 	}
 	w.mu.Lock()
 	before, had := w.records[k]
@@ -312,7 +321,8 @@ func (w *Manager) reserve(principal, name string) (id string, err error) {
 		}
 	}
 	if n >= mostGrants {
-		return "", errs.New(errs.OverQuota, "%d logins wait for you already", mostGrants).With("confirm one of them, or wait until they expire")
+		return "", errs.New(errs.OverQuota, "%d logins wait for you already", mostGrants).
+			With("confirm one of them, or wait until they expire")
 	}
 	id = rand.Text()
 	w.grants[id] = &grant{principal: principal, issuer: name}
@@ -343,7 +353,10 @@ func (w *Manager) Device(ctx context.Context, principal, grantID string) (Entry,
 	g.over = true
 	w.mu.Unlock()
 	if err == nil {
-		g.entry, g.err = w.replace(context.WithoutCancel(ctx), key{principal, g.issuer}, FromDevice, nil, func(context.Context) (oidc.Tokens, error) { return t, nil })
+		g.entry, g.err = w.replace(
+			context.WithoutCancel(ctx), key{principal, g.issuer}, FromDevice, nil,
+			func(context.Context) (oidc.Tokens, error) { return t, nil },
+		)
 	}
 	return g.entry, g.err
 }

@@ -18,7 +18,10 @@ func (w *Manager) Files(_ context.Context, principal string) ([]File, error) {
 	main := "token"
 	for _, r := range w.of(principal) {
 		if _, err := w.whose(r); errs.Is(err, errs.Forbidden) { // the rules are others than when it was taken
-			w.log.Warn("a credential is not given to a user's workloads", "principal", principal, "name", r.Name, "reason", errs.Brief(err))
+			w.log.Warn(
+				"a credential is not given to a user's workloads", "principal", principal, "name", r.Name, "reason",
+				errs.Brief(err),
+			)
 			continue
 		} else if err != nil {
 			w.log.Warn("the rules cannot be asked whose a credential is: as when it was taken, it is given", "principal", principal, "name", r.Name,
@@ -41,7 +44,10 @@ func (w *Manager) Files(_ context.Context, principal string) ([]File, error) {
 			files = append(files, File{name, secret.New(c.Access), r.Expires, r.Issued})
 		}
 		for _, element := range slices.Sorted(maps.Keys(c.Narrow)) {
-			files = append(files, File{"token-" + element, secret.New(c.Narrow[element].Token), c.Narrow[element].Expires, r.Issued})
+			files = append(
+				files,
+				File{"token-" + element, secret.New(c.Narrow[element].Token), c.Narrow[element].Expires, r.Issued},
+			)
 		}
 	}
 	return files, nil

@@ -109,8 +109,10 @@ func (k key) text() string { return k.name + " " + k.principal } // a name has n
 // New makes a Manager over the records in the store.
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	w := &Manager{
-		cfg: cfg, log: cfg.Logger, mark: cfg.Sealer.Derive("wallet: the Hub's tokens"), born: time.Now(), slots: map[string]chan struct{}{},
-		wake: make(chan struct{}, 1), tokens: map[string]Source{}, records: map[key]record{}, flights: map[key]*flight{},
+		cfg: cfg, log: cfg.Logger, mark: cfg.Sealer.Derive("wallet: the Hub's tokens"), born: time.Now(),
+		slots: map[string]chan struct{}{},
+		wake:  make(chan struct{}, 1), tokens: map[string]Source{}, records: map[key]record{},
+		flights: map[key]*flight{},
 		watches: map[string]map[chan struct{}]bool{}, grants: map[string]*grant{}, stats: map[[2]string]int{},
 	}
 	for _, s := range cfg.Sources {
@@ -196,7 +198,8 @@ func (w *Manager) find(k key) (record, error) {
 	defer w.mu.Unlock()
 	r, ok := w.records[k]
 	if !ok || r.Removed {
-		return record{}, errs.New(errs.NotFound, "there is no credential %q", k.name).With("slipway credentials lists those that there are")
+		return record{}, errs.New(errs.NotFound, "there is no credential %q", k.name).
+			With("slipway credentials lists those that there are")
 	}
 	return r, nil
 }

@@ -77,13 +77,17 @@ func (w *Manager) askNarrow(ctx context.Context, r *record, c *contents) (later 
 }
 
 // narrowFor returns the token for a storage element, and what is to be noted of it.
-func (w *Manager) narrowFor(ctx context.Context, source Issuer, r record, c contents, e Element) (narrow, string, error) {
+func (w *Manager) narrowFor(
+	ctx context.Context, source Issuer, r record, c contents, e Element,
+) (narrow, string, error) {
 	offers, err := source.Offers(ctx)
 	if err != nil {
 		return narrow{}, "", err
 	}
 	if !offers.Exchange {
-		return narrow{c.Access, r.Expires}, fmt.Sprintf("storage element %s gets the token with all its scopes: the issuer exchanges none", e.Name), nil
+		return narrow{c.Access, r.Expires}, fmt.Sprintf(
+			"storage element %s gets the token with all its scopes: the issuer exchanges none", e.Name,
+		), nil
 	}
 	t, err := source.Exchange(ctx, secret.New(c.Access), e.Audience, e.Scopes)
 	if err != nil {
@@ -111,14 +115,21 @@ func wider(e Element, f oidc.Facts) string {
 	}
 	switch {
 	case len(more) > 0:
-		return fmt.Sprintf("the token for storage element %s holds for more than was asked for: %s", e.Name, strings.Join(more, ", "))
+		return fmt.Sprintf(
+			"the token for storage element %s holds for more than was asked for: %s", e.Name, strings.Join(more, ", "),
+		)
 	case len(e.Scopes) > 0 && len(f.Scopes) == 0, e.Audience != "" && len(f.Audiences) == 0:
-		return fmt.Sprintf("the token for storage element %s does not say how far it reaches: it may be no narrower than the main one", e.Name)
+		return fmt.Sprintf(
+			"the token for storage element %s does not say how far it reaches: it may be no narrower than the main one",
+			e.Name,
+		)
 	}
 	return ""
 }
 
 // within reports whether a scope is the one asked for, or the same for a place below it.
 func within(scope, asked string) bool {
-	return scope == asked || strings.Contains(asked, ":/") && strings.HasPrefix(scope, strings.TrimSuffix(asked, "/")+"/")
+	return scope == asked || strings.Contains(asked, ":/") && strings.HasPrefix(
+		scope, strings.TrimSuffix(asked, "/")+"/",
+	)
 }

@@ -86,7 +86,8 @@ func (w *Manager) open(r record) (contents, error) {
 		err = json.Unmarshal(plain, &c)
 	}
 	if err != nil {
-		return contents{}, errs.New(errs.Conflict, "the credential %q cannot be opened: %w", r.Name, err).With("log in again, or give it again")
+		return contents{}, errs.New(errs.Conflict, "the credential %q cannot be opened: %w", r.Name, err).
+			With("log in again, or give it again")
 	}
 	return c, nil
 }
@@ -162,9 +163,11 @@ func (w *Manager) trouble(r record, now time.Time) string {
 	_, refused := w.whose(r)
 	switch {
 	case refused != nil && !errs.Is(refused, errs.Forbidden):
-		return "whether it is yours by the site's rules cannot be asked (" + errs.Brief(refused) + "): sessions and jobs keep it. Tell your administrator if this lasts"
+		return "whether it is yours by the site's rules cannot be asked (" + errs.Brief(refused) +
+			"): sessions and jobs keep it. Tell your administrator if this lasts"
 	case refused != nil:
-		return "sessions and jobs do not get it: " + errs.Brief(refused) + ". Remove it, and log in again as yourself; if it is you, tell your administrator"
+		return "sessions and jobs do not get it: " + errs.Brief(refused) +
+			". Remove it, and log in again as yourself; if it is you, tell your administrator"
 	case r.Kind == Proxy && left <= 0:
 		return "it has ended: put a new one"
 	case r.Kind == Proxy && left < min(proxyWarning, r.Expires.Sub(r.Issued)/5):
@@ -176,7 +179,10 @@ func (w *Manager) trouble(r record, now time.Time) string {
 	case r.Refused:
 		return "it cannot be renewed any more (" + r.Fault + "): log in again; " + holds
 	case r.Owed.Tries > 1 && r.Tries <= 1:
-		return fmt.Sprintf("tokens for storage elements could not be had (%s); they are asked for again by themselves, and %s", r.Owed.Fault, holds)
+		return fmt.Sprintf(
+			"tokens for storage elements could not be had (%s); they are asked for again by themselves, and %s",
+			r.Owed.Fault, holds,
+		)
 	case r.Tries > 1: // one may be chance
 		return fmt.Sprintf("it could not be renewed (%s); it is tried again by itself, and %s", r.Fault, holds)
 	}

@@ -267,7 +267,8 @@ func (w *Manager) alone(r record, subject string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, other := range w.records {
-		same := subject != "" && other.Subject == subject && other.Issuer == r.Issuer && other.Kind == Token && !other.Removed
+		same := subject != "" && other.Subject == subject && other.Issuer == r.Issuer && other.Kind == Token &&
+			!other.Removed
 		if same && k.principal != r.Principal && identity.RealmOf(k.principal) == identity.RealmOf(r.Principal) {
 			return errs.New(errs.Forbidden, "this account of the issuer %s is another user's here", r.Name).
 				With("log in with your own; if it is yours, tell the administrator, who removes it there")

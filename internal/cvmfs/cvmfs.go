@@ -50,7 +50,8 @@ func Open(c config.CVMFS, locks string, log *slog.Logger, files ...string) (Dire
 	names := append([]string{mounts.Itself}, c.Repositories...)
 	d := Directory{path: c.Path, program: self, probe: probeDeadline, log: log}
 	d.prober = mounts.NewProber(mounts.ProberConfig{
-		Dir: c.Path, Names: append(names, files...), Deadline: d.probe, Program: []string{self, mounts.ProbeCommand}, Locks: locks, Logger: log,
+		Dir: c.Path, Names: append(names, files...), Deadline: d.probe, Program: []string{self, mounts.ProbeCommand},
+		Locks: locks, Logger: log,
 	})
 	return d, nil
 }
@@ -129,7 +130,9 @@ func (d Directory) Metrics() func() metrics.CVMFS {
 		m := metrics.CVMFS{Stuck: d.prober.Stuck()}
 		for _, r := range d.prober.Known() {
 			if r.Name != mounts.Itself {
-				m.Repositories = append(m.Repositories, metrics.Repository{Name: r.Name, Up: r.Trouble == "", Seconds: r.Took.Seconds()})
+				m.Repositories = append(
+					m.Repositories, metrics.Repository{Name: r.Name, Up: r.Trouble == "", Seconds: r.Took.Seconds()},
+				)
 			}
 		}
 		return m
@@ -149,7 +152,8 @@ func (d Directory) Run(ctx context.Context, processes func(context.Context) ([]i
 		return
 	}
 	k := mounts.NewKeeper(mounts.KeeperConfig{
-		Source: d.path, Target: Inside, Processes: processes, Program: []string{d.program, mounts.RenewCommand}, Deadline: d.probe, Logger: d.log,
+		Source: d.path, Target: Inside, Processes: processes, Program: []string{d.program, mounts.RenewCommand},
+		Deadline: d.probe, Logger: d.log,
 	})
 	start(func() error { return d.prober.Run(ctx) })
 	start(func() error { return k.Run(ctx) })

@@ -12,7 +12,9 @@ import (
 func (d *doctor) clock(context.Context) []hubapi.DataCheck {
 	ahead := d.Asked.Sub(d.Plan.Now)
 	if ahead.Abs() < muchSkew {
-		return []hubapi.DataCheck{good("clock", "agrees with the service's within %s", words(max(ahead.Abs(), time.Second)))}
+		return []hubapi.DataCheck{
+			good("clock", "agrees with the service's within %s", words(max(ahead.Abs(), time.Second))),
+		}
 	}
 	return []hubapi.DataCheck{fail("clock", skew("the clock here", ahead, "the service's"), "tokens and proxies seem to have ended, or not to have begun: tell your administrator that this host needs its time set (chrony)")}
 }
@@ -35,7 +37,10 @@ func (d *doctor) issuer(ctx context.Context, i hubapi.DataIssuer) []hubapi.DataC
 	if err == nil {
 		ahead := began.Sub(at)
 		if ahead.Abs() >= muchSkew {
-			return []hubapi.DataCheck{fail(name, skew("the clock here", ahead, "its own"), "its tokens seem to have ended, or not to have begun: tell your administrator")}
+			return []hubapi.DataCheck{fail(
+				name, skew("the clock here", ahead, "its own"),
+				"its tokens seem to have ended, or not to have begun: tell your administrator",
+			)}
 		}
 		return []hubapi.DataCheck{good(name, "answers here")}
 	}
@@ -43,11 +48,21 @@ func (d *doctor) issuer(ctx context.Context, i hubapi.DataIssuer) []hubapi.DataC
 	ahead := time.Duration(far.Ahead * float64(time.Second))
 	switch {
 	case err != nil:
-		return []hubapi.DataCheck{warn(name, "does not answer here, and the service could not be asked: "+err.Error(), "")}
+		return []hubapi.DataCheck{
+			warn(name, "does not answer here, and the service could not be asked: "+err.Error(), ""),
+		}
 	case far.Trouble != "":
-		return []hubapi.DataCheck{warn(name, "does not answer, neither here nor at the service: "+far.Trouble, "what you have holds until it ends; nothing new comes until the issuer is back")}
+		return []hubapi.DataCheck{warn(
+			name, "does not answer, neither here nor at the service: "+far.Trouble,
+			"what you have holds until it ends; nothing new comes until the issuer is back",
+		)}
 	case ahead.Abs() >= muchSkew:
-		return []hubapi.DataCheck{fail(name, skew("its clock", ahead, "the service's"), "its tokens seem not to have begun, or to have ended: tell your administrator")}
+		return []hubapi.DataCheck{fail(
+			name, skew("its clock", ahead, "the service's"),
+			"its tokens seem not to have begun, or to have ended: tell your administrator",
+		)}
 	}
-	return []hubapi.DataCheck{good(name, "answers at the service, which renews tokens; it does not answer here, and nothing here needs it")}
+	return []hubapi.DataCheck{
+		good(name, "answers at the service, which renews tokens; it does not answer here, and nothing here needs it"),
+	}
 }

@@ -38,15 +38,17 @@ type Config struct {
 	Remote func(ctx context.Context, name string) (hubapi.IssuerLook, error)
 	// List lists a directory of a server by a program of the image, for servers that take no tokens. Nil: there is
 	// none.
-	List        func(ctx context.Context, server, path string) error
-	Room        func(ctx context.Context) (hubapi.Quotas, error) // asks the service how full the user's directories are; nil: nobody knows
-	Credentials string                                           // the directory of tokens and the proxy
-	Proxy       string                                           // the proxy's file; empty: that in Credentials
-	Probe       []string                                         // argv of what calls mounts.Probe, but for its last two arguments
-	Scratch     string                                           // an empty directory
-	CVMFS       string                                           // where repositories are; empty: /cvmfs
-	Deadline    time.Duration                                    // for all of it, tidying up included
-	Now         func() time.Time
+	List func(ctx context.Context, server, path string) error
+	// asks the service how full the user's directories are; nil: nobody knows
+	Room        func(ctx context.Context) (hubapi.Quotas, error)
+	Credentials string // the directory of tokens and the proxy
+	Proxy       string // the proxy's file; empty: that in Credentials
+	// argv of what calls mounts.Probe, but for its last two arguments
+	Probe    []string
+	Scratch  string        // an empty directory
+	CVMFS    string        // where repositories are; empty: /cvmfs
+	Deadline time.Duration // for all of it, tidying up included
+	Now      func() time.Time
 }
 
 const (
@@ -87,12 +89,18 @@ func (cfg Config) checks() []check {
 	d := &doctor{cfg}
 	list := []check{{"clock", d.clock}, {"tokens", d.tokens}, {"proxy", d.proxy}, {"room", d.room}}
 	for _, i := range cfg.Plan.Issuers {
-		list = append(list, check{"issuer " + i.Name, func(ctx context.Context) []hubapi.DataCheck { return d.issuer(ctx, i) }})
+		list = append(
+			list, check{"issuer " + i.Name, func(ctx context.Context) []hubapi.DataCheck { return d.issuer(ctx, i) }},
+		)
 	}
 	list = append(list, check{"CVMFS", d.cvmfs})
 	for _, e := range cfg.Plan.Storage {
-		list = append(list, check{"mounts of storage " + e.Name, func(ctx context.Context) []hubapi.DataCheck { return d.mounts(ctx, e) }})
-		list = append(list, check{"storage " + e.Name, func(ctx context.Context) []hubapi.DataCheck { return d.storage(ctx, e) }})
+		list = append(list, check{
+			"mounts of storage " + e.Name, func(ctx context.Context) []hubapi.DataCheck { return d.mounts(ctx, e) },
+		})
+		list = append(
+			list, check{"storage " + e.Name, func(ctx context.Context) []hubapi.DataCheck { return d.storage(ctx, e) }},
+		)
 	}
 	return list
 }
@@ -111,7 +119,9 @@ func all(ctx context.Context, checks []check) [][]hubapi.DataCheck {
 		done  = make(chan struct{})
 	)
 	for i, c := range checks {
-		found[i] = []hubapi.DataCheck{fail(c.name, "the look at it has not ended in time", "try again; if it stays so, tell your administrator")}
+		found[i] = []hubapi.DataCheck{
+			fail(c.name, "the look at it has not ended in time", "try again; if it stays so, tell your administrator"),
+		}
 		left.Go(func() {
 			said := c.look(ctx)
 			mu.Lock()

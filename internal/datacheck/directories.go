@@ -34,7 +34,10 @@ func (d *doctor) cvmfs(ctx context.Context) []hubapi.DataCheck {
 		case r.Trouble == "":
 			out = append(out, good(check, "read in %s", words(r.Took)))
 		case d.Plan.Remote:
-			out = append(out, warn(check, "on this host, which is not the service's, it "+r.Trouble, repositoryRemedy(r.Trouble)))
+			out = append(
+				out,
+				warn(check, "on this host, which is not the service's, it "+r.Trouble, repositoryRemedy(r.Trouble)),
+			)
 		default:
 			out = append(out, fail(check, "it "+r.Trouble, repositoryRemedy(r.Trouble)))
 		}
@@ -55,7 +58,9 @@ func repositoryRemedy(trouble string) string {
 func (d *doctor) prober(dir, locks string, names ...string) *mounts.Prober {
 	locks = filepath.Join(d.Scratch, strings.ReplaceAll(locks, "/", "_"))
 	_ = os.MkdirAll(locks, 0o700) // the child says what is wrong with it
-	return mounts.NewProber(mounts.ProberConfig{Dir: dir, Names: names, Deadline: oneDeadline, Program: d.Probe, Locks: locks})
+	return mounts.NewProber(
+		mounts.ProberConfig{Dir: dir, Names: names, Deadline: oneDeadline, Program: d.Probe, Locks: locks},
+	)
 }
 
 // mounts looks at the directories that show a storage element.

@@ -47,7 +47,8 @@ func (s *element) write(ctx context.Context) (hubapi.DataCheck, string) {
 	check := "writing to storage " + s.Name
 	if c, ok := read(s.token); ok && c.onlyCreates() {
 		return warn(check, "not tried: the token lets you make files (storage.create) and not remove them (storage.modify): a probe file would stay",
-			"none is needed if you only add files; otherwise your administrator adds storage.modify to the scopes of "+s.Name), ""
+			"none is needed if you only add files; otherwise your administrator adds storage.modify to the scopes of "+
+				s.Name), ""
 	}
 	var last error
 	for _, dir := range []string{path.Join(s.Path, s.user()), s.Path} {
@@ -84,7 +85,9 @@ func (s *element) put(ctx context.Context, dir string) (file string, err error) 
 	data := make([]byte, probeSize)
 	_, _ = rand.Read(data) // never fails
 	file = path.Join(dir, s.probeFile())
-	_, err = within(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.way.Write(ctx, s.Origin, file, data) })
+	_, err = within(
+		ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.way.Write(ctx, s.Origin, file, data) },
+	)
 	if err == nil {
 		return file, nil
 	}

@@ -31,7 +31,9 @@ func (d *doctor) proxy(context.Context) []hubapi.DataCheck {
 	case err != nil:
 		return nil
 	case info.Mode().Perm()&0o077 != 0:
-		return []hubapi.DataCheck{fail(check, fmt.Sprintf("others may read it: its mode is %04o", info.Mode().Perm()), "chmod 600 "+file)}
+		return []hubapi.DataCheck{
+			fail(check, fmt.Sprintf("others may read it: its mode is %04o", info.Mode().Perm()), "chmod 600 "+file),
+		}
 	case info.Size() > mostProxy:
 		return []hubapi.DataCheck{fail(check, "the file is too large for a proxy", newProxy)}
 	}

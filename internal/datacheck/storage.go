@@ -21,7 +21,9 @@ const (
 )
 
 // errTape is why a file that is there is not read.
-var errTape = errors.New("there is no file to read on its disks: the files that were seen are on tape, and a look has none called back")
+var errTape = errors.New(
+	"there is no file to read on its disks: the files that were seen are on tape, and a look has none called back",
+)
 
 // element is a look at one storage element.
 type element struct {
@@ -98,14 +100,22 @@ func (s *element) entries(ctx context.Context, dir string) ([]rootclient.Entry, 
 // listByProgram is for servers that want to be shown a proxy, which the doctor itself cannot do.
 func (s *element) listByProgram(ctx context.Context, check string) hubapi.DataCheck {
 	if s.List == nil {
-		return warn(check, "it takes proxies and no tokens: without xrdfs in this image that cannot be tried", "an image with XRootD's client has xrdfs")
+		return warn(
+			check, "it takes proxies and no tokens: without xrdfs in this image that cannot be tried",
+			"an image with XRootD's client has xrdfs",
+		)
 	}
 	began := time.Now()
-	_, err := within(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.List(ctx, s.Origin, s.Path) })
+	_, err := within(
+		ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.List(ctx, s.Origin, s.Path) },
+	)
 	if err != nil {
 		return fail(check, "xrdfs of this image: "+plainWords(err.Error()), newProxy)
 	}
-	return good(check, "%s lists in %s, by xrdfs of this image: it takes proxies and no tokens", s.Path, words(time.Since(began)))
+	return good(
+		check, "%s lists in %s, by xrdfs of this image: it takes proxies and no tokens", s.Path,
+		words(time.Since(began)),
+	)
 }
 
 // some finds a file in the first directories.

@@ -94,7 +94,10 @@ func (d *doctor) tokenFile(name string) hubapi.DataCheck {
 	case err != nil:
 		return fail(check, "it cannot be read: "+plain(err), anew)
 	case info.Mode().Perm()&0o077 != 0:
-		return fail(check, fmt.Sprintf("others may read it: its mode is %04o", info.Mode().Perm()), "chmod 600 "+filepath.Join(d.Credentials, name))
+		return fail(
+			check, fmt.Sprintf("others may read it: its mode is %04o", info.Mode().Perm()),
+			"chmod 600 "+filepath.Join(d.Credentials, name),
+		)
 	}
 	c, ok := read(text)
 	if !ok {
@@ -130,7 +133,9 @@ const anyAudience = "https://wlcg.cern.ch/jwt/v1/any"
 func unfit(check string, c claims, e hubapi.DataElement) hubapi.DataCheck {
 	admin := "your administrator compares data.storage of " + e.Name + " with what the issuer gives; or log in again: `slipway credentials login`"
 	if e.Audience != "" && !slices.Contains(c.Audience, e.Audience) && !slices.Contains(c.Audience, anyAudience) {
-		return fail(check, fmt.Sprintf("it is for %q, and storage %s wants %s", plainWords(strings.Join(c.Audience, " ")), e.Name, e.Audience), admin)
+		return fail(check, fmt.Sprintf(
+			"it is for %q, and storage %s wants %s", plainWords(strings.Join(c.Audience, " ")), e.Name, e.Audience,
+		), admin)
 	}
 	have := strings.Fields(c.Scope)
 	for _, want := range e.Scopes {
@@ -143,7 +148,9 @@ func unfit(check string, c claims, e hubapi.DataElement) hubapi.DataCheck {
 	case !may(have, "storage.read", "storage.stage"):
 		return warn(check, "no scope of it lets one read: storage "+e.Name+" may refuse it", admin)
 	case e.Write && !may(have, "storage.create", "storage.modify"):
-		return warn(check, "no scope of it lets one write to storage "+e.Name+": storage.create or storage.modify", admin)
+		return warn(
+			check, "no scope of it lets one write to storage "+e.Name+": storage.create or storage.modify", admin,
+		)
 	}
 	return hubapi.DataCheck{}
 }

@@ -19,7 +19,9 @@ const mostSkew = time.Minute
 func credentialChecks(c config.Credentials) []check {
 	var all []check
 	for _, i := range c.Issuers {
-		all = append(all, check{"issuer " + i.Name, true, func(ctx context.Context) error { return issuerAnswers(ctx, i) }})
+		all = append(
+			all, check{"issuer " + i.Name, true, func(ctx context.Context) error { return issuerAnswers(ctx, i) }},
+		)
 	}
 	if c.X509.Trust != "" {
 		all = append(all, check{"authorities in " + c.X509.Trust, true, func(ctx context.Context) error {
@@ -33,9 +35,11 @@ func issuerAnswers(ctx context.Context, i config.Issuer) error {
 	ahead, err := service.IssuerAhead(ctx, i)
 	switch {
 	case err != nil:
-		return errs.New(errs.Unavailable, "%s", errs.Brief(err)).With("look at the way to " + i.URL + ", and at credentials.issuers; what users have holds until it ends")
+		return errs.New(errs.Unavailable, "%s", errs.Brief(err)).
+			With("look at the way to " + i.URL + ", and at credentials.issuers; what users have holds until it ends")
 	case ahead.Abs() >= mostSkew:
-		return errs.New(errs.Invalid, "its clock and this host's are %s apart", ahead.Abs().Round(time.Second)).With("set this host's time (chrony): tokens seem to have ended, or not to have begun")
+		return errs.New(errs.Invalid, "its clock and this host's are %s apart", ahead.Abs().Round(time.Second)).
+			With("set this host's time (chrony): tokens seem to have ended, or not to have begun")
 	}
 	return goodWord("answers, its clock agrees")
 }
@@ -63,9 +67,11 @@ func trustHolds(x config.X509) error {
 	}
 	switch all := append(bad, faults...); {
 	case len(bad) > 0:
-		return errs.New(errs.Invalid, "%s", firstFew(all)).With("run fetch-crl, and see that it runs by itself: proxies of these authorities are refused")
+		return errs.New(errs.Invalid, "%s", firstFew(all)).
+			With("run fetch-crl, and see that it runs by itself: proxies of these authorities are refused")
 	case len(all) > 0:
-		return errs.New(errs.Invalid, "%s", firstFew(all)).With("install the site's authorities anew: these files are of no use")
+		return errs.New(errs.Invalid, "%s", firstFew(all)).
+			With("install the site's authorities anew: these files are of no use")
 	}
 	return goodWord(fmt.Sprintf("they can be read, with %d revocation lists that hold", len(lists)))
 }

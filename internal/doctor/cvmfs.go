@@ -39,7 +39,9 @@ func cvmfsChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, 
 	}
 	for _, stack := range cfg.Data.Stacks {
 		if file, below := strings.CutPrefix(stack.Setup, cvmfs.Inside+"/"); below {
-			checks = append(checks, check{"stack " + stack.Name, true, look(file, "correct data.stacks[].setup, or look at the repository")})
+			checks = append(checks, check{
+				"stack " + stack.Name, true, look(file, "correct data.stacks[].setup, or look at the repository"),
+			})
 		}
 	}
 	return checks, nil

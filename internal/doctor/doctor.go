@@ -67,11 +67,14 @@ func inShort(err error, path string) error {
 // only where it cannot look. Path is the configuration's.
 func Look(ctx context.Context, path string, log *slog.Logger) ([]Finding, error) {
 	cfg, err := config.Load(path)
-	findings := []Finding{examine(ctx, check{"configuration", false, func(context.Context) error { return inShort(err, path) }})}
+	findings := []Finding{
+		examine(ctx, check{"configuration", false, func(context.Context) error { return inShort(err, path) }}),
+	}
 	if err != nil {
 		return findings, nil
 	}
-	scratch, err := os.MkdirTemp("", "slipway-doctor-") // a backend makes its directory; the service's is not the doctor's to make
+	// a backend makes its directory; the service's is not the doctor's to make
+	scratch, err := os.MkdirTemp("", "slipway-doctor-")
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +122,8 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	if err != nil {
 		return nil, err
 	}
-	repositories, err := cvmfsChecks(cfg, scratch, slog.New(slog.DiscardHandler)) // what it would log stands in the table
+	// what it would log stands in the table
+	repositories, err := cvmfsChecks(cfg, scratch, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -150,10 +154,15 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	checks = append(checks, credentialChecks(cfg.Credentials)...)
 	checks = append(checks, repositories...)
 	for _, i := range cfg.Images {
-		checks = append(checks, check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }})
+		checks = append(
+			checks,
+			check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }},
+		)
 	}
 	if cfg.TLS.Cert != "" {
-		checks = append(checks, check{"certificate " + cfg.TLS.Cert, true, func(context.Context) error { return certificateLasts(cfg.TLS) }})
+		checks = append(checks, check{
+			"certificate " + cfg.TLS.Cert, true, func(context.Context) error { return certificateLasts(cfg.TLS) },
+		})
 	}
 	for _, h := range cfg.Hubs {
 		checks = append(checks, hubChecks(h)...)
@@ -163,7 +172,8 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 
 func isRoot(context.Context) error {
 	if os.Geteuid() != 0 {
-		return errs.New(errs.Missing, "running as user id %d", os.Geteuid()).With("the service runs as root: it freezes file trees of all owners and starts jobs as their users")
+		return errs.New(errs.Missing, "running as user id %d", os.Geteuid()).
+			With("the service runs as root: it freezes file trees of all owners and starts jobs as their users")
 	}
 	return nil
 }
@@ -177,7 +187,8 @@ func hasSpace(path string) error {
 		path = filepath.Dir(path)
 	}
 	if free := int64(s.Bavail) * s.Bsize; free < leastSpace {
-		return errs.New(errs.Unavailable, "%s free", units.DiskWords(free)).With("make room: a frozen environment takes about a gigabyte")
+		return errs.New(errs.Unavailable, "%s free", units.DiskWords(free)).
+			With("make room: a frozen environment takes about a gigabyte")
 	}
 	return nil
 }
@@ -196,10 +207,12 @@ const soon = 14 * 24 * time.Hour
 func certificateLasts(cfg config.TLS) error {
 	pair, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
 	if err != nil {
-		return errs.New(errs.Invalid, "%w", err).With("name a PEM certificate, with its chain, and the key that belongs to it")
+		return errs.New(errs.Invalid, "%w", err).
+			With("name a PEM certificate, with its chain, and the key that belongs to it")
 	}
 	if left := time.Until(pair.Leaf.NotAfter); left < soon {
-		return errs.New(errs.Invalid, "it ends at %s", pair.Leaf.NotAfter.Format(time.DateTime)).With("renew it; the service takes the new one up by itself")
+		return errs.New(errs.Invalid, "it ends at %s", pair.Leaf.NotAfter.Format(time.DateTime)).
+			With("renew it; the service takes the new one up by itself")
 	}
 	return nil
 }

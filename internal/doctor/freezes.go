@@ -16,7 +16,10 @@ import (
 // freezeChecks say how quick a freeze will be. Without what they look for it works as well.
 func freezeChecks(engine *docker.Backend, dataDir string) []check {
 	return []check{
-		{"freezes read the engine's directories", true, func(ctx context.Context) error { return readsEngine(ctx, engine) }},
+		{
+			"freezes read the engine's directories", true,
+			func(ctx context.Context) error { return readsEngine(ctx, engine) },
+		},
 		{"freezes share blocks below " + dataDir, true, func(context.Context) error { return sharesBlocks(dataDir) }},
 	}
 }

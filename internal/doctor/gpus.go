@@ -36,7 +36,10 @@ func gpuChecks(cfg config.Config, log *slog.Logger) []check {
 	}
 	checks := []check{
 		{"GPUs", false, func(ctx context.Context) error { return looksAtGPUs(ctx, cfg, log) }},
-		{"GPU helper", true, func(ctx context.Context) error { return helpersFit(ctx, programs.GPUHelper, version.This()) }},
+		{
+			"GPU helper", true,
+			func(ctx context.Context) error { return helpersFit(ctx, programs.GPUHelper, version.This()) },
+		},
 	}
 	if slices.ContainsFunc(g.Devices, func(r config.GPURule) bool { return gpu.Mode(r.Mode) == gpu.MPS }) {
 		checks = append(checks, check{"MPS", false, func(ctx context.Context) error {
@@ -76,7 +79,9 @@ func helpersFit(ctx context.Context, name string, own version.Build) error {
 	}
 	inside := filepath.Join(filepath.Dir(helper), programs.GPUHelperInside)
 	if _, err := os.Stat(inside); errors.Is(err, os.ErrNotExist) {
-		return errs.New(errs.Missing, "%s is not there: slices are not tested in images that are older than this host", inside).
+		return errs.New(
+			errs.Missing, "%s is not there: slices are not tested in images that are older than this host", inside,
+		).
 			With("build it with build_gpu_inside of deploy/lib/go.sh, and install it beside slipway-gpu")
 	}
 	return helperFits(ctx, inside, own, true)
@@ -95,9 +100,14 @@ func helperFits(ctx context.Context, path string, own version.Build, inside bool
 	const again = "build slipway, slipway-gpu and slipway-gpu-inside from one checkout with deploy/lib/go.sh, and install the three together"
 	switch {
 	case err != nil:
-		return errs.New(errs.Conflict, "%s does not say what it was built from: %w%s", path, err, lastWords(err)).With(again)
+		return errs.New(errs.Conflict, "%s does not say what it was built from: %w%s", path, err, lastWords(err)).
+			With(again)
 	case its.Inside != inside:
-		return errs.New(errs.Conflict, "%s is the other of two builds: slipway-gpu is the one with CGO_ENABLED=1, %s the one with 0", path, programs.GPUHelperInside).With(again)
+		return errs.New(
+			errs.Conflict,
+			"%s is the other of two builds: slipway-gpu is the one with CGO_ENABLED=1, %s the one with 0", path,
+			programs.GPUHelperInside,
+		).With(again)
 	case !its.Same(own):
 		return errs.New(errs.Conflict, "%s is of %s, and this program of %s", path, its.Build, own).With(again)
 	}
@@ -129,6 +139,8 @@ func sickness(d gpu.Device, h gpu.Health) error {
 	if len(words) == 0 {
 		return nil
 	}
-	return errs.New(errs.Unavailable, "GPU %d (%s, %s): %s", d.Index, d.Name, gpu.ShortUUID(d.UUID), strings.Join(words, ", ")).
+	return errs.New(
+		errs.Unavailable, "GPU %d (%s, %s): %s", d.Index, d.Name, gpu.ShortUUID(d.UUID), strings.Join(words, ", "),
+	).
 		With("nothing new is started on it: look at the kernel's log for Xid, and reset it or take it out")
 }

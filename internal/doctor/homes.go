@@ -27,13 +27,18 @@ func homesChecks(cfg config.Config) ([]check, error) {
 	if h.Home.Personal() {
 		home.Template = homes.Below(h.Home.Root())
 	}
-	checks := []check{{"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return lookAtHomes(ctx, h, home) }}}
+	checks := []check{{
+		"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return lookAtHomes(ctx, h, home) },
+	}}
 	for i, a := range cfg.Data.Areas {
 		want := homes.Want{
 			Template: homes.Below(h.Areas[i].Root()),
 			Checks:   homes.Checks{Guarded: h.Areas[i].Root() != a.Path, Mounted: a.Mounted},
 		}
-		checks = append(checks, check{"area " + a.Name + " at " + want.Template.Root(), !a.Required, func(ctx context.Context) error { return lookAtHomes(ctx, h, want) }})
+		checks = append(checks, check{
+			"area " + a.Name + " at " + want.Template.Root(), !a.Required,
+			func(ctx context.Context) error { return lookAtHomes(ctx, h, want) },
+		})
 	}
 	return checks, nil
 }
@@ -42,7 +47,8 @@ func homesChecks(cfg config.Config) ([]check, error) {
 func lookAtHomes(ctx context.Context, h *service.HomeMounts, w homes.Want) error {
 	found, err := h.Homes.Find(ctx, w)
 	if errs.Is(err, errs.Missing) && w.Guarded {
-		return errs.New(errs.Missing, "%s", errs.Brief(err)).With("the service makes the directory of the homes when it starts, and others not: make or mount it")
+		return errs.New(errs.Missing, "%s", errs.Brief(err)).
+			With("the service makes the directory of the homes when it starts, and others not: make or mount it")
 	}
 	if err != nil {
 		return err
@@ -56,7 +62,8 @@ func lookAtHomes(ctx context.Context, h *service.HomeMounts, w homes.Want) error
 	case found.ReadOnly:
 		return errs.New(errs.Unavailable, "its file system is mounted read-only").With("mount it for writing")
 	case tight.Full():
-		return errs.New(errs.NoSpace, "it is full: %s", words).With("make room, or let users do so by a profile with rescue: true")
+		return errs.New(errs.NoSpace, "it is full: %s", words).
+			With("make room, or let users do so by a profile with rescue: true")
 	}
 	return goodWord(words)
 }

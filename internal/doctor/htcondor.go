@@ -14,7 +14,10 @@ import (
 
 // condorCommands are those of HTCondor's that the service runs.
 func condorCommands() []string {
-	return []string{"condor_submit", "condor_q", "condor_rm", "condor_history", "condor_status", "condor_config_val", "condor_token_create"}
+	return []string{
+		"condor_submit", "condor_q", "condor_rm", "condor_history", "condor_status", "condor_config_val",
+		"condor_token_create",
+	}
 }
 
 // condorChecks look at the pool, if the site has one.
@@ -23,7 +26,10 @@ func condorChecks(cfg config.Config, log *slog.Logger) []check {
 		return nil
 	}
 	commands := check{"HTCondor's commands", false, func(context.Context) error { return hasCondor(cfg.HTCondor.Bin) }}
-	service := check{"service for workers at " + cfg.Uplink.URL, true, func(ctx context.Context) error { return reachable(ctx, cfg.Uplink) }}
+	service := check{
+		"service for workers at " + cfg.Uplink.URL, true,
+		func(ctx context.Context) error { return reachable(ctx, cfg.Uplink) },
+	}
 	if hasCondor(cfg.HTCondor.Bin) != nil { // all others would say it again
 		return []check{commands, service}
 	}
@@ -58,7 +64,8 @@ func hasCondor(bin string) error {
 func accessPoint(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	h := cfg.HTCondor
 	backend, err := htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, Owner: h.Owner, Domain: h.Domain, Key: h.Key,
+		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, Owner: h.Owner,
+		Domain: h.Domain, Key: h.Key,
 		MarkKey: make([]byte, 32), // it looks for no jobs
 		Logger:  log,
 	})

@@ -100,7 +100,9 @@ func limitFits(name string, most int, h config.HTCondor) error {
 		return errs.New(errs.Invalid, "the access point takes %d jobs of one owner (%s), and one user may have %d there (htcondor.max_jobs_per_user)", most, name, h.MaxJobsPerUser).
 			With("set htcondor.max_jobs_per_user below the access point's limit: what is more waits in the service then, instead of being refused")
 	case name == "MAX_JOBS_SUBMITTED" && most == 0:
-		return errs.New(errs.Unavailable, "the access point takes no jobs (%s = 0): all that is new waits in the service", name).
+		return errs.New(
+			errs.Unavailable, "the access point takes no jobs (%s = 0): all that is new waits in the service", name,
+		).
 			With("take that line away on this host when its maintenance is over, and run condor_reconfig")
 	}
 	return nil
@@ -146,7 +148,10 @@ func encrypts(ctx context.Context, bin string) error {
 		if strings.EqualFold(text, "REQUIRED") || text == "" && name != "SEC_DEFAULT_ENCRYPTION" {
 			continue
 		}
-		return errs.New(errs.Missing, "%s is %q: the files of jobs, with their credentials, may travel to workers in the clear", name, text).
+		return errs.New(
+			errs.Missing, "%s is %q: the files of jobs, with their credentials, may travel to workers in the clear",
+			name, text,
+		).
 			With("set SEC_DEFAULT_ENCRYPTION = REQUIRED on this host, as deploy/htcondor/10-access-point.conf does, and nothing weaker beside it")
 	}
 	return nil
@@ -164,7 +169,9 @@ var plainHome = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
 // accountsFit compares the accounts of this host with those that the service has given to its users, as far as their
 // homes tell: under HTCondor a job is its account's, and could not read a sandbox that is another number's. It looks at
 // some.
-func accountsFit(ctx context.Context, cfg config.Config, numbers func(ctx context.Context, logins []string) (map[string]int, error)) error {
+func accountsFit(
+	ctx context.Context, cfg config.Config, numbers func(ctx context.Context, logins []string) (map[string]int, error),
+) error {
 	given, err := givenNumbers(cfg.Users.Homes)
 	logins := slices.Sorted(maps.Keys(given))
 	if cfg.HTCondor.Owner != "" {
@@ -179,7 +186,10 @@ func accountsFit(ctx context.Context, cfg config.Config, numbers func(ctx contex
 	}
 	if owner := cfg.HTCondor.Owner; owner != "" {
 		if _, ok := there[owner]; !ok {
-			return errs.New(errs.Missing, "the account %s, of which all jobs are to be (htcondor.owner), is not on this host", owner).With("make it")
+			return errs.New(
+				errs.Missing, "the account %s, of which all jobs are to be (htcondor.owner), is not on this host",
+				owner,
+			).With("make it")
 		}
 		return nil
 	}
@@ -230,14 +240,18 @@ func sameAccounts(looked int, strange []string) error {
 	if n := len(strange) - mostStrangers; n > 0 {
 		strange, more = strange[:mostStrangers], fmt.Sprintf(" and %d more", n)
 	}
-	return errs.New(errs.Missing, "of %d users' accounts on this host these do not fit: %s%s", looked, strings.Join(strange, "; "), more).
+	return errs.New(
+		errs.Missing, "of %d users' accounts on this host these do not fit: %s%s", looked, strings.Join(strange, "; "),
+		more,
+	).
 		With("have the accounts with the service's numbers here and on the workers, or let one account own all jobs: htcondor.owner")
 }
 
 // accountNumbers asks the host's table of users, wherever it is kept, in one question.
 func accountNumbers(ctx context.Context, logins []string) (map[string]int, error) {
 	out, err := askProgram(ctx, "", "getent", append([]string{"passwd", "--"}, logins...)...)
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && exit.ExitCode() == 2) { // 2: not all are there
+	// 2: not all are there
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && exit.ExitCode() == 2) {
 		return nil, err
 	}
 	there := map[string]int{}
@@ -256,7 +270,8 @@ func workersFit(ctx context.Context, bin string) error {
 	out, err := askProgram(ctx, bin, "condor_status", "-json", "-constraint", "DynamicSlot =!= true",
 		"-attributes", "Machine,HasSingularity,HasUserNamespaces,SingularityUserNamespaces")
 	if err != nil {
-		return errs.New(errs.Unavailable, "%w", err).With("look at the pool's collector, at COLLECTOR_HOST on this host, and at firewalls")
+		return errs.New(errs.Unavailable, "%w", err).
+			With("look at the pool's collector, at COLLECTOR_HOST on this host, and at firewalls")
 	}
 	return judgeWorkers(out)
 }
@@ -289,10 +304,16 @@ func judgeWorkers(ads []byte) error {
 	case len(all) == 0:
 		return errs.New(errs.Missing, "the pool has no workers").With("look at the startds of its workers: `condor_status`")
 	case len(bare) > 0:
-		return errs.New(errs.Missing, "%d of %d workers have no Apptainer (HasSingularity): nothing of Slipway starts there", len(bare), len(all)).
+		return errs.New(
+			errs.Missing, "%d of %d workers have no Apptainer (HasSingularity): nothing of Slipway starts there",
+			len(bare), len(all),
+		).
 			With("install apptainer on them; they tell of it within 15 minutes, or after condor_restart")
 	case len(fixed) > 0:
-		return errs.New(errs.Missing, "on %d of %d workers users may make no user namespaces: nothing of Slipway starts there", len(fixed), len(all)).
+		return errs.New(
+			errs.Missing, "on %d of %d workers users may make no user namespaces: nothing of Slipway starts there",
+			len(fixed), len(all),
+		).
 			With("allow them there: sysctl user.max_user_namespaces=65536, and kernel.unprivileged_userns_clone=1 where that exists")
 	}
 	return goodWord(fmt.Sprintf("Apptainer and user namespaces on %d of %d", len(all), len(all)))

@@ -22,7 +22,8 @@ func hubChecks(h config.Hub) []check {
 	checks := []check{{"hub " + h.Name, true, func(ctx context.Context) error {
 		return ask(func(c *hub.Client) error {
 			if _, err := c.Version(ctx); err != nil {
-				return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", h.APIURL, err).With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
+				return errs.New(errs.Unavailable, "%s does not answer as a Hub: %w", h.APIURL, err).
+					With("start JupyterHub, or correct hubs[].api_url: it ends in /hub/api")
 			}
 			return nil
 		})
@@ -30,7 +31,9 @@ func hubChecks(h config.Hub) []check {
 	if h.TokenFile != "" {
 		checks = append(checks, check{"service token of hub " + h.Name, true, func(ctx context.Context) error {
 			return ask(func(c *hub.Client) error {
-				return c.Holds(ctx, "compare servers and tell of activity", "list:users", "read:servers", "users:activity")
+				return c.Holds(
+					ctx, "compare servers and tell of activity", "list:users", "read:servers", "users:activity",
+				)
 			})
 		}})
 	}

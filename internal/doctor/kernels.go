@@ -40,7 +40,10 @@ func kernelsAnswer(ctx context.Context, at string) error {
 	if err != nil {
 		return err
 	}
-	c := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} // its certificate is another check's
+	// its certificate is another check's
+	c := http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+	}
 	res, err := c.Do(r)
 	if err != nil {
 		return errs.New(errs.Unavailable, "nothing answers: %w", err).With("start the service: `slipway serve`")

@@ -38,7 +38,8 @@ func inTime(ctx context.Context, try func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return errs.New(errs.Unavailable, "it does not answer: %w", context.Cause(ctx)).With("look at its server, at the way there, and at firewalls")
+		return errs.New(errs.Unavailable, "it does not answer: %w", context.Cause(ctx)).
+			With("look at its server, at the way there, and at firewalls")
 	}
 }
 
@@ -58,7 +59,8 @@ func tryExport(c config.EnvironmentExport) error {
 			continue
 		}
 		if _, err := exec.LookPath(argv[0]); err != nil {
-			return errs.New(errs.Missing, "%w", err).With("install it, or correct begin, publish and abort of the export")
+			return errs.New(errs.Missing, "%w", err).
+				With("install it, or correct begin, publish and abort of the export")
 		}
 	}
 	info, err := os.Stat(c.Directory)

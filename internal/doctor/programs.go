@@ -18,5 +18,7 @@ func programChecks() []check {
 	if _, err := os.Stat(lean); err != nil {
 		return nil
 	}
-	return []check{{"program for jobs is of this build", true, func(context.Context) error { return programs.SameBuild(lean) }}}
+	return []check{
+		{"program for jobs is of this build", true, func(context.Context) error { return programs.SameBuild(lean) }},
+	}
 }

@@ -43,7 +43,8 @@ func keysAreKept(dir string) error {
 		return err
 	}
 	open := func(path string, mode fs.FileMode) error {
-		return errs.New(errs.Invalid, "%s has mode %04o", path, mode.Perm()).With("chmod go= it: with these keys others could pretend to be the service, or any of its users")
+		return errs.New(errs.Invalid, "%s has mode %04o", path, mode.Perm()).
+			With("chmod go= it: with these keys others could pretend to be the service, or any of its users")
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return open(dir, info.Mode())
@@ -72,7 +73,8 @@ var errSeen = errors.New("the host key has been seen")
 func sshReached(ctx context.Context, s config.SSH, at, dir string) error {
 	err := sshAnswers(ctx, at, dir)
 	_, port, _ := net.SplitHostPort(s.Listen)
-	if _, shown, _ := net.SplitHostPort(at); err == nil || errs.Is(err, errs.NotFound) || len(s.TrustedProxies) > 0 || shown != port || !taken(s.Listen) {
+	if _, shown, _ := net.SplitHostPort(at); err == nil || errs.Is(err, errs.NotFound) || len(s.TrustedProxies) > 0 ||
+		shown != port || !taken(s.Listen) {
 		return err
 	}
 	return errs.New(errs.Conflict, "the port belongs to another program: something listens at ssh.listen, %s, on this host, and it is not this service: %w", s.Listen, err).
@@ -94,9 +96,11 @@ func sshAnswers(ctx context.Context, at, dir string) error {
 	c, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
 		if _, unknown := errors.AsType[*net.DNSError](err); unknown {
-			return errs.New(errs.NotFound, "no address is known for ssh.host: %w", err).With("correct ssh.host, or have the name entered in the DNS: users type it")
+			return errs.New(errs.NotFound, "no address is known for ssh.host: %w", err).
+				With("correct ssh.host, or have the name entered in the DNS: users type it")
 		}
-		return errs.New(errs.Unavailable, "it does not answer: %w", err).With("start the service if it does not run; else look at ssh.host, ssh.port and firewalls")
+		return errs.New(errs.Unavailable, "it does not answer: %w", err).
+			With("start the service if it does not run; else look at ssh.host, ssh.port and firewalls")
 	}
 	defer c.Close()
 	if end, ok := ctx.Deadline(); ok {
@@ -110,7 +114,9 @@ func sshAnswers(ctx context.Context, at, dir string) error {
 		return errSeen
 	}, HostKeyAlgorithms: []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512}})
 	if shown == nil {
-		return errs.New(errs.Unavailable, "what answers is no ssh that can be used, or its proxy sends no PROXY header: %w", err).With("look at ssh.host, ssh.port and ssh.trusted_proxies")
+		return errs.New(
+			errs.Unavailable, "what answers is no ssh that can be used, or its proxy sends no PROXY header: %w", err,
+		).With("look at ssh.host, ssh.port and ssh.trusted_proxies")
 	}
 	return isOurs(shown, dir)
 }
@@ -125,8 +131,12 @@ func isOurs(shown ssh.PublicKey, dir string) error {
 	if slices.ContainsFunc(files, func(file string) bool { return publicKeyOf(file) == text }) {
 		return nil
 	}
-	return errs.New(errs.Invalid, "it shows the host key %s, which is not this service's", ssh.FingerprintSHA256(shown)).
-		With(fmt.Sprintf("another ssh server answers there: correct ssh.host and ssh.port, or look at where %s comes from", dir))
+	return errs.New(
+		errs.Invalid, "it shows the host key %s, which is not this service's", ssh.FingerprintSHA256(shown),
+	).
+		With(fmt.Sprintf(
+			"another ssh server answers there: correct ssh.host and ssh.port, or look at where %s comes from", dir,
+		))
 }
 
 // publicKeyOf reads a private key's file, and gives the line of its public key; empty where there is none.

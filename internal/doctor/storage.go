@@ -36,7 +36,9 @@ func diskOfJobs(cfg config.Config) error {
 	case quota.Enforced(cfg.DataDir):
 		return goodWord("the kernel lets a job write " + limit)
 	default:
-		return goodWord("a job that has written more than " + limit + " is ended: the file system has no project quotas (prjquota)")
+		return goodWord(
+			"a job that has written more than " + limit + " is ended: the file system has no project quotas (prjquota)",
+		)
 	}
 }
 
@@ -45,9 +47,15 @@ func storageChecks(cfg config.Data) []check {
 	elements := xrd.New(xrd.Config{Elements: service.StorageElements(cfg)})
 	var all []check
 	for _, e := range cfg.Storage {
-		all = append(all, check{"storage " + e.Name + " at " + e.Origin, true, func(ctx context.Context) error { return elements.Ping(ctx, e.Origin) }})
+		all = append(all, check{
+			"storage " + e.Name + " at " + e.Origin, true,
+			func(ctx context.Context) error { return elements.Ping(ctx, e.Origin) },
+		})
 		if e.Cache != "" {
-			all = append(all, check{"cache of storage " + e.Name + " at " + e.Cache, true, func(ctx context.Context) error { return elements.Ping(ctx, e.Cache) }})
+			all = append(all, check{
+				"cache of storage " + e.Name + " at " + e.Cache, true,
+				func(ctx context.Context) error { return elements.Ping(ctx, e.Cache) },
+			})
 		}
 	}
 	if slices.ContainsFunc(cfg.Storage, func(e config.StorageElement) bool { return e.Mount }) {
@@ -58,7 +66,8 @@ func storageChecks(cfg config.Data) []check {
 
 func mountsStorage(context.Context) error {
 	if _, err := exec.LookPath("xrootdfs"); err != nil {
-		return errs.New(errs.Missing, "xrootdfs is not installed: sessions do not see their storage as directories").With("apt-get install xrootd-fuse, or set mount: false")
+		return errs.New(errs.Missing, "xrootdfs is not installed: sessions do not see their storage as directories").
+			With("apt-get install xrootd-fuse, or set mount: false")
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		return errs.New(errs.Missing, "there is no /dev/fuse: %w", err).With("modprobe fuse")

@@ -22,7 +22,9 @@ func reachable(ctx context.Context, u config.Uplink) error {
 		trusted.RootCAs = x509.NewCertPool()
 		trusted.RootCAs.AppendCertsFromPEM([]byte(pem))
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusted, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: trusted, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.At("healthz").String(), nil)
 	if err != nil {
 		return err
@@ -33,7 +35,8 @@ func reachable(ctx context.Context, u config.Uplink) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return errs.New(errs.Unavailable, "%s answers %s: that is not the service", req.URL, resp.Status).With("correct uplink.url, or the proxy in front of the service")
+		return errs.New(errs.Unavailable, "%s answers %s: that is not the service", req.URL, resp.Status).
+			With("correct uplink.url, or the proxy in front of the service")
 	}
 	return nil
 }
@@ -45,11 +48,15 @@ func unreached(err error) error {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return errs.New(errs.Invalid, "its certificate is signed by nobody whom this host trusts: %w", unknown).With("set uplink.ca_file to the PEM certificate of who has signed it")
+		return errs.New(errs.Invalid, "its certificate is signed by nobody whom this host trusts: %w", unknown).
+			With("set uplink.ca_file to the PEM certificate of who has signed it")
 	case errors.As(err, &name):
-		return errs.New(errs.Invalid, "its certificate is of another name: %w", name).With("name the service in uplink.url as its certificate does")
+		return errs.New(errs.Invalid, "its certificate is of another name: %w", name).
+			With("name the service in uplink.url as its certificate does")
 	case errors.As(err, &invalid):
-		return errs.New(errs.Invalid, "its certificate does not hold: %w", invalid).With("renew it, and look at this host's clock")
+		return errs.New(errs.Invalid, "its certificate does not hold: %w", invalid).
+			With("renew it, and look at this host's clock")
 	}
-	return errs.New(errs.Unavailable, "it does not answer: %w", err).With("start the service if it does not run; else look at uplink.url, at the tls section and at firewalls")
+	return errs.New(errs.Unavailable, "it does not answer: %w", err).
+		With("start the service if it does not run; else look at uplink.url, at the tls section and at firewalls")
 }

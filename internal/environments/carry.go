@@ -125,7 +125,9 @@ func nothingOver(layer, upper string) error {
 		return err
 	}
 	at := time.Unix(st.Mtim.Unix())
-	return errors.Join(os.Chown(upper, int(st.Uid), int(st.Gid)), unix.Chmod(upper, st.Mode&0o7777), os.Chtimes(upper, at, at))
+	return errors.Join(
+		os.Chown(upper, int(st.Uid), int(st.Gid)), unix.Chmod(upper, st.Mode&0o7777), os.Chtimes(upper, at, at),
+	)
 }
 
 // lastBase finds what was made of an image that has gone since.
@@ -167,7 +169,9 @@ func (f *Service) Keep(ctx context.Context, w spawner.Workload, changes io.Reade
 	}
 	defer done()
 	source.Idle = true
-	e, err := f.library.Freeze(ctx, images.Request{Owner: owner, Key: string(w.ID), Source: source, Carried: true, Instead: w.Kept})
+	e, err := f.library.Freeze(
+		ctx, images.Request{Owner: owner, Key: string(w.ID), Source: source, Carried: true, Instead: w.Kept},
+	)
 	if err != nil {
 		return "", noRoom(w, err)
 	}
@@ -193,7 +197,10 @@ func (f *Service) remote(ctx context.Context, w spawner.Workload, environment st
 	if f.cfg.Site.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
 		mounts = append(mounts, account.Home)
 	}
-	return remoteChanges{environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)}, mounts: mounts}, nil
+	return remoteChanges{
+		environment: environment, owner: &changeset.Owner{UID: uint32(account.UID), GID: uint32(account.GID)},
+		mounts: mounts,
+	}, nil
 }
 
 // captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does
@@ -227,7 +234,9 @@ func tangible(w spawner.Workload) error {
 	case w.Phase == spawner.Booting || w.Phase == spawner.Running || w.Phase == spawner.Stopped && w.Unkept == "":
 		return nil
 	case w.Phase == spawner.Stopped:
-		return errs.New(errs.Conflict, "what was changed in session %s could not be kept when it ended: %s", w.ID, w.Unkept).
+		return errs.New(
+			errs.Conflict, "what was changed in session %s could not be kept when it ended: %s", w.ID, w.Unkept,
+		).
 			With("start it, which keeps that first, and freeze it then")
 	case w.Phase == spawner.Stopping:
 		return errs.New(errs.Conflict, "session %s is just ending, and its changes are on their way here", w.ID).

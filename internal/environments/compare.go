@@ -39,7 +39,10 @@ func (f *Service) plainly(err error, e records.Environment) string {
 	if errs.KindOf(err) != errs.Internal {
 		return errs.Brief(err)
 	}
-	f.log.Error("an environment cannot be compared with its session", "environment", e.Digest, "session", e.FromSession, "error", err)
+	f.log.Error(
+		"an environment cannot be compared with its session", "environment", e.Digest, "session", e.FromSession,
+		"error", err,
+	)
 	return "the service's log says why"
 }
 

@@ -15,7 +15,9 @@ const jobUser = "job"
 func (s *Registry) HandOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentCredential, error) {
 	switch {
 	case w.Spec.Environment == "":
-		return hubapi.EnvironmentCredential{}, errs.New(errs.Invalid, "the session %s was not started from an environment", w.ID).
+		return hubapi.EnvironmentCredential{}, errs.New(
+			errs.Invalid, "the session %s was not started from an environment", w.ID,
+		).
 			With("freeze it first, and start a job or a session from what that gives")
 	case !w.Phase.Active():
 		return hubapi.EnvironmentCredential{}, errs.New(errs.Conflict, "%s is not active any more", w.ID).
@@ -27,7 +29,9 @@ func (s *Registry) HandOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentC
 		return hubapi.EnvironmentCredential{}, err
 	}
 	return hubapi.EnvironmentCredential{
-		Workload: string(w.ID), Environment: digest, Registry: at.Host, Plain: at.Scheme == "http", Username: jobUser, Password: password.Reveal(),
-		Reference: "oras://" + at.Host + "/" + everything + ":" + byDigest(digest).tags[0], URL: at.JoinPath("sif", digest).String(),
+		Workload: string(w.ID), Environment: digest, Registry: at.Host, Plain: at.Scheme == "http", Username: jobUser,
+		Password:  password.Reveal(),
+		Reference: "oras://" + at.Host + "/" + everything + ":" + byDigest(digest).tags[0],
+		URL:       at.JoinPath("sif", digest).String(),
 	}, nil
 }

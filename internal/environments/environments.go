@@ -74,7 +74,8 @@ func Open(life context.Context, c Config) (*Service, error) {
 	e := f.cfg.Site.Environments
 	var err error
 	f.library, err = images.Open(images.Config{
-		Dir: f.path("environments"), Logger: f.log, Strip: e.Strip, Keys: c.Keys, Version: version.Release, Quotas: f.quotas, MaxFiles: e.MaxFiles,
+		Dir: f.path("environments"), Logger: f.log, Strip: e.Strip, Keys: c.Keys, Version: version.Release,
+		Quotas: f.quotas, MaxFiles: e.MaxFiles,
 		Keep: time.Duration(e.Retention), InUse: f.inUse, Try: c.Try, Fetch: f.fetcher(),
 	})
 	if err != nil {

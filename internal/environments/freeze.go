@@ -39,7 +39,8 @@ func (f *Service) Freeze(
 	begun := time.Now()
 	e, err := f.library.Freeze(f.life, images.Request{
 		Owner: f.cfg.Principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
-		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow, Use: records.Use{Imported: r.Imported, CVMFS: r.CVMFS},
+		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow,
+		Use:      records.Use{Imported: r.Imported, CVMFS: r.CVMFS},
 		Progress: func(p progress.Progress) { report(wireProgress(p, source.Idle)) },
 	})
 	if err != nil {
@@ -66,7 +67,9 @@ func (f *Service) treeOf(
 	if !w.Remote {
 		return f.capture(f.life, w.ID, tell)
 	}
-	tell(hubapi.Progress{Stage: "fetching", Percent: -1, Message: "Asking for the session's changes, after any other freeze of yours"})
+	tell(hubapi.Progress{
+		Stage: "fetching", Percent: -1, Message: "Asking for the session's changes, after any other freeze of yours",
+	})
 	end, err := f.turns.wait(ctx, "changes of "+f.cfg.Principal(w.Hub, w.Owner)) // while others of these turns go on
 	if err != nil {
 		return images.Source{}, nil, err
@@ -85,7 +88,9 @@ func wireProgress(p progress.Progress, idle bool) hubapi.Progress {
 	if p.Total == 0 && percent == 0 {
 		percent = -1
 	}
-	return hubapi.Progress{Stage: string(p.Stage), Percent: percent, Files: p.Files, Bytes: p.Bytes, Message: stageMessage(p, idle)}
+	return hubapi.Progress{
+		Stage: string(p.Stage), Percent: percent, Files: p.Files, Bytes: p.Bytes, Message: stageMessage(p, idle),
+	}
 }
 
 // stageMessage tells a stage to people.
@@ -123,5 +128,7 @@ func pauseWords(p progress.Progress) string {
 	if p.Pause == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; then it will stand still for about %.0f s: %s files", p.Pause.Seconds(), units.Grouped(p.Changed))
+	return fmt.Sprintf(
+		"; then it will stand still for about %.0f s: %s files", p.Pause.Seconds(), units.Grouped(p.Changed),
+	)
 }

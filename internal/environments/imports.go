@@ -15,7 +15,9 @@ func wireImports(u records.Use) *hubapi.Imports {
 		return nil
 	}
 	modules, broken := u.Broken()
-	out := &hubapi.Imports{State: hubapi.ImportsTried, Modules: modules, Broken: broken, Lines: units.Bounded(u.Lines(), len(u.Lines()))}
+	out := &hubapi.Imports{
+		State: hubapi.ImportsTried, Modules: modules, Broken: broken, Lines: units.Bounded(u.Lines(), len(u.Lines())),
+	}
 	switch {
 	case u.Waiting:
 		out.State = hubapi.ImportsWaiting

@@ -23,7 +23,9 @@ import (
 // no user.
 func (f *Service) callersViewer(c spawner.Caller) (records.Viewer, error) {
 	if c.User == "" || c.Spawner || strings.HasPrefix(string(c.Workload), "j-") {
-		return records.Viewer{}, errs.New(errs.Forbidden, "environments are their owners', by a token or from a session")
+		return records.Viewer{}, errs.New(
+			errs.Forbidden, "environments are their owners', by a token or from a session",
+		)
 	}
 	return f.Viewer(c.Hub, c.User), nil
 }
@@ -63,7 +65,9 @@ func (f *Service) own(c spawner.Caller, ref string) (v records.Viewer, name stri
 	}
 	if user := identity.UserOf(e.Owner); e.Owner != v.Owner {
 		return v, "", errs.New(errs.Forbidden, "%.160s is %s's environment", ref, user).
-			With(fmt.Sprintf("only %s names, shares and removes it, and has its history; you may run, show and compare it", user))
+			With(fmt.Sprintf(
+				"only %s names, shares and removes it, and has its history; you may run, show and compare it", user,
+			))
 	}
 	_, name = f.split(c.Hub, ref)
 	return v, name, nil
@@ -123,7 +127,9 @@ func (f *Service) Of(ctx context.Context, c spawner.Caller, user spawner.User, r
 // starter returns the user for whom a Spawner asks what her session may start from.
 func starter(c spawner.Caller, user spawner.User) (spawner.Caller, error) {
 	if !c.Spawner || user == "" {
-		return spawner.Caller{}, errs.New(errs.Forbidden, "only a hub's spawner asks what its users' sessions may start from")
+		return spawner.Caller{}, errs.New(
+			errs.Forbidden, "only a hub's spawner asks what its users' sessions may start from",
+		)
 	}
 	return spawner.Caller{Hub: c.Hub, User: user}, nil
 }
@@ -161,9 +167,12 @@ func (f *Service) Details(ctx context.Context, c spawner.Caller, ref string) (hu
 	}
 	m := e.Manifest
 	return hubapi.EnvironmentDetails{
-		Environment: f.wire(e, v.Owner), Names: some(names), Architecture: m.Architecture, Architectures: f.architectures(c, v, ref), SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
-		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Sockets: some(m.Sockets), Devices: some(m.Devices),
-		Added: some(m.Added), Allowed: some(m.Allowed), Signers: some(about.Signers), Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
+		Environment: f.wire(e, v.Owner), Names: some(names), Architecture: m.Architecture,
+		Architectures: f.architectures(c, v, ref), SIF: hubapi.Blob{Digest: about.SIF.Digest, Size: about.SIF.Size},
+		Parts: wireParts(about.Document), Strip: wireStrip(m.Strip), Mounts: some(m.Mounts), Sockets: some(m.Sockets),
+		Devices: some(m.Devices),
+		Added:   some(m.Added), Allowed: some(m.Allowed), Signers: some(about.Signers),
+		Statements: wireStatements(statements, e.Owner == v.Owner), Inventory: inventory,
 		Copies: f.places.copiesOf(e.Digest), Published: f.places.publishedAs(e.Digest),
 		Losses: hubapi.Losses{
 			ACLs: m.Losses.ACLs, Xattrs: m.Losses.Xattrs, Times: m.Losses.Times, Paths: some(m.Losses.Paths),
@@ -218,7 +227,9 @@ func (f *Service) Diff(ctx context.Context, c spawner.Caller, old, now string) (
 		return hubapi.EnvironmentDiff{}, err
 	}
 	full, err := json.Marshal(d)
-	return hubapi.EnvironmentDiff{Old: f.wire(a, v.Owner), New: f.wire(b, v.Owner), Lines: some(d.Lines()), Full: full}, err
+	return hubapi.EnvironmentDiff{
+		Old: f.wire(a, v.Owner), New: f.wire(b, v.Owner), Lines: some(d.Lines()), Full: full,
+	}, err
 }
 
 // Verify proves what can be proven of an environment.
@@ -237,8 +248,9 @@ func (f *Service) Verify(ctx context.Context, c spawner.Caller, ref string) (hub
 		return hubapi.EnvironmentCheck{}, err
 	}
 	return hubapi.EnvironmentCheck{
-		Environment: f.wire(e, v.Owner), Bytes: proven.SIF.Size, Signers: some(proven.Signers), Statements: wireStatements(proven.Stated, e.Owner == v.Owner),
-		Tree: f.compare(ctx, c, e),
+		Environment: f.wire(e, v.Owner), Bytes: proven.SIF.Size, Signers: some(proven.Signers),
+		Statements: wireStatements(proven.Stated, e.Owner == v.Owner),
+		Tree:       f.compare(ctx, c, e),
 	}, nil
 }
 
@@ -269,7 +281,9 @@ func (f *Service) Share(_ context.Context, c spawner.Caller, ref string, s hubap
 	if err != nil {
 		return hubapi.Environment{}, err
 	}
-	e, err := f.library.Records.SetShare(v, name, records.Share{With: records.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)})
+	e, err := f.library.Records.SetShare(
+		v, name, records.Share{With: records.Audience(s.With), Group: meant(v.Groups, c.Hub, s.Group)},
+	)
 	return f.wire(e, v.Owner), err
 }
 
@@ -309,7 +323,10 @@ func (f *Service) Usage(ctx context.Context, c spawner.Caller) (hubapi.Environme
 }
 
 func wireUsage(u images.Usage) hubapi.EnvironmentUsage {
-	out := hubapi.EnvironmentUsage{Environments: u.Environments, Own: u.Own, Shared: u.Shared, Groups: []hubapi.GroupUsage{}, Warnings: some(u.Warnings)}
+	out := hubapi.EnvironmentUsage{
+		Environments: u.Environments, Own: u.Own, Shared: u.Shared, Groups: []hubapi.GroupUsage{},
+		Warnings: some(u.Warnings),
+	}
 	for _, b := range u.Bounds {
 		if b.Group == "" {
 			out.Quota = b.Quota
@@ -334,12 +351,16 @@ func (f *Service) Sweep(ctx context.Context, c spawner.Caller, dry bool) (hubapi
 func (f *Service) Swept() metrics.Library {
 	sums := f.library.Sweeps()
 	return metrics.Library{
-		Environments: sums.Environments, Bases: sums.Bases, Bytes: sums.Bytes, Waiting: sums.Waiting.Environments, WaitingBytes: sums.Waiting.Bytes,
+		Environments: sums.Environments, Bases: sums.Bases, Bytes: sums.Bytes, Waiting: sums.Waiting.Environments,
+		WaitingBytes: sums.Waiting.Bytes,
 	}
 }
 
 func wireSwept(s images.Swept, dry bool) hubapi.Swept {
-	out := hubapi.Swept{Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry, Files: []hubapi.SweptFile{}, Waiting: hubapi.SweptLater(s.Waiting)}
+	out := hubapi.Swept{
+		Environments: some(s.Environments), Bases: some(s.Bases), Bytes: s.Bytes, Dry: dry, Files: []hubapi.SweptFile{},
+		Waiting: hubapi.SweptLater(s.Waiting),
+	}
 	for _, f := range s.Files {
 		what := "environment"
 		if f.Base {
@@ -378,9 +399,12 @@ func (f *Service) wireAll(list []records.Environment, v records.Viewer) []hubapi
 // wire shows an environment to the user whose principal is viewer.
 func (f *Service) wire(e records.Environment, viewer string) hubapi.Environment {
 	out := hubapi.Environment{
-		Digest: e.Digest, Owner: identity.UserOf(e.Owner), Mine: e.Owner == viewer, Name: e.Name, Tag: e.Tag, Moved: e.Moved, Note: e.Note,
-		Created: e.Created, Used: e.Used, Size: e.Size, Own: e.Own, Base: e.Base.Reference, Session: e.FromSession, Unchanged: e.Unchanged,
-		Paused: e.Paused.Seconds(), Imports: wireImports(e.Use), Share: hubapi.Share{With: string(e.Share.With), Group: e.Share.Group},
+		Digest: e.Digest, Owner: identity.UserOf(e.Owner), Mine: e.Owner == viewer, Name: e.Name, Tag: e.Tag,
+		Moved: e.Moved, Note: e.Note,
+		Created: e.Created, Used: e.Used, Size: e.Size, Own: e.Own, Base: e.Base.Reference, Session: e.FromSession,
+		Unchanged: e.Unchanged,
+		Paused:    e.Paused.Seconds(), Imports: wireImports(e.Use),
+		Share: hubapi.Share{With: string(e.Share.With), Group: e.Share.Group},
 	}
 	if !out.Mine {
 		out.Session = ""
@@ -416,7 +440,8 @@ func wireStatements(list []statements.Statement, mine bool) []hubapi.Statement {
 			s.Session = ""
 		}
 		out = append(out, hubapi.Statement{
-			Site: s.Key.Site, Key: s.Key.ID, User: s.User, Session: s.Session, Kind: s.Kind, Names: some(s.Names), Started: s.Started,
+			Site: s.Key.Site, Key: s.Key.ID, User: s.User, Session: s.Session, Kind: s.Kind, Names: some(s.Names),
+			Started:  s.Started,
 			Finished: s.Finished, Version: s.Version,
 		})
 	}

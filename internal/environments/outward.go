@@ -48,7 +48,9 @@ func onlyOutward(_, address string, _ syscall.RawConn) error {
 	}
 	ip := at.Addr().Unmap()
 	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
-		return errs.New(errs.Forbidden, "%s is an address of the service's own host or link, where it calls nobody for users", ip).
+		return errs.New(
+			errs.Forbidden, "%s is an address of the service's own host or link, where it calls nobody for users", ip,
+		).
 			With("name a registry by an address at which other hosts reach it too")
 	}
 	return nil

@@ -42,7 +42,8 @@ func (f *Service) NewRegistry(
 	authority *workloadtoken.Authority, identify func(ctx context.Context, token string) (spawner.Caller, error),
 ) *Registry {
 	return &Registry{
-		library: f.library, viewer: f.Viewer, principal: f.cfg.Principal, authority: authority, identify: identify, fetching: f.cfg.Engine().Fetching,
+		library: f.library, viewer: f.Viewer, principal: f.cfg.Principal, authority: authority, identify: identify,
+		fetching: f.cfg.Engine().Fetching,
 	}
 }
 
@@ -103,11 +104,15 @@ func (s *Registry) ofWorkload(c workloadtoken.Claims, repository string) (regist
 	if repository != "" && repository != everything {
 		return nil, errs.New(errs.NotFound, "the credential of a job opens the repository %s alone", everything)
 	}
-	one := &repositoryView{library: s.library, list: func() ([]registryEntry, error) { return []registryEntry{byDigest(c.Digest)}, nil }}
+	one := &repositoryView{
+		library: s.library, list: func() ([]registryEntry, error) { return []registryEntry{byDigest(c.Digest)}, nil },
+	}
 	if c.Run == "" || s.fetching == nil {
 		return one, nil
 	}
-	return watched{Repository: one, tell: func(sent, size int64) { s.fetching(spawner.ID(c.Workload), c.Run, sent, size) }}, nil
+	return watched{
+		Repository: one, tell: func(sent, size int64) { s.fetching(spawner.ID(c.Workload), c.Run, sent, size) },
+	}, nil
 }
 
 // all returns every environment that a viewer may read, each once.

@@ -59,7 +59,9 @@ func (f *Service) captureRemote(
 	if !a.carried {
 		source.Layers = f.layersOf(ctx, source.Base.Digest)
 	}
-	source, remove, err := f.copied(ctx, source, a.fetch(strip.Rules(), source.Layers, under, f.cfg.Site.Environments.MaxFiles), tell)
+	source, remove, err := f.copied(
+		ctx, source, a.fetch(strip.Rules(), source.Layers, under, f.cfg.Site.Environments.MaxFiles), tell,
+	)
 	if err != nil {
 		release()
 		return images.Source{}, nil, err
@@ -96,7 +98,8 @@ func (a remoteChanges) fetch(strip, layers []string, under images.Beneath, entri
 			return "", nil, err
 		}
 		upper, err = changeset.Unpack(ctx, &listener{stream: stream, free: diskOf(dir)}, changeset.Target{
-			Dir: dir, Fill: under.Fill, Owner: a.owner, Image: imageOf(under), Limits: changeset.Limits{Bytes: mostBytes(a.room), Entries: entries},
+			Dir: dir, Fill: under.Fill, Owner: a.owner, Image: imageOf(under),
+			Limits:   changeset.Limits{Bytes: mostBytes(a.room), Entries: entries},
 			Progress: arriving(tell),
 		})
 		return upper, layers, errors.Join(err, stream.Close())
@@ -148,7 +151,8 @@ func (l *listener) Read(p []byte) (int, error) {
 	given := time.AfterFunc(silence, func() { _ = l.stream.Close() }) // so that Read returns
 	n, err := l.stream.Read(p)
 	if !given.Stop() {
-		return n, errs.New(errs.Unavailable, "nothing more has come from the session for %s", silence).With(lookAtNetwork)
+		return n, errs.New(errs.Unavailable, "nothing more has come from the session for %s", silence).
+			With(lookAtNetwork)
 	}
 	l.waited, l.came, l.next = l.waited+time.Since(begun), l.came+int64(n), l.next-int64(n)
 	if l.waited >= stretch && err == nil {
@@ -162,10 +166,14 @@ func (l *listener) turn() error {
 	l.all += l.waited
 	switch {
 	case l.came < leastBytes:
-		return errs.New(errs.Unavailable, "only %d MB have come from the session in %s", l.came/1e6, l.waited.Round(time.Second)).With(lookAtNetwork)
+		return errs.New(
+			errs.Unavailable, "only %d MB have come from the session in %s", l.came/1e6, l.waited.Round(time.Second),
+		).With(lookAtNetwork)
 	case l.all >= longest:
 		return errs.New(errs.Unavailable, "what the session has changed had not come in %s", longest).
-			With("its network is too slow for so much: remove what is not needed, or move it to a volume, and try again")
+			With(
+				"its network is too slow for so much: remove what is not needed, or move it to a volume, and try again",
+			)
 	}
 	l.waited, l.came = 0, 0
 	return nil

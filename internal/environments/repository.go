@@ -51,7 +51,9 @@ func (s *repositoryView) documentsOf(digest string) (documents, error) {
 	if err != nil {
 		return documents{}, err
 	}
-	out := documents{sif: registry.Document{MediaType: oci.TypeManifest, Data: oci.SIF(digest, named.Digest, named.Size)}}
+	out := documents{
+		sif: registry.Document{MediaType: oci.TypeManifest, Data: oci.SIF(digest, named.Digest, named.Size)},
+	}
 	sif := oci.Describe(oci.TypeManifest, out.sif.Data)
 	out.image = oci.Image{Architecture: architecture, Environment: oci.Describe(oci.TypeManifest, p.Encoded), SIF: &sif}
 	return out, nil
@@ -84,7 +86,10 @@ func provenance(p *images.Parts) (docs []registry.Document, contents [][]byte, e
 	contents, err = p.Statements()
 	for _, envelope := range contents {
 		subject := oci.Describe(oci.TypeManifest, p.Encoded)
-		docs = append(docs, registry.Document{MediaType: oci.TypeManifest, Data: oci.Referrer(subject, oci.TypeProvenance, envelope)})
+		docs = append(
+			docs,
+			registry.Document{MediaType: oci.TypeManifest, Data: oci.Referrer(subject, oci.TypeProvenance, envelope)},
+		)
 	}
 	return docs, contents, err
 }

@@ -38,7 +38,8 @@ func OpenStore(c config.EnvironmentStore) (blobstore.Member, error) {
 		return blobstore.Member{}, err
 	}
 	b, err := blobstore.OpenS3(blobstore.S3Config{
-		Endpoint: c.S3.Endpoint, Plain: c.S3.AllowPlainHTTP, Region: c.S3.Region, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, AccessKey: c.S3.AccessKey, SecretKey: key,
+		Endpoint: c.S3.Endpoint, Plain: c.S3.AllowPlainHTTP, Region: c.S3.Region, Bucket: c.S3.Bucket,
+		Prefix: c.S3.Prefix, AccessKey: c.S3.AccessKey, SecretKey: key,
 	})
 	return blobstore.Member{Name: c.Name, Store: b}, err
 }
@@ -105,8 +106,9 @@ func newPublisher(
 	c config.EnvironmentExport, l *images.Library, state string, log *slog.Logger,
 ) (*publish.Publisher, error) {
 	return publish.New(publish.Config{
-		Name: c.Name, Directory: c.Directory, State: state, Logger: log, Begin: c.Begin, Publish: c.Publish, Abort: c.Abort,
-		SIF: slices.Contains(c.Forms, config.FormSIF), Unpacked: slices.Contains(c.Forms, config.FormUnpacked),
+		Name: c.Name, Directory: c.Directory, State: state, Logger: log, Begin: c.Begin, Publish: c.Publish,
+		Abort: c.Abort,
+		SIF:   slices.Contains(c.Forms, config.FormSIF), Unpacked: slices.Contains(c.Forms, config.FormUnpacked),
 		Wanted: func() ([]publish.Entry, error) { return published(l, c) },
 		SIFOf: func(ctx context.Context, digest string) (string, blob.Blob, error) {
 			p, err := l.Parts(digest)
@@ -236,7 +238,9 @@ func (p *places) publishedAs(digest string) []string {
 func (p *places) stores() []metrics.Store {
 	var out []metrics.Store
 	for _, s := range p.copies.Stats() {
-		out = append(out, metrics.Store{Name: s.Store, Up: s.Up, Stored: s.Stored, Waiting: s.Waiting, Bytes: s.Bytes, Damaged: s.Damaged})
+		out = append(out, metrics.Store{
+			Name: s.Store, Up: s.Up, Stored: s.Stored, Waiting: s.Waiting, Bytes: s.Bytes, Damaged: s.Damaged,
+		})
 	}
 	return out
 }

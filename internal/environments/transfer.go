@@ -72,7 +72,8 @@ func (f *Service) NewShipper() (*Shipper, error) {
 // other.
 func (s *Shipper) client(host string, login hubapi.RegistryLogin) *transfer.Client {
 	return transfer.New(transfer.Config{Transport: s.transport, Plain: s.plain, Logger: s.log, Credential: transfer.Static(host, transfer.Credential{
-		Username: login.Username, Password: secret.New(login.Password), Identity: secret.New(login.Identity), Token: secret.New(login.Token),
+		Username: login.Username, Password: secret.New(login.Password), Identity: secret.New(login.Identity),
+		Token: secret.New(login.Token),
 	})})
 }
 
@@ -96,7 +97,9 @@ func (s *Shipper) Push(
 		if err != nil {
 			return hubapi.Pushed{}, err
 		}
-		done, err := s.client(to.Host, r.Login).Push(ctx, to, cargo, moving("pushing", "sending what "+to.Host+" lacks", tell))
+		done, err := s.client(to.Host, r.Login).Push(
+			ctx, to, cargo, moving("pushing", "sending what "+to.Host+" lacks", tell),
+		)
 		if err != nil {
 			return hubapi.Pushed{}, err
 		}
@@ -117,7 +120,10 @@ func (s *Shipper) cargo(ctx context.Context, digest string, whole bool) (transfe
 	if err != nil {
 		return transfer.Environment{}, err
 	}
-	out := transfer.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
+	out := transfer.Environment{
+		Document: p.Encoded,
+		Blob:     func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) },
+	}
 	if out.Architecture, err = p.Architecture(); err != nil {
 		return transfer.Environment{}, err
 	}
@@ -188,7 +194,8 @@ func (s *Shipper) Pull(
 
 // receiveAll receives what a tag has for the architectures that are wanted, and gives the first.
 func (s *Shipper) receiveAll(
-	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, want string, a images.Adoption, tell func(hubapi.Progress),
+	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, want string, a images.Adoption,
+	tell func(hubapi.Progress),
 ) (first records.Environment, err error) {
 	there, err := client.Architectures(ctx, from)
 	if err != nil {
@@ -219,11 +226,16 @@ func chosen(want string, there []string) ([]string, error) {
 	own := slices.Contains(there, runtime.GOARCH)
 	switch {
 	case len(there) == 0 && want != "" && want != everyArchitecture:
-		return nil, errs.Bad("architecture", want, "leave it out: the reference names one environment, for whatever machines that is")
+		return nil, errs.Bad(
+			"architecture", want, "leave it out: the reference names one environment, for whatever machines that is",
+		)
 	case len(there) == 0:
 		return []string{""}, nil
 	case want == everyArchitecture && own: // this host's first
-		return append([]string{runtime.GOARCH}, slices.DeleteFunc(slices.Clone(there), func(a string) bool { return a == runtime.GOARCH })...), nil
+		return append(
+			[]string{runtime.GOARCH},
+			slices.DeleteFunc(slices.Clone(there), func(a string) bool { return a == runtime.GOARCH })...,
+		), nil
 	case want == everyArchitecture || want == "" && len(there) == 1:
 		return there, nil
 	case want == "" && own:
@@ -235,12 +247,15 @@ func chosen(want string, there []string) ([]string, error) {
 }
 
 func (s *Shipper) receive(
-	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, architecture string, a images.Adoption, tell func(hubapi.Progress),
+	ctx context.Context, client *transfer.Client, from transfer.Reference, dir, architecture string, a images.Adoption,
+	tell func(hubapi.Progress),
 ) (records.Environment, error) {
 	into := transfer.Into{
 		Dir: dir, Architecture: architecture,
 		Have: func(d oci.Descriptor) bool {
-			return d.MediaType == manifest.TypeBase && s.library.HasBase(ctx, manifest.Part{Digest: d.Digest.String(), Size: d.Size})
+			return d.MediaType == manifest.TypeBase && s.library.HasBase(
+				ctx, manifest.Part{Digest: d.Digest.String(), Size: d.Size},
+			)
 		},
 		Admit: func(document []byte, provenance [][]byte) error {
 			a.Document, a.Statements = document, provenance
@@ -255,7 +270,9 @@ func (s *Shipper) receive(
 	a.Open = func(digest string) (blob.Blob, error) {
 		path, ok := got.Files[digest]
 		if !ok {
-			return nil, errs.New(errs.Unavailable, "the part %.80q went away while the environment was received", digest).
+			return nil, errs.New(
+				errs.Unavailable, "the part %.80q went away while the environment was received", digest,
+			).
 				With("pull it again")
 		}
 		return blob.Open(path)

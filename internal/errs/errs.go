@@ -98,7 +98,10 @@ func New(k Kind, format string, args ...any) *Error {
 
 // Bad makes the error of a wrong request: the field, its value as given, and what would be right.
 func Bad(field string, value any, remedy string) *Error {
-	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %q is not valid", field, fmt.Sprint(value)), Remedy: remedy}
+	return &Error{
+		Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %q is not valid", field, fmt.Sprint(value)),
+		Remedy: remedy,
+	}
 }
 
 // Shorten bounds what an error repeats of a user's input.
@@ -111,12 +114,20 @@ func Shorten(s string) string {
 
 // Over makes the error of a value that is understood, and is more than whose, such as "a job", may have at this site.
 func Over(field, value, most, whose string) *Error {
-	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %s is more than the %s that %s may have here", field, value, most, whose), Remedy: "at most " + most}
+	return &Error{
+		Kind: Invalid, Field: field,
+		Message: fmt.Sprintf("%s: %s is more than the %s that %s may have here", field, value, most, whose),
+		Remedy:  "at most " + most,
+	}
 }
 
 // Under makes the error of a value that is understood, and is less than whose needs.
 func Under(field, value, least, whose string) *Error {
-	return &Error{Kind: Invalid, Field: field, Message: fmt.Sprintf("%s: %s is less than the %s that %s needs", field, value, least, whose), Remedy: "at least " + least}
+	return &Error{
+		Kind: Invalid, Field: field,
+		Message: fmt.Sprintf("%s: %s is less than the %s that %s needs", field, value, least, whose),
+		Remedy:  "at least " + least,
+	}
 }
 
 // Called returns a copy of e that calls its field by the name that its reader gave it, such as --mem in place of

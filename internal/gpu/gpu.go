@@ -12,9 +12,10 @@ type Mode string
 
 // The modes.
 const (
-	Whole  Mode = "whole"  // one workload has all of it
-	MIG    Mode = "mig"    // cut in hardware into instances
-	MPS    Mode = "mps"    // several processes at once through one daemon, with a share of the processors and of the memory each
+	Whole Mode = "whole" // one workload has all of it
+	MIG   Mode = "mig"   // cut in hardware into instances
+	// several processes at once through one daemon, with a share of the processors and of the memory each
+	MPS    Mode = "mps"
 	Shared Mode = "shared" // time slicing among workloads that trust one another
 )
 

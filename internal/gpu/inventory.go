@@ -15,7 +15,8 @@ type Lease struct {
 	Slice  Slice
 	Since  time.Time
 	Lent   string // the job's ID that has borrowed it meanwhile; empty: nobody
-	As     string // the ID for which the slice was made real, when that is not Holder: a lender that has gone; empty: Holder
+	// the ID for which the slice was made real, when that is not Holder: a lender that has gone; empty: Holder
+	As string
 }
 
 // Inventory is what there is of GPUs, and who has it, at one moment.

@@ -72,13 +72,17 @@ func (h *Homes) Find(ctx context.Context, w Want) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	said, err := h.asker.Ask(ctx, w.Template.root, filepath.Join(append([]string{w.Template.root}, rest...)...), string(text))
+	said, err := h.asker.Ask(
+		ctx, w.Template.root, filepath.Join(append([]string{w.Template.root}, rest...)...), string(text),
+	)
 	if err != nil {
 		return Found{}, err
 	}
 	var a answer
 	if err := json.Unmarshal(said, &a); err != nil {
-		return Found{}, fmt.Errorf("look at %s: the process that looks ended with %q", w.Template.root, strings.TrimSpace(string(said)))
+		return Found{}, fmt.Errorf(
+			"look at %s: the process that looks ended with %q", w.Template.root, strings.TrimSpace(string(said)),
+		)
 	}
 	if a.Trouble != nil {
 		return Found{}, a.Trouble.error()

@@ -163,7 +163,8 @@ func (q quota) limit(kind string) Limit {
 		return int64(hard)
 	}
 	return Limit{
-		Kind: kind, Used: int64(q.Space), Most: lower(q.HardBlocks, q.SoftBlocks) << 10, Files: int64(q.Files), MostFiles: lower(q.HardFiles, q.SoftFiles),
+		Kind: kind, Used: int64(q.Space), Most: lower(q.HardBlocks, q.SoftBlocks) << 10, Files: int64(q.Files),
+		MostFiles: lower(q.HardFiles, q.SoftFiles),
 	}
 }
 
@@ -175,7 +176,9 @@ func kernelQuota(fd, kind, id int) (q quota, err error) {
 		return q, err
 	}
 	defer unix.Close(real)
-	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(real), uintptr(getQuota<<8|kind), uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0)
+	_, _, errno := unix.Syscall6(
+		unix.SYS_QUOTACTL_FD, uintptr(real), uintptr(getQuota<<8|kind), uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0,
+	)
 	if errno != 0 {
 		return q, errno
 	}
@@ -208,7 +211,9 @@ func (h host) ceph(path string) []Limit {
 		return n
 	}
 	for dir := path; dir != "/"; dir = filepath.Dir(dir) {
-		l := Limit{Kind: ByCephFS, Most: number(dir, "ceph.quota.max_bytes"), MostFiles: number(dir, "ceph.quota.max_files")}
+		l := Limit{
+			Kind: ByCephFS, Most: number(dir, "ceph.quota.max_bytes"), MostFiles: number(dir, "ceph.quota.max_files"),
+		}
 		if l.Bound() {
 			l.Used, l.Files = number(dir, "ceph.dir.rbytes"), number(dir, "ceph.dir.rentries")
 			return []Limit{l}

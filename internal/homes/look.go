@@ -90,7 +90,8 @@ func open(q question) (int, string, error) {
 		return -1, "", missing(root, err)
 	}
 	if q.Mounted && sameDevice(fd, "/") {
-		return -1, "", errors.Join(errs.New(errs.Unavailable, "nothing is mounted at %s", root).With("the administrator mounts it, or sets mounted: false"), unix.Close(fd))
+		return -1, "", errors.Join(errs.New(errs.Unavailable, "nothing is mounted at %s", root).
+			With("the administrator mounts it, or sets mounted: false"), unix.Close(fd))
 	}
 	if q.Guarded {
 		if err := guarded(fd, root, q); err != nil {
@@ -154,11 +155,14 @@ func guarded(dir int, path string, q question) error {
 	}
 	switch owner := int(st.Uid); {
 	case st.Mode&0o022 != 0:
-		return errs.New(errs.Conflict, "%s has mode %04o: others could exchange what lies there", path, st.Mode&0o7777).With("run: chmod go-w " + path)
+		return errs.New(errs.Conflict, "%s has mode %04o: others could exchange what lies there", path, st.Mode&0o7777).
+			With("run: chmod go-w " + path)
 	case owner == q.UID && len(q.Rest) > 0:
-		return errs.New(errs.Conflict, "%s is the user's own: she could exchange what lies there", path).With("run: chown root " + path)
+		return errs.New(errs.Conflict, "%s is the user's own: she could exchange what lies there", path).
+			With("run: chown root " + path)
 	case owner != 0 && owner != os.Geteuid() && (owner != nobody || q.Create):
-		return errs.New(errs.Conflict, "%s is user id %d's, who could exchange what lies there", path, owner).With("run: chown root " + path)
+		return errs.New(errs.Conflict, "%s is user id %d's, who could exchange what lies there", path, owner).
+			With("run: chown root " + path)
 	}
 	return nil
 }
@@ -183,7 +187,8 @@ const ungiven = 0o700
 // moment, or by one that was killed then. It is empty.
 func give(fd int, at string, q question) error {
 	var st unix.Stat_t
-	if !q.Create || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o777 != ungiven || !empty(fd) {
+	if !q.Create || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() || st.Mode&0o777 != ungiven ||
+		!empty(fd) {
 		return nil
 	}
 	if err := unix.Fchownat(fd, "", q.UID, q.GID, unix.AT_EMPTY_PATH); err != nil {
@@ -223,7 +228,8 @@ func hers(fd int, path string, q question) error {
 		return missing(path, err)
 	}
 	if int(st.Uid) != q.UID {
-		return errs.New(errs.Conflict, "%s is not a directory of user id %d, but of %d", path, q.UID, st.Uid).With("the administrator moves it away, or gives it to that id")
+		return errs.New(errs.Conflict, "%s is not a directory of user id %d, but of %d", path, q.UID, st.Uid).
+			With("the administrator moves it away, or gives it to that id")
 	}
 	return nil
 }
@@ -232,7 +238,8 @@ func missing(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errs.New(errs.Missing, "there is no %s", path).With("the administrator makes it")
 	}
-	return errs.New(errs.Unavailable, "%s cannot be used: %v", path, plainly(err)).With("the administrator looks at the file system there")
+	return errs.New(errs.Unavailable, "%s cannot be used: %v", path, plainly(err)).
+		With("the administrator looks at the file system there")
 }
 
 // plainly gives the kernel's words alone.

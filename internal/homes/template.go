@@ -28,7 +28,8 @@ type Who struct {
 // words are what may stand in a template, and what they stand for.
 func (w Who) words() map[string]string {
 	return map[string]string{
-		"name": w.Name, "login": w.Login, "realm": w.Realm, "uid": fmt.Sprint(w.UID), "initial": strings.ToLower(w.Name[:min(1, len(w.Name))]),
+		"name": w.Name, "login": w.Login, "realm": w.Realm, "uid": fmt.Sprint(w.UID),
+		"initial": strings.ToLower(w.Name[:min(1, len(w.Name))]),
 	}
 }
 
@@ -94,7 +95,9 @@ func (t Template) fill(w Who) ([]string, error) {
 			value := values[strings.Trim(found, "{}")]
 			if !plain.MatchString(value) {
 				bad = errs.New(errs.Invalid, "no directory can be named by %s %q: it may hold letters, digits and _ . @ = + - alone, and begins with none of the last five",
-					strings.Trim(found, "{}"), value).With("the administrator names the directories by {uid} or {login}")
+					strings.Trim(found, "{}"), value).With(
+					"the administrator names the directories by {uid} or {login}",
+				)
 			}
 			return value
 		})

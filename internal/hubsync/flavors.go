@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	flavorsEvery = 2 * time.Second  // between two looks at what can be started
-	flavorsAgain = 5 * time.Minute  // between two times of telling what has not changed: a Hub forgets it when it restarts
+	flavorsEvery = 2 * time.Second // between two looks at what can be started
+	// between two times of telling what has not changed: a Hub forgets it when it restarts
+	flavorsAgain = 5 * time.Minute
 	flavorsMost  = 90 * time.Second // between two tries while the Hub is down
 )
 

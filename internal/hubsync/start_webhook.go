@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	firstRetry  = 500 * time.Millisecond
-	lastRetry   = 15 * time.Second
-	lastWords   = 2 * time.Minute  // for how long the end of a start is told to a Hub that is down
-	untilPolled = 40 * time.Second // for how long a Hub may find out by itself that a start has failed: it polls every 30 s
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 15 * time.Second
+	lastWords  = 2 * time.Minute // for how long the end of a start is told to a Hub that is down
+	// for how long a Hub may find out by itself that a start has failed: it polls every 30 s
+	untilPolled = 40 * time.Second
 )
 
 // tokenName is the variable with the token of a session's own server.
@@ -95,7 +96,9 @@ func (t *tale) tell(ctx context.Context) {
 			return
 		case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.NoCapacity):
 			if t.box.endedFor(lastWords) {
-				t.log.Warn("the Hub is not told how the start came out: it does not answer", "err", err, "cause", cause(err))
+				t.log.Warn(
+					"the Hub is not told how the start came out: it does not answer", "err", err, "cause", cause(err),
+				)
 				return
 			}
 			if !failed.Wait(ctx) {

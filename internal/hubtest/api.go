@@ -83,7 +83,10 @@ func Ask(t testing.TB, token, method, address string, body any) Reply {
 // Send sends a request and follows no redirect. Who does not answer gives status 0.
 func Send(t testing.TB, req *http.Request) Reply {
 	t.Helper()
-	client := http.Client{Timeout: testenv.Hang, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{
+		Timeout:       testenv.Hang,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return Reply{Body: []byte(err.Error())}
@@ -134,7 +137,9 @@ func (h *Hub) Token(user string) string {
 	h.t.Helper()
 	h.AddUser(user)
 	var made struct{ Token string }
-	h.Read(h.Call(http.MethodPost, userPath(user)+"/tokens", map[string]any{"note": "a test"}), http.StatusCreated, &made)
+	h.Read(
+		h.Call(http.MethodPost, userPath(user)+"/tokens", map[string]any{"note": "a test"}), http.StatusCreated, &made,
+	)
 	return made.Token
 }
 

@@ -101,11 +101,13 @@ func (h *Hub) settings(o Options, base string) []byte {
 	}
 	text, err := json.Marshal(map[string]string{
 		"major":    strconv.Itoa(o.Major),
-		"bind_url": "http://" + h.address(0) + base, "hub_bind_url": "http://" + h.address(1), "proxy_api_url": "http://" + h.address(2),
-		"proxy_token": "proxy-token-of-the-hub-tests", "cookie_secret": fmt.Sprintf("%064x", 7),
+		"bind_url": "http://" + h.address(0) + base, "hub_bind_url": "http://" + h.address(1),
+		"proxy_api_url": "http://" + h.address(2),
+		"proxy_token":   "proxy-token-of-the-hub-tests", "cookie_secret": fmt.Sprintf("%064x", 7),
 		"password": Password, "admin": Admin, "tests_token": testsToken,
-		"service_token": ServiceToken, "service_url": o.ServiceURL, "spawner": spawner, "spawner_token_file": filepath.Join(h.Dir, "spawner.token"),
-		"outpost_user": OutpostUser, "outpost_password": OutpostPassword,
+		"service_token": ServiceToken, "service_url": o.ServiceURL, "spawner": spawner,
+		"spawner_token_file": filepath.Join(h.Dir, "spawner.token"),
+		"outpost_user":       OutpostUser, "outpost_password": OutpostPassword,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -22,7 +22,9 @@ func (h *Hub) startHub() *process {
 }
 
 func (h *Hub) startProxy() *process {
-	program := filepath.Join(testenv.Cache(), "proxy", "node_modules", "configurable-http-proxy", "bin", "configurable-http-proxy")
+	program := filepath.Join(
+		testenv.Cache(), "proxy", "node_modules", "configurable-http-proxy", "bin", "configurable-http-proxy",
+	)
 	return h.start([]string{
 		filepath.Join(nodeDir(), "node"), program, "--ip", "127.0.0.1", "--port", strconv.Itoa(h.ports[0]),
 		"--api-ip", "127.0.0.1", "--api-port", strconv.Itoa(h.ports[2]), "--log-level", "warn",
@@ -49,7 +51,9 @@ func (h *Hub) start(argv []string, more ...string) *process {
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = h.Dir, log, log
-	cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + h.Dir, "LANG=C.UTF-8", "PYTHONUNBUFFERED=1"}, more...)
+	cmd.Env = append(
+		[]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + h.Dir, "LANG=C.UTF-8", "PYTHONUNBUFFERED=1"}, more...,
+	)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)

@@ -67,7 +67,10 @@ type Account struct {
 // New makes Accounts.
 func New(cfg Config) (*Accounts, error) {
 	if cfg.First < 1000 || cfg.Last < cfg.First {
-		return nil, errs.Bad("users.uids", fmt.Sprintf("%d-%d", cfg.First, cfg.Last), "a range of ids from 1000 on that no other account of the host has")
+		return nil, errs.Bad(
+			"users.uids", fmt.Sprintf("%d-%d", cfg.First, cfg.Last),
+			"a range of ids from 1000 on that no other account of the host has",
+		)
 	}
 	return &Accounts{cfg: cfg}, nil
 }
@@ -149,7 +152,9 @@ func (a *Accounts) missed(ctx context.Context, principal string, missing error) 
 	if !had {
 		return missing
 	}
-	return errs.New(errs.Unavailable, "%s; %s has had the number %d, so this may pass", errs.Brief(missing), principal, uid).
+	return errs.New(
+		errs.Unavailable, "%s; %s has had the number %d, so this may pass", errs.Brief(missing), principal, uid,
+	).
 		With(strings.TrimPrefix(remedyOf(missing)+"; if the account is gone for good, "+releasing(principal), "; "))
 }
 
@@ -207,7 +212,8 @@ func (a *Accounts) give(ctx context.Context, principal string) (uid int, err err
 		}
 		uid = a.free(next)
 		if uid > a.cfg.Last {
-			return errs.New(errs.OverQuota, "all user ids from %d to %d are given out", a.cfg.First, a.cfg.Last).With("widen users.uids in the service's configuration")
+			return errs.New(errs.OverQuota, "all user ids from %d to %d are given out", a.cfg.First, a.cfg.Last).
+				With("widen users.uids in the service's configuration")
 		}
 		return errors.Join(tx.Put(ctx, bucket, userKey+principal, uid), tx.Put(ctx, bucket, nextKey, uid+1))
 	})
@@ -224,8 +230,10 @@ var numbered = regexp.MustCompile(`^u[0-9]+$`)
 
 // reserved are login names that images have for themselves.
 var reserved = map[string]bool{
-	"root": true, "daemon": true, "bin": true, "sys": true, "sync": true, "games": true, "man": true, "lp": true, "mail": true, "news": true,
-	"uucp": true, "proxy": true, "www-data": true, "backup": true, "list": true, "irc": true, "nobody": true, "_apt": true,
+	"root": true, "daemon": true, "bin": true, "sys": true, "sync": true, "games": true, "man": true, "lp": true,
+	"mail": true, "news": true,
+	"uucp": true, "proxy": true, "www-data": true, "backup": true, "list": true, "irc": true, "nobody": true,
+	"_apt": true,
 }
 
 // loginName returns the user's own name where /etc/passwd can hold it.

@@ -33,7 +33,8 @@ func (r Rule) Check() (field string, value any, remedy string) {
 	re, err := regexp.Compile(r.Match)
 	switch {
 	case err != nil:
-		return "match", r.Match, "a regular expression of Go's: " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		return "match", r.Match, "a regular expression of Go's: " +
+			strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 	case !strings.HasPrefix(r.Match, "^") || !strings.HasSuffix(r.Match, "$") || strings.HasSuffix(r.Match, `\$`):
 		return "match", r.Match, "an expression that begins with ^ and ends with $: it must fit the whole, or others could call themselves so that it fits them"
 	case r.Gives == "":
@@ -43,7 +44,10 @@ func (r Rule) Check() (field string, value any, remedy string) {
 		name := strings.Trim(m[1], "{}")
 		n, err := strconv.Atoi(name)
 		if known := err == nil && n <= re.NumSubexp() || err != nil && name != "" && slices.Contains(re.SubexpNames(), name); !known {
-			return "", r.Gives, fmt.Sprintf("%s stands for no part of match, which has %d in parentheses; write ${1}x where letters follow", m[0], re.NumSubexp())
+			return "", r.Gives, fmt.Sprintf(
+				"%s stands for no part of match, which has %d in parentheses; write ${1}x where letters follow", m[0],
+				re.NumSubexp(),
+			)
 		}
 	}
 	return "", nil, ""
@@ -91,7 +95,11 @@ func NewRules(cfg RulesConfig) (*Rules, error) {
 	for field, set := range map[string]struct {
 		from []Rule
 		to   *[]rule
-	}{"identities.subjects": {cfg.Subjects, &r.subjects}, "identities.certificates": {cfg.Certificates, &r.certificates}, "identities.accounts": {cfg.Accounts, &r.accounts}} {
+	}{
+		"identities.subjects":     {cfg.Subjects, &r.subjects},
+		"identities.certificates": {cfg.Certificates, &r.certificates},
+		"identities.accounts":     {cfg.Accounts, &r.accounts},
+	} {
 		if *set.to, err = compile(set.from); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
@@ -124,13 +132,18 @@ func (r *Rules) Subject(principal, issuer string, claims map[string]string) (by 
 		value := claims[each.Claim]
 		asked = append(asked, fmt.Sprintf("%s %.80q", each.Claim, value))
 		if who, fits := each.ask(value); fits && value != "" {
-			return decided(principal, who, fmt.Sprintf("%s %.80q at %s", each.Claim, value, issuer), fmt.Sprintf("identities.subjects, rule %d", each.n))
+			return decided(
+				principal, who, fmt.Sprintf("%s %.80q at %s", each.Claim, value, issuer),
+				fmt.Sprintf("identities.subjects, rule %d", each.n),
+			)
 		}
 	}
 	if asked == nil {
 		return "", nil
 	}
-	return "", nobody(principal, "the one with "+strings.Join(slices.Compact(asked), ", ")+" at "+issuer, "identities.subjects")
+	return "", nobody(
+		principal, "the one with "+strings.Join(slices.Compact(asked), ", ")+" at "+issuer, "identities.subjects",
+	)
 }
 
 // mostName is from where on names of certificates are cut when they are read: what is cut may be anybody.
@@ -176,13 +189,18 @@ func (r *Rules) AccountName(realm, user string) (string, error) {
 		any = true
 		if name, fits := each.ask(user); fits {
 			if err := check(name); err != nil {
-				return "", errs.New(errs.Missing, "account: identities.accounts, rule %d, gives %.80q for %.80q", each.n, name, user).With("the administrator corrects the rule")
+				return "", errs.New(
+					errs.Missing, "account: identities.accounts, rule %d, gives %.80q for %.80q", each.n, name, user,
+				).With("the administrator corrects the rule")
 			}
 			return name, nil
 		}
 	}
 	if any {
-		return "", errs.New(errs.Missing, "account: no rule under identities.accounts says which account %.80q of realm %s has", user, realm).
+		return "", errs.New(
+			errs.Missing, "account: no rule under identities.accounts says which account %.80q of realm %s has", user,
+			realm,
+		).
 			With(`the administrator adds one that fits, such as {realm: ` + realm + `, match: '^([a-z0-9]+)$', account: '$1'}`)
 	}
 	return Principal(realm, user), nil
@@ -197,6 +215,8 @@ func decided(principal, who, what, by string) (string, error) {
 }
 
 func nobody(principal, what, where string) error {
-	return errs.New(errs.Forbidden, "%s is nobody here by the site's rules (%s), and you are %.80q", what, where, principal).
+	return errs.New(
+		errs.Forbidden, "%s is nobody here by the site's rules (%s), and you are %.80q", what, where, principal,
+	).
 		With("log in there as yourself; if it is you, tell your administrator, who adds a rule")
 }

@@ -47,7 +47,9 @@ func (n Numbers) check() (Numbers, error) {
 			With(fmt.Sprintf("the administrator gives it one from %d to %d that is not %d", leastID, mostID, nobodyID))
 	case n.GID < leastFirst || n.GID == nobodyID || n.GID > mostID:
 		return n, errs.New(errs.Forbidden, "gid: the account %q has %d as its first group", n.Login, n.GID).
-			With(fmt.Sprintf("the administrator gives it one from %d to %d that is not %d", leastFirst, mostID, nobodyID))
+			With(fmt.Sprintf(
+				"the administrator gives it one from %d to %d that is not %d", leastFirst, mostID, nobodyID,
+			))
 	}
 	var kept []Group
 	seen := map[int]bool{n.GID: true}
@@ -61,7 +63,8 @@ func (n Numbers) check() (Numbers, error) {
 		}
 		kept = append(kept, g)
 	}
-	slices.SortFunc(kept, func(a, b Group) int { return a.ID - b.ID }) // a directory has no order of its own: the same ones are the same
+	// a directory has no order of its own: the same ones are the same
+	slices.SortFunc(kept, func(a, b Group) int { return a.ID - b.ID })
 	n.Groups = kept
 	return n, nil
 }
@@ -106,7 +109,8 @@ func Remembered(look Look, hold time.Duration) Look {
 // late is the error of a source that does not answer, unless it has said something itself.
 func late(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return errs.New(errs.Unavailable, "%s does not answer", what).With("try again in a moment; if this lasts, tell your administrator")
+		return errs.New(errs.Unavailable, "%s does not answer", what).
+			With("try again in a moment; if this lasts, tell your administrator")
 	}
 	return err
 }

@@ -58,7 +58,8 @@ func parseTable(path, text string) (map[string]Numbers, error) {
 			err = errs.Bad("uid", numbers.UID, fmt.Sprintf("a number that nobody else has: %q has it already", first))
 		}
 		if err != nil {
-			return nil, errs.New(errs.Invalid, "users.table: %s, line %d: %s", path, n, errs.Brief(err)).With("a line is: user uid gid[,group...]. " + remedyOf(err))
+			return nil, errs.New(errs.Invalid, "users.table: %s, line %d: %s", path, n, errs.Brief(err)).
+				With("a line is: user uid gid[,group...]. " + remedyOf(err))
 		}
 		lines[user], owners[numbers.UID] = numbers, user
 	}
@@ -75,7 +76,9 @@ func parseLine(line string) (user string, n Numbers, err error) {
 	}
 	words := strings.Fields(line)
 	if len(words) != 3 {
-		return "", n, errs.Bad("line", fmt.Sprintf("%d words", len(words)), "three of them; where homes are, users.home says")
+		return "", n, errs.Bad(
+			"line", fmt.Sprintf("%d words", len(words)), "three of them; where homes are, users.home says",
+		)
 	}
 	if user == "" {
 		user = words[0]

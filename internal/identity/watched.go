@@ -49,7 +49,8 @@ func (w *watched[T]) now() (T, error) {
 	defer w.mu.Unlock()
 	if w.under == l {
 		var none T
-		return none, errs.New(errs.Unavailable, "%s: the file system of %s does not answer", w.field, w.path).With("the administrator looks at it")
+		return none, errs.New(errs.Unavailable, "%s: the file system of %s does not answer", w.field, w.path).
+			With("the administrator looks at it")
 	}
 	return l.value, l.err
 }
@@ -114,7 +115,8 @@ func (w *watched[T]) trusted(info fs.FileInfo) error {
 	case !info.Mode().IsRegular() || info.Size() > mostFile:
 		return errs.Bad(w.field, w.path, "a file of at most 64 MiB")
 	case info.Mode().Perm()&0o022 != 0 || !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return errs.New(errs.Invalid, "%s: %s can be written by others than root", w.field, w.path).With("chown root " + w.path + "; chmod go-w " + w.path)
+		return errs.New(errs.Invalid, "%s: %s can be written by others than root", w.field, w.path).
+			With("chown root " + w.path + "; chmod go-w " + w.path)
 	}
 	return nil
 }

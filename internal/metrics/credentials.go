@@ -20,10 +20,13 @@ func newCredentials(look func() Credentials) *credentials {
 		return prometheus.NewDesc("slipway_"+name, help, labels, nil)
 	}
 	return &credentials{
-		look:      look,
-		refreshes: desc("token_refreshes_total", "Requests for new tokens to an issuer by result, since the service's start.", "issuer", "result"),
-		held:      desc("credentials", "Users' tokens and proxies.", "name"),
-		trouble:   desc("credentials_in_trouble", "Those that cannot be renewed, or end soon.", "name"),
+		look: look,
+		refreshes: desc(
+			"token_refreshes_total", "Requests for new tokens to an issuer by result, since the service's start.",
+			"issuer", "result",
+		),
+		held:    desc("credentials", "Users' tokens and proxies.", "name"),
+		trouble: desc("credentials_in_trouble", "Those that cannot be renewed, or end soon.", "name"),
 	}
 }
 

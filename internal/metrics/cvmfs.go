@@ -26,10 +26,16 @@ func newRepositories(look func() CVMFS) *repositories {
 		return prometheus.NewDesc("slipway_cvmfs_"+name, help, labels, nil)
 	}
 	return &repositories{
-		look:    look,
-		up:      desc("repository_up", "1 when a CVMFS repository could be listed and read on this host when it was last looked at.", "repository"),
+		look: look,
+		up: desc(
+			"repository_up",
+			"1 when a CVMFS repository could be listed and read on this host when it was last looked at.", "repository",
+		),
 		seconds: desc("probe_seconds", "How long that took.", "repository"),
-		stuck:   desc("stuck_probes", "Processes that look at a repository and can neither be ended nor waited for; at most one for each."),
+		stuck: desc(
+			"stuck_probes",
+			"Processes that look at a repository and can neither be ended nor waited for; at most one for each.",
+		),
 	}
 }
 

@@ -27,18 +27,32 @@ func newGPUs(inventory func() gpu.Inventory) *gpus {
 	}
 	return &gpus{
 		inventory: inventory,
-		up:        desc("driver_up", "1 when the GPUs' driver could be asked; 0: the other numbers are of an earlier time."),
+		up: desc(
+			"driver_up", "1 when the GPUs' driver could be asked; 0: the other numbers are of an earlier time.",
+		),
 		info:      one("info", "What a GPU is, and how it is shared out.", "model", "mode", "isolation", "simulated"),
 		condition: one("condition", "1 for the condition that the GPU is in.", "condition"),
 		memory:    one("memory_bytes", "Memory of the GPU."),
 
-		free:        one("free", "How many of a profile could be had now, if nothing else is taken.", "mode", "profile"),
-		slices:      one("slices", "Parts of the GPU by state: held, ready (there and free), quarantined, foreign.", "mode", "profile", "state"),
-		idle:        one("idle_slices", "Held slices that are known to be idle.", "mode", "profile"),
-		lent:        one("lent_slices", "Held slices that a job has borrowed.", "mode", "profile"),
-		unmeasured:  one("unmeasured_slices", "Held slices of which nobody knows how busy they are.", "mode", "profile"),
-		sliceSM:     one("slices_busy_ratio", "Mean use of the held slices that are measured, over a minute, by its source.", "mode", "profile", "source"),
-		sliceMemory: one("slices_memory_used_bytes", "Memory used in held slices, where it is known.", "mode", "profile"),
+		free: one(
+			"free", "How many of a profile could be had now, if nothing else is taken.", "mode", "profile",
+		),
+		slices: one(
+			"slices", "Parts of the GPU by state: held, ready (there and free), quarantined, foreign.", "mode",
+			"profile", "state",
+		),
+		idle: one("idle_slices", "Held slices that are known to be idle.", "mode", "profile"),
+		lent: one("lent_slices", "Held slices that a job has borrowed.", "mode", "profile"),
+		unmeasured: one(
+			"unmeasured_slices", "Held slices of which nobody knows how busy they are.", "mode", "profile",
+		),
+		sliceSM: one(
+			"slices_busy_ratio", "Mean use of the held slices that are measured, over a minute, by its source.", "mode",
+			"profile", "source",
+		),
+		sliceMemory: one(
+			"slices_memory_used_bytes", "Memory used in held slices, where it is known.", "mode", "profile",
+		),
 
 		utilisation: one("utilisation_ratio", "Share of the time in which any kernel ran."),
 		sm:          one("sm_ratio", "Share of the processors that were busy."),
@@ -77,7 +91,9 @@ func (g *gpus) Collect(ch chan<- prometheus.Metric) {
 		g.collectSlices(s, show)
 		g.collectReading(s, show)
 		if s.Reading != nil && s.Reading.Energy >= 0 {
-			ch <- prometheus.MustNewConstMetric(g.energy, prometheus.CounterValue, float64(s.Reading.Energy)/1000, labels...)
+			ch <- prometheus.MustNewConstMetric(
+				g.energy, prometheus.CounterValue, float64(s.Reading.Energy)/1000, labels...,
+			)
 		}
 	}
 }

@@ -16,9 +16,16 @@ type housed struct {
 
 func newHoused(look func() Homes) *housed {
 	return &housed{
-		look:    look,
-		over:    prometheus.NewDesc("slipway_quota_users", "Users with sessions who use more than this percentage of what they may have in an area.", []string{"area", "over"}, nil),
-		trouble: prometheus.NewDesc("slipway_quota_trouble", "Users with sessions whose directory in an area could not be looked at.", []string{"area"}, nil),
+		look: look,
+		over: prometheus.NewDesc(
+			"slipway_quota_users",
+			"Users with sessions who use more than this percentage of what they may have in an area.",
+			[]string{"area", "over"}, nil,
+		),
+		trouble: prometheus.NewDesc(
+			"slipway_quota_trouble", "Users with sessions whose directory in an area could not be looked at.",
+			[]string{"area"}, nil,
+		),
 	}
 }
 

@@ -15,13 +15,29 @@ type kernels struct {
 
 func newKernels() kernels {
 	return kernels{
-		phases:   prometheus.NewDesc("slipway_kernels", "Kernels by entry of kernels.specs and phase; pending: they wait for room, standby: nobody has asked for them yet.", []string{"spec", "phase"}, nil),
-		failed:   prometheus.NewDesc("slipway_kernels_failed_total", "Kernels that failed since the service's start, by cause; start: before they first answered.", []string{"spec", "cause"}, nil),
-		restarts: prometheus.NewDesc("slipway_kernel_restarts_total", "Kernels that ended and began anew where they were, since the service's start, by cause.", []string{"spec", "cause"}, nil),
-		dropped:  prometheus.NewDesc("slipway_kernel_dropped_messages_total", "Messages of kernels that were not kept for clients that were away, since the service's start.", []string{"spec"}, nil),
-		standbys: prometheus.NewDesc("slipway_kernel_standbys_lacking", "Users' next kernels for which none stands by though one may.", []string{"spec"}, nil),
+		phases: prometheus.NewDesc("slipway_kernels", "Kernels by entry of kernels.specs and phase; pending: they wait for room, standby: nobody has asked for them yet.", []string{"spec", "phase"}, nil),
+		failed: prometheus.NewDesc(
+			"slipway_kernels_failed_total",
+			"Kernels that failed since the service's start, by cause; start: before they first answered.",
+			[]string{"spec", "cause"}, nil,
+		),
+		restarts: prometheus.NewDesc(
+			"slipway_kernel_restarts_total",
+			"Kernels that ended and began anew where they were, since the service's start, by cause.",
+			[]string{"spec", "cause"}, nil,
+		),
+		dropped: prometheus.NewDesc(
+			"slipway_kernel_dropped_messages_total",
+			"Messages of kernels that were not kept for clients that were away, since the service's start.",
+			[]string{"spec"}, nil,
+		),
+		standbys: prometheus.NewDesc(
+			"slipway_kernel_standbys_lacking", "Users' next kernels for which none stands by though one may.",
+			[]string{"spec"}, nil,
+		),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "slipway_kernel_start_seconds", Help: "From the request of a kernel to its first answer.", Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
+			Name: "slipway_kernel_start_seconds", Help: "From the request of a kernel to its first answer.",
+			Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
 		}),
 	}
 }
@@ -79,10 +95,16 @@ type channels struct {
 
 func newChannels(look func() Kernels) *channels {
 	return &channels{
-		look:     look,
-		sockets:  prometheus.NewDesc("slipway_kernel_websockets", "Open websockets to kernels.", nil, nil),
-		messages: prometheus.NewDesc("slipway_kernel_messages_total", "Messages over websockets to kernels, since the service's start.", []string{"direction"}, nil),
-		bytes:    prometheus.NewDesc("slipway_kernel_bytes_total", "Bytes of messages over websockets to kernels, since the service's start.", []string{"direction"}, nil),
+		look:    look,
+		sockets: prometheus.NewDesc("slipway_kernel_websockets", "Open websockets to kernels.", nil, nil),
+		messages: prometheus.NewDesc(
+			"slipway_kernel_messages_total", "Messages over websockets to kernels, since the service's start.",
+			[]string{"direction"}, nil,
+		),
+		bytes: prometheus.NewDesc(
+			"slipway_kernel_bytes_total", "Bytes of messages over websockets to kernels, since the service's start.",
+			[]string{"direction"}, nil,
+		),
 	}
 }
 

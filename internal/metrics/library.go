@@ -21,10 +21,12 @@ func newSwept(look func() Library) *swept {
 		return prometheus.NewDesc("slipway_library_"+name, help, labels, nil)
 	}
 	return &swept{
-		look:         look,
-		removed:      desc("swept_total", "Images and bases removed because nothing led to them.", "kind"),
-		bytes:        desc("swept_bytes_total", "What they took."),
-		waiting:      desc("unreferenced", "Images that nothing led to at the last sweep, and that were too young to be removed."),
+		look:    look,
+		removed: desc("swept_total", "Images and bases removed because nothing led to them.", "kind"),
+		bytes:   desc("swept_bytes_total", "What they took."),
+		waiting: desc(
+			"unreferenced", "Images that nothing led to at the last sweep, and that were too young to be removed.",
+		),
 		waitingBytes: desc("unreferenced_bytes", "What they take."),
 	}
 }

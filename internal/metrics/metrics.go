@@ -49,7 +49,8 @@ func New(cfg Config) *Metrics {
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60},
 		}, []string{"method", "route", "status"}),
 		freezes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "slipway_freeze_seconds", Help: "Duration of freezes by result.", Buckets: []float64{.1, .5, 1, 2, 5, 10, 30, 60, 300},
+			Name: "slipway_freeze_seconds", Help: "Duration of freezes by result.",
+			Buckets: []float64{.1, .5, 1, 2, 5, 10, 30, 60, 300},
 		}, []string{"result"}),
 	}
 	m.registry.MustRegister(m.requests, m.freezes, newWorkloads(cfg.Stats), collectors.NewGoCollector(),
@@ -141,17 +142,33 @@ type workloads struct {
 
 func newWorkloads(stats func() spawner.Stats) *workloads {
 	return &workloads{
-		stats:     stats,
-		workloads: prometheus.NewDesc("slipway_workloads", "Sessions and jobs by kind and phase.", []string{"kind", "phase"}, nil),
-		capacity:  prometheus.NewDesc("slipway_capacity", "What a backend may give in all; absent when it is not limited.", []string{"backend", "resource"}, nil),
-		use:       prometheus.NewDesc("slipway_leased", "What workloads hold of a backend.", []string{"backend", "resource"}, nil),
-		jobs:      prometheus.NewDesc("slipway_jobs", "Jobs that wait or run, by where they go; waiting: in line here.", []string{"backend", "state"}, nil),
-		refused:   prometheus.NewDesc("slipway_jobs_refused_total", "Submissions refused for what their users may have.", []string{"reason"}, nil),
-		orphans:   prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
-		strangers: prometheus.NewDesc("slipway_hub_strangers", "Active sessions that their Hub did not know, twice in a row.", []string{"hub"}, nil),
-		kernels:   newKernels(),
+		stats: stats,
+		workloads: prometheus.NewDesc(
+			"slipway_workloads", "Sessions and jobs by kind and phase.", []string{"kind", "phase"}, nil,
+		),
+		capacity: prometheus.NewDesc(
+			"slipway_capacity", "What a backend may give in all; absent when it is not limited.",
+			[]string{"backend", "resource"}, nil,
+		),
+		use: prometheus.NewDesc(
+			"slipway_leased", "What workloads hold of a backend.", []string{"backend", "resource"}, nil,
+		),
+		jobs: prometheus.NewDesc(
+			"slipway_jobs", "Jobs that wait or run, by where they go; waiting: in line here.",
+			[]string{"backend", "state"}, nil,
+		),
+		refused: prometheus.NewDesc(
+			"slipway_jobs_refused_total", "Submissions refused for what their users may have.", []string{"reason"}, nil,
+		),
+		orphans: prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
+		strangers: prometheus.NewDesc(
+			"slipway_hub_strangers", "Active sessions that their Hub did not know, twice in a row.", []string{"hub"},
+			nil,
+		),
+		kernels: newKernels(),
 		start: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "slipway_start_seconds", Help: "From the request of a start to the first answer.", Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
+			Name: "slipway_start_seconds", Help: "From the request of a start to the first answer.",
+			Buckets: []float64{.2, .5, 1, 2, 5, 10, 30, 60, 300},
 		}),
 	}
 }

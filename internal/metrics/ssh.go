@@ -23,10 +23,14 @@ func newGateway(look func() SSH) *gateway {
 		return prometheus.NewDesc("slipway_ssh_"+name, help, labels, nil)
 	}
 	return &gateway{
-		look:      look,
-		open:      desc("connections", "Open ssh connections by whether they have logged in.", "state"),
-		logins:    desc("logins_total", "Ssh connections by what became of their login, since the service's start.", "outcome"),
-		channels:  desc("channels_total", "Channels that were opened over ssh, by kind, since the service's start.", "kind"),
+		look: look,
+		open: desc("connections", "Open ssh connections by whether they have logged in.", "state"),
+		logins: desc(
+			"logins_total", "Ssh connections by what became of their login, since the service's start.", "outcome",
+		),
+		channels: desc(
+			"channels_total", "Channels that were opened over ssh, by kind, since the service's start.", "kind",
+		),
 		wireBytes: desc("bytes_total", "Bytes of ssh connections, since the service's start.", "direction"),
 	}
 }

@@ -33,12 +33,18 @@ func newPlaces(stores func() []Store, exports func() []Export) *places {
 	}
 	return &places{
 		stores: stores, exports: exports,
-		up:           desc("store_up", "1 when a store took what it was last given.", "store"),
-		environments: desc("store_environments", "Environments by whether they have a copy in a store.", "store", "state"),
-		bytes:        desc("store_bytes", "What the copies in a store take.", "store"),
-		damaged:      desc("store_damaged_total", "Copies that were found damaged or gone since the service's start.", "store"),
-		exportUp:     desc("export_up", "1 when a directory that others publish could be brought to what is wanted.", "export"),
-		published:    desc("export_names", "Names of environments in a directory that others publish.", "export"),
+		up: desc("store_up", "1 when a store took what it was last given.", "store"),
+		environments: desc(
+			"store_environments", "Environments by whether they have a copy in a store.", "store", "state",
+		),
+		bytes: desc("store_bytes", "What the copies in a store take.", "store"),
+		damaged: desc(
+			"store_damaged_total", "Copies that were found damaged or gone since the service's start.", "store",
+		),
+		exportUp: desc(
+			"export_up", "1 when a directory that others publish could be brought to what is wanted.", "export",
+		),
+		published: desc("export_names", "Names of environments in a directory that others publish.", "export"),
 	}
 }
 

@@ -74,7 +74,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			words = err.Error()
 		}
 		if words != "" && words != said {
-			k.cfg.Logger.Warn("running sessions may lack a data area: it is tried again", "directory", k.cfg.Source, "error", words)
+			k.cfg.Logger.Warn(
+				"running sessions may lack a data area: it is tried again", "directory", k.cfg.Source, "error", words,
+			)
 		}
 		said = words
 		select {
@@ -148,7 +150,10 @@ func (k *Keeper) see(ctx context.Context, pid int, device string) {
 		err = nil
 	}
 	if err == nil && stale != "" && f.stuck == nil && ctx.Err() == nil {
-		k.cfg.Logger.Info("a running session or job has a data area again that was mounted anew", "directory", k.cfg.Source, "process", pid)
+		k.cfg.Logger.Info(
+			"a running session or job has a data area again that was mounted anew", "directory", k.cfg.Source,
+			"process", pid,
+		)
 	}
 	k.remember(pid, f, err)
 }
@@ -163,7 +168,10 @@ func (k *Keeper) remember(pid int, f failure, err error) {
 	}
 	if err != nil && err.Error() != f.words {
 		f.words = err.Error()
-		k.cfg.Logger.Warn("a running session or job may lack a data area: it is tried again", "directory", k.cfg.Source, "process", pid, "error", err)
+		k.cfg.Logger.Warn(
+			"a running session or job may lack a data area: it is tried again", "directory", k.cfg.Source, "process",
+			pid, "error", err,
+		)
 	}
 	f.tries++
 	f.again = time.Now().Add(backoff.Delay(k.cfg.Every, slowest, f.tries, rand.Float64()))

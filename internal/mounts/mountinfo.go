@@ -46,7 +46,8 @@ func parseMount(line string) (Mount, bool) {
 	}
 	fs := fields[tags+dash+1:]
 	m := Mount{
-		ID: fields[0], Parent: fields[1], Device: fields[2], Point: unescape(fields[4]), Type: fs[0], Source: unescape(fs[1]),
+		ID: fields[0], Parent: fields[1], Device: fields[2], Point: unescape(fields[4]), Type: fs[0],
+		Source: unescape(fs[1]),
 	}
 	for _, tag := range fields[tags : tags+dash] {
 		switch name, group, _ := strings.Cut(tag, ":"); name {

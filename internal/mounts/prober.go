@@ -126,7 +126,10 @@ func (p *Prober) note(r Result) {
 	p.mu.Unlock()
 	switch {
 	case r.Trouble != "" && (before.Trouble != r.Trouble || !known):
-		p.cfg.Logger.Warn("a directory with data cannot be used now", "directory", filepath.Join(p.cfg.Dir, r.Name), "trouble", r.Trouble)
+		p.cfg.Logger.Warn(
+			"a directory with data cannot be used now", "directory", filepath.Join(p.cfg.Dir, r.Name), "trouble",
+			r.Trouble,
+		)
 	case r.Trouble == "" && before.Trouble != "":
 		p.cfg.Logger.Info("a directory with data can be used again", "directory", filepath.Join(p.cfg.Dir, r.Name))
 	}

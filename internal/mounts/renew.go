@@ -118,7 +118,9 @@ func clone(dir string) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("copy the mounts at %s: %w", dir, err)
 	}
-	harmless := unix.MountAttr{Propagation: unix.MS_SLAVE, Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	harmless := unix.MountAttr{
+		Propagation: unix.MS_SLAVE, Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &harmless); err != nil {
 		return -1, fmt.Errorf("make the copy read-only, and hear of new mounts: %w", err)
 	}

@@ -21,7 +21,11 @@ func CheckShared(dir string) error {
 		return errs.New(errs.Missing, "mount %s: %w", dir, err).With("create or mount it on this host")
 	}
 	if shared, point := propagates(info, real); !shared {
-		return errs.New(errs.Missing, "mount %s: it lies on %s, which is no shared mount: workloads would not see what is mounted later", dir, point).
+		return errs.New(
+			errs.Missing,
+			"mount %s: it lies on %s, which is no shared mount: workloads would not see what is mounted later", dir,
+			point,
+		).
 			With(remedy(real, point))
 	}
 	return nil

@@ -51,7 +51,8 @@ func admissible(ns *os.File) error {
 	}
 	defer ours.Close()
 	if same, err := sameFile(ns, ours); err != nil || same {
-		return errors.Join(err, errs.New(errs.Invalid, "it has the mounts of this host").With("look for a process in a container"))
+		return errors.Join(err, errs.New(errs.Invalid, "it has the mounts of this host").
+			With("look for a process in a container"))
 	}
 	user, err := os.Open("/proc/self/ns/user")
 	if err != nil {
@@ -66,7 +67,8 @@ func admissible(ns *os.File) error {
 		}
 		owner, err = ask(owner, unix.NS_GET_PARENT) // fails above this service's
 	}
-	return errs.New(errs.Forbidden, "its mounts were made by what runs in a container").With("look for the container's own process")
+	return errs.New(errs.Forbidden, "its mounts were made by what runs in a container").
+		With("look for the container's own process")
 }
 
 func ask(ns *os.File, question uint) (*os.File, error) {

@@ -58,7 +58,8 @@ func (c *Client) Refresh(ctx context.Context, refresh secret.Text) (Tokens, erro
 // Exchange has an access token give one that is narrower (RFC 8693).
 func (c *Client) Exchange(ctx context.Context, access secret.Text, audience string, scopes []string) (Tokens, error) {
 	form := url.Values{
-		"grant_type": {grantExchange}, "subject_token": {access.Reveal()}, "subject_token_type": {typeAccess}, "requested_token_type": {typeAccess},
+		"grant_type": {grantExchange}, "subject_token": {access.Reveal()}, "subject_token_type": {typeAccess},
+		"requested_token_type": {typeAccess},
 	}
 	if audience != "" {
 		form.Set("audience", audience)
@@ -76,7 +77,8 @@ func (c *Client) Revoke(ctx context.Context, refresh secret.Text) error {
 		return err
 	}
 	if m.Revocation == "" {
-		return errs.New(errs.Missing, "the issuer %s takes nothing back", c.cfg.Name).With("take it back at the issuer's own page")
+		return errs.New(errs.Missing, "the issuer %s takes nothing back", c.cfg.Name).
+			With("take it back at the issuer's own page")
 	}
 	return c.post(ctx, m, m.Revocation, url.Values{"token": {refresh.Reveal()}, "token_type_hint": {grantRefresh}}, nil)
 }
@@ -124,7 +126,8 @@ func (c *Client) tokenAt(ctx context.Context, m *metadata, form url.Values) (Tok
 		return Tokens{}, err
 	}
 	return Tokens{
-		Access: secret.New(answer.Access), Refresh: secret.New(answer.Refresh), ID: secret.New(answer.ID), Scopes: strings.Fields(answer.Scope),
+		Access: secret.New(answer.Access), Refresh: secret.New(answer.Refresh), ID: secret.New(answer.ID),
+		Scopes:  strings.Fields(answer.Scope),
 		Expires: answer.Expires.from(begun), Until: answer.RefreshIn.from(begun),
 	}, nil
 }
@@ -172,7 +175,8 @@ func (c *Client) refusal(answer *http.Response, form url.Values) error {
 	}
 	err := json.NewDecoder(answer.Body).Decode(&said)
 	status := answer.StatusCode
-	busy := status >= 500 || status == http.StatusTooManyRequests || said.Code == "temporarily_unavailable" || said.Code == "server_error"
+	busy := status >= 500 || status == http.StatusTooManyRequests || said.Code == "temporarily_unavailable" ||
+		said.Code == "server_error"
 	if busy || err != nil || said.Code == "" || c.telling(said.Code, form) {
 		return errs.New(errs.Unavailable, "the issuer %s answers with HTTP status %d", c.cfg.Name, status)
 	}

@@ -19,7 +19,8 @@ const opaqueLife = 10 * time.Minute
 // algorithms are those that a token may be signed by: with a public key, so that who can check one cannot make one.
 func algorithms() []string {
 	return []string{
-		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512,
+		oidc.EdDSA,
 	}
 }
 
@@ -31,8 +32,9 @@ type Want struct {
 
 // Facts are what a checked answer is.
 type Facts struct {
-	Subject           string            // empty: an access token that does not say, and no ID token
-	Claims            map[string]string // those of Config.Claims that it says; of what the tokens do not agree on, what the ID token says
+	Subject string // empty: an access token that does not say, and no ID token
+	// those of Config.Claims that it says; of what the tokens do not agree on, what the ID token says
+	Claims            map[string]string
 	Scopes, Audiences []string
 	Expires           time.Time
 }
@@ -68,7 +70,11 @@ func (c *Client) Check(ctx context.Context, t Tokens, want Want) (Facts, error) 
 		c.claim(id, &f)
 	}
 	if want.Subject != "" && f.Subject != "" && f.Subject != want.Subject {
-		return Facts{}, errs.New(errs.Invalid, "the access token that the issuer %s gave is not to be used: it is of another person than before", c.cfg.Name).
+		return Facts{}, errs.New(
+			errs.Invalid,
+			"the access token that the issuer %s gave is not to be used: it is of another person than before",
+			c.cfg.Name,
+		).
 			With("log in as the same person, or remove the credential first: slipway credentials revoke " + c.cfg.Name)
 	}
 	return f, nil
@@ -81,7 +87,9 @@ func (c *Client) checkAccess(ctx context.Context, m *metadata, t Tokens, want Wa
 		return Facts{}, err
 	}
 	if want.Audience != "" && !slices.Contains(token.Audience, want.Audience) {
-		return Facts{}, c.bad("access token", "it is for "+cut(strings.Join(token.Audience, ", "))+" and not for "+want.Audience)
+		return Facts{}, c.bad(
+			"access token", "it is for "+cut(strings.Join(token.Audience, ", "))+" and not for "+want.Audience,
+		)
 	}
 	var says struct {
 		Scope any `json:"scope"`
@@ -118,11 +126,16 @@ const maxClaim = 1024
 
 // verify checks a JWT: who signed it and how, that it holds now, and, where client is given, that it is for that
 // client.
-func (c *Client) verify(ctx context.Context, m *metadata, what string, token secret.Text, client string) (*oidc.IDToken, error) {
+func (c *Client) verify(
+	ctx context.Context, m *metadata, what string, token secret.Text, client string,
+) (*oidc.IDToken, error) {
 	if len(token.Reveal()) > maxToken {
 		return nil, c.bad(what, "it is larger than any that could be used")
 	}
-	v := oidc.NewVerifier(c.cfg.URL, m.keys, &oidc.Config{ClientID: client, SkipClientIDCheck: client == "", SupportedSigningAlgs: algorithms()})
+	v := oidc.NewVerifier(
+		c.cfg.URL, m.keys,
+		&oidc.Config{ClientID: client, SkipClientIDCheck: client == "", SupportedSigningAlgs: algorithms()},
+	)
 	t, err := v.Verify(ctx, token.Reveal())
 	if err == nil {
 		return t, nil

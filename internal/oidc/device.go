@@ -35,7 +35,8 @@ func (c *Client) BeginDevice(ctx context.Context) (Device, error) {
 		return Device{}, err
 	}
 	if m.Device == "" {
-		return Device{}, errs.New(errs.Missing, "the issuer %s offers no login by a code", c.cfg.Name).With("give a refresh token")
+		return Device{}, errs.New(errs.Missing, "the issuer %s offers no login by a code", c.cfg.Name).
+			With("give a refresh token")
 	}
 	var answer struct {
 		Secret   string  `json:"device_code"`
@@ -53,9 +54,14 @@ func (c *Client) BeginDevice(ctx context.Context) (Device, error) {
 		at = answer.URL
 	}
 	if err := checkURL("verification_uri", at); err != nil || answer.Secret == "" || answer.Code == "" {
-		return Device{}, errs.New(errs.Unavailable, "the issuer %s does not answer as it should to a login by a code", c.cfg.Name)
+		return Device{}, errs.New(
+			errs.Unavailable, "the issuer %s does not answer as it should to a login by a code", c.cfg.Name,
+		)
 	}
-	d := Device{URL: at, Code: cut(answer.Code), secret: secret.New(answer.Secret), interval: time.Duration(answer.Interval) * time.Second}
+	d := Device{
+		URL: at, Code: cut(answer.Code), secret: secret.New(answer.Secret),
+		interval: time.Duration(answer.Interval) * time.Second,
+	}
 	if d.interval <= 0 {
 		d.interval = usualInterval
 	}
@@ -78,7 +84,9 @@ func (c *Client) AwaitDevice(ctx context.Context, d Device) (Tokens, error) {
 			return Tokens{}, errs.New(errs.Conflict, "the login was not confirmed in time").With("begin another")
 		}
 		// What is granted is given once: the answer is waited for.
-		t, err := c.token(context.WithoutCancel(ctx), url.Values{"grant_type": {grantDevice}, "device_code": {d.secret.Reveal()}})
+		t, err := c.token(
+			context.WithoutCancel(ctx), url.Values{"grant_type": {grantDevice}, "device_code": {d.secret.Reveal()}},
+		)
 		wait, err := patient(err, interval)
 		if wait == 0 {
 			return t, err

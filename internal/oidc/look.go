@@ -12,7 +12,9 @@ import (
 
 // Look asks the issuer who it is, past all that is remembered of it, and gives the time that it has.
 func (c *Client) Look(ctx context.Context) (time.Time, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.cfg.URL, "/")+"/.well-known/openid-configuration", nil)
+	req, err := http.NewRequestWithContext(
+		ctx, http.MethodGet, strings.TrimSuffix(c.cfg.URL, "/")+"/.well-known/openid-configuration", nil,
+	)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -25,7 +27,9 @@ func (c *Client) Look(ctx context.Context) (time.Time, error) {
 		Issuer string `json:"issuer"`
 	}
 	if answer.StatusCode != http.StatusOK || json.NewDecoder(answer.Body).Decode(&said) != nil {
-		return time.Time{}, errs.New(errs.Unavailable, "the issuer %s does not say what it offers: status %d", c.cfg.Name, answer.StatusCode)
+		return time.Time{}, errs.New(
+			errs.Unavailable, "the issuer %s does not say what it offers: status %d", c.cfg.Name, answer.StatusCode,
+		)
 	}
 	if said.Issuer != c.cfg.URL {
 		return time.Time{}, errs.New(errs.Invalid, "the issuer %s calls itself %q", c.cfg.URL, cut(said.Issuer))

@@ -15,7 +15,8 @@ const (
 
 // public are the values of a form that are no secrets.
 var public = map[string]bool{
-	"grant_type": true, "client_id": true, "scope": true, "audience": true, "subject_token_type": true, "requested_token_type": true, "token_type_hint": true,
+	"grant_type": true, "client_id": true, "scope": true, "audience": true, "subject_token_type": true,
+	"requested_token_type": true, "token_type_hint": true,
 }
 
 // telling reports whether what an issuer says may hold a secret: a part of what it was sent, or a word that may be a
@@ -37,7 +38,9 @@ func (c *Client) telling(said string, form url.Values) bool {
 
 // opaque reports whether a word may be a token or a part of one: a code of an error, however long, is letters and _.
 func opaque(word string) bool {
-	long := len(word) >= longWord && strings.ContainsFunc(word, func(r rune) bool { return r != '_' && !unicode.IsLower(r) })
+	long := len(word) >= longWord && strings.ContainsFunc(
+		word, func(r rune) bool { return r != '_' && !unicode.IsLower(r) },
+	)
 	return long || strings.HasPrefix(word, "eyJ")
 }
 

@@ -73,7 +73,9 @@ func File(path string) ([]hubapi.Point, error) {
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > whole {
-		return nil, refuseFile(fmt.Sprintf("%s: larger than %d MiB", path, whole>>20), "put large values into files, and their paths here")
+		return nil, refuseFile(
+			fmt.Sprintf("%s: larger than %d MiB", path, whole>>20), "put large values into files, and their paths here",
+		)
 	}
 	text, err := os.ReadFile(path)
 	switch {
@@ -110,7 +112,9 @@ func (c *checker) take(e entry) error {
 		}
 	}
 	if odd := c.odd(e); odd != "" {
-		return refuseFile(fmt.Sprintf("%s: %.80s is not in all points", e.where, odd), "give every point the same names")
+		return refuseFile(
+			fmt.Sprintf("%s: %.80s is not in all points", e.where, odd), "give every point the same names",
+		)
 	}
 	var key strings.Builder
 	for _, name := range c.names {

@@ -59,7 +59,9 @@ func (a axis) spread(kind string, given []string) (axis, error) {
 func (a axis) between(kind string, first, last, n float64, written string) (axis, error) {
 	switch {
 	case n < 1 || n != math.Trunc(n):
-		return a, refuse(a.start()+": the count is "+written, "write it as "+kind+"(first,last,count), count at least 1")
+		return a, refuse(
+			a.start()+": the count is "+written, "write it as "+kind+"(first,last,count), count at least 1",
+		)
 	case kind == "log" && (first == 0 || last == 0 || (first < 0) != (last < 0)):
 		return a, refuse(a.start()+": a logarithmic range does not reach over 0", "begin and end on the same side of 0")
 	case math.IsInf(last-first, 0):
@@ -108,7 +110,9 @@ func (a axis) stepped(given []number) (axis, error) {
 	case math.IsInf(a.count, 0):
 		return a, refuse(a.start()+": these are not the numbers of a range", spreadRemedy)
 	case a.count == 0:
-		return a, refuse(a.start()+": there is no value in this range", "write it as range(first,end,step); end is not in it")
+		return a, refuse(
+			a.start()+": there is no value in this range", "write it as range(first,end,step); end is not in it",
+		)
 	}
 	a.values = func() []string {
 		values := make([]string, 0, int(a.count))

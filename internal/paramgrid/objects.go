@@ -32,7 +32,9 @@ func objects(path string, text []byte) entries {
 func notAList(path string, text []byte, err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at := min(max(0, int(syntax.Offset)-1), len(text))
-		return refuseFile(fmt.Sprintf("%s:%d: %v", path, 1+bytes.Count(text[:at], []byte("\n")), err), remedies[".json"])
+		return refuseFile(
+			fmt.Sprintf("%s:%d: %v", path, 1+bytes.Count(text[:at], []byte("\n")), err), remedies[".json"],
+		)
 	}
 	return refuseFile(path+": not a list", remedies[".json"])
 }

@@ -44,7 +44,9 @@ func Parse(given []string) ([]hubapi.Point, error) {
 		axes, n = append(axes, a), n*a.count
 	}
 	if n > hubapi.PointLimit {
-		return nil, refuse(countWords(n)+" points are too many", fmt.Sprintf("at most %s points", countWords(hubapi.PointLimit)))
+		return nil, refuse(
+			countWords(n)+" points are too many", fmt.Sprintf("at most %s points", countWords(hubapi.PointLimit)),
+		)
 	}
 	points, seen := []hubapi.Point{{}}, map[string]bool{}
 	for _, a := range axes {
@@ -106,7 +108,9 @@ func (a axis) split(rest string) (values []string, err error) {
 			quoted, behind, ok := strings.Cut(text[1:], text[:1])
 			behind = strings.TrimLeft(behind, " ")
 			if !ok || strings.Contains(quoted, "\n") || behind != "" && behind[0] != ',' {
-				return nil, refuse(a.start()+": a quote is not closed, or not at a value's end", "write it as name='a,b','c'")
+				return nil, refuse(
+					a.start()+": a quote is not closed, or not at a value's end", "write it as name='a,b','c'",
+				)
 			}
 			value, more, rest = PlainText(quoted), behind != "", strings.TrimPrefix(behind, ",")
 		} else {

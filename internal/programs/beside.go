@@ -34,7 +34,9 @@ func SameBuild(beside string) error {
 	defer stop()
 	said, err := exec.CommandContext(ctx, beside, "version").Output() // one of before versions fails
 	if err != nil || strings.TrimSpace(string(said)) != want {
-		return errs.New(errs.Missing, "%s is of another build than slipway, which is started for each job in its place", beside).
+		return errs.New(
+			errs.Missing, "%s is of another build than slipway, which is started for each job in its place", beside,
+		).
 			With("build both from the same sources, as deploy/lib/go.sh does, and restart the service")
 	}
 	return nil

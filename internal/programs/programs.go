@@ -63,13 +63,15 @@ func All() []Program {
 			func(_ context.Context, args []string, _ Streams) error { return local.Image(args[0]) },
 		},
 		{
-			"docker-wake", []string{"HOST", "CONTAINER"}, "Wake a container if the service dies in a freeze (started by the service)",
+			"docker-wake", []string{"HOST", "CONTAINER"},
+			"Wake a container if the service dies in a freeze (started by the service)",
 			func(ctx context.Context, args []string, s Streams) error {
 				return wake.Watch(ctx, args[0], args[1], s.In)
 			},
 		},
 		{
-			LookHome, []string{"QUESTION"}, "Look at a directory whose file system may never answer (started by the service)",
+			LookHome, []string{"QUESTION"},
+			"Look at a directory whose file system may never answer (started by the service)",
 			func(_ context.Context, args []string, s Streams) error { return homes.Look(s.Out, args[0]) },
 		},
 	}

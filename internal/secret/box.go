@@ -62,10 +62,15 @@ func readKey(file string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o: others can read it; chmod 600 it, or remove it when it may be known", file, info.Mode().Perm())
+		return nil, fmt.Errorf(
+			"%s has mode %04o: others can read it; chmod 600 it, or remove it when it may be known", file,
+			info.Mode().Perm(),
+		)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s belongs to user id %d, who knows it: give it to the service's user, or remove it", file, stat.Uid)
+		return nil, fmt.Errorf(
+			"%s belongs to user id %d, who knows it: give it to the service's user, or remove it", file, stat.Uid,
+		)
 	}
 	key, err := os.ReadFile(file)
 	if err == nil && len(key) != keySize {

@@ -55,7 +55,9 @@ func takeHeld(log *slog.Logger) (*held, error) {
 		l, err := net.FileListener(f)
 		_ = f.Close()
 		if err != nil {
-			return nil, errs.New(errs.Invalid, "file descriptor %d, which was handed over, is no listener: %w", fd, err).
+			return nil, errs.New(
+				errs.Invalid, "file descriptor %d, which was handed over, is no listener: %w", fd, err,
+			).
 				With("see LISTEN_FDS in man sd_listen_fds")
 		}
 		name := ""

@@ -157,7 +157,8 @@ func (k *keyPair) read() error {
 	}
 	pair, err := tls.LoadX509KeyPair(k.cfg.Cert, k.cfg.Key)
 	if err != nil {
-		return errs.New(errs.Invalid, "tls: %w", err).With("name a PEM certificate, with its chain, and the key that belongs to it")
+		return errs.New(errs.Invalid, "tls: %w", err).
+			With("name a PEM certificate, with its chain, and the key that belongs to it")
 	}
 	k.pair, k.stamps = &pair, stamps
 	return nil

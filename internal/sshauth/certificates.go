@@ -78,19 +78,24 @@ func (a *Authority) Issue(ctx context.Context, owner Owner, r Request) (Certific
 		return Certificate{}, err
 	}
 	if r.Session != tidy(r.Session) {
-		return Certificate{}, errs.Bad("session", r.Session, "the name of one of your servers, or "+AnySession+" for all")
+		return Certificate{}, errs.Bad(
+			"session", r.Session, "the name of one of your servers, or "+AnySession+" for all",
+		)
 	}
 	a.change.Lock()
 	defer a.change.Unlock()
 	a.forgetExpired(ctx)
 	if len(a.Certificates(owner)) >= certificateLimit {
-		return Certificate{}, errs.New(errs.OverQuota, "you have %d certificates that are good, and more are not given", certificateLimit).
+		return Certificate{}, errs.New(
+			errs.OverQuota, "you have %d certificates that are good, and more are not given", certificateLimit,
+		).
 			With("revoke some, or wait until some have expired")
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	c := Certificate{
-		Owner: owner, Serial: a.newSerial(), Fingerprint: ssh.FingerprintSHA256(key), Session: r.Session, Computer: tidy(r.Computer),
-		Issued: now, Expires: now.Add(a.cfg.Certificate),
+		Owner: owner, Serial: a.newSerial(), Fingerprint: ssh.FingerprintSHA256(key), Session: r.Session,
+		Computer: tidy(r.Computer),
+		Issued:   now, Expires: now.Add(a.cfg.Certificate),
 	}
 	if c.Text, err = a.sign(c, key); err != nil {
 		return Certificate{}, err
@@ -107,10 +112,13 @@ func (a *Authority) Issue(ctx context.Context, owner Owner, r Request) (Certific
 // sign writes the certificate.
 func (a *Authority) sign(c Certificate, key ssh.PublicKey) (string, error) {
 	cert := &ssh.Certificate{
-		Key: key, Serial: c.Serial, CertType: ssh.UserCert, KeyId: fmt.Sprintf("slipway %s/%s %d", c.Owner.Hub, c.Owner.User, c.Serial),
+		Key: key, Serial: c.Serial, CertType: ssh.UserCert,
+		KeyId:           fmt.Sprintf("slipway %s/%s %d", c.Owner.Hub, c.Owner.User, c.Serial),
 		ValidPrincipals: []string{c.Owner.User},
 		ValidAfter:      uint64(c.Issued.Add(-skew).Unix()), ValidBefore: uint64(c.Expires.Unix()),
-		Permissions: ssh.Permissions{CriticalOptions: map[string]string{hubOption: c.Owner.Hub, sessionOption: c.Session}},
+		Permissions: ssh.Permissions{
+			CriticalOptions: map[string]string{hubOption: c.Owner.Hub, sessionOption: c.Session},
+		},
 	}
 	if err := cert.SignCert(rand.Reader, a.files.user); err != nil {
 		return "", fmt.Errorf("sign an ssh certificate: %w", err)
@@ -159,7 +167,9 @@ func (a *Authority) Certificates(owner Owner) []Certificate {
 	list := slices.DeleteFunc(slices.Collect(maps.Values(a.certificates)), func(c Certificate) bool {
 		return c.Owner != owner || !now.Before(c.Expires)
 	})
-	slices.SortFunc(list, func(x, y Certificate) int { return cmp.Or(y.Issued.Compare(x.Issued), cmp.Compare(x.Serial, y.Serial)) })
+	slices.SortFunc(
+		list, func(x, y Certificate) int { return cmp.Or(y.Issued.Compare(x.Issued), cmp.Compare(x.Serial, y.Serial)) },
+	)
 	return list
 }
 
@@ -171,7 +181,8 @@ func (a *Authority) Revoke(ctx context.Context, owner Owner, serial uint64) erro
 	c, ok := a.certificates[serial]
 	a.mu.RUnlock()
 	if !ok || c.Owner != owner {
-		return errs.New(errs.NotFound, "you have no certificate %s", strconv.FormatUint(serial, 10)).With("the list of your certificates has their serials")
+		return errs.New(errs.NotFound, "you have no certificate %s", strconv.FormatUint(serial, 10)).
+			With("the list of your certificates has their serials")
 	}
 	if err := a.drop(ctx, certificatesBucket, c.at()); err != nil {
 		return err
@@ -198,7 +209,9 @@ func (a *Authority) checkCertificate(login string, cert *ssh.Certificate) (Pass,
 		return Pass{}, refused("the certificate is revoked or expired")
 	case !fits:
 		return Pass{}, refused("the certificate is not this user's")
-	case cert.Key == nil || ssh.FingerprintSHA256(cert.Key) != c.Fingerprint || !slices.Equal(cert.ValidPrincipals, []string{c.Owner.User}):
+	case cert.Key == nil || ssh.FingerprintSHA256(cert.Key) != c.Fingerprint || !slices.Equal(
+		cert.ValidPrincipals, []string{c.Owner.User},
+	):
 		return Pass{}, refused("the certificate is not what was issued under its serial")
 	case !maps.Equal(cert.CriticalOptions, map[string]string{hubOption: c.Owner.Hub, sessionOption: c.Session}):
 		return Pass{}, refused("the certificate's critical options are not those that it was issued with")

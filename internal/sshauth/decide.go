@@ -17,9 +17,12 @@ func (a *Authority) Find(owner Owner, code string) (Waiting, error) {
 	defer l.mu.Unlock()
 	l.sweepLocked()
 	now := time.Now()
-	recent := slices.DeleteFunc(slices.Clone(l.guesses[owner]), func(t time.Time) bool { return now.Sub(t) > guessTime })
+	recent := slices.DeleteFunc(
+		slices.Clone(l.guesses[owner]), func(t time.Time) bool { return now.Sub(t) > guessTime },
+	)
 	if len(recent) >= guessLimit {
-		return Waiting{}, errs.New(errs.OverQuota, "%d codes were wrong in the last minutes", len(recent)).With("try again in 10 minutes")
+		return Waiting{}, errs.New(errs.OverQuota, "%d codes were wrong in the last minutes", len(recent)).
+			With("try again in 10 minutes")
 	}
 	for _, each := range l.byID {
 		if each.code == read(code) && each.isFor(owner) {
@@ -49,7 +52,10 @@ func open(c <-chan struct{}) bool {
 }
 
 func (l *login) waiting() Waiting {
-	return Waiting{Code: spaced(l.code), Login: l.Login, Computer: l.Computer, Address: l.Address, Fingerprint: l.fingerprint, Expires: l.expires}
+	return Waiting{
+		Code: spaced(l.code), Login: l.Login, Computer: l.Computer, Address: l.Address, Fingerprint: l.fingerprint,
+		Expires: l.expires,
+	}
 }
 
 // Found returns the logins that an owner has typed the code of, and not decided yet.
@@ -63,7 +69,9 @@ func (a *Authority) Found(owner Owner) (list []Waiting) {
 			list = append(list, each.waiting())
 		}
 	}
-	slices.SortFunc(list, func(x, y Waiting) int { return cmp.Or(x.Expires.Compare(y.Expires), strings.Compare(x.Code, y.Code)) })
+	slices.SortFunc(
+		list, func(x, y Waiting) int { return cmp.Or(x.Expires.Compare(y.Expires), strings.Compare(x.Code, y.Code)) },
+	)
 	return list
 }
 
@@ -80,7 +88,8 @@ func (a *Authority) Decide(owner Owner, code string, yes bool) (Waiting, error) 
 			return each.waiting(), nil
 		}
 	}
-	return Waiting{}, errs.New(errs.NotFound, "the login does not wait any more").With("begin it again where you want to log in")
+	return Waiting{}, errs.New(errs.NotFound, "the login does not wait any more").
+		With("begin it again where you want to log in")
 }
 
 // Poll returns what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What
@@ -115,7 +124,8 @@ func (l *logins) take(id string) (*login, error) {
 	case open(found.decided):
 		return nil, nil
 	case !found.confirmed:
-		return nil, errs.New(errs.Forbidden, "the login was refused in the browser").With("begin it again, if it was yours")
+		return nil, errs.New(errs.Forbidden, "the login was refused in the browser").
+			With("begin it again, if it was yours")
 	}
 	delete(l.byID, id)
 	return found, nil

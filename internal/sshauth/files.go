@@ -43,8 +43,14 @@ func keyFiles() []keyFile {
 		{hostAuthority, ssh.KeyAlgoED25519, ed},
 		{userAuthority, ssh.KeyAlgoED25519, ed},
 		{"ssh_host_ed25519_key", ssh.KeyAlgoED25519, ed},
-		{"ssh_host_ecdsa_key", ssh.KeyAlgoECDSA256, func() (crypto.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }},
-		{"ssh_host_rsa_key", ssh.KeyAlgoRSA, func() (crypto.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaLeast) }},
+		{
+			"ssh_host_ecdsa_key", ssh.KeyAlgoECDSA256,
+			func() (crypto.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) },
+		},
+		{
+			"ssh_host_rsa_key", ssh.KeyAlgoRSA,
+			func() (crypto.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaLeast) },
+		},
 	}
 }
 
@@ -66,7 +72,9 @@ func (f keyFile) open(dir string, log *slog.Logger) (ssh.Signer, error) {
 			"of which all users' clients warn, or by which certificates are not known any more", path, f.kind)
 	}
 	if key.PublicKey().Type() == ssh.KeyAlgoRSA {
-		return ssh.NewSignerWithAlgorithms(key.(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256})
+		return ssh.NewSignerWithAlgorithms(
+			key.(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256},
+		)
 	}
 	return key, nil
 }
@@ -78,10 +86,15 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o: others can read it; chmod 600 it, or remove it when it may be known", path, info.Mode().Perm())
+		return nil, fmt.Errorf(
+			"%s has mode %04o: others can read it; chmod 600 it, or remove it when it may be known", path,
+			info.Mode().Perm(),
+		)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s belongs to user id %d, who knows it: give it to the service's user, or remove it", path, stat.Uid)
+		return nil, fmt.Errorf(
+			"%s belongs to user id %d, who knows it: give it to the service's user, or remove it", path, stat.Uid,
+		)
 	}
 	return os.ReadFile(path)
 }

@@ -78,7 +78,9 @@ func (a *Authority) owners() []Owner {
 	for _, c := range a.certificates {
 		have[c.Owner] = true
 	}
-	return slices.SortedFunc(maps.Keys(have), func(x, y Owner) int { return strings.Compare(x.Hub+" "+x.User, y.Hub+" "+y.User) })
+	return slices.SortedFunc(
+		maps.Keys(have), func(x, y Owner) int { return strings.Compare(x.Hub+" "+x.User, y.Hub+" "+y.User) },
+	)
 }
 
 // Follow forgets until ctx ends whom the hubs have not known for long. gone says of an owner whether her hub has no
@@ -138,7 +140,9 @@ func (a *Authority) believes(hub string, answers map[Owner]bool) bool {
 
 // note keeps what a hub has said of an owner: since when it does not know her. After long she is forgotten, if it still
 // says so.
-func (a *Authority) note(ctx context.Context, o Owner, is bool, asked time.Time, gone func(context.Context, Owner) (bool, error)) {
+func (a *Authority) note(
+	ctx context.Context, o Owner, is bool, asked time.Time, gone func(context.Context, Owner) (bool, error),
+) {
 	m, before := a.missing[o]
 	switch {
 	case !is:
@@ -150,7 +154,10 @@ func (a *Authority) note(ctx context.Context, o Owner, is bool, asked time.Time,
 			return
 		}
 		if err := a.forget(ctx, o); err != nil {
-			a.cfg.Logger.Warn("what lets a user in by ssh whom the Hub does not know any more is not removed", "user", o.User, "hub", o.Hub, "error", err)
+			a.cfg.Logger.Warn(
+				"what lets a user in by ssh whom the Hub does not know any more is not removed", "user", o.User, "hub",
+				o.Hub, "error", err,
+			)
 			return
 		}
 		a.found(ctx, o)
@@ -160,7 +167,10 @@ func (a *Authority) note(ctx context.Context, o Owner, is bool, asked time.Time,
 // lost notes that a hub does not know an owner, and ends her connections.
 func (a *Authority) lost(ctx context.Context, m missing) {
 	if err := a.save(ctx, missingBucket, m.at(), m); err != nil {
-		a.cfg.Logger.Warn("since when the Hub does not know a user is not saved", "user", m.Owner.User, "hub", m.Owner.Hub, "error", err)
+		a.cfg.Logger.Warn(
+			"since when the Hub does not know a user is not saved", "user", m.Owner.User, "hub", m.Owner.Hub, "error",
+			err,
+		)
 		return
 	}
 	a.missing[m.Owner] = m
@@ -177,7 +187,9 @@ func (a *Authority) found(ctx context.Context, o Owner) {
 		return
 	}
 	if err := a.drop(ctx, missingBucket, m.at()); err != nil {
-		a.cfg.Logger.Warn("since when the Hub did not know a user is not forgotten", "user", o.User, "hub", o.Hub, "error", err)
+		a.cfg.Logger.Warn(
+			"since when the Hub did not know a user is not forgotten", "user", o.User, "hub", o.Hub, "error", err,
+		)
 		return
 	}
 	delete(a.missing, o)

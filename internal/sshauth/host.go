@@ -132,5 +132,6 @@ func LoginName(user, server string) (string, bool) {
 	if server != "" {
 		login += "+" + server
 	}
-	return login, user != "" && login[0] != '-' && !strings.ContainsAny(login, odd) && login == tidy(login) && !strings.Contains(login, " -")
+	return login, user != "" && login[0] != '-' && !strings.ContainsAny(login, odd) && login == tidy(login) &&
+		!strings.Contains(login, " -")
 }

@@ -65,19 +65,26 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 	a.change.Lock()
 	defer a.change.Unlock()
 	k := Key{
-		Owner: owner, Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type(), Comment: cmp.Or(tidy(comment), own), Public: plain(key),
-		Added: time.Now().UTC(),
+		Owner: owner, Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type(), Comment: cmp.Or(tidy(comment), own),
+		Public: plain(key),
+		Added:  time.Now().UTC(),
 	}
 	old, already := a.key(owner, k.Fingerprint)
 	if already {
 		k.Added, k.Used, k.From, k.Comment = old.Added, old.Used, old.From, cmp.Or(k.Comment, old.Comment)
 	} else if hub := a.elsewhere(owner, k.Fingerprint); hub != "" {
-		return Key{}, errs.New(errs.Conflict, "this key gets you to your sessions at the Hub %s, and a key leads to one Hub", hub).
+		return Key{}, errs.New(
+			errs.Conflict, "this key gets you to your sessions at the Hub %s, and a key leads to one Hub", hub,
+		).
 			With(fmt.Sprintf("add another key here, or remove this one there first; or `slipway ssh login --hub %s --name %s`, which makes its own", owner.Hub, owner.Hub))
 	} else if len(a.Keys(owner)) >= keyLimit {
-		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).With("remove one that you do not use any more")
+		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).
+			With("remove one that you do not use any more")
 	} else if a.disputes(owner, k.Fingerprint) {
-		a.cfg.Logger.Warn("an ssh key by which somebody else comes in was not added", "key", k.Fingerprint, "user", owner.User, "hub", owner.Hub)
+		a.cfg.Logger.Warn(
+			"an ssh key by which somebody else comes in was not added", "key", k.Fingerprint, "user", owner.User, "hub",
+			owner.Hub,
+		)
 		return Key{}, errs.New(errs.Conflict, "somebody else comes in by this key already").
 			With("if it is you, remove it there first; or make a new one with `ssh-keygen -t ed25519`; `slipway ssh login` needs none")
 	}
@@ -95,13 +102,16 @@ func (a *Authority) RemoveKey(ctx context.Context, owner Owner, fingerprint stri
 	defer a.change.Unlock()
 	k, ok := a.key(owner, fingerprint)
 	if !ok {
-		return errs.New(errs.NotFound, "you have no key %.100q", fingerprint).With("the list of your keys has their fingerprints")
+		return errs.New(errs.NotFound, "you have no key %.100q", fingerprint).
+			With("the list of your keys has their fingerprints")
 	}
 	if err := a.drop(ctx, keysBucket, k.at()); err != nil {
 		return err
 	}
 	a.mu.Lock()
-	a.keys[fingerprint] = slices.DeleteFunc(slices.Clone(a.keys[fingerprint]), func(k Key) bool { return k.Owner == owner })
+	a.keys[fingerprint] = slices.DeleteFunc(
+		slices.Clone(a.keys[fingerprint]), func(k Key) bool { return k.Owner == owner },
+	)
 	if len(a.keys[fingerprint]) == 0 {
 		delete(a.keys, fingerprint)
 	}
@@ -121,7 +131,9 @@ func (a *Authority) Keys(owner Owner) (list []Key) {
 			}
 		}
 	}
-	slices.SortFunc(list, func(x, y Key) int { return cmp.Or(y.Added.Compare(x.Added), cmp.Compare(x.Fingerprint, y.Fingerprint)) })
+	slices.SortFunc(
+		list, func(x, y Key) int { return cmp.Or(y.Added.Compare(x.Added), cmp.Compare(x.Fingerprint, y.Fingerprint)) },
+	)
 	return list
 }
 

@@ -17,11 +17,12 @@ import (
 const (
 	loginTime     = 10 * time.Minute // then a login that nobody has confirmed is over
 	loginInterval = 3 * time.Second  // between two looks of who asks
-	loginLimit    = 1000             // of all that wait: of those for a certificate, and as many that the gateway has begun
-	sourceLimit   = 20               // of those of one source
-	networkLimit  = 200              // of those of one network, which may have many sources
-	guessLimit    = 10               // of codes that one user gets wrong
-	guessTime     = 10 * time.Minute
+	// of all that wait: of those for a certificate, and as many that the gateway has begun
+	loginLimit   = 1000
+	sourceLimit  = 20  // of those of one source
+	networkLimit = 200 // of those of one network, which may have many sources
+	guessLimit   = 10  // of codes that one user gets wrong
+	guessTime    = 10 * time.Minute
 )
 
 // letters are those of codes: no vowels, so that no code is a word (RFC 8628, section 6.1).
@@ -31,9 +32,10 @@ const codeLength = 8
 
 // Ask says who wants in.
 type Ask struct {
-	Hub      string     // of which a user is to confirm; empty: of any
-	Login    string     // the login name that was given; empty: whoever confirms is let in
-	Key      string     // the public key that a certificate is to be issued for, as ssh-keygen writes it; empty: none is
+	Hub   string // of which a user is to confirm; empty: of any
+	Login string // the login name that was given; empty: whoever confirms is let in
+	// the public key that a certificate is to be issued for, as ssh-keygen writes it; empty: none is
+	Key      string
 	Computer string     // as who asks calls it; may be empty
 	Address  netip.Addr // where it is asked from; the zero one: not known
 	Peer     netip.Addr // whose logins are limited together; the zero one: Address
@@ -95,9 +97,13 @@ func newLogins() *logins { return &logins{byID: map[string]*login{}, guesses: ma
 
 // Begin lets somebody ask for a login.
 func (a *Authority) Begin(ask Ask) (Login, error) {
-	pages := slices.DeleteFunc(slices.Clone(a.cfg.Pages), func(p Page) bool { return ask.Hub != "" && p.Hub != ask.Hub })
+	pages := slices.DeleteFunc(
+		slices.Clone(a.cfg.Pages), func(p Page) bool { return ask.Hub != "" && p.Hub != ask.Hub },
+	)
 	if len(pages) == 0 {
-		return Login{}, errs.Bad("hub", ask.Hub, "leave it out, or name a hub of this service that has pages: "+hubNames(a.cfg.Pages))
+		return Login{}, errs.Bad(
+			"hub", ask.Hub, "leave it out, or name a hub of this service that has pages: "+hubNames(a.cfg.Pages),
+		)
 	}
 	l := &login{Ask: ask, id: rand.Text(), expires: time.Now().Add(loginTime), decided: make(chan struct{})}
 	l.Computer = tidy(l.Computer)
@@ -134,8 +140,10 @@ func (l *logins) add(new *login) error {
 	near := func(other *login) bool { return like(other) && Network(other.source()) == Network(source) }
 	here := func(other *login) bool { return like(other) && other.source() == source }
 	apart := source.IsValid() && !source.Addr().IsLoopback() // there many come from one
-	if apart && !(l.roomLocked(sourceLimit, here) && l.roomLocked(networkLimit, near)) || !l.roomLocked(loginLimit, like) {
-		return errs.New(errs.OverQuota, "too many logins wait to be confirmed").With("confirm one of yours, or try again in 10 minutes")
+	if apart && !(l.roomLocked(sourceLimit, here) && l.roomLocked(networkLimit, near)) ||
+		!l.roomLocked(loginLimit, like) {
+		return errs.New(errs.OverQuota, "too many logins wait to be confirmed").
+			With("confirm one of yours, or try again in 10 minutes")
 	}
 	for new.code = newCode(); l.takenLocked(new.code); {
 		new.code = newCode()
@@ -164,7 +172,8 @@ func (l *logins) roomLocked(most int, alike func(*login) bool) bool {
 			continue
 		}
 		if goes == nil || cmp.Or(
-			cmp.Compare(networks[Network(each.source())], networks[Network(goes.source())]), cmp.Compare(sources[each.source()], sources[goes.source()]),
+			cmp.Compare(networks[Network(each.source())], networks[Network(goes.source())]),
+			cmp.Compare(sources[each.source()], sources[goes.source()]),
 			goes.expires.Compare(each.expires),
 		) > 0 {
 			goes = each

@@ -21,7 +21,8 @@ const (
 // types are those of public keys that are taken.
 func types() []string {
 	return []string{
-		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKECDSA256, ssh.KeyAlgoRSA,
+		ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoSKECDSA256, ssh.KeyAlgoRSA,
 	}
 }
 
@@ -105,7 +106,9 @@ func checkType(kind string, others []string) error {
 	case kind == "ssh-dss":
 		return wrong("key", "DSA keys are not safe any more", makeOne)
 	case strings.Contains(kind, "-cert-v"):
-		return wrong("key", "this is a certificate, not a public key", "give the file whose name ends in .pub, not in -cert.pub")
+		return wrong(
+			"key", "this is a certificate, not a public key", "give the file whose name ends in .pub, not in -cert.pub",
+		)
 	case slices.ContainsFunc(others, keyWord.MatchString):
 		return wrong("key", "something stands in front of the public key; options as in an authorized_keys file are not taken",
 			"give the key alone, from the word ssh-... or ecdsa-... on")
@@ -123,7 +126,9 @@ func checkSize(key ssh.PublicKey) error {
 		return nil
 	}
 	if r, ok := k.CryptoPublicKey().(*rsa.PublicKey); ok && r.N.BitLen() < rsaLeast {
-		return wrong("key", fmt.Sprintf("the RSA key has %d bits, and at least %d are needed", r.N.BitLen(), rsaLeast), makeOne)
+		return wrong(
+			"key", fmt.Sprintf("the RSA key has %d bits, and at least %d are needed", r.N.BitLen(), rsaLeast), makeOne,
+		)
 	}
 	return nil
 }

@@ -97,7 +97,10 @@ func New(ctx context.Context, cfg Config) (*Authority, error) {
 	if cfg.Certificate == 0 {
 		cfg.Certificate = 12 * time.Hour
 	}
-	a := &Authority{cfg: cfg, logins: newLogins(), missing: map[Owner]missing{}, keys: map[string][]Key{}, certificates: map[uint64]Certificate{}}
+	a := &Authority{
+		cfg: cfg, logins: newLogins(), missing: map[Owner]missing{}, keys: map[string][]Key{},
+		certificates: map[uint64]Certificate{},
+	}
 	var err error
 	if a.files, err = openKeyring(cfg.Dir, cfg.Host, cfg.Logger); err != nil {
 		return nil, fmt.Errorf("open the keys of ssh: %w", err)

@@ -33,7 +33,8 @@ func (a *Authority) Withdraw(ctx context.Context, w Withdrawal) (Owner, error) {
 	case !ok:
 		return Owner{}, nil
 	case ssh.FingerprintSHA256(key) != c.Fingerprint || key.Verify(w.Words, &signature) != nil:
-		return Owner{}, errs.New(errs.Forbidden, "the certificate is for another key").With("log it out on the page SSH of your Hub's Slipway")
+		return Owner{}, errs.New(errs.Forbidden, "the certificate is for another key").
+			With("log it out on the page SSH of your Hub's Slipway")
 	}
 	switch err := a.Revoke(ctx, c.Owner, c.Serial); {
 	case errs.Is(err, errs.NotFound): // somebody else was faster

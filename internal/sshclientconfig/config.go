@@ -21,7 +21,8 @@ type Included struct {
 // include returns the Include line for this user.
 func (f *Files) include() include {
 	i := include{
-		home: slashes(f.cfg.Home), dir: slashes(f.ssh()), target: slashes(f.hosts()), word: "config.d/slipway.conf", windows: f.cfg.Windows,
+		home: slashes(f.cfg.Home), dir: slashes(f.ssh()), target: slashes(f.hosts()), word: "config.d/slipway.conf",
+		windows: f.cfg.Windows,
 	}
 	if f.cfg.Foreign {
 		i.word = i.target

@@ -43,7 +43,8 @@ func (c Credential) checked() ([]byte, error) {
 		err = errors.New("it is for another key")
 	}
 	if err != nil {
-		return nil, errs.New(errs.Invalid, "the service's certificate is not good: %w", err).With("tell its administrator")
+		return nil, errs.New(errs.Invalid, "the service's certificate is not good: %w", err).
+			With("tell its administrator")
 	}
 	return ssh.MarshalAuthorizedKey(cert), nil
 }

@@ -19,7 +19,8 @@ func (f *Files) Block(s Service) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# slipway: begin %s, %s\n", s.Name, s.Address)
 	s.entries(&b, [][2]string{
-		{"IdentityFile", option(f.Key(s.Name))}, {"CertificateFile", option(f.Certificate(s.Name))}, {"IdentitiesOnly", "yes"},
+		{"IdentityFile", option(f.Key(s.Name))}, {"CertificateFile", option(f.Certificate(s.Name))},
+		{"IdentitiesOnly", "yes"},
 		{"UserKnownHostsFile", option(f.KnownHosts(s.Name))},
 	})
 	fmt.Fprintf(&b, "# slipway: end %s\n", s.Name)
@@ -81,15 +82,20 @@ func (s Service) check() error {
 	}
 	switch {
 	case !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$|^[0-9A-Fa-f:.]+$`).MatchString(s.Host):
-		return errs.Bad("host", s.Host, "the service must name the host that users type, by ssh.host in its configuration")
+		return errs.Bad(
+			"host", s.Host, "the service must name the host that users type, by ssh.host in its configuration",
+		)
 	case s.Port < 1 || s.Port > 65535:
-		return errs.Bad("port", s.Port, "the service must name the port that users type, by ssh.port in its configuration")
+		return errs.Bad(
+			"port", s.Port, "the service must name the port that users type, by ssh.port in its configuration",
+		)
 	case !regexp.MustCompile(`^[\p{L}\p{N}_][\p{L}\p{N}._@+=-]{0,254}$`).MatchString(s.User):
 		return errs.Bad("user", s.User, "this name cannot be written into ssh's configuration; pass it by `ssh -l`, with your own key")
 	case strings.ContainsAny(s.Address, "\r\n"):
 		return errs.Bad("address", s.Address, "an address such as https://hub.example.org")
 	case len(s.KnownHosts) == 0:
-		return errs.New(errs.Invalid, "the service does not tell its host keys").With("its administrator looks into its log")
+		return errs.New(errs.Invalid, "the service does not tell its host keys").
+			With("its administrator looks into its log")
 	}
 	return nil
 }

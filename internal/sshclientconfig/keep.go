@@ -35,7 +35,8 @@ func (f *Files) read() (notes, error) {
 		err = json.Unmarshal(text, &n)
 	}
 	if err != nil {
-		return n, errs.New(errs.Conflict, "read what was written here before: %w", err).With("remove " + f.own() + " and log in again")
+		return n, errs.New(errs.Conflict, "read what was written here before: %w", err).
+			With("remove " + f.own() + " and log in again")
 	}
 	return n, nil
 }
@@ -65,7 +66,9 @@ func (f *Files) Keep(s Service, c Credential) (Included, error) {
 	if n.Services, err = with(n.Services, s); err != nil {
 		return Included{}, err
 	}
-	in, err := f.write(&n, map[string][]byte{f.Key(s.Name): c.Key, f.Certificate(s.Name): certificate, f.KnownHosts(s.Name): hosts})
+	in, err := f.write(
+		&n, map[string][]byte{f.Key(s.Name): c.Key, f.Certificate(s.Name): certificate, f.KnownHosts(s.Name): hosts},
+	)
 	if err != nil {
 		return in, fmt.Errorf("write ssh's files: %w", err)
 	}
@@ -81,7 +84,8 @@ func (f *Files) refused(s Service) ([]byte, error) {
 		return nil, errs.Bad("home", f.cfg.Home, "ssh's configuration cannot hold this path")
 	}
 	if text, err := os.ReadFile(f.hosts()); err == nil && !bytes.HasPrefix(text, []byte(header)) {
-		return nil, errs.New(errs.Conflict, "%s was not written by slipway", f.hosts()).With("rename it, and log in again")
+		return nil, errs.New(errs.Conflict, "%s was not written by slipway", f.hosts()).
+			With("rename it, and log in again")
 	}
 	return knownHosts(s.KnownHosts)
 }
@@ -172,7 +176,9 @@ func (f *Files) Remove(name string) (Service, error) {
 // last takes out what serves all services: the Include first, that ssh never misses what it includes.
 func (f *Files) last(made []string) error {
 	if err := f.part(slices.Contains(made, f.config())); err != nil {
-		return fmt.Errorf("%s: %w; take out the line %q by hand, and log out again", f.config(), err, f.include().line())
+		return fmt.Errorf(
+			"%s: %w; take out the line %q by hand, and log out again", f.config(), err, f.include().line(),
+		)
 	}
 	return without(f.hosts())
 }

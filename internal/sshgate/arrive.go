@@ -90,13 +90,19 @@ func (v *visitor) await(ctx context.Context, p place) error {
 // takeBack has a start of the visitor's taken back.
 func (v *visitor) takeBack(ctx context.Context, server string) {
 	err := v.g.cfg.Stop(ctx, v.caller(), server)
-	v.audit(ctx, "ssh start taken back", "a start that nobody waits for is taken back, unless it runs by now", err, "server", server)
+	v.audit(
+		ctx, "ssh start taken back", "a start that nobody waits for is taken back, unless it runs by now", err,
+		"server", server,
+	)
 }
 
 // audit writes down what was done for the visitor.
 func (v *visitor) audit(ctx context.Context, action, what string, err error, which ...any) {
 	if v.g.cfg.Audit != nil {
-		v.g.cfg.Audit(ctx, v.caller(), action, what, err, append(which, "key", v.pass.Key, "address", v.ssh.RemoteAddr().String())...)
+		v.g.cfg.Audit(
+			ctx, v.caller(), action, what, err,
+			append(which, "key", v.pass.Key, "address", v.ssh.RemoteAddr().String())...,
+		)
 	}
 }
 
@@ -110,7 +116,8 @@ func (v *visitor) follow(ctx context.Context, w spawner.Workload) error {
 		v.tell(e.Message)
 	}
 	w, err = v.g.cfg.Engine.Await(ctx, v.caller(), w.ID, func(now spawner.Workload) bool {
-		return now.Phase == spawner.Running || now.Want != spawner.WantRunning || !now.Phase.Active() || now.Launch != w.Launch
+		return now.Phase == spawner.Running || now.Want != spawner.WantRunning || !now.Phase.Active() ||
+			now.Launch != w.Launch
 	})
 	if err == nil && w.Phase != spawner.Running && w.Outcome != nil && w.Outcome.Failed {
 		return errs.New(errs.Unavailable, "the start has failed: %s", w.Outcome.Reason).With(w.Outcome.Remedy)
@@ -139,7 +146,10 @@ func (v *visitor) arrive() {
 		return
 	}
 	defer v.far.Close()
-	v.trail.Info("ssh login", "client", brief(string(v.ssh.ClientVersion())), "waited", time.Since(begun).Round(time.Millisecond))
+	v.trail.Info(
+		"ssh login", "client", brief(string(v.ssh.ClientVersion())), "waited",
+		time.Since(begun).Round(time.Millisecond),
+	)
 	defer func() {
 		v.trail.Info("ssh logout", "took", time.Since(begun).Round(time.Millisecond), "reason", context.Cause(v.ctx))
 	}()
@@ -172,7 +182,8 @@ func (v *visitor) connect() (release func()) {
 		return func() {}
 	}
 	v.far, v.err = sshtunnel.Dial(v.arriving, v.dial, sshtunnel.Login{
-		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(), Key: v.pass.Key,
+		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(),
+		Key: v.pass.Key,
 	}, v.g.deny)
 	return func() { v.g.releaseStream(id) }
 }

@@ -12,7 +12,9 @@ import (
 // audit logs a channel at its end.
 func (l *line) audit() {
 	came, went := l.far.Moved()
-	attrs := append(l.about(), "to_client", came, "to_session", went, "took", time.Since(l.since).Round(time.Millisecond))
+	attrs := append(
+		l.about(), "to_client", came, "to_session", went, "took", time.Since(l.since).Round(time.Millisecond),
+	)
 	l.v.record().Info(l.called(), attrs...)
 }
 

@@ -18,10 +18,12 @@ const mostTries = 20
 // each handshake with one costs the service some 40 ms, and a stranger nothing.
 func serverConfig(keys []ssh.Signer) ssh.ServerConfig {
 	c := ssh.ServerConfig{
-		MaxAuthTries: mostTries, ServerVersion: serverVersion, PublicKeyAuthAlgorithms: ssh.SupportedAlgorithms().PublicKeyAuths,
+		MaxAuthTries: mostTries, ServerVersion: serverVersion,
+		PublicKeyAuthAlgorithms: ssh.SupportedAlgorithms().PublicKeyAuths,
 		Config: ssh.Config{
 			KeyExchanges: []string{
-				ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384, ssh.KeyExchangeECDHP521,
+				ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256,
+				ssh.KeyExchangeECDHP384, ssh.KeyExchangeECDHP521,
 			},
 			Ciphers: ciphers(hasAES()),
 			MACs:    []string{ssh.HMACSHA256ETM, ssh.HMACSHA512ETM, ssh.HMACSHA256, ssh.HMACSHA512},
@@ -37,7 +39,9 @@ func serverConfig(keys []ssh.Signer) ssh.ServerConfig {
 // begins with ChaCha20: where the processor has AES, that is not half as fast here as AES-GCM (see BenchmarkCiphers),
 // and is not offered.
 func ciphers(aes bool) []string {
-	out := []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherAES128CTR, ssh.CipherAES192CTR, ssh.CipherAES256CTR}
+	out := []string{
+		ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherAES128CTR, ssh.CipherAES192CTR, ssh.CipherAES256CTR,
+	}
 	if !aes {
 		out = append([]string{ssh.CipherChaCha20Poly1305}, out...)
 	}

@@ -18,8 +18,9 @@ import (
 // gateway shows (see sshauth.newCode). The bounds are for the load, and for those who come from the same address as
 // somebody who makes it.
 const (
-	mostUnproved  = 512 // connections in all
-	mostArriving  = 128 // that are accepted and not in yet, or closed for others to come in: so much on top the gateway has open
+	mostUnproved = 512 // connections in all
+	// that are accepted and not in yet, or closed for others to come in: so much on top the gateway has open
+	mostArriving  = 128
 	mostSilent    = 128 // of proxies that have not said yet for whom they come: on top of that
 	mostOfAddress = 32  // of one address
 	mostBrowsing  = 8   // of one address that wait for a browser
@@ -56,7 +57,10 @@ type failure struct {
 }
 
 func newEntrance(log *slog.Logger) *entrance {
-	return &entrance{log: log, way: make(chan struct{}, mostArriving), guests: newCrowd(), silent: newCrowd(), failures: map[netip.Prefix]*failure{}}
+	return &entrance{
+		log: log, way: make(chan struct{}, mostArriving), guests: newCrowd(), silent: newCrowd(),
+		failures: map[netip.Prefix]*failure{},
+	}
 }
 
 // approach waits for a place among those on their way in. Nobody there waits for what a client or a proxy does, so it
@@ -174,7 +178,8 @@ func (e *entrance) letBrowse(g *guest, name string) (ok bool, out *guest) {
 	if n >= mostBrowsing {
 		before := time.Now().Add(-settleTime)
 		for _, other := range e.guests.of[g.from] { // oldest first
-			if other.browses && other != g && !other.since.After(before) && (out == nil || names[other.name] > names[out.name]) {
+			if other.browses && other != g && !other.since.After(before) && (out == nil ||
+				names[other.name] > names[out.name]) {
 				out = other
 			}
 		}

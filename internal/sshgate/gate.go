@@ -128,7 +128,8 @@ type counts struct {
 func New(cfg Config) *Gate {
 	outside := loglimit.Logger(cfg.Logger)
 	g := &Gate{
-		cfg: cfg, log: cfg.Logger, outside: outside, door: newEntrance(outside), known: newKnown(cfg.Known), starts: newStarts(),
+		cfg: cfg, log: cfg.Logger, outside: outside, door: newEntrance(outside), known: newKnown(cfg.Known),
+		starts:   newStarts(),
 		visitors: map[*visitor]bool{}, open: map[Owner]int{}, streams: map[spawner.ID]int{},
 	}
 	g.counts.logins, g.counts.channels = map[string]int{}, map[string]int{}
@@ -220,7 +221,9 @@ func (g *Gate) receive(raw net.Conn) (c net.Conn, from netip.Addr, in *guest) {
 // keepAlive has the kernel look after peers that are gone, for about as long as the gateway bears silence.
 func keepAlive(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 30 * time.Second, Count: 18})
+		_ = t.SetKeepAliveConfig(
+			net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 30 * time.Second, Count: 18},
+		)
 	}
 }
 

@@ -66,7 +66,8 @@ func (g *greeting) more() error {
 func versionLine(came []byte) (string, error) {
 	line, _, whole := bytes.Cut(came, []byte("\n"))
 	short := whole && len(line) <= len("SSH-2.0-")
-	if short || len(line) >= mostVersion || !begins(line, "SSH-2.0-") && !begins(line, "SSH-1.99-") || bytes.IndexByte(line, 0) >= 0 {
+	if short || len(line) >= mostVersion || !begins(line, "SSH-2.0-") && !begins(line, "SSH-1.99-") ||
+		bytes.IndexByte(line, 0) >= 0 {
 		return "", errNoSSH
 	}
 	if !whole {

@@ -40,7 +40,8 @@ type line struct {
 
 func (v *visitor) newLine(kind, to string) *line {
 	l := &line{
-		v: v, kind: kind, to: to, since: time.Now(), opened: make(chan struct{}), gone: make(chan struct{}), sent: make(chan struct{}),
+		v: v, kind: kind, to: to, since: time.Now(), opened: make(chan struct{}), gone: make(chan struct{}),
+		sent:  make(chan struct{}),
 		begun: make(chan struct{}), flows: make(chan struct{}), news: make(chan string, mostNews),
 	}
 	v.mu.Lock()

@@ -42,7 +42,9 @@ type passKey struct{}
 var errRefused = errors.New("not one that is let in")
 
 // login proves who comes. Nil: nobody who is let in; the connection is closed.
-func (g *Gate) login(ctx context.Context, c net.Conn, from netip.Addr, guest *guest) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
+func (g *Gate) login(
+	ctx context.Context, c net.Conn, from netip.Addr, guest *guest,
+) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
 	first := &greeting{Conn: c}
 	w := newWire(first, &g.counts)
 	l := &login{connection: connection{g: g, wire: w, from: from}, ctx: ctx, guest: guest}
@@ -197,7 +199,8 @@ func (l *login) admit(name string, pass Pass) error {
 	}
 	outcome, why := l.g.objection(l.ctx, pass.Owner, l.from)
 	if why == nil && !l.g.take(pass.Owner) {
-		outcome, why = "at once", errs.New(errs.OverQuota, "you have %d connections open", l.g.cfg.AtOnce).With("close one first")
+		outcome, why = "at once", errs.New(errs.OverQuota, "you have %d connections open", l.g.cfg.AtOnce).
+			With("close one first")
 	}
 	if why != nil && l.barred {
 		return errRefused
@@ -219,12 +222,14 @@ const askTime = 10 * time.Second
 // objection says why a user is not let in from an address, in a word for the counts and to her; nil: she is.
 func (g *Gate) objection(ctx context.Context, o Owner, from netip.Addr) (outcome string, why error) {
 	if !trusted(g.cfg.Networks, func() []string { return g.cfg.Groups(o) }, from) {
-		return "network", errs.New(errs.Forbidden, "you may not come from %s", from).With("come from a network of your site or its VPN, or ask your administrator")
+		return "network", errs.New(errs.Forbidden, "you may not come from %s", from).
+			With("come from a network of your site or its VPN, or ask your administrator")
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	if !g.known.is(ctx, o) {
-		return "unknown user", errs.New(errs.Forbidden, "the Hub does not know you any more").With("ask your administrator")
+		return "unknown user", errs.New(errs.Forbidden, "the Hub does not know you any more").
+			With("ask your administrator")
 	}
 	return "", nil
 }

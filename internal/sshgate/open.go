@@ -60,7 +60,8 @@ func (v *visitor) towards(i *sshtunnel.Incoming) {
 			_ = i.Refuse(uint32(ssh.ConnectionFailed), "the client refuses it")
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), acceptTime) // the session is told also where the client has gone
+		// the session is told also where the client has gone
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), acceptTime)
 		defer cancel()
 		far, err := l.reach(func() (*sshtunnel.Channel, error) { return i.Accept(ctx) })
 		if err != nil {

@@ -22,7 +22,9 @@ func (g *Gate) isProxy(a netip.Addr) bool {
 
 // unwrap waits until a proxy says for whom it comes.
 func unwrap(raw net.Conn) (c net.Conn, from netip.Addr, err error) {
-	wrapped := proxyproto.NewConn(raw, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(headerTime))
+	wrapped := proxyproto.NewConn(
+		raw, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(headerTime),
+	)
 	h := wrapped.ProxyHeader()
 	switch {
 	case h == nil:

@@ -42,4 +42,5 @@ func (l *line) reach(open func() (*sshtunnel.Channel, error)) (*sshtunnel.Channe
 }
 
 // errTooMany is said where a session has no room for one more.
-var errTooMany = errs.New(errs.OverQuota, "the ssh connections to this session have %d channels open", mostOfSession).With("close some first")
+var errTooMany = errs.New(errs.OverQuota, "the ssh connections to this session have %d channels open", mostOfSession).
+	With("close some first")

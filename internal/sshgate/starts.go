@@ -119,7 +119,10 @@ func (s *starts) done(r *recall) {
 func (g *Gate) takeBack(r *recall, stop func(ctx context.Context, server string), log *slog.Logger) {
 	defer g.starts.done(r)
 	if r.after > 0 {
-		log.Info("ssh start kept", "server", r.key.server, "reason", "the connection of who waits for it was lost", "for", r.after)
+		log.Info(
+			"ssh start kept", "server", r.key.server, "reason", "the connection of who waits for it was lost", "for",
+			r.after,
+		)
 		clock.Sleep(r.ctx, r.after)
 	}
 	if g.starts.due(r) {

@@ -71,8 +71,11 @@ func nowhere(target string, sessions []spawner.Workload, profiles []string) erro
 	if len(target) > mostTarget {
 		shown, more = strings.ToValidUTF8(target[:mostTarget], ""), "..."
 	}
-	err := errs.New(errs.NotFound, "you have no session %q%s, and there is no profile of this name", shown, more).Naming([]errs.Detail{
-		{What: "your sessions: " + names(sessions)}, {What: "profiles: " + cmp.Or(strings.Join(profiles, ", "), "none")},
+	err := errs.New(
+		errs.NotFound, "you have no session %q%s, and there is no profile of this name", shown, more,
+	).Naming([]errs.Detail{
+		{What: "your sessions: " + names(sessions)},
+		{What: "profiles: " + cmp.Or(strings.Join(profiles, ", "), "none")},
 	})
 	for _, w := range sessions {
 		profiles = append(profiles[:len(profiles):len(profiles)], w.Name)

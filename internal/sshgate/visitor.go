@@ -57,9 +57,12 @@ var errInterrupted = errs.New(errs.Conflict, "interrupted; nobody waits for the 
 func newVisitor(ctx context.Context, g *Gate, w *wire, c *ssh.ServerConn, l *login) *visitor {
 	v := &visitor{
 		connection: l.connection, ssh: c, pass: *l.pass, id: newID(), life: ctx,
-		log:   g.log.With("user", l.pass.Owner.User, "hub", l.pass.Owner.Hub, "key", l.pass.Key, "address", c.RemoteAddr().String()),
-		queue: make(chan *ssh.Request, mostRequests), ready: make(chan struct{}), told: make(chan struct{}), parted: make(chan struct{}),
-		lines: map[*line]bool{}, wanted: map[string]bool{},
+		log: g.log.With(
+			"user", l.pass.Owner.User, "hub", l.pass.Owner.Hub, "key", l.pass.Key, "address", c.RemoteAddr().String(),
+		),
+		queue: make(chan *ssh.Request, mostRequests), ready: make(chan struct{}), told: make(chan struct{}),
+		parted: make(chan struct{}),
+		lines:  map[*line]bool{}, wanted: map[string]bool{},
 	}
 	v.ctx, v.cancel = context.WithCancelCause(ctx)
 	v.arriving, v.giveUp = context.WithCancelCause(v.ctx)

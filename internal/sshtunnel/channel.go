@@ -56,7 +56,8 @@ const requestsWaiting = 16
 func newChannel(stream net.Conn) *Channel {
 	return &Channel{
 		stream: stream, out: pipe{to: stream}, data: newQueue(), stderr: newQueue(), patience: closeTime,
-		requests: make(chan *Request, requestsWaiting), replies: make(chan bool, 1), left: make(chan struct{}), done: make(chan struct{}),
+		requests: make(chan *Request, requestsWaiting), replies: make(chan bool, 1), left: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 }
 

@@ -43,7 +43,8 @@ func Dial(ctx context.Context, dial func(context.Context) (net.Conn, error), l L
 	stream := newStream(raw)
 	c := &Conn{
 		dial: dial, login: l, stream: stream, out: pipe{to: stream},
-		replies: make(chan replyFrame, 1), opened: make(chan *Incoming, incomingWaiting), done: make(chan struct{}), channels: map[*Channel]bool{},
+		replies: make(chan replyFrame, 1), opened: make(chan *Incoming, incomingWaiting), done: make(chan struct{}),
+		channels: map[*Channel]bool{},
 	}
 	if err := c.begin(ctx, deny); err != nil {
 		_ = stream.Close()
@@ -196,7 +197,9 @@ func (c *Conn) keep(ch *Channel) error {
 }
 
 // Request makes a request of the whole connection. With want it waits for the answer.
-func (c *Conn) Request(ctx context.Context, kind string, want bool, payload []byte) (ok bool, answer []byte, err error) {
+func (c *Conn) Request(
+	ctx context.Context, kind string, want bool, payload []byte,
+) (ok bool, answer []byte, err error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	if err := c.out.send(frameRequest, &requestFrame{kind, want, payload}); err != nil || !want {

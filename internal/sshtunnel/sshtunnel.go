@@ -62,7 +62,8 @@ const (
 	frameStderr   byte = 'e'
 	frameEOF      byte = 'f'
 	frameClose    byte = 'c'
-	frameGone     byte = 'g' // on a connection's stream: the gateway has cut a channel, which its own stream may not tell
+	// on a connection's stream: the gateway has cut a channel, which its own stream may not tell
+	frameGone byte = 'g'
 )
 
 const (
@@ -71,7 +72,8 @@ const (
 	frameSize  = headerSize + dataSize
 	frameLimit = 256 << 10 // most bytes of a frame's rest that are taken
 
-	closeTime = 15 * time.Second // for what is on its way when a channel is closed: workers may be far, and their link slow
+	// for what is on its way when a channel is closed: workers may be far, and their link slow
+	closeTime = 15 * time.Second
 )
 
 type openFrame struct {

@@ -15,9 +15,11 @@ import (
 // classify turns SQLite's error of a step into one of a kind, with what the administrator can do.
 func classify(path, step string, err error) error {
 	switch code := primary(err); {
-	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || code == sqlite3.SQLITE_IOERR && noRoom(path, err),
+	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) ||
+		code == sqlite3.SQLITE_IOERR && noRoom(path, err),
 		code == sqlite3.SQLITE_CANTOPEN && noRoom(path, err):
-		return errs.New(errs.NoSpace, "%s: the disk of %s is full: %w", step, path, err).With("free space on the disk that holds " + path)
+		return errs.New(errs.NoSpace, "%s: the disk of %s is full: %w", step, path, err).
+			With("free space on the disk that holds " + path)
 	case code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED:
 		return errs.New(errs.Unavailable, "%s: another process has the store %s: %w", step, path, err).
 			With("end the other slipway serve, or set data_dir to another directory")
@@ -43,7 +45,8 @@ func noRoom(path string, err error) bool {
 		return true
 	}
 	var st syscall.Statfs_t
-	return syscall.Statfs(filepath.Dir(path), &st) == nil && (int64(st.Bavail)*st.Bsize < littleRoom || st.Files > 0 && st.Ffree == 0)
+	return syscall.Statfs(filepath.Dir(path), &st) == nil && (int64(st.Bavail)*st.Bsize < littleRoom ||
+		st.Files > 0 && st.Ffree == 0)
 }
 
 // primary returns the SQLite result code without its extension, 0 when err is not SQLite's.

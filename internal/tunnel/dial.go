@@ -50,7 +50,9 @@ func (d *Dialer) Dial(ctx context.Context, u control.Uplink) (net.Conn, error) {
 		TLSHandshakeTimeout: handshakeTime, ResponseHeaderTimeout: handshakeTime,
 	}
 	ws, answer, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{
-		HTTPClient: &http.Client{Transport: h, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPClient: &http.Client{
+			Transport: h, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + u.Token}, AgentHeader: {d.agent}},
 	})
 	if err != nil {
@@ -78,7 +80,8 @@ func rootsOf(pem string) (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(pem)) {
-		return nil, errs.New(errs.Invalid, "the link's CA holds no certificate").With("the administrator looks at uplink.ca_file of the service")
+		return nil, errs.New(errs.Invalid, "the link's CA holds no certificate").
+			With("the administrator looks at uplink.ca_file of the service")
 	}
 	return roots, nil
 }

@@ -37,11 +37,15 @@ func Explain(ctx context.Context, at *url.URL, now time.Time, err error) error {
 	}
 	why := "the service at " + at.Host + " cannot be reached"
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return errs.New(errs.Unavailable, "the certificate of %s is for %s", at.Host, strings.Join(namesOf(e.Certificate), ", ")).
+		return errs.New(
+			errs.Unavailable, "the certificate of %s is for %s", at.Host, strings.Join(namesOf(e.Certificate), ", "),
+		).
 			With("the administrator puts a name of the certificate into uplink.url, or that name into the certificate")
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return errs.New(errs.Unavailable, "the certificate of %s is signed by an authority that is not known here", at.Host).
+		return errs.New(
+			errs.Unavailable, "the certificate of %s is signed by an authority that is not known here", at.Host,
+		).
 			With("the administrator names that authority's certificate in uplink.ca_file of the service")
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
@@ -49,13 +53,15 @@ func Explain(ctx context.Context, at *url.URL, now time.Time, err error) error {
 			With("the administrator names an HTTPS address in uplink.url")
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
-		return errs.New(errs.Unavailable, "%s: the name %s is not known here", why, e.Name).With("the worker's DNS must know it")
+		return errs.New(errs.Unavailable, "%s: the name %s is not known here", why, e.Name).
+			With("the worker's DNS must know it")
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return errs.New(errs.Unavailable, "%s: nothing listens there", why).With("the service may be restarting")
 	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return errs.New(errs.Unavailable, "%s: no answer in time", why).With("a firewall may be in between: the worker must reach that port")
+		return errs.New(errs.Unavailable, "%s: no answer in time", why).
+			With("a firewall may be in between: the worker must reach that port")
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -81,7 +87,9 @@ func explainAnswer(at *url.URL, answer *http.Response) error {
 	}
 	kind := errs.ByCode(r.Error.Code)
 	if err != nil || kind == errs.Internal {
-		return errs.New(errs.Unavailable, "what answers at %s opens no link: HTTP status %d", at.Host, answer.StatusCode).
+		return errs.New(
+			errs.Unavailable, "what answers at %s opens no link: HTTP status %d", at.Host, answer.StatusCode,
+		).
 			With("the administrator looks at uplink.url, and whether a proxy in between lets websockets through")
 	}
 	return errs.New(kind, "the service at %s opens no link: %s", at.Host, r.Error.Message).With(r.Error.Remedy)
@@ -90,12 +98,17 @@ func explainAnswer(at *url.URL, answer *http.Response) error {
 // explainTime says whether a certificate is out of its time, or a clock is wrong. The service's own clock decides;
 // zero: it is not known.
 func explainTime(at *url.URL, cert *x509.Certificate, here, there time.Time) error {
-	said := fmt.Sprintf("the certificate of %s holds from %s to %s", at.Host, stamp(cert.NotBefore), stamp(cert.NotAfter))
+	said := fmt.Sprintf(
+		"the certificate of %s holds from %s to %s", at.Host, stamp(cert.NotBefore), stamp(cert.NotAfter),
+	)
 	e := errs.New(errs.Unavailable, "%s, and the clock of this machine says %s", said, stamp(here))
 	if there.IsZero() {
 		return e.With("one of the two is wrong: the administrator renews the certificate, or sets the clock")
 	}
-	e = errs.New(errs.Unavailable, "%s; the clock of this machine says %s, that of the service %s", said, stamp(here), stamp(there))
+	e = errs.New(
+		errs.Unavailable, "%s; the clock of this machine says %s, that of the service %s", said, stamp(here),
+		stamp(there),
+	)
 	sound := !there.Before(cert.NotBefore) && !there.After(cert.NotAfter)
 	switch {
 	case sound && here.Sub(there).Abs() > skew:
@@ -114,7 +127,8 @@ func theirTime(ctx context.Context, at *url.URL) time.Time {
 	c := http.Client{
 		Timeout: handshakeTime,
 		Transport: &http.Transport{
-			DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
+			DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -81,7 +81,9 @@ func (l *Links) Open(id, socket string, uid int) error {
 		if k.path == socket && k.uid == uid {
 			return nil
 		}
-		return errs.New(errs.Conflict, "open the link of %s on %s: it is open on %s", id, socket, cmp.Or(k.path, "no socket"))
+		return errs.New(
+			errs.Conflict, "open the link of %s on %s: it is open on %s", id, socket, cmp.Or(k.path, "no socket"),
+		)
 	}
 	s, err := listen(socket, uid)
 	if err != nil {

@@ -54,7 +54,8 @@ func (c *socketConn) ReadFrom(r io.Reader) (int64, error) { return copyAll(c, r)
 
 // explain says what it means that nothing more can be read.
 func (c *socketConn) explain(err error) error {
-	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) { // a reset: it has closed, and left something unread
+	// a reset: it has closed, and left something unread
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		return c.why(err)
 	}
 	if err = c.why(c.hear()); err == io.EOF {

@@ -18,7 +18,10 @@ const longestSocket = 100 // bytes of a socket's path, a little under the kernel
 // place of whatever a killed service left there.
 func listen(path string, uid int) (*net.UnixListener, error) {
 	if len(path) > longestSocket {
-		return nil, errs.Bad("socket", path, fmt.Sprintf("a socket's path has at most %d bytes: choose a shorter state directory", longestSocket))
+		return nil, errs.Bad(
+			"socket", path,
+			fmt.Sprintf("a socket's path has at most %d bytes: choose a shorter state directory", longestSocket),
+		)
 	}
 	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
 		return nil, errs.New(errs.Internal, "listen on %s: its directory is not there", path)

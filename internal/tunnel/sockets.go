@@ -270,7 +270,8 @@ func (s *sockets) ended(m message) error {
 }
 
 func noRoom() error {
-	return errs.New(errs.Unavailable, "the session has no room for another connection").With("close some, then try again")
+	return errs.New(errs.Unavailable, "the session has no room for another connection").
+		With("close some, then try again")
 }
 
 // receive takes, on the agent's side, the streams that the service opens, until the line ends.

@@ -33,22 +33,28 @@ const (
 )
 
 const (
-	hello = "slipway link 1\n" // each side sends it first, the service with a socket along; the number is the version of all that follows
+	// each side sends it first, the service with a socket along; the number is the version of all that follows
+	hello = "slipway link 1\n"
 
 	handshakeTime = 10 * time.Second // for the hello, and for the door of a new stream
 	keepAlive     = 30 * time.Second
-	stallTime     = 90 * time.Second // silence and blocked writes that are borne: a freeze pauses containers for seconds
-	halfOpenTime  = 15 * time.Minute // how long a stream of the multiplexer may live on after one side has closed it
-	flushTime     = 2 * time.Second  // how long an agent that ends waits until the service has received its last words
-	pace          = 50 * time.Millisecond
+	// silence and blocked writes that are borne: a freeze pauses containers for seconds
+	stallTime    = 90 * time.Second
+	halfOpenTime = 15 * time.Minute // how long a stream of the multiplexer may live on after one side has closed it
+	flushTime    = 2 * time.Second  // how long an agent that ends waits until the service has received its last words
+	pace         = 50 * time.Millisecond
 
-	window      = 256 << 10 // most bytes of one stream of the multiplexer that wait for its reader: the least that the multiplexer knows
-	farWindow   = 1 << 20   // the same where bytes are long on their way, and at the agent, which is bounded with its workload
-	peerStreams = 128       // most streams that an agent may have open, and that wait to be taken
-	ownStreams  = 2048      // most streams that the service may have open: an ssh connection has one, and one for each of its up to 512 channels
-	allStreams  = peerStreams + ownStreams + 256
-	copySmall   = 4 << 10
-	copyLarge   = 256 << 10
+	// most bytes of one stream of the multiplexer that wait for its reader: the least that the multiplexer knows
+	window = 256 << 10
+	// the same where bytes are long on their way, and at the agent, which is bounded with its workload
+	farWindow   = 1 << 20
+	peerStreams = 128 // most streams that an agent may have open, and that wait to be taken
+	// most streams that the service may have open: an ssh connection has one, and one for each of its up to 512
+	// channels
+	ownStreams = 2048
+	allStreams = peerStreams + ownStreams + 256
+	copySmall  = 4 << 10
+	copyLarge  = 256 << 10
 )
 
 // receiveWindow returns the window of the streams of a connection. What an agent can have the service keep is bounded

@@ -148,7 +148,9 @@ func (u *Uplink) connect(ctx context.Context) (*way, error) {
 
 // serve has the link go this way until it ends. It gives another way if there is one already.
 func (u *Uplink) serve(ctx context.Context, w *way) (next *way) {
-	m, err := newMux(w.Conn, "", true, u.cfg.Logger, nil, func(ctx context.Context, d Door, c *Conn) { u.admit(ctx, d, c) })
+	m, err := newMux(
+		w.Conn, "", true, u.cfg.Logger, nil, func(ctx context.Context, d Door, c *Conn) { u.admit(ctx, d, c) },
+	)
 	if err != nil {
 		_ = w.Close()
 		return nil

@@ -18,7 +18,9 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 	}
 	if found := ago.FindStringSubmatch(text); found != nil {
 		count, _ := strconv.Atoi(found[1])
-		unit := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}[found[2]]
+		unit := map[string]time.Duration{
+			"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+		}[found[2]]
 		return now.Add(-time.Duration(count) * unit), nil
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {

@@ -13,7 +13,8 @@ func (r row) heldThere() bool {
 
 // waits reports whether it has not begun, and is meant to.
 func (r row) waits() bool {
-	return !r.standsBy() && r.Want == spawner.WantRunning && (r.Phase == spawner.Pending || r.Phase == spawner.Starting && r.Detail != "")
+	return !r.standsBy() && r.Want == spawner.WantRunning && (r.Phase == spawner.Pending ||
+		r.Phase == spawner.Starting && r.Detail != "")
 }
 
 // CanAsk reports whether there is something to explain of why it does not run.
@@ -32,7 +33,8 @@ func (r row) CanRequeue() bool {
 
 // Dormant reports whether it is a session that has given its slot in a batch system back because nobody used it.
 func (r row) Dormant() bool {
-	return !r.IsJob() && !r.IsKernel() && r.Remote && r.Phase == spawner.Stopped && r.Want != spawner.WantGone && r.Outcome != nil && r.Outcome.Expired
+	return !r.IsJob() && !r.IsKernel() && r.Remote && r.Phase == spawner.Stopped && r.Want != spawner.WantGone &&
+		r.Outcome != nil && r.Outcome.Expired
 }
 
 // Evicted says how often its place was taken away; empty: never.
@@ -60,7 +62,8 @@ func (r row) Lost() string {
 // ChangesLost reports whether a session has ended on another host without its changes having come back, so that there
 // are none.
 func (r row) ChangesLost() bool {
-	return r.Remote && !r.IsJob() && r.Workload.Kept == "" && r.Outcome != nil && strings.Contains(r.Outcome.Reason, "has not come back")
+	return r.Remote && !r.IsJob() && r.Workload.Kept == "" && r.Outcome != nil &&
+		strings.Contains(r.Outcome.Reason, "has not come back")
 }
 
 // ScanPage is the path of the page of the scan of which it is a point; empty: of none.

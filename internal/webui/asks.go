@@ -29,13 +29,17 @@ func AskScan(w http.ResponseWriter, v Visit, scan hubapi.Scan, verb string) (kno
 	switch verb {
 	case "cancel":
 		a.Question, a.Yes = "Cancel "+s.Title()+"?", "Cancel them all"
-		a.Text = "This cancels " + both(pointsIf(waiting, "waits", "wait"), pointsIf(running, "runs", "run")) + ". What has ended stays as it is."
+		a.Text = "This cancels " + both(
+			pointsIf(waiting, "waits", "wait"), pointsIf(running, "runs", "run"),
+		) + ". What has ended stays as it is."
 	case "requeue":
 		a.Question, a.Yes = "Put what runs of "+s.Title()+" back in line?", "Put them back in line"
 		a.Text = "This ends " + pointsThat(running, "runs", "run") + ", to begin anew when their turn comes. What they have not written to your home or elsewhere outside is lost."
 	case "discard":
 		a.Question, a.Yes = "Discard what has ended of "+s.Title()+"?", "Discard for good"
-		a.Text = "This removes the records, the output and the files of " + pointsThat(s.Points-waiting-running, "has ended", "have ended") + ". The others go on."
+		a.Text = "This removes the records, the output and the files of " + pointsThat(
+			s.Points-waiting-running, "has ended", "have ended",
+		) + ". The others go on."
 	default:
 		return false, nil
 	}
@@ -54,7 +58,10 @@ func pointsThat(n int, one, more string) string {
 
 // nothingLeft says why there is no point to which it could be done.
 func nothingLeft(verb string) string {
-	return map[string]string{"cancel": "all its points have ended", "requeue": "none of its points runs", "discard": "none of its points has ended"}[verb]
+	return map[string]string{
+		"cancel": "all its points have ended", "requeue": "none of its points runs",
+		"discard": "none of its points has ended",
+	}[verb]
 }
 
 // pointsIf is pointsThat; empty when there are none.
@@ -86,7 +93,10 @@ func (y Why) Counts() string {
 	if y.Why.Slots == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Of %s %s what it asks for; %s free for it now.", counted(grouped(y.Why.Slots), "slot"), having(y.Why.Fit, "has", "have"), having(y.Why.Free, "is", "are"))
+	return fmt.Sprintf(
+		"Of %s %s what it asks for; %s free for it now.", counted(grouped(y.Why.Slots), "slot"),
+		having(y.Why.Fit, "has", "have"), having(y.Why.Free, "is", "are"),
+	)
 }
 
 func having(n int, one, more string) string {

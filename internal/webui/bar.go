@@ -68,7 +68,9 @@ func extent(g gpu.State, s gpu.Slice, from float64) (start, width float64) {
 func (b *bar) words(g gpu.State) string {
 	var words []string
 	for i, s := range b.Segments {
-		words = append(words, strings.Join(strings.Fields(fmt.Sprintf("%d: %s %s %s", s.Number, s.Name, placeWords(g.Slices[i].Slice.Placement), stateWords(s.Key))), " "))
+		words = append(words, strings.Join(strings.Fields(
+			fmt.Sprintf("%d: %s %s %s", s.Number, s.Name, placeWords(g.Slices[i].Slice.Placement), stateWords(s.Key)),
+		), " "))
 	}
 	if len(words) == 0 {
 		words = []string{"nothing is cut out"}

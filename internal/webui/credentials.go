@@ -31,7 +31,10 @@ type credentialsBody struct {
 // CredentialsPage answers with the visitor's tokens and proxies.
 func CredentialsPage(w http.ResponseWriter, v Visit, view CredentialsView) error {
 	body := credentialsBody{CredentialsView: view, Visit: v, now: time.Now()}
-	return write(w, cmp.Or(view.Status, http.StatusOK), "credentials.html", frame{Title: "Credentials", Script: true, Visit: v, Body: body})
+	return write(
+		w, cmp.Or(view.Status, http.StatusOK), "credentials.html",
+		frame{Title: "Credentials", Script: true, Visit: v, Body: body},
+	)
 }
 
 // Title names a credential.
@@ -47,7 +50,10 @@ func (b credentialsBody) IsProxy(c hubapi.Credential) bool { return c.Name == hu
 
 // From says where it has come from.
 func (b credentialsBody) From(c hubapi.Credential) string {
-	return map[string]string{"hub": "from the Hub's login", "device": "you have logged in", "given": "a refresh token that you gave", "upload": "you have put it"}[c.From]
+	return map[string]string{
+		"hub": "from the Hub's login", "device": "you have logged in", "given": "a refresh token that you gave",
+		"upload": "you have put it",
+	}[c.From]
 }
 
 // Left says how long what sessions and jobs have of it lasts.
@@ -93,6 +99,8 @@ type credentialLoginBody struct {
 
 // CredentialLoginPage shows what the visitor does to log in at an issuer, and looks by itself whether she has.
 func CredentialLoginPage(w http.ResponseWriter, v Visit, login hubapi.CredentialLogin) error {
-	f := frame{Title: "Log in at " + login.Issuer, Refresh: 5, Script: true, Visit: v, Body: credentialLoginBody{login, v}}
+	f := frame{
+		Title: "Log in at " + login.Issuer, Refresh: 5, Script: true, Visit: v, Body: credentialLoginBody{login, v},
+	}
 	return write(w, http.StatusOK, "credential-login.html", f)
 }

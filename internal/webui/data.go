@@ -19,7 +19,9 @@ func (s single) CanCheck() bool {
 func (s single) Checks() []hubapi.DataCheck {
 	order := []string{hubapi.CheckFail, hubapi.CheckWarn, hubapi.CheckOK}
 	list := slices.Clone(s.Data.Checks)
-	slices.SortStableFunc(list, func(a, b hubapi.DataCheck) int { return slices.Index(order, a.Result) - slices.Index(order, b.Result) })
+	slices.SortStableFunc(
+		list, func(a, b hubapi.DataCheck) int { return slices.Index(order, a.Result) - slices.Index(order, b.Result) },
+	)
 	return list
 }
 

@@ -94,7 +94,10 @@ func EnvironmentsPage(w http.ResponseWriter, v Visit, view EnvironmentsView) err
 			body.Shared = append(body.Shared, e)
 		}
 	}
-	return write(w, http.StatusOK, "environments.html", frame{Title: "Environments", Refresh: 30, Script: true, Visit: v, Body: body})
+	return write(
+		w, http.StatusOK, "environments.html",
+		frame{Title: "Environments", Refresh: 30, Script: true, Visit: v, Body: body},
+	)
 }
 
 // EnvironmentView is what the page of one environment is made of.
@@ -136,7 +139,10 @@ func (b environmentBody) Previous() *step {
 // EnvironmentPage answers with all that is known of one environment.
 func EnvironmentPage(w http.ResponseWriter, v Visit, view EnvironmentView) error {
 	e := environmentRow{Environment: view.Environment, Visit: v}
-	body := environmentBody{environmentRow: e, Details: view.EnvironmentDetails, Inside: readInside(view.Inventory), History: steps(v, view)}
+	body := environmentBody{
+		environmentRow: e, Details: view.EnvironmentDetails, Inside: readInside(view.Inventory),
+		History: steps(v, view),
+	}
 	body.Groups = view.groups()
 	f := frame{Title: "Environment " + e.Title(), Script: true, Visit: v, Body: body}
 	if !e.Known || e.Imports != nil && e.Imports.State == hubapi.ImportsWaiting && len(e.Imports.Lines) == 0 {
@@ -162,7 +168,10 @@ func (b environmentBody) AlsoNamed() []string {
 
 func steps(v Visit, view EnvironmentView) (out []step) {
 	for i, e := range view.History {
-		s := step{environmentRow: environmentRow{Environment: e, Visit: v}, Here: e.Digest == view.Digest && e.Name == view.Name && e.Tag == view.Tag}
+		s := step{
+			environmentRow: environmentRow{Environment: e, Visit: v},
+			Here:           e.Digest == view.Digest && e.Name == view.Name && e.Tag == view.Tag,
+		}
 		for _, earlier := range view.History[i+1:] {
 			if earlier.Digest != e.Digest {
 				s.Before = earlier.Digest
@@ -177,7 +186,9 @@ func steps(v Visit, view EnvironmentView) (out []step) {
 // RemoveEnvironment asks whether a name of an environment is really to be taken away.
 func RemoveEnvironment(w http.ResponseWriter, v Visit, e hubapi.Environment) error {
 	r := environmentRow{Environment: e, Visit: v}
-	return write(w, http.StatusOK, "environment-remove.html", frame{Title: "Remove " + r.Title() + "?", Visit: v, Body: r})
+	return write(
+		w, http.StatusOK, "environment-remove.html", frame{Title: "Remove " + r.Title() + "?", Visit: v, Body: r},
+	)
 }
 
 type difference struct {
@@ -187,6 +198,9 @@ type difference struct {
 
 // DifferencePage answers with what one environment has other than another.
 func DifferencePage(w http.ResponseWriter, v Visit, d hubapi.EnvironmentDiff) error {
-	body := difference{Old: environmentRow{Environment: d.Old, Visit: v}, New: environmentRow{Environment: d.New, Visit: v}, Lines: d.Lines}
+	body := difference{
+		Old: environmentRow{Environment: d.Old, Visit: v}, New: environmentRow{Environment: d.New, Visit: v},
+		Lines: d.Lines,
+	}
 	return write(w, http.StatusOK, "environment-diff.html", frame{Title: "What has changed", Visit: v, Body: body})
 }

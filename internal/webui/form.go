@@ -51,12 +51,18 @@ func SpawnForm(w io.Writer, f Form) error {
 	}
 	for _, i := range f.Catalogue.Images {
 		if f.offers(i.Name) {
-			shown.Images = append(shown.Images, imageOption{Name: i.Name, Title: ImageCount(i, f.Active[i.Name]), Chosen: i.Name == chosen.Image})
+			shown.Images = append(
+				shown.Images,
+				imageOption{Name: i.Name, Title: ImageCount(i, f.Active[i.Name]), Chosen: i.Name == chosen.Image},
+			)
 		}
 	}
 	shown.Sizes = sizes(most, chosen.bytes)
 	for _, k := range f.Kept {
-		shown.Kept = append(shown.Kept, kept{Image: ImageTitle(f.Catalogue, k.Spec.Image), From: f.nameOf(k.Spec.Environment), Since: k.Since})
+		shown.Kept = append(
+			shown.Kept,
+			kept{Image: ImageTitle(f.Catalogue, k.Spec.Image), From: f.nameOf(k.Spec.Environment), Since: k.Since},
+		)
 	}
 	return fragment("form.html", w, shown)
 }
@@ -158,7 +164,9 @@ func sizes(most, chosen int64) []size {
 	slices.Sort(all)
 	var out []size
 	for _, n := range slices.Compact(all) {
-		out = append(out, size{Bytes: n, Value: units.FormatMemory(n), Title: units.MemoryWords(n), Chosen: n == chosen})
+		out = append(
+			out, size{Bytes: n, Value: units.FormatMemory(n), Title: units.MemoryWords(n), Chosen: n == chosen},
+		)
 	}
 	return out
 }
@@ -182,7 +190,9 @@ func recall(c catalog.Catalogue, options map[string]any) (choice, []string) {
 	name := word(options["profile"])
 	switch err := c.Offered(name); {
 	case errs.Is(err, errs.Unavailable):
-		return choice{}, []string{"It is not known what you may choose: " + errs.Brief(err) + ". Load this page again in a moment."}
+		return choice{}, []string{
+			"It is not known what you may choose: " + errs.Brief(err) + ". Load this page again in a moment.",
+		}
 	case name == "":
 	case err != nil:
 		return out, []string{lostChoice("profile", name)}
@@ -215,7 +225,10 @@ func offered(c catalog.Catalogue, profile, field string, value any) bool {
 }
 
 func lostChoice(field, value string) string {
-	return fmt.Sprintf("Your last choice of %s, %s, is not offered any more.", strings.Replace(field, "cpus", "CPUs", 1), shorten(value))
+	return fmt.Sprintf(
+		"Your last choice of %s, %s, is not offered any more.", strings.Replace(field, "cpus", "CPUs", 1),
+		shorten(value),
+	)
 }
 
 // word reads an option as a form or JSON gives it; empty when it is of no such kind.

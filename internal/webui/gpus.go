@@ -21,7 +21,10 @@ type GPUsView struct {
 // GPUsPage answers with what there is of GPUs, what of it is free, and who has it.
 func GPUsPage(w http.ResponseWriter, v Visit, g GPUsView) error {
 	inv := g.Inventory
-	body := gpusBody{Problem: inv.Problem, Taken: inv.Taken, System: systemWords(inv.System), Simulated: inv.System.Simulated, Offers: offers(inv)}
+	body := gpusBody{
+		Problem: inv.Problem, Taken: inv.Taken, System: systemWords(inv.System), Simulated: inv.System.Simulated,
+		Offers: offers(inv),
+	}
 	for _, s := range inv.GPUs {
 		body.GPUs = append(body.GPUs, g.card(v, s))
 	}
@@ -128,7 +131,9 @@ func (c gpuCard) Load() string {
 		words = append(words, "busy for "+percent(m.Utilisation)+" of the time")
 	}
 	if m.MemoryUsed >= 0 {
-		words = append(words, units.MemoryWords(m.MemoryUsed)+" of "+units.MemoryWords(c.Device.Memory)+" of memory used")
+		words = append(
+			words, units.MemoryWords(m.MemoryUsed)+" of "+units.MemoryWords(c.Device.Memory)+" of memory used",
+		)
 	}
 	if m.Power >= 0 {
 		words = append(words, fmt.Sprintf("%d W", (m.Power+500)/1000))
@@ -171,7 +176,10 @@ type part struct {
 }
 
 func (g GPUsView) part(v Visit, number int, s gpu.SliceState) part {
-	p := part{Number: number, Name: s.Slice.Name, Place: placeWords(s.Slice.Placement), Key: stateKey(s), Until: s.Quarantined, Why: s.Why, Since: s.Since}
+	p := part{
+		Number: number, Name: s.Slice.Name, Place: placeWords(s.Slice.Placement), Key: stateKey(s),
+		Until: s.Quarantined, Why: s.Why, Since: s.Since,
+	}
 	p.Use = use{s.Use, s.Slice.Memory}
 	p.Holder, p.Borrower = g.known(v, s.Holder), g.known(v, s.Lent)
 	if p.Holder == nil {

@@ -84,7 +84,8 @@ func sliceWords(r gpu.Request, inv gpu.Inventory) string {
 // serving returns the GPUs that a request could be served from, if they were free.
 func serving(r gpu.Request, inv gpu.Inventory) []gpu.State {
 	return slices.DeleteFunc(slices.Clone(inv.GPUs), func(g gpu.State) bool {
-		return g.Mode != r.Mode || !g.Tier.AtLeast(r.LeastTier()) || !strings.Contains(strings.ToLower(g.Device.Name), strings.ToLower(r.Model))
+		return g.Mode != r.Mode || !g.Tier.AtLeast(r.LeastTier()) ||
+			!strings.Contains(strings.ToLower(g.Device.Name), strings.ToLower(r.Model))
 	})
 }
 
@@ -102,7 +103,9 @@ func partWords(r gpu.Request, d gpu.Device) string {
 		}
 		return part + named(d) + ", " + units.MemoryWords(p.Memory) + " of its memory"
 	case gpu.MPS:
-		return fmt.Sprintf("at most %d %% of the processors of %s, %s of its memory", r.Percent, named(d), units.MemoryWords(r.Memory))
+		return fmt.Sprintf(
+			"at most %d %% of the processors of %s, %s of its memory", r.Percent, named(d), units.MemoryWords(r.Memory),
+		)
 	case gpu.Shared:
 		memory := "the memory shared too"
 		if r.Memory > 0 {
@@ -118,7 +121,8 @@ func partWords(r gpu.Request, d gpu.Device) string {
 func profileOf(d gpu.Device, name string) (best gpu.Profile, of int, found bool) {
 	for _, p := range d.Profiles {
 		of = max(of, p.Compute)
-		fits := p.Name == name || !strings.ContainsAny(name, ".+-") && strings.HasPrefix(p.Name, name+".") && !strings.ContainsAny(p.Name, "+-")
+		fits := p.Name == name || !strings.ContainsAny(name, ".+-") && strings.HasPrefix(p.Name, name+".") &&
+			!strings.ContainsAny(p.Name, "+-")
 		if fits && (!found || p.Memory < best.Memory) {
 			best, found = p, true
 		}

@@ -91,6 +91,8 @@ func readInside(inventory json.RawMessage) inside {
 		in.Managed = append(in.Managed, *m)
 	}
 	order := func(m managed) int { return slices.Index([]string{"apt", "r", "spack", "conda", "pip"}, m.Manager) }
-	slices.SortFunc(in.Managed, func(a, b managed) int { return cmp.Or(order(b)-order(a), strings.Compare(a.Manager, b.Manager)) })
+	slices.SortFunc(
+		in.Managed, func(a, b managed) int { return cmp.Or(order(b)-order(a), strings.Compare(a.Manager, b.Manager)) },
+	)
 	return in
 }

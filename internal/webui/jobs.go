@@ -76,7 +76,8 @@ func (t try) Word() string {
 
 // CanRetry reports whether it can be tried again by who looks at it: nobody runs something as another.
 func (r row) CanRetry() bool {
-	return r.IsJob() && r.Mine && r.Phase == spawner.Stopped && r.Want != spawner.WantGone && r.Outcome != nil && (r.Outcome.Failed || r.Outcome.Canceled)
+	return r.IsJob() && r.Mine && r.Phase == spawner.Stopped && r.Want != spawner.WantGone && r.Outcome != nil &&
+		(r.Outcome.Failed || r.Outcome.Canceled)
 }
 
 // figure is a line of what it has used.
@@ -113,7 +114,9 @@ func ofMemory(peak, asked int64) string {
 	case asked <= 0:
 		return units.MemoryWords(peak)
 	default:
-		return fmt.Sprintf("%s of the %s asked for (%d %%)", units.MemoryWords(peak), units.MemoryWords(asked), peak*100/asked)
+		return fmt.Sprintf(
+			"%s of the %s asked for (%d %%)", units.MemoryWords(peak), units.MemoryWords(asked), peak*100/asked,
+		)
 	}
 }
 

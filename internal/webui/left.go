@@ -23,7 +23,10 @@ type download struct {
 // Left are the links to what a job that has ended has left: what it came to, its files, and its output.
 func (r row) Left() (all []download) {
 	for i, f := range r.left() {
-		d := download{ID: fmt.Sprintf("file-%d", i), Name: f.Name, Link: r.Page() + "/files/" + url.PathEscape(f.Name), Bytes: f.Size}
+		d := download{
+			ID: fmt.Sprintf("file-%d", i), Name: f.Name, Link: r.Page() + "/files/" + url.PathEscape(f.Name),
+			Bytes: f.Size,
+		}
 		if f.OfRunner() {
 			d.Note = "its result, as Python pickles it"
 		}
@@ -61,7 +64,9 @@ func (r row) InTable() []download {
 		return all
 	}
 	sum := hubapi.LeftOf(r.Files)
-	words := download{Name: fmt.Sprintf("%s files", grouped(sum.Files)), Link: r.Page() + "#left-files", Bytes: sum.Bytes}
+	words := download{
+		Name: fmt.Sprintf("%s files", grouped(sum.Files)), Link: r.Page() + "#left-files", Bytes: sum.Bytes,
+	}
 	return append([]download{words}, all[files:]...)
 }
 

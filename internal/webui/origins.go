@@ -59,7 +59,8 @@ func (f Form) origins(chosen choice) (all origins) {
 		picked = picked || wanted
 		list, _ := json.Marshal(names) // strings always have a JSON form
 		o := origin{
-			Digest: e.Digest, Title: originTitle(e), Base: ImageTitle(f.Catalogue, e.Base), Note: e.Note, Images: string(list), Chosen: wanted,
+			Digest: e.Digest, Title: originTitle(e), Base: ImageTitle(f.Catalogue, e.Base), Note: e.Note,
+			Images: string(list), Chosen: wanted,
 		}
 		if e.Mine {
 			all.Mine = append(all.Mine, o)
@@ -72,7 +73,9 @@ func (f Form) origins(chosen choice) (all origins) {
 
 // offers reports whether a profile has an image.
 func (f Form) offers(image string) bool {
-	return slices.ContainsFunc(f.Catalogue.Profiles, func(p catalog.Profile) bool { return slices.Contains(p.Images, image) })
+	return slices.ContainsFunc(
+		f.Catalogue.Profiles, func(p catalog.Profile) bool { return slices.Contains(p.Images, image) },
+	)
 }
 
 // standsOn returns the names of the images that the engine knows as base and that a profile offers.
@@ -100,7 +103,9 @@ func (f Form) lostEnvironment(all origins) string {
 		return ""
 	}
 	if name := f.nameOf(wish); slices.ContainsFunc(f.Environments, func(e hubapi.Environment) bool { return e.Digest == wish }) {
-		return fmt.Sprintf("Your last choice, to start from environment %s, does not go with the profile and image chosen here.", name)
+		return fmt.Sprintf(
+			"Your last choice, to start from environment %s, does not go with the profile and image chosen here.", name,
+		)
 	}
 	return fmt.Sprintf("Your last choice, to start from environment %s, is not offered any more: it was removed, or is not shared with you now.", f.nameOf(wish))
 }

@@ -99,5 +99,8 @@ func Overview(w http.ResponseWriter, v Visit, c catalog.Catalogue, o OverviewVie
 	for _, s := range o.Scans {
 		body.Scans = append(body.Scans, scanRow{s, v, c})
 	}
-	return write(w, http.StatusOK, "overview.html", frame{Title: "Sessions and jobs", Refresh: 30, Script: true, Visit: v, Body: body})
+	return write(
+		w, http.StatusOK, "overview.html",
+		frame{Title: "Sessions and jobs", Refresh: 30, Script: true, Visit: v, Body: body},
+	)
 }

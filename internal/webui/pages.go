@@ -183,7 +183,8 @@ func (r row) Moving() bool {
 	if r.standsBy() {
 		return false
 	}
-	return r.Phase.Active() && (r.Phase != spawner.Running || r.Want != spawner.WantRunning) || r.Phase == spawner.Removing || r.IsJob() && r.Phase.Active()
+	return r.Phase.Active() && (r.Phase != spawner.Running || r.Want != spawner.WantRunning) ||
+		r.Phase == spawner.Removing || r.IsJob() && r.Phase.Active()
 }
 
 // CanStop reports whether there is something to stop that is not being stopped.
@@ -207,7 +208,8 @@ func (r row) StopWord() string {
 
 // CanDiscard reports whether it has something to discard: a session's changes, a job's files.
 func (r row) CanDiscard() bool {
-	return !r.IsKernel() && r.Want != spawner.WantGone && (r.Phase == spawner.Stopped || r.CanStop() && !r.IsJob() && r.Phase == spawner.Running)
+	return !r.IsKernel() && r.Want != spawner.WantGone && (r.Phase == spawner.Stopped ||
+		r.CanStop() && !r.IsJob() && r.Phase == spawner.Running)
 }
 
 // KeepFor is how long it can be kept, zero when it cannot.
@@ -327,7 +329,10 @@ func (s single) Last() int64 {
 
 // Single answers with the page of one session or job.
 func Single(w http.ResponseWriter, v Visit, c catalog.Catalogue, d Details) error {
-	s := single{row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters, Data: d.Data}
+	s := single{
+		row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters,
+		Data: d.Data,
+	}
 	f := frame{Title: s.Called() + " " + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() || s.Looking() {
 		f.Refresh = 3

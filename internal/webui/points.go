@@ -88,7 +88,10 @@ func (b scanBody) picks() []pick {
 	all := []pick{{"pick-all", "all " + grouped(b.Points), b.Page(), b.View.State == ""}}
 	for _, state := range hubapi.Order() {
 		if n := b.States[state]; n > 0 || b.View.State == string(state) {
-			all = append(all, pick{"pick-" + string(state), grouped(n) + " " + stateOfPoints(string(state)), b.leaf(string(state), 1), b.View.State == string(state)})
+			all = append(all, pick{
+				"pick-" + string(state), grouped(n) + " " + stateOfPoints(string(state)), b.leaf(string(state), 1),
+				b.View.State == string(state),
+			})
 		}
 	}
 	if len(all) < 3 && b.View.State == "" {
@@ -102,7 +105,10 @@ func (b scanBody) leaves() (all []pick) {
 	for _, to := range []struct {
 		id, words string
 		leaf      int
-	}{{"leaf-first", "First", 1}, {"leaf-previous", "Previous", b.View.Leaf - 1}, {"leaf-next", "Next", b.View.Leaf + 1}, {"leaf-last", "Last", b.View.Leaves}} {
+	}{
+		{"leaf-first", "First", 1}, {"leaf-previous", "Previous", b.View.Leaf - 1},
+		{"leaf-next", "Next", b.View.Leaf + 1}, {"leaf-last", "Last", b.View.Leaves},
+	} {
 		if to.leaf >= 1 && to.leaf <= b.View.Leaves && to.leaf != b.View.Leaf {
 			all = append(all, pick{ID: to.id, Words: to.words, Link: b.leaf(b.View.State, to.leaf)})
 		}

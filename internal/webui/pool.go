@@ -26,7 +26,9 @@ func PoolPage(w http.ResponseWriter, v Visit, p PoolView) error {
 	for _, k := range p.PoolGPUs.Kinds {
 		b.Kinds = append(b.Kinds, poolKind{k})
 	}
-	return write(w, http.StatusOK, "pool.html", frame{Title: "GPUs of the pool", Refresh: 30, Script: true, Visit: v, Body: b})
+	return write(
+		w, http.StatusOK, "pool.html", frame{Title: "GPUs of the pool", Refresh: 30, Script: true, Visit: v, Body: b},
+	)
 }
 
 // poolKind is GPUs of one kind at one site.

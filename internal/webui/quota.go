@@ -16,7 +16,9 @@ const tight = 80
 func (r row) Rooms() []room {
 	var all []room
 	for _, q := range r.Quotas {
-		one := room{Name: q.Path, Words: hubapi.QuotaWords(q), Tight: q.Trouble != "" || q.ReadOnly || q.Percent >= tight}
+		one := room{
+			Name: q.Path, Words: hubapi.QuotaWords(q), Tight: q.Trouble != "" || q.ReadOnly || q.Percent >= tight,
+		}
 		switch {
 		case q.ReadOnly:
 			one.Hint = "It cannot be written to now: its file system is mounted read-only."

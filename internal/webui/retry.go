@@ -54,8 +54,9 @@ func AskRetry(w http.ResponseWriter, v Visit, r Retry) error {
 			Visit: v, Question: "Retry " + r.Title + "?", Action: page + "/retry", Page: page,
 		}, Why: r.Why,
 		Memory: units.FormatMemory(r.Suggest.Memory), Time: TimeText(r.Suggest.Time),
-		MemoryNote: "It had " + units.MemoryWords(r.Had.Memory) + ", and may have " + units.MemoryWords(r.Most.Memory) + ".",
-		TimeNote:   "It had no limit of its own; it may have " + TimeText(r.Most.Time) + ".",
+		MemoryNote: "It had " + units.MemoryWords(r.Had.Memory) + ", and may have " + units.MemoryWords(r.Most.Memory) +
+			".",
+		TimeNote: "It had no limit of its own; it may have " + TimeText(r.Most.Time) + ".",
 	}
 	if r.Had.Time > 0 {
 		f.TimeNote = "It had " + TimeText(r.Had.Time) + ", and may have " + TimeText(r.Most.Time) + "."

@@ -140,5 +140,8 @@ type barPart struct {
 }
 
 func barOrder() []barPart {
-	return []barPart{{hubapi.JobDone, "█"}, {hubapi.JobFailed, "×"}, {hubapi.JobCanceled, "–"}, {hubapi.JobRunning, "▒"}, {hubapi.JobPending, "·"}}
+	return []barPart{
+		{hubapi.JobDone, "█"}, {hubapi.JobFailed, "×"}, {hubapi.JobCanceled, "–"}, {hubapi.JobRunning, "▒"},
+		{hubapi.JobPending, "·"},
+	}
 }

@@ -41,7 +41,10 @@ type sshBody struct {
 
 // SSHPage answers with the visitor's keys and what she types.
 func SSHPage(w http.ResponseWriter, v Visit, view SSHView) error {
-	return write(w, cmp.Or(view.Status, http.StatusOK), "ssh.html", frame{Title: "SSH", Script: true, Visit: v, Body: sshBody{SSHView: view, Visit: v}})
+	return write(
+		w, cmp.Or(view.Status, http.StatusOK), "ssh.html",
+		frame{Title: "SSH", Script: true, Visit: v, Body: sshBody{SSHView: view, Visit: v}},
+	)
 }
 
 // The files that the blocks for pasting write, beside what `slipway ssh login` writes.
@@ -138,5 +141,8 @@ type sshLoginBody struct {
 
 // SSHLoginPage asks for the code of a login, and for those whose code was typed whether they are to be let in.
 func SSHLoginPage(w http.ResponseWriter, v Visit, view SSHLoginView) error {
-	return write(w, cmp.Or(view.Status, http.StatusOK), "ssh-login.html", frame{Title: "Log in by ssh", Visit: v, Body: sshLoginBody{SSHLoginView: view, Visit: v}})
+	return write(
+		w, cmp.Or(view.Status, http.StatusOK), "ssh-login.html",
+		frame{Title: "Log in by ssh", Visit: v, Body: sshLoginBody{SSHLoginView: view, Visit: v}},
+	)
 }

@@ -30,7 +30,8 @@ func fragment(name string, w io.Writer, data any) error {
 
 func load(name string, paths ...string) (*template.Template, error) {
 	return template.New(name).Funcs(template.FuncMap{
-		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": units.MemoryWords, "prose": prose, "size": units.DiskWords, "span": span,
+		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": units.MemoryWords,
+		"prose": prose, "size": units.DiskWords, "span": span,
 	}).ParseFS(files, paths...)
 }
 
@@ -47,7 +48,9 @@ type frame struct {
 // write answers with a page of the template named.
 func write(w http.ResponseWriter, status int, name string, f frame) error {
 	f.Nonce = rand.Text()
-	t, err := load("layout.html", "templates/layout.html", "templates/actions.html", "templates/gpu.html", "templates/"+name)
+	t, err := load(
+		"layout.html", "templates/layout.html", "templates/actions.html", "templates/gpu.html", "templates/"+name,
+	)
 	if err != nil {
 		return err
 	}

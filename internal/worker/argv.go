@@ -64,7 +64,8 @@ func (w *worker) argv(program, image string) []string {
 		"--home", cmp.Or(w.plan.nodeHome(), w.box.path(homeDir)) + ":" + w.plan.Home,
 	}, w.contained())
 	if w.plan.keepsHome() {
-		args = append(args, "--no-home") // nothing is mounted there, and HOME and the user's entry in /etc/passwd say the same
+		// nothing is mounted there, and HOME and the user's entry in /etc/passwd say the same
+		args = append(args, "--no-home")
 	}
 	if w.plan.GPU {
 		args = append(args, "--nv")
@@ -87,7 +88,8 @@ func (w *worker) contained() []string {
 		return []string{"--contain", "--no-mount", unwanted, "--workdir", w.box.path(scratchDir)}
 	}
 	return []string{
-		"--no-mount", unwanted + ",tmp,hostfs", "--bind", w.box.path(scratchDir, tmpDir) + ":/tmp", "--bind", w.box.path(scratchDir, varTmpDir) + ":/var/tmp",
+		"--no-mount", unwanted + ",tmp,hostfs", "--bind", w.box.path(scratchDir, tmpDir) + ":/tmp", "--bind",
+		w.box.path(scratchDir, varTmpDir) + ":/var/tmp",
 	}
 }
 
@@ -137,7 +139,9 @@ func (w *worker) shared() (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
-		return "", errs.New(errs.Forbidden, "the daemon by which jobs of the worker node share a GPU may be another user's: %w", err).
+		return "", errs.New(
+			errs.Forbidden, "the daemon by which jobs of the worker node share a GPU may be another user's: %w", err,
+		).
 			With(administrator + ": the directory in " + sharedGPU + " must be root's, or of the run's user alone")
 	}
 	return dir, nil
@@ -187,7 +191,8 @@ func (w *worker) environ() []string {
 	}
 	given := variable(w.cfg.Env, visibleGPUs)
 	if given != "" {
-		env = append(env, inside+visibleGPUs+"="+given, inside+visibleNVIDIA+"="+given) // what HTCondor before 24.0.19 says in the latter is wrong
+		// what HTCondor before 24.0.19 says in the latter is wrong
+		env = append(env, inside+visibleGPUs+"="+given, inside+visibleNVIDIA+"="+given)
 	}
 	for _, kv := range w.cfg.Env {
 		if strings.HasPrefix(kv, "CUDA_") && !strings.HasPrefix(kv, visibleGPUs+"=") {

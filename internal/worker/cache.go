@@ -103,7 +103,9 @@ func (c *cache) provided(digits string) string {
 }
 
 // get returns the image of that name, which fetch brings if it is not there. release lets go of it.
-func (c *cache) get(ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error) (path string, release func(), err error) {
+func (c *cache) get(
+	ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error,
+) (path string, release func(), err error) {
 	if path := c.provided(digits); path != "" {
 		return path, func() {}, nil
 	}
@@ -152,7 +154,9 @@ func same(f *os.File, path string) bool {
 }
 
 // bring fetches an image, unless another run has done so meanwhile.
-func (c *cache) bring(ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error) error {
+func (c *cache) bring(
+	ctx context.Context, digits string, size int64, fetch func(context.Context, *os.File) error,
+) error {
 	lock, err := c.lock(ctx, digits)
 	if err != nil {
 		return err

@@ -54,22 +54,29 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 		return nil, errs.New(errs.Invalid, "the service names no address at which the image could be had")
 	}
 	if at.Scheme != "https" && !(at.Scheme == "http" && loopback.Is(at.Hostname())) {
-		return nil, errs.New(errs.Invalid, "the image is at %s, which is no https: the job's credential must not be read on the way", at.Redacted()).
+		return nil, errs.New(
+			errs.Invalid, "the image is at %s, which is no https: the job's credential must not be read on the way",
+			at.Redacted(),
+		).
 			With("the administrator gives uplink.url as https")
 	}
 	t := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: headerTime, ResponseHeaderTimeout: headerTime,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout: headerTime, ResponseHeaderTimeout: headerTime,
 		DisableCompression: true,
 	}
 	if u.CA != "" {
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM([]byte(u.CA)) {
-			return nil, errs.New(errs.Invalid, "what the service's certificate is to be checked against holds no certificate").
+			return nil, errs.New(
+				errs.Invalid, "what the service's certificate is to be checked against holds no certificate",
+			).
 				With("the administrator looks at uplink.ca_file")
 		}
 		t.TLSClientConfig.RootCAs = roots
 	}
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the credential goes nowhere else
+	// the credential goes nowhere else
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &download{
 		client: &http.Client{Transport: t, CheckRedirect: noRedirect}, at: at, token: u.Token, log: log,
 		patience: fetchPatience, stall: fetchStall, pause: firstPause,
@@ -200,7 +207,9 @@ func (d *download) answered(res *http.Response, f *os.File, have int64) (from, t
 	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500:
 		return 0, 0, errs.New(errs.Unavailable, "the service answers with HTTP status %d", res.StatusCode)
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		return 0, 0, errs.New(errs.Forbidden, "the service refuses the image to this run (HTTP status %d)", res.StatusCode).
+		return 0, 0, errs.New(
+			errs.Forbidden, "the service refuses the image to this run (HTTP status %d)", res.StatusCode,
+		).
 			With("start it again: its credential has expired, or another run has taken its place")
 	default:
 		return 0, 0, errs.New(errs.NotFound, "the service does not give the image (HTTP status %d)", res.StatusCode).

@@ -34,7 +34,10 @@ func Keep(ctx context.Context, argv []string) (int, error) {
 	syscall.CloseOnExec(lifeFD)
 	life := os.NewFile(lifeFD, "life")
 	defer life.Close()
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	pid, err := syscall.ForkExec(
+		argv[0], argv,
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true}},
+	)
 	if err != nil {
 		return 0, fmt.Errorf("run %s: %w", argv[0], err)
 	}

@@ -24,8 +24,9 @@ const (
 
 // What is in OutDir.
 const (
-	EndFile    = "end.json"     // an End
-	StatusFile = "status.json"  // the agent's last control.Status, or the worker's where it left none; missing when nothing had begun
+	EndFile = "end.json" // an End
+	// the agent's last control.Status, or the worker's where it left none; missing when nothing had begun
+	StatusFile = "status.json"
 	LogFile    = "log"          // what the app printed
 	FilesDir   = "files"        // a job's output files
 	PackFile   = "changes.pack" // a session's changes, as package images/changeset streams them

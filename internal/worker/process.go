@@ -64,7 +64,9 @@ func (w *worker) start(c command) (pid int, output, life *os.File, err error) {
 		return 0, nil, nil, errors.Join(err, output.Close())
 	}
 	defer lives.Close()
-	pid, err = syscall.ForkExec(w.cfg.Program, append([]string{w.cfg.Program, KeepCommand}, c.argv...), &syscall.ProcAttr{
+	pid, err = syscall.ForkExec(w.cfg.Program, append(
+		[]string{w.cfg.Program, KeepCommand}, c.argv...,
+	), &syscall.ProcAttr{
 		Dir: w.box.dir, Env: c.env, Files: []uintptr{null.Fd(), into.Fd(), into.Fd(), lives.Fd()},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})

@@ -54,7 +54,8 @@ func (s sandbox) begin(e End) error {
 	if err := s.write(e); err != nil {
 		return err
 	}
-	_ = os.WriteFile(s.path(reserved), make([]byte, 4*tailSize), 0o600) // where even that does not fit, the end is about to be told
+	// where even that does not fit, the end is about to be told
+	_ = os.WriteFile(s.path(reserved), make([]byte, 4*tailSize), 0o600)
 	return nil
 }
 
@@ -123,7 +124,8 @@ func (p Plan) check(dir string) error {
 		paths = append(paths, p.HomeDir)
 	}
 	for _, path := range paths {
-		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || strings.ContainsAny(path, ":,\\\"'\n\r\t\x00") {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" ||
+			strings.ContainsAny(path, ":,\\\"'\n\r\t\x00") {
 			return errs.Bad("path", path, "an absolute path without colons, commas, quotes and blanks")
 		}
 	}
@@ -141,8 +143,10 @@ func (p Plan) check(dir string) error {
 // furnish makes the directories of the run, and puts its files in place.
 func (s sandbox) furnish(program string, p Plan) error {
 	for _, dir := range []string{
-		filepath.Join(runDir, "bin"), filepath.Join(runDir, "link"), filepath.Join(runDir, "work"), filepath.Join(runDir, "overlay"),
-		filepath.Join(scratchDir, tmpDir), filepath.Join(scratchDir, varTmpDir), binDir, homeDir, overlayDir, LinkDir, Inputs,
+		filepath.Join(runDir, "bin"), filepath.Join(runDir, "link"), filepath.Join(runDir, "work"),
+		filepath.Join(runDir, "overlay"),
+		filepath.Join(scratchDir, tmpDir), filepath.Join(scratchDir, varTmpDir), binDir, homeDir, overlayDir, LinkDir,
+		Inputs,
 	} {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return fmt.Errorf("furnish the sandbox: %w", err)
@@ -236,7 +240,8 @@ func (s sandbox) makeHome(p Plan) error {
 	at := s.path(overlayDir, upperDir)
 	for _, part := range append([]string{"."}, strings.Split(p.Home[1:], "/")...) {
 		at = filepath.Join(at, part)
-		if err := errors.Join(os.MkdirAll(at, 0o755), os.Chmod(at, 0o755)); err != nil { // as images have them, whatever the umask
+		// as images have them, whatever the umask
+		if err := errors.Join(os.MkdirAll(at, 0o755), os.Chmod(at, 0o755)); err != nil {
 			return fmt.Errorf("make the home: %w", err)
 		}
 	}

@@ -67,7 +67,8 @@ func openOwn(path string, owner int) (*os.File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil {
-		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || !st.Mode().IsRegular() || int(sys.Uid) != owner || sys.Nlink != 1 || changeable(st) {
+		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || !st.Mode().IsRegular() || int(sys.Uid) != owner ||
+			sys.Nlink != 1 || changeable(st) {
 			err = fmt.Errorf("%s is not a file that only user %d can have written", path, owner)
 		}
 	}

@@ -24,13 +24,25 @@ func troubles() []trouble {
 	const userns = administrator + ": user namespaces must be allowed there (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, " +
 		"kernel.apparmor_restrict_unprivileged_userns)"
 	return []trouble{
-		{"user namespace", "the worker node does not let users make containers: user namespaces are forbidden there", userns},
+		{
+			"user namespace", "the worker node does not let users make containers: user namespaces are forbidden there",
+			userns,
+		},
 		{"unshare", "the worker node does not let users make containers: user namespaces are forbidden there", userns},
 		{"no space left on device", fullDisk, moreDisk},
 		{"disk quota exceeded", fullDisk, moreDisk},
-		{"unknown userid", "the worker node does not know the user that the run has there", administrator + ": its accounts must be in the node's table of users"},
-		{"could not run on the host", "the environment is made for another kind of processor than the worker node's", "ask for nodes of the environment's architecture"},
-		{"/dev/fuse", "the worker node cannot mount the image: FUSE is not to be had there", administrator + ": /dev/fuse must be there, and open to everybody"},
+		{
+			"unknown userid", "the worker node does not know the user that the run has there",
+			administrator + ": its accounts must be in the node's table of users",
+		},
+		{
+			"could not run on the host", "the environment is made for another kind of processor than the worker node's",
+			"ask for nodes of the environment's architecture",
+		},
+		{
+			"/dev/fuse", "the worker node cannot mount the image: FUSE is not to be had there",
+			administrator + ": /dev/fuse must be there, and open to everybody",
+		},
 		{"squashfuse", "the worker node cannot mount the image", administrator + ": Apptainer needs squashfuse there"},
 		{
 			"overlay", "the worker node cannot keep a session's changes: it has no overlays for Apptainer",
@@ -71,7 +83,9 @@ func (w *worker) account(h how, left remains, memory string) End {
 		e.Reason, e.Remedy = "what the session had changed could not be kept: its last lines say why", w.whatStays()
 	case left.status:
 	case h.code > 128 && h.code < noContainerCode:
-		e.Reason, e.Remedy = fmt.Sprintf("its container was killed on the worker node by signal %d (%s)", h.code-128, unix.Signal(h.code-128)), "start it again"
+		e.Reason, e.Remedy = fmt.Sprintf(
+			"its container was killed on the worker node by signal %d (%s)", h.code-128, unix.Signal(h.code-128),
+		), "start it again"
 	default:
 		e.Reason, e.Remedy = noContainer(h.tail)
 		e.ExitCode = max(e.ExitCode, 1)

@@ -48,7 +48,10 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	w := &worker{cfg: cfg, log: cfg.Logger, box: box, began: time.Now()}
 	// Whoever kills this process leaves that word behind, for it cannot say another.
-	unseen := w.end(killed, "what kept it on its worker node was killed, and could not see how it ended", "start it again; if it used much memory, ask for more")
+	unseen := w.end(
+		killed, "what kept it on its worker node was killed, and could not see how it ended",
+		"start it again; if it used much memory, ask for more",
+	)
 	if err := box.begin(unseen); err != nil {
 		return err
 	}
@@ -108,7 +111,8 @@ func (w *worker) work(ctx context.Context) (End, remains) {
 // speakFor writes the last word of an agent that could not: so what its app has left can be asked for as ever.
 func (w *worker) speakFor(left remains, e End) {
 	err := w.box.writeJSON(StatusFile, control.Status{
-		Launch: w.plan.Launch, State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, LogSize: left.log, Files: left.list, Started: e.Started, Ended: e.Ended,
+		Launch: w.plan.Launch, State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, LogSize: left.log,
+		Files: left.list, Started: e.Started, Ended: e.Ended,
 	})
 	if err != nil {
 		w.log.Warn("no status can be written in the agent's place", "error", err)

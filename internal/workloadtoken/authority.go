@@ -18,7 +18,9 @@ type Authority struct {
 }
 
 // NewAuthority makes an Authority of the service's secret key. workload returns a workload, whoever's it is.
-func NewAuthority(box *secret.Box, workload func(ctx context.Context, id spawner.ID) (spawner.Workload, error)) *Authority {
+func NewAuthority(
+	box *secret.Box, workload func(ctx context.Context, id spawner.ID) (spawner.Workload, error),
+) *Authority {
 	return &Authority{issuer: New(box.Derive(purpose)), workload: workload}
 }
 

@@ -67,7 +67,8 @@ func (i *Issuer) Issue(c Claims) (secret.Text, error) {
 		return secret.Text{}, errs.New(errs.Internal, "issue a credential: it needs a workload and an audience")
 	}
 	p := payload{Run: c.Run, Digest: c.Digest, RegisteredClaims: jwt.RegisteredClaims{
-		Issuer: issuer, Subject: c.Workload, IssuedAt: jwt.NewNumericDate(i.now()), ExpiresAt: jwt.NewNumericDate(i.now().Add(Life)),
+		Issuer: issuer, Subject: c.Workload, IssuedAt: jwt.NewNumericDate(i.now()),
+		ExpiresAt: jwt.NewNumericDate(i.now().Add(Life)),
 	}}
 	for _, a := range c.Audiences {
 		p.Audience = append(p.Audience, string(a))
@@ -87,7 +88,9 @@ func (i *Issuer) Check(token string, audience Audience) (Claims, error) {
 	}
 	var p payload
 	_, err := jwt.ParseWithClaims(token, &p, func(*jwt.Token) (any, error) { return i.key, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithIssuer(issuer), jwt.WithAudience(string(audience)),
+		jwt.WithValidMethods(
+			[]string{jwt.SigningMethodHS256.Alg()},
+		), jwt.WithIssuer(issuer), jwt.WithAudience(string(audience)),
 		jwt.WithExpirationRequired(), jwt.WithTimeFunc(i.now), jwt.WithStrictDecoding())
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):

@@ -68,7 +68,8 @@ func readOne(in cryptobyte.String) (attributes, bool) {
 	var a attributes
 	var outer, info, algorithm cryptobyte.String
 	if !in.ReadASN1(&outer, casn1.SEQUENCE) || !outer.ReadASN1Element(&info, casn1.SEQUENCE) ||
-		!outer.ReadASN1Element(&algorithm, casn1.SEQUENCE) || !outer.ReadASN1BitStringAsBytes(&a.signature) || !outer.Empty() {
+		!outer.ReadASN1Element(&algorithm, casn1.SEQUENCE) || !outer.ReadASN1BitStringAsBytes(&a.signature) ||
+		!outer.Empty() {
 		return a, false
 	}
 	a.signed = info
@@ -103,7 +104,9 @@ func (a *attributes) readInfo(in cryptobyte.String) (cryptobyte.String, bool) {
 func (a *attributes) readHolder(in cryptobyte.String) bool {
 	var base, names cryptobyte.String
 	a.holderSerial = new(big.Int)
-	ok := in.ReadASN1(&base, casn1.Tag(0).ContextSpecific().Constructed()) && base.ReadASN1(&names, casn1.SEQUENCE) && base.ReadASN1Integer(a.holderSerial)
+	ok := in.ReadASN1(
+		&base, casn1.Tag(0).ContextSpecific().Constructed(),
+	) && base.ReadASN1(&names, casn1.SEQUENCE) && base.ReadASN1Integer(a.holderSerial)
 	return ok && readName(names, &a.holderIssuer)
 }
 
@@ -132,7 +135,8 @@ func (a *attributes) readList(in cryptobyte.String) bool {
 	for !in.Empty() {
 		var one, values cryptobyte.String
 		var oid asn1.ObjectIdentifier
-		if !in.ReadASN1(&one, casn1.SEQUENCE) || !one.ReadASN1ObjectIdentifier(&oid) || !one.ReadASN1(&values, casn1.SET) {
+		if !in.ReadASN1(&one, casn1.SEQUENCE) || !one.ReadASN1ObjectIdentifier(&oid) ||
+			!one.ReadASN1(&values, casn1.SET) {
 			return false
 		}
 		if oid.String() == vomsFQANs && !a.readFQANs(values) {
@@ -171,7 +175,9 @@ func (a *attributes) ours(fqan string) bool {
 
 // safeVO reports whether an organisation's name can be that of a directory.
 func safeVO(vo string) bool {
-	return vo != "" && len(vo) < 200 && vo[0] != '.' && strings.Trim(vo, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == ""
+	return vo != "" && len(vo) < 200 && vo[0] != '.' && strings.Trim(
+		vo, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_",
+	) == ""
 }
 
 func (a *attributes) readExtensions(in cryptobyte.String) bool {
@@ -179,7 +185,8 @@ func (a *attributes) readExtensions(in cryptobyte.String) bool {
 		var one, value cryptobyte.String
 		var oid asn1.ObjectIdentifier
 		critical := false
-		if !in.ReadASN1(&one, casn1.SEQUENCE) || !one.ReadASN1ObjectIdentifier(&oid) || !readCritical(&one, &critical) || !one.ReadASN1(&value, casn1.OCTET_STRING) {
+		if !in.ReadASN1(&one, casn1.SEQUENCE) || !one.ReadASN1ObjectIdentifier(&oid) ||
+			!readCritical(&one, &critical) || !one.ReadASN1(&value, casn1.OCTET_STRING) {
 			return false
 		}
 		switch name := oid.String(); {
@@ -228,8 +235,10 @@ func algorithmOf(in cryptobyte.String) x509.SignatureAlgorithm {
 		return x509.UnknownSignatureAlgorithm
 	}
 	return map[string]x509.SignatureAlgorithm{
-		"1.2.840.113549.1.1.5": x509.SHA1WithRSA, "1.2.840.113549.1.1.11": x509.SHA256WithRSA, "1.2.840.113549.1.1.12": x509.SHA384WithRSA,
-		"1.2.840.113549.1.1.13": x509.SHA512WithRSA, "1.2.840.10045.4.3.2": x509.ECDSAWithSHA256, "1.2.840.10045.4.3.3": x509.ECDSAWithSHA384,
+		"1.2.840.113549.1.1.5": x509.SHA1WithRSA, "1.2.840.113549.1.1.11": x509.SHA256WithRSA,
+		"1.2.840.113549.1.1.12": x509.SHA384WithRSA,
+		"1.2.840.113549.1.1.13": x509.SHA512WithRSA, "1.2.840.10045.4.3.2": x509.ECDSAWithSHA256,
+		"1.2.840.10045.4.3.3": x509.ECDSAWithSHA384,
 		"1.2.840.10045.4.3.4": x509.ECDSAWithSHA512, "1.3.101.112": x509.PureEd25519,
 	}[oid.String()]
 }

@@ -29,7 +29,9 @@ func (p parts) line() (line, error) {
 	for kindOf(current) != ordinary {
 		l.proxies = append(l.proxies, current)
 		i := slices.IndexFunc(rest, func(c *x509.Certificate) bool {
-			return bytes.Equal(c.RawSubject, current.RawIssuer) && c.CheckSignature(current.SignatureAlgorithm, current.RawTBSCertificate, current.Signature) == nil
+			return bytes.Equal(
+				c.RawSubject, current.RawIssuer,
+			) && c.CheckSignature(current.SignatureAlgorithm, current.RawTBSCertificate, current.Signature) == nil
 		})
 		if i < 0 {
 			return l, orphan(current, rest)
@@ -55,7 +57,10 @@ func orphan(c *x509.Certificate, rest []*x509.Certificate) error {
 		}
 		return refuse(again, "%s is not signed by the certificate whose proxy it says it is", nameOf(c.Subject))
 	}
-	return refuse("send the file that voms-proxy-info -path names, with all that is in it", "the certificate of %s, which has made the proxy, is not in the file", nameOf(c.Issuer))
+	return refuse(
+		"send the file that voms-proxy-info -path names, with all that is in it",
+		"the certificate of %s, which has made the proxy, is not in the file", nameOf(c.Issuer),
+	)
 }
 
 func weakSignature(c *x509.Certificate) string {
@@ -68,7 +73,9 @@ func weakSignature(c *x509.Certificate) string {
 
 func notProxy(c *x509.Certificate) error {
 	if c.IsCA {
-		return refuse(again, "the first certificate of the file is that of an authority, %s, and not a proxy", nameOf(c.Subject))
+		return refuse(
+			again, "the first certificate of the file is that of an authority, %s, and not a proxy", nameOf(c.Subject),
+		)
 	}
 	return refuse("never send that one; make a proxy of it: voms-proxy-init, with -voms and your organisation where you have one",
 		"the first certificate of the file, %s, is your own and not a proxy", nameOf(c.Subject))
@@ -81,10 +88,15 @@ func (l line) check(key signer, now time.Time) error {
 		return refuse(again, "the private key in the file is not the proxy's")
 	}
 	if l.person.IsCA {
-		return refuse(again, "the proxy is made of an authority, %s, and not of a person's certificate", nameOf(l.person.Subject))
+		return refuse(
+			again, "the proxy is made of an authority, %s, and not of a person's certificate", nameOf(l.person.Subject),
+		)
 	}
 	if !singles(l.person.RawSubject) {
-		return refuse("get a certificate whose name has one thing in each of its parts", "the name of your certificate, %s, can be read as another's", nameOf(l.person.Subject))
+		return refuse(
+			"get a certificate whose name has one thing in each of its parts",
+			"the name of your certificate, %s, can be read as another's", nameOf(l.person.Subject),
+		)
 	}
 	if err := signs(l.person); err != nil {
 		return err
@@ -110,11 +122,16 @@ func (l line) rules(i int) error {
 	last, ok := extends(c.RawSubject, issuer.RawSubject)
 	switch {
 	case !ok:
-		return refuse(again, "the proxy's name %s is not that of who has made it, %s, with one part more", name, nameOf(issuer.Subject))
+		return refuse(
+			again, "the proxy's name %s is not that of who has made it, %s, with one part more", name,
+			nameOf(issuer.Subject),
+		)
 	case kindOf(c) != kindOf(l.proxies[0]):
 		return refuse(again, "the file has proxies of different kinds")
 	case kindOf(c) == draft:
-		return refuse("make one of today's kind: voms-proxy-init -rfc", "%s is of a kind that was a draft before RFC 3820", name)
+		return refuse(
+			"make one of today's kind: voms-proxy-init -rfc", "%s is of a kind that was a draft before RFC 3820", name,
+		)
 	case kindOf(c) == legacy && last == "limited proxy":
 		return limited(name)
 	case c.IsCA || c.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0:
@@ -138,7 +155,9 @@ func (l line) rules(i int) error {
 func strange(c *x509.Certificate) error {
 	for _, oid := range c.UnhandledCriticalExtensions {
 		if oid.String() != proxyInfo {
-			return refuse(again, "the proxy %s has an extension that must be understood and is not: %s", nameOf(c.Subject), oid)
+			return refuse(
+				again, "the proxy %s has an extension that must be understood and is not: %s", nameOf(c.Subject), oid,
+			)
 		}
 	}
 	return nil
@@ -152,7 +171,10 @@ func use(c *x509.Certificate, name string, below int) error {
 	case !ok || !critical(c, proxyInfo):
 		return refuse(again, "what the proxy %s says of itself cannot be read", name)
 	case in.path >= 0 && below > in.path:
-		return refuse(again+", of your certificate itself", "%s permits %d proxies after it, and the file has %d", name, in.path, below)
+		return refuse(
+			again+", of your certificate itself", "%s permits %d proxies after it, and the file has %d", name, in.path,
+			below,
+		)
 	case in.language == limitedUse:
 		return limited(name)
 	case in.language == independent:
@@ -166,17 +188,25 @@ func use(c *x509.Certificate, name string, below int) error {
 }
 
 func limited(name string) error {
-	return refuse("make a full one: voms-proxy-init, without -limited", "the proxy %s is a limited one, which sites take for some things and refuse for others", name)
+	return refuse(
+		"make a full one: voms-proxy-init, without -limited",
+		"the proxy %s is a limited one, which sites take for some things and refuse for others", name,
+	)
 }
 
 func critical(c *x509.Certificate, oid string) bool {
-	return slices.ContainsFunc(c.UnhandledCriticalExtensions, func(id asn1.ObjectIdentifier) bool { return id.String() == oid })
+	return slices.ContainsFunc(
+		c.UnhandledCriticalExtensions, func(id asn1.ObjectIdentifier) bool { return id.String() == oid },
+	)
 }
 
 // signs refuses a certificate that may not sign, and has.
 func signs(c *x509.Certificate) error {
 	if c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
-		return refuse("make the proxy of a certificate whose key usage has digitalSignature", "the key of %s may not make signatures, and has made a proxy's", nameOf(c.Subject))
+		return refuse(
+			"make the proxy of a certificate whose key usage has digitalSignature",
+			"the key of %s may not make signatures, and has made a proxy's", nameOf(c.Subject),
+		)
 	}
 	return nil
 }
@@ -186,7 +216,10 @@ func inTime(c *x509.Certificate, what, remedy string, now time.Time) error {
 	case now.After(c.NotAfter):
 		return refuse(remedy, "%s has expired on %s", what, clock(c.NotAfter))
 	case now.Before(c.NotBefore):
-		return refuse("wait until then, or set the clock of the computer where it was made", "%s is not valid before %s, and it is %s here", what, clock(c.NotBefore), clock(now))
+		return refuse(
+			"wait until then, or set the clock of the computer where it was made",
+			"%s is not valid before %s, and it is %s here", what, clock(c.NotBefore), clock(now),
+		)
 	}
 	return nil
 }

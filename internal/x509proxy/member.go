@@ -31,19 +31,32 @@ func (c *Checker) member(out *Proxy, l line, trusted *authorities, now time.Time
 }
 
 // vouched takes one attribute certificate, if its server has made it for the proxy's holder and it holds now.
-func (c *Checker) vouched(out *Proxy, a attributes, person *x509.Certificate, trusted *authorities, now time.Time) error {
+func (c *Checker) vouched(
+	out *Proxy, a attributes, person *x509.Certificate, trusted *authorities, now time.Time,
+) error {
 	anew := "make a new one: voms-proxy-init -voms " + a.vo
 	switch {
 	case !a.of(person):
-		return refuse(anew, "the membership of %s in the proxy is somebody else's, not that of %s", a.vo, nameOf(person.Subject))
+		return refuse(
+			anew, "the membership of %s in the proxy is somebody else's, not that of %s", a.vo, nameOf(person.Subject),
+		)
 	case now.After(a.ends):
 		return refuse(anew, "the membership of %s in the proxy has expired on %s", a.vo, clock(a.ends))
 	case now.Before(a.begins):
-		return refuse("wait until then, or set the clock of the computer where it was made", "the membership of %s in the proxy is not valid before %s, and it is %s here", a.vo, clock(a.begins), clock(now))
+		return refuse(
+			"wait until then, or set the clock of the computer where it was made",
+			"the membership of %s in the proxy is not valid before %s, and it is %s here", a.vo, clock(a.begins),
+			clock(now),
+		)
 	case a.targets:
-		return refuse(anew+", without -target", "the membership of %s in the proxy is good for certain hosts only", a.vo)
+		return refuse(
+			anew+", without -target", "the membership of %s in the proxy is good for certain hosts only", a.vo,
+		)
 	case a.mustUnderstand != "":
-		return refuse(anew, "the membership of %s in the proxy has an extension that must be understood and is not: %s", a.vo, a.mustUnderstand)
+		return refuse(
+			anew, "the membership of %s in the proxy has an extension that must be understood and is not: %s", a.vo,
+			a.mustUnderstand,
+		)
 	}
 	server, err := a.server(trusted, now, anew)
 	if err != nil {
@@ -66,7 +79,8 @@ func (c *Checker) vouched(out *Proxy, a attributes, person *x509.Certificate, tr
 // of reports whether it is a certificate's. Some versions of VOMS name its issuer, as they should, and some its
 // subject.
 func (a attributes) of(person *x509.Certificate) bool {
-	return a.holderSerial.Cmp(person.SerialNumber) == 0 && (bytes.Equal(a.holderIssuer, person.RawIssuer) || bytes.Equal(a.holderIssuer, person.RawSubject))
+	return a.holderSerial.Cmp(person.SerialNumber) == 0 && (bytes.Equal(a.holderIssuer, person.RawIssuer) ||
+		bytes.Equal(a.holderIssuer, person.RawSubject))
 }
 
 // server returns the certificate of the server that has signed, and those above it up to an authority that is trusted.
@@ -81,9 +95,14 @@ func (a attributes) server(trusted *authorities, now time.Time, anew string) ([]
 	name := nameOf(first.Subject)
 	switch {
 	case !bytes.Equal(a.issuer, first.RawSubject):
-		return nil, refuse(anew, "the membership of %s in the proxy is by %s, and comes with the certificate of %s", a.vo, directoryName(a.issuer), name)
+		return nil, refuse(
+			anew, "the membership of %s in the proxy is by %s, and comes with the certificate of %s", a.vo,
+			directoryName(a.issuer), name,
+		)
 	case a.algorithm == x509.SHA1WithRSA:
-		return nil, refuse("ask the administrators of "+a.vo, "the server of %s signs with SHA-1, which is not taken any more", a.vo)
+		return nil, refuse(
+			"ask the administrators of "+a.vo, "the server of %s signs with SHA-1, which is not taken any more", a.vo,
+		)
 	case first.CheckSignature(a.algorithm, a.signed, a.signature) != nil:
 		return nil, refuse(anew, "the membership of %s in the proxy is not signed by %s", a.vo, name)
 	}

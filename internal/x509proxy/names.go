@@ -15,8 +15,10 @@ import (
 // labels are the short names of what names are made of, as OpenSSL and with it the whole Grid writes them.
 func label(oid string) string {
 	known := map[string]string{
-		"2.5.4.3": "CN", "2.5.4.4": "SN", "2.5.4.5": "serialNumber", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "street",
-		"2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.12": "title", "2.5.4.42": "GN", "1.2.840.113549.1.9.1": "emailAddress",
+		"2.5.4.3": "CN", "2.5.4.4": "SN", "2.5.4.5": "serialNumber", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST",
+		"2.5.4.9":  "street",
+		"2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.12": "title", "2.5.4.42": "GN",
+		"1.2.840.113549.1.9.1":      "emailAddress",
 		"0.9.2342.19200300.100.1.1": "UID", "0.9.2342.19200300.100.1.25": "DC",
 	}
 	if name, ok := known[oid]; ok {
@@ -65,7 +67,9 @@ func short(text string) string {
 func sameName(a, b string) bool { return modern(a) == modern(b) }
 
 func modern(name string) string {
-	return strings.NewReplacer("/E=", "/emailAddress=", "/Email=", "/emailAddress=", "/USERID=", "/UID=").Replace(strings.TrimSpace(name))
+	return strings.NewReplacer(
+		"/E=", "/emailAddress=", "/Email=", "/emailAddress=", "/USERID=", "/UID=",
+	).Replace(strings.TrimSpace(name))
 }
 
 var commonName = []byte{0x55, 0x04, 0x03} // 2.5.4.3
@@ -118,6 +122,7 @@ func common(der []byte) (string, bool) {
 	var set, pair, oid, value cryptobyte.String
 	var tag asn1.Tag
 	ok := in.ReadASN1(&set, asn1.SET) && set.ReadASN1(&pair, asn1.SEQUENCE) && set.Empty() &&
-		pair.ReadASN1(&oid, asn1.OBJECT_IDENTIFIER) && bytes.Equal(oid, commonName) && pair.ReadAnyASN1(&value, &tag) && pair.Empty()
+		pair.ReadASN1(&oid, asn1.OBJECT_IDENTIFIER) && bytes.Equal(oid, commonName) && pair.ReadAnyASN1(&value, &tag) &&
+		pair.Empty()
 	return string(value), ok
 }

@@ -37,7 +37,10 @@ func split(text string) (parts, error) {
 	var p parts
 	switch {
 	case len(text) > mostBytes:
-		return p, refuse("send the proxy alone: the file that voms-proxy-info -path names", "the file is larger than %d kB", mostBytes>>10)
+		return p, refuse(
+			"send the proxy alone: the file that voms-proxy-info -path names", "the file is larger than %d kB",
+			mostBytes>>10,
+		)
 	case strings.TrimSpace(text) == "":
 		return p, refuse(again, "the file is empty")
 	}
@@ -55,9 +58,15 @@ func split(text string) (parts, error) {
 	}
 	switch {
 	case len(p.certificates) == 0:
-		return p, refuse("send the file that voms-proxy-info -path names", "there is no certificate in the file: a proxy is text with lines such as -----BEGIN CERTIFICATE-----")
+		return p, refuse(
+			"send the file that voms-proxy-info -path names",
+			"there is no certificate in the file: a proxy is text with lines such as -----BEGIN CERTIFICATE-----",
+		)
 	case p.key.block == nil:
-		return p, refuse("send the file that voms-proxy-info -path names, with all that is in it", "there is no private key in the file, and without it the proxy is of no use")
+		return p, refuse(
+			"send the file that voms-proxy-info -path names, with all that is in it",
+			"there is no private key in the file, and without it the proxy is of no use",
+		)
 	}
 	return p, p.readKey()
 }
@@ -117,17 +126,27 @@ func strong(c *x509.Certificate) error {
 	switch key := c.PublicKey.(type) {
 	case *rsa.PublicKey:
 		if bits := key.N.BitLen(); bits < fewestRSA {
-			return refuse(remedy, "the RSA key of %s has %d bits, and others find out such a key: %d are needed", nameOf(c.Subject), bits, fewestRSA)
+			return refuse(
+				remedy, "the RSA key of %s has %d bits, and others find out such a key: %d are needed",
+				nameOf(c.Subject), bits, fewestRSA,
+			)
 		} else if bits > mostRSA {
-			return refuse("make a new one: voms-proxy-init -bits 4096", "the RSA key of %s has %d bits, more than the %d that are taken", nameOf(c.Subject), bits, mostRSA)
+			return refuse(
+				"make a new one: voms-proxy-init -bits 4096",
+				"the RSA key of %s has %d bits, more than the %d that are taken", nameOf(c.Subject), bits, mostRSA,
+			)
 		}
 	case *ecdsa.PublicKey:
 		if bits := key.Curve.Params().BitSize; bits < fewestCurve {
-			return refuse(remedy, "the key of %s is on a curve of %d bits: %d are needed", nameOf(c.Subject), bits, fewestCurve)
+			return refuse(
+				remedy, "the key of %s is on a curve of %d bits: %d are needed", nameOf(c.Subject), bits, fewestCurve,
+			)
 		}
 	case ed25519.PublicKey:
 	default:
-		return refuse(remedy, "the key of %s is of a kind that is not taken: RSA, ECDSA and Ed25519 are", nameOf(c.Subject))
+		return refuse(
+			remedy, "the key of %s is of a kind that is not taken: RSA, ECDSA and Ed25519 are", nameOf(c.Subject),
+		)
 	}
 	return nil
 }

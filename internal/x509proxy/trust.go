@@ -47,12 +47,16 @@ func (d *directory) read() (*authorities, error) {
 	defer d.mu.Unlock()
 	names, state, err := d.look()
 	if err != nil {
-		return nil, errs.New(errs.Unavailable, "the directory of trusted authorities cannot be read: %w", err).With("the service's administrator looks at credentials.x509.trust in its configuration")
+		return nil, errs.New(errs.Unavailable, "the directory of trusted authorities cannot be read: %w", err).
+			With("the service's administrator looks at credentials.x509.trust in its configuration")
 	}
 	if d.last != nil && state == d.state {
 		return d.last, nil
 	}
-	a := &authorities{roots: x509.NewCertPool(), between: x509.NewCertPool(), lists: map[string][]*x509.RevocationList{}, policies: map[string][]policy{}}
+	a := &authorities{
+		roots: x509.NewCertPool(), between: x509.NewCertPool(), lists: map[string][]*x509.RevocationList{},
+		policies: map[string][]policy{},
+	}
 	some := false
 	for _, name := range names {
 		one, err := a.take(filepath.Join(d.path, name), hashed(name))
@@ -170,12 +174,16 @@ func selfIssued(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, c.R
 
 // verify finds a way from a certificate to an authority that is trusted, all of which is permitted and nothing of which
 // is revoked.
-func (a *authorities) verify(c *x509.Certificate, others []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
+func (a *authorities) verify(
+	c *x509.Certificate, others []*x509.Certificate, now time.Time,
+) ([]*x509.Certificate, error) {
 	between := a.between.Clone()
 	for _, each := range others {
 		between.AddCert(each)
 	}
-	chains, err := c.Verify(x509.VerifyOptions{Roots: a.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	chains, err := c.Verify(x509.VerifyOptions{
+		Roots: a.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
 	if err != nil {
 		return nil, untrusted(c, err)
 	}
@@ -191,19 +199,29 @@ func (a *authorities) verify(c *x509.Certificate, others []*x509.Certificate, no
 func untrusted(c *x509.Certificate, err error) error {
 	name, issuer := nameOf(c.Subject), nameOf(c.Issuer)
 	if selfIssued(c) {
-		return refuse("use a certificate of an authority that the Grid knows", "%s is signed by itself, and by no authority that this site trusts", name)
+		return refuse(
+			"use a certificate of an authority that the Grid knows",
+			"%s is signed by itself, and by no authority that this site trusts", name,
+		)
 	}
 	if weak := weakSignature(c); weak != "" {
-		return refuse("get a new certificate of your authority", "%s is signed with %s, which is not taken any more", name, weak)
+		return refuse(
+			"get a new certificate of your authority", "%s is signed with %s, which is not taken any more", name, weak,
+		)
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return refuse("ask the site's administrator for the authorities of today", "the certificate of an authority above %s has expired, or is not valid yet", name)
+		return refuse(
+			"ask the site's administrator for the authorities of today",
+			"the certificate of an authority above %s has expired, or is not valid yet", name,
+		)
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return refuse("use a certificate of another authority, or ask the site's administrator to trust this one",
 			"%s is signed by %s, and no authority that this site trusts stands behind it", name, issuer)
 	}
-	return refuse("use a certificate of an authority that the Grid knows", "%s is not good: %s", name, short(err.Error()))
+	return refuse(
+		"use a certificate of an authority that the Grid knows", "%s is not good: %s", name, short(err.Error()),
+	)
 }
 
 // permitted holds a chain to the revocation lists and signing policies of its authorities.
@@ -247,14 +265,22 @@ func (a *authorities) revoked(c, issuer *x509.Certificate, now time.Time) error 
 		sound = true
 		for _, entry := range list.RevokedCertificateEntries {
 			if entry.SerialNumber.Cmp(c.SerialNumber) == 0 {
-				return refuse("get a new certificate of your authority", "the certificate of %s was revoked by its authority on %s", nameOf(c.Subject), clock(entry.RevocationTime))
+				return refuse(
+					"get a new certificate of your authority",
+					"the certificate of %s was revoked by its authority on %s", nameOf(c.Subject),
+					clock(entry.RevocationTime),
+				)
 			}
 		}
 	}
 	if sound {
 		return nil
 	}
-	return refuse("ask the site's administrator to run fetch-crl", "whether %s is revoked cannot be told: the site's revocation list of %s %s", nameOf(c.Subject), nameOf(issuer.Subject), why)
+	return refuse(
+		"ask the site's administrator to run fetch-crl",
+		"whether %s is revoked cannot be told: the site's revocation list of %s %s", nameOf(c.Subject),
+		nameOf(issuer.Subject), why,
+	)
 }
 
 // faultOf says why a list is of no use now; empty: it is. What is critical and not known may say that it is of some

@@ -20,8 +20,9 @@ import (
 
 // Config says what is trusted.
 type Config struct {
-	Trust   string           // a directory of authorities as the Grid has it: HASH.0, HASH.r0, HASH.signing_policy
-	VOMSDir string           // of the VOMS servers: <vo>/<host>.lsc; empty: any server with a trusted certificate is taken
+	Trust string // a directory of authorities as the Grid has it: HASH.0, HASH.r0, HASH.signing_policy
+	// of the VOMS servers: <vo>/<host>.lsc; empty: any server with a trusted certificate is taken
+	VOMSDir string
 	Longest time.Duration    // that a proxy may still last; 0: any time
 	Now     func() time.Time // nil: time.Now
 }
@@ -34,16 +35,17 @@ type Checker struct {
 
 // Proxy is what a proxy says, once it is found good.
 type Proxy struct {
-	Text     secret.Text // the proxy, its key and its chain, in the order that every program reads; nothing else that was sent
-	Subject  string      // whose it is: the name in her certificate, such as "/C=DE/O=GermanGrid/CN=Alice"
-	Issuer   string      // the authority that vouches for her
-	Depth    int         // how many proxies lie between
-	Legacy   bool        // of the kind before RFC 3820
-	VO       string      // the first organisation; empty: none
-	FQANs    []string    // groups and roles in all of them, the first is the default
-	Server   string      // the VOMS server's name in its certificate; empty: none
-	Verified bool        // VOMSDir names that server for that organisation
-	Expires  time.Time   // the first moment at which some part of it holds no longer
+	// the proxy, its key and its chain, in the order that every program reads; nothing else that was sent
+	Text     secret.Text
+	Subject  string    // whose it is: the name in her certificate, such as "/C=DE/O=GermanGrid/CN=Alice"
+	Issuer   string    // the authority that vouches for her
+	Depth    int       // how many proxies lie between
+	Legacy   bool      // of the kind before RFC 3820
+	VO       string    // the first organisation; empty: none
+	FQANs    []string  // groups and roles in all of them, the first is the default
+	Server   string    // the VOMS server's name in its certificate; empty: none
+	Verified bool      // VOMSDir names that server for that organisation
+	Expires  time.Time // the first moment at which some part of it holds no longer
 }
 
 // Open makes a checker. It fails when the directory of authorities cannot be read or has none.
@@ -88,7 +90,8 @@ func (c *Checker) Check(text secret.Text) (Proxy, error) {
 		return Proxy{}, err
 	}
 	out := Proxy{
-		Subject: nameOf(line.person.Subject), Issuer: nameOf(line.person.Issuer), Depth: len(line.proxies), Legacy: line.legacy(), Expires: line.expires(path),
+		Subject: nameOf(line.person.Subject), Issuer: nameOf(line.person.Issuer), Depth: len(line.proxies),
+		Legacy: line.legacy(), Expires: line.expires(path),
 	}
 	if err := c.member(&out, line, authorities, now); err != nil {
 		return Proxy{}, err
@@ -118,7 +121,9 @@ func (c *Checker) short(p Proxy, now time.Time) error {
 		return nil
 	}
 	hours := int(c.cfg.Longest.Hours())
-	return refuse(fmt.Sprintf("make a shorter one: voms-proxy-init -valid %d:%02d", hours, int(c.cfg.Longest.Minutes())%60),
+	return refuse(fmt.Sprintf(
+		"make a shorter one: voms-proxy-init -valid %d:%02d", hours, int(c.cfg.Longest.Minutes())%60,
+	),
 		"the proxy lasts %s, and this site takes %s at most", left.Round(time.Minute), c.cfg.Longest)
 }
 

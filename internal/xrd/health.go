@@ -82,7 +82,8 @@ func (s *Storage) Ping(ctx context.Context, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
 	defer cancel()
 	if err := s.handshake(ctx, net.JoinHostPort(u.Hostname(), port)); err != nil {
-		return errs.New(errs.Unavailable, "%s: %w", u.Host, plainer(err)).With("see that xrootd runs there and this host may reach its port")
+		return errs.New(errs.Unavailable, "%s: %w", u.Host, plainer(err)).
+			With("see that xrootd runs there and this host may reach its port")
 	}
 	return nil
 }
@@ -94,7 +95,8 @@ func (s *Storage) handshake(ctx context.Context, address string) error {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-	hello := binary.BigEndian.AppendUint32(make([]byte, 12), 4) // XRootD protocol specification, "Initial Client-Server Handshake"
+	// XRootD protocol specification, "Initial Client-Server Handshake"
+	hello := binary.BigEndian.AppendUint32(make([]byte, 12), 4)
 	if _, err := c.Write(binary.BigEndian.AppendUint32(hello, 2012)); err != nil {
 		return err
 	}

@@ -87,7 +87,9 @@ func (s *Storage) within(name, short, rest string) (Element, string, error) {
 // byPath finds the element with the deepest directory that holds a path.
 func (s *Storage) byPath(name string) (Element, string, error) {
 	if !strings.HasPrefix(name, "/") {
-		return Element{}, "", unusable(name, "begin with a slash, or with a storage element's name and a colon; "+s.known())
+		return Element{}, "", unusable(
+			name, "begin with a slash, or with a storage element's name and a colon; "+s.known(),
+		)
 	}
 	at, err := clean(name, name)
 	if err != nil {
@@ -110,7 +112,9 @@ func (s *Storage) byPath(name string) (Element, string, error) {
 		return Element{}, "", unknown(name+" is in no storage element", s.known())
 	default:
 		rest := strings.TrimPrefix(strings.TrimPrefix(at, best[0].Path), "/")
-		return Element{}, "", unusable(name, "several storage elements have that path: say "+best[0].Name+":"+rest+" or "+best[1].Name+":"+rest)
+		return Element{}, "", unusable(
+			name, "several storage elements have that path: say "+best[0].Name+":"+rest+" or "+best[1].Name+":"+rest,
+		)
 	}
 }
 
@@ -124,7 +128,8 @@ func (s *Storage) byURL(name, scheme, rest string) (Element, string, error) {
 	var best *Element
 	for _, e := range s.cfg.Elements {
 		server := scheme + "://" + host
-		if (server == e.Origin || server == e.Cache) && below(at, e.Path) && (best == nil || len(e.Path) > len(best.Path)) {
+		if (server == e.Origin || server == e.Cache) && below(at, e.Path) && (best == nil ||
+			len(e.Path) > len(best.Path)) {
 			best = &e
 		}
 	}
@@ -169,9 +174,13 @@ func valid(name string) error {
 	case !utf8.ValidString(name):
 		return unusable(name, "a name in UTF-8")
 	case strings.ContainsRune(name, '?'):
-		return unusable(before(name), "leave out the question mark and what follows it: servers would take it for parameters")
+		return unusable(
+			before(name), "leave out the question mark and what follows it: servers would take it for parameters",
+		)
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == '#' }):
-		return unusable(name, "leave out control characters, \\ and #: XRootD's clients do not take them for parts of a name")
+		return unusable(
+			name, "leave out control characters, \\ and #: XRootD's clients do not take them for parts of a name",
+		)
 	}
 	return nil
 }

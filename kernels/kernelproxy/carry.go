@@ -61,7 +61,10 @@ func (b *bridge) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.asked.largest(); r != nil {
-		b.refuse(r, "TooLarge", fmt.Sprintf("the service does not take this message of %d bytes: send less at once", r.m.Size()))
+		b.refuse(
+			r, "TooLarge",
+			fmt.Sprintf("the service does not take this message of %d bytes: send less at once", r.m.Size()),
+		)
 	}
 }
 

@@ -35,7 +35,8 @@ func check(c wire.Connection) error {
 	case c.Scheme != wire.Signature:
 		return errs.Bad("signature_scheme", c.Scheme, wire.Signature+", in the connection file")
 	case c.Key == "":
-		return errs.New(errs.Invalid, "the connection file has no key: anybody on this host could speak to the kernel").With("let Jupyter choose one: do not set Session.key")
+		return errs.New(errs.Invalid, "the connection file has no key: anybody on this host could speak to the kernel").
+			With("let Jupyter choose one: do not set Session.key")
 	}
 	return nil
 }

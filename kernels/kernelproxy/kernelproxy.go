@@ -71,8 +71,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	b := &bridge{cfg: cfg, service: service, mark: filepath.Join(filepath.Dir(cfg.Socket), "restart-"+id), born: time.Now(), ended: make(chan bool, 1), up: make(chan struct{}, 1)}
-	b.clients = &clients{key: wire.NewKey([]byte(conn.Key)), kernel: id, log: cfg.Logger, patience: cmp.Or(cfg.Patience, patience), take: b.take, peers: map[wire.Channel]map[string]*peer{}}
+	b := &bridge{
+		cfg: cfg, service: service, mark: filepath.Join(filepath.Dir(cfg.Socket), "restart-"+id), born: time.Now(),
+		ended: make(chan bool, 1), up: make(chan struct{}, 1),
+	}
+	b.clients = &clients{
+		key: wire.NewKey([]byte(conn.Key)), kernel: id, log: cfg.Logger, patience: cmp.Or(cfg.Patience, patience),
+		take: b.take, peers: map[wire.Channel]map[string]*peer{},
+	}
 	b.out = newOutbox()
 	defer b.clients.work.Wait()
 	defer cancel()
@@ -156,7 +162,10 @@ func (b *bridge) end(ctx context.Context, again bool) error {
 		err = b.service.remove(ctx) // the wish for it may have come behind that for its end
 	}
 	if err != nil {
-		b.cfg.Logger.Warn("the kernel could not be ended; the service ends it when nobody has come for it in some minutes", "error", err)
+		b.cfg.Logger.Warn(
+			"the kernel could not be ended; the service ends it when nobody has come for it in some minutes", "error",
+			err,
+		)
 	}
 	return nil
 }

@@ -131,7 +131,9 @@ func (b *bridge) move(ctx context.Context, r *request) error {
 	b.mu.Unlock()
 	end, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
-	_, err = insist(end, func(ctx context.Context) (hubapi.Kernel, error) { return hubapi.Kernel{}, b.service.remove(ctx) })
+	_, err = insist(
+		end, func(ctx context.Context) (hubapi.Kernel, error) { return hubapi.Kernel{}, b.service.remove(ctx) },
+	)
 	return err
 }
 
@@ -167,6 +169,9 @@ func (b *bridge) moved() {
 	b.remark(r.m.Header, "this kernel now runs in your session's environment, and so do your next ones of "+b.cfg.Spec+
 		". `slipway kernels switch environment default --kernel "+b.cfg.Spec+"` in a terminal goes back to the usual one.")
 	// JupyterLab takes a cell without a number for one that still runs.
-	b.reply(r.from, r.m, r.answer(), map[string]any{"status": "ok", "execution_count": 1, "user_expressions": map[string]any{}, "payload": []any{}})
+	b.reply(
+		r.from, r.m, r.answer(),
+		map[string]any{"status": "ok", "execution_count": 1, "user_expressions": map[string]any{}, "payload": []any{}},
+	)
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "idle"})
 }

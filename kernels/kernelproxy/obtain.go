@@ -71,7 +71,10 @@ func (b *bridge) begin(ctx context.Context) (hubapi.Kernel, error) {
 	defer stop()
 	work.Go(func() { b.watch(watching) })
 	for began := time.Now(); ; {
-		now, err := insist(ctx, func(ctx context.Context) (hubapi.Kernel, error) { return b.service.start(ctx, b.cfg.Spec, b.cfg.Dir) })
+		now, err := insist(
+			ctx,
+			func(ctx context.Context) (hubapi.Kernel, error) { return b.service.start(ctx, b.cfg.Spec, b.cfg.Dir) },
+		)
 		if !errs.Is(err, errs.Conflict) || time.Since(began) > endingTime {
 			return now, err
 		}

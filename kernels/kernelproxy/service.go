@@ -46,7 +46,8 @@ func (s *service) look(ctx context.Context) (hubapi.Kernel, error) {
 // start starts the kernel. It waits for a while; asking once more is harmless.
 func (s *service) start(ctx context.Context, spec, dir string) (hubapi.Kernel, error) {
 	env := map[string]string{wire.IDVariable: s.id}
-	s.add(env, wire.HintsVariable, os.Getenv(wire.HintsVariable)) // what a session's user has said of them holds for the kernels that it starts
+	// what a session's user has said of them holds for the kernels that it starts
+	s.add(env, wire.HintsVariable, os.Getenv(wire.HintsVariable))
 	s.add(env, wire.DirVariable, dir)
 	return s.api.StartKernel(ctx, hubapi.KernelRequest{Name: spec, Env: env, Tied: true})
 }
@@ -87,7 +88,8 @@ func (s *service) dial(ctx context.Context, first bool) (*websocket.Conn, error)
 	if first {
 		q.Set("fresh", "1")
 	}
-	ws, res, err := websocket.Dial(ctx, "http://slipway"+hubapi.GatewayBase+"/kernels/"+s.id+"/channels?"+q.Encode(), &websocket.DialOptions{
+	ws, res, err := websocket.Dial(ctx, "http://slipway"+hubapi.GatewayBase+"/kernels/"+s.id+"/channels?"+
+		q.Encode(), &websocket.DialOptions{
 		HTTPClient: s.http, Subprotocols: []string{wire.V1Name}, CompressionMode: websocket.CompressionDisabled,
 	})
 	if res != nil && res.StatusCode == http.StatusNotFound {

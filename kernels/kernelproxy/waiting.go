@@ -29,7 +29,8 @@ func (b *bridge) present(r *request) {
 	b.publish(r.m.Header, "status", map[string]string{"execution_state": "busy"})
 	b.reply(r.from, r.m, "kernel_info_reply", map[string]any{
 		"status": "ok", "protocol_version": "5.3", "implementation": "slipway", "implementation_version": "1",
-		"banner": "A kernel of Slipway, which is not there yet", "help_links": []any{}, "language_info": languageInfo(b.cfg.Language),
+		"banner": "A kernel of Slipway, which is not there yet", "help_links": []any{},
+		"language_info": languageInfo(b.cfg.Language),
 	})
 	for _, parent := range []json.RawMessage{r.m.Header, nil} {
 		b.publish(parent, "status", map[string]string{"execution_state": "idle"})

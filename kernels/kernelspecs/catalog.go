@@ -82,7 +82,8 @@ type Catalog struct {
 // New makes the menu of a site.
 func New(cfg Config) *Catalog {
 	return &Catalog{
-		Config: cfg, rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked), own: newBriefly[string, []Environment](ownEvery, mostAsked),
+		Config: cfg, rooms: newBriefly[roomKey, spawner.Room](roomEvery, mostAsked),
+		own:   newBriefly[string, []Environment](ownEvery, mostAsked),
 		logos: newBriefly[string, []kernels.Logo](logoEvery, mostAsked),
 	}
 }
@@ -181,13 +182,16 @@ func (m *Catalog) offer(g guest, k config.KernelSpec, v variant, refused error) 
 	o.image = image
 	spec.Argv, spec.Interrupt, spec.Ready = k.Argv, k.Interrupt, ""
 	spec.Life.Idle, spec.Life.FirstConnect, spec.Life.Connected = time.Duration(k.IdleLimit), 0, k.Connected
-	o.Spec = kernels.Spec{Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.MaxWarm, Refused: refused}
+	o.Spec = kernels.Spec{
+		Name: v.name, Entry: k.Name, Language: k.Language, Backend: p.Backend, Warm: k.MaxWarm, Refused: refused,
+	}
 	o.wire = hubapi.KernelSpec{
 		Name: v.name, Profile: k.Profile, Backend: p.Backend, Environment: v.label, Resources: hubapi.Resources{
 			GPU: spec.GPU.String(), CPUs: spec.Resources.CPUs, Memory: units.FormatMemory(spec.Resources.Memory),
 		},
-		IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()),
-		GPUs: choices(usual.GPU, k.GPUs), Switched: switched,
+		IdleLimit: time.Duration(k.IdleLimit).String(), MaxCPUs: p.MostCPUs(),
+		MaxMemory: units.FormatMemory(p.MostMemory()),
+		GPUs:      choices(usual.GPU, k.GPUs), Switched: switched,
 	}
 	if v.env != nil {
 		spec.Environment, o.wire.Digest = v.env.Digest, v.env.Digest
@@ -212,7 +216,10 @@ func (m *Catalog) imageOf(k config.KernelSpec, v variant) (string, error) {
 	if image := m.imageUnder(k.Profile, *v.env); image != "" {
 		return image, nil
 	}
-	return "", errs.New(errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base, k.Profile)
+	return "", errs.New(
+		errs.Invalid, "environment %s stands on the image %s, which profile %s does not offer", v.label, v.env.Base,
+		k.Profile,
+	)
 }
 
 // choices returns to what a slice can be switched, the usual one first.

@@ -37,7 +37,10 @@ func RecallSwitches(ctx context.Context, records *store.Store, log *slog.Logger)
 		}
 		var all map[string]hubapi.KernelSwitch
 		if err := json.Unmarshal(r.Value, &all); err != nil {
-			log.Warn("what a user has switched of her kernels cannot be read, and is as usual", "principal", r.Key, "error", err)
+			log.Warn(
+				"what a user has switched of her kernels cannot be read, and is as usual", "principal", r.Key, "error",
+				err,
+			)
 			continue
 		}
 		s.known[r.Key] = all
@@ -54,7 +57,9 @@ func (s *Switches) of(principal string) map[string]hubapi.KernelSwitch {
 
 // put keeps a switch of one kernelspec, and forgets those that cannot come back: of what the site has no more. Where
 // there are too many those of kernelspecs that are not offered now go too.
-func (s *Switches) put(ctx context.Context, principal, name string, to hubapi.KernelSwitch, keep func(name string, all int) bool) error {
+func (s *Switches) put(
+	ctx context.Context, principal, name string, to hubapi.KernelSwitch, keep func(name string, all int) bool,
+) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]hubapi.KernelSwitch{}
@@ -96,7 +101,9 @@ func (m *Catalog) KernelSpecs(c spawner.Caller) ([]hubapi.KernelSpec, error) {
 }
 
 // SwitchKernel keeps what a caller's next kernels of a kernelspec are to have, and gives the kernelspec as it is then.
-func (m *Catalog) SwitchKernel(ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
+func (m *Catalog) SwitchKernel(
+	ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch,
+) (hubapi.KernelSpec, error) {
 	if err := c.MayHaveKernels(); err != nil {
 		return hubapi.KernelSpec{}, err
 	}
@@ -186,7 +193,9 @@ func (m *Catalog) switchedTo(c spawner.Caller, o offer, to hubapi.KernelSwitch) 
 // environmentFor finds an environment in which a user's kernels of an entry can run.
 func (m *Catalog) environmentFor(c spawner.Caller, k config.KernelSpec, o offer, ref string) (Environment, error) {
 	if o.wire.Stack != "" {
-		return Environment{}, errs.Bad("environment", shortened(ref), "a kernelspec of no software stack: kernels of "+o.Name+" run "+o.wire.Stack)
+		return Environment{}, errs.Bad(
+			"environment", shortened(ref), "a kernelspec of no software stack: kernels of "+o.Name+" run "+o.wire.Stack,
+		)
 	}
 	e, err := m.Find(c.Hub, c.User, ref)
 	if err == nil {
@@ -242,7 +251,8 @@ func (m *Catalog) meant(c spawner.Caller, all []offer, name string, to hubapi.Ke
 	case len(all) == 0:
 		return offer{}, errs.New(errs.NotFound, "there is no kernel for you").With("ask your administrator for one")
 	case name != hubapi.Self:
-		return offer{}, errs.New(errs.NotFound, "there is no kernelspec %.100q for you", name).With("one of " + strings.Join(names, ", "))
+		return offer{}, errs.New(errs.NotFound, "there is no kernelspec %.100q for you", name).
+			With("one of " + strings.Join(names, ", "))
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(all) == 1:

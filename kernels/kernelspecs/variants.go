@@ -66,7 +66,10 @@ func (m *Catalog) ownVariants(g guest, k config.KernelSpec) (list []variant) {
 
 // stackVariants returns one for each of an entry's stacks that is for a user.
 func (m *Catalog) stackVariants(g guest, k config.KernelSpec) (list []variant) {
-	w := spawner.Workload{Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User, Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: k.Profile}}}
+	w := spawner.Workload{
+		Kind: spawner.Kernel, Hub: g.Hub, Owner: g.User,
+		Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: k.Profile}},
+	}
 	for _, c := range m.Stacks {
 		if c.Name != k.Stack && !slices.Contains(k.Stacks, c.Name) && !slices.Contains(k.Stacks, config.AllStacks) {
 			continue

@@ -22,7 +22,8 @@ const mostKernelName = 100
 // tag is there. Where two might be called so, or it is too long, some digits tell them apart.
 func nameOfOwn(entry string, e Environment) string {
 	name := entry + "." + e.Name + "." + e.Tag
-	plain := !strings.Contains(e.Name, ".") && e.Name+e.Tag == strings.ToLower(e.Name+e.Tag) // Jupyter takes capitals for small letters
+	// Jupyter takes capitals for small letters
+	plain := !strings.Contains(e.Name, ".") && e.Name+e.Tag == strings.ToLower(e.Name+e.Tag)
 	if plain && len(name) <= mostKernelName {
 		return name
 	}
@@ -97,8 +98,10 @@ func (m *Catalog) words(p catalog.Profile, v variant, spec spawner.Spec, o offer
 		stack = v.stack.Title
 	}
 	return map[string]string{
-		"language": languageWord(o.Language), "profile": cmp.Or(p.Title, p.Name), "image": image, "gpu": sliceWord(spec.GPU),
-		"cpus": fmt.Sprint(spec.Resources.CPUs), "memory": units.MemoryWords(spec.Resources.Memory), "environment": v.label, "stack": stack,
+		"language": languageWord(o.Language), "profile": cmp.Or(p.Title, p.Name), "image": image,
+		"gpu":  sliceWord(spec.GPU),
+		"cpus": fmt.Sprint(spec.Resources.CPUs), "memory": units.MemoryWords(spec.Resources.Memory),
+		"environment": v.label, "stack": stack,
 		"backend": backendWord(p.Backend), "available": roomWord(o.wire.Available),
 	}
 }
@@ -106,7 +109,9 @@ func (m *Catalog) words(p catalog.Profile, v variant, spec spawner.Spec, o offer
 // displayName is what launchers show: as the site says, or what sets the kernelspec apart.
 func displayName(k config.KernelSpec, wire hubapi.KernelSpec, words map[string]string) string {
 	if k.DisplayName != "" {
-		return config.KernelWord.ReplaceAllStringFunc(k.DisplayName, func(word string) string { return words[strings.Trim(word, "{}")] })
+		return config.KernelWord.ReplaceAllStringFunc(
+			k.DisplayName, func(word string) string { return words[strings.Trim(word, "{}")] },
+		)
 	}
 	var apart []string
 	if wire.Environment != "" {

@@ -20,8 +20,10 @@ const patience = time.Minute
 // opens a stream to it.
 func Agents(t *testing.T, dial func(testing.TB) net.Conn) {
 	for name, test := range map[string]func(*talk){
-		"what is not acknowledged comes again": unacknowledged, "what is acknowledged does not": acknowledged, "what is taken is told": taken,
-		"what comes again is taken once": takenOnce, "who begins anew gets nothing of before": fresh, "a newer stream ends the older": replaced,
+		"what is not acknowledged comes again": unacknowledged, "what is acknowledged does not": acknowledged,
+		"what is taken is told":          taken,
+		"what comes again is taken once": takenOnce, "who begins anew gets nothing of before": fresh,
+		"a newer stream ends the older": replaced,
 	} {
 		t.Run(name, func(t *testing.T) { test(&talk{TB: t, dial: dial, client: name}) })
 	}
@@ -56,7 +58,8 @@ func (k *talk) open(h wire.Hello) *stream {
 		k.Fatal(err)
 	}
 	var err error
-	if s.welcome, err = wire.ReadWelcome(s.in); err != nil || s.welcome.Error != "" || s.welcome.State == "" || s.welcome.Takes != h.Takes {
+	if s.welcome, err = wire.ReadWelcome(s.in); err != nil || s.welcome.Error != "" || s.welcome.State == "" ||
+		s.welcome.Takes != h.Takes {
 		k.Fatalf("%+v, %v", s.welcome, err)
 	}
 	s.seq = s.welcome.Acked

@@ -6,10 +6,11 @@ import "strings"
 // VariablePrefix.
 const (
 	VariablePrefix = "KERNEL_"
-	IDVariable     = VariablePrefix + "ID"          // the kernel's id, a UUID of the client's choice: asking again with it is harmless
-	SpecVariable   = VariablePrefix + "SPEC"        // the kernelspec, for clients that can only ask for any Python
-	DirVariable    = VariablePrefix + "WORKING_DIR" // where the kernel begins, if it is there
-	HintsVariable  = VariablePrefix + "SLICE_HINTS" // whether its notebook gets hints of another slice
+	// the kernel's id, a UUID of the client's choice: asking again with it is harmless
+	IDVariable    = VariablePrefix + "ID"
+	SpecVariable  = VariablePrefix + "SPEC"        // the kernelspec, for clients that can only ask for any Python
+	DirVariable   = VariablePrefix + "WORKING_DIR" // where the kernel begins, if it is there
+	HintsVariable = VariablePrefix + "SLICE_HINTS" // whether its notebook gets hints of another slice
 )
 
 // LongestValue is how many bytes the value of such a variable may have.

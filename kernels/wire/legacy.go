@@ -150,7 +150,10 @@ func parseText(data []byte) (Message, error) {
 	if err != nil {
 		return Message{}, err
 	}
-	m := Message{Channel: channel, Header: t.Header, Parent: orEmpty(t.Parent), Metadata: orEmpty(t.Metadata), Content: orEmpty(t.Content)}
+	m := Message{
+		Channel: channel, Header: t.Header, Parent: orEmpty(t.Parent), Metadata: orEmpty(t.Metadata),
+		Content: orEmpty(t.Content),
+	}
 	if m.Header == nil {
 		return Message{}, errors.New("message: it has no header")
 	}

@@ -144,7 +144,9 @@ func ReadUp(r *bufio.Reader) (Up, error) {
 	case len(b) == 9 && b[0] == upAck:
 		return Up{Ack: binary.BigEndian.Uint64(b[1:])}, nil
 	}
-	return Up{}, fmt.Errorf("the stream has a frame of %d bytes that is neither a message nor an acknowledgement", len(b))
+	return Up{}, fmt.Errorf(
+		"the stream has a frame of %d bytes that is neither a message nor an acknowledgement", len(b),
+	)
 }
 
 // WriteDown sends a message, which may be in pieces, with its number to the service.

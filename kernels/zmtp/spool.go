@@ -7,8 +7,9 @@ import (
 
 const (
 	spoolPiece = 64 << 10
-	spoolSpare = 4         // pieces that are kept for what comes next
-	spoolLimit = 256 << 20 // bytes that wait; what a reader behind that has not taken waits in the kernel, which keeps it or drops it
+	spoolSpare = 4 // pieces that are kept for what comes next
+	// bytes that wait; what a reader behind that has not taken waits in the kernel, which keeps it or drops it
+	spoolLimit = 256 << 20
 )
 
 // spool reads ahead: libzmq publishes without waiting, and drops what waits beyond its limit, of 1000 messages if

@@ -61,7 +61,10 @@ func (s *Socket) Peer() string { return s.peer }
 // Open makes a connection one of a kind of ZeroMQ's sockets, with an identity. It is closed when ctx ends. Write is to
 // run for as long as it is open.
 func Open(ctx context.Context, c net.Conn, kind string, identity []byte) (*Socket, error) {
-	s := &Socket{conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1), room: make(chan struct{}, 1), over: make(chan struct{})}
+	s := &Socket{
+		conn: c, in: bufio.NewReaderSize(c, soon), more: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		over: make(chan struct{}),
+	}
 	_ = c.SetDeadline(time.Now().Add(handshakeTime))
 	if err := s.greet(kind, identity); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the other side: %w", err), c.Close())

@@ -22,7 +22,10 @@ func Machine(what string) string {
 		}
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("**%s**: %s, %s, %d processors, load %.14s", what, time.Now().UTC().Format("2006-01-02 15:04 UTC"), model, runtime.NumCPU(), load)
+	return fmt.Sprintf(
+		"**%s**: %s, %s, %d processors, load %.14s", what, time.Now().UTC().Format("2006-01-02 15:04 UTC"), model,
+		runtime.NumCPU(), load,
+	)
 }
 
 // Spread returns the median and, in brackets, the range.

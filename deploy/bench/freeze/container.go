@@ -39,16 +39,22 @@ func inspect(ctx context.Context, name string) (container, error) {
 		return container{}, fmt.Errorf("inspect %s: %s: %w", name, out, err)
 	}
 	f := facts[0]
-	layers := slices.DeleteFunc(strings.Split(f.GraphDriver.Data.LowerDir, ":"), func(dir string) bool { return strings.Contains(dir, "-init/") })
+	layers := slices.DeleteFunc(
+		strings.Split(f.GraphDriver.Data.LowerDir, ":"),
+		func(dir string) bool { return strings.Contains(dir, "-init/") },
+	)
 	d := f.GraphDriver.Data
-	return container{id: f.ID, image: f.Image, upper: d.UpperDir, merged: d.MergedDir, layers: layers, env: f.Config.Env}, nil
+	return container{
+		id: f.ID, image: f.Image, upper: d.UpperDir, merged: d.MergedDir, layers: layers, env: f.Config.Env,
+	}, nil
 }
 
 // source is what the service would give the library.
 func (c container) source() images.Source {
 	return images.Source{
-		Layers: c.layers, Upper: c.upper, Base: manifest.Base{Reference: c.image, Digest: c.image}, Config: apptainer.ImageConfig{Env: c.env},
-		Pause: c.order("pause"), Resume: c.order("unpause"),
+		Layers: c.layers, Upper: c.upper, Base: manifest.Base{Reference: c.image, Digest: c.image},
+		Config: apptainer.ImageConfig{Env: c.env},
+		Pause:  c.order("pause"), Resume: c.order("unpause"),
 	}
 }
 

@@ -95,16 +95,23 @@ func (b *bench) compare(frozen, packed used) {
 
 // touch makes one small change, by way of the container's own tree.
 func (b *bench) touch(round int) error {
-	return os.WriteFile(filepath.Join(b.box.merged, "opt", "slipway-bench"), fmt.Appendf(nil, "%d %s\n", round, time.Now()), 0o644)
+	return os.WriteFile(
+		filepath.Join(b.box.merged, "opt", "slipway-bench"), fmt.Appendf(nil, "%d %s\n", round, time.Now()), 0o644,
+	)
 }
 
 func (b *bench) freeze(ctx context.Context) (err error) {
-	b.last, err = b.library.Freeze(ctx, images.Request{Owner: "bench", User: "bench", Key: b.key, Kind: "session", Source: b.box.source(), Allow: []string{"/opt/"}})
+	b.last, err = b.library.Freeze(ctx, images.Request{
+		Owner: "bench", User: "bench", Key: b.key, Kind: "session", Source: b.box.source(), Allow: []string{"/opt/"},
+	})
 	return err
 }
 
 func (b *bench) pack(ctx context.Context) error {
-	return call(ctx, "mksquashfs", b.box.upper, b.squashed, "-noappend", "-no-progress", "-quiet", "-comp", "zstd", "-Xcompression-level", "1")
+	return call(
+		ctx, "mksquashfs", b.box.upper, b.squashed, "-noappend", "-no-progress", "-quiet", "-comp", "zstd",
+		"-Xcompression-level", "1",
+	)
 }
 
 // again freezes a session that was frozen before, of which one file of 1 MB has changed since; and makes what came of

@@ -51,7 +51,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer b.library.Close()
-	steps := []func(context.Context) error{b.prepare, b.freezes, b.again, b.unchanged, b.settles, b.copies, b.starts, b.pushes}
+	steps := []func(context.Context) error{
+		b.prepare, b.freezes, b.again, b.unchanged, b.settles, b.copies, b.starts, b.pushes,
+	}
 	if o.again {
 		steps = steps[:1]
 		steps = append(steps, b.again)

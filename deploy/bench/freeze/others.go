@@ -125,7 +125,10 @@ func (b *bench) ordinary(ctx context.Context, from, to string) (err error) {
 	if err := call(ctx, "mount", "-t", "squashfs", "-o", "loop,ro,offset="+strconv.Itoa(sif.PartitionOffset), from, point); err != nil {
 		return err
 	}
-	err = call(ctx, "mksquashfs", point, packed, "-noappend", "-no-progress", "-quiet", "-comp", "zstd", "-Xcompression-level", "1", "-mem", "1G")
+	err = call(
+		ctx, "mksquashfs", point, packed, "-noappend", "-no-progress", "-quiet", "-comp", "zstd", "-Xcompression-level",
+		"1", "-mem", "1G",
+	)
 	if err := errors.Join(err, call(ctx, "umount", point)); err != nil {
 		return err
 	}
@@ -155,7 +158,9 @@ func (b *bench) pushes(ctx context.Context) error {
 	note("pushing")
 	server := httptest.NewServer(memory.New(memory.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
 	defer server.Close()
-	client := transfer.New(transfer.Config{Plain: func(string) bool { return true }, Transport: &http.Transport{}, Logger: slog.New(slog.DiscardHandler)})
+	client := transfer.New(transfer.Config{
+		Plain: func(string) bool { return true }, Transport: &http.Transport{}, Logger: slog.New(slog.DiscardHandler),
+	})
 	ref := transfer.Reference{Host: strings.TrimPrefix(server.URL, "http://"), Repository: "bench/env"}
 	for round := range min(b.rounds, 2) + 1 { // on ext4 each environment takes as much as its base
 		ref.Tag = strconv.Itoa(round)
@@ -176,7 +181,9 @@ func (b *bench) pushes(ctx context.Context) error {
 }
 
 // push freezes after a small change, and sends that.
-func (b *bench) push(ctx context.Context, client *transfer.Client, to transfer.Reference, round int) (sent int64, u used, tail int64, err error) {
+func (b *bench) push(
+	ctx context.Context, client *transfer.Client, to transfer.Reference, round int,
+) (sent int64, u used, tail int64, err error) {
 	if err := errors.Join(b.touch(round), b.freeze(ctx)); err != nil {
 		return 0, u, 0, err
 	}
@@ -184,7 +191,10 @@ func (b *bench) push(ctx context.Context, client *transfer.Client, to transfer.R
 	if err != nil {
 		return 0, u, 0, err
 	}
-	e := transfer.Environment{Document: p.Encoded, Blob: func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) }}
+	e := transfer.Environment{
+		Document: p.Encoded,
+		Blob:     func(ctx context.Context, d oci.Descriptor) (blob.Blob, error) { return p.Blob(ctx, d.Digest.String()) },
+	}
 	u, err = measure(func() error {
 		done, err := client.Push(ctx, to, e, func(transfer.Progress) {})
 		sent = done.Sent
@@ -220,7 +230,10 @@ func (b *bench) build(ctx context.Context) error {
 	}
 	b.spent("docker commit, with the engine", committed)
 	built, err := b.withEngine(func() error {
-		return call(ctx, "env", "APPTAINER_TMPDIR="+dirs[0], "APPTAINER_CACHEDIR="+dirs[1], b.apptainer, "build", "--force", b.path("built.sif"), "docker-daemon:"+image)
+		return call(
+			ctx, "env", "APPTAINER_TMPDIR="+dirs[0], "APPTAINER_CACHEDIR="+dirs[1], b.apptainer, "build", "--force",
+			b.path("built.sif"), "docker-daemon:"+image,
+		)
 	})
 	if err != nil {
 		return err

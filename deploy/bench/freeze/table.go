@@ -78,7 +78,10 @@ func (t *table) write(w io.Writer) error {
 			told = what.tell(v)
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(w, "| %s | %s | **%s** | %s | %d | %s |\n", name, short(slices.Min(v)), short(median(v)), short(slices.Max(v)), len(v), told)
+			_, err = fmt.Fprintf(
+				w, "| %s | %s | **%s** | %s | %d | %s |\n", name, short(slices.Min(v)), short(median(v)),
+				short(slices.Max(v)), len(v), told,
+			)
 		}
 	}
 	return err

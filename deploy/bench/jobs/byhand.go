@@ -21,7 +21,8 @@ func (s *site) byHand(ctx context.Context, o options, scratch string, argv ...st
 
 func (s *site) byHandArgv(o options, scratch string, argv ...string) []string {
 	return append([]string{
-		o.apptainer, "--quiet", "exec", "--userns", "--contain", "--pid", "--ipc", "--cleanenv", "--no-eval", "--no-mount", "bind-paths,cwd",
+		o.apptainer, "--quiet", "exec", "--userns", "--contain", "--pid", "--ipc", "--cleanenv", "--no-eval",
+		"--no-mount", "bind-paths,cwd",
 		"--workdir", scratch, "--home", filepath.Join(scratch, "home") + ":/home/" + user, s.sif,
 	}, argv...)
 }
@@ -37,11 +38,15 @@ exec setpriv --reuid "$id" --regid "$id" --clear-groups -- "$@"`
 // program's environment. It is in a control group beside those of jobs: what else the machine does takes as much from
 // it as from them.
 func (s *site) asUser(ctx context.Context, scratch, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/bin/sh", slices.Concat([]string{"-c", enter, "sh", s.handGroup(), strconv.Itoa(handID), program}, args)...)
+	cmd := exec.CommandContext(
+		ctx, "/bin/sh",
+		slices.Concat([]string{"-c", enter, "sh", s.handGroup(), strconv.Itoa(handID), program}, args)...,
+	)
 	cmd.Dir = "/"
 	cmd.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=" + scratch,
-		"APPTAINER_CONFIGDIR=" + scratch + "/.apptainer", "APPTAINER_CACHEDIR=" + scratch + "/.apptainer/cache", "APPTAINER_TMPDIR=" + scratch,
+		"APPTAINER_CONFIGDIR=" + scratch + "/.apptainer", "APPTAINER_CACHEDIR=" + scratch + "/.apptainer/cache",
+		"APPTAINER_TMPDIR=" + scratch,
 	}
 	cmd.Stderr = os.Stderr
 	return cmd

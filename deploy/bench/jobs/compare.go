@@ -46,10 +46,16 @@ func compare(ctx context.Context, s *site, o options) error {
 			took[name] = append(took[name], t)
 		}
 	}
-	fmt.Printf("\n| seconds for %d points of a small payload, %d at once: median (min to max), %d rounds | |\n|---|---|\n", o.points, o.atOnce, len(took["dask"]))
+	fmt.Printf(
+		"\n| seconds for %d points of a small payload, %d at once: median (min to max), %d rounds | |\n|---|---|\n",
+		o.points, o.atOnce, len(took["dask"]),
+	)
 	fmt.Printf("| Slipway: a container each, with limits | %s |\n", figures.Spread(took["Slipway"], "%.1f"))
 	fmt.Printf("| submitit's local executor: a process each | %s |\n", figures.Spread(took["submitit"], "%.1f"))
-	fmt.Printf("| dask's LocalCluster: %d processes for all, with their start | %s |\n", o.atOnce, figures.Spread(took["dask"], "%.1f"))
+	fmt.Printf(
+		"| dask's LocalCluster: %d processes for all, with their start | %s |\n", o.atOnce,
+		figures.Spread(took["dask"], "%.1f"),
+	)
 	return nil
 }
 

@@ -34,7 +34,9 @@ func main() {
 	flag.StringVar(&o.slipway, "slipway", "", "the program, built with CGO_ENABLED=0. Required")
 	flag.StringVar(&o.apptainer, "apptainer", "apptainer", "the program")
 	flag.StringVar(&o.image, "image", "slipway/notebook:1", "of the session whose environment the jobs run in")
-	flag.StringVar(&o.python, "python", "", "one with the packages of requirements.txt, to compare with; empty: no comparison")
+	flag.StringVar(
+		&o.python, "python", "", "one with the packages of requirements.txt, to compare with; empty: no comparison",
+	)
 	flag.IntVar(&o.rounds, "rounds", 5, "how often a scan is run")
 	flag.IntVar(&o.starts, "starts", 15, "single jobs")
 	flag.IntVar(&o.points, "points", 200, "of one scan")
@@ -63,7 +65,9 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}()
 	for name := range strings.SplitSeq(o.parts, ",") {
-		part, ok := map[string]func(context.Context, *site, options) error{"overhead": overhead, "rate": rate, "compare": compare, "many": many}[name]
+		part, ok := map[string]func(context.Context, *site, options) error{
+			"overhead": overhead, "rate": rate, "compare": compare, "many": many,
+		}[name]
 		if !ok {
 			return fmt.Errorf("no part %q", name)
 		}

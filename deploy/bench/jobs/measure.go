@@ -47,7 +47,9 @@ func overhead(ctx context.Context, s *site, o options) error {
 		h := at.Sub(begun)
 		job, seen, hand, more = append(job, ms(printed)), append(seen, ms(read)), append(hand, ms(h)), append(more, ms(printed-h))
 	}
-	fmt.Printf("\n| milliseconds to the payload's first line: median (min to max), %d rounds | |\n|---|---|\n", o.starts)
+	fmt.Printf(
+		"\n| milliseconds to the payload's first line: median (min to max), %d rounds | |\n|---|---|\n", o.starts,
+	)
 	fmt.Printf("| a job, from the request for it | %s |\n", figures.Spread(job, "%.0f"))
 	fmt.Printf("| the same, until the line is read by who follows the job's log | %s |\n", figures.Spread(seen, "%.0f"))
 	fmt.Printf("| `apptainer exec` by hand | %s |\n| **more of the job, pair by pair** (target: 300) | %s |\n", figures.Spread(hand, "%.0f"), figures.Spread(more, "%.0f"))
@@ -127,7 +129,9 @@ func rate(ctx context.Context, s *site, o options) error {
 		var ours, theirs usage
 		for turn := range 2 { // who goes first changes from round to round
 			if (turn+i)%2 == 0 {
-				took[0], ours, err = s.measured(func() (float64, error) { return s.scan(ctx, o.points, []string{"true"}) })
+				took[0], ours, err = s.measured(
+					func() (float64, error) { return s.scan(ctx, o.points, []string{"true"}) },
+				)
 			} else {
 				took[1], theirs, err = s.measured(func() (float64, error) {
 					begun := time.Now()
@@ -146,10 +150,17 @@ func rate(ctx context.Context, s *site, o options) error {
 		n := float64(o.points)
 		job, hand, ratio = append(job, n/took[0]), append(hand, n/took[1]), append(ratio, took[1]/took[0])
 		if o.verbose {
-			fmt.Fprintf(os.Stderr, "round %d: scan %.1f s, xargs %.1f s, ratio %.2f, CPU ms of service, shims, containers, xargs %.0f\n", i, took[0], took[1], took[1]/took[0], ours.ms(o.points))
+			fmt.Fprintf(
+				os.Stderr,
+				"round %d: scan %.1f s, xargs %.1f s, ratio %.2f, CPU ms of service, shims, containers, xargs %.0f\n",
+				i, took[0], took[1], took[1]/took[0], ours.ms(o.points),
+			)
 		}
 	}
-	fmt.Printf("\n| empty points a second, %d points, %d at once: median (min to max), %d rounds | |\n|---|---|\n", o.points, o.atOnce, o.rounds)
+	fmt.Printf(
+		"\n| empty points a second, %d points, %d at once: median (min to max), %d rounds | |\n|---|---|\n", o.points,
+		o.atOnce, o.rounds,
+	)
 	fmt.Printf("| a scan, from the request to the last point's end | %s |\n| `xargs -P %d` of `apptainer exec` | %s |\n", figures.Spread(job, "%.1f"), o.atOnce, figures.Spread(hand, "%.1f"))
 	fmt.Printf("| **scan / xargs, pair by pair** (target: 0.8) | %s |\n", figures.Spread(ratio, "%.2f"))
 	for k, what := range []string{"the service", "the shims", "the container, with the agent in it", "`apptainer exec` by hand"} {
@@ -250,7 +261,10 @@ func many(ctx context.Context, s *site, o options) error {
 		return err
 	}
 	fmt.Printf("\n| a scan of %d points | |\n|---|---|\n", o.many)
-	fmt.Printf("| **accepted after** (target: 2 s) | %.2f s |\n| CPU seconds of the service for that | %.2f |\n", took.Seconds(), busy.service-idle.service)
+	fmt.Printf(
+		"| **accepted after** (target: 2 s) | %.2f s |\n| CPU seconds of the service for that | %.2f |\n",
+		took.Seconds(), busy.service-idle.service,
+	)
 	fmt.Printf("| the service's memory before | %.0f MB |\n| the most while it is accepted | %.0f MB |\n", before, most)
 	fmt.Printf("| **the most in the %s after that** (target: 200 MB) | %.0f MB |\n", watched, running)
 	fmt.Printf("| points that ended meanwhile | %d |\n", now.States[hubapi.JobDone])

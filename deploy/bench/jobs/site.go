@@ -82,7 +82,9 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"status": 403, "message": "Forbidden"}`, http.StatusForbidden)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "user", "name": user, "admin": false, "scopes": []string{"access:services!service=slipway"}})
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"kind": "user", "name": user, "admin": false, "scopes": []string{"access:services!service=slipway"},
+	})
 }
 
 func (s *site) configure(o options) error {
@@ -145,7 +147,9 @@ func (s *site) freeze(ctx context.Context) error {
 	prefix := "/user/" + user + "/"
 	session, err := s.spawner.StartSession(ctx, hubapi.SessionRequest{
 		User: user, Launch: "one", Prefix: prefix, Options: map[string]any{}, Argv: []string{"python3", "-c", app},
-		Env: map[string]string{"JUPYTERHUB_SERVICE_PREFIX": prefix, "JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:8888" + prefix},
+		Env: map[string]string{
+			"JUPYTERHUB_SERVICE_PREFIX": prefix, "JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:8888" + prefix,
+		},
 	})
 	if err != nil {
 		return err
@@ -179,7 +183,9 @@ func (s *site) freeze(ctx context.Context) error {
 // findImage finds the environment's image file.
 func (s *site) findImage() error {
 	want := strings.TrimPrefix(s.digest, "sha256:") + ".sif"
-	err := filepath.WalkDir(filepath.Join(s.dir, "data", "environments"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(
+		s.dir, "data", "environments",
+	), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == want {
 			s.sif = path
 		}
@@ -255,7 +261,9 @@ func until(ctx context.Context, what string, limit time.Duration, ok func() (boo
 	return untilEvery(ctx, pause, what, limit, ok)
 }
 
-func untilEvery(ctx context.Context, pause time.Duration, what string, limit time.Duration, ok func() (bool, error)) error {
+func untilEvery(
+	ctx context.Context, pause time.Duration, what string, limit time.Duration, ok func() (bool, error),
+) error {
 	end := time.After(limit)
 	for {
 		if done, err := ok(); err != nil || done {

@@ -129,7 +129,9 @@ type speed struct {
 }
 
 func download(target string) (speed, error) {
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true, ReadBufferSize: 256 << 10}, Timeout: 5 * time.Minute}
+	client := &http.Client{
+		Transport: &http.Transport{DisableCompression: true, ReadBufferSize: 256 << 10}, Timeout: 5 * time.Minute,
+	}
 	began := time.Now()
 	n, err := fetch(client, target, make([]byte, 256<<10))
 	took := time.Since(began).Seconds()

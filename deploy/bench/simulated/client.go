@@ -20,7 +20,9 @@ type client struct {
 }
 
 func newClient(url string) client {
-	return client{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * atOnce}, Timeout: 2 * time.Minute}}
+	return client{
+		url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * atOnce}, Timeout: 2 * time.Minute},
+	}
 }
 
 // start starts a session, waits until it runs and asks its app for its version, all as a Hub does. It sends about as
@@ -32,7 +34,8 @@ func (c client) start(ctx context.Context, user string) (string, error) {
 	}
 	var s hubapi.Session
 	err := c.call(ctx, http.MethodPost, "/sessions", hubapi.SessionRequest{
-		User: user, Launch: "one", Prefix: "/user/" + user + "/", Argv: []string{"jupyterhub-singleuser"}, Options: map[string]any{}, Env: env,
+		User: user, Launch: "one", Prefix: "/user/" + user + "/", Argv: []string{"jupyterhub-singleuser"},
+		Options: map[string]any{}, Env: env,
 	}, &s)
 	for err == nil && s.Phase != "running" {
 		if s.Outcome != nil {

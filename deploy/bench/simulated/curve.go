@@ -41,8 +41,13 @@ func parseCurve(args []string) (plan, error) {
 	var p plan
 	f := flag.NewFlagSet("simulated curve", flag.ContinueOnError)
 	f.StringVar(&p.dir, "dir", "", "a directory that is not there yet")
-	levels := f.String("levels", "100,300,1000,3000,10000", "sessions that stand while the cost of one more is measured, rising")
-	f.DurationVar(&p.steady, "steady", 32*time.Second, "how long traffic is steady at each level; the service looks at every session each 15 s")
+	levels := f.String(
+		"levels", "100,300,1000,3000,10000", "sessions that stand while the cost of one more is measured, rising",
+	)
+	f.DurationVar(
+		&p.steady, "steady", 32*time.Second,
+		"how long traffic is steady at each level; the service looks at every session each 15 s",
+	)
 	f.DurationVar(&p.idle, "idle", 30*time.Second, "how long nothing is asked at each level")
 	if err := f.Parse(args); err != nil {
 		return p, err
@@ -98,7 +103,9 @@ func curve(ctx context.Context, args []string) error {
 		at.PerSession = float64(at.RSS-empty.RSS) / float64(level)
 		points = append(points, at)
 	}
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{"simulated": true, "empty_rss": empty.RSS, "points": points})
+	return json.NewEncoder(os.Stdout).Encode(
+		map[string]any{"simulated": true, "empty_rss": empty.RSS, "points": points},
+	)
 }
 
 // service is a simulated service in a process of its own.
@@ -126,7 +133,10 @@ func startService(ctx context.Context, p plan) (*service, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, self, append([]string{"serve", "--dir", filepath.Join(p.dir, "service"), "--token-file", secret}, p.extra...)...)
+	cmd := exec.CommandContext(
+		ctx, self,
+		append([]string{"serve", "--dir", filepath.Join(p.dir, "service"), "--token-file", secret}, p.extra...)...,
+	)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay, cmd.Stderr = 10*time.Second, log
 	out, err := cmd.StdoutPipe()

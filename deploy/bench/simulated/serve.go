@@ -39,11 +39,16 @@ type settings struct {
 func parseServe(args []string) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("simulated serve", flag.ContinueOnError)
-	f.StringVar(&s.dir, "dir", "", "where the records, homes and directories of sessions go; must be empty or not there")
+	f.StringVar(
+		&s.dir, "dir", "", "where the records, homes and directories of sessions go; must be empty or not there",
+	)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "loopback address of the service")
 	f.StringVar(&s.tokenFile, "token-file", "", "file with the token that the Hub's Spawner presents")
 	f.StringVar(&s.hubAPI, "hub-api", "http://127.0.0.1:8081/hub/api", "the Hub's REST API")
-	f.StringVar(&s.hubTokenFile, "hub-token-file", "", "file with the token of the Hub's service slipway; empty: the Hub is told nothing")
+	f.StringVar(
+		&s.hubTokenFile, "hub-token-file", "",
+		"file with the token of the Hub's service slipway; empty: the Hub is told nothing",
+	)
 	f.StringVar(&s.hubVersion, "hub-version", "6.1.1", "the version of JupyterHub that the apps claim to be of")
 	f.DurationVar(&s.start, "start", 0, "how long the backend takes to start a container")
 	f.DurationVar(&s.boot, "boot", 0, "how long an app takes from there to its first answer")
@@ -141,7 +146,9 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 		return nil, err
 	}
 	defer records.Close()
-	accounts, err := identity.New(identity.Config{Store: records, First: 20000, Last: 59999, GID: 100, Homes: filepath.Join(s.dir, "homes")})
+	accounts, err := identity.New(
+		identity.Config{Store: records, First: 20000, Last: 59999, GID: 100, Homes: filepath.Join(s.dir, "homes")},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +170,8 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	g.Go(func() error { return all.Run(ctx) })
 	if h.Activity {
 		sync := hubsync.New(hubsync.Config{
-			Name: h.Name, Hub: h.client, Engine: all, Activity: true, Every: reconcileEach, Age: reconcileAge, Logger: log,
+			Name: h.Name, Hub: h.client, Engine: all, Activity: true, Every: reconcileEach, Age: reconcileAge,
+			Logger: log,
 		})
 		g.Go(func() error { return ended(sync.Run(ctx)) })
 	}

@@ -18,7 +18,9 @@ import (
 )
 
 // newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
-func newEngine(ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger) (workloads.Workloads, error) {
+func newEngine(
+	ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger,
+) (workloads.Workloads, error) {
 	crew := spawnertest.NewCrew()
 	if s.boot > 0 {
 		crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(s.boot, h.Ready) })
@@ -31,8 +33,10 @@ func newEngine(ctx context.Context, s settings, records *store.Store, accounts *
 		return spawner.Account{UID: a.UID, GID: a.GID, Login: a.Login, HomeDir: a.HomeDir, Home: a.Home}, err
 	}
 	m, err := engine.New(ctx, engine.Config{
-		Store: records, Backends: []spawner.Backend{backend}, Agents: thin{crew}, Sealer: secret.NewBox(), Sessions: "docker",
-		Dir: filepath.Join(s.dir, "workloads"), Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
+		Store: records, Backends: []spawner.Backend{backend}, Agents: thin{crew}, Sealer: secret.NewBox(),
+		Sessions: "docker",
+		Dir:      filepath.Join(s.dir, "workloads"),
+		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}}, Logger: log,
 		Account: account,
 	})
 	if err != nil {
@@ -46,8 +50,9 @@ func catalogue() catalog.Catalogue {
 	return catalog.Catalogue{
 		Images: []catalog.ImageChoice{{Name: "none", Title: "Nothing: this service is simulated", Ref: "simulated"}},
 		Profiles: []catalog.Profile{{
-			Name: "simulated", Title: "Simulated", Description: "Nothing runs in it", Kind: spawner.Lab, Images: []string{"none"},
-			CPUs: 1, Memory: 1 << 30, Default: true,
+			Name: "simulated", Title: "Simulated", Description: "Nothing runs in it", Kind: spawner.Lab,
+			Images: []string{"none"},
+			CPUs:   1, Memory: 1 << 30, Default: true,
 		}},
 	}
 }

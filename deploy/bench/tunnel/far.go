@@ -78,8 +78,10 @@ func runFar(ctx context.Context, in io.Reader, out io.Writer) error {
 func uplink(u control.Uplink) *tunnel.Uplink {
 	d := tunnel.NewDialer()
 	return tunnel.NewUplink(tunnel.UplinkConfig{
-		Dial:   func(ctx context.Context) (net.Conn, error) { return d.Dial(ctx, u) },
-		Doors:  map[tunnel.Door]func(context.Context, net.Conn){tunnel.DoorApp: func(_ context.Context, c net.Conn) { app(c) }},
+		Dial: func(ctx context.Context) (net.Conn, error) { return d.Dial(ctx, u) },
+		Doors: map[tunnel.Door]func(context.Context, net.Conn){
+			tunnel.DoorApp: func(_ context.Context, c net.Conn) { app(c) },
+		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 }

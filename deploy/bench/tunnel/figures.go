@@ -47,7 +47,9 @@ func paths(ctx context.Context, o options) error {
 		return (&tls.Dialer{Config: &tls.Config{RootCAs: roots}}).DialContext(ctx, "tcp", a.at)
 	}
 	link := func(ctx context.Context) (net.Conn, error) { return s.links.Load().Dial(ctx, a.ids[0], tunnel.DoorApp) }
-	fmt.Println("| median (min to max) | bare connection with TLS | link | link / bare, pair by pair |\n|---|---|---|---|")
+	fmt.Println(
+		"| median (min to max) | bare connection with TLS | link | link / bare, pair by pair |\n|---|---|---|---|",
+	)
 	for _, f := range figuresOf(o, a.pid) {
 		var bare, through, ratio []float64
 		for range o.rounds {
@@ -61,7 +63,10 @@ func paths(ctx context.Context, o options) error {
 			}
 			bare, through, ratio = append(bare, x), append(through, y), append(ratio, y/x)
 		}
-		fmt.Printf("| %s | %s | %s | %s |\n", f.name, figures.Spread(bare, f.form), figures.Spread(through, f.form), figures.Spread(ratio, "%.2f"))
+		fmt.Printf(
+			"| %s | %s | %s | %s |\n", f.name, figures.Spread(bare, f.form), figures.Spread(through, f.form),
+			figures.Spread(ratio, "%.2f"),
+		)
 	}
 	fmt.Println()
 	return nil

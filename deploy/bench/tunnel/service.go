@@ -117,7 +117,8 @@ func (s *service) makeCertificate() (tls.Certificate, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -147,7 +148,9 @@ func (s *service) start(ctx context.Context, links, plain int) (*agents, error) 
 	for n := range links {
 		id := fmt.Sprintf("s-%d", n)
 		a.ids = append(a.ids, id)
-		o.Uplinks = append(o.Uplinks, control.Uplink{URL: "wss://" + s.at.Addr().String() + "/" + id, Token: "x", CA: string(s.cert)})
+		o.Uplinks = append(
+			o.Uplinks, control.Uplink{URL: "wss://" + s.at.Addr().String() + "/" + id, Token: "x", CA: string(s.cert)},
+		)
 	}
 	self, err := os.Executable()
 	if err != nil {

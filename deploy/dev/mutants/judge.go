@@ -93,7 +93,9 @@ func (t tally) share() int {
 }
 
 func (t tally) print(out io.Writer, dir string) {
-	fmt.Fprintf(out, "%-22s %3d %%: %d noticed, %d not, %d cannot be\n", dir, t.share(), t.noticed, len(t.lived), t.known)
+	fmt.Fprintf(
+		out, "%-22s %3d %%: %d noticed, %d not, %d cannot be\n", dir, t.share(), t.noticed, len(t.lived), t.known,
+	)
 	for _, m := range t.lived {
 		fmt.Fprintf(out, "  lived: %s\n", m)
 	}

@@ -27,7 +27,8 @@ func (s *API) environmentCredential(w http.ResponseWriter, r *http.Request) erro
 	case s.cfg.Credentials == nil:
 		return NoEnvironments()
 	case c.Spawner:
-		return errs.New(errs.Forbidden, "a hub's spawner runs nothing in environments").With("ask from the session or job, or with its owner's token")
+		return errs.New(errs.Forbidden, "a hub's spawner runs nothing in environments").
+			With("ask from the session or job, or with its owner's token")
 	case id == "":
 		return errs.Bad("workload", "", "name a session or job of yours, or ask from within one")
 	}
@@ -35,7 +36,10 @@ func (s *API) environmentCredential(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	audit.Note(r.Context(), "a credential for an environment is given out", "environment", out.Environment, "workload", out.Workload)
+	audit.Note(
+		r.Context(), "a credential for an environment is given out", "environment", out.Environment, "workload",
+		out.Workload,
+	)
 	w.Header().Set("Cache-Control", "no-store")
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil

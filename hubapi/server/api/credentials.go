@@ -85,7 +85,8 @@ func (s *API) Principal(r *http.Request, user string, what Use) (string, error) 
 	own := user == "" || user == string(c.User)
 	switch {
 	case s.cfg.UserCredentials == nil:
-		return "", errs.New(errs.Missing, "this service keeps no tokens and no proxies").With("its administrator sets credentials in its configuration")
+		return "", errs.New(errs.Missing, "this service keeps no tokens and no proxies").
+			With("its administrator sets credentials in its configuration")
 	case c.Spawner || c.System || c.User == "":
 		return "", errs.New(errs.Forbidden, "only a user has credentials").With(web.TokenRemedy)
 	case c.Workload != "":
@@ -93,7 +94,8 @@ func (s *API) Principal(r *http.Request, user string, what Use) (string, error) 
 			return "", err
 		}
 	case !own && (!c.Admin || what != Look && what != remove):
-		return "", errs.New(errs.Forbidden, "the credentials of %s are not yours", user).With("leave the user out: you have your own; administrators see and remove those of others")
+		return "", errs.New(errs.Forbidden, "the credentials of %s are not yours", user).
+			With("leave the user out: you have your own; administrators see and remove those of others")
 	}
 	if own {
 		return s.cfg.Principal(c.Hub, c.User), nil
@@ -108,11 +110,15 @@ func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what U
 	case err != nil:
 		return err
 	case !w.Kind.Session():
-		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").With("they lie in /run/slipway/credentials")
+		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").
+			With("they lie in /run/slipway/credentials")
 	case !own:
 		return errs.New(errs.Forbidden, "a session acts for its own user alone").With("leave the user out")
 	case what != Look && what != bring:
-		return errs.New(errs.Forbidden, "from within a session, in which others' code may run, credentials are only listed, and a proxy is put").
+		return errs.New(
+			errs.Forbidden,
+			"from within a session, in which others' code may run, credentials are only listed, and a proxy is put",
+		).
 			With("use the page Credentials of your Hub's Slipway, or `slipway` on your own computer")
 	}
 	return nil
@@ -129,7 +135,10 @@ func (s *API) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, 
 		return hubapi.Credentials{}, err
 	}
 	c := web.CallerOf(r.Context())
-	out := hubapi.Credentials{User: string(c.User), Credentials: []hubapi.Credential{}, Issuers: convert.OrEmpty(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies()}
+	out := hubapi.Credentials{
+		User: string(c.User), Credentials: []hubapi.Credential{},
+		Issuers: convert.OrEmpty(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies(),
+	}
 	if user != "" && user != out.User {
 		out.User = user
 		audit.Note(r.Context(), "credentials of another user are listed", "of", user)
@@ -167,7 +176,9 @@ func (s *API) RenewCredential(r *http.Request, _ web.None) (hubapi.Credential, e
 }
 
 // managed does something with the caller's credential of the name in the path.
-func (s *API) managed(r *http.Request, do func(ctx context.Context, principal, name string) (credentials.Entry, error)) (hubapi.Credential, error) {
+func (s *API) managed(
+	r *http.Request, do func(ctx context.Context, principal, name string) (credentials.Entry, error),
+) (hubapi.Credential, error) {
 	principal, err := s.Principal(r, "", Manage)
 	if err != nil {
 		return hubapi.Credential{}, err

@@ -127,7 +127,8 @@ func (s *API) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.Credenti
 	case <-r.Context().Done():
 		return hubapi.CredentialLoginState{}, r.Context().Err()
 	case <-s.cfg.Web.Ending():
-		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").With("begin the login once more in a moment")
+		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").
+			With("begin the login once more in a moment")
 	}
 	if login.err != nil {
 		return hubapi.CredentialLoginState{}, login.err

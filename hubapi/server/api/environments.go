@@ -85,7 +85,9 @@ func onEnvironment[In, Out any](
 }
 
 // asking fits a method that takes nothing but the reference.
-func asking[Out any](do func(ctx context.Context, c spawner.Caller, ref string) (Out, error)) func(context.Context, spawner.Caller, string, web.None) (Out, error) {
+func asking[Out any](
+	do func(ctx context.Context, c spawner.Caller, ref string) (Out, error),
+) func(context.Context, spawner.Caller, string, web.None) (Out, error) {
 	return func(ctx context.Context, c spawner.Caller, ref string, _ web.None) (Out, error) {
 		return do(ctx, c, ref)
 	}
@@ -185,7 +187,9 @@ func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
 	began := time.Now()
-	env, err := s.cfg.Freeze(ctx, web.CallerOf(r.Context()), found.ID, req, func(p hubapi.Progress) { out.Send(hubapi.EventProgress, 0, p) })
+	env, err := s.cfg.Freeze(
+		ctx, web.CallerOf(r.Context()), found.ID, req, func(p hubapi.Progress) { out.Send(hubapi.EventProgress, 0, p) },
+	)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // the reader or the service has gone, not the freeze
 	}
@@ -196,14 +200,19 @@ func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	}
 	audit.Note(r.Context(), "a session is frozen", "session", found.ID, "environment", env.Digest)
 	if len(env.Secrets) > 0 {
-		audit.Note(r.Context(), "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID, "owner", found.Owner, "allowed", env.Secrets)
+		audit.Note(
+			r.Context(), "a freeze was allowed to publish secrets", "environment", env.Digest, "session", found.ID,
+			"owner", found.Owner, "allowed", env.Secrets,
+		)
 	}
 	out.Send(hubapi.EventDone, 0, env)
 	return nil
 }
 
 func AuditShared(_ *http.Request, in hubapi.Share, out hubapi.Environment) (string, []any) {
-	return "an environment is shared", []any{"environment", out.Digest, "name", out.Name, "tag", out.Tag, "with", in.With, "group", in.Group}
+	return "an environment is shared", []any{
+		"environment", out.Digest, "name", out.Name, "tag", out.Tag, "with", in.With, "group", in.Group,
+	}
 }
 
 func auditRemoved(r *http.Request, _ web.None, out hubapi.Removed) (string, []any) {
@@ -215,5 +224,7 @@ func auditSwept(_ *http.Request, _ web.None, out hubapi.Swept) (string, []any) {
 	if out.Dry {
 		return "", nil
 	}
-	return "environments that nobody uses are removed", []any{"environments", out.Environments, "bases", out.Bases, "bytes", out.Bytes}
+	return "environments that nobody uses are removed", []any{
+		"environments", out.Environments, "bases", out.Bases, "bytes", out.Bytes,
+	}
 }

@@ -42,7 +42,9 @@ func statesOf(list string) (states []hubapi.State, err error) {
 	for word := range strings.SplitSeq(list, ",") {
 		state := hubapi.State(word)
 		if !slices.Contains(hubapi.Order(), state) {
-			return nil, errs.Bad("state", word, "some of pending, running, done, failed and canceled, with commas between them")
+			return nil, errs.Bad(
+				"state", word, "some of pending, running, done, failed and canceled, with commas between them",
+			)
 		}
 		states = append(states, state)
 	}
@@ -51,13 +53,15 @@ func statesOf(list string) (states []hubapi.State, err error) {
 
 // Has reports whether a job matches.
 func (f Filter) Has(w *spawner.Workload) bool {
-	return f.called(w.Name, string(w.ID)) && !w.Created.Before(f.since) && (f.states == nil || slices.Contains(f.states, convert.State(w)))
+	return f.called(w.Name, string(w.ID)) && !w.Created.Before(f.since) && (f.states == nil ||
+		slices.Contains(f.states, convert.State(w)))
 }
 
 // HasScan reports whether a scan matches: one point in a wanted state is enough.
 func (f Filter) HasScan(s hubapi.Scan) bool {
 	some := func(state hubapi.State) bool { return s.States[state] > 0 }
-	return f.called(s.Name, s.ID) && !s.Created.Before(f.since) && (f.states == nil || slices.ContainsFunc(f.states, some))
+	return f.called(s.Name, s.ID) && !s.Created.Before(f.since) && (f.states == nil ||
+		slices.ContainsFunc(f.states, some))
 }
 
 func (f Filter) called(name, id string) bool {

@@ -27,7 +27,8 @@ func (s *API) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
 		out = append(out, hubapi.Profile{
 			Name: p.Name, Title: p.Title, Description: p.Description, Kind: string(p.Kind), Images: images,
 			Resources: hubapi.Resources{CPUs: p.CPUs, Memory: units.FormatMemory(p.Memory), GPU: p.GPU.String()},
-			MaxCPUs:   p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()), Isolation: isolationOf(p), Default: p.Default, Backend: p.Backend,
+			MaxCPUs:   p.MostCPUs(), MaxMemory: units.FormatMemory(p.MostMemory()), Isolation: isolationOf(p),
+			Default: p.Default, Backend: p.Backend,
 			Availability: convert.Availability(room),
 		})
 	}

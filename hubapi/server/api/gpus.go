@@ -17,7 +17,8 @@ import (
 func (s *API) gpus(w http.ResponseWriter, r *http.Request) error {
 	if format := r.URL.Query().Get("format"); format != "" {
 		if s.cfg.PublishGPUs == nil {
-			return errs.New(errs.Missing, "this service has no GPUs").With("the administrator sets gpu.driver in the configuration")
+			return errs.New(errs.Missing, "this service has no GPUs").
+				With("the administrator sets gpu.driver in the configuration")
 		}
 		text, err := s.cfg.PublishGPUs(format)
 		if err != nil {
@@ -75,11 +76,14 @@ func (s *API) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
 func (s *API) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
 	d := g.Device
 	out := hubapi.GPU{
-		Index: d.Index, UUID: d.UUID, Model: d.Name, Mode: string(g.Mode), Isolation: string(g.Tier), Condition: string(g.Condition), Why: g.Why,
+		Index: d.Index, UUID: d.UUID, Model: d.Name, Mode: string(g.Mode), Isolation: string(g.Tier),
+		Condition: string(g.Condition), Why: g.Why,
 		Memory: d.Memory, Offers: []hubapi.GPUOffer{}, Slices: []hubapi.GPUSlice{},
 	}
 	for _, o := range g.Offers {
-		out.Offers = append(out.Offers, hubapi.GPUOffer{Name: o.Name, Free: o.Free, Most: o.Most, Isolation: string(o.Tier)})
+		out.Offers = append(
+			out.Offers, hubapi.GPUOffer{Name: o.Name, Free: o.Free, Most: o.Most, Isolation: string(o.Tier)},
+		)
 	}
 	for _, slice := range g.Slices {
 		out.Slices = append(out.Slices, s.wireSlice(r, slice))
@@ -106,7 +110,8 @@ func measured[T int | int64 | float64](v T) *T {
 // wireSlice shows a part of a GPU; whose it is, to its owner and to administrators alone.
 func (s *API) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	out := hubapi.GPUSlice{
-		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: convert.Moment(p.Since), Until: p.Quarantined, Why: p.Why, Use: convert.GPUUse(p.Use),
+		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: convert.Moment(p.Since),
+		Until: p.Quarantined, Why: p.Why, Use: convert.GPUUse(p.Use),
 	}
 	if at := p.Slice.Placement; at.Size > 0 {
 		out.Place = fmt.Sprintf("%d-%d", at.Start, at.Start+at.Size-1)

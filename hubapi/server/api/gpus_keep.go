@@ -33,7 +33,8 @@ func (k keeping) may(c spawner.Caller) error {
 		return errs.New(errs.Forbidden, "only administrators take GPUs out of use and put them back").
 			With("use an administrator's own token, outside of sessions; `admin_users` of the hub in the configuration names them")
 	case k.keeper == nil:
-		return errs.New(errs.Missing, "this service has no GPUs").With("the administrator sets gpu.driver in the configuration")
+		return errs.New(errs.Missing, "this service has no GPUs").
+			With("the administrator sets gpu.driver in the configuration")
 	}
 	return nil
 }

@@ -65,5 +65,6 @@ func historySince(span string) (time.Time, error) {
 }
 
 func NoPool() error {
-	return errs.New(errs.Missing, "this service has no HTCondor pool").With("the administrator sets htcondor.enabled in the configuration")
+	return errs.New(errs.Missing, "this service has no HTCondor pool").
+		With("the administrator sets htcondor.enabled in the configuration")
 }

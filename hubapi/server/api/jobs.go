@@ -166,7 +166,8 @@ func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer log.Close()
-	if job, err = s.find(r, true); err != nil { // behind the opening: a reader who is told of too late a run only begins anew
+	// behind the opening: a reader who is told of too late a run only begins anew
+	if job, err = s.find(r, true); err != nil {
 		return err
 	}
 	w.Header().Set(hubapi.LogHeader, runOf(job))

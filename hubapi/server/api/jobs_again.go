@@ -38,7 +38,9 @@ func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workloa
 	states := req.States
 	for _, state := range states {
 		if !state.Ended() {
-			return nil, nil, errs.Bad("states", state, "some of done, failed and canceled: what has not ended is not tried again")
+			return nil, nil, errs.Bad(
+				"states", state, "some of done, failed and canceled: what has not ended is not tried again",
+			)
 		}
 	}
 	if len(states) == 0 {
@@ -61,7 +63,9 @@ func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workloa
 
 // endings returns the engine's words for states in which jobs are that have ended.
 func endings(states []hubapi.State) (of []spawner.Ending) {
-	words := map[hubapi.State]spawner.Ending{hubapi.JobDone: spawner.Done, hubapi.JobFailed: spawner.Failed, hubapi.JobCanceled: spawner.Canceled}
+	words := map[hubapi.State]spawner.Ending{
+		hubapi.JobDone: spawner.Done, hubapi.JobFailed: spawner.Failed, hubapi.JobCanceled: spawner.Canceled,
+	}
 	for _, state := range states {
 		of = append(of, words[state])
 	}

@@ -25,7 +25,9 @@ type choice struct {
 
 func choiceOf(r *http.Request) (choice, error) {
 	q := r.URL.Query()
-	c := choice{scan: q.Get("scan"), one: q.Has("scan"), noPoints: q.Get("points") == "no", files: q.Get("files") == "yes"}
+	c := choice{
+		scan: q.Get("scan"), one: q.Has("scan"), noPoints: q.Get("points") == "no", files: q.Get("files") == "yes",
+	}
 	for _, name := range []string{"points", "files"} {
 		if p := q.Get(name); p != "" && p != "yes" && p != "no" {
 			return c, errs.Bad(name, p, "yes or no")
@@ -112,5 +114,8 @@ func (s *API) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums c
 
 // older puts jobs in the order in which they came.
 func older(a, b spawner.Workload) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Scan, b.Scan), cmp.Compare(a.Point, b.Point), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(
+		a.Created.Compare(b.Created), cmp.Compare(a.Scan, b.Scan), cmp.Compare(a.Point, b.Point),
+		cmp.Compare(a.ID, b.ID),
+	)
 }

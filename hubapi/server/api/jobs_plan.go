@@ -30,7 +30,8 @@ func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, 
 	return hubapi.JobPlan{
 		Backend: p.Backend, Typical: typical,
 		Availability: convert.Availability(p.Room),
-		Points:       hubapi.PointLimit, Stored: p.Use.Stored, Store: p.Use.Store, GPUHours: p.Use.GPUHours, GPUMost: p.Use.GPUMost,
+		Points:       hubapi.PointLimit, Stored: p.Use.Stored, Store: p.Use.Store, GPUHours: p.Use.GPUHours,
+		GPUMost: p.Use.GPUMost,
 	}, nil
 }
 
@@ -41,8 +42,9 @@ func (s *API) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error) {
 		return hubapi.JobsUsage{}, err
 	}
 	out := hubapi.JobsUsage{
-		Stored: u.Stored, Store: u.Store, Inputs: u.Inputs, GPUHours: u.GPUHours, GPUMost: u.GPUMost, Window: u.Window.String(),
-		Kept: make([]hubapi.KeptFiles, 0, len(u.Kept)),
+		Stored: u.Stored, Store: u.Store, Inputs: u.Inputs, GPUHours: u.GPUHours, GPUMost: u.GPUMost,
+		Window: u.Window.String(),
+		Kept:   make([]hubapi.KeptFiles, 0, len(u.Kept)),
 	}
 	for _, k := range u.Kept {
 		out.Kept = append(out.Kept, wireKept(k))

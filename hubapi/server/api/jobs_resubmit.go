@@ -35,7 +35,9 @@ func (s *API) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.
 
 // resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has
 // it.
-func (s *API) resubmit(r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool) ([]spawner.Workload, error) {
+func (s *API) resubmit(
+	r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool,
+) ([]spawner.Workload, error) {
 	c, first := web.CallerOf(r.Context()), old[0]
 	again := spawner.Resubmission{
 		Name: req.Name, SpecPatch: convert.Patch(req.JobPatch), Backend: req.Backend, After: req.After, Scan: scan,

@@ -25,7 +25,8 @@ func (s *API) menuRoutes(r chi.Router) {
 }
 
 func noKernels() error {
-	return errs.New(errs.Missing, "this service runs no single kernels").With("the administrator names some in kernels.specs of the configuration")
+	return errs.New(errs.Missing, "this service runs no single kernels").
+		With("the administrator names some in kernels.specs of the configuration")
 }
 
 func (s *API) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpecs, error) {
@@ -50,5 +51,7 @@ func (s *API) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.Kern
 }
 
 func auditSwitched(_ *http.Request, _ hubapi.KernelSwitch, out hubapi.KernelSpec) (what string, which []any) {
-	return "a user's next kernels are switched", []any{"kernelspec", out.Name, "gpu", out.GPU, "cpus", out.CPUs, "memory", out.Memory, "environment", out.Digest}
+	return "a user's next kernels are switched", []any{
+		"kernelspec", out.Name, "gpu", out.GPU, "cpus", out.CPUs, "memory", out.Memory, "environment", out.Digest,
+	}
 }

@@ -49,7 +49,9 @@ func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point,
 		return nil, err
 	}
 	if len(text) > pointsLimit {
-		return nil, errs.Bad("points_blob", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file")
+		return nil, errs.Bad(
+			"points_blob", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file",
+		)
 	}
 	if err := json.Unmarshal(text, &req.Points); err != nil {
 		return nil, errs.Bad("points_blob", req.PointsBlob, "the digest of a JSON list of points, as points has them")
@@ -60,7 +62,10 @@ func (s *API) pointsOf(r *http.Request, req hubapi.JobRequest) ([]spawner.Point,
 // enginePoints makes the engine's form of a scan's points.
 func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
 	if n := len(req.Points); n == 0 || n > hubapi.PointLimit {
-		return nil, errs.Bad("points", fmt.Sprintf("%d points", n), fmt.Sprintf("from 1 to %d; more are several scans", hubapi.PointLimit))
+		return nil, errs.Bad(
+			"points", fmt.Sprintf("%d points", n),
+			fmt.Sprintf("from 1 to %d; more are several scans", hubapi.PointLimit),
+		)
 	}
 	size := 0
 	points := make([]spawner.Point, len(req.Points))
@@ -75,7 +80,9 @@ func enginePoints(req hubapi.JobRequest) ([]spawner.Point, error) {
 			return nil, err
 		}
 		if size += len(all) + len(fmt.Sprint(p.Argv)); size > pointsLimit {
-			return nil, errs.Bad("points", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file")
+			return nil, errs.Bad(
+				"points", fmt.Sprintf("more than %d bytes", pointsLimit), "less in all: put what is long into a file",
+			)
 		}
 		env[convert.ParametersEnv] = string(all)
 		points[i] = spawner.Point{Env: env, Argv: p.Argv}
@@ -171,7 +178,8 @@ func (s *API) WhyScan(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 		return hubapi.Explanation{}, err
 	}
 	waits := func(w spawner.Workload) bool {
-		return convert.State(&w) == hubapi.JobPending && !w.Held || Running(w) && strings.HasPrefix(s.cfg.Reports.Detail(w), spawner.HeldAt)
+		return convert.State(&w) == hubapi.JobPending && !w.Held ||
+			Running(w) && strings.HasPrefix(s.cfg.Reports.Detail(w), spawner.HeldAt)
 	}
 	if i := slices.IndexFunc(points, waits); i >= 0 {
 		return s.Why(r, points[i])
@@ -191,10 +199,13 @@ func (s *API) Why(r *http.Request, w spawner.Workload) (hubapi.Explanation, erro
 	id := w.ID
 	e, err := s.cfg.Reports.Why(r.Context(), web.CallerOf(r.Context()), id)
 	out := hubapi.Explanation{
-		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{}, Remedy: e.Remedy,
+		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{},
+		Remedy: e.Remedy,
 	}
 	for _, c := range e.Clauses {
-		out.Clauses = append(out.Clauses, hubapi.Clause{Words: c.Words, Text: c.Text, Excludes: c.Excludes, Alone: c.Alone})
+		out.Clauses = append(
+			out.Clauses, hubapi.Clause{Words: c.Words, Text: c.Text, Excludes: c.Excludes, Alone: c.Alone},
+		)
 	}
 	return out, err
 }
@@ -206,14 +217,18 @@ var errNothing = errors.New("nothing to do")
 type Act func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
 
 // ChangeScan serves what is done to every point of a scan for which it is meant.
-func (s *API) ChangeScan(do Act, meant func(spawner.Workload) bool) func(*http.Request, web.None) (hubapi.ScanChange, error) {
+func (s *API) ChangeScan(
+	do Act, meant func(spawner.Workload) bool,
+) func(*http.Request, web.None) (hubapi.ScanChange, error) {
 	return func(r *http.Request, _ web.None) (hubapi.ScanChange, error) {
 		points, err := s.Scan(r)
 		if err != nil {
 			return hubapi.ScanChange{}, err
 		}
 		out := hubapi.ScanChange{}
-		refusal := s.each(r, slices.DeleteFunc(slices.Clone(points), func(w spawner.Workload) bool { return !meant(w) }), do, &out)
+		refusal := s.each(
+			r, slices.DeleteFunc(slices.Clone(points), func(w spawner.Workload) bool { return !meant(w) }), do, &out,
+		)
 		if refusal != nil && out.Changed == 0 {
 			return hubapi.ScanChange{}, refusal
 		}

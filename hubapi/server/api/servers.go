@@ -48,7 +48,9 @@ func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 
 // StartFor does for a user what startServer does for her requests. asked says, beside an error too, that the Hub was
 // asked for the start, and none joined that was under way.
-func (s *API) StartFor(ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+func (s *API) StartFor(
+	ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
+) (session hubapi.Session, asked bool, err error) {
 	servers, err := s.serversOf(c)
 	if err != nil {
 		return hubapi.Session{}, false, err
@@ -84,7 +86,8 @@ func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error 
 			_, err := s.cfg.Workloads.Stop(ctx, c, w.ID)
 			return err
 		}
-		if now, err := servers.Server(ctx, string(c.User), name); errs.Is(err, errs.NotFound) || err == nil && now.Pending != pendingSpawn {
+		if now, err := servers.Server(ctx, string(c.User), name); errs.Is(err, errs.NotFound) ||
+			err == nil && now.Pending != pendingSpawn {
 			return nil
 		}
 		if !clock.Sleep(ctx, beginEvery) {
@@ -94,7 +97,9 @@ func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error 
 }
 
 // bringUp starts a server, or joins its start, and gives its session when it is up.
-func (s *API) bringUp(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (session hubapi.Session, asked bool, err error) {
+func (s *API) bringUp(
+	ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
+) (session hubapi.Session, asked bool, err error) {
 	if asked, err = s.start(ctx, servers, c, req, tell); err == nil {
 		session, err = s.runningSession(ctx, servers, c, req.Name)
 	}
@@ -108,14 +113,18 @@ func (s *API) serversOf(c spawner.Caller) (hubs.Servers, error) {
 	}
 	servers := s.cfg.Hubs.Named(c.Hub).Servers
 	if servers == nil {
-		return nil, errs.New(errs.Missing, "the service has no token of its own at hub %s and starts nothing there", c.Hub).
+		return nil, errs.New(
+			errs.Missing, "the service has no token of its own at hub %s and starts nothing there", c.Hub,
+		).
 			With("start the server on the Hub's pages; an administrator sets hubs.token_file for this")
 	}
 	return servers, nil
 }
 
 // start joins a start that is under way, or asks for one, and tells of it until the server is up.
-func (s *API) start(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) (asked bool, err error) {
+func (s *API) start(
+	ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
+) (asked bool, err error) {
 	being, err := s.awaitFree(ctx, servers, c, req.Name, tell)
 	switch {
 	case err != nil:
@@ -128,8 +137,12 @@ func (s *API) start(ctx context.Context, servers hubs.Servers, c spawner.Caller,
 
 // awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is
 // under way, which can be joined.
-func (s *API) awaitFree(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress)) (being bool, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(errs.Unavailable, "%s is still being stopped", serverWords(name)).
+func (s *API) awaitFree(
+	ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress),
+) (being bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(
+		errs.Unavailable, "%s is still being stopped", serverWords(name),
+	).
 		With("it goes on by itself; try again in a moment"))
 	defer cancel()
 	for {
@@ -171,7 +184,9 @@ func (s *API) isFree(ctx context.Context, c spawner.Caller, name string, ready b
 }
 
 // activeSession finds the caller's session of a server that has not ended.
-func (s *API) activeSession(ctx context.Context, c spawner.Caller, name string) (w spawner.Workload, known bool, err error) {
+func (s *API) activeSession(
+	ctx context.Context, c spawner.Caller, name string,
+) (w spawner.Workload, known bool, err error) {
 	all, err := s.cfg.Workloads.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
 	if err != nil {
 		return w, false, err
@@ -199,10 +214,13 @@ const (
 
 // startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for
 // it a while.
-func (s *API) startAndFollow(ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress)) error {
+func (s *API) startAndFollow(
+	ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
+) error {
 	user, asked := string(c.User), make(chan error, 1)
 	go func() {
-		_, err := servers.StartServer(ctx, user, req.Name, req.Options) // that it is up, the Hub says also of a start that failed at once
+		// that it is up, the Hub says also of a start that failed at once
+		_, err := servers.StartServer(ctx, user, req.Name, req.Options)
 		asked <- err
 	}()
 	tick := time.NewTicker(beginEvery)
@@ -261,17 +279,21 @@ func followOnce(ctx context.Context, servers hubs.Servers, user, name string, te
 }
 
 // runningSession finds the session of a server that is up.
-func (s *API) runningSession(ctx context.Context, servers hubs.Servers, c spawner.Caller, name string) (hubapi.Session, error) {
+func (s *API) runningSession(
+	ctx context.Context, servers hubs.Servers, c spawner.Caller, name string,
+) (hubapi.Session, error) {
 	w, known, err := s.activeSession(ctx, c, name)
 	switch {
 	case err != nil:
 		return hubapi.Session{}, err
 	case known && w.Phase == spawner.Running:
 		session := s.cfg.Convert.Session(w)
-		if now, err := servers.Server(ctx, string(c.User), name); err == nil { // it is up, whatever the Hub says of its address
+		// it is up, whatever the Hub says of its address
+		if now, err := servers.Server(ctx, string(c.User), name); err == nil {
 			session.URL = now.FullURL
 		}
 		return session, nil
 	}
-	return hubapi.Session{}, errs.New(errs.NotFound, "the Hub has started %s, but not here", serverWords(name)).With("look at it on the Hub's pages")
+	return hubapi.Session{}, errs.New(errs.NotFound, "the Hub has started %s, but not here", serverWords(name)).
+		With("look at it on the Hub's pages")
 }

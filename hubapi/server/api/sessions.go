@@ -45,7 +45,8 @@ func (s *API) find(r *http.Request, job bool) (spawner.Workload, error) {
 		audit.OnBehalf(r.Context(), w.Owner)
 	}
 	if err == nil && w.Kind.Session() == job {
-		return spawner.Workload{}, errs.New(errs.NotFound, "%s is of the other kind", id).With("sessions are below /sessions, jobs below /jobs")
+		return spawner.Workload{}, errs.New(errs.NotFound, "%s is of the other kind", id).
+			With("sessions are below /sessions, jobs below /jobs")
 	}
 	return w, err
 }
@@ -78,7 +79,8 @@ func (s *API) startSession(r *http.Request, req hubapi.SessionRequest) (hubapi.S
 	}
 	spec.Argv, spec.Prefix, spec.Ready, spec.Environment = req.Argv, prefix, req.Prefix+spec.Ready, from
 	w, err := s.cfg.Sessions.StartSession(r.Context(), web.CallerOf(r.Context()), spawner.SessionRequest{
-		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec, Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
+		User: spawner.User(req.User), Name: req.ServerName, Kind: kind, Spec: spec,
+		Backend: s.cfg.Catalogue.Backend(spec.Profile), Launch: req.Launch, Fresh: fresh,
 		Secrets: s.cfg.Hubs.Named(web.CallerOf(r.Context()).Hub).SessionEnv(req.Env),
 	})
 	return s.cfg.Convert.Session(w), err
@@ -92,7 +94,8 @@ func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error)
 	}
 	q := r.URL.Query()
 	for _, w := range all {
-		if w.Kind.Session() && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") || w.Kind.HubServer() && q.Get("name") == w.Name) {
+		if w.Kind.Session() && (!q.Has("user") || q.Get("user") == string(w.Owner)) && (!q.Has("name") ||
+			w.Kind.HubServer() && q.Get("name") == w.Name) {
 			list.Sessions = append(list.Sessions, s.cfg.Convert.Session(w))
 		}
 	}
@@ -123,7 +126,9 @@ func (s *API) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 }
 
 // await waits for a workload, at most limit.
-func (s *API) await(r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool) (spawner.Workload, error) {
+func (s *API) await(
+	r *http.Request, id spawner.ID, limit time.Duration, done func(spawner.Workload) bool,
+) (spawner.Workload, error) {
 	ctx, cancel := s.cfg.Web.Stream(r.Context())
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, limit)
@@ -146,7 +151,8 @@ func (s *API) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	}
 	w, err = s.await(r, w.ID, stopTime, func(w spawner.Workload) bool { return !w.Phase.Active() })
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		err = errs.New(errs.Unavailable, "session %s is still being stopped", w.ID).With("it goes on by itself; ask again in a moment")
+		err = errs.New(errs.Unavailable, "session %s is still being stopped", w.ID).
+			With("it goes on by itself; ask again in a moment")
 	}
 	return s.cfg.Convert.Session(w), err
 }
@@ -198,7 +204,8 @@ func (s *API) remove(r *http.Request, id spawner.ID) error {
 func (s *API) removeSessionsOf(r *http.Request, _ web.None) (web.None, error) {
 	c, q := web.CallerOf(r.Context()), r.URL.Query()
 	if !c.Spawner {
-		return web.None{}, errs.New(errs.Forbidden, "only a hub's spawner removes all sessions of a server").With("name one session by its id")
+		return web.None{}, errs.New(errs.Forbidden, "only a hub's spawner removes all sessions of a server").
+			With("name one session by its id")
 	}
 	if q.Get("user") == "" || !q.Has("name") {
 		return web.None{}, errs.Bad("user", q.Get("user"), "both user and name; the default server's name is empty")

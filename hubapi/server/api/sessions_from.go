@@ -15,7 +15,9 @@ import (
 // takeEnvironment takes the option out that names an environment to start from, and puts the image in on which that one
 // stands: a profile that does not offer it cannot start it, and another image beside it is a contradiction. Whether the
 // user may is the engine's to say once more.
-func (s *API) takeEnvironment(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest) (ref string, err error) {
+func (s *API) takeEnvironment(
+	ctx context.Context, c spawner.Caller, req hubapi.SessionRequest,
+) (ref string, err error) {
 	value := req.Options["environment"]
 	delete(req.Options, "environment")
 	switch v := value.(type) {
@@ -44,12 +46,16 @@ func (s *API) takeEnvironment(ctx context.Context, c spawner.Caller, req hubapi.
 }
 
 // goOn finds the image for a session with kept changes whose environment is not its user's to choose any more.
-func (s *API) goOn(ctx context.Context, c spawner.Caller, req hubapi.SessionRequest, ref string, otherwise error) error {
+func (s *API) goOn(
+	ctx context.Context, c spawner.Caller, req hubapi.SessionRequest, ref string, otherwise error,
+) error {
 	all, err := s.cfg.Workloads.SessionsOf(ctx, c, spawner.User(req.User), req.ServerName)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(w spawner.Workload) bool { return w.Spec.Environment == ref && w.Want != spawner.WantGone })
+	i := slices.IndexFunc(
+		all, func(w spawner.Workload) bool { return w.Spec.Environment == ref && w.Want != spawner.WantGone },
+	)
 	if i < 0 {
 		return otherwise
 	}
@@ -83,7 +89,9 @@ func standOn(offers catalog.Catalogue, base, what string, options map[string]any
 			}
 		}
 	}
-	return errs.New(errs.Invalid, "%s stands on the image %s, which profile %s does not offer", what, base, spec.Profile).
+	return errs.New(
+		errs.Invalid, "%s stands on the image %s, which profile %s does not offer", what, base, spec.Profile,
+	).
 		With(startsOn(offers, base))
 }
 
@@ -112,7 +120,9 @@ func shortRef(ref string) string {
 // Startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not
 // choose any more are offered too: nothing that was kept becomes unreachable. It says nothing of what cannot be listed:
 // the images are still there.
-func (s *API) Startable(ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload) []hubapi.Environment {
+func (s *API) Startable(
+	ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload,
+) []hubapi.Environment {
 	if s.cfg.Environments == nil || user == "" || !c.Spawner {
 		return nil
 	}

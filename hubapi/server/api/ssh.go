@@ -40,7 +40,8 @@ func (s *API) sshRoutes(r chi.Router) {
 }
 
 func noSSH() error {
-	return errs.New(errs.Missing, "this service has no ssh").With("its administrator switches it on: ssh.listen in its configuration")
+	return errs.New(errs.Missing, "this service has no ssh").
+		With("its administrator switches it on: ssh.listen in its configuration")
 }
 
 // SSHOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or
@@ -50,7 +51,10 @@ func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
 	case s.cfg.SSH == nil:
 		return sshauth.Owner{}, noSSH()
 	case c.Workload != "":
-		return sshauth.Owner{}, errs.New(errs.Forbidden, "what lets in by ssh is not seen or changed out of a session or job, in which others' code may run").
+		return sshauth.Owner{}, errs.New(
+			errs.Forbidden,
+			"what lets in by ssh is not seen or changed out of a session or job, in which others' code may run",
+		).
 			With("use the page SSH of your Hub's Slipway, or `slipway` on your own computer")
 	case c.Spawner || c.System || c.User == "":
 		return sshauth.Owner{}, errs.New(errs.Forbidden, "only a user has keys for ssh").With(web.TokenRemedy)
@@ -64,8 +68,9 @@ func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error)
 		return hubapi.SSHService{KnownHosts: []string{}, Fingerprints: []string{}, Pages: []hubapi.SSHPage{}}, nil
 	}
 	out := hubapi.SSHService{
-		On: true, Host: a.Host(), Port: a.Port(), KnownHosts: a.KnownHosts(), Authority: a.HostAuthority(), Fingerprints: a.Fingerprints(),
-		Pages: []hubapi.SSHPage{},
+		On: true, Host: a.Host(), Port: a.Port(), KnownHosts: a.KnownHosts(), Authority: a.HostAuthority(),
+		Fingerprints: a.Fingerprints(),
+		Pages:        []hubapi.SSHPage{},
 	}
 	for _, p := range s.loginPages(r) {
 		out.Pages = append(out.Pages, hubapi.SSHPage{Hub: p.Hub, URL: p.URL})
@@ -192,7 +197,9 @@ func auditKeyRemoved(r *http.Request, _, _ web.None) (string, []any) {
 }
 
 func auditIssued(_ *http.Request, _ hubapi.SSHCertificateRequest, out hubapi.SSHCertificate) (string, []any) {
-	return issuedWords, []any{"serial", out.Serial, "key", out.Fingerprint, "session", out.Session, "expires", out.Expires}
+	return issuedWords, []any{
+		"serial", out.Serial, "key", out.Fingerprint, "session", out.Session, "expires", out.Expires,
+	}
 }
 
 const issuedWords = "an ssh certificate is issued"

@@ -43,7 +43,9 @@ func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.
 	if err != nil {
 		return hubapi.SSHLogin{}, err
 	}
-	return hubapi.SSHLogin{ID: l.ID, Code: l.Code, URL: page.URL, Interval: int(l.Interval.Seconds()), Expires: l.Expires.UTC()}, nil
+	return hubapi.SSHLogin{
+		ID: l.ID, Code: l.Code, URL: page.URL, Interval: int(l.Interval.Seconds()), Expires: l.Expires.UTC(),
+	}, nil
 }
 
 // chosenPage finds the page of a hub; where none is named, the only one.
@@ -56,7 +58,9 @@ func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
 		names = append(names, p.Hub)
 	}
 	if len(names) == 0 {
-		return sshauth.Page{}, errs.New(errs.Missing, "no hub of this service has pages on which a login could be confirmed").
+		return sshauth.Page{}, errs.New(
+			errs.Missing, "no hub of this service has pages on which a login could be confirmed",
+		).
 			With("add a public key with `slipway ssh-key add` instead; an administrator sets hubs.token_file for pages")
 	}
 	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
@@ -87,7 +91,10 @@ func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	audit.Note(r.Context(), issuedWords,
 		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.cfg.Web.AddressOf(r))
 	wired := convert.SSHCertificate(c)
-	web.WriteJSON(w, http.StatusOK, hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.SSHTargets(r, caller)})
+	web.WriteJSON(
+		w, http.StatusOK,
+		hubapi.SSHLoginState{Hub: owner.Hub, User: owner.User, Certificate: &wired, Targets: s.SSHTargets(r, caller)},
+	)
 	return nil
 }
 
@@ -102,7 +109,8 @@ func (s *API) SSHTargets(r *http.Request, c spawner.Caller) []string {
 		return targets
 	}
 	for _, w := range all {
-		if w.Owner == c.User && w.Kind.HubServer() && w.Name != "" && w.Phase.Active() && !slices.Contains(targets, w.Name) {
+		if w.Owner == c.User && w.Kind.HubServer() && w.Name != "" && w.Phase.Active() &&
+			!slices.Contains(targets, w.Name) {
 			targets = append(targets, w.Name)
 		}
 	}

@@ -28,7 +28,8 @@ func (s *API) storages(r *http.Request, _ web.None) (hubapi.Storages, error) {
 // dataURL says where a file is for the use that is asked for. Who may do it is the storage's to decide.
 func (s *API) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
 	if s.cfg.Storage == nil {
-		return hubapi.DataURL{}, errs.New(errs.Missing, "this site has no storage elements").With("the administrator sets data.storage in the configuration")
+		return hubapi.DataURL{}, errs.New(errs.Missing, "this site has no storage elements").
+			With("the administrator sets data.storage in the configuration")
 	}
 	write, err := flag(r, "write")
 	if err != nil {

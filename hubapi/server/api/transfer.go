@@ -52,7 +52,10 @@ func (s *API) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	) (hubapi.Environment, error) {
 		env, err := s.cfg.Shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)
 		if err == nil {
-			audit.Note(r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned", req.Unsigned)
+			audit.Note(
+				r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned",
+				req.Unsigned,
+			)
 		}
 		return env, err
 	})

@@ -40,7 +40,10 @@ func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 	if c.User == "" {
 		return hubapi.Whoami{}, errs.New(errs.Forbidden, "a hub's spawner is nobody").With(web.TokenRemedy)
 	}
-	out := hubapi.Whoami{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload), Subjects: []hubapi.Subject{}, SSHKeys: []string{}}
+	out := hubapi.Whoami{
+		User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload), Subjects: []hubapi.Subject{},
+		SSHKeys: []string{},
+	}
 	if s.cfg.People != nil {
 		out.Person = s.cfg.People.Person(r.Context(), c.Hub, c.User)
 	}

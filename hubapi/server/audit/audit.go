@@ -129,9 +129,10 @@ type People interface {
 
 // Log is the audit log.
 type Log struct {
-	Logger    *slog.Logger
-	Principal func(hub string, user spawner.User) string // the word by which the service knows a hub's user; nil: it has none
-	People    People                                     // nil: nobody has a number
+	Logger *slog.Logger
+	// the word by which the service knows a hub's user; nil: it has none
+	Principal func(hub string, user spawner.User) string
+	People    People // nil: nobody has a number
 }
 
 // Record writes the line of a request to a route of the service's own, to log.

@@ -71,12 +71,15 @@ func Words() map[string]string {
 	}
 	for of, called := range map[string]string{"/jobs/{id}": "a job", "/scans/{id}": "a scan"} {
 		words["POST "+of+"/cancel"], words["POST "+of+"/hold"] = called+" is canceled", called+" is held"
-		words["POST "+of+"/retry"], words["POST "+of+"/resubmit"] = called+" is tried again", called+" is submitted anew"
+		words["POST "+of+"/retry"], words["POST "+of+"/resubmit"] = called+" is tried again", called+
+			" is submitted anew"
 		words["POST "+of+"/release"], words["POST "+of+"/requeue"] = called+" is released", called+" goes back in line"
 	}
 	for _, same := range []string{
-		"/sessions/{id}/stop", "/sessions/{id}/keep", "/jobs/{id}/hold", "/jobs/{id}/release", "/jobs/{id}/requeue", "/jobs/{id}/retry", "/scans/{id}/retry", "/scans/{id}/cancel", "/scans/{id}/hold",
-		"/scans/{id}/release", "/scans/{id}/requeue", "/environments/{ref}/share", "/ssh/keys", "/credentials/{name}/renew", "/credentials/{name}/login",
+		"/sessions/{id}/stop", "/sessions/{id}/keep", "/jobs/{id}/hold", "/jobs/{id}/release", "/jobs/{id}/requeue",
+		"/jobs/{id}/retry", "/scans/{id}/retry", "/scans/{id}/cancel", "/scans/{id}/hold",
+		"/scans/{id}/release", "/scans/{id}/requeue", "/environments/{ref}/share", "/ssh/keys",
+		"/credentials/{name}/renew", "/credentials/{name}/login",
 	} {
 		words["POST /pages"+same] = words["POST "+same]
 	}

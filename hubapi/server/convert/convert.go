@@ -65,8 +65,9 @@ func (v *Converter) workload(w spawner.Workload) hubapi.Workload {
 
 func outcome(o spawner.Outcome) hubapi.Outcome {
 	out := hubapi.Outcome{
-		ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled, Expired: o.Expired,
-		At: o.At.UTC(), MaxRSS: o.MaxRSS, CPU: o.CPU, Wall: o.Wall, Signal: o.Signal, Cause: hubapi.Cause(o.Cause),
+		ExitCode: o.ExitCode, Reason: o.Reason, Remedy: o.Remedy, Tail: o.Tail, Failed: o.Failed, Canceled: o.Canceled,
+		Expired: o.Expired,
+		At:      o.At.UTC(), MaxRSS: o.MaxRSS, CPU: o.CPU, Wall: o.Wall, Signal: o.Signal, Cause: hubapi.Cause(o.Cause),
 	}
 	if u := o.GPU; u != nil {
 		out.GPU = &hubapi.SliceUse{Busy: u.Busy, Memory: u.Memory, Energy: u.Energy}
@@ -91,7 +92,9 @@ func OrEmpty(list []string) []string {
 }
 
 func Event(e spawner.Event) hubapi.Event {
-	return hubapi.Event{Seq: e.Seq, Time: e.Time.UTC(), Percent: e.Percent, Message: e.Message, Final: e.Final, Failed: e.Failed}
+	return hubapi.Event{
+		Seq: e.Seq, Time: e.Time.UTC(), Percent: e.Percent, Message: e.Message, Final: e.Final, Failed: e.Failed,
+	}
 }
 
 // Seconds is the API's form of an estimate.

@@ -8,7 +8,8 @@ import (
 
 func GPUUse(u gpu.Use) hubapi.GPUUse {
 	return hubapi.GPUUse{
-		Source: string(u.Source), SM: u.SM, Memory: u.Memory, Peak: u.Peak, Energy: u.Energy, Idle: u.Idle, Hint: u.Hint, Unmeasured: u.Unknown,
+		Source: string(u.Source), SM: u.SM, Memory: u.Memory, Peak: u.Peak, Energy: u.Energy, Idle: u.Idle,
+		Hint: u.Hint, Unmeasured: u.Unknown,
 	}
 }
 
@@ -18,7 +19,8 @@ func (v *Converter) held(w spawner.Workload) *hubapi.Slice {
 		return nil
 	}
 	out := &hubapi.Slice{
-		Name: w.Slice.Name, Model: w.Slice.Model, UUID: w.Slice.GPU, Memory: w.Slice.Memory, Isolation: string(w.Slice.Tier),
+		Name: w.Slice.Name, Model: w.Slice.Model, UUID: w.Slice.GPU, Memory: w.Slice.Memory,
+		Isolation: string(w.Slice.Tier),
 		Simulated: w.Slice.Simulated, Borrowed: w.Lender != "",
 	}
 	out.Use = GPUUse(v.UseOf(w))

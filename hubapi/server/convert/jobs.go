@@ -96,6 +96,7 @@ func Parameters(w spawner.Workload) map[string]string {
 		return nil
 	}
 	parameters := map[string]string{}
-	_ = json.Unmarshal([]byte(w.Spec.Env[ParametersEnv]), &parameters) // written by this server, or nothing is known of them
+	// written by this server, or nothing is known of them
+	_ = json.Unmarshal([]byte(w.Spec.Env[ParametersEnv]), &parameters)
 	return parameters
 }

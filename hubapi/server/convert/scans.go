@@ -76,6 +76,8 @@ func (v *Converter) Scans(all Tallies) []hubapi.Scan {
 	for _, t := range all {
 		out = append(out, v.Scan(t))
 	}
-	slices.SortFunc(out, func(a, b hubapi.Scan) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(
+		out, func(a, b hubapi.Scan) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) },
+	)
 	return out
 }

@@ -7,14 +7,19 @@ import (
 
 func (v *Converter) Session(w spawner.Workload) hubapi.Session {
 	out := hubapi.Session{
-		Workload: v.workload(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Environment: w.Spec.Environment, Prefix: w.Spec.Prefix,
-		SSH: v.SSHLine(w), Active: Moment(w.Active), Visited: Moment(w.Visited), KeepUntil: Moment(w.KeepUntil),
+		Workload: v.workload(w), Profile: w.Spec.Profile, Image: w.Spec.Image, Environment: w.Spec.Environment,
+		Prefix: w.Spec.Prefix,
+		SSH:    v.SSHLine(w), Active: Moment(w.Active), Visited: Moment(w.Visited), KeepUntil: Moment(w.KeepUntil),
 	}
 	if p := v.cfg.Engine.Prospect(w); !p.At.IsZero() {
-		out.Stops = &hubapi.Stops{At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: p.Warning.String()}
+		out.Stops = &hubapi.Stops{
+			At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: p.Warning.String(),
+		}
 	}
 	for _, a := range v.cfg.Engine.Alerts(w) {
-		out.Alerts = append(out.Alerts, hubapi.Alert{Cause: string(a.Cause), Message: a.Message, Remedy: a.Remedy, At: a.At.UTC()})
+		out.Alerts = append(
+			out.Alerts, hubapi.Alert{Cause: string(a.Cause), Message: a.Message, Remedy: a.Remedy, At: a.At.UTC()},
+		)
 	}
 	if page := v.cfg.Hubs.Named(w.Hub).Page(w); page != "" {
 		out.Page = &page

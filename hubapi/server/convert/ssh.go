@@ -7,7 +7,8 @@ import (
 
 func SSHKey(k sshauth.Key) hubapi.SSHKey {
 	return hubapi.SSHKey{
-		Fingerprint: k.Fingerprint, Type: k.Type, Comment: k.Comment, Key: k.Public, Added: k.Added.UTC(), Used: Moment(k.Used), From: k.From,
+		Fingerprint: k.Fingerprint, Type: k.Type, Comment: k.Comment, Key: k.Public, Added: k.Added.UTC(),
+		Used: Moment(k.Used), From: k.From,
 		Already: k.Already,
 	}
 }

@@ -18,7 +18,9 @@ func (f *Feeds) Launch(w http.ResponseWriter, r *http.Request, id spawner.ID) er
 }
 
 // Steps streams the steps behind one of a number; launch is empty for the current one.
-func (f *Feeds) Steps(ctx context.Context, w http.ResponseWriter, c spawner.Caller, id spawner.ID, launch string, after int64) error {
+func (f *Feeds) Steps(
+	ctx context.Context, w http.ResponseWriter, c spawner.Caller, id spawner.ID, launch string, after int64,
+) error {
 	steps, err := f.engine.Events(ctx, c, id, launch, after)
 	if err != nil {
 		return err

@@ -57,9 +57,10 @@ func (f *Feeds) Scan(w http.ResponseWriter, r *http.Request, scan hubapi.Scan) e
 // another feed's number is told of all points once more.
 
 const (
-	beat       = 500 * time.Millisecond // no point is told more often
-	slowBeat   = 10                     // beats between two looks at what batch systems say of points that have not changed
-	chunkLimit = 32 << 10               // bytes that are written to a reader at a time
+	beat = 500 * time.Millisecond // no point is told more often
+	// beats between two looks at what batch systems say of points that have not changed
+	slowBeat   = 10
+	chunkLimit = 32 << 10 // bytes that are written to a reader at a time
 )
 
 // scanFeed is how a scan stands, ready to be sent.
@@ -95,7 +96,9 @@ type told struct {
 // since returns what has changed after a number, as far as it is to be written at once, and the number to go on from.
 // It is looked at no more often than once a beat, whoever asks. The scan's sum is behind all points, and its end is the
 // stream's.
-func (b *scanFeed) since(ctx context.Context, after int64, into []byte) (out []byte, upTo int64, more, ended bool, err error) {
+func (b *scanFeed) since(
+	ctx context.Context, after int64, into []byte,
+) (out []byte, upTo int64, more, ended bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.renewed(ctx); err != nil {
@@ -242,7 +245,10 @@ const inLine = "Waiting for room"
 
 // pointEvent says how a point stands.
 func (f *Feeds) pointEvent(w *spawner.Workload) hubapi.PointEvent {
-	out := hubapi.PointEvent{Point: w.Point, Job: string(w.ID), State: convert.State(w), Attempt: w.Attempt + 1, Host: w.Host, Progress: f.convert.Progress(w.ID)}
+	out := hubapi.PointEvent{
+		Point: w.Point, Job: string(w.ID), State: convert.State(w), Attempt: w.Attempt + 1, Host: w.Host,
+		Progress: f.convert.Progress(w.ID),
+	}
 	if w.Slice != nil {
 		out.Slice = w.Slice.String()
 	}

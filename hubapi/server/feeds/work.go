@@ -10,7 +10,9 @@ import (
 )
 
 // Work streams how work goes on, then its result. What is refused before the first step is refused like any request.
-func Work[T any](s *Feeds, w http.ResponseWriter, r *http.Request, work func(context.Context, func(hubapi.Progress)) (T, error)) error {
+func Work[T any](
+	s *Feeds, w http.ResponseWriter, r *http.Request, work func(context.Context, func(hubapi.Progress)) (T, error),
+) error {
 	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	var out *Stream

@@ -58,14 +58,18 @@ func (h Hub) ServersAt(prefix string) []spawner.Server {
 // take the service's own paths or another hub's.
 func (h Hub) SessionPrefix(escaped string) (string, error) {
 	decoded, err := url.PathUnescape(escaped)
-	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/user/") ||
+	bad := err != nil || !strings.HasPrefix(decoded, "/") || !strings.HasSuffix(decoded, "/") ||
+		strings.HasSuffix(decoded, "/user/") ||
 		!strings.HasPrefix(escaped, h.Base()+"user/") ||
 		strings.Contains(decoded, "//") || strings.ContainsAny(escaped, "?# \\")
 	for _, segment := range strings.Split(decoded, "/") {
 		bad = bad || segment == "." || segment == ".."
 	}
 	if bad {
-		return "", errs.Bad("prefix", escaped, "the path of a Hub user's server as JUPYTERHUB_SERVICE_PREFIX has it, such as "+h.Base()+"user/alice/")
+		return "", errs.Bad(
+			"prefix", escaped,
+			"the path of a Hub user's server as JUPYTERHUB_SERVICE_PREFIX has it, such as "+h.Base()+"user/alice/",
+		)
 	}
 	return decoded, nil
 }

@@ -44,7 +44,10 @@ func (o *Offers) Of(hub string, user spawner.User) catalog.Catalogue {
 func (o *Offers) Rooms(hub string, user spawner.User, profiles []catalog.Profile) map[string]spawner.Room {
 	rooms := map[string]spawner.Room{}
 	for _, p := range profiles {
-		rooms[p.Name] = o.cfg.Engine.Room(p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids}, o.cfg.Engine.InGroup(p.GPU, hub, user))
+		rooms[p.Name] = o.cfg.Engine.Room(
+			p.Backend, spawner.Resources{CPUs: p.CPUs, Memory: p.Memory, Pids: p.Pids},
+			o.cfg.Engine.InGroup(p.GPU, hub, user),
+		)
 	}
 	return rooms
 }

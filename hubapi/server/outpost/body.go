@@ -70,7 +70,10 @@ func (o *Outpost) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		text += ": " + body.Remedy
 	}
 	// Users often see no more than the status: OutpostSpawner puts the words into the Hub's log.
-	o.log.Info("Outpost request refused", "request", web.TraceOf(r.Context()).ID, "caller", web.TraceOf(r.Context()).Caller, "why", oneLine(text))
+	o.log.Info(
+		"Outpost request refused", "request", web.TraceOf(r.Context()).ID, "caller", web.TraceOf(r.Context()).Caller,
+		"why", oneLine(text),
+	)
 	switch errs.ByCode(body.Code) {
 	case errs.NotFound:
 		web.WriteJSON(w, http.StatusNotFound, detail{"Item not found"})
@@ -78,7 +81,9 @@ func (o *Outpost) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 		web.WriteJSON(w, http.StatusServiceUnavailable, detail{oneLine(text)})
 	default:
-		web.WriteJSON(w, statusFailure, failure{Module: "slipway.", Class: className(body.Code), Args: []string{oneLine(text)}, Kwargs: map[string]string{}})
+		web.WriteJSON(w, statusFailure, failure{
+			Module: "slipway.", Class: className(body.Code), Args: []string{oneLine(text)}, Kwargs: map[string]string{},
+		})
 	}
 }
 
@@ -160,7 +165,8 @@ func readBody(w http.ResponseWriter, r *http.Request) (startBody, error) {
 	if len(raw) > web.BodyLimit {
 		_, _ = io.CopyN(io.Discard, r.Body, drainLimit)
 		return startBody{}, &malformed{http.StatusRequestEntityTooLarge,
-			errs.New(errs.Invalid, "the body is too large").With(fmt.Sprintf("at most %d MiB, options and environment together", web.BodyLimit>>20))}
+			errs.New(errs.Invalid, "the body is too large").
+				With(fmt.Sprintf("at most %d MiB, options and environment together", web.BodyLimit>>20))}
 	}
 	return parseBody(raw)
 }

@@ -52,7 +52,8 @@ func (c *claims) take(ctx context.Context, k claim) (_ context.Context, release 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, errs.New(errs.Conflict, "start %s is already being asked for", k.id).With("wait for its answer")
+			return nil, nil, errs.New(errs.Conflict, "start %s is already being asked for", k.id).
+				With("wait for its answer")
 		case <-wait:
 		}
 	}

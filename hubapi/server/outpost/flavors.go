@@ -44,7 +44,8 @@ func (o *Outpost) flavors(hub string, profiles []catalog.Profile) map[string]Fla
 			weight += 10 * len(profiles)
 		}
 		f := Flavor{
-			DisplayName: p.Title, Description: p.Description, Weight: weight, Max: -1, MaxPerUser: -1, Runtime: runtimeOf(p.Life.MaxAge),
+			DisplayName: p.Title, Description: p.Description, Weight: weight, Max: -1, MaxPerUser: -1,
+			Runtime:   runtimeOf(p.Life.MaxAge),
 			Resources: FlavorResources{p.CPUs, units.FormatMemory(p.Memory)}, Current: census[p.Name],
 		}
 		if f.DisplayName == "" {

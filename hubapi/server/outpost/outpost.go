@@ -162,7 +162,10 @@ func (o *Outpost) serve(w http.ResponseWriter, r *http.Request, path requestPath
 	c, ok := o.byBasic(r)
 	if !ok {
 		username, _, _ := r.BasicAuth()
-		o.web.LogFor(r.Context()).Info("Outpost credential refused", "request", web.TraceOf(r.Context()).ID, "username", shown(username), "from", r.RemoteAddr)
+		o.web.LogFor(r.Context()).Info(
+			"Outpost credential refused", "request", web.TraceOf(r.Context()).ID, "username", shown(username), "from",
+			r.RemoteAddr,
+		)
 		w.Header().Set("WWW-Authenticate", "Basic")
 		audit.Of(r.Context()).Wrong = "the credential is not known"
 		web.WriteJSON(w, http.StatusUnauthorized, detail{"Incorrect username or password"})

@@ -125,7 +125,9 @@ func (o *Outpost) launch(ctx context.Context, c spawner.Caller, req spawner.Sess
 
 // startNew starts a session. That an earlier one does not end in time is told as a failure, of which the Hub shows the
 // text: of an unavailable service it does not.
-func (o *Outpost) startNew(ctx context.Context, c spawner.Caller, req spawner.SessionRequest) (spawner.Workload, error) {
+func (o *Outpost) startNew(
+	ctx context.Context, c spawner.Caller, req spawner.SessionRequest,
+) (spawner.Workload, error) {
 	w, err := o.cfg.Engine.StartSession(ctx, c, req)
 	if errs.Is(err, errs.Unavailable) {
 		return w, errs.New(errs.Conflict, "%w", err)
@@ -136,7 +138,8 @@ func (o *Outpost) startNew(ctx context.Context, c spawner.Caller, req spawner.Se
 // sameStart reports whether a request asks for what was started.
 func sameStart(w spawner.Workload, req spawner.SessionRequest) bool {
 	a, b := w.Spec, req.Spec
-	return w.Kind == req.Kind && a.Profile == b.Profile && a.Image == b.Image && a.Resources == b.Resources && a.Prefix == b.Prefix &&
+	return w.Kind == req.Kind && a.Profile == b.Profile && a.Image == b.Image && a.Resources == b.Resources &&
+		a.Prefix == b.Prefix &&
 		a.EventsURL == b.EventsURL && slices.Equal(a.Argv, b.Argv)
 }
 
@@ -164,7 +167,8 @@ func (o *Outpost) unnamedStart(ctx context.Context, c spawner.Caller, name strin
 	}
 	for _, w := range all {
 		mine := w.Kind.HubServer() && w.Name == name && (w.Launch == noStartID || strings.HasPrefix(w.Launch, unnamed))
-		if mine && (last.ID == "" || w.Phase.Active() && !last.Phase.Active() || w.Phase.Active() == last.Phase.Active() && w.Since.After(last.Since)) {
+		if mine && (last.ID == "" || w.Phase.Active() && !last.Phase.Active() ||
+			w.Phase.Active() == last.Phase.Active() && w.Since.After(last.Since)) {
 			last = w
 		}
 	}
@@ -179,7 +183,9 @@ var startIDs = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 // notForSessions are variables that are not the session's business: the first has the Hub's idea of an address, from
 // which the agent makes its own when there is none; the others are credentials of the service.
-var notForSessions = []string{"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDATE_URL", "JUPYTERHUB_FLAVORS_UPDATE_TOKEN"}
+var notForSessions = []string{
+	"JUPYTERHUB_SERVICE_URL", "JUPYTERHUB_FLAVORS_UPDATE_URL", "JUPYTERHUB_FLAVORS_UPDATE_TOKEN",
+}
 
 // userIDVariable has the Hub's number of the user.
 const userIDVariable = "JUPYTERHUB_USER_ID"
@@ -190,7 +196,9 @@ func sessionRequest(h hubs.Hub, catalogue catalog.Catalogue, b startBody) (req s
 	b.UserOptions.StartID = cmp.Or(b.UserOptions.StartID, noStartID)
 	switch {
 	case !startIDs.MatchString(b.UserOptions.StartID):
-		return req, badField("user_options.start_id", shown(b.UserOptions.StartID), "at most 64 letters, digits and hyphens")
+		return req, badField(
+			"user_options.start_id", shown(b.UserOptions.StartID), "at most 64 letters, digits and hyphens",
+		)
 	case user == "":
 		return req, badField("env.JUPYTERHUB_USER", "", "the name of the Hub's user")
 	case prefix == "":
@@ -223,8 +231,9 @@ func sessionRequest(h hubs.Hub, catalogue catalog.Catalogue, b startBody) (req s
 	}
 	spec.Argv, spec.Prefix, spec.Ready = []string{sessionCommand}, decoded, prefix+spec.Ready
 	return spawner.SessionRequest{
-		User: spawner.User(user), Name: b.Name, Kind: kind, Spec: spec, Backend: catalogue.Backend(spec.Profile), Launch: b.UserOptions.StartID,
-		Fresh: fresh, Secrets: env,
+		User: spawner.User(user), Name: b.Name, Kind: kind, Spec: spec, Backend: catalogue.Backend(spec.Profile),
+		Launch: b.UserOptions.StartID,
+		Fresh:  fresh, Secrets: env,
 	}, nil
 }
 
@@ -249,10 +258,15 @@ func shown(value string) string {
 func refuseMisc(b startBody) error {
 	switch {
 	case given(b.Misc.Cmd) || given(b.Misc.Args):
-		return errs.New(errs.Invalid, "misc.cmd, misc.args: a server with a command of its own, as a notebook job has one, is not started").
+		return errs.New(
+			errs.Invalid,
+			"misc.cmd, misc.args: a server with a command of its own, as a notebook job has one, is not started",
+		).
 			With("submit it as a job: `slipway submit` in a session")
 	case len(b.Certs) > 0 || len(b.Bundles) > 0 || given(b.Misc.InternalSSL):
-		return errs.New(errs.Invalid, "certs, internal_trust_bundles: c.JupyterHub.internal_ssl does not work with this service").
+		return errs.New(
+			errs.Invalid, "certs, internal_trust_bundles: c.JupyterHub.internal_ssl does not work with this service",
+		).
 			With("turn it off, and let the Hub's proxy reach the service over a private network")
 	}
 	return nil
@@ -277,7 +291,9 @@ func given(v any) bool {
 // prefixOf decodes the session's path and checks that all that the body says of the server agrees.
 func prefixOf(h hubs.Hub, b startBody, user, prefix string) (string, error) {
 	if name, told := b.Env["JUPYTERHUB_SERVER_NAME"]; told && name != b.Name {
-		return "", errs.Bad("env.JUPYTERHUB_SERVER_NAME", shown(name), "the same as name, which is "+strconv.Quote(shown(b.Name)))
+		return "", errs.Bad(
+			"env.JUPYTERHUB_SERVER_NAME", shown(name), "the same as name, which is "+strconv.Quote(shown(b.Name)),
+		)
 	}
 	decoded, err := h.SessionPrefix(prefix)
 	if err != nil {
@@ -288,7 +304,10 @@ func prefixOf(h hubs.Hub, b startBody, user, prefix string) (string, error) {
 		own += b.Name + "/"
 	}
 	if !strings.HasSuffix(decoded, own) {
-		return "", errs.Bad("env.JUPYTERHUB_SERVICE_PREFIX", shown(prefix), "a path that ends with "+shown(own)+", as JUPYTERHUB_USER and name say")
+		return "", errs.Bad(
+			"env.JUPYTERHUB_SERVICE_PREFIX", shown(prefix),
+			"a path that ends with "+shown(own)+", as JUPYTERHUB_USER and name say",
+		)
 	}
 	return decoded, nil
 }
@@ -297,7 +316,9 @@ func prefixOf(h hubs.Hub, b startBody, user, prefix string) (string, error) {
 // well.
 func specOf(catalogue catalog.Catalogue, b startBody) (spawner.Kind, spawner.Spec, bool, error) {
 	o := b.UserOptions
-	options := map[string]any{"image": word(o.Image), "cpus": word(o.CPUs), "memory": word(o.Memory), "fresh": word(o.Fresh)}
+	options := map[string]any{
+		"image": word(o.Image), "cpus": word(o.CPUs), "memory": word(o.Memory), "fresh": word(o.Fresh),
+	}
 	field := "profile"
 	options["profile"] = word(o.Profile)
 	for _, flavor := range []any{b.Flavor, word(o.Flavor)} {
@@ -334,7 +355,10 @@ func proxyAddress(h hubs.Hub, r *http.Request) (string, error) {
 		return h.OutpostAddress, nil
 	}
 	if !hosts.MatchString(r.Host) {
-		return "", errs.Bad("Host", shown(r.Host), "a name or IPv4 address and a port; else set outpost.address of hub "+h.Name+" in Slipway's configuration")
+		return "", errs.Bad(
+			"Host", shown(r.Host),
+			"a name or IPv4 address and a port; else set outpost.address of hub "+h.Name+" in Slipway's configuration",
+		)
 	}
 	switch {
 	case strings.Contains(r.Host, ":"):

@@ -37,7 +37,8 @@ func (o *Outpost) poll(_ http.ResponseWriter, r *http.Request, c spawner.Caller,
 	if err != nil {
 		return 0, nil, err
 	}
-	if !w.Phase.Active() && o.claims.wasStopped(claim{c.Hub, w.Name, start.id}) { // after a DELETE there is nothing left to ask for
+	// after a DELETE there is nothing left to ask for
+	if !w.Phase.Active() && o.claims.wasStopped(claim{c.Hub, w.Name, start.id}) {
 		return 0, nil, errs.New(errs.NotFound, "start %s was stopped", start.id)
 	}
 	answer := pollAnswer{Logs: o.logs(r, c, w)}
@@ -141,7 +142,9 @@ func (o *Outpost) endLaunch(ctx context.Context, c spawner.Caller, w spawner.Wor
 	}
 	_, err := o.cfg.Engine.StopLaunch(ctx, c, w.Launch)
 	if err == nil && wait {
-		_, err = o.cfg.Engine.Await(ctx, c, w.ID, func(now spawner.Workload) bool { return !now.Phase.Active() || now.Launch != w.Launch })
+		_, err = o.cfg.Engine.Await(
+			ctx, c, w.ID, func(now spawner.Workload) bool { return !now.Phase.Active() || now.Launch != w.Launch },
+		)
 	}
 	if errs.Is(err, errs.NotFound) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -176,8 +179,10 @@ func (o *Outpost) list(_ http.ResponseWriter, r *http.Request, c spawner.Caller,
 			continue
 		}
 		row := listed{
-			Name: w.Name, StartID: w.Launch, User: string(w.Owner), StartDate: w.Started.UTC(), Hub: w.Hub, LastUpdate: w.Since.UTC(), StateStored: true,
-			StartPending: convert.ComingUp(w.Phase), StopPending: w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
+			Name: w.Name, StartID: w.Launch, User: string(w.Owner), StartDate: w.Started.UTC(), Hub: w.Hub,
+			LastUpdate: w.Since.UTC(), StateStored: true,
+			StartPending: convert.ComingUp(w.Phase),
+			StopPending:  w.Phase == spawner.Stopping || w.Want != spawner.WantRunning,
 		}
 		if strings.HasPrefix(w.Launch, unnamed) {
 			row.StartID = noStartID

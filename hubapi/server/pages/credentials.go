@@ -81,7 +81,8 @@ func (p *Pages) sentProxy(w http.ResponseWriter, r *http.Request) {
 func (p *Pages) takeProxy(r *http.Request, v visitor) error {
 	file, _, err := r.FormFile("file")
 	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) {
-		return errs.New(errs.Invalid, "no file was chosen").With("choose the proxy's file: voms-proxy-info -path names it")
+		return errs.New(errs.Invalid, "no file was chosen").
+			With("choose the proxy's file: voms-proxy-info -path names it")
 	}
 	if err != nil {
 		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")

@@ -133,7 +133,9 @@ func (p *Pages) tag(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := p.cfg.Environments.Tag(r.Context(), v.caller, ref, hubapi.TagRequest{Name: r.PostForm.Get("name"), Tag: r.PostForm.Get("tag")})
+	e, err := p.cfg.Environments.Tag(
+		r.Context(), v.caller, ref, hubapi.TagRequest{Name: r.PostForm.Get("name"), Tag: r.PostForm.Get("tag")},
+	)
 	if err != nil {
 		return "", err
 	}
@@ -149,7 +151,9 @@ func (p *Pages) removeEnvironment(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	audit.Note(r.Context(), "an environment's name is removed", "environment", gone.Digest, "removed", ref, "left", gone.Names)
+	audit.Note(
+		r.Context(), "an environment's name is removed", "environment", gone.Digest, "removed", ref, "left", gone.Names,
+	)
 	return "environments", nil
 }
 

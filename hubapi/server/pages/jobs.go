@@ -55,7 +55,9 @@ func (p *Pages) reorder(do api.Act) func(*http.Request, visitor) (string, error)
 }
 
 // reorderScan makes what is done to the points of a scan. What could not be done to some of them is told.
-func (p *Pages) reorderScan(do api.Act, meant func(spawner.Workload) bool) func(*http.Request, visitor) (string, error) {
+func (p *Pages) reorderScan(
+	do api.Act, meant func(spawner.Workload) bool,
+) func(*http.Request, visitor) (string, error) {
 	change := p.cfg.API.ChangeScan(do, meant)
 	return func(r *http.Request, v visitor) (string, error) {
 		done, err := change(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
@@ -63,7 +65,10 @@ func (p *Pages) reorderScan(do api.Act, meant func(spawner.Workload) bool) func(
 		case err != nil:
 			return "", err
 		case done.Refused > 0:
-			return "", errs.New(errs.Conflict, "it was done to %d points, and could not be done to %d: %s", done.Changed, done.Refused, done.Why)
+			return "", errs.New(
+				errs.Conflict, "it was done to %d points, and could not be done to %d: %s", done.Changed, done.Refused,
+				done.Why,
+			)
 		case done.Scan.Points == 0:
 			return "", nil
 		}
@@ -119,7 +124,8 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view.From = (view.Leaf-1)*leafSize + 1
 	lent := p.cfg.API.Lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
-		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, at.id); err == nil { // it may have been removed meanwhile
+		// it may have been removed meanwhile
+		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, at.id); err == nil {
 			point := webui.Point{Item: p.item(v, w, lent), Parameters: convert.Parameters(w)}
 			p.left(r, v, &point.Item)
 			view.Points = append(view.Points, point)
@@ -152,7 +158,9 @@ func (p *Pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 	if title == "" {
 		title = string(found.ID)
 	}
-	return p.explain(w, r, v, webui.Why{Title: title, Back: path, BackLabel: "Back to it"}, func(r *http.Request) (hubapi.Explanation, error) {
+	return p.explain(w, r, v, webui.Why{
+		Title: title, Back: path, BackLabel: "Back to it",
+	}, func(r *http.Request) (hubapi.Explanation, error) {
 		return p.cfg.API.Why(r, found)
 	})
 }
@@ -174,7 +182,9 @@ func (p *Pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) err
 // whyPatience is how long a page waits for a batch system's explanation.
 const whyPatience = 15 * time.Second
 
-func (p *Pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y webui.Why, ask func(*http.Request) (hubapi.Explanation, error)) error {
+func (p *Pages) explain(
+	w http.ResponseWriter, r *http.Request, v visitor, y webui.Why, ask func(*http.Request) (hubapi.Explanation, error),
+) error {
 	ctx, cancel := context.WithTimeout(web.WithCaller(r.Context(), v.caller), whyPatience)
 	defer cancel()
 	var err error
@@ -189,7 +199,9 @@ func (p *Pages) explain(w http.ResponseWriter, r *http.Request, v visitor, y web
 // about, if that is there, or to all. Empty for other pages.
 func pagesBack(rest string, there bool) (link, label string) {
 	words := strings.Split(rest, "/")
-	back := map[string]string{"environments": "Back to the environment", "scans": "Back to the scan", "jobs": "Back to the job"}[words[0]]
+	back := map[string]string{
+		"environments": "Back to the environment", "scans": "Back to the scan", "jobs": "Back to the job",
+	}[words[0]]
 	switch {
 	case words[0] == "ssh" && len(words) > 1 && words[1] == "login":
 		return "ssh/login", "Type a code"

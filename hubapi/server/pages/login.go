@@ -62,7 +62,9 @@ func (v *visits) add(hub, user string, token secret.Text) string {
 		v.byKey = map[string]visit{}
 	}
 	key := rand.Text()
-	v.byKey[key] = visit{hub: hub, user: user, token: token, form: rand.Text(), stream: rand.Text(), until: now.Add(visitTime)}
+	v.byKey[key] = visit{
+		hub: hub, user: user, token: token, form: rand.Text(), stream: rand.Text(), until: now.Add(visitTime),
+	}
 	return key
 }
 
@@ -120,7 +122,9 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request) error {
 	if !strings.HasPrefix(next, h.PagesPrefix) || len(next) > nextLimit || web.Climbs(r.URL.EscapedPath()) {
 		next = h.PagesPrefix
 	}
-	plain, err := json.Marshal(attempt{State: l.State, Verifier: l.Verifier, Next: next, Until: time.Now().Add(loginTime)})
+	plain, err := json.Marshal(
+		attempt{State: l.State, Verifier: l.Verifier, Next: next, Until: time.Now().Add(loginTime)},
+	)
 	if err != nil {
 		return err
 	}
@@ -158,7 +162,8 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 			With("begin again from the page of your sessions and jobs; if it comes to this again, let your browser keep cookies of this site"))
 		return
 	case q.Get("error") != "" || q.Get("code") == "":
-		p.problem(w, r, errs.New(errs.Forbidden, "the Hub has not let you in").With("begin again, and agree when the Hub asks whether Slipway may know who you are"))
+		p.problem(w, r, errs.New(errs.Forbidden, "the Hub has not let you in").
+			With("begin again, and agree when the Hub asks whether Slipway may know who you are"))
 		return
 	}
 	if err := p.enter(w, r, q.Get("code"), a.Verifier); err != nil {

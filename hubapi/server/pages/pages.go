@@ -100,7 +100,8 @@ type Pages struct {
 // New makes Pages.
 func New(cfg Config) *Pages {
 	p := &Pages{
-		cfg: cfg, visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(), router: chi.NewRouter(),
+		cfg: cfg, visits: newVisits(), sight: &poolSight{}, cross: http.NewCrossOriginProtection(),
+		router: chi.NewRouter(),
 	}
 	p.router.Use(web.AnyMethod(func() chi.Routes { return p.router }))
 	p.router.Route(web.PagesRoute, func(r chi.Router) {
@@ -190,8 +191,10 @@ type visitor struct {
 // view is what pages show of it.
 func (p *Pages) view(v visitor) webui.Visit {
 	return webui.Visit{
-		GPUs: p.cfg.GPUs, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil, Credentials: p.cfg.UserCredentials != nil,
-		User: string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: v.hub.Home(), Form: v.form, Stream: v.stream,
+		GPUs: p.cfg.GPUs, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil,
+		Credentials: p.cfg.UserCredentials != nil,
+		User:        string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: v.hub.Home(),
+		Form: v.form, Stream: v.stream,
 	}
 }
 
@@ -205,7 +208,8 @@ func (p *Pages) show(do func(w http.ResponseWriter, r *http.Request, v visitor) 
 		case errs.Is(err, errs.Unauthorized) && navigates:
 			err = p.begin(w, r)
 		case err == nil && !navigates && !same(r.Header.Get("X-Slipway-Page"), v.form):
-			err = errs.New(errs.Forbidden, "this page is for people, not for scripts").With("programs use the API below /api/v1")
+			err = errs.New(errs.Forbidden, "this page is for people, not for scripts").
+				With("programs use the API below /api/v1")
 		case err == nil:
 			err = do(w, r, v)
 		}
@@ -242,7 +246,9 @@ const (
 	fileLimit = 256 << 10
 )
 
-func (p *Pages) acted(w http.ResponseWriter, r *http.Request, do func(r *http.Request, v visitor) (string, error)) (string, error) {
+func (p *Pages) acted(
+	w http.ResponseWriter, r *http.Request, do func(r *http.Request, v visitor) (string, error),
+) (string, error) {
 	again := "go back to the page, load it again, and try once more"
 	if err := p.cross.Check(r); err != nil {
 		return "", errs.New(errs.Forbidden, "the request comes from another site").With(again)
@@ -299,7 +305,11 @@ func hubSession(r *http.Request) (string, error) {
 	session := ""
 	for _, cookie := range r.CookiesNamed(hubSessionCookie) {
 		if session != "" && cookie.Value != session {
-			return "", errs.New(errs.Forbidden, "your browser sends two different cookies %s: a server that you have visited may have made one of them", hubSessionCookie).
+			return "", errs.New(
+				errs.Forbidden,
+				"your browser sends two different cookies %s: a server that you have visited may have made one of them",
+				hubSessionCookie,
+			).
 				With("delete the cookies of this site in your browser and log in again; if it comes back, tell your administrator which servers of other users you have visited")
 		}
 		session = cookie.Value
@@ -331,7 +341,8 @@ func (p *Pages) visit(r *http.Request, key, session string) (visitor, error) {
 
 // nothing answers for a path that is no page.
 func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
-	p.problem(w, r, errs.New(errs.NotFound, "there is no such page").With("the page of all your sessions and jobs leads to the others"))
+	p.problem(w, r, errs.New(errs.NotFound, "there is no such page").
+		With("the page of all your sessions and jobs leads to the others"))
 }
 
 // problem answers with an error, as a page that says what to do next.
@@ -339,7 +350,8 @@ func (p *Pages) problem(w http.ResponseWriter, r *http.Request, err error) {
 	body := p.cfg.Web.ErrorBody(r, err)
 	kind := errs.ByCode(body.Error.Code)
 	n := webui.Notice{
-		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: web.Sentence(body.Error.Message), Next: web.Sentence(body.Error.Remedy),
+		Status: errs.RowOf(kind).Status, Title: "That did not work", Text: web.Sentence(body.Error.Message),
+		Next: web.Sentence(body.Error.Remedy),
 		Link: hubOfPage(r.Context()).PagesPrefix, Label: "Sessions and jobs",
 	}
 	rest, _ := strings.CutPrefix(r.URL.EscapedPath(), n.Link)

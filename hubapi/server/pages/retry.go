@@ -37,7 +37,9 @@ func wouldDo(w spawner.Workload, most webui.Limits) webui.Limits {
 // mostFor returns what a job may have.
 func (p *Pages) mostFor(w spawner.Workload) webui.Limits {
 	policy := p.cfg.Policy.On(w.Backend)
-	return webui.Limits{Memory: max(policy.DefaultMemory, policy.MaxMemory), Time: max(policy.DefaultTime, policy.MaxTime)}
+	return webui.Limits{
+		Memory: max(policy.DefaultMemory, policy.MaxMemory), Time: max(policy.DefaultTime, policy.MaxTime),
+	}
 }
 
 // askRetry asks with what memory and time a job is to be tried again.
@@ -65,7 +67,8 @@ func (p *Pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) 
 	}
 	first := points[0]
 	ask := webui.Retry{
-		Title: cmp.Or(first.Name, string(first.Scan)), Path: "scans/" + string(first.Scan), Had: limitsOf(first), Suggest: limitsOf(first), Most: p.mostFor(first),
+		Title: cmp.Or(first.Name, string(first.Scan)), Path: "scans/" + string(first.Scan), Had: limitsOf(first),
+		Suggest: limitsOf(first), Most: p.mostFor(first),
 	}
 	for _, one := range points {
 		if convert.State(&one) != hubapi.JobFailed {
@@ -73,7 +76,9 @@ func (p *Pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) 
 		}
 		ask.Points++
 		suggest := wouldDo(one, ask.Most)
-		ask.Suggest.Memory, ask.Suggest.Time = max(ask.Suggest.Memory, suggest.Memory), max(ask.Suggest.Time, suggest.Time)
+		ask.Suggest.Memory, ask.Suggest.Time = max(
+			ask.Suggest.Memory, suggest.Memory,
+		), max(ask.Suggest.Time, suggest.Time)
 		if o := one.Outcome; ask.Why == "" && o != nil {
 			ask.Why = "The first that failed: " + o.Reason
 		}

@@ -35,7 +35,9 @@ func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		form.Kept = slices.DeleteFunc(all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone })
+		form.Kept = slices.DeleteFunc(
+			all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone },
+		)
 		form.Environments = p.cfg.API.Startable(r.Context(), c, user, form.Kept)
 		p.cfg.API.ChosenEnvironment(r.Context(), c, user, form.Chosen)
 	}

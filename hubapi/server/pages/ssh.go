@@ -52,8 +52,9 @@ func (p *Pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
 	}
 	a := p.cfg.SSH
 	view := webui.SSHView{
-		Life: a.Life(), Fingerprints: a.Fingerprints(), KnownHosts: a.KnownHosts()[0], Config: p.sshConfig(r, v), Command: loginCommand(v.hub),
-		Places: p.sshPlaces(r, v),
+		Life: a.Life(), Fingerprints: a.Fingerprints(), KnownHosts: a.KnownHosts()[0], Config: p.sshConfig(r, v),
+		Command: loginCommand(v.hub),
+		Places:  p.sshPlaces(r, v),
 	}
 	for _, k := range a.Keys(owner) {
 		view.Keys = append(view.Keys, convert.SSHKey(k))
@@ -75,7 +76,8 @@ func loginCommand(h hubs.Hub) string {
 // sshConfig returns the entries for ssh's configuration; empty where the visitor's name cannot be written there.
 func (p *Pages) sshConfig(r *http.Request, v visitor) string {
 	text, err := sshclientconfig.Service{
-		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User), Targets: p.cfg.API.SSHTargets(r, v.caller),
+		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User),
+		Targets:    p.cfg.API.SSHTargets(r, v.caller),
 		KnownHosts: p.cfg.SSH.KnownHosts(),
 	}.Plain()
 	if err != nil {
@@ -192,7 +194,9 @@ func (p *Pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) 
 	}
 	var asks []webui.SSHAsk
 	for _, f := range p.cfg.SSH.Found(owner) {
-		asks = append(asks, webui.SSHAsk{Code: f.Code, Login: f.Login, Computer: f.Computer, Fingerprint: f.Fingerprint, Address: f.Address})
+		asks = append(asks, webui.SSHAsk{
+			Code: f.Code, Login: f.Login, Computer: f.Computer, Fingerprint: f.Fingerprint, Address: f.Address,
+		})
 	}
 	view := p.loginView(owner)
 	view.Asks = asks
@@ -270,7 +274,8 @@ func (p *Pages) decideLogin(r *http.Request, v visitor) (string, error) {
 func (p *Pages) sshDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
 	return func(w http.ResponseWriter, r *http.Request, v visitor) error {
 		webui.Tell(w, r, webui.Notice{
-			Status: http.StatusOK, Title: title, Text: text, Next: "You can close this page.", Link: v.hub.PagesPrefix + "ssh", Label: "Your keys and computers",
+			Status: http.StatusOK, Title: title, Text: text, Next: "You can close this page.",
+			Link: v.hub.PagesPrefix + "ssh", Label: "Your keys and computers",
 		})
 		return nil
 	}

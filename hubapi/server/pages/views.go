@@ -92,7 +92,9 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	slices.SortStableFunc(list, func(a, b spawner.Workload) int {
-		return cmp.Or(first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(
+			first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID),
+		)
 	})
 	chosenBy := hubapi.JobFilter{State: q.Get("state"), Name: q.Get("name"), Since: q.Get("since")}
 	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy}, p.cfg.API.Lent(), []spawner.Workload{}
@@ -162,7 +164,8 @@ func (p *Pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	var all []spawner.Event
-	for after := int64(0); ; after = all[len(all)-1].Seq { // also what has been told since it came up, behind which the others stop reading
+	// also what has been told since it came up, behind which the others stop reading
+	for after := int64(0); ; after = all[len(all)-1].Seq {
 		steps, err := p.cfg.Workloads.Events(ended, c, id, "", after)
 		if err != nil {
 			return nil, err

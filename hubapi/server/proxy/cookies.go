@@ -72,7 +72,8 @@ func defaultPath(asked string) string {
 // as good as with it.
 func (to target) has(path string) bool {
 	plain, err := url.PathUnescape(path)
-	return err == nil && len(path) <= longestAttribute && !web.Climbs(path) && (plain+"/" == to.prefix || strings.HasPrefix(plain, to.prefix))
+	return err == nil && len(path) <= longestAttribute && !web.Climbs(path) && (plain+"/" == to.prefix ||
+		strings.HasPrefix(plain, to.prefix))
 }
 
 // isHostCookie reports whether a cookie is that of the session's own login where the Hub has its components use the
@@ -85,7 +86,8 @@ func (to target) isHostCookie(name string) bool {
 // hostCookieOf returns the name of the login cookie of a session whose Hub wants the prefix __Host-
 // (c.JupyterHub.cookie_host_prefix_enabled).
 func hostCookieOf(env map[string]string) string {
-	if on, client := env["JUPYTERHUB_COOKIE_HOST_PREFIX_ENABLED"], env["JUPYTERHUB_CLIENT_ID"]; client != "" && (on == "1" || on == "true") {
+	if on, client := env["JUPYTERHUB_COOKIE_HOST_PREFIX_ENABLED"], env["JUPYTERHUB_CLIENT_ID"]; client != "" &&
+		(on == "1" || on == "true") {
 		return hostPrefix + client
 	}
 	return ""
@@ -110,5 +112,6 @@ func keepCredentials(h http.Header) {
 func isCredential(pair string) bool {
 	name, _, _ := strings.Cut(strings.TrimSpace(pair), "=")
 	name = strings.TrimPrefix(strings.TrimSpace(name), hostPrefix)
-	return name == web.VisitCookie || strings.HasPrefix(name, web.LoginCookie) || name == "jupyterhub-hub-login" || name == "jupyterhub-services"
+	return name == web.VisitCookie || strings.HasPrefix(name, web.LoginCookie) || name == "jupyterhub-hub-login" ||
+		name == "jupyterhub-services"
 }

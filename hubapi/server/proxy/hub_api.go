@@ -40,7 +40,9 @@ func (p *Proxy) HubAPI() http.Handler {
 			to.Out.Header.Del("X-Real-Ip")
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			p.web.Refuse(w, r, &errs.Error{Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err})
+			p.web.Refuse(w, r, &errs.Error{
+				Kind: errs.Unavailable, Message: "the Hub does not answer", Remedy: "try again in a moment", Err: err,
+			})
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +70,8 @@ func hubTransport(h hubs.Hub) *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSClientConfig:     &tls.Config{RootCAs: h.CA, MinVersion: tls.VersionTLS12},
-		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true, ResponseHeaderTimeout: time.Minute,
+		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		ResponseHeaderTimeout: time.Minute,
 	}
 }
 
@@ -88,7 +91,8 @@ func (p *Proxy) hubOf(r *http.Request) (hubs.Hub, error) {
 // allowed refuses what is not a plain request for a path below the API.
 func allowed(r *http.Request, api *url.URL) error {
 	base := strings.TrimRight(api.EscapedPath(), "/") + "/"
-	path := strings.TrimSuffix(r.URL.EscapedPath(), "/") + "/" // the API's own address counts too: servers ask it for its version
+	// the API's own address counts too: servers ask it for its version
+	path := strings.TrimSuffix(r.URL.EscapedPath(), "/") + "/"
 	if r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Opaque != "" || r.Header.Get("Upgrade") != "" ||
 		!strings.HasPrefix(path, base) || web.Climbs(r.URL.EscapedPath()) {
 		return errs.New(errs.Forbidden, "only the Hub's REST API below %s can be reached from here", base)

@@ -110,8 +110,9 @@ func (p *Proxy) forwarder() http.Handler {
 		MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
 	return &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: p.proxyFailed, ModifyResponse: p.answered,
-		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		Rewrite: rewrite, Transport: transport, FlushInterval: -1, BufferPool: &buffers{}, ErrorHandler: p.proxyFailed,
+		ModifyResponse: p.answered,
+		ErrorLog:       slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -190,7 +191,9 @@ func (p *Proxy) isLateProbe(r *http.Request) bool {
 	prefix := strings.TrimSuffix(r.URL.Path, "api")
 	for _, h := range p.hubs.Of(r.Context()) {
 		for _, of := range h.ServersAt(prefix) {
-			found, err := p.cfg.Engine.SessionsOf(r.Context(), spawner.Caller{Hub: h.Name, System: true}, of.User, of.Name)
+			found, err := p.cfg.Engine.SessionsOf(
+				r.Context(), spawner.Caller{Hub: h.Name, System: true}, of.User, of.Name,
+			)
 			waiting := func(w spawner.Workload) bool { return w.Spec.EventsURL != "" && w.Spec.Prefix == prefix }
 			if err == nil && slices.ContainsFunc(found, waiting) {
 				return true
@@ -214,7 +217,9 @@ func (p *Proxy) hold(ctx context.Context, w spawner.Workload) spawner.Workload {
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	now, err := p.cfg.Engine.Await(ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !convert.ComingUp(w.Phase) })
+	now, err := p.cfg.Engine.Await(
+		ctx, web.Service(), w.ID, func(w spawner.Workload) bool { return !convert.ComingUp(w.Phase) },
+	)
 	if err != nil {
 		return w // as it was: not up
 	}

@@ -9,7 +9,8 @@ import (
 // of the service's pages. One user's server must not log others out there, or have their browsers report elsewhere what
 // they open, register a session or a dictionary for all paths, or say who is logged in.
 var ofTheOrigin = []string{
-	"Accept-Ch", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Nel", "Report-To", "Sec-Session-Registration", "Secure-Session-Registration", "Set-Login",
+	"Accept-Ch", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Nel", "Report-To", "Sec-Session-Registration",
+	"Secure-Session-Registration", "Set-Login",
 	"Strict-Transport-Security", "Use-As-Dictionary",
 }
 

@@ -107,18 +107,23 @@ func (s *Core) Watch(next http.Handler) http.Handler {
 			took := time.Since(began)
 			s.cfg.Metrics.Request(r.Method, route, a.status, took)
 			level := slog.LevelDebug // reads and the session proxy are many
-			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, PagesRoute) || OfKernels(route) || t.Route != ""
+			own := strings.HasPrefix(route, hubapi.Base) || strings.HasPrefix(route, PagesRoute) || OfKernels(route) ||
+				t.Route != ""
 			if own && (!audit.Reads(r.Method) || a.status >= 400) && a.status != audit.StatusGone {
 				level = slog.LevelInfo
 			}
 			if own && !(a.status == audit.StatusGone && t.unsent()) { // what has not come whole has done nothing
-				s.cfg.Audit.Record(s.LogFor(r.Context()), audit.Request{Request: r, ID: t.ID, Route: route, Status: a.status, Opens: OfKernels(route)})
+				s.cfg.Audit.Record(
+					s.LogFor(r.Context()),
+					audit.Request{Request: r, ID: t.ID, Route: route, Status: a.status, Opens: OfKernels(route)},
+				)
 			}
 			s.LogFor(r.Context()).Log(r.Context(), level, "request", "request", t.ID, "method", r.Method, "route", route, "status", a.status,
 				"ms", took.Milliseconds(), "caller", t.Caller)
 		}()
 		if s.underway.Add(1) > allRequests {
-			s.Refuse(a, r, errs.New(errs.Unavailable, "the service has as many requests as it can take").With("try again in a moment"))
+			s.Refuse(a, r, errs.New(errs.Unavailable, "the service has as many requests as it can take").
+				With("try again in a moment"))
 		} else {
 			next.ServeHTTP(a, r)
 		}
@@ -145,7 +150,10 @@ func (s *Core) Recover(next http.Handler) http.Handler {
 			if err, ok := p.(error); ok && err == http.ErrAbortHandler {
 				panic(p) // how a handler says that an answer broke off
 			}
-			s.log.Error("panic in a handler", "request", TraceOf(r.Context()).ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.Error(
+				"panic in a handler", "request", TraceOf(r.Context()).ID, "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()),
+			)
 			if a, ok := w.(*answer); ok && a.status != 0 {
 				panic(http.ErrAbortHandler)
 			}

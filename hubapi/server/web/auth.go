@@ -129,7 +129,9 @@ func bearer(header string) (string, error) {
 	switch {
 	case header == "":
 		return "", errs.New(errs.Unauthorized, "nobody is known to be calling").With(TokenRemedy)
-	case !known || token == "" || len(token) > tokenLimit || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case !known || token == "" || len(token) > tokenLimit || strings.ContainsFunc(
+		token, func(r rune) bool { return r <= ' ' || r > '~' },
+	):
 		return "", errs.New(errs.Unauthorized, "the Authorization header holds no token").With(TokenRemedy)
 	}
 	return token, nil

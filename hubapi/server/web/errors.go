@@ -57,12 +57,15 @@ func (s *Core) InWords(r *http.Request, err error) hubapi.ErrorBody {
 		id := TraceOf(r.Context()).ID
 		s.log.Error("internal error", "request", id, "error", err)
 		return hubapi.ErrorBody{Error: hubapi.ErrorDetail{
-			Code: errs.RowOf(errs.Internal).Code, Message: "something went wrong inside Slipway; the service's log has it under request " + id,
-			Remedy: "tell your administrator the request's number",
+			Code:    errs.RowOf(errs.Internal).Code,
+			Message: "something went wrong inside Slipway; the service's log has it under request " + id,
+			Remedy:  "tell your administrator the request's number",
 		}}
 	}
 	if cause := errors.Unwrap(e); e.Kind == errs.Unavailable && cause != nil {
-		s.LogFor(r.Context()).Warn("a part does not answer", "request", TraceOf(r.Context()).ID, "error", err, "cause", cause)
+		s.LogFor(r.Context()).Warn(
+			"a part does not answer", "request", TraceOf(r.Context()).ID, "error", err, "cause", cause,
+		)
 	}
 	return hubapi.ErrorBody{Error: hubapi.ErrorDetail{
 		Code: errs.RowOf(e.Kind).Code, Message: errs.Brief(err), Field: e.Field, Remedy: e.Remedy, Details: e.Details,

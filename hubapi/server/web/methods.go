@@ -54,7 +54,9 @@ func (t table) takes(method, path string) bool {
 }
 
 func methods() []string {
-	return []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut}
+	return []string{
+		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut,
+	}
 }
 
 // Options answers which methods a path takes.

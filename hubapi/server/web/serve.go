@@ -115,16 +115,21 @@ func BadBody(err error) error {
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		if name, err := strconv.Unquote(name); err == nil {
-			return &errs.Error{Kind: errs.Invalid, Field: name, Message: fmt.Sprintf("%.80q: there is no such field", name), Remedy: "leave it out"}
+			return &errs.Error{
+				Kind: errs.Invalid, Field: name, Message: fmt.Sprintf("%.80q: there is no such field", name),
+				Remedy: "leave it out",
+			}
 		}
 	}
-	return errs.New(errs.Invalid, "the body is not the JSON that this route takes: %w", err).With("send one JSON object")
+	return errs.New(errs.Invalid, "the body is not the JSON that this route takes: %w", err).
+		With("send one JSON object")
 }
 
 func tooLarge(limit int64) error {
 	return &errs.Error{
-		Kind: errs.TooLarge, Field: "body", Message: fmt.Sprintf("body: it is larger than the %d MiB that a request may have", limit>>20),
-		Remedy: "put a job's files with PUT " + hubapi.Base + "/blobs/{digest} first, and name them in blobs; points of a scan likewise, in points_blob",
+		Kind: errs.TooLarge, Field: "body",
+		Message: fmt.Sprintf("body: it is larger than the %d MiB that a request may have", limit>>20),
+		Remedy:  "put a job's files with PUT " + hubapi.Base + "/blobs/{digest} first, and name them in blobs; points of a scan likewise, in points_blob",
 	}
 }
 

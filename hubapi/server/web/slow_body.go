@@ -48,6 +48,7 @@ func newIntake(r *http.Request) *intake {
 // hurried.
 func (a *answer) hurry() {
 	if !a.trace.whole() && !a.trace.Forwarded {
-		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(unsentTime)) // not all connections have one
+		// not all connections have one
+		_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(unsentTime))
 	}
 }

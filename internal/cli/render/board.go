@@ -86,7 +86,10 @@ func (b *Board) now() (summary string, changes int, failed []Row) {
 
 // rank orders states by how much they are worth a look.
 func rank(state string) int {
-	return slices.Index([]string{string(hubapi.JobFailed), string(hubapi.JobRunning), string(hubapi.JobCanceled), string(hubapi.JobPending), "held", string(hubapi.JobDone)}, state)
+	return slices.Index([]string{
+		string(hubapi.JobFailed), string(hubapi.JobRunning), string(hubapi.JobCanceled), string(hubapi.JobPending),
+		"held", string(hubapi.JobDone),
+	}, state)
 }
 
 // pick returns the rows that are shown: those that have failed and that run first, of the failures no more than leave
@@ -114,7 +117,10 @@ func (b *Board) lines(width, height int, now time.Time) []string {
 		}
 	}
 	total := max(b.total, len(b.rows))
-	lines := []string{b.title, fmt.Sprintf("%s %s of %s ended: %s", bar(float64(ended), float64(total), 20), units.Grouped(int64(ended)), units.Grouped(int64(total)), b.summary)}
+	lines := []string{b.title, fmt.Sprintf(
+		"%s %s of %s ended: %s", bar(float64(ended), float64(total), 20), units.Grouped(int64(ended)),
+		units.Grouped(int64(total)), b.summary,
+	)}
 	shown := pick(b.rows, max(1, min(boardRows, height-4)))
 	lines = append(lines, rowLines(shown, width, now)...)
 	if more := total - len(shown); more > 0 && len(shown) > 0 {
@@ -205,8 +211,10 @@ func runeWidth(r rune) int {
 	switch {
 	case r >= 0x300 && r <= 0x36f || r >= 0x200b && r <= 0x200f || r >= 0xfe00 && r <= 0xfe0f:
 		return 0
-	case r >= 0x1100 && r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff ||
-		r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 || r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd:
+	case r >= 0x1100 && r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 ||
+		r >= 0xf900 && r <= 0xfaff ||
+		r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6 ||
+		r >= 0x1f300 && r <= 0x1faff || r >= 0x20000 && r <= 0x3fffd:
 		return 2
 	default:
 		return 1

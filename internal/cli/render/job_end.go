@@ -40,7 +40,9 @@ func filesWords(files []hubapi.File) string {
 		words = append(words, fmt.Sprintf("%s (%s)", f.Name, units.DiskWords(f.Size)))
 	}
 	if more := len(files) - len(words); more > 0 {
-		words = append(words, fmt.Sprintf("and %s more (%s in all)", units.Grouped(int64(more)), units.DiskWords(hubapi.LeftOf(files).Bytes)))
+		words = append(words, fmt.Sprintf(
+			"and %s more (%s in all)", units.Grouped(int64(more)), units.DiskWords(hubapi.LeftOf(files).Bytes),
+		))
 	}
 	return "back came " + strings.Join(words, ", ")
 }

@@ -49,7 +49,9 @@ func (h *Host) Bind(dev gpu.Device, in *gpu.Instance, s gpu.Slice, holder string
 	case s.Simulated:
 		return b, nil
 	case s.Mode == gpu.MIG && (in == nil || in.UUID == "" || in.CI < 0 || in.GPU != dev.UUID):
-		return b, fmt.Errorf("bind %s: it has no complete instance on %s: %w", s, gpu.ShortUUID(dev.UUID), gpu.ErrBadPlace)
+		return b, fmt.Errorf(
+			"bind %s: it has no complete instance on %s: %w", s, gpu.ShortUUID(dev.UUID), gpu.ErrBadPlace,
+		)
 	case s.Mode != gpu.MIG:
 		in = nil
 	}

@@ -32,7 +32,8 @@ func programs() []string { return []string{"nvidia-smi"} }
 // splits its compiler or its allocator into new libraries, and without one of them no kernel is loaded. What is left
 // out is for screens.
 func wanted(name string) bool {
-	if !strings.HasPrefix(name, "libcuda") && !strings.HasPrefix(name, "libnvidia-") && !strings.HasPrefix(name, "libnvcuvid.") {
+	if !strings.HasPrefix(name, "libcuda") && !strings.HasPrefix(name, "libnvidia-") &&
+		!strings.HasPrefix(name, "libnvcuvid.") {
 		return false
 	}
 	for _, screen := range []string{"gl", "egl", "tls", "fbc", "gtk", "wayland", "rtcore", "vulkan", "vksc", "ngx", "present", "api", "container", "glvkspirv"} {
@@ -110,7 +111,10 @@ func (h *Host) libraryDirs(version string) ([]string, error) {
 		others = append(others, real)
 	}
 	if len(others) > 0 {
-		return nil, errs.New(errs.Conflict, "driver %s is loaded, and the libraries are another's: %s", version, strings.Join(others, ", ")).
+		return nil, errs.New(
+			errs.Conflict, "driver %s is loaded, and the libraries are another's: %s", version,
+			strings.Join(others, ", "),
+		).
 			With("an update waits for a restart of this host, or for the kernel modules to be loaded anew")
 	}
 	return nil, errs.New(errs.Missing, "driver %s is loaded, and its library %s is not on this host", version, libcuda).

@@ -47,7 +47,10 @@ func parseCache(data []byte) []library {
 	var libraries []library
 	for n := range int(count) {
 		e := entries[n*cacheEntry:]
-		l := library{flags: binary.LittleEndian.Uint32(e), Name: stringAt(data, binary.LittleEndian.Uint32(e[4:])), Path: stringAt(data, binary.LittleEndian.Uint32(e[8:]))}
+		l := library{
+			flags: binary.LittleEndian.Uint32(e), Name: stringAt(data, binary.LittleEndian.Uint32(e[4:])),
+			Path: stringAt(data, binary.LittleEndian.Uint32(e[8:])),
+		}
 		if l.Name != "" && l.Path != "" {
 			libraries = append(libraries, l)
 		}

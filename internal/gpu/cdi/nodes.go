@@ -35,7 +35,10 @@ func (h *Host) nodes(dev gpu.Device, in *gpu.Instance) ([]gpu.DeviceNode, error)
 	}
 	majors := parseMajors(text)
 	want := []gpu.DeviceNode{
-		{Path: fmt.Sprintf("/dev/nvidia%d", dev.Minor), Major: majors.of("nvidia", "nvidia-frontend"), Minor: int64(dev.Minor)},
+		{
+			Path: fmt.Sprintf("/dev/nvidia%d", dev.Minor), Major: majors.of("nvidia", "nvidia-frontend"),
+			Minor: int64(dev.Minor),
+		},
 		{Path: "/dev/nvidiactl", Major: majors.of("nvidiactl", "nvidia", "nvidia-frontend"), Minor: minorControl},
 		{Path: "/dev/nvidia-uvm", Major: majors.of("nvidia-uvm"), Minor: minorUVM},
 		{Path: "/dev/nvidia-uvm-tools", Major: majors.of("nvidia-uvm"), Minor: minorUVMTools},
@@ -45,7 +48,9 @@ func (h *Host) nodes(dev gpu.Device, in *gpu.Instance) ([]gpu.DeviceNode, error)
 		return nil, err
 	}
 	for _, n := range caps {
-		want = append(want, gpu.DeviceNode{Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", n), Major: majors.of("nvidia-caps"), Minor: int64(n)})
+		want = append(want, gpu.DeviceNode{
+			Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", n), Major: majors.of("nvidia-caps"), Minor: int64(n),
+		})
 	}
 	for i := range want {
 		if want[i].Major < 0 {
@@ -77,7 +82,8 @@ func (h *Host) caps(dev gpu.Device, in *gpu.Instance) ([]int, error) {
 	minors := parseMinors(text)
 	var caps []int
 	for _, name := range []string{
-		fmt.Sprintf("gpu%d/gi%d/access", dev.Minor, in.GI), fmt.Sprintf("gpu%d/gi%d/ci%d/access", dev.Minor, in.GI, in.CI),
+		fmt.Sprintf("gpu%d/gi%d/access", dev.Minor, in.GI),
+		fmt.Sprintf("gpu%d/gi%d/ci%d/access", dev.Minor, in.GI, in.CI),
 	} {
 		n, known := minors[name]
 		if !known {
@@ -102,7 +108,9 @@ func (h *Host) ensure(path string, n gpu.DeviceNode) error {
 	case err != nil:
 		return fmt.Errorf("look at device %s: %w", path, err)
 	case major != n.Major || minor != n.Minor:
-		return errs.New(errs.Conflict, "device %s is %d:%d, and the loaded driver has %d:%d", path, major, minor, n.Major, n.Minor).
+		return errs.New(
+			errs.Conflict, "device %s is %d:%d, and the loaded driver has %d:%d", path, major, minor, n.Major, n.Minor,
+		).
 			With("remove it when nothing uses a GPU; the driver makes it anew")
 	}
 	return nil

@@ -61,7 +61,9 @@ func Spec(b gpu.Binding) ([]byte, error) {
 		e.Env = append(e.Env, k+"="+b.Env[k])
 	}
 	for _, d := range b.Devices {
-		e.Nodes = append(e.Nodes, node{Path: d.Path, HostPath: d.Host, Type: "c", Major: d.Major, Minor: d.Minor, Permissions: "rw"})
+		e.Nodes = append(
+			e.Nodes, node{Path: d.Path, HostPath: d.Host, Type: "c", Major: d.Major, Minor: d.Minor, Permissions: "rw"},
+		)
 	}
 	for _, m := range b.Mounts {
 		options := []string{"ro", "nosuid", "nodev", "bind"}
@@ -70,7 +72,9 @@ func Spec(b gpu.Binding) ([]byte, error) {
 		}
 		e.Mounts = append(e.Mounts, mount{HostPath: m.Source, ContainerPath: m.Target, Options: options})
 	}
-	text, err := json.MarshalIndent(spec{Version: specVersion, Kind: gpu.Vendor, Devices: []device{{Name: name, Edits: e}}}, "", "  ")
+	text, err := json.MarshalIndent(
+		spec{Version: specVersion, Kind: gpu.Vendor, Devices: []device{{Name: name, Edits: e}}}, "", "  ",
+	)
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", b.Name, err)
 	}

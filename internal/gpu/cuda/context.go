@@ -118,7 +118,8 @@ func (m *Module) Launch(kernel string, blocks, threads int, params ...unsafe.Poi
 	if err := d.check("cuModuleGetFunction", d.fn.moduleGetFunction(&f, m.handle, kernel)); err != nil {
 		return fmt.Errorf("kernel %s: %w", kernel, err)
 	}
-	var pins runtime.Pinner // params holds pointers, which the runtime must not find moved while the driver reads through them
+	// params holds pointers, which the runtime must not find moved while the driver reads through them
+	var pins runtime.Pinner
 	defer pins.Unpin()
 	for _, p := range params {
 		pins.Pin(p)

@@ -44,7 +44,10 @@ func (c *Context) LoadKernels() (*Module, string, error) {
 // Saxpy computes y = a*x + y over n numbers at x and y on the device, and waits for it.
 func (m *Module) Saxpy(x, y uint64, a float32, n int) error {
 	count := uint32(n)
-	err := m.Launch("saxpy", (n+threads-1)/threads, threads, unsafe.Pointer(&x), unsafe.Pointer(&y), unsafe.Pointer(&a), unsafe.Pointer(&count))
+	err := m.Launch(
+		"saxpy", (n+threads-1)/threads, threads, unsafe.Pointer(&x), unsafe.Pointer(&y), unsafe.Pointer(&a),
+		unsafe.Pointer(&count),
+	)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,8 @@ func LoadFrom(ctx context.Context, dir string, seconds, duty float64, memory int
 		return Report{}, err
 	}
 	if len(devices) == 0 {
-		return Report{}, errs.New(errs.Missing, "the driver shows no device to this process").With("check CUDA_VISIBLE_DEVICES")
+		return Report{}, errs.New(errs.Missing, "the driver shows no device to this process").
+			With("check CUDA_VISIBLE_DEVICES")
 	}
 	return devices[0].load(ctx, time.Duration(seconds*float64(time.Second)), duty, memory)
 }

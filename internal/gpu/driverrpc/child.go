@@ -108,7 +108,10 @@ func (k *child) read() error {
 func greet(a answer) error {
 	switch {
 	case a.Protocol != protocol:
-		return fmt.Errorf("the GPU helper speaks protocol %d, not %d: install it from the same version as the service", a.Protocol, protocol)
+		return fmt.Errorf(
+			"the GPU helper speaks protocol %d, not %d: install it from the same version as the service", a.Protocol,
+			protocol,
+		)
 	case a.Fault != nil:
 		return a.Fault.unpack()
 	}
@@ -238,7 +241,9 @@ func (k *child) suspect() {
 	silent := time.Since(k.heard)
 	k.mu.Unlock()
 	if silent >= k.mute {
-		k.end(fmt.Errorf("the GPU helper has said nothing for %s: it hangs, or the driver does", silent.Round(time.Second)))
+		k.end(fmt.Errorf(
+			"the GPU helper has said nothing for %s: it hangs, or the driver does", silent.Round(time.Second),
+		))
 		k.process.Kill()
 	}
 }

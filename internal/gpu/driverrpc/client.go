@@ -152,7 +152,9 @@ func (c *Client) Instances(ctx context.Context, uuid string) (found []gpu.Instan
 }
 
 // CreateInstance makes an instance. After an error that is none of package gpu's it may have been made all the same.
-func (c *Client) CreateInstance(ctx context.Context, uuid, profile string, at gpu.Placement) (in gpu.Instance, err error) {
+func (c *Client) CreateInstance(
+	ctx context.Context, uuid, profile string, at gpu.Placement,
+) (in gpu.Instance, err error) {
 	err = c.call(ctx, request{Method: methodCreate, UUID: uuid, Profile: profile, Placement: at}, &in)
 	return in, err
 }

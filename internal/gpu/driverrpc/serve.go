@@ -84,7 +84,9 @@ func (s *server) start(ctx context.Context, r request) {
 	ctx, cancel := within(ctx, r.Left)
 	if !s.enter(r.ID, job{r.UUID, cancel}) {
 		cancel()
-		s.say(answer{ID: r.ID, Fault: &fault{Text: fmt.Sprintf("%d calls have not come back: the driver hangs", atOnce)}})
+		s.say(
+			answer{ID: r.ID, Fault: &fault{Text: fmt.Sprintf("%d calls have not come back: the driver hangs", atOnce)}},
+		)
 		return
 	}
 	go func() {

@@ -90,8 +90,14 @@ func models() []model {
 			eighths("18gb 35gb 71gb 141gb", [4]int64{16384, 33280, 71168, 143360}, hopper)},
 		{"B200", 8, 140_000, 1_000_000, later("NVIDIA B200", "10.0", 183359, 148, 1965),
 			eighths("23gb 45gb 90gb 180gb", [4]int64{22144, 44544, 91136, 182784}, b200)},
-		{"RTX-PRO-6000", 12, 35_000, 600_000, later("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0", 97887, 188, 2430), rtxPro6000()},
-		{"L40S", 0, 35_000, 350_000, gpu.Device{Name: "NVIDIA L40S", Capability: "8.9", Memory: 46068 << 20, SMs: 142, ClockMHz: 2520}, nil},
+		{
+			"RTX-PRO-6000", 12, 35_000, 600_000,
+			later("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0", 97887, 188, 2430), rtxPro6000(),
+		},
+		{
+			"L40S", 0, 35_000, 350_000,
+			gpu.Device{Name: "NVIDIA L40S", Capability: "8.9", Memory: 46068 << 20, SMs: 142, ClockMHz: 2520}, nil,
+		},
 	}
 }
 

@@ -92,7 +92,8 @@ func (d *Driver) Read(ctx context.Context, uuid string) (gpu.Reading, error) {
 		now := time.Now()
 		b.meter(now)
 		r = gpu.Reading{
-			Utilisation: -1, SM: -1, Energy: int64(b.energy), Power: int64(b.power(now)), Temperature: b.temperature(now), Processes: b.list(now),
+			Utilisation: -1, SM: -1, Energy: int64(b.energy), Power: int64(b.power(now)),
+			Temperature: b.temperature(now), Processes: b.list(now),
 		}
 		for _, p := range b.processes {
 			r.MemoryUsed += p.Memory

@@ -31,7 +31,8 @@ type record struct {
 
 // is reports whether r speaks of in. A remnant has no UUID, nor has what we were about to make.
 func (r record) is(in gpu.Instance) bool {
-	return r.GPU == in.GPU && r.Profile == in.Profile && r.Placement == in.Placement && (r.UUID == "" || in.UUID == "" || r.UUID == in.UUID)
+	return r.GPU == in.GPU && r.Profile == in.Profile && r.Placement == in.Placement && (r.UUID == "" ||
+		in.UUID == "" || r.UUID == in.UUID)
 }
 
 // use is what a workload has been given that must be taken back: a share of a GPU, or a limit of its control group.
@@ -66,7 +67,10 @@ func placeKey(uuid string, at gpu.Placement) string {
 
 // openBook reads the store. Instances do not survive a boot: what another one made is forgotten.
 func openBook(ctx context.Context, s Store, boot string) (book, error) {
-	b := book{store: s, instances: map[string]record{}, quarantines: map[string]quarantine{}, uses: map[string]use{}, orders: map[string]order{}}
+	b := book{
+		store: s, instances: map[string]record{}, quarantines: map[string]quarantine{}, uses: map[string]use{},
+		orders: map[string]order{},
+	}
 	if err := load(ctx, s, bucketInstances, b.instances); err != nil {
 		return book{}, err
 	}

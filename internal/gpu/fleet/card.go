@@ -100,7 +100,9 @@ func (r Rule) matches(d gpu.Device) bool {
 	case r.Match == "":
 		return false
 	}
-	return strings.HasPrefix(d.UUID, r.Match) || !isNumber(r.Match) && strings.Contains(strings.ToLower(d.Name), strings.ToLower(r.Match))
+	return strings.HasPrefix(d.UUID, r.Match) || !isNumber(r.Match) && strings.Contains(
+		strings.ToLower(d.Name), strings.ToLower(r.Match),
+	)
 }
 
 // isNumber keeps an index from being taken for a part of a model's name: GPU 1 is not every H100.

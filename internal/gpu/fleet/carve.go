@@ -39,13 +39,19 @@ func step(s gpu.Slice, all []found, static, adopt bool) (do act, with gpu.Instan
 		equal := in.Placement == s.Placement && in.Profile == s.Profile && complete(in.Instance)
 		switch {
 		case in.held:
-			return leaveIt, in.Instance, fmt.Sprintf("%s at %d is held by another workload", in.Profile, in.Placement.Start)
+			return leaveIt, in.Instance, fmt.Sprintf(
+				"%s at %d is held by another workload", in.Profile, in.Placement.Start,
+			)
 		case equal && in.offered && !in.spoilt:
 			return useIt, in.Instance, ""
 		case !in.own:
-			return leaveIt, in.Instance, fmt.Sprintf("somebody else has made %s at %d, which is left alone", in.Profile, in.Placement.Start)
+			return leaveIt, in.Instance, fmt.Sprintf(
+				"somebody else has made %s at %d, which is left alone", in.Profile, in.Placement.Start,
+			)
 		case static && complete(in.Instance) && !in.spoilt:
-			return leaveIt, in.Instance, fmt.Sprintf("%s at %d belongs to the layout and stays", in.Profile, in.Placement.Start)
+			return leaveIt, in.Instance, fmt.Sprintf(
+				"%s at %d belongs to the layout and stays", in.Profile, in.Placement.Start,
+			)
 		}
 		return destroyIt, in.Instance, ""
 	}
@@ -92,7 +98,8 @@ func (f *Fleet) step(c *card, holder string, s gpu.Slice, all []gpu.Instance) (a
 	for _, in := range all {
 		_, own := f.book.own(in)
 		known = append(known, found{
-			Instance: in, own: own, offered: own || c.rule.Adopt, spoilt: f.book.spoilt(in), held: heldByOther(leases, holder, in),
+			Instance: in, own: own, offered: own || c.rule.Adopt, spoilt: f.book.spoilt(in),
+			held: heldByOther(leases, holder, in),
 		})
 	}
 	return step(s, known, c.static(), c.rule.Adopt)
@@ -145,7 +152,9 @@ func (f *Fleet) stuck(c *card, in gpu.Instance, err error) error {
 		why = what + ": it is held open by " + f.users(f.deviceOf(c), in)
 	}
 	d := f.deviceOf(c)
-	s := gpu.Slice{GPU: c.uuid, Model: d.Name, Mode: gpu.MIG, Name: in.Profile, Profile: in.Profile, Placement: in.Placement}
+	s := gpu.Slice{
+		GPU: c.uuid, Model: d.Name, Mode: gpu.MIG, Name: in.Profile, Profile: in.Profile, Placement: in.Placement,
+	}
 	f.quarantine(s, why, true)
 	return &badPlace{why: what, err: err} // by whom is not the user's to know
 }
@@ -197,14 +206,19 @@ func (f *Fleet) occupied(ctx context.Context, c *card, at gpu.Placement, err err
 
 // astray destroys an instance that the driver has made elsewhere than it was told to.
 func (f *Fleet) astray(ctx context.Context, c *card, in gpu.Instance, at gpu.Placement) error {
-	r := record{GPU: c.uuid, Profile: in.Profile, Placement: in.Placement, GI: in.GI, CI: in.CI, UUID: in.UUID, Made: time.Now(), Boot: f.cfg.Boot}
+	r := record{
+		GPU: c.uuid, Profile: in.Profile, Placement: in.Placement, GI: in.GI, CI: in.CI, UUID: in.UUID,
+		Made: time.Now(), Boot: f.cfg.Boot,
+	}
 	if err := f.noteInstance(ctx, r); err != nil {
 		return err
 	}
 	if err := f.destroy(ctx, c, in); err != nil {
 		return err
 	}
-	return &badPlace{why: fmt.Sprintf("the driver makes %s at %d in its place", in.Profile, in.Placement.Start), quarantine: true}
+	return &badPlace{
+		why: fmt.Sprintf("the driver makes %s at %d in its place", in.Profile, in.Placement.Start), quarantine: true,
+	}
 }
 
 func (f *Fleet) noteInstance(ctx context.Context, r record) error {

@@ -76,14 +76,16 @@ type Config struct {
 	// boots.
 	Boot string
 
-	Held  func() []gpu.Lease          // who holds what. It is never called under the fleet's lock
-	Whose func(pid int) string        // the workload that a process of the host belongs to; "" for a foreign one. Nil: none is ours
+	Held func() []gpu.Lease // who holds what. It is never called under the fleet's lock
+	// the workload that a process of the host belongs to; "" for a foreign one. Nil: none is ours
+	Whose func(pid int) string
 	Use   func(holder string) gpu.Use // how a slice is used; nil: nobody measures
 	// Bind says what a container needs for a slice. in is nil unless the GPU is cut.
-	Bind    func(dev gpu.Device, in *gpu.Instance, s gpu.Slice, holder string) (gpu.Binding, error)
-	MPS     MPS                     // nil: mode mps cannot be had
-	User    func(holder string) int // mps: the uid that a workload's processes have. Nil: it is not known
-	Changed func()                  // something may have come free, or gone; called by Run only. Nil: nobody wants to know
+	Bind func(dev gpu.Device, in *gpu.Instance, s gpu.Slice, holder string) (gpu.Binding, error)
+	MPS  MPS                     // nil: mode mps cannot be had
+	User func(holder string) int // mps: the uid that a workload's processes have. Nil: it is not known
+	// something may have come free, or gone; called by Run only. Nil: nobody wants to know
+	Changed func()
 
 	Proc    string // empty: /proc
 	Cgroups string // empty: /sys/fs/cgroup

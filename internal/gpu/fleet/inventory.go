@@ -21,8 +21,9 @@ func (f *Fleet) Inventory() gpu.Inventory {
 
 func (f *Fleet) state(v *view, leases []gpu.Lease, simulated bool) gpu.State {
 	s := gpu.State{
-		Device: v.device, Mode: v.rule.Mode, Tier: v.node.Tier, Condition: v.condition, Why: v.why, Drain: v.drain, Reading: v.reading,
-		Offers: []gpu.Offer{}, Slices: []gpu.SliceState{},
+		Device: v.device, Mode: v.rule.Mode, Tier: v.node.Tier, Condition: v.condition, Why: v.why, Drain: v.drain,
+		Reading: v.reading,
+		Offers:  []gpu.Offer{}, Slices: []gpu.SliceState{},
 	}
 	var on []gpu.Lease
 	var held []gpu.Slice
@@ -33,7 +34,10 @@ func (f *Fleet) state(v *view, leases []gpu.Lease, simulated bool) gpu.State {
 	}
 	if i := slices.IndexFunc(held, func(h gpu.Slice) bool { return h.Mode != s.Mode }); i >= 0 && s.Condition == gpu.Ready {
 		s.Condition = gpu.Unset
-		s.Why = fmt.Sprintf("%s is still held on it in mode %s: it is given out as %s once that has ended", held[i].Name, held[i].Mode, s.Mode)
+		s.Why = fmt.Sprintf(
+			"%s is still held on it in mode %s: it is given out as %s once that has ended", held[i].Name, held[i].Mode,
+			s.Mode,
+		)
 	}
 	s.Offers = append(s.Offers, v.offers(held)...)
 	s.Slices = append(s.Slices, f.heldSlices(v, on)...)
@@ -41,7 +45,9 @@ func (f *Fleet) state(v *view, leases []gpu.Lease, simulated bool) gpu.State {
 	for i := range s.Slices {
 		s.Slices[i].Slice.Simulated = simulated
 	}
-	slices.SortStableFunc(s.Slices, func(a, b gpu.SliceState) int { return a.Slice.Placement.Start - b.Slice.Placement.Start })
+	slices.SortStableFunc(
+		s.Slices, func(a, b gpu.SliceState) int { return a.Slice.Placement.Start - b.Slice.Placement.Start },
+	)
 	return s
 }
 
@@ -129,7 +135,10 @@ func (v *view) freeSlices(held []gpu.Slice) []gpu.SliceState {
 			continue
 		}
 		gi := in.GI
-		s := gpu.SliceState{Slice: slice(v.device, placement.Ready{Profile: in.Profile, Placement: in.Placement}), UUID: in.UUID, GI: &gi}
+		s := gpu.SliceState{
+			Slice: slice(v.device, placement.Ready{Profile: in.Profile, Placement: in.Placement}), UUID: in.UUID,
+			GI: &gi,
+		}
 		s.Foreign = i >= len(v.own)
 		v.remark(&s, in)
 		all = append(all, s)

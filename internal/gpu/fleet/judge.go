@@ -118,7 +118,8 @@ func (f *Fleet) howToSwitch(c *card, on int) string {
 	case c.switching != "":
 		return c.switching
 	case c.device.MIGReset:
-		return "Slipway does not switch GPUs that need a reset for it: empty it, then run " + byHand + " and nvidia-smi -r -i " + c.uuid
+		return "Slipway does not switch GPUs that need a reset for it: empty it, then run " + byHand +
+			" and nvidia-smi -r -i " + c.uuid
 	case !f.cfg.SwitchMIG:
 		return "Empty it and run " + byHand + ", or set gpu.switch_mig: true"
 	}
@@ -127,5 +128,6 @@ func (f *Fleet) howToSwitch(c *card, on int) string {
 
 // maySwitch reports whether the fleet itself will bring a GPU into its mode.
 func (f *Fleet) maySwitch(c *card) bool {
-	return f.cfg.SwitchMIG && !c.device.MIGReset && c.device.MIGCapable && c.misfit == "" && c.device.MIGEnabled != (c.rule.Mode == gpu.MIG)
+	return f.cfg.SwitchMIG && !c.device.MIGReset && c.device.MIGCapable && c.misfit == "" &&
+		c.device.MIGEnabled != (c.rule.Mode == gpu.MIG)
 }

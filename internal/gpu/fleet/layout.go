@@ -14,13 +14,18 @@ func pack(d gpu.Device, layout []string) ([]placement.Ready, error) {
 	for i, name := range layout {
 		p, ok := profileOf(d, name)
 		if !ok {
-			return nil, fmt.Errorf("gpu.devices: layout: %q is no profile of %s: use some of %s", name, d.Name, strings.Join(names(d), ", "))
+			return nil, fmt.Errorf(
+				"gpu.devices: layout: %q is no profile of %s: use some of %s", name, d.Name,
+				strings.Join(names(d), ", "),
+			)
 		}
 		profiles[i] = p
 	}
 	lies := make([]placement.Ready, 0, len(layout))
 	if !fit(profiles, 0, &lies) {
-		return nil, fmt.Errorf("gpu.devices: layout: %s do not fit together on %s: leave some out", strings.Join(layout, ", "), d.Name)
+		return nil, fmt.Errorf(
+			"gpu.devices: layout: %s do not fit together on %s: leave some out", strings.Join(layout, ", "), d.Name,
+		)
 	}
 	return lies, nil
 }

@@ -56,7 +56,8 @@ func (s *snapshot) nodes(held []gpu.Slice) (nodes []placement.Node, without []st
 // excuse says to users why a GPU is not there for them. The administrator reads more in the inventory.
 func (v *view) excuse() string {
 	words := map[gpu.Condition]string{
-		gpu.Ready: "does not answer", gpu.Occupied: "is used from outside Slipway", gpu.Drained: "is out of service", gpu.Gone: "is lost",
+		gpu.Ready: "does not answer", gpu.Occupied: "is used from outside Slipway", gpu.Drained: "is out of service",
+		gpu.Gone:  "is lost",
 		gpu.Unset: "is not set up",
 	}
 	return fmt.Sprintf("GPU %d %s", v.device.Index, words[v.condition])

@@ -180,11 +180,13 @@ func (f *Fleet) findLocked(name string) (string, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return "", errs.New(errs.Invalid, "gpu: %.80q is the beginning of %s", name, strings.Join(found, " and of ")).With("say more of it; " + there)
+		return "", errs.New(errs.Invalid, "gpu: %.80q is the beginning of %s", name, strings.Join(found, " and of ")).
+			With("say more of it; " + there)
 	case len(all) == 0:
 		return "", errs.New(errs.NotFound, "there is no GPU %.80q: none is known here", name).With("`slipway doctor` says whether the driver answers")
 	}
-	return "", errs.New(errs.NotFound, "there is no GPU %.80q", name).With("an index, a UUID or the beginning of one; " + there)
+	return "", errs.New(errs.NotFound, "there is no GPU %.80q", name).
+		With("an index, a UUID or the beginning of one; " + there)
 }
 
 // notice has the order of a GPU forget what does not speak against it any more. The lock is held.

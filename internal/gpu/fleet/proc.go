@@ -16,10 +16,15 @@ import (
 func (f *Fleet) named(strangers []gpu.ProcessUse, leftovers []leftover) string {
 	var words []string
 	for _, p := range strangers {
-		words = append(words, fmt.Sprintf("process %d (%s), which no workload has started", p.PID, comm(f.cfg.Proc, p.PID)))
+		words = append(
+			words, fmt.Sprintf("process %d (%s), which no workload has started", p.PID, comm(f.cfg.Proc, p.PID)),
+		)
 	}
 	for _, l := range leftovers {
-		words = append(words, fmt.Sprintf("process %d (%s) of %s, which has given it back", l.PID, comm(f.cfg.Proc, l.PID), l.holder))
+		words = append(
+			words,
+			fmt.Sprintf("process %d (%s) of %s, which has given it back", l.PID, comm(f.cfg.Proc, l.PID), l.holder),
+		)
 	}
 	return few(words)
 }

@@ -52,7 +52,10 @@ func (f *Fleet) quarantine(s gpu.Slice, why string, stuck bool) {
 	q := f.book.quarantines[key].after(s, why, stuck, time.Now(), f.cfg.Quarantine)
 	f.book.quarantines[key] = q
 	f.save(key, q)
-	f.log.Warn("a place on a GPU is quarantined", "gpu", s.GPU, "place", s.String(), "start", s.Placement.Start, "until", q.Until, "why", why)
+	f.log.Warn(
+		"a place on a GPU is quarantined", "gpu", s.GPU, "place", s.String(), "start", s.Placement.Start, "until",
+		q.Until, "why", why,
+	)
 	f.publishLocked()
 }
 

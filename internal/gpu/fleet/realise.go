@@ -128,7 +128,8 @@ func (f *Fleet) verdict(ctx context.Context, c *card, s gpu.Slice, err error) er
 		f.later(c)
 		return &badPlace{why: "the GPU is lost", err: err}
 	case errors.Is(err, gpu.ErrDenied):
-		return errs.New(errs.Internal, "the service may not cut GPUs: %w", err).With("run it as root, or with read access to /proc/driver/nvidia/capabilities/mig/config")
+		return errs.New(errs.Internal, "the service may not cut GPUs: %w", err).
+			With("run it as root, or with read access to /proc/driver/nvidia/capabilities/mig/config")
 	case errors.Is(err, gpu.ErrNotSupported):
 		return &badPlace{why: "the GPU is not in the mode for it", err: errors.Join(err, f.describe(ctx, c))}
 	}
@@ -184,7 +185,10 @@ func (f *Fleet) crowded(ctx context.Context, c *card, left []gpu.ProcessUse) err
 	if err := f.watch(ctx, c, false); err != nil {
 		return err
 	}
-	f.log.Warn("a place on a GPU is not free though nobody holds it", "gpu", c.uuid, "used_by", f.named(f.sort(c, left, f.heldOn(c.uuid))))
+	f.log.Warn(
+		"a place on a GPU is not free though nobody holds it", "gpu", c.uuid, "used_by",
+		f.named(f.sort(c, left, f.heldOn(c.uuid))),
+	)
 	return &badPlace{why: "something is still on it"}
 }
 

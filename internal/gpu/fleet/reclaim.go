@@ -69,7 +69,9 @@ func (f *Fleet) Confine(ctx context.Context, s gpu.Slice, cgroup string) error {
 func (f *Fleet) reclaim(ctx context.Context, c *card) {
 	for _, u := range f.over(c, f.heldOn(c.uuid)) {
 		if err := f.takeBack(ctx, u); err != nil {
-			f.log.Warn("what a workload had of a GPU is not taken back yet", "gpu", c.uuid, "workload", u.Holder, "err", err)
+			f.log.Warn(
+				"what a workload had of a GPU is not taken back yet", "gpu", c.uuid, "workload", u.Holder, "err", err,
+			)
 			continue
 		}
 		f.mu.Lock()

@@ -68,7 +68,8 @@ func (f *Fleet) Usable(uuid string) bool {
 
 // alike reports whether the same can be leased of a GPU as before.
 func alike(a, b *view) bool {
-	return a.device.UUID == b.device.UUID && a.usable == b.usable && a.node.Busy == b.node.Busy && len(a.ghosts) == len(b.ghosts) &&
+	return a.device.UUID == b.device.UUID && a.usable == b.usable && a.node.Busy == b.node.Busy &&
+		len(a.ghosts) == len(b.ghosts) &&
 		a.condition == b.condition && (!a.node.Static || len(a.node.Ready) == len(b.node.Ready))
 }
 
@@ -126,7 +127,8 @@ func (b *book) active(uuid string, now time.Time) []quarantine {
 // node describes a card to the placement engine, with all that is taken on it but what is held.
 func (f *Fleet) node(c *card, v *view) placement.Node {
 	n := placement.Node{
-		UUID: c.uuid, Model: c.device.Name, Mode: c.rule.Mode, Tier: c.tier(), Memory: c.device.Memory, SMs: c.device.SMs,
+		UUID: c.uuid, Model: c.device.Name, Mode: c.rule.Mode, Tier: c.tier(), Memory: c.device.Memory,
+		SMs: c.device.SMs,
 	}
 	switch c.rule.Mode {
 	case gpu.MIG:
@@ -177,7 +179,9 @@ func asUses(leftovers []leftover) []gpu.ProcessUse {
 
 // offers reports whether an own instance is to be used: of a layout only what belongs to it.
 func (c *card) offers(in gpu.Instance) bool {
-	return len(c.rule.Layout) == 0 || slices.Contains(c.layout, placement.Ready{Profile: in.Profile, Placement: in.Placement})
+	return len(c.rule.Layout) == 0 || slices.Contains(
+		c.layout, placement.Ready{Profile: in.Profile, Placement: in.Placement},
+	)
 }
 
 // complete reports whether an instance can be used: a remnant cannot.

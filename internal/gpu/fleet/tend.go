@@ -123,7 +123,9 @@ func (f *Fleet) fill(ctx context.Context, c *card) error {
 		if err != nil {
 			return f.verdict(ctx, c, s, err)
 		}
-		f.log.Info("an instance of the layout is made", "gpu", c.uuid, "profile", in.Profile, "start", in.Placement.Start)
+		f.log.Info(
+			"an instance of the layout is made", "gpu", c.uuid, "profile", in.Profile, "start", in.Placement.Start,
+		)
 		f.publish()
 	}
 	return nil
@@ -131,7 +133,9 @@ func (f *Fleet) fill(ctx context.Context, c *card) error {
 
 // quarantined reports whether a quarantine lies on a place. The lock is held.
 func (f *Fleet) quarantined(uuid string, at gpu.Placement) bool {
-	return slices.ContainsFunc(f.book.active(uuid, time.Now()), func(q quarantine) bool { return overlap(q.Slice.Placement, at) })
+	return slices.ContainsFunc(
+		f.book.active(uuid, time.Now()), func(q quarantine) bool { return overlap(q.Slice.Placement, at) },
+	)
 }
 
 // slice returns the slice that an instance is.

@@ -59,7 +59,9 @@ func (f *Fleet) watch(ctx context.Context, c *card, fresh bool) error {
 
 // sort finds among the processes of a GPU those of nobody here, and those of workloads that do not hold the part that
 // they are on.
-func (f *Fleet) sort(c *card, processes []gpu.ProcessUse, leases []gpu.Lease) (strangers []gpu.ProcessUse, leftovers []leftover) {
+func (f *Fleet) sort(
+	c *card, processes []gpu.ProcessUse, leases []gpu.Lease,
+) (strangers []gpu.ProcessUse, leftovers []leftover) {
 	f.mu.Lock()
 	mode, instances := c.rule.Mode, c.instances
 	f.mu.Unlock()

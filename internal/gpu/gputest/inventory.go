@@ -29,7 +29,8 @@ var (
 func devicesAreSane(t *testing.T, b bench) {
 	first, seen := b.devices(t), map[any]bool{}
 	for i, dev := range b.devices(t) {
-		if !uuid.MatchString(dev.UUID) || !bus.MatchString(dev.Bus) || !capability.MatchString(dev.Capability) || dev.Name == "" {
+		if !uuid.MatchString(dev.UUID) || !bus.MatchString(dev.Bus) || !capability.MatchString(dev.Capability) ||
+			dev.Name == "" {
 			t.Errorf("a device is %+v", dev)
 		}
 		if dev.Memory <= 0 || dev.SMs <= 0 || dev.Index < 0 || dev.Minor < 0 || dev.MIGEnabled && !dev.MIGCapable {
@@ -48,7 +49,10 @@ func devicesAreSane(t *testing.T, b bench) {
 func tablesAreSane(t *testing.T, b bench) {
 	for _, dev := range b.devices(t) {
 		if dev.MIGCapable != (dev.Slots > 0) || dev.MIGCapable != (len(dev.Profiles) > 0) {
-			t.Errorf("%s: it can be cut: %v, and has %d slots and %d profiles", dev.Name, dev.MIGCapable, dev.Slots, len(dev.Profiles))
+			t.Errorf(
+				"%s: it can be cut: %v, and has %d slots and %d profiles", dev.Name, dev.MIGCapable, dev.Slots,
+				len(dev.Profiles),
+			)
 		}
 		names, ids := map[string]bool{}, map[int]bool{}
 		for _, p := range dev.Profiles {

@@ -63,7 +63,8 @@ func readUncut(t *testing.T, b bench) {
 			continue
 		}
 		r := b.read(t, dev.UUID)
-		if len(r.Instances) > 0 || r.Processes == nil || r.Utilisation < -1 || r.Utilisation > 100 || r.MemoryUsed > dev.Memory {
+		if len(r.Instances) > 0 || r.Processes == nil || r.Utilisation < -1 || r.Utilisation > 100 ||
+			r.MemoryUsed > dev.Memory {
 			t.Errorf("%s, which is not cut, is read as %+v", dev.Name, r)
 		}
 		if r.SM != -1 && (!dev.GPM || r.SM < 0 || r.SM > 100) {

@@ -136,7 +136,8 @@ func (b bench) holds(t *testing.T, want ...gpu.Instance) {
 }
 
 func sameInstance(x, y gpu.Instance) bool {
-	return x.GPU == y.GPU && x.UUID == y.UUID && x.GI == y.GI && x.CI == y.CI && x.Profile == y.Profile && x.Placement == y.Placement &&
+	return x.GPU == y.GPU && x.UUID == y.UUID && x.GI == y.GI && x.CI == y.CI && x.Profile == y.Profile &&
+		x.Placement == y.Placement &&
 		slices.Equal(x.Caps, y.Caps)
 }
 

@@ -16,7 +16,9 @@ const inside = true
 
 // lacks says which build has what this one has not.
 func lacks() error {
-	return errs.New(errs.Missing, "this is slipway-gpu-inside, the build for sessions and jobs, which lacks this command").
+	return errs.New(
+		errs.Missing, "this is slipway-gpu-inside, the build for sessions and jobs, which lacks this command",
+	).
 		With("use the host's slipway-gpu, built with CGO_ENABLED=1: the service finds it beside itself or on PATH")
 }
 

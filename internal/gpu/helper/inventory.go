@@ -88,9 +88,14 @@ func (s stock) print(out io.Writer) error {
 	fmt.Fprintf(w, "driver %s, CUDA %d.%d\n", s.System.Driver, s.System.CUDA/1000, s.System.CUDA%1000/10)
 	for _, f := range s.GPUs {
 		dev := f.Device
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d SMs\n", dev.Index, dev.UUID, dev.Name, units.FormatMemory(dev.Memory), dev.SMs)
+		fmt.Fprintf(
+			w, "%d\t%s\t%s\t%s\t%d SMs\n", dev.Index, dev.UUID, dev.Name, units.FormatMemory(dev.Memory), dev.SMs,
+		)
 		for _, p := range dev.Profiles {
-			fmt.Fprintf(w, "\t%s\tid %d\t%s\t%d SMs\tat most %d\tat %v\n", p.Name, p.ID, units.FormatMemory(p.Memory), p.SMs, p.Max, p.Placements)
+			fmt.Fprintf(
+				w, "\t%s\tid %d\t%s\t%d SMs\tat most %d\tat %v\n", p.Name, p.ID, units.FormatMemory(p.Memory), p.SMs,
+				p.Max, p.Placements,
+			)
 		}
 		for _, in := range f.Instances {
 			fmt.Fprintf(w, "\t%s\t%s\tGI %d CI %d\tat %v\n", in.Profile, in.UUID, in.GI, in.CI, in.Placement)

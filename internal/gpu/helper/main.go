@@ -52,7 +52,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return 2
 	}
 	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
-		"drive": drive, "inventory": inventory, "watch": watch, "load": load, "version": tellBuild, "help": help, "-h": help, "--help": help,
+		"drive": drive, "inventory": inventory, "watch": watch, "load": load, "version": tellBuild, "help": help,
+		"-h": help, "--help": help,
 	}
 	if args[0] == "selftest" {
 		return selftest.Main(ctx, args[1:], out, errOut)

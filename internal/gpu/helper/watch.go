@@ -30,7 +30,9 @@ func watch(ctx context.Context, args []string, out, errOut io.Writer) error {
 		return err
 	}
 	if *seconds <= 0 || *every < 0.1 {
-		return usageError{errors.New("--seconds must be more than 0, and --every at least 0.1: the counters tell nothing about less")}
+		return usageError{
+			errors.New("--seconds must be more than 0, and --every at least 0.1: the counters tell nothing about less"),
+		}
 	}
 	d, err := open(errOut)
 	if err != nil {

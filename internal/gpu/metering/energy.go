@@ -69,7 +69,9 @@ func share(joules, floor float64, sms int, others float64, portions []portion) [
 	}
 	shares := make([]float64, len(portions))
 	for i, p := range portions {
-		shares[i] = part64(floor, float64(p.sms), float64(max(sms, leased))) + part64(max(joules-floor, 0), loads[i], total)
+		shares[i] = part64(
+			floor, float64(p.sms), float64(max(sms, leased)),
+		) + part64(max(joules-floor, 0), loads[i], total)
 	}
 	return shares
 }

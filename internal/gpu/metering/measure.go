@@ -83,7 +83,8 @@ func (p part) measure(d gpu.Device, r gpu.Reading, owners map[int]string, busySM
 
 func measureDevice(d gpu.Device, r gpu.Reading) sample {
 	s := sample{
-		scope: ofDevice, source: gpu.SourceGPM, sm: r.SM, busiest: max(r.SM, r.Utilisation), load: r.SM / 100 * float64(d.SMs),
+		scope: ofDevice, source: gpu.SourceGPM, sm: r.SM, busiest: max(r.SM, r.Utilisation),
+		load:   r.SM / 100 * float64(d.SMs),
 		memory: r.MemoryUsed, processes: len(r.Processes),
 	}
 	if r.SM < 0 {
@@ -97,7 +98,10 @@ func measureInstance(gi, sms int, d gpu.Device, r gpu.Reading) sample {
 	if !found {
 		use = gpu.InstanceUse{SM: unknown, MemoryUsed: unknown}
 	}
-	s := sample{scope: ofInstance, source: gpu.SourceGPM, sm: use.SM, busiest: use.SM, load: use.SM / 100 * float64(sms), memory: use.MemoryUsed}
+	s := sample{
+		scope: ofInstance, source: gpu.SourceGPM, sm: use.SM, busiest: use.SM, load: use.SM / 100 * float64(sms),
+		memory: use.MemoryUsed,
+	}
 	of := func(p gpu.ProcessUse) bool { return p.GI == gi }
 	s.processes, _, _ = count(r.Processes, of)
 	if s.memory < 0 {

@@ -20,11 +20,12 @@ type Config struct {
 	Read      func(ctx context.Context, uuid string) (gpu.Reading, error)
 	Inventory func() gpu.Inventory
 	Held      func() []gpu.Lease
-	Whose     func(pid int) string // workload of a host's process; "" for a foreign one. Nil: processes cannot be told apart
-	Every     time.Duration        // between two rounds; 0: 10 s
-	IdleAfter time.Duration        // a slice is idle when it has been quiet for so long; 0: 10 min
-	BusySM    float64              // percent; below it a slice is quiet; 0: 1
-	Keep      int                  // most released slices that are still known, for a day; 0: 256
+	// workload of a host's process; "" for a foreign one. Nil: processes cannot be told apart
+	Whose     func(pid int) string
+	Every     time.Duration // between two rounds; 0: 10 s
+	IdleAfter time.Duration // a slice is idle when it has been quiet for so long; 0: 10 min
+	BusySM    float64       // percent; below it a slice is quiet; 0: 1
+	Keep      int           // most released slices that are still known, for a day; 0: 256
 	Logger    *slog.Logger
 }
 

@@ -86,7 +86,9 @@ func strangers(k look, owners map[int]string) float64 {
 // noteFault says once that a GPU cannot be read.
 func (s *Sampler) noteFault(k look, m *meter) {
 	if m.fault == "" {
-		s.cfg.Logger.Warn("the GPU cannot be read: nobody knows how its slices are used", "gpu", k.state.Device.UUID, "err", k.err)
+		s.cfg.Logger.Warn(
+			"the GPU cannot be read: nobody knows how its slices are used", "gpu", k.state.Device.UUID, "err", k.err,
+		)
 	}
 	m.fault = k.err.Error()
 }
@@ -105,7 +107,8 @@ func (s *Sampler) record(p part, d gpu.Device, at time.Time) *record {
 		lease.Lent, lease.Since = "", at
 	}
 	r := s.records[p.id]
-	if r != nil && r.released.IsZero() && r.lease.Slice == lease.Slice && (p.borrowed || r.borrowed || r.lease.Since.Equal(lease.Since)) {
+	if r != nil && r.released.IsZero() && r.lease.Slice == lease.Slice && (p.borrowed || r.borrowed ||
+		r.lease.Since.Equal(lease.Since)) {
 		if len(d.Profiles) > 0 || r.device.UUID == "" {
 			r.device = d
 		}

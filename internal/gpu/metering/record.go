@@ -33,7 +33,9 @@ type figure struct {
 const window = time.Minute
 
 func newRecord(l gpu.Lease, d gpu.Device) *record {
-	return &record{lease: l, device: d, last: nothing("there is no measurement of it yet"), peak: unknown, history: newSeries()}
+	return &record{
+		lease: l, device: d, last: nothing("there is no measurement of it yet"), peak: unknown, history: newSeries(),
+	}
 }
 
 // observe takes a sample.

@@ -63,7 +63,10 @@ func (d *Daemons) run(ctx context.Context, g daemon, stdin string, args ...strin
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case limited.Err() != nil:
-		return "", errs.New(errs.Unavailable, "the MPS daemon of %s does not answer %q within %s", gpu.ShortUUID(g.uuid), command, d.cfg.Deadline)
+		return "", errs.New(
+			errs.Unavailable, "the MPS daemon of %s does not answer %q within %s", gpu.ShortUUID(g.uuid), command,
+			d.cfg.Deadline,
+		)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return "", d.missing(err)
 	}

@@ -29,7 +29,10 @@ func (d *Daemons) ensure(ctx context.Context, g daemon, r record, holder string)
 	case s.Condition != Absent && len(others) > 0:
 		return badPlace(g, "share it by MPS", s.Why)
 	case s.Condition == Absent && len(others) > 0:
-		d.cfg.Logger.WarnContext(ctx, "MPS daemon has ended by itself; those who were on it have lost the GPU", "gpu", g.uuid, "holders", others)
+		d.cfg.Logger.WarnContext(
+			ctx, "MPS daemon has ended by itself; those who were on it have lost the GPU", "gpu", g.uuid, "holders",
+			others,
+		)
 	}
 	if err := d.stop(ctx, g, r.V3); err != nil {
 		return err
@@ -56,7 +59,10 @@ func (d *Daemons) start(ctx context.Context, g daemon, r record) error {
 	d.step("launched")
 	var last State
 	if !d.until(ctx, func() bool { last, err = d.look(ctx, g, r); return err == nil && last.Condition == Working }) {
-		return badPlace(g, "start its MPS daemon", strings.TrimSpace(tail(said)+" "+tail(filepath.Join(g.log(), "control.log"))+" "+last.Why))
+		return badPlace(
+			g, "start its MPS daemon",
+			strings.TrimSpace(tail(said)+" "+tail(filepath.Join(g.log(), "control.log"))+" "+last.Why),
+		)
 	}
 	d.cfg.Logger.InfoContext(ctx, "MPS daemon started", "gpu", g.uuid, "protocol_3", r.V3, "multi_user", r.Multi)
 	return nil

@@ -165,7 +165,8 @@ func (d *Daemons) trim(ctx context.Context, g daemon) {
 		if err != nil {
 			return nil
 		}
-		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Blocks*512 <= d.cfg.LogLimit { // a writer leaves a hole where it was cut
+		// a writer leaves a hole where it was cut
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Blocks*512 <= d.cfg.LogLimit {
 			return nil
 		}
 		old := end(filepath.Join(g.log(), path), d.cfg.LogLimit/4)

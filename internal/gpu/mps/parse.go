@@ -24,7 +24,10 @@ func refused(text string) string {
 
 // refusals are the beginnings of lines that say no.
 func refusals() []string {
-	return []string{"cannot ", "error", "failed", "failure", "invalid", "unknown", "unrecognized", "unable", "permission denied", "not permitted"}
+	return []string{
+		"cannot ", "error", "failed", "failure", "invalid", "unknown", "unrecognized", "unable", "permission denied",
+		"not permitted",
+	}
 }
 
 func firstLine(text string) string {

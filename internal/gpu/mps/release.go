@@ -133,7 +133,8 @@ func (d *Daemons) Quit(ctx context.Context, uuid string) error {
 		return err
 	}
 	if names := r.others(""); len(names) > 0 {
-		return errs.New(errs.Conflict, "%s is shared by MPS: %s", gpu.ShortUUID(uuid), strings.Join(names, ", ")).With("end these first")
+		return errs.New(errs.Conflict, "%s is shared by MPS: %s", gpu.ShortUUID(uuid), strings.Join(names, ", ")).
+			With("end these first")
 	}
 	return d.end(ctx, g, r.V3)
 }

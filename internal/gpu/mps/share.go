@@ -64,23 +64,36 @@ func (d *Daemons) admit(g daemon, r record, a Ability, holder string, want part)
 	case want.Memory < 1<<20:
 		return errs.Bad("memory", want.Memory, "1M or more")
 	case len(filepath.Join(g.pipe(), serverName, spaceName(holder), "control")) > maxSocketPath:
-		return errs.Bad("the directory of MPS", d.cfg.Dir, "a shorter path: the sockets below it would have names that the kernel does not take")
+		return errs.Bad(
+			"the directory of MPS", d.cfg.Dir,
+			"a shorter path: the sockets below it would have names that the kernel does not take",
+		)
 	case !r.Multi && d.uid != 0 && want.UID != d.uid:
-		return errs.New(errs.Missing, "MPS that user %d runs cannot serve user %d", d.uid, want.UID).With("run the service as root")
+		return errs.New(errs.Missing, "MPS that user %d runs cannot serve user %d", d.uid, want.UID).
+			With("run the service as root")
 	case !r.Multi && want.UID < 0:
-		return errs.New(errs.Conflict, "this host's MPS serves one user at a time, and it is not known as which user %s runs", holder).
+		return errs.New(
+			errs.Conflict, "this host's MPS serves one user at a time, and it is not known as which user %s runs",
+			holder,
+		).
 			With("a driver whose nvidia-cuda-mps-control -h knows --multiuser-server serves several")
 	}
 	others := r.others(holder)
 	if len(others) >= a.Clients {
-		return errs.New(errs.NoCapacity, "%s has %d workloads, and MPS takes %d processes at once", gpu.ShortUUID(g.uuid), len(others), a.Clients)
+		return errs.New(
+			errs.NoCapacity, "%s has %d workloads, and MPS takes %d processes at once", gpu.ShortUUID(g.uuid),
+			len(others), a.Clients,
+		)
 	}
 	if len(others) == 0 {
 		return nil
 	}
 	first := r.Holders[others[0]]
 	if !r.Multi && first.UID != want.UID {
-		return errs.New(errs.Conflict, "%s is in use by another user, and this host's MPS serves one user at a time on a GPU", gpu.ShortUUID(g.uuid)).
+		return errs.New(
+			errs.Conflict, "%s is in use by another user, and this host's MPS serves one user at a time on a GPU",
+			gpu.ShortUUID(g.uuid),
+		).
 			With("wait for the other user's sessions to end, or take another GPU; " +
 				"a driver whose nvidia-cuda-mps-control -h knows --multiuser-server serves several users")
 	}
@@ -96,7 +109,9 @@ func (d *Daemons) admit(g daemon, r record, a Ability, holder string, want part)
 func (d *Daemons) realise(ctx context.Context, g daemon, r record, holder string) (Share, error) {
 	if d.cfg.Exclusive != nil {
 		if err := d.cfg.Exclusive(ctx, g.uuid, true); err != nil {
-			return Share{}, errs.New(errs.Unavailable, "keep %s for its MPS daemon alone: %w", gpu.ShortUUID(g.uuid), err)
+			return Share{}, errs.New(
+				errs.Unavailable, "keep %s for its MPS daemon alone: %w", gpu.ShortUUID(g.uuid), err,
+			)
 		}
 	}
 	d.step("exclusive")
@@ -166,11 +181,16 @@ func (d *Daemons) setEqual(ctx context.Context, g daemon, r record, holder strin
 	}
 	memory, err := d.say(ctx, g, "get_default_device_pinned_mem_limit", 0)
 	if err != nil || !sameMemory(memory, p.Memory) {
-		return badPlace(g, "check the memory limit of its MPS daemon", "want "+limit(p.Memory)+", found "+firstLine(memory))
+		return badPlace(
+			g, "check the memory limit of its MPS daemon", "want "+limit(p.Memory)+", found "+firstLine(memory),
+		)
 	}
 	percent, err := d.say(ctx, g, "get_default_active_thread_percentage")
 	if err != nil || !samePercent(percent, p.Percent) {
-		return badPlace(g, "check the processor limit of its MPS daemon", "want "+strconv.Itoa(p.Percent)+", found "+firstLine(percent))
+		return badPlace(
+			g, "check the processor limit of its MPS daemon",
+			"want "+strconv.Itoa(p.Percent)+", found "+firstLine(percent),
+		)
 	}
 	return nil
 }

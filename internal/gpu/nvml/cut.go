@@ -38,9 +38,13 @@ func (d *Driver) CreateInstance(ctx context.Context, uuid, name string, at gpu.P
 		return gpu.Instance{}, err
 	}
 	if !slices.Contains(p.Placements, at) {
-		return gpu.Instance{}, fmt.Errorf("%s at slots %d+%d of GPU %s: %w", name, at.Start, at.Size, uuid, gpu.ErrNoRoom)
+		return gpu.Instance{}, fmt.Errorf(
+			"%s at slots %d+%d of GPU %s: %w", name, at.Start, at.Size, uuid, gpu.ErrNoRoom,
+		)
 	}
-	gi, ret := h.CreateGpuInstanceWithPlacement(&p.info, &nvml.GpuInstancePlacement{Start: uint32(at.Start), Size: uint32(at.Size)})
+	gi, ret := h.CreateGpuInstanceWithPlacement(
+		&p.info, &nvml.GpuInstancePlacement{Start: uint32(at.Start), Size: uint32(at.Size)},
+	)
 	if err := fault(ret, "create %s at slot %d of GPU %s", name, at.Start, uuid); err != nil {
 		return gpu.Instance{}, err
 	}
@@ -102,7 +106,9 @@ func (d *Driver) DestroyInstance(ctx context.Context, uuid string, id int) error
 		return err
 	}
 	if len(parts) > 0 {
-		return fmt.Errorf("instance %d of GPU %s was reported as destroyed and is still there: %w", id, uuid, gpu.ErrInUse)
+		return fmt.Errorf(
+			"instance %d of GPU %s was reported as destroyed and is still there: %w", id, uuid, gpu.ErrInUse,
+		)
 	}
 	return nil
 }

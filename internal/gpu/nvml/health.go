@@ -64,7 +64,9 @@ func (d *Driver) listen() {
 			continue
 		}
 		if ret := c.handle.RegisterEvents(nvml.EventTypeXidCriticalError, set); ret != nvml.SUCCESS {
-			d.log.Warn("critical errors of a GPU will not be noticed", "gpu", c.uuid, "error", fault(ret, "listen to events"))
+			d.log.Warn(
+				"critical errors of a GPU will not be noticed", "gpu", c.uuid, "error", fault(ret, "listen to events"),
+			)
 		}
 	}
 }
@@ -93,7 +95,10 @@ func (d *Driver) drain() {
 		if uuid, ret := e.Device.GetUUID(); ret == nvml.SUCCESS {
 			d.events.xids[uuid] = int(e.EventData)
 			d.events.count[uuid]++
-			d.log.Error("a GPU reports a critical error", "gpu", uuid, "xid", e.EventData, "gi", e.GpuInstanceId, "ci", e.ComputeInstanceId)
+			d.log.Error(
+				"a GPU reports a critical error", "gpu", uuid, "xid", e.EventData, "gi", e.GpuInstanceId, "ci",
+				e.ComputeInstanceId,
+			)
 		}
 	}
 }

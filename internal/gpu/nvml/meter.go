@@ -153,7 +153,8 @@ func (d *Driver) end(c *card, h nvml.Device, gi int) (float64, bool) {
 	get.Metrics[0].MetricId = uint32(nvml.GPM_METRIC_SM_UTIL)
 	ret := d.lib.GpmMetricsGet(&get)
 	m := get.Metrics[0]
-	if ret != nvml.SUCCESS || nvml.Return(m.NvmlReturn) != nvml.SUCCESS || math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
+	if ret != nvml.SUCCESS || nvml.Return(m.NvmlReturn) != nvml.SUCCESS || math.IsNaN(m.Value) ||
+		math.IsInf(m.Value, 0) {
 		return 0, false
 	}
 	return m.Value, true

@@ -18,8 +18,9 @@ import (
 // Config says with what a driver works.
 type Config struct {
 	Library nvml.Interface // nil: the host's
-	Minors  string         // where the minor numbers of MIG's capabilities stand; empty: /proc/driver/nvidia-caps/mig-minors
-	Logger  *slog.Logger
+	// where the minor numbers of MIG's capabilities stand; empty: /proc/driver/nvidia-caps/mig-minors
+	Minors string
+	Logger *slog.Logger
 }
 
 // Driver is a gpu.Driver.

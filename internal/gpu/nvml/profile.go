@@ -63,7 +63,8 @@ func (d *Driver) readProfiles(uuid string, h nvml.Device) ([]profile, error) {
 		}
 		found = append(found, profile{info: info, Profile: gpu.Profile{
 			Name: d.nameOf(h, i, info, int64(memory.Total)), ID: int(info.Id), Compute: int(info.SliceCount),
-			Memory: int64(info.MemorySizeMB) * mib, SMs: int(info.MultiprocessorCount), Max: int(info.InstanceCount), Placements: at,
+			Memory: int64(info.MemorySizeMB) * mib, SMs: int(info.MultiprocessorCount), Max: int(info.InstanceCount),
+			Placements: at,
 		}})
 	}
 	return found, nil

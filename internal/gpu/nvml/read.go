@@ -45,7 +45,9 @@ func (d *Driver) Read(ctx context.Context, uuid string) (gpu.Reading, error) {
 
 // readWhole reads what only the GPU as a whole can tell, cut or not.
 func (d *Driver) readWhole(c *card, h nvml.Device) (gpu.Reading, error) {
-	r := gpu.Reading{Utilisation: -1, SM: -1, MemoryUsed: -1, Energy: -1, Power: -1, Temperature: -1, Processes: []gpu.ProcessUse{}}
+	r := gpu.Reading{
+		Utilisation: -1, SM: -1, MemoryUsed: -1, Energy: -1, Power: -1, Temperature: -1, Processes: []gpu.ProcessUse{},
+	}
 	used, ret := d.memory(h)
 	if kindOf(ret) == gpu.ErrLost {
 		return r, fault(ret, "read GPU %s", c.uuid)

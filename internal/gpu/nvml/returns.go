@@ -19,7 +19,9 @@ func fault(ret nvml.Return, attempt string, args ...any) error {
 	}
 	what := fmt.Sprintf(attempt, args...)
 	if ret == nvml.ERROR_LIB_RM_VERSION_MISMATCH {
-		return errs.New(errs.Unavailable, "%s: the NVIDIA driver in the kernel and its libraries are of different versions", what).
+		return errs.New(
+			errs.Unavailable, "%s: the NVIDIA driver in the kernel and its libraries are of different versions", what,
+		).
 			With("reboot, or reload the kernel module, as is due after an update of the driver")
 	}
 	if kind := kindOf(ret); kind != nil {

@@ -66,12 +66,16 @@ func NewTable(slots int, profiles []gpu.Profile) (*Table, error) {
 
 func compile(slots int, p gpu.Profile) (shape, error) {
 	if len(p.Placements) == 0 || p.Compute < 1 {
-		return shape{}, fmt.Errorf("profile %s has %d compute slices and %d placements", p.Name, p.Compute, len(p.Placements))
+		return shape{}, fmt.Errorf(
+			"profile %s has %d compute slices and %d placements", p.Name, p.Compute, len(p.Placements),
+		)
 	}
 	s := shape{Profile: p, size: p.Placements[0].Size, kin: kin(p.Name)}
 	for _, at := range p.Placements {
 		if at.Size != s.size || at.Size < 1 || at.Start < 0 || at.Start+at.Size > slots {
-			return shape{}, fmt.Errorf("profile %s cannot lie at %d with size %d on %d slots", p.Name, at.Start, at.Size, slots)
+			return shape{}, fmt.Errorf(
+				"profile %s cannot lie at %d with size %d on %d slots", p.Name, at.Start, at.Size, slots,
+			)
 		}
 		s.spots = append(s.spots, Span(at))
 	}

@@ -20,11 +20,16 @@ func Never(nodes []Node, r gpu.Request) string {
 	}
 	ofMode := pick(pointers(nodes), func(n *Node) bool { return n.Mode == r.Mode })
 	if len(ofMode) == 0 {
-		return fmt.Sprintf("%s asked, and %s; there is %s", name, noneIn(r.Mode), list(pointers(nodes), func(n *Node) string { return string(n.Mode) }))
+		return fmt.Sprintf(
+			"%s asked, and %s; there is %s", name, noneIn(r.Mode),
+			list(pointers(nodes), func(n *Node) string { return string(n.Mode) }),
+		)
 	}
 	ofModel := pick(ofMode, func(n *Node) bool { return n.named(r.Model) })
 	if len(ofModel) == 0 {
-		return fmt.Sprintf("%s asked on %q, and no GPU for it is one; there is %s", name, r.Model, list(ofMode, modelOf))
+		return fmt.Sprintf(
+			"%s asked on %q, and no GPU for it is one; there is %s", name, r.Model, list(ofMode, modelOf),
+		)
 	}
 	isolated := pick(ofModel, func(n *Node) bool { return n.isolates(&r) })
 	if len(isolated) == 0 {
@@ -63,7 +68,9 @@ func noneIn(m gpu.Mode) string {
 // tooMuch says why nodes of the right kind cannot have r even when they are empty.
 func tooMuch(nodes []*Node, r gpu.Request) string {
 	if r.Mode == gpu.MIG {
-		return fmt.Sprintf("%s asked, and no GPU is cut so; there is %s", r, strings.Join(profiles(nodes, mostOf), ", "))
+		return fmt.Sprintf(
+			"%s asked, and no GPU is cut so; there is %s", r, strings.Join(profiles(nodes, mostOf), ", "),
+		)
 	}
 	var memory int64
 	for _, n := range nodes {
@@ -103,11 +110,14 @@ func instead(nodes []*Node, r gpu.Request) string {
 func insteadMPS(nodes []*Node, r gpu.Request) string {
 	var best gpu.Request
 	for _, n := range nodes {
-		some := gpu.Request{Mode: gpu.MPS, Percent: min(r.Percent, 100-n.PercentHeld), Memory: min(r.Memory, n.Memory-n.MemoryHeld)}
+		some := gpu.Request{
+			Mode: gpu.MPS, Percent: min(r.Percent, 100-n.PercentHeld), Memory: min(r.Memory, n.Memory-n.MemoryHeld),
+		}
 		if n.EqualShares && n.Held > 0 {
 			some.Percent, some.Memory = n.Share.Percent, n.Share.Memory
 		}
-		if some.Percent < 1 || some.Memory < 1 || n.fits(&some) < 1 || float64(some.Percent)*float64(some.Memory) <= float64(best.Percent)*float64(best.Memory) {
+		if some.Percent < 1 || some.Memory < 1 || n.fits(&some) < 1 ||
+			float64(some.Percent)*float64(some.Memory) <= float64(best.Percent)*float64(best.Memory) {
 			continue
 		}
 		best = some

@@ -27,7 +27,8 @@ type measure struct {
 
 func newMeasure(nodes []placement.Node, requests []request) measure {
 	m := measure{
-		demand: map[string]float64{}, lost: map[*placement.Table][]float64{}, slots: make([]float64, len(nodes)), waste: make([]float64, len(nodes)),
+		demand: map[string]float64{}, lost: map[*placement.Table][]float64{}, slots: make([]float64, len(nodes)),
+		waste: make([]float64, len(nodes)),
 	}
 	for _, r := range requests {
 		if r.gpu.Mode == gpu.MIG {
@@ -65,7 +66,8 @@ func (m *measure) look(nodes []placement.Node, i int) {
 // useless says for each set of busy slots what part of the free ones the requests of the trace cannot use, in the mean.
 func (m *measure) useless(t *placement.Table) []float64 {
 	parts, sum := make([]float64, 1<<t.Slots()), 0.0
-	for _, name := range slices.Sorted(maps.Keys(m.demand)) { // in one order, so that the last digits are always the same
+	// in one order, so that the last digits are always the same
+	for _, name := range slices.Sorted(maps.Keys(m.demand)) {
 		weight := m.demand[name]
 		if t.Name(name) == "" {
 			continue

@@ -69,7 +69,9 @@ func (t Trace) Run(models Models, policies []placement.Policy) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	report := Report{GPUs: len(nodes), Requests: len(requests), Load: load(requests, len(nodes)), Never: never(nodes, requests)}
+	report := Report{
+		GPUs: len(nodes), Requests: len(requests), Load: load(requests, len(nodes)), Never: never(nodes, requests),
+	}
 	for _, policy := range policies {
 		r := newReplay(nodes, requests, time.Duration(t.Patience), placement.New(policy, t.Headroom))
 		r.run()
@@ -103,7 +105,10 @@ func (t Trace) nodes(models Models) ([]placement.Node, error) {
 // node makes one GPU of a group.
 func (g Group) node(field string, d gpu.Device, tables map[string]*placement.Table) (placement.Node, error) {
 	mode := gpu.Mode(g.Mode)
-	n := placement.Node{Model: d.Name, Mode: mode, Tier: mode.Promise(), Memory: d.Memory, SMs: d.SMs, AtOnce: g.atOnce(), EqualShares: g.EqualShares}
+	n := placement.Node{
+		Model: d.Name, Mode: mode, Tier: mode.Promise(), Memory: d.Memory, SMs: d.SMs, AtOnce: g.atOnce(),
+		EqualShares: g.EqualShares,
+	}
 	if mode != gpu.MIG {
 		return n, nil
 	}

@@ -65,7 +65,9 @@ func (r *replay) endUntil(until time.Duration) {
 		r.nodes[e.node].Give(e.slice)
 		r.measure.held(r.nodes, e.node, -e.share)
 		if len(r.waiting) > 0 {
-			r.waiting = slices.DeleteFunc(r.waiting, func(i int) bool { return r.now-r.requests[i].at > r.patience || r.place(i) })
+			r.waiting = slices.DeleteFunc(
+				r.waiting, func(i int) bool { return r.now-r.requests[i].at > r.patience || r.place(i) },
+			)
 		}
 	}
 }
@@ -101,7 +103,8 @@ func (r *replay) result(policy placement.Policy) Result {
 	m := r.measure
 	res := Result{
 		Policy: policy, Accepted: len(r.waited), Acceptance: float64(len(r.waited)) / float64(len(r.requests)),
-		Utilisation: m.utilisation(len(r.nodes)), Fragmentation: m.fragmentation(), Made: m.made, Reused: m.reused, Wait: wait(r.waited),
+		Utilisation: m.utilisation(len(r.nodes)), Fragmentation: m.fragmentation(), Made: m.made, Reused: m.reused,
+		Wait: wait(r.waited),
 	}
 	if asked > 0 {
 		res.Weighted = r.won / asked

@@ -32,7 +32,9 @@ func (t Trace) requests(nodes []placement.Node) ([]request, error) {
 			return nil, fmt.Errorf("requests[%d].gpu: %w", i, err)
 		}
 		q.Group, q.Model = r.Group, r.Model
-		all = append(all, request{at: time.Duration(r.At), holds: time.Duration(r.Duration), gpu: q, share: share(nodes, q)})
+		all = append(
+			all, request{at: time.Duration(r.At), holds: time.Duration(r.Duration), gpu: q, share: share(nodes, q)},
+		)
 	}
 	slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 	return all, nil
@@ -54,7 +56,9 @@ func (g Generator) requests(nodes []placement.Node) ([]request, error) {
 		kinds, upTo = append(kinds, kind), append(upTo, sum)
 	}
 	if mean == 0 {
-		return nil, errs.Bad("generate.mix", kinds[0].gpu, "something that this fleet can give: "+placement.Never(nodes, kinds[0].gpu))
+		return nil, errs.Bad(
+			"generate.mix", kinds[0].gpu, "something that this fleet can give: "+placement.Never(nodes, kinds[0].gpu),
+		)
 	}
 	gap := float64(g.Duration) * (mean / sum) / (g.Load * float64(len(nodes)))
 	dice := rand.New(rand.NewPCG(g.Seed, 0))

@@ -62,7 +62,8 @@ const (
 func Load(path string) (Trace, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return Trace{}, errs.New(errs.Invalid, "read the trace: %w", err).With("give a file as deploy/bench/gpu/trace.yaml")
+		return Trace{}, errs.New(errs.Invalid, "read the trace: %w", err).
+			With("give a file as deploy/bench/gpu/trace.yaml")
 	}
 	t, err := Parse(text)
 	if err != nil {
@@ -99,7 +100,10 @@ func (t Trace) check() error {
 	}
 	p.add(total > mostGPUs, "fleet", fmt.Sprintf("more than %d GPUs", mostGPUs), "fewer GPUs")
 	p.add(!(t.Headroom >= 0 && t.Headroom <= 1), "headroom", t.Headroom, "from 0 to 1")
-	p.add(t.Patience < 0 || t.Patience > longest, "patience", time.Duration(t.Patience), "a time such as 30m, or 0s, at most a year")
+	p.add(
+		t.Patience < 0 || t.Patience > longest, "patience", time.Duration(t.Patience),
+		"a time such as 30m, or 0s, at most a year",
+	)
 	p.add((len(t.Requests) > 0) == (t.Generate != nil), "requests", "", "either a list of requests, or generate")
 	for i, r := range t.Requests {
 		r.check(&p, fmt.Sprintf("requests[%d].", i))
@@ -135,20 +139,35 @@ func (g Group) atOnce() int {
 }
 
 func (r Request) check(p *problems, at string) {
-	p.add(r.At < 0 || r.At > 10*longest, at+"at", time.Duration(r.At), "a time since the beginning, such as 90m, at most ten years")
-	p.add(r.Duration <= 0 || r.Duration > longest, at+"duration", time.Duration(r.Duration), "a time such as 2h, at most a year")
+	p.add(
+		r.At < 0 || r.At > 10*longest, at+"at", time.Duration(r.At),
+		"a time since the beginning, such as 90m, at most ten years",
+	)
+	p.add(
+		r.Duration <= 0 || r.Duration > longest, at+"duration", time.Duration(r.Duration),
+		"a time such as 2h, at most a year",
+	)
 	checkGPU(p, at+"gpu", r.GPU)
 }
 
 func checkGPU(p *problems, field, text string) {
 	r, err := gpu.ParseRequest(text)
-	p.add(err != nil || r.None(), field, text, "whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared, or shared/10G")
+	p.add(
+		err != nil || r.None(), field, text,
+		"whole, a MIG profile such as 1g.18gb or 1g, mps:25%/20G, shared, or shared/10G",
+	)
 }
 
 func (g Generator) check(p *problems) {
 	p.add(g.Count < 1 || g.Count > mostRequests, "generate.count", g.Count, fmt.Sprintf("from 1 to %d", mostRequests))
-	p.add(!(g.Load > 0 && g.Load <= 100), "generate.load", g.Load, "more than 0, such as 0.8 for four fifths of the fleet")
-	p.add(g.Duration <= 0 || g.Duration > longest, "generate.duration", time.Duration(g.Duration), "a time such as 2h, at most a year")
+	p.add(
+		!(g.Load > 0 && g.Load <= 100), "generate.load", g.Load,
+		"more than 0, such as 0.8 for four fifths of the fleet",
+	)
+	p.add(
+		g.Duration <= 0 || g.Duration > longest, "generate.duration", time.Duration(g.Duration),
+		"a time such as 2h, at most a year",
+	)
 	p.add(g.Groups < 0 || g.Groups > mostGroups, "generate.groups", g.Groups, fmt.Sprintf("from 0 to %d", mostGroups))
 	sum := 0.0
 	for name, part := range g.Mix {

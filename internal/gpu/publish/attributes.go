@@ -36,7 +36,8 @@ func (u unit) basic() attributes {
 	a["ECCEnabled"] = strconv.FormatBool(d.ECC)
 	a["GlobalMemoryMb"] = mebi(memory)
 	a.text("NvidiaDriver", u.system.Driver)
-	if v := u.system.CUDA; v > 0 { // 12040 is told as 12.40: jobs compare with what the tool says, not with what is right
+	// 12040 is told as 12.40: jobs compare with what the tool says, not with what is right
+	if v := u.system.CUDA; v > 0 {
 		a["DriverVersion"] = fmt.Sprintf("%d.%d", v/1000, v%100)
 		a["MaxSupportedVersion"] = strconv.Itoa(v)
 	}

@@ -24,7 +24,8 @@ func CMS(inv gpu.Inventory, o Options) string {
 	}
 	out, common := attributes{}, shared(ads)
 	for cms, name := range map[string]string{
-		"CUDADeviceName": "DeviceName", "CUDADriverVersion": "DriverVersion", "CUDAMaxSupportedVersion": "MaxSupportedVersion",
+		"CUDADeviceName": "DeviceName", "CUDADriverVersion": "DriverVersion",
+		"CUDAMaxSupportedVersion": "MaxSupportedVersion",
 	} {
 		if value, has := common[name]; has {
 			out[cms] = value

@@ -67,8 +67,9 @@ func GLUE(inv gpu.Inventory, o Options) ([]byte, error) {
 					"urn:glue2:ComputingShareAcceleratorInfo:%s.%s", e.Name, resource,
 				),
 			},
-			FreeAcceleratorSlots: e.TotalAcceleratorSlots - e.UsedAcceleratorSlots, UsedAcceleratorSlots: e.UsedAcceleratorSlots,
-			Associations: map[string]any{"AcceleratorEnvironmentID": []string{e.ID}},
+			FreeAcceleratorSlots: e.TotalAcceleratorSlots - e.UsedAcceleratorSlots,
+			UsedAcceleratorSlots: e.UsedAcceleratorSlots,
+			Associations:         map[string]any{"AcceleratorEnvironmentID": []string{e.ID}},
 		})
 	}
 	out, err := json.MarshalIndent(document, "", "  ")
@@ -101,9 +102,11 @@ func environmentOf(inv gpu.Inventory, group []gpu.State, resource string) enviro
 	d, name := group[0].Device, glueName(group[0])
 	e := environment{
 		glueEntity: glueEntity{
-			CreationTime: inv.Taken.UTC().Format(time.RFC3339), Validity: glueValidity, Name: name, Type: "GPU", ID: fmt.Sprintf("urn:glue2:AcceleratorEnvironment:%s.%s", name, resource),
+			CreationTime: inv.Taken.UTC().Format(time.RFC3339), Validity: glueValidity, Name: name, Type: "GPU",
+			ID: fmt.Sprintf("urn:glue2:AcceleratorEnvironment:%s.%s", name, resource),
 		},
-		Vendor: "NVIDIA", Model: d.Name, Version: inv.System.Driver, ClockSpeed: d.ClockMHz, Memory: int(d.Memory >> 20),
+		Vendor: "NVIDIA", Model: d.Name, Version: inv.System.Driver, ClockSpeed: d.ClockMHz,
+		Memory:            int(d.Memory >> 20),
 		ComputeCapability: d.Capability, PhysicalAccelerators: len(group), TotalInstances: len(group),
 		Extension:    map[string]any{"SlipwayMode": group[0].Mode, "SlipwayIsolation": group[0].Tier},
 		Associations: map[string]any{"ResourceID": "urn:glue2:ComputingManager:" + resource},

@@ -97,7 +97,10 @@ func (b *bench) copies() outcome {
 		}
 		said = ok("to the device %.1f, back %.1f, within %.1f GB/s", speed[0]/1e9, speed[2]/1e9, speed[1]/1e9)
 		if own && slices.Min(speed[:]) < floor {
-			return failed("check the GPU's link (lspci -vv: LnkSta) and the node's load", "%s, below %.2f", said.detail, floor/1e9)
+			return failed(
+				"check the GPU's link (lspci -vv: LnkSta) and the node's load", "%s, below %.2f", said.detail,
+				floor/1e9,
+			)
 		}
 	}
 	return said

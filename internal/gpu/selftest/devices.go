@@ -18,11 +18,16 @@ func (b *bench) driverLoads() outcome {
 		b.missing = true
 		return skipped("%v", err)
 	case cuda.Is(err, cuda.CodeNoDevice):
-		return failed("check CUDA_VISIBLE_DEVICES, and that the device files are those of the slice", "%v: %s", err, b.visible())
+		return failed(
+			"check CUDA_VISIBLE_DEVICES, and that the device files are those of the slice", "%v: %s", err, b.visible(),
+		)
 	case cuda.Is(err, cuda.CodeMismatch):
 		return failed(mismatchRemedy, "%v", err)
 	case err != nil:
-		return failed("look into the node's kernel log for NVRM and Xid; check that the binding has all libraries of the driver", "%v", err)
+		return failed(
+			"look into the node's kernel log for NVRM and Xid; check that the binding has all libraries of the driver",
+			"%v", err,
+		)
 	}
 	version, err := d.Version()
 	if err != nil {
@@ -54,7 +59,10 @@ func (b *bench) rightDevices() outcome {
 		return ok("%s", b.names())
 	}
 	if len(b.devices) != len(e.UUIDs) {
-		return failed(bindRemedy, "%d devices are shown (%s) where %d are leased; %s", len(b.devices), b.names(), len(e.UUIDs), b.visible())
+		return failed(
+			bindRemedy, "%d devices are shown (%s) where %d are leased; %s", len(b.devices), b.names(), len(e.UUIDs),
+			b.visible(),
+		)
 	}
 	if !b.cuda.Instances && b.instances() > 0 {
 		return skipped("this driver does not tell the UUIDs of MIG instances")
@@ -103,7 +111,10 @@ func (b *bench) processors() outcome {
 		case e.Tier == gpu.Hardware && d.SMs != e.SMs:
 			return failed("the device is not the one that was leased", "%d where %d are leased", d.SMs, e.SMs)
 		case d.SMs > e.SMs+pair:
-			return failed("the share of the processors is not held: check the MPS daemon of the GPU", "%d where %d are leased", d.SMs, e.SMs)
+			return failed(
+				"the share of the processors is not held: check the MPS daemon of the GPU", "%d where %d are leased",
+				d.SMs, e.SMs,
+			)
 		}
 	}
 	return ok("%d of %d leased", b.devices[0].SMs, e.SMs)

@@ -48,7 +48,10 @@ func (n *nvml) memoryErrors(dev uintptr, said *[]string) (outcome, bool) {
 		return outcome{}, false
 	}
 	if errors > 0 {
-		return failed("reset the GPU when nothing runs on it; replace it if they come again", "%d uncorrected memory errors since the driver was loaded", errors), true
+		return failed(
+			"reset the GPU when nothing runs on it; replace it if they come again",
+			"%d uncorrected memory errors since the driver was loaded", errors,
+		), true
 	}
 	*said = append(*said, "no memory errors")
 	return outcome{}, false

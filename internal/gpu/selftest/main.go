@@ -59,7 +59,8 @@ func Main(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return ExitFailed
 	}
 	if r.Result != OK {
-		fmt.Fprintf(errOut, "%s: %s\n", r.Result, strings.ReplaceAll(r.Fault, "\n", "; ")) // the last line, which an agent reads
+		// the last line, which an agent reads
+		fmt.Fprintf(errOut, "%s: %s\n", r.Result, strings.ReplaceAll(r.Fault, "\n", "; "))
 	}
 	return r.exitCode()
 }
@@ -84,7 +85,10 @@ func parse(args []string, errOut io.Writer) (options, error) {
 		fmt.Fprintln(errOut, "Test the GPUs that this process sees. Exit codes: 0 good, 1 something failed, 64 wrong usage, 77 no driver library.")
 		f.PrintDefaults()
 	}
-	f.StringVar(&expect, "expect", "", "what must be found, as JSON (empty: $SLIPWAY_GPU_EXPECT, and without that nothing is compared)")
+	f.StringVar(
+		&expect, "expect", "",
+		"what must be found, as JSON (empty: $SLIPWAY_GPU_EXPECT, and without that nothing is compared)",
+	)
 	f.BoolVar(&o.json, "json", false, "print the report as one line of JSON")
 	f.BoolVar(&o.cfg.Brief, "brief", false, "leave out what takes long, as at the start of a session")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "after which the test has failed")
@@ -129,7 +133,9 @@ func ParseExpectation(text string) (gpu.Expectation, error) {
 		return e, fmt.Errorf("the expectation has %d bytes, more than %d", len(text), maxExpect)
 	}
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
-		return e, fmt.Errorf("the expectation is no JSON of the form {\"uuids\":[...],\"memory\":...,\"sms\":...,\"tier\":...}: %w", err)
+		return e, fmt.Errorf(
+			"the expectation is no JSON of the form {\"uuids\":[...],\"memory\":...,\"sms\":...,\"tier\":...}: %w", err,
+		)
 	}
 	if len(e.UUIDs) == 0 {
 		return e, errors.New("the expectation names no device: its field uuids is empty")

@@ -58,7 +58,9 @@ func (b *bench) limitOf(d cuda.Device, limit int64, tier gpu.Tier) (o outcome) {
 		return failed(limitRemedy, "programs are told of %s where %s are leased", size(total), size(limit))
 	}
 	if tier == gpu.Hardware && total < limit-limit/8-overhead {
-		return failed("the device is not the one that was leased", "it has %s where %s are leased", size(total), size(limit))
+		return failed(
+			"the device is not the one that was leased", "it has %s where %s are leased", size(total), size(limit),
+		)
 	}
 	if tier == gpu.Hardware && b.cfg.Brief {
 		return ok("%s of %s leased", size(total), size(limit))
@@ -71,7 +73,10 @@ func (b *bench) limitOf(d cuda.Device, limit int64, tier gpu.Tier) (o outcome) {
 	case got > limit+allowance(limit):
 		return failed(limitRemedy, "%s could be taken where %s are leased", size(got), size(limit))
 	case got < least || got == 0:
-		return failed("another process holds memory of this slice, or the limit is too small", "only %s of %s leased could be taken", size(got), size(limit))
+		return failed(
+			"another process holds memory of this slice, or the limit is too small",
+			"only %s of %s leased could be taken", size(got), size(limit),
+		)
 	case free < limit-limit/10-overhead:
 		return ok("%s of %s leased could be taken; the rest is in use", size(got), size(limit))
 	default:

@@ -24,7 +24,9 @@ func (b *bench) mps() outcome {
 	case !set && !process:
 		return skipped("not a share by MPS")
 	case !set:
-		return failed("the binding of the slice is at fault: "+pipeEnv+" names the daemon's directory", "%s is not set", pipeEnv)
+		return failed(
+			"the binding of the slice is at fault: "+pipeEnv+" names the daemon's directory", "%s is not set", pipeEnv,
+		)
 	}
 	if err := dialControl(filepath.Join(b.path(dir), "control")); err != nil {
 		return failed(mpsRemedy, "%v", err)

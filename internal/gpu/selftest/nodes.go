@@ -43,7 +43,9 @@ func (b *bench) deviceFiles() outcome {
 			continue // on a node they are root's
 		}
 		if err != nil {
-			return failed("allow the device in the container, and give its file the mode 0666", "%s does not open: %v", n, err)
+			return failed(
+				"allow the device in the container, and give its file the mode 0666", "%s does not open: %v", n, err,
+			)
 		}
 		_ = f.Close()
 	}
@@ -99,7 +101,9 @@ func (b *bench) compareNodes(nodes []string) (outcome, bool) {
 	case gpus == 0 || gpus > len(e.UUIDs):
 		return failed(bindRemedy, "%d GPUs have a device file where %d slices are leased", gpus, len(e.UUIDs)), true
 	case caps != 2*b.instances():
-		return failed(bindRemedy, "%d files in /dev/nvidia-caps where %d are of the leased MIG instances", caps, 2*b.instances()), true
+		return failed(
+			bindRemedy, "%d files in /dev/nvidia-caps where %d are of the leased MIG instances", caps, 2*b.instances(),
+		), true
 	}
 	return outcome{}, false
 }

@@ -58,8 +58,10 @@ func openNVML(dir string) (*nvml, error) {
 		name string
 		f    any
 	}{
-		{"nvmlInit_v2", &n.init}, {"nvmlShutdown", &n.end}, {"nvmlErrorString", &n.errorString}, {"nvmlSystemGetDriverVersion", &n.version},
-		{"nvmlDeviceGetCount_v2", &n.count}, {"nvmlDeviceGetHandleByIndex_v2", &n.handle}, {"nvmlDeviceGetUUID", &n.uuid},
+		{"nvmlInit_v2", &n.init}, {"nvmlShutdown", &n.end}, {"nvmlErrorString", &n.errorString},
+		{"nvmlSystemGetDriverVersion", &n.version},
+		{"nvmlDeviceGetCount_v2", &n.count}, {"nvmlDeviceGetHandleByIndex_v2", &n.handle},
+		{"nvmlDeviceGetUUID", &n.uuid},
 	} {
 		if err := l.Bind(f.name, f.f); err != nil {
 			return nil, err

@@ -112,7 +112,10 @@ func (b *bench) secondProcess() (o outcome) {
 		}
 	}()
 	if _, err := b.ask(partCompute); err != nil {
-		return failed("the GPU lets in one process at a time: set its compute mode to DEFAULT, or start its MPS daemon", "%v", err)
+		return failed(
+			"the GPU lets in one process at a time: set its compute mode to DEFAULT, or start its MPS daemon", "%v",
+			err,
+		)
 	}
 	return ok("two at once")
 }
@@ -136,11 +139,16 @@ func (b *bench) noOther() outcome {
 	}
 	for _, u := range r.UUIDs {
 		if (b.cuda.Instances || b.instances() == 0) && !leased(u, e.UUIDs) {
-			return failed(bindRemedy, "without CUDA_VISIBLE_DEVICES a process reaches %s, which is not of this slice", u)
+			return failed(
+				bindRemedy, "without CUDA_VISIBLE_DEVICES a process reaches %s, which is not of this slice", u,
+			)
 		}
 	}
 	if len(r.UUIDs) > len(e.UUIDs) {
-		return failed(bindRemedy, "without CUDA_VISIBLE_DEVICES a process reaches %d devices where %d are leased", len(r.UUIDs), len(e.UUIDs))
+		return failed(
+			bindRemedy, "without CUDA_VISIBLE_DEVICES a process reaches %d devices where %d are leased", len(r.UUIDs),
+			len(e.UUIDs),
+		)
 	}
 	return b.noOtherByNVML()
 }

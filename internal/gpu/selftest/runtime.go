@@ -12,8 +12,10 @@ var runtimeName = regexp.MustCompile(`^libcudart\.so\.([0-9]{1,3})(?:\.([0-9]{1,
 // runtimeDirs are where images keep the CUDA runtime.
 func runtimeDirs() []string {
 	return []string{
-		"/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib64", "/usr/lib/*-linux-gnu", "/opt/conda/lib",
-		"/opt/conda/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib", "/usr/lib/python3*/*-packages/nvidia/*/lib",
+		"/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib64", "/usr/lib/*-linux-gnu",
+		"/opt/conda/lib",
+		"/opt/conda/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
+		"/usr/lib/python3*/*-packages/nvidia/*/lib",
 	}
 }
 
@@ -41,7 +43,10 @@ func (b *bench) cudaRuntime() outcome {
 	case where == "":
 		return skipped("there is none in the usual places of an image")
 	case newest/1000 > driver/1000:
-		return warned("use an image with an older CUDA, or a node with a newer driver", "%s: the driver serves up to CUDA %d.%d", where, driver/1000, driver%1000/10)
+		return warned(
+			"use an image with an older CUDA, or a node with a newer driver", "%s: the driver serves up to CUDA %d.%d",
+			where, driver/1000, driver%1000/10,
+		)
 	default:
 		return ok("%s: the driver serves up to CUDA %d.%d", where, driver/1000, driver%1000/10)
 	}

@@ -186,7 +186,9 @@ func unfinished(r Report, list []check, began time.Time) Report {
 	for i, left := range rest {
 		c := Check{Name: left.name, Result: Skipped, Detail: "the test had ended"}
 		if i == 0 {
-			c.Result, c.Detail = Failed, fmt.Sprintf("it had not ended after %.1f s in all", time.Since(began).Seconds())
+			c.Result, c.Detail = Failed, fmt.Sprintf(
+				"it had not ended after %.1f s in all", time.Since(began).Seconds(),
+			)
 			c.Remedy = "a driver that hangs needs the node's administrator: look into the kernel's log for NVRM and Xid"
 		}
 		r.Checks = append(r.Checks, c)

@@ -193,7 +193,8 @@ func tooMuch(w watched, rules Rules) string {
 func ended(w watched, since time.Duration) string {
 	return fmt.Sprintf("it used %s of GPU memory, %s after a warning, where %s are agreed and others share the %s. "+
 		"Start it again with a larger share, such as shared/%dG, or use less: smaller batches, a smaller cache",
-		amount(w.sum()), since.Round(time.Second), amount(w.lease.Slice.Memory), w.lease.Slice.Model, (w.sum()+gib-1)/gib)
+		amount(w.sum()), since.Round(time.Second), amount(w.lease.Slice.Memory), w.lease.Slice.Model, (w.sum()+
+			gib-1)/gib)
 }
 
 // fullText is what a user is told on a GPU that is nearly full.
@@ -205,7 +206,10 @@ func fullText(r Reading, w watched, who string, foreign int64) string {
 		fmt.Fprintf(&b, " and may use %s: you are within your share", amount(w.lease.Slice.Memory))
 	}
 	if foreign > 0 {
-		fmt.Fprintf(&b, "; %s are used by programs that are not Slipway's, which the administrator has been told", amount(foreign))
+		fmt.Fprintf(
+			&b, "; %s are used by programs that are not Slipway's, which the administrator has been told",
+			amount(foreign),
+		)
 	}
 	b.WriteString(". If you can, " + freeing + ".")
 	return b.String()

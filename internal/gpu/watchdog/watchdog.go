@@ -104,9 +104,14 @@ func (w *Watchdog) carryOut(ctx context.Context, uuid string, v verdict) {
 	case warn:
 		w.cfg.Warn(v.workload, v.text)
 	case end:
-		w.cfg.Logger.WarnContext(ctx, "workload uses more GPU memory than agreed and is ended", "workload", v.workload, "gpu", uuid, "why", v.text)
+		w.cfg.Logger.WarnContext(
+			ctx, "workload uses more GPU memory than agreed and is ended", "workload", v.workload, "gpu", uuid, "why",
+			v.text,
+		)
 		if err := w.cfg.End(ctx, v.workload, v.text); err != nil {
-			w.cfg.Logger.ErrorContext(ctx, "cannot end a workload that uses too much GPU memory", "workload", v.workload, "err", err)
+			w.cfg.Logger.ErrorContext(
+				ctx, "cannot end a workload that uses too much GPU memory", "workload", v.workload, "err", err,
+			)
 		}
 	case name:
 		w.cfg.Logger.WarnContext(ctx, v.text, "gpu", uuid, "pid", v.pid)

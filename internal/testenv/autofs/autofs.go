@@ -94,13 +94,20 @@ func (a *Autofs) Publish(name string, files map[string]string) {
 // PublishTree makes a repository of a directory.
 func (a *Autofs) PublishTree(name, dir string) {
 	a.t.Helper()
-	a.Run("mksquashfs", dir, filepath.Join(a.work, name+".squashfs"), "-quiet", "-no-progress", "-noappend", "-all-root", "-processors", "1")
+	a.Run(
+		"mksquashfs", dir, filepath.Join(a.work, name+".squashfs"), "-quiet", "-no-progress", "-noappend", "-all-root",
+		"-processors", "1",
+	)
 }
 
 // Master puts another master map in the place of this one's: one for /cvmfs and the client's program.
 func (a *Autofs) Master(text string) {
 	a.t.Helper()
-	a.write("auto.master", strings.NewReplacer("/etc/auto.cvmfs", filepath.Join(a.work, "map"), "\n/cvmfs ", "\n"+a.Dir+" ").Replace(text), 0o644)
+	a.write(
+		"auto.master",
+		strings.NewReplacer("/etc/auto.cvmfs", filepath.Join(a.work, "map"), "\n/cvmfs ", "\n"+a.Dir+" ").Replace(text),
+		0o644,
+	)
 }
 
 // Up starts automount, and returns when a repository can be read.

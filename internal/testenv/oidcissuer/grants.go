@@ -70,8 +70,12 @@ func (i *Issuer) refreshed(w http.ResponseWriter, token string) {
 func (i *Issuer) grant(w http.ResponseWriter, f *family) {
 	access := i.token(f.subject, "https://wlcg.cern.ch/jwt/v1/any", scope)
 	answer(w, http.StatusOK, map[string]any{
-		"access_token": access, "token_type": "Bearer", "expires_in": int(i.life.Seconds()), "refresh_token": f.current, "scope": scope,
-		"id_token": i.sign(jwt.MapClaims{"iss": i.URL, "sub": f.subject, "aud": ClientID, "exp": time.Now().Add(i.life).Unix(), "iat": time.Now().Unix()}),
+		"access_token": access, "token_type": "Bearer", "expires_in": int(i.life.Seconds()),
+		"refresh_token": f.current, "scope": scope,
+		"id_token": i.sign(jwt.MapClaims{
+			"iss": i.URL, "sub": f.subject, "aud": ClientID, "exp": time.Now().Add(i.life).Unix(),
+			"iat": time.Now().Unix(),
+		}),
 	})
 }
 
@@ -90,7 +94,8 @@ func (i *Issuer) exchanged(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	answer(w, http.StatusOK, map[string]any{
-		"access_token": i.token(subject, r.FormValue("audience"), r.FormValue("scope")), "token_type": "Bearer", "expires_in": int(i.life.Seconds()),
+		"access_token": i.token(subject, r.FormValue("audience"), r.FormValue("scope")), "token_type": "Bearer",
+		"expires_in":        int(i.life.Seconds()),
 		"issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
 	})
 }
@@ -100,7 +105,8 @@ func (i *Issuer) token(subject, audience, scope string) string {
 	now := time.Now()
 	i.serial++
 	claims := jwt.MapClaims{
-		"iss": i.URL, "sub": subject, "aud": audience, "scope": scope, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(i.life).Unix(),
+		"iss": i.URL, "sub": subject, "aud": audience, "scope": scope, "iat": now.Unix(), "nbf": now.Unix(),
+		"exp": now.Add(i.life).Unix(),
 		"jti": fmt.Sprint(i.serial), "wlcg.ver": "1.0",
 	}
 	text := ""
@@ -136,8 +142,9 @@ func (i *Issuer) serveDevice(w http.ResponseWriter, r *http.Request) {
 	code := fmt.Sprintf("CODE-%04d", i.serial)
 	i.devices[secret], i.codes[code] = d, d
 	answer(w, http.StatusOK, map[string]any{
-		"device_code": secret, "user_code": code, "verification_uri": i.URL + "/activate", "verification_uri_complete": i.URL + "/activate?code=" + code,
-		"expires_in": 600, "interval": 1,
+		"device_code": secret, "user_code": code, "verification_uri": i.URL + "/activate",
+		"verification_uri_complete": i.URL + "/activate?code=" + code,
+		"expires_in":                600, "interval": 1,
 	})
 }
 

@@ -73,7 +73,8 @@ type device struct {
 func New(t *testing.T) *Issuer {
 	t.Helper()
 	i := &Issuer{
-		life: time.Hour, refresh: map[string]*family{}, devices: map[string]*device{}, codes: map[string]*device{}, asked: map[string]int{},
+		life: time.Hour, refresh: map[string]*family{}, devices: map[string]*device{}, codes: map[string]*device{},
+		asked: map[string]int{},
 	}
 	i.newKey()
 	i.server = httptest.NewTLSServer(i.handler())
@@ -125,7 +126,8 @@ func (i *Issuer) newKey() {
 
 func (i *Issuer) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 	m := map[string]any{
-		"issuer": i.URL, "token_endpoint": i.URL + "/token", "jwks_uri": i.URL + "/keys", "revocation_endpoint": i.URL + "/revoke",
+		"issuer": i.URL, "token_endpoint": i.URL + "/token", "jwks_uri": i.URL + "/keys",
+		"revocation_endpoint":           i.URL + "/revoke",
 		"device_authorization_endpoint": i.URL + "/device", "authorization_endpoint": i.URL + "/authorize",
 		"id_token_signing_alg_values_supported": []string{"ES256"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_basic"},
@@ -153,7 +155,8 @@ func (i *Issuer) serveKeys(w http.ResponseWriter, _ *http.Request) {
 	}
 	text := base64.RawURLEncoding.EncodeToString
 	answer(w, http.StatusOK, map[string]any{"keys": []any{map[string]string{
-		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": fmt.Sprint("k", i.kid), "x": text(public[1:33]), "y": text(public[33:]),
+		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": fmt.Sprint("k", i.kid),
+		"x": text(public[1:33]), "y": text(public[33:]),
 	}}})
 }
 
@@ -164,5 +167,7 @@ func answer(w http.ResponseWriter, status int, value any) {
 }
 
 func refuse(w http.ResponseWriter, code string) {
-	answer(w, http.StatusBadRequest, map[string]string{"error": code, "error_description": "says the issuer of the tests"})
+	answer(
+		w, http.StatusBadRequest, map[string]string{"error": code, "error_description": "says the issuer of the tests"},
+	)
 }

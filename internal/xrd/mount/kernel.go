@@ -164,7 +164,8 @@ func (m *Mounter) processes(begins string) []int {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		argv := bytes.Split(text, []byte{0})
-		if err != nil || len(argv) < 3 || filepath.Base(string(argv[0])) != filepath.Base(m.cfg.Program) || !strings.HasPrefix(string(argv[1]), begins) {
+		if err != nil || len(argv) < 3 || filepath.Base(string(argv[0])) != filepath.Base(m.cfg.Program) ||
+			!strings.HasPrefix(string(argv[1]), begins) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {

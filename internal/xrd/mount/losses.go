@@ -55,7 +55,10 @@ func (m *Mounter) tellLastLosses(id string) {
 		if m.tellLossesOf(id, v) || !m.diary(id, v).brokeAfter(time.Now().Add(-lastMoments)) {
 			continue
 		}
-		m.log.Warn("a connection to the storage has broken at the end of a session that may write there", "id", id, "path", v.path())
+		m.log.Warn(
+			"a connection to the storage has broken at the end of a session that may write there", "id", id, "path",
+			v.path(),
+		)
 		m.cfg.Tell(id, "What was last written to "+v.path()+" may not be in the storage, to which the connection broke at the end: see the sizes there")
 	}
 }

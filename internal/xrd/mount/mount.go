@@ -114,7 +114,8 @@ func New(cfg Config) (*Mounter, error) {
 	m.looks = newLooks(m.views())
 	m.life, m.end = context.WithCancel(context.Background())
 	if err := share(cfg.Dir); err != nil {
-		return nil, errs.New(errs.Missing, "share %s with sessions: %w", cfg.Dir, err).With("run the service as root in the host's own mount namespace, or set mount: false in data.storage")
+		return nil, errs.New(errs.Missing, "share %s with sessions: %w", cfg.Dir, err).
+			With("run the service as root in the host's own mount namespace, or set mount: false in data.storage")
 	}
 	return m, nil
 }

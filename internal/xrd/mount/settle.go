@@ -169,7 +169,8 @@ func (m *Mounter) makeAside(aside string) error {
 // patience is what xrootdfs's client has with servers: one that is away is asked again in seconds and not, as it is by
 // itself, in half an hour.
 var patience = []string{
-	"XRD_CONNECTIONWINDOW=5", "XRD_CONNECTIONRETRY=2", "XRD_STREAMTIMEOUT=20", "XRD_STREAMERRORWINDOW=5", "XRD_REQUESTTIMEOUT=60", "XRD_LOGLEVEL=Error",
+	"XRD_CONNECTIONWINDOW=5", "XRD_CONNECTIONRETRY=2", "XRD_STREAMTIMEOUT=20", "XRD_STREAMERRORWINDOW=5",
+	"XRD_REQUESTTIMEOUT=60", "XRD_LOGLEVEL=Error",
 }
 
 // deliver writes the credentials for a view, and gives the environment that names them. What root of this host has, or
@@ -178,7 +179,8 @@ func (m *Mounter) deliver(s Session, v view, p Papers) ([]string, error) {
 	dir := filepath.Join(m.cfg.RunDir, s.ID)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	env := append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "XRD_LOGFILE=" + file("log-"+v.name()), "BEARER_TOKEN_FILE=" + file("token-"+v.Name),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "XRD_LOGFILE=" + file("log-"+v.name()),
+		"BEARER_TOKEN_FILE=" + file("token-"+v.Name),
 	}, patience...)
 	if m.cfg.Trust != "" {
 		env = append(env, "X509_CERT_DIR="+m.cfg.Trust)
@@ -191,7 +193,9 @@ func (m *Mounter) deliver(s Session, v view, p Papers) ([]string, error) {
 		ways += ",gsi"
 		env = append(env, "X509_USER_PROXY="+file("x509"))
 	}
-	return append(env, "XrdSecPROTOCOL="+strings.TrimPrefix(ways, "none,")), errors.Join(write(file("token-"+v.Name), p.Token.Reveal()), write(file("x509"), p.Proxy.Reveal()))
+	return append(
+		env, "XrdSecPROTOCOL="+strings.TrimPrefix(ways, "none,"),
+	), errors.Join(write(file("token-"+v.Name), p.Token.Reveal()), write(file("x509"), p.Proxy.Reveal()))
 }
 
 // write replaces a file that root alone may read; without text there is none.

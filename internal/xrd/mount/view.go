@@ -75,7 +75,8 @@ func (m *Mounter) readme() string {
 		switch {
 		case v.cached:
 			b.WriteString(v.path() + "  the same through the site's cache: faster for what is read often. It cannot be written to\n" +
-				"    (\"Read-only file system\": write to " + view{v.Element, false}.path() + "), and what has changed since it was first read is not seen.\n")
+				"    (\"Read-only file system\": write to " + view{v.Element, false}.path() +
+				"), and what has changed since it was first read is not seen.\n")
 		case v.Write:
 			b.WriteString(v.path() + "  " + v.Origin + "/" + v.Path + ", to read and write as far as you may.\n")
 		default:

@@ -52,7 +52,10 @@ func NewTrust(t testing.TB, names ...string) *Trust {
 	tr.certify()
 	tr.serve()
 	tr.scitokens = filepath.Join(home, "scitokens.cfg")
-	Write(t, tr.scitokens, fmt.Sprintf("[Global]\naudience = %s\n\n[Issuer test]\nissuer = %s\nbase_path = /data\ndefault_user = xrootd\n", tr.Audience, tr.Issuer), 0o644)
+	Write(t, tr.scitokens, fmt.Sprintf(
+		"[Global]\naudience = %s\n\n[Issuer test]\nissuer = %s\nbase_path = /data\ndefault_user = xrootd\n",
+		tr.Audience, tr.Issuer,
+	), 0o644)
 	return tr
 }
 
@@ -67,7 +70,9 @@ func (tr *Trust) TokenCache(origin *Server) *Server {
 	tr.t.Helper()
 	own := filepath.Join(tr.home, "cache.token")
 	Write(tr.t, own, tr.Token("cache", "storage.read:/", time.Hour), 0o600)
-	return start(tr.t, "xrootd-token-cache.cfg", tr.set(map[string]string{"origin": origin.address(), "token": own}), tr)
+	return start(
+		tr.t, "xrootd-token-cache.cfg", tr.set(map[string]string{"origin": origin.address(), "token": own}), tr,
+	)
 }
 
 func (tr *Trust) set(more map[string]string) map[string]string {
@@ -114,7 +119,9 @@ func (tr *Trust) Token(subject, scope string, life time.Duration) string {
 	if err != nil {
 		tr.t.Fatal(err)
 	}
-	return head + "." + body + "." + base64.RawURLEncoding.EncodeToString(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
+	return head + "." + body + "." + base64.RawURLEncoding.EncodeToString(
+		append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...),
+	)
 }
 
 func part(t testing.TB, v any) string {
@@ -139,13 +146,16 @@ func (tr *Trust) certify() {
 	t.Helper()
 	now := time.Now()
 	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Slipway test authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Slipway test authority"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: root.NotBefore,
+		NotAfter: root.NotAfter, BasicConstraintsValid: true,
 		DNSNames: tr.names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	rootKey, leafKey := newKey(t), newKey(t)
 	rootPEM := sign(t, root, root, rootKey, rootKey)
@@ -207,6 +217,7 @@ func (tr *Trust) serve() {
 	tr.Issuer = "https://localhost:" + fmt.Sprint(srv.Listener.Addr().(*net.TCPAddr).Port)
 	answer("/.well-known/openid-configuration", map[string]string{"issuer": tr.Issuer, "jwks_uri": tr.Issuer + "/jwks"})
 	answer("/jwks", map[string]any{"keys": []map[string]string{{
-		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "k1", "x": coordinate(point[1:33]), "y": coordinate(point[33:]),
+		"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "k1", "x": coordinate(point[1:33]),
+		"y": coordinate(point[33:]),
 	}}})
 }

@@ -59,7 +59,10 @@ func start(t testing.TB, name string, set map[string]string, trust *Trust) *Serv
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.XRootD)
 	home := directory(t)
-	s := &Server{t: t, home: home, name: strings.TrimSuffix(strings.TrimPrefix(name, "xrootd-"), ".cfg"), port: strconv.Itoa(testenv.FreePorts(t, 1)[0]), Data: filepath.Join(home, "dir/data")}
+	s := &Server{
+		t: t, home: home, name: strings.TrimSuffix(strings.TrimPrefix(name, "xrootd-"), ".cfg"),
+		port: strconv.Itoa(testenv.FreePorts(t, 1)[0]), Data: filepath.Join(home, "dir/data"),
+	}
 	s.URL = "root://" + s.address()
 	values := map[string]string{"port": s.port}
 	for _, d := range []string{"dir", "dir/data", "spool", "run"} {
@@ -245,7 +248,10 @@ func Copy(t testing.TB, env []string, from, to string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, "xrdcp", "--nopbar", "--force", from, to)
-	c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "XRD_CONNECTIONRETRY=1", "XRD_CONNECTIONWINDOW=5", "XRD_STREAMERRORWINDOW=0"}, env...)
+	c.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "XRD_CONNECTIONRETRY=1", "XRD_CONNECTIONWINDOW=5",
+		"XRD_STREAMERRORWINDOW=0",
+	}, env...)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)

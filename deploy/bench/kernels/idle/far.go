@@ -90,8 +90,9 @@ func runFar(ctx context.Context) error {
 	}
 	for _, socket := range o.Sockets {
 		u := tunnel.NewUplink(tunnel.UplinkConfig{
-			Dial:  func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unix", socket) },
-			Doors: map[tunnel.Door]func(context.Context, net.Conn){tunnel.DoorKernel: kernel}, Logger: slog.New(slog.DiscardHandler),
+			Dial:   func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unix", socket) },
+			Doors:  map[tunnel.Door]func(context.Context, net.Conn){tunnel.DoorKernel: kernel},
+			Logger: slog.New(slog.DiscardHandler),
 		})
 		go func() { _ = u.Run(ctx) }()
 	}
@@ -145,7 +146,9 @@ const question = `{"channel":"shell","header":{"msg_id":"1","msg_type":"kernel_i
 func client(ctx context.Context, url string) (*websocket.Conn, error) {
 	open, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ws, _, err := websocket.Dial(open, url, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"token " + token}}})
+	ws, _, err := websocket.Dial(
+		open, url, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"token " + token}}},
+	)
 	if err != nil {
 		return nil, err
 	}

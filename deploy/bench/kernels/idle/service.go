@@ -60,14 +60,23 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{links: tunnel.New(tunnel.Config{Logger: log}), lines: kernels.NewLines(), store: records, sockets: map[string]string{}}
+	s := &service{
+		links: tunnel.New(tunnel.Config{Logger: log}), lines: kernels.NewLines(), store: records,
+		sockets: map[string]string{},
+	}
 	crew := spawnertest.NewCrew()
 	account := func(context.Context, string, spawner.User) (spawner.Account, error) {
-		return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home")}, nil
+		return spawner.Account{
+			UID: os.Getuid(), GID: os.Getgid(), Login: user, HomeDir: "/home/" + user, Home: filepath.Join(dir, "home"),
+		}, nil
 	}
 	m, err := engine.New(ctx, engine.Config{
-		Store: records, Backends: []spawner.Backend{spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown})},
-		Agents: linked{crew, s}, Sealer: secret.NewBox(), Sessions: "docker", Dir: filepath.Join(dir, "w"), Logger: log,
+		Store: records,
+		Backends: []spawner.Backend{
+			spawnertest.New(spawnertest.Config{Name: "docker", Started: crew.ComeUp, Ended: crew.GoDown}),
+		},
+		Agents: linked{crew, s}, Sealer: secret.NewBox(), Sessions: "docker", Dir: filepath.Join(dir, "w"),
+		Logger:   log,
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 1 << 20, Memory: 1 << 50}},
 		Account:  account,
 	})
@@ -94,7 +103,9 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
 			return nil, errs.New(errs.Unavailable, "it has no app")
 		},
-		Hubs: []hubs.Hub{{Name: "main", APIURL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/hub/api"}, Identify: identify}},
+		Hubs: []hubs.Hub{
+			{Name: "main", APIURL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/hub/api"}, Identify: identify},
+		},
 		Kernels: func(who func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler {
 			return kernels.New(kernels.Config{
 				Engine: s.engine, Specs: specs, Identify: who, Tell: tell, Logger: log, Lines: s.lines,
@@ -106,8 +117,9 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 		},
 	})
 	front := &http.Server{
-		Handler: api.Public(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 128 << 10,
-		ConnContext: web.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: api.Public(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 128 << 10,
+		ConnContext:    web.ConnContext, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.work, ctx = errgroup.WithContext(ctx)
@@ -137,7 +149,10 @@ func identify(_ context.Context, given string) (hub.Identity, error) {
 func specs(spawner.Caller) []kernels.Spec {
 	return []kernels.Spec{{
 		Name: "python", DisplayName: "Python", Language: "python", Backend: "docker",
-		Session: spawner.Spec{SessionSpec: spawner.SessionSpec{Image: "played"}, Argv: []string{"python3", "-f", control.ConnectionFile}, Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30, Pids: 100}},
+		Session: spawner.Spec{
+			SessionSpec: spawner.SessionSpec{Image: "played"}, Argv: []string{"python3", "-f", control.ConnectionFile},
+			Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30, Pids: 100},
+		},
 	}}
 }
 

@@ -31,7 +31,10 @@ func Build(t testing.TB, defined ...string) string {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"libcuda", "libnvidia-ml"} {
-		argv := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-o", filepath.Join(dir, name+".so.1")}
+		argv := []string{
+			"-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-o",
+			filepath.Join(dir, name+".so.1"),
+		}
 		for _, d := range defined {
 			argv = append(argv, "-D"+d)
 		}

@@ -46,6 +46,22 @@ func (k Kind) Session() bool { return k != Job }
 // HubServer reports whether sessions of this kind are servers that a hub knows and starts.
 func (k Kind) HubServer() bool { return k != Job && k != Kernel }
 
+// Title names a kind to its user.
+func (k Kind) Title() string {
+	switch k {
+	case Lab:
+		return "JupyterLab"
+	case Code:
+		return "VS Code"
+	case Job:
+		return "the job"
+	case Kernel:
+		return "the kernel"
+	default:
+		return string(k)
+	}
+}
+
 // Want is what the owner wants of a workload.
 type Want string
 

@@ -146,21 +146,22 @@ func rules() map[string]rule {
 		},
 		"spawner/culling":   {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
 		"spawner/workqueue": {own: []string{"spawner"}},
-		"spawner/diagnosis": {own: []string{"spawner", "internal/units"}},
+		"spawner/diagnosis": {own: []string{"spawner", "internal/errs", "internal/units"}},
+		"spawner/journal":   {own: []string{"spawner"}},
 		"spawner/engine": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/journal", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
 				"internal/agent/control", "internal/units", "internal/errs", "internal/gpu", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "spawner/workloads", "internal/store"},
 		},
 		"spawner/jobs": {
-			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/sched", "internal/clock", "internal/errs", "internal/gpu", "internal/units"},
+			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched", "internal/clock", "internal/errs", "internal/gpu", "internal/units"},
 		},
 		"spawner/sessions": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/culling", "spawner/engine", "internal/agent/control", "internal/clock", "internal/errs",
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "spawner/engine", "internal/agent/control", "internal/clock", "internal/errs",
 				"internal/units",
 			},
 		},

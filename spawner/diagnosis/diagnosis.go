@@ -1,5 +1,5 @@
-// Package diagnosis says why a job has failed: from what its backend tells, its exit code, and the last lines of what
-// it has printed.
+// Package diagnosis says how a workload has ended and why it has failed: from what its backend tells, its exit code, and
+// the last lines of what it has printed.
 //
 // Promises: it knows the words of Python, CUDA and the C library for what runs out, and what none of them matches it
 // leaves as it is. It never makes a failure a success. It has no clock and does no I/O.

@@ -208,7 +208,7 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 		return tx.Finish(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
 	}
 	if err := m.sched.CheckGPU(now.LocalGPU()); err != nil {
-		return tx.Finish(ctx, now, outcomeOf(err))
+		return tx.Finish(ctx, now, diagnosis.FromError(err))
 	}
 	q, g := m.sched.Turn(&now.Workload)
 	if m.sched.Spent(&now.Workload, q) {
@@ -218,7 +218,7 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 		if m.sched.IsHead(&now.Workload) {
 			tx.giveWay(ctx, now)
 		}
-		if now.journal.latest().Message != why {
+		if now.journal.Latest().Message != why {
 			tx.Note(now, spawner.Event{Percent: 5, Message: why})
 		}
 		return nil
@@ -274,9 +274,9 @@ func (e *Entry) finish(o spawner.Outcome) {
 	if e.Outcome, e.Secrets, e.Sealed = &o, nil, nil; e.Phase != spawner.Pending { // who only waited held nothing
 		e.Phase = spawner.Stopping
 	}
-	if e.Want == spawner.WantRunning && !willRetry(e.Workload) {
+	if e.Want == spawner.WantRunning && !lifecycle.WillRetry(e.Workload) {
 		e.Want = spawner.WantStopped
-		giveUp(e.Outcome, e.Workload)
+		lifecycle.GiveUp(e.Outcome, e.Workload)
 	}
 }
 
@@ -318,7 +318,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 			e.Outcome = &out
 		}
 		if lost {
-			out := withoutLost(*e.Outcome, notBack)
+			out := diagnosis.WithLost(*e.Outcome, notBack)
 			e.Outcome = &out
 		}
 		if e.Outcome.Failed && e.Outcome.Tail == "" {
@@ -341,7 +341,7 @@ func (m *Manager) bidFarewell(id spawner.ID) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil && e.Phase == spawner.Stopped {
-		tx.Note(e, farewell(*e))
+		tx.Note(e, diagnosis.Farewell(e.Workload))
 	}
 }
 

@@ -215,14 +215,14 @@ func (m *Manager) collect(ctx context.Context, e Entry, o spawner.Observation) e
 			lost = append(lost, err.Error())
 		}
 		_, missing := jobfiles.Wanted(e.Spec.Out, e.status.Files)
-		addMissing(&out, missing)
-		addLost(&out, lost)
+		diagnosis.AddMissing(&out, missing)
+		diagnosis.AddLost(&out, lost)
 	}
 	m.relieve(e.ID)
 	// Without the last lines the outcome is still true.
 	out.Tail, _ = m.tailOf(ctx, e, from)
 	if e.Kind == spawner.Kernel && out.Failed {
-		out = ofKernel(out, e.Phase == spawner.Running)
+		out = diagnosis.OfKernel(out, e.Phase == spawner.Running)
 	}
 	return m.end(ctx, e, m.ailment(e, out))
 }
@@ -244,9 +244,6 @@ func (m *Manager) collectUntil(e Entry) time.Time {
 	return now.collecting.Add(partingPatience)
 }
 
-// notThere is an agent's exit code of an app whose program is not in the image, as shells have it.
-const notThere = 127
-
 // verdict reads an app's end from its agent's last word, and from what the backend knows of why.
 func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
 	s := e.status
@@ -266,14 +263,14 @@ func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
 	if out.Failed && o.Reason != "" {
 		out.Reason, out.Remedy = o.Reason, o.Remedy
 	}
-	if e.Kind == spawner.Code && e.Phase != spawner.Running && s.ExitCode == notThere {
+	if e.Kind == spawner.Code && e.Phase != spawner.Running && s.ExitCode == diagnosis.NotThere {
 		out.Reason = fmt.Sprintf("the image %s has no VS Code: there is no program %s in it", e.Spec.Image, codeServer)
 		out.Remedy = "choose an image that has it, or ask your administrator for one"
 	}
 	if out.Reason == "" && out.Failed {
-		out.Reason = fmt.Sprintf("%s ended with exit code %d", title(e.Kind), out.ExitCode)
+		out.Reason = fmt.Sprintf("%s ended with exit code %d", e.Kind.Title(), out.ExitCode)
 		if e.Kind.HubServer() && e.Phase != spawner.Running {
-			out.Remedy = afresh
+			out.Remedy = diagnosis.StartFresh
 		}
 	}
 	return out

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
+	"slipway/spawner/lifecycle"
 )
 
 // recall writes down where a workload of an earlier run of the service stands, and when it came there: its events
@@ -12,17 +14,17 @@ func (tx Tx) recall(e *Entry) {
 	if e.Kind == spawner.Job {
 		tx.recallTries(e)
 	}
-	up := spawner.Event{Percent: 100, Message: title(e.Kind) + " is ready", Final: true}
+	up := spawner.Event{Percent: 100, Message: e.Kind.Title() + " is ready", Final: true}
 	if e.Kind == spawner.Job {
 		up = spawner.Event{Percent: 50, Message: "The job runs", Time: e.Up}
 	}
 	if e.Kind == spawner.Job && e.Phase == spawner.Stopped && !e.Up.IsZero() {
 		tx.Note(e, up)
 	}
-	e.journal.last = max(e.journal.last, time.Now().UnixMilli())
+	e.journal.Begin(time.Now())
 	switch {
 	case e.Phase == spawner.Stopped:
-		last := farewell(*e)
+		last := diagnosis.Farewell(e.Workload)
 		if e.Outcome != nil {
 			last.Time = e.Outcome.At
 		}
@@ -42,6 +44,6 @@ func (tx Tx) recallTries(e *Entry) {
 	for i, o := range e.Attempts {
 		past.Attempt = e.Attempt - len(e.Attempts) + 1 + i
 		past.Attempts = e.Attempts[:i+1]
-		tx.Note(e, spawner.Event{Message: TryWords(past), Time: o.At})
+		tx.Note(e, spawner.Event{Message: lifecycle.TryWords(past), Time: o.At})
 	}
 }

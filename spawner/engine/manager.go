@@ -32,6 +32,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/culling"
 	"slipway/spawner/jobfiles"
+	"slipway/spawner/journal"
 	"slipway/spawner/sched"
 	"slipway/spawner/workqueue"
 )
@@ -241,7 +242,7 @@ type Entry struct {
 	Pulse      culling.Pulse       // what is known of what goes on in it
 	Alerts     Alerts              // what its owner is to know of its limits
 	progress   *control.Progress   // what its payload has last said of how far it is; nil: nothing
-	journal    journal
+	journal    journal.Journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change
 	copying    chan struct{}      // holds one token while a job's log is being copied here
@@ -540,7 +541,7 @@ func (tx Tx) Note(e *Entry, ev spawner.Event) {
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
 	}
-	e.journal.note(ev)
+	e.journal.Note(ev)
 	tx.announce(e)
 }
 

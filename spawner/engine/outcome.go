@@ -2,52 +2,12 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"strings"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
 )
-
-// outcomeOf tells an error to the workload's owner.
-func outcomeOf(err error) spawner.Outcome {
-	o := spawner.Outcome{Failed: true, ExitCode: 1, Reason: err.Error()}
-	if e, ok := errors.AsType[*errs.Error](err); ok && e.Remedy != "" {
-		o.Reason, o.Remedy = strings.TrimSuffix(o.Reason, ": "+e.Remedy), e.Remedy
-	}
-	return o
-}
-
-// addMissing notes that a job which ended well has not left all that it was to leave.
-func addMissing(o *spawner.Outcome, patterns []string) {
-	if len(patterns) == 0 || o.Failed {
-		return
-	}
-	o.Failed, o.ExitCode, o.Cause = true, max(o.ExitCode, 1), spawner.CauseOutput
-	o.Reason = "its payload ended with 0 and has not left " + strings.Join(patterns, ", ")
-	o.Remedy = "have it write these files into the directory in which it starts, or name others with --out"
-}
-
-// addLost notes what of a job's output could not be fetched.
-func addLost(o *spawner.Outcome, lost []string) {
-	if len(lost) == 0 {
-		return
-	}
-	if !o.Failed {
-		o.Cause = spawner.CauseOutput
-	}
-	o.Failed, o.ExitCode = true, max(o.ExitCode, 1)
-	o.Reason = strings.TrimPrefix(o.Reason+"; ", "; ") + "not all of its output could be kept: " + strings.Join(lost, "; ")
-	if o.Remedy == "" {
-		o.Remedy = "write large files, and those that only you may read, to your home"
-	}
-}
-
-// afresh is what a user can do whose session does not come up any more.
-const afresh = "if something that you installed or changed keeps it from starting, tick “Start fresh” when you start it: that discards your changes to the environment, not your home"
 
 // canceled is the outcome of a workload that its owner ended.
 func canceled(e Entry) spawner.Outcome {
@@ -92,11 +52,11 @@ func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)
 		out.Remedy = "tell your administrator: `slipway doctor` and the container's log say more"
 	default:
-		out.Reason = fmt.Sprintf("%s did not answer within %s", title(e.Kind), m.cfg.Limits.Boot)
-		out.Remedy = afresh
+		out.Reason = fmt.Sprintf("%s did not answer within %s", e.Kind.Title(), m.cfg.Limits.Boot)
+		out.Remedy = diagnosis.StartFresh
 	}
 	if e.Kind == spawner.Kernel {
-		out = ofKernel(out, e.Phase == spawner.Running)
+		out = diagnosis.OfKernel(out, e.Phase == spawner.Running)
 	}
 	return out
 }
@@ -107,27 +67,4 @@ func (e *Entry) exitCause() spawner.Cause {
 		return spawner.CauseExit
 	}
 	return ""
-}
-
-// farewell is the event that tells a workload's end.
-func farewell(e Entry) spawner.Event {
-	o := e.Outcome
-	switch {
-	case o == nil:
-		return spawner.Event{Percent: 100, Message: "Stopped", Final: true}
-	case o.Failed && !o.Canceled:
-		return spawner.Event{Percent: 100, Message: sentence(o), Final: true, Failed: true}
-	case e.Kind == spawner.Job && !o.Canceled:
-		return spawner.Event{Percent: 100, Message: "The job is done", Final: true}
-	default:
-		return spawner.Event{Percent: 100, Message: "Stopped: " + sentence(o), Final: true, Failed: o.Failed}
-	}
-}
-
-// sentence joins reason and remedy.
-func sentence(o *spawner.Outcome) string {
-	if o.Remedy == "" {
-		return o.Reason
-	}
-	return o.Reason + " — " + o.Remedy
 }

@@ -11,6 +11,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/jobfiles"
 )
 
@@ -216,20 +217,11 @@ func (m *Manager) noteSaved(ctx context.Context, e Entry, digest, lost string) e
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
 		e.hindrance = ""
 		if lost != "" && e.Outcome != nil {
-			out := withoutLost(*e.Outcome, lost)
+			out := diagnosis.WithLost(*e.Outcome, lost)
 			e.Outcome = &out
 		}
 	})
 	return err
-}
-
-// withoutLost tells that something of a session is lost with its end.
-func withoutLost(o spawner.Outcome, lost string) spawner.Outcome {
-	o.Reason += "; " + lost
-	if !o.Failed {
-		o.Failed, o.Remedy = true, "start it again: it goes on from what it had kept before"
-	}
-	return o
 }
 
 // noteUnkept has a session end whose changes cannot be kept now. They stay where they are until it is started again.
@@ -241,7 +233,7 @@ func (m *Manager) noteUnkept(ctx context.Context, e Entry, why error) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	out := outcomeOf(fmt.Errorf("what was changed in it could not be kept: %w", why))
+	out := diagnosis.FromError(fmt.Errorf("what was changed in it could not be kept: %w", why))
 	if e.Outcome != nil && e.Phase == spawner.Stopping {
 		out.Reason = e.Outcome.Reason + "; " + out.Reason
 	}

@@ -42,7 +42,7 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 		return
 	}
 	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, units.DiskWords(size))
-	last := e.journal.latest()
+	last := e.journal.Latest()
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {
 		return
@@ -79,5 +79,5 @@ func (m *Manager) HowFar(c spawner.Caller, id spawner.ID) string {
 	if err != nil {
 		return ""
 	}
-	return e.journal.latest().Message
+	return e.journal.Latest().Message
 }

@@ -142,7 +142,7 @@ func (e *Entry) purpose() lifecycle.Purpose {
 	switch {
 	case e.Withdrawing():
 		return lifecycle.ToWithdraw
-	case willRetry(e.Workload):
+	case lifecycle.WillRetry(e.Workload):
 		return lifecycle.ToRetry
 	case e.Moving:
 		return lifecycle.ToRequeue
@@ -259,7 +259,7 @@ func appOf(e Entry) control.State {
 func (m *Manager) limit(e Entry) (time.Duration, bool) {
 	switch {
 	case e.Rests && e.Phase == spawner.Pending:
-		return m.pauseBefore(e.Attempt), true
+		return lifecycle.PauseBefore(e.Attempt, m.cfg.Pause), true
 	case e.Remote && (e.Kind == spawner.Job || !e.quit.IsZero()):
 		return returnPatience, !e.quit.IsZero()
 	case e.Phase == spawner.Booting && e.Remote && e.status.State == "": // the way to it is down, for a while

@@ -8,6 +8,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 )
 
 // returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
@@ -84,7 +85,7 @@ func (tx Tx) tellSeen(e *Entry) {
 	if !e.Seen.Existence.Alive() || e.Seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
 		return
 	}
-	if text := tx.m.elsewhere(e); e.journal.latest().Message != text {
+	if text := tx.m.elsewhere(e); e.journal.Latest().Message != text {
 		tx.Note(e, spawner.Event{Percent: 25, Message: text})
 	}
 }
@@ -103,7 +104,7 @@ func (m *Manager) findBase(ctx context.Context, e Entry) error {
 			m.relay(e.ID, "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator", 0)
 			return err
 		case err != nil:
-			return m.end(ctx, e, outcomeOf(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
+			return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
 		}
 	}
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.From = from })

@@ -77,7 +77,7 @@ func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*
 		return err
 	}
 	e.Interrupt()
-	e.journal.reopen()
+	e.journal.Reopen()
 	tx.Note(e, spawner.Event{Percent: 5, Message: message})
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 )
 
 // start saves that the start has begun, then has the backend do it.
@@ -62,7 +63,7 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
 	if err != nil {
-		return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+		return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
 	}
 	m.noteStarted(e)
 	m.queue.Add(e.ID)
@@ -78,7 +79,7 @@ func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 	case e.Kind == spawner.Job && errs.Is(err, errs.Unavailable):
 		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+"): it is tried again. If this lasts, tell your administrator")
 	}
-	return m.end(ctx, e, outcomeOf(fmt.Errorf("start the %s: %w", vessel(e), err)))
+	return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
 }
 
 // account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
@@ -171,7 +172,7 @@ func (m *Manager) relay(id spawner.ID, message string, percent int) {
 	tx := m.Begin()
 	defer tx.End()
 	e := m.work[id]
-	if e == nil || strings.EqualFold(e.journal.latest().Message, message) {
+	if e == nil || strings.EqualFold(e.journal.Latest().Message, message) {
 		return
 	}
 	tx.Note(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
@@ -198,7 +199,7 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 		return err
 	}
 	if err := m.confine(ctx, e); errs.Is(err, errs.Missing) {
-		return m.end(ctx, e, outcomeOf(err))
+		return m.end(ctx, e, diagnosis.FromError(err))
 	} else if err != nil {
 		return fmt.Errorf("hold it to its share of the GPU: %w", err)
 	}
@@ -210,7 +211,7 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 		err = m.launchApp(ctx, e.ID, app)
 	}
 	if errs.Is(err, errs.Invalid) {
-		return m.end(ctx, e, outcomeOf(err))
+		return m.end(ctx, e, diagnosis.FromError(err))
 	}
 	if err != nil {
 		return fmt.Errorf("give the agent its app: %w", err)
@@ -220,7 +221,7 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 	}
 	changed, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase = spawner.Booting })
 	if changed && err == nil && e.Kind != spawner.Job {
-		m.note(e.ID, spawner.Event{Percent: 60, Message: "Starting " + title(e.Kind)})
+		m.note(e.ID, spawner.Event{Percent: 60, Message: "Starting " + e.Kind.Title()})
 	}
 	return err
 }
@@ -262,22 +263,6 @@ func (m *Manager) launchApp(ctx context.Context, id spawner.ID, app control.App)
 	return m.cfg.Agents.Agent(id).Launch(ctx, app)
 }
 
-// title names a kind to its user.
-func title(k spawner.Kind) string {
-	switch k {
-	case spawner.Lab:
-		return "JupyterLab"
-	case spawner.Code:
-		return "VS Code"
-	case spawner.Job:
-		return "the job"
-	case spawner.Kernel:
-		return "the kernel"
-	default:
-		return string(k)
-	}
-}
-
 // mostStarts bounds what is kept of starts for a collector of metrics that does not come.
 const mostStarts = 10_000
 
@@ -312,7 +297,7 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	if e.Kind == spawner.Job {
 		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})
 	} else {
-		tx.Note(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", title(e.Kind), took.Seconds()), Final: true})
+		tx.Note(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", e.Kind.Title(), took.Seconds()), Final: true})
 	}
 	return nil
 }

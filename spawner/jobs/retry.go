@@ -9,6 +9,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/lifecycle"
 )
 
 // Retry tries a job again that has ended. It is the same job, in the same place of its scan; what the try before has
@@ -120,13 +121,13 @@ func (j *Jobs) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *engine
 			e.Moving = true // what the last try has left here goes first
 			if r.RequestID != "" {
 				e.Retried = append(slices.Clone(e.Retried), r.RequestID)
-				e.Retried = e.Retried[max(0, len(e.Retried)-engine.MostAttempts):]
+				e.Retried = e.Retried[max(0, len(e.Retried)-lifecycle.MostAttempts):]
 			}
 		}, nil
 	}
 	return &engine.Update{Decide: decide, After: func(tx engine.Tx, e *engine.Entry) {
 		tx.Reopen(e)
 		tx.Sched().Asked(&e.Workload)
-		tx.Note(e, spawner.Event{Percent: 0, Message: engine.TryWords(e.Workload)})
+		tx.Note(e, spawner.Event{Percent: 0, Message: lifecycle.TryWords(e.Workload)})
 	}}
 }

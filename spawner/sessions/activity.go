@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
+
 	"slipway/internal/agent/control"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/culling"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/engine"
-	"time"
 )
 
 const (
@@ -245,7 +247,7 @@ func (s *Sessions) expired(e engine.Entry) spawner.Outcome {
 	p := prospect(&e, time.Now())
 	remedy := "start it again: its changes are kept"
 	if e.Kind == spawner.Kernel {
-		remedy = engine.Another
+		remedy = diagnosis.AnotherKernel
 	}
 	return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: remedy}
 }

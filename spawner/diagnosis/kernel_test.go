@@ -1,4 +1,4 @@
-package engine
+package diagnosis
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestKernelThatNeverAnswered(t *testing.T) {
 		{"out of memory", spawner.Outcome{ExitCode: 137, Reason: "out of memory", Remedy: "ask for more: --mem"}, "out of memory", "choose a kernel with more memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := ofKernel(c.is, false); !strings.HasPrefix(got.Reason, c.reason) || len(got.Reason) > len(c.reason)+50 || !strings.Contains(got.Remedy, c.remedy) {
+			if got := OfKernel(c.is, false); !strings.HasPrefix(got.Reason, c.reason) || len(got.Reason) > len(c.reason)+50 || !strings.Contains(got.Remedy, c.remedy) {
 				t.Errorf("%q, %q", got.Reason, got.Remedy)
 			}
 		})

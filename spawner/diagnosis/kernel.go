@@ -1,32 +1,31 @@
-package engine
+package diagnosis
 
 import (
 	"strings"
 
 	"slipway/spawner"
-	"slipway/spawner/diagnosis"
 )
 
-// another is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which
+// AnotherKernel is what a user can do whose kernel has ended. What ran in it is over, and so are the words of sessions, which
 // come back.
-const Another = "start another, and run what you need again"
+const AnotherKernel = "start another, and run what you need again"
 
 // noOther is what a user can do whose kernel does not come up.
 const noOther = "choose another kernel, or tell your administrator"
 
 const lastWords = 300 // bytes of what a kernel said last that stand in why it ended
 
-// ofKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come
+// OfKernel has an end of a kernel's tell its user what she can do with a kernel. Words for sessions tell how those come
 // back.
-func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
+func OfKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 	switch {
-	case diagnosis.CauseOf(o.Reason) == spawner.CauseMemory:
+	case CauseOf(o.Reason) == spawner.CauseMemory:
 		o.Remedy = "choose a kernel with more memory, or work on less at a time"
 		return o
 	case !ran:
 		return unbegun(o)
 	default:
-		o.Remedy = Another
+		o.Remedy = AnotherKernel
 		return o
 	}
 }
@@ -34,14 +33,14 @@ func ofKernel(o spawner.Outcome, ran bool) spawner.Outcome {
 // unbegun says of a kernel that has ended before it ever answered what it said last itself: nobody sees the output of
 // one that is gone. It has no clock and does no I/O.
 func unbegun(o spawner.Outcome) spawner.Outcome {
-	lines := diagnosis.LastWords(strings.Split(o.Tail, "\n"))
+	lines := LastWords(strings.Split(o.Tail, "\n"))
 	switch {
-	case o.ExitCode == notThere:
+	case o.ExitCode == NotThere:
 		o.Remedy = "choose another kernel, or have your administrator look at this one: its program must be in its image"
 	case lacksIPython(lines):
 		o.Cause, o.Reason = spawner.CauseModule, "its environment has no ipykernel, by which Jupyter runs Python"
 		o.Remedy = "choose another kernel, or have ipykernel installed in this one's image or environment: python3 -m pip install ipykernel"
-	case o.Remedy == "" || o.Remedy == afresh:
+	case o.Remedy == "" || o.Remedy == StartFresh:
 		o.Remedy = noOther
 	}
 	if n := len(lines); n > 0 && o.Cause != spawner.CauseModule && !strings.Contains(o.Reason, lines[n-1]) {

@@ -145,6 +145,7 @@ func rules() map[string]rule {
 			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/units"},
 		},
 		"spawner/culling":   {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
+		"spawner/disklimit": {own: []string{"spawner", "internal/clock", "internal/errs", "internal/units"}},
 		"spawner/workqueue": {own: []string{"spawner"}},
 		"spawner/diagnosis": {own: []string{"spawner", "internal/errs", "internal/units"}},
 		"spawner/journal":   {own: []string{"spawner"}},
@@ -414,8 +415,9 @@ func rules() map[string]rule {
 		"internal/hubtest": {own: []string{"hubapi", "internal/testenv"}},
 
 		// What is started anew with each job of this host, and the program that has nothing else.
-		"internal/programs": {own: []string{"internal/agent", "internal/errs", "internal/homes", "spawner/docker/wake", "spawner/local"}},
-		"internal/runner":   {own: []string{"internal/agent", "internal/homes", "internal/programs", "spawner/local"}},
+		"internal/programs":         {own: []string{"internal/agent", "internal/errs", "internal/homes", "spawner/docker/wake", "spawner/local"}},
+		"internal/programs/install": {own: []string{"internal/agent/control", "internal/errs", "internal/programs"}, tests: []string{"internal/homes", "spawner/local"}},
+		"internal/runner":           {own: []string{"internal/agent", "internal/homes", "internal/programs", "spawner/local"}},
 
 		"internal/paramgrid": {own: []string{"hubapi", "internal/errs"}},
 		// What joins sessions with environments. It knows no backend.
@@ -456,11 +458,11 @@ func rules() map[string]rule {
 				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",
 				"internal/gpu/metering", "internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement",
 				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes", "internal/hubsync",
-				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts", "internal/oidc", "internal/programs",
+				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts", "internal/oidc", "internal/programs", "internal/programs/install",
 				"internal/reserve", "internal/secret", "internal/sockets", "internal/sshauth", "internal/sshgate",
 				"internal/store", "internal/tunnel", "internal/units", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
-				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/docker",
+				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit", "spawner/docker",
 				"spawner/engine", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool",
 				"spawner/local", "spawner/workloads",
 			},

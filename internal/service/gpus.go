@@ -25,6 +25,7 @@ import (
 	"slipway/internal/gpu/placement"
 	"slipway/internal/gpu/publish"
 	"slipway/internal/programs"
+	"slipway/internal/programs/install"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 )
@@ -91,7 +92,7 @@ func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if err := installSelfTest(helper, s.path("bin"), s.log); err != nil {
+	if err := install.SelfTest(helper, s.path("bin"), s.log); err != nil {
 		return nil, "", err
 	}
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

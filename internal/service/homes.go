@@ -19,6 +19,7 @@ import (
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/internal/programs"
+	"slipway/internal/programs/install"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
@@ -65,7 +66,7 @@ func NewHomeMounts(cfg config.Config, program string) (h *HomeMounts, err error)
 // makeHomeMounts refuses to serve where homes cannot be: one that does not answer is a matter of the hour, and told at
 // each start.
 func (s *service) makeHomeMounts(ctx context.Context) error {
-	s.lean = findJobProgram(s.self, s.log)
+	s.lean = install.FindJobProgram(s.self, s.log)
 	mounts, err := NewHomeMounts(s.cfg, s.lean)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/internal/programs"
+	"slipway/internal/programs/install"
 	"slipway/internal/reserve"
 	"slipway/internal/secret"
 	"slipway/internal/sockets"
@@ -161,7 +162,7 @@ func (s *service) openData(ctx context.Context) error {
 }
 
 func (s *service) makeBackends(ctx context.Context) error {
-	err := installAgent(s.self, s.path("bin"))
+	err := install.Agent(s.self, s.path("bin"))
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := installJobProgram(s.lean, s.path("bin"))
+	agent, err := install.JobProgram(s.lean, s.path("bin"))
 	if err != nil {
 		return err
 	}

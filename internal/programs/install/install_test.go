@@ -1,4 +1,6 @@
-package service
+//go:build linux
+
+package install
 
 import (
 	"log/slog"
@@ -24,7 +26,8 @@ func TestFindJobProgram(t *testing.T) {
 		script string
 		same   bool
 	}{
-		"the same": {"echo " + identity, true}, "another": {"echo 0123456789abcdef", false}, "of before versions": {"echo it is started by slipway >&2; exit 1", false},
+		"the same": {"echo " + identity, true}, "another": {"echo 0123456789abcdef", false},
+		"of before versions": {"echo it is started by slipway >&2; exit 1", false},
 	} {
 		if err := os.WriteFile(lean, []byte("#!/bin/sh\n"+test.script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -33,7 +36,7 @@ func TestFindJobProgram(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var log strings.Builder
-		program := findJobProgram(self, slog.New(slog.NewTextHandler(&log, nil)))
+		program := FindJobProgram(self, slog.New(slog.NewTextHandler(&log, nil)))
 		told := strings.Contains(log.String(), "build both from the same sources")
 		if test.same && (program != lean || told) || !test.same && (program != self || !told) {
 			t.Errorf("%s: %s, log %s", name, program, &log)
@@ -49,7 +52,8 @@ func TestInstallSelfTest(t *testing.T) {
 	} {
 		dir, bin := t.TempDir(), filepath.Join(t.TempDir(), "bin")
 		helper := filepath.Join(dir, programs.GPUHelper)
-		for path, line := range map[string]string{helper: "echo host", filepath.Join(dir, programs.GPUHelperInside): test.inside} {
+		inside := filepath.Join(dir, programs.GPUHelperInside)
+		for path, line := range map[string]string{helper: "echo host", inside: test.inside} {
 			if line == "" {
 				continue
 			}
@@ -59,11 +63,13 @@ func TestInstallSelfTest(t *testing.T) {
 		}
 		for range 2 { // a service starts more than once
 			var log strings.Builder
-			if err := installSelfTest(helper, bin, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			if err := SelfTest(helper, bin, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 				t.Fatal(err)
 			}
 			text, err := os.ReadFile(filepath.Join(bin, programs.GPUHelper))
-			if err != nil || !strings.Contains(string(text), test.want) || strings.Contains(log.String(), "older than this host") != (test.says != "") || !strings.Contains(log.String(), test.says) {
+			warned := strings.Contains(log.String(), "older than this host")
+			if err != nil || !strings.Contains(string(text), test.want) || warned != (test.says != "") ||
+				!strings.Contains(log.String(), test.says) {
 				t.Errorf("%s: %s, %v, log %s", name, text, err, &log)
 			}
 		}

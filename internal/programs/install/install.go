@@ -1,4 +1,11 @@
-package service
+//go:build linux
+
+// Package install puts copies of the programs that workloads run where they find them: the agent, what is started for
+// each job, and the self-test of GPU slices.
+//
+// A copy is replaced as a whole, so that what runs keeps its own, and a program that the images could not run is
+// refused. The package must not start any of them but to ask what it was built from.
+package install
 
 import (
 	"crypto/sha256"
@@ -15,21 +22,22 @@ import (
 	"slipway/internal/programs"
 )
 
-// installAgent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so
-// that running workloads keep theirs and a half-written one is never started.
-func installAgent(self, dir string) error {
+// Agent puts a copy of this program where workloads find it as `slipway`. The copy is replaced as a whole, so that
+// running workloads keep theirs and a half-written one is never started.
+func Agent(self, dir string) error {
 	if err := checkStatic(self); err != nil {
 		return err
 	}
-	return installProgram(self, dir, "slipway")
+	return install(self, dir, "slipway")
 }
 
-// findJobProgram finds what is started for each job, and to look at its owner's directories. Without a program for that
+// FindJobProgram finds what is started for each job, and to look at its owner's directories. Without a program for that
 // alone, of the same build, it is this one.
-func findJobProgram(self string, log *slog.Logger) string {
+func FindJobProgram(self string, log *slog.Logger) string {
 	lean := filepath.Join(filepath.Dir(self), programs.ForJobs)
 	if _, err := os.Stat(lean); errors.Is(err, os.ErrNotExist) {
-		log.Warn("jobs of this host start more slowly than they could", "missing", lean, "remedy", "install "+programs.ForJobs+" beside slipway: deploy/lib/go.sh builds it")
+		log.Warn("jobs of this host start more slowly than they could", "missing", lean,
+			"remedy", "install "+programs.ForJobs+" beside slipway: deploy/lib/go.sh builds it")
 		return self
 	}
 	if err := programs.SameBuild(lean); err != nil {
@@ -39,21 +47,21 @@ func findJobProgram(self string, log *slog.Logger) string {
 	return lean
 }
 
-// installJobProgram puts a copy of what is started for each job where jobs find it: the given name below
+// JobProgram puts a copy of what is started for each job where jobs find it, and returns its name below
 // control.BinDir. The copy of slipway itself is there.
-func installJobProgram(program, dir string) (name string, err error) {
+func JobProgram(program, dir string) (name string, err error) {
 	if filepath.Base(program) != programs.ForJobs {
 		return filepath.Base(control.Program), nil
 	}
 	if err := checkStatic(program); err != nil {
 		return "", err
 	}
-	return programs.ForJobs, installProgram(program, dir, programs.ForJobs)
+	return programs.ForJobs, install(program, dir, programs.ForJobs)
 }
 
-// installSelfTest puts the program that tests slices where agents find it as `slipway-gpu`. The host's own build is the
-// second choice: an image with an older libc cannot run it.
-func installSelfTest(helper, dir string, log *slog.Logger) error {
+// SelfTest puts the program that tests slices where agents find it as `slipway-gpu`. The host's own build is the second
+// choice: an image with an older libc cannot run it.
+func SelfTest(helper, dir string, log *slog.Logger) error {
 	inside := filepath.Join(filepath.Dir(helper), programs.GPUHelperInside)
 	_, err := os.Stat(inside)
 	switch {
@@ -65,11 +73,11 @@ func installSelfTest(helper, dir string, log *slog.Logger) error {
 	default:
 		return fmt.Errorf("find the self-test for workloads: %w", err)
 	}
-	return installProgram(helper, dir, programs.GPUHelper)
+	return install(helper, dir, programs.GPUHelper)
 }
 
-// installProgram puts a copy of a program into dir under a name.
-func installProgram(from, dir, name string) error {
+// install puts a copy of a program into dir under a name.
+func install(from, dir, name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("install a program for workloads: %w", err)
 	}
@@ -91,7 +99,8 @@ func checkStatic(path string) error {
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errs.New(errs.Missing, "%s is linked dynamically and cannot be the agent in every image", path).With("build it with CGO_ENABLED=0")
+			return errs.New(errs.Missing, "%s is linked dynamically and cannot be the agent in every image", path).
+				With("build it with CGO_ENABLED=0")
 		}
 	}
 	return nil

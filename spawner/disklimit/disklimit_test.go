@@ -1,4 +1,4 @@
-package service
+package disklimit
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"slipway/spawner"
 )
 
-func TestJudgeDisk(t *testing.T) {
+func TestJudge(t *testing.T) {
 	const limit = 1e9
 	for name, test := range map[string]struct {
 		n, first int64
@@ -27,27 +27,29 @@ func TestJudgeDisk(t *testing.T) {
 		"began beyond, grows": {2e9 + 1e8, 2e9, true, 100},
 		"began beyond, less":  {9e8, 2e9, false, 80},
 	} {
-		if stop, percent := judgeDisk(test.n, test.first, limit); stop != test.stop || percent != test.percent {
+		if stop, percent := judge(test.n, test.first, limit); stop != test.stop || percent != test.percent {
 			t.Errorf("%s: %v, %d %%", name, stop, percent)
 		}
 	}
 }
 
-// TestDiskWatch: the owner is told at each mark once, and the session is ended beyond the limit. Who has no limit is
+// TestWatcher: the owner is told at each mark once, and the session is ended beyond the limit. Who has no limit is
 // not looked at, and a look that takes long comes seldom.
-func TestDiskWatch(t *testing.T) {
+func TestWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		session := spawner.Workload{ID: "s-1", Launch: "one", Spec: spawner.Spec{Resources: spawner.Resources{Disk: 1e9}}}
+		session := spawner.Workload{
+			ID: "s-1", Launch: "one", Spec: spawner.Spec{Resources: spawner.Resources{Disk: 1e9}},
+		}
 		var mu sync.Mutex // of what the test changes while the watch looks
 		size, looks, cost := int64(1e6), 0, time.Duration(0)
 		var told []string
-		w := diskWatch{
-			sessions: func() []spawner.Workload {
+		w := New(Config{
+			Sessions: func() []spawner.Workload {
 				mu.Lock()
 				defer mu.Unlock()
 				return []spawner.Workload{session, {ID: "s-free"}}
 			},
-			written: func(_ context.Context, id spawner.ID) (int64, error) {
+			Written: func(_ context.Context, id spawner.ID) (int64, error) {
 				if id != "s-1" {
 					t.Errorf("%s is looked at", id)
 				}
@@ -58,17 +60,17 @@ func TestDiskWatch(t *testing.T) {
 				time.Sleep(cost) // of the bubble
 				return size, nil
 			},
-			alert: func(_ context.Context, _ spawner.ID, a spawner.Alert) { told = append(told, a.Message) },
-			end:   func(_ context.Context, _ spawner.ID, a spawner.Alert) { told = append(told, "ended: "+a.Message) },
-			log:   slog.New(slog.DiscardHandler),
-		}
+			Alert:  func(_ context.Context, _ spawner.ID, a spawner.Alert) { told = append(told, a.Message) },
+			Stop:   func(_ context.Context, _ spawner.ID, a spawner.Alert) { told = append(told, "ended: "+a.Message) },
+			Logger: slog.New(slog.DiscardHandler),
+		})
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _ = w.run(ctx) }()
+		go func() { _ = w.Run(ctx) }()
 		for _, now := range []int64{1e6, 85e7, 86e7, 97e7, 11e8} {
 			mu.Lock()
 			size = now
 			mu.Unlock()
-			time.Sleep(2 * diskRound) // of the bubble
+			time.Sleep(2 * roundInterval) // of the bubble
 			synctest.Wait()
 		}
 		want := []string{"nearly full", "nearly full", "ended: It had written 1.1 GB beside the home, of at most 1 GB"}

@@ -149,9 +149,10 @@ func rules() map[string]rule {
 		"spawner/workqueue": {own: []string{"spawner"}},
 		"spawner/diagnosis": {own: []string{"spawner", "internal/errs", "internal/units"}},
 		"spawner/journal":   {own: []string{"spawner"}},
+		"spawner/launch":    {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/engine": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/journal", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/journal", "spawner/launch", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched",
 				"internal/agent/control", "internal/units", "internal/errs", "internal/gpu", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},
@@ -464,7 +465,7 @@ func rules() map[string]rule {
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit", "spawner/docker",
 				"spawner/engine", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool",
-				"spawner/local", "spawner/workloads",
+				"spawner/launch", "spawner/local", "spawner/workloads",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest"},

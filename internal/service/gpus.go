@@ -49,7 +49,7 @@ func (s *service) leaseGPUs(c *engine.Config) {
 	}
 	c.GPUs, c.Group = &s.gpus, s.trustGroup
 	if g.SelfTest {
-		c.SelfTest = selfTestTime
+		c.Launch.SelfTest = selfTestTime
 	}
 	c.Lend = engine.Lend{On: g.Preemption.Enabled, After: time.Duration(g.Preemption.IdleFor), Recall: time.Duration(g.Preemption.GracePeriod), Idle: s.idleSlice}
 }

@@ -17,6 +17,7 @@ import (
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/launch"
 	"slipway/spawner/spawnertest"
 	"slipway/spawner/workloads"
 )
@@ -59,7 +60,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
 		Sessions: "docker", Sealer: secret.NewBox(), GPUs: gpus,
 		Account: account,
-		Image:   func(context.Context, string) (string, error) { return "x.sif", nil },
+		Launch:  launch.Config{Image: func(context.Context, string) (string, error) { return "x.sif", nil }},
 	})
 	must(err)
 	all, err := workloads.New(manager, workloads.Config{

@@ -22,7 +22,7 @@ import (
 	"slipway/internal/programs/install"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
-	"slipway/spawner/engine"
+	"slipway/spawner/launch"
 )
 
 // HomeMounts finds the directories of users' workloads, and knows how full they are.
@@ -126,20 +126,20 @@ func (s *service) areaOf(i int, hub string, user spawner.User, a spawner.Account
 }
 
 // house is the engine's Config.House.
-func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string)) (engine.HomeMounts, error) {
+func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string)) (launch.HomeMounts, error) {
 	if w.Remote && !s.cfg.HTCondor.HomeDirs {
-		return engine.HomeMounts{}, nil
+		return launch.HomeMounts{}, nil
 	}
 	home, err := s.homeMounts.Homes.Find(ctx, s.homeOf(w.Hub, w.Owner, a))
 	if err != nil {
-		return engine.HomeMounts{}, fmt.Errorf("find the home: %w", err)
+		return launch.HomeMounts{}, fmt.Errorf("find the home: %w", err)
 	}
-	out := engine.HomeMounts{HomeDir: home.Path, Follows: home.Propagates}
+	out := launch.HomeMounts{HomeDir: home.Path, Follows: home.Propagates}
 	rows := []hubapi.Quota{QuotaOf(homeName, a.Home, home, nil)}
 	if !w.Remote {
 		more, err := s.houseAreas(ctx, w, a, &out, tell)
 		if err != nil {
-			return engine.HomeMounts{}, err
+			return launch.HomeMounts{}, err
 		}
 		rows = append(rows, more...)
 	}
@@ -153,7 +153,7 @@ func (s *service) house(ctx context.Context, w spawner.Workload, a spawner.Accou
 }
 
 // houseAreas adds the areas that are there, all looked at at once, and tells of the others.
-func (s *service) houseAreas(ctx context.Context, w spawner.Workload, a spawner.Account, out *engine.HomeMounts, tell func(string)) ([]hubapi.Quota, error) {
+func (s *service) houseAreas(ctx context.Context, w spawner.Workload, a spawner.Account, out *launch.HomeMounts, tell func(string)) ([]hubapi.Quota, error) {
 	var rows []hubapi.Quota
 	var failed []error
 	for i, found := range s.lookAtAreas(ctx, w.Hub, w.Owner, a, true) {

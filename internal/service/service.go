@@ -35,6 +35,7 @@ import (
 	"slipway/spawner/engine"
 	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/pool"
+	"slipway/spawner/launch"
 	"slipway/spawner/local"
 	"slipway/spawner/workloads"
 )
@@ -229,15 +230,16 @@ func (s *service) makeEngine(ctx context.Context) error {
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account,
-		House: s.house, Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
-		Image: s.environments.Library().Ready, Thaw: s.environments.Thaw,
-		Dir: s.path("workloads"), AgentDir: s.path("bin"),
-		Uplink: s.uplink, Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
-		Env:    withTrust(s.cfg, s.programsEnv()),
-		Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0, Sessions: s.docker.Name(),
-		Logger: s.log,
+		Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
+		Launch: launch.Config{
+			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink, House: s.house,
+			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: withTrust(s.cfg, s.programsEnv()),
+			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
+		},
+		Dir: s.path("workloads"), Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
+		Sessions: s.docker.Name(),
+		Logger:   s.log,
 	}
-	c.Storage = s.engineStorage()
 	s.judgeJobs(&c)
 	s.leaseGPUs(&c)
 	var err error

@@ -13,7 +13,7 @@ import (
 	"slipway/internal/secret"
 	"slipway/internal/xrd/mount"
 	"slipway/spawner"
-	"slipway/spawner/engine"
+	"slipway/spawner/launch"
 )
 
 // storageRunDir holds the credentials of mounts. It is no disk.
@@ -89,7 +89,7 @@ func (m storageMounts) session(w spawner.Workload) mount.Session {
 }
 
 // engineStorage returns the engine what mounts storage; nil: nothing does.
-func (s *service) engineStorage() engine.Storage {
+func (s *service) engineStorage() launch.Storage {
 	if s.storage.mounter == nil {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (m *Manager) Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (sp
 
 // StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
 func (m *Manager) StopLaunch(ctx context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
-	return m.Update(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launch{c.Hub, name}] }, c, spawner.WantStopped))
+	return m.Update(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launchName{c.Hub, name}] }, c, spawner.WantStopped))
 }
 
 // Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets
@@ -151,7 +151,7 @@ func (m *Manager) Route(hub, path string) (spawner.ID, bool) {
 func (m *Manager) Launched(_ context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
 	v := m.View()
 	defer v.End()
-	e, err := v.Find(c, m.index.launches[launch{c.Hub, name}])
+	e, err := v.Find(c, m.index.launches[launchName{c.Hub, name}])
 	if err != nil {
 		return spawner.Workload{}, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/engine"
+	"slipway/spawner/launch"
 )
 
 // TestAccountIsOfTheStart: as whom something runs is settled when it starts. What becomes of the account meanwhile is a
@@ -88,11 +88,11 @@ func TestAJobWaitsForItsHome(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		var away atomic.Bool
 		s.kill()
-		s.config.House = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (engine.HomeMounts, error) {
+		s.config.Launch.House = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (launch.HomeMounts, error) {
 			if away.Load() && w.Owner == "alice" {
-				return engine.HomeMounts{}, errs.New(errs.Unavailable, "/nfs does not answer")
+				return launch.HomeMounts{}, errs.New(errs.Unavailable, "/nfs does not answer")
 			}
-			return engine.HomeMounts{}, nil
+			return launch.HomeMounts{}, nil
 		}
 		s.start()
 		away.Store(true)

@@ -300,8 +300,8 @@ func (e *Entry) account(o spawner.Outcome) spawner.Outcome {
 // says why, what its first process printed does.
 func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) error {
 	m.cfg.Agents.Close(e.ID)
-	if m.cfg.Storage != nil {
-		m.cfg.Storage.Close(e.ID)
+	if m.cfg.Launch.Storage != nil {
+		m.cfg.Launch.Storage.Close(e.ID)
 	}
 	if err := m.files.ClearRun(e.ID); err != nil {
 		return err
@@ -352,8 +352,8 @@ func (m *Manager) forget(ctx context.Context, e Entry) error {
 		return nil
 	}
 	m.cfg.Agents.Close(e.ID)
-	if m.cfg.Storage != nil {
-		if err := m.cfg.Storage.Forget(e.ID); err != nil {
+	if m.cfg.Launch.Storage != nil {
+		if err := m.cfg.Launch.Storage.Forget(e.ID); err != nil {
 			return err
 		}
 	}

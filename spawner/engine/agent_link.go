@@ -16,6 +16,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/jobfiles"
+	"slipway/spawner/launch"
 )
 
 // linkChange says that the link to a workload's agent has come up or gone down.
@@ -264,7 +265,7 @@ func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
 		out.Reason, out.Remedy = o.Reason, o.Remedy
 	}
 	if e.Kind == spawner.Code && e.Phase != spawner.Running && s.ExitCode == diagnosis.NotThere {
-		out.Reason = fmt.Sprintf("the image %s has no VS Code: there is no program %s in it", e.Spec.Image, codeServer)
+		out.Reason = fmt.Sprintf("the image %s has no VS Code: there is no program %s in it", e.Spec.Image, launch.CodeServer)
 		out.Remedy = "choose an image that has it, or ask your administrator for one"
 	}
 	if out.Reason == "" && out.Failed {

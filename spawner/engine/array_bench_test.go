@@ -17,6 +17,7 @@ import (
 	"slipway/internal/store"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/launch"
 	"slipway/spawner/spawnertest"
 	"slipway/spawner/workloads"
 )
@@ -91,7 +92,7 @@ func jobService(b *testing.B) workloads.Workloads {
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
-		Image: func(context.Context, string) (string, error) { return "/envs/1234.sif", nil },
+		Launch: launch.Config{Image: func(context.Context, string) (string, error) { return "/envs/1234.sif", nil }},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/spawner"
+	"slipway/spawner/launch"
 )
 
 // HTCondor 23.9 brings nothing back of a job whose worker it has lost touch with for a minute and found again: the
@@ -36,7 +37,7 @@ func (m *Manager) keepViaAgent(ctx context.Context, e Entry) error {
 	}
 	defer changes.Close()
 	m.relay(e.ID, "Keeping your changes", 0)
-	digest, err := m.cfg.Keep(ctx, withEnvironment(e.Workload), changes)
+	digest, err := m.cfg.Keep(ctx, launch.WithEnvironment(e.Workload), changes)
 	if err != nil {
 		return fmt.Errorf("keep the changes: %w", err)
 	}

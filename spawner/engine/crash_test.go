@@ -134,7 +134,7 @@ func newFated(t *testing.T, f *fuse) *fated {
 	s.records.seen = func(w spawner.Workload) spawner.Existence {
 		return map[bool]*spawnertest.Fake{true: s.jobs, false: s.sessions}[w.Backend == "local"].Held()[w.ID]
 	}
-	s.config.SelfTest = 10 * time.Second
+	s.config.Launch.SelfTest = 10 * time.Second
 	s.config.Lend = engine.Lend{On: true, After: 5 * time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, true }}
 	s.live(f)
 	return s

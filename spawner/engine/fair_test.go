@@ -263,7 +263,7 @@ func TestGPUHoursAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newGPUService(t, 3)
 		s.kill()
-		s.config.SelfTest = 0
+		s.config.Launch.SelfTest = 0
 		s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
 			return spawner.Allowance{GPUHours: 1, Window: 24 * time.Hour}, true
 		}

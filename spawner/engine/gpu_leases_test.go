@@ -22,7 +22,7 @@ import (
 func newGPUService(t *testing.T, parts int) (*service, *spawnertest.GPUs) {
 	s, g := newService(t), spawnertest.NewGPUs(parts)
 	s.kill()
-	s.config.GPUs, s.config.SelfTest = g, 10*time.Second
+	s.config.GPUs, s.config.Launch.SelfTest = g, 10*time.Second
 	s.config.Capacity = map[string]spawner.Capacity{"local": {Count: 4}}
 	g.Hold(func() []gpu.Lease { return s.Leases() })
 	s.start()

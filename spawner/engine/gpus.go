@@ -2,14 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"slipway/internal/agent/control"
-	"slipway/internal/errs"
 	"slipway/internal/gpu"
-	"slipway/spawner"
+	"slipway/spawner/launch"
 	"slipway/spawner/sched"
 )
 
@@ -17,11 +13,7 @@ import (
 // knows what there is.
 type GPUs interface {
 	sched.GPUs
-	// Realise makes what s stands for, for a workload that holds it, and says what its container needs. Repeating it is
-	// harmless. After an error that is gpu.ErrBadPlace the place is quarantined, and another is to be looked for.
-	Realise(ctx context.Context, holder string, s gpu.Slice) (gpu.Binding, error)
-	// Confine has the driver hold the container of this cgroup to what s may use of the GPU's memory.
-	Confine(ctx context.Context, s gpu.Slice, cgroup string) error
+	launch.GPUs
 	// Part has a workload's processes leave the GPU in an orderly way, where its mode needs that before they are
 	// killed.
 	Part(ctx context.Context, holder string, s gpu.Slice) error
@@ -31,51 +23,6 @@ type GPUs interface {
 	Release(holder string, s gpu.Slice)
 	// Condemn quarantines a place at which a workload's self-test has failed.
 	Condemn(s gpu.Slice, why string)
-}
-
-// errNotYet is what a start is repeated after.
-var errNotYet = errors.New("the GPUs cannot be asked now")
-
-// realise makes a workload's slice real and says what its container needs.
-func (m *Manager) realise(ctx context.Context, e Entry) (*gpu.Binding, error) {
-	if m.cfg.GPUs == nil {
-		return nil, errs.New(errs.Missing, "it holds %s, and the service knows of no GPU any more", e.Slice).
-			With("the administrator puts gpu back into the configuration")
-	}
-	m.note(e.ID, spawner.Event{Percent: 15, Message: "Preparing " + e.Slice.String()})
-	b, err := m.cfg.GPUs.Realise(ctx, e.SliceHolder(), *e.Slice)
-	switch {
-	case err == nil:
-		b.Name = gpu.Vendor + "=" + string(e.ID)
-		return &b, nil
-	case errors.Is(err, gpu.ErrBadPlace), forGood(err):
-		return nil, err
-	default:
-		return nil, fmt.Errorf("%w: %w", errNotYet, err)
-	}
-}
-
-// forGood reports whether an error names what only a person can mend: then waiting does not help.
-func forGood(err error) bool {
-	e, ok := errors.AsType[*errs.Error](err)
-	return ok && (e.Kind == errs.Internal || e.Kind == errs.Missing || e.Kind == errs.Invalid) && e.Remedy != ""
-}
-
-// confine puts the memory limit of a slice on a container that runs, before it is given its app: also when the service
-// was killed since the container was started.
-func (m *Manager) confine(ctx context.Context, e Entry) error {
-	if e.Slice == nil || e.Slice.Tier != gpu.Cgroup || m.cfg.GPUs == nil {
-		return nil
-	}
-	backend, ok := m.backend(e.Backend).(spawner.Grouper)
-	if !ok {
-		return errs.New(errs.Missing, "backend %s cannot hold its workloads to a share of a GPU's memory", e.Backend)
-	}
-	cgroup, err := backend.Cgroup(ctx, e.ID)
-	if err != nil {
-		return err
-	}
-	return m.cfg.GPUs.Confine(ctx, *e.Slice, cgroup)
 }
 
 // partPatience is for how long it is tried to have processes leave a GPU in an orderly way. A driver that has died must
@@ -95,15 +42,4 @@ func (m *Manager) part(ctx context.Context, e Entry) error {
 		return nil
 	}
 	return err
-}
-
-// helper is the program that tests a slice from inside, beside the agent.
-const helper = control.BinDir + "/slipway-gpu"
-
-// selfTest is what a workload's agent runs before the app. The test finds in its environment what it is to expect.
-func (m *Manager) selfTest(e Entry) *control.SelfTest {
-	if e.Slice == nil || e.Slice.Simulated || m.cfg.SelfTest == 0 {
-		return nil
-	}
-	return &control.SelfTest{Argv: []string{helper, "selftest", "--brief"}, Timeout: m.cfg.SelfTest}
 }

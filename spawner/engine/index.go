@@ -10,8 +10,8 @@ import (
 	"slipway/spawner"
 )
 
-// launch names one start, as the hub that asked for it does.
-type launch struct{ hub, name string }
+// launchName is one start, as the hub that asked for it does.
+type launchName struct{ hub, name string }
 
 // route is a path of a hub.
 type route struct{ hub, prefix string }
@@ -20,12 +20,12 @@ type route struct{ hub, prefix string }
 // agrees with the records at all times, for Tx keeps it. The Manager's lock guards it.
 type index struct {
 	owned    map[spawner.Principal]map[spawner.ID]*Entry
-	launches map[launch]spawner.ID // of sessions, the current ones; their hub gives each a name of its own
-	routes   map[route]spawner.ID  // of active sessions
-	longest  int                   // of their prefixes so far
-	scans    map[string][]*Entry   // the points of each, in order
-	stays    map[string]stay       // what keeps the points of each
-	bundles  map[spawner.ID]int    // how many jobs have each
+	launches map[launchName]spawner.ID // of sessions, the current ones; their hub gives each a name of its own
+	routes   map[route]spawner.ID      // of active sessions
+	longest  int                       // of their prefixes so far
+	scans    map[string][]*Entry       // the points of each, in order
+	stays    map[string]stay           // what keeps the points of each
+	bundles  map[spawner.ID]int        // how many jobs have each
 }
 
 // stay is for how long the points of a scan are kept: until a time after the last of them has ended.
@@ -45,7 +45,7 @@ func (s stay) with(w *spawner.Workload, n int) stay {
 }
 
 func newIndex() index {
-	return index{owned: map[spawner.Principal]map[spawner.ID]*Entry{}, launches: map[launch]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*Entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}}
+	return index{owned: map[spawner.Principal]map[spawner.ID]*Entry{}, launches: map[launchName]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*Entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -67,7 +67,7 @@ func (x *index) put(before spawner.Workload, e *Entry) {
 		x.bundles[e.Bundle]++
 	}
 	if e.Kind.HubServer() {
-		x.launches[launch{e.Hub, e.Launch}] = e.ID
+		x.launches[launchName{e.Hub, e.Launch}] = e.ID
 	}
 	if e.Phase.Active() && e.Spec.Prefix != "" {
 		x.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
@@ -93,7 +93,7 @@ func (x *index) drop(w spawner.Workload) {
 	if x.bundles[w.Bundle]--; x.bundles[w.Bundle] <= 0 {
 		delete(x.bundles, w.Bundle)
 	}
-	if l := (launch{w.Hub, w.Launch}); x.launches[l] == w.ID {
+	if l := (launchName{w.Hub, w.Launch}); x.launches[l] == w.ID {
 		delete(x.launches, l)
 	}
 	if r := (route{w.Hub, w.Spec.Prefix}); x.routes[r] == w.ID {

@@ -122,7 +122,7 @@ func (r *registry) disagreement() string {
 			want.stays[e.Scan] = want.stays[e.Scan].with(&e.Workload, 1)
 		}
 		if e.Kind != spawner.Job {
-			want.launches[launch{e.Hub, e.Launch}] = e.ID
+			want.launches[launchName{e.Hub, e.Launch}] = e.ID
 		}
 		if e.Kind != spawner.Job && e.Phase.Active() {
 			want.routes[route{e.Hub, e.Spec.Prefix}] = e.ID
@@ -132,7 +132,7 @@ func (r *registry) disagreement() string {
 		slices.SortFunc(points, func(a, b *Entry) int { return a.Point - b.Point })
 	}
 	same := cmp.Comparer(func(a, b *Entry) bool { return a == b })
-	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, launch{}, route{}, stay{})); diff != "" {
+	if diff := cmp.Diff(want, r.index, same, cmp.AllowUnexported(index{}, launchName{}, route{}, stay{})); diff != "" {
 		return diff
 	}
 	return r.misrouted()

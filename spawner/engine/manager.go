@@ -33,6 +33,7 @@ import (
 	"slipway/spawner/culling"
 	"slipway/spawner/jobfiles"
 	"slipway/spawner/journal"
+	"slipway/spawner/launch"
 	"slipway/spawner/sched"
 	"slipway/spawner/workqueue"
 )
@@ -90,18 +91,6 @@ type Agents interface {
 	Agent(id spawner.ID) Agent
 }
 
-// Storage shows workloads of this host their users' storage as directories.
-type Storage interface {
-	// Open returns the directory that a workload is to see as /storage, and mounts into it what its user has. The start
-	// of a session does not wait for that, that of a job for a while: nobody is there to try again. What is amiss it
-	// tells. Opening twice is harmless.
-	Open(w spawner.Workload, tell func(message string)) (dir string, err error)
-	// Close unmounts what a workload had that was seen gone. Closing twice is harmless.
-	Close(id spawner.ID)
-	// Forget removes the directory too.
-	Forget(id spawner.ID) error
-}
-
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
 	Agent      time.Duration // from the backend's start to the agent's first word. Zero: 60 s
@@ -122,20 +111,7 @@ type Config struct {
 	Sealer   Sealer
 	// Account returns the account of a hub's user, making it at the first time.
 	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
-	// Image returns the image file of an environment for a job that was accepted with it, once its bytes are known to
-	// be what the digest says.
-	Image func(ctx context.Context, digest string) (path string, err error)
-	// Thaw returns what a session starts from that was accepted with an environment. Nil: sessions start from their
-	// images alone.
-	Thaw func(ctx context.Context, digest string) (spawner.Thaw, error)
-	// Stacks returns the kernels that a JupyterLab session offers beside its image's, or the one that a kernel is. It
-	// does not wait. Nil: there are none.
-	Stacks func(w spawner.Workload) []control.Stack
-	// Gateway says that there are kernels on slices, which sessions are to offer beside their own.
-	Gateway bool
-	// Uplink returns what the agent of a workload needs to reach the service from another host. w.Spec.Environment is
-	// what it runs, as in Launch. Required where a backend is a Remote.
-	Uplink func(ctx context.Context, w spawner.Workload) (*control.Uplink, error)
+	Launch  launch.Config // what starts are made of
 	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an
 	// image alone. It may take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
 	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
@@ -145,14 +121,7 @@ type Config struct {
 	// AnnounceStart tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its
 	// end, good or bad. It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	AnnounceStart func(ctx context.Context, w spawner.Workload, secrets control.Env)
-	// Env is what every program finds in its environment unless its start names it otherwise.
-	Env  map[string]string
-	GPUs GPUs // nil: this host has none
-	// Storage shows workloads of this host their users' storage. Nil: they see none.
-	Storage Storage
-	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one.
-	// What it cannot have otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
-	House func(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(message string)) (HomeMounts, error)
+	GPUs          GPUs // nil: this host has none
 	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing.
 	// Nil: it is not known.
 	Ailment func(w spawner.Workload) (why, remedy string)
@@ -161,9 +130,7 @@ type Config struct {
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
 	Group    func(hub string, user spawner.User) string
 	Lend     Lend                        // of idle slices of GPUs to jobs
-	SelfTest time.Duration               // how long a test of a slice may take before the app starts. Zero: none is made
 	Dir      string                      // the workloads' own directories
-	AgentDir string                      // holds the agent's program
 	Capacity map[string]spawner.Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string                      // the backend of sessions
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
@@ -198,6 +165,7 @@ type Manager struct {
 	log      *slog.Logger
 	links    chan linkChange // to Run
 	files    *jobfiles.Store
+	launches launch.Maker
 	born     time.Time
 	clock    clockNote // what was known of it when the service began
 
@@ -209,17 +177,10 @@ type Manager struct {
 	work       map[spawner.ID]*Entry
 	index      index
 	sched      *sched.Scheduler
-	refused    map[string]int      // how many jobs were, by reason
 	held       map[spawner.ID]int  // bundles that submissions have that are under way
 	tombstones jobfiles.Tombstones // of jobs that were removed because their time was over
-	strange    map[string]int      // how many of them were strangers before, by hub
-	ready      bool                // the first look at everything is done
-	blank      bool                // there was no record at all when the service started
-	believed   map[string]bool     // backends that hold nothing of which records were lost; see forgetful
-	lost       int                 // workloads that run though there is no record at all; see forgetful
-	startTook  []time.Duration
-	kernelTook []time.Duration
-	orphans    int
+	first      firstLook
+	counters   counters
 }
 
 // Entry is one workload with what is known of it while the service runs.
@@ -259,14 +220,14 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
-		strange: map[string]int{}, believed: map[string]bool{}, refused: map[string]int{sched.RefusedWaiting: 0, sched.RefusedStorage: 0, sched.RefusedGPUHours: 0}, kinds: kinds{of: map[spawner.Kind]Kind{}},
+		first: firstLook{believed: map[string]bool{}}, counters: newCounters(), kinds: kinds{of: map[spawner.Kind]Kind{}},
 	}
 	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
 		m.backends[b.Name()] = b
 		_, remote := b.(spawner.Remote)
-		if isRemote[b.Name()] = remote; remote && cfg.Uplink == nil {
-			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Uplink is needed", b.Name())
+		if isRemote[b.Name()] = remote; remote && cfg.Launch.Uplink == nil {
+			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Launch.Uplink is needed", b.Name())
 		}
 	}
 	if name := cfg.Sessions; name != "" && m.backends[name] == nil {
@@ -274,6 +235,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	m.sched = sched.New(m.schedConfig(isRemote))
 	m.files = m.newFiles()
+	m.launches = launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: m.At}
 	return m, m.load(ctx)
 }
 
@@ -323,7 +285,7 @@ func (m *Manager) load(ctx context.Context) error {
 	if err := m.readClock(ctx, newest); err != nil {
 		return err
 	}
-	m.blank = len(m.work) == 0
+	m.first.blank = len(m.work) == 0
 	m.sched.LearnReleases(ended)
 	m.relearn()
 	tx := m.Begin()
@@ -447,10 +409,10 @@ func (m *Manager) Ready() error {
 	v := m.View()
 	defer v.End()
 	switch {
-	case !m.ready:
+	case !m.first.ready:
 		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
-	case m.lost > 0:
-		return errs.New(errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of", m.lost).
+	case m.first.lost > 0:
+		return errs.New(errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of", m.first.lost).
 			With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
 	default:
 		return nil

@@ -18,6 +18,7 @@ import (
 	"slipway/internal/secret"
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/launch"
 	"slipway/spawner/spawnertest"
 	"slipway/spawner/workloads"
 )
@@ -56,9 +57,11 @@ func newService(t *testing.T) *service {
 		Account: func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 			return spawner.Account{UID: uid, GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 		},
-		Image: func(_ context.Context, digest string) (string, error) { return "/envs/" + digest + ".sif", nil },
-		Thaw: func(_ context.Context, digest string) (spawner.Thaw, error) {
-			return spawner.Thaw{Digest: digest}, nil
+		Launch: launch.Config{
+			Image: func(_ context.Context, digest string) (string, error) { return "/envs/" + digest + ".sif", nil },
+			Thaw: func(_ context.Context, digest string) (spawner.Thaw, error) {
+				return spawner.Thaw{Digest: digest}, nil
+			},
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
 		Sessions: "docker", Sealer: secret.NewBox(), Pause: time.Second,
@@ -300,7 +303,7 @@ func thawed(t *testing.T, l spawner.Launch) string {
 func TestNoEnvironmentsHere(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.Thaw = nil
+		s.config.Launch.Thaw = nil
 		s.start()
 		r := request("alice", "", "one")
 		r.Spec.Environment = "sha256:1"

@@ -68,3 +68,15 @@ func (e *Entry) exitCause() spawner.Cause {
 	}
 	return ""
 }
+
+// ailment adds to why a session failed what is known of its home: it may be full.
+func (m *Manager) ailment(e Entry, o spawner.Outcome) spawner.Outcome {
+	if e.Kind == spawner.Job || m.cfg.Ailment == nil || !o.Failed || o.Canceled {
+		return o
+	}
+	why, remedy := m.cfg.Ailment(e.Workload)
+	if why != "" {
+		o.Reason, o.Remedy = o.Reason+"; "+why, remedy
+	}
+	return o
+}

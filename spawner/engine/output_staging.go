@@ -13,6 +13,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/jobfiles"
+	"slipway/spawner/launch"
 )
 
 // staged are a source that does not grow.
@@ -102,7 +103,7 @@ func (m *Manager) saveChanges(ctx context.Context, e Entry, r spawner.StagedOutp
 	}
 	defer changes.Close()
 	m.relay(e.ID, "Keeping your changes", 0)
-	digest, err := m.cfg.Keep(ctx, withEnvironment(e.Workload), changes)
+	digest, err := m.cfg.Keep(ctx, launch.WithEnvironment(e.Workload), changes)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -34,11 +34,11 @@ func (m *Manager) SessionBackend() string { return m.cfg.Sessions }
 // LacksEnvironments reports whether a backend runs sessions in environments alone, and this service has none for one
 // that was asked for with environment.
 func (m *Manager) LacksEnvironments(backend, environment string) bool {
-	return m.IsRemote(backend) && (m.cfg.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && environment == "")
+	return m.IsRemote(backend) && (m.cfg.Launch.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && environment == "")
 }
 
 // Thaws reports whether sessions can start from environments.
-func (m *Manager) Thaws() bool { return m.cfg.Thaw != nil }
+func (m *Manager) Thaws() bool { return m.cfg.Launch.Thaw != nil }
 
 // Agent returns the agent of a workload.
 func (m *Manager) Agent(id spawner.ID) Agent { return m.cfg.Agents.Agent(id) }

@@ -99,7 +99,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	case spawner.Starting, spawner.Booting:
 		return lifecycle.Starting{
 			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote, Armed: e.armed(),
-			Started: e.Begun, Overdue: overdue, Fault: e.status.Fault != "" && m.selfTest(e) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
+			Started: e.Begun, Overdue: overdue, Fault: e.status.Fault != "" && m.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
 		}
 	case spawner.Running:
 		return lifecycle.Running{

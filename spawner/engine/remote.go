@@ -111,32 +111,6 @@ func (m *Manager) findBase(ctx context.Context, e Entry) error {
 	return err
 }
 
-// withEnvironment returns a workload as those on other hosts have it: with the environment that it runs in.
-func withEnvironment(w spawner.Workload) spawner.Workload {
-	w.Spec.Environment = cmp.Or(w.From, w.Spec.Environment)
-	return w
-}
-
-// remoteLaunch gathers what a Remote needs.
-func (m *Manager) remoteLaunch(ctx context.Context, e Entry, l spawner.Launch) (spawner.Launch, error) {
-	l.Workload = withEnvironment(e.Workload)
-	var err error
-	if l.SIF, err = m.cfg.Image(ctx, l.Spec.Environment); err != nil {
-		return spawner.Launch{}, err
-	}
-	if l.Uplink, err = m.cfg.Uplink(ctx, l.Workload); err != nil {
-		return spawner.Launch{}, err
-	}
-	if e.Kind == spawner.Job {
-		app := m.app(e, l.Account)
-		l.App = &app
-	}
-	if err := makeDirs(l); err != nil {
-		return spawner.Launch{}, err
-	}
-	return l, m.admitAgent(e, l.Account)
-}
-
 // handleEviction has a workload that lost its place go back in line, unless that happens again and again.
 func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observation) error {
 	tx := m.Begin()

@@ -30,7 +30,7 @@ func newDistant(t *testing.T) *distant {
 	s.kill()
 	s.pool = spawnertest.NewPool(spawnertest.Config{Name: "pool", StartTime: time.Second}, s.crew)
 	s.config.Backends = append(s.config.Backends, s.pool)
-	s.config.Uplink = func(_ context.Context, w spawner.Workload) (*control.Uplink, error) {
+	s.config.Launch.Uplink = func(_ context.Context, w spawner.Workload) (*control.Uplink, error) {
 		return &control.Uplink{URL: "wss://slipway/api/v1/link", Token: "uplink of " + w.Run(), Image: w.Spec.Environment}, nil
 	}
 	s.config.Base = func(_ context.Context, image string, tell func(string, int)) (string, error) {

@@ -8,6 +8,14 @@ import (
 	"slipway/spawner"
 )
 
+// firstLook is what is known of the time before the first look at everything.
+type firstLook struct {
+	ready    bool            // it is done
+	blank    bool            // there was no record at all when the service started
+	believed map[string]bool // backends that hold nothing of which records were lost; see forgetful
+	lost     int             // workloads that run though there is no record at all; see forgetful
+}
+
 // resync looks at everything from time to time: first of all at what an earlier run of the service left.
 func (m *Manager) resync(ctx context.Context) {
 	strangers, keeper := map[spawner.ID]bool{}, &retention{}
@@ -23,7 +31,7 @@ func (m *Manager) resync(ctx context.Context) {
 			m.kinds.tell(func(k Kind) { k.Resynced(ctx) })
 		}
 		tx := m.Begin()
-		m.ready = true
+		m.first.ready = true
 		tx.End()
 		if !clock.Sleep(ctx, m.cfg.Interval) {
 			return
@@ -53,7 +61,7 @@ func (m *Manager) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []
 	var ids []spawner.ID
 	for id, e := range m.work {
 		list, answered := found[e.Backend]
-		if !m.ready || !e.Settled() || answered && !looksSettled(e.Workload, list[id]) {
+		if !m.first.ready || !e.Settled() || answered && !looksSettled(e.Workload, list[id]) {
 			ids = append(ids, id)
 		}
 	}
@@ -75,21 +83,21 @@ func looksSettled(w spawner.Workload, seen spawner.Existence) bool {
 func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) bool {
 	tx := m.Begin()
 	defer tx.End()
-	if !m.blank {
+	if !m.first.blank {
 		return false
 	}
-	m.lost = 0
+	m.first.lost = 0
 	for name, list := range found {
 		strays := tx.strays(list)
-		m.believed[name] = m.believed[name] || strays == 0
-		if !m.believed[name] {
-			m.lost += strays
+		m.first.believed[name] = m.first.believed[name] || strays == 0
+		if !m.first.believed[name] {
+			m.first.lost += strays
 		}
 	}
-	if m.lost > 0 {
-		m.log.Error("there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running", m.lost)
+	if m.first.lost > 0 {
+		m.log.Error("there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running", m.first.lost)
 	}
-	return m.lost > 0
+	return m.first.lost > 0
 }
 
 // strays counts what runs without a record.
@@ -106,7 +114,7 @@ func (v View) strays(list map[spawner.ID]spawner.Existence) int {
 // Remembers refuses new work while the service has lost its records, and where it could not keep those of more.
 func (m *Manager) Remembers() error {
 	v := m.View()
-	lost := m.lost
+	lost := m.first.lost
 	v.End()
 	switch {
 	case lost != 0:
@@ -145,7 +153,7 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spaw
 	}
 	m.files.ReapDirs(before, now)
 	tx := m.Begin()
-	m.orphans = len(now)
+	m.counters.orphans = len(now)
 	tx.End()
 	return now
 }

@@ -287,7 +287,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s.gpus = spawnertest.NewGPUs(3)
 	s.gpus.Hold(func() []gpu.Lease { return s.Leases() })
 	s.config.Pause = of(s.dice, 0, time.Second, 10*time.Second)
-	s.config.GPUs, s.config.SelfTest = s.gpus, 10*time.Second
+	s.config.GPUs, s.config.Launch.SelfTest = s.gpus, 10*time.Second
 	s.config.Lend = engine.Lend{On: true, After: time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) {
 		return time.Time{}, s.dice.n(4) > 0
 	}}

@@ -47,7 +47,7 @@ func (m *Manager) prepare(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	app := m.app(e, account)
+	app := m.launches.App(e.Workload, account, e.Secrets)
 	app.Standby = true
 	if err := m.launchApp(ctx, e.ID, app); err != nil {
 		return err

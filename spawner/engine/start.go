@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,6 +12,7 @@ import (
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
+	"slipway/spawner/launch"
 )
 
 // start saves that the start has begun, then has the backend do it.
@@ -45,7 +43,7 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, errNotYet):
+	case errors.Is(err, launch.ErrNotYet):
 		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Remote && errs.Is(err, errs.Unavailable):
@@ -125,43 +123,16 @@ func (m *Manager) opening(e Entry) string {
 	return "Starting the " + vessel(e)
 }
 
-// launch makes the directories and gathers what the backend needs.
+// launch gathers what the backend needs, and opens the door for the agent.
 func (m *Manager) launch(ctx context.Context, e Entry) (spawner.Launch, error) {
 	account, err := m.account(ctx, e)
 	if err != nil {
 		return spawner.Launch{}, err
 	}
-	l := spawner.Launch{Workload: e.Workload, Account: account, Dir: m.files.Dir(e.ID), InputDir: m.files.InputDir(e.Workload), AgentDir: m.cfg.AgentDir}
+	l := spawner.Launch{Workload: e.Workload, Account: account, Dir: m.files.Dir(e.ID), InputDir: m.files.InputDir(e.Workload)}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
-	if err := m.house(ctx, &l); err != nil {
+	if err := m.launches.Prepare(ctx, &l); err != nil {
 		return spawner.Launch{}, err
-	}
-	if e.Remote {
-		if e.Kind != spawner.Job && m.cfg.Storage != nil {
-			m.relay(e.ID, "Storage is no directory on "+m.At(e.Backend)+": `slipway data url` gives URLs to read it by", 0)
-		}
-		return m.remoteLaunch(ctx, e, l)
-	}
-	if e.Kind == spawner.Job {
-		if l.SIF, err = m.cfg.Image(ctx, e.Spec.Environment); err != nil {
-			return spawner.Launch{}, err
-		}
-	}
-	if e.Kind != spawner.Job && e.Spec.Environment != "" && m.cfg.Thaw != nil {
-		l.Thaw = func(ctx context.Context) (spawner.Thaw, error) { return m.cfg.Thaw(ctx, e.Spec.Environment) }
-	}
-	if err := makeDirs(l); err != nil {
-		return spawner.Launch{}, err
-	}
-	if m.cfg.Storage != nil {
-		if l.Storage, err = m.cfg.Storage.Open(e.Workload, func(message string) { m.relay(e.ID, message, 0) }); err != nil {
-			return spawner.Launch{}, err
-		}
-	}
-	if e.Slice != nil {
-		if l.GPU, err = m.realise(ctx, e); err != nil {
-			return spawner.Launch{}, err
-		}
 	}
 	return l, m.admitAgent(e, account)
 }
@@ -178,32 +149,18 @@ func (m *Manager) relay(id spawner.ID, message string, percent int) {
 	tx.Note(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})
 }
 
-// makeDirs makes a workload's directories. They are root's, searchable but not listable; run/ is the user's.
-func makeDirs(l spawner.Launch) error {
-	run := filepath.Join(l.Dir, "run")
-	for _, dir := range []string{filepath.Join(l.Dir, "link"), run} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return fmt.Errorf("make the workload's directory: %w", err)
-		}
-	}
-	if err := os.Chmod(run, 0o700); err != nil {
-		return err
-	}
-	return os.Chown(run, l.Account.UID, l.Account.GID)
-}
-
 // hand gives the agent its app: a session's secrets travel here, over the link, and nowhere else.
 func (m *Manager) hand(ctx context.Context, e Entry) error {
 	account, err := m.account(ctx, e)
 	if err != nil {
 		return err
 	}
-	if err := m.confine(ctx, e); errs.Is(err, errs.Missing) {
+	if err := m.launches.Confine(ctx, e.Workload, m.backend(e.Backend)); errs.Is(err, errs.Missing) {
 		return m.end(ctx, e, diagnosis.FromError(err))
 	} else if err != nil {
 		return fmt.Errorf("hold it to its share of the GPU: %w", err)
 	}
-	app := m.app(e, account)
+	app := m.launches.App(e.Workload, account, e.Secrets)
 	if e.Kind == spawner.Job {
 		err = sendInputs(ctx, m.cfg.Agents.Agent(e.ID), m.files.InputDir(e.Workload), e.Spec.Inputs)
 	}
@@ -226,34 +183,6 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 	return err
 }
 
-// app is what a workload's agent is to run.
-func (m *Manager) app(e Entry, account spawner.Account) control.App {
-	app := control.App{Launch: e.Run(), SelfTest: m.selfTest(e), Argv: e.Spec.Argv, Env: control.Env{}, Grace: m.cfg.Limits.Grace}
-	maps.Copy(app.Env, m.cfg.Env)
-	maps.Copy(app.Env, e.Spec.Env)
-	maps.Copy(app.Env, e.Secrets)
-	if e.Kind.HubServer() {
-		app.HTTP, app.Ready, app.Jupyter = true, e.Spec.Ready, e.Kind == spawner.Lab
-	}
-	if e.Kind != spawner.Job {
-		app.Dir, app.Rescue = account.Home, e.Spec.Rescue
-	}
-	if (e.Kind == spawner.Lab || e.Kind == spawner.Kernel) && m.cfg.Stacks != nil {
-		app.Stacks = m.cfg.Stacks(e.Workload)
-	}
-	app.Slices = m.cfg.Gateway && (e.Kind == spawner.Lab || e.Kind == spawner.Code)
-	if e.Kind == spawner.Kernel {
-		app.Kernel = e.kernelApp()
-	}
-	if e.Kind == spawner.Code { // what the Hub would run is a Jupyter server
-		app.Code, app.Argv = true, []string{codeServer, account.Home}
-	}
-	return app
-}
-
-// codeServer is the program that a session of kind Code runs. It opens the folder that it is given.
-const codeServer = "code-server"
-
 // agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
 const agentPatience = 15 * time.Second
 
@@ -262,9 +191,6 @@ func (m *Manager) launchApp(ctx context.Context, id spawner.ID, app control.App)
 	defer cancel()
 	return m.cfg.Agents.Agent(id).Launch(ctx, app)
 }
-
-// mostStarts bounds what is kept of starts for a collector of metrics that does not come.
-const mostStarts = 10_000
 
 // welcome marks a session as answering, a job as running.
 func (m *Manager) welcome(ctx context.Context, e Entry) error {
@@ -286,14 +212,8 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 		m.sched.Trust(*now.Slice)
 	}
 	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
-	note := &m.startTook
-	if e.Kind == spawner.Kernel {
-		note = &m.kernelTook
-	}
 	m.Ask(now.Kind, func(k Kind) { k.Up(tx, now) })
-	if len(*note) < mostStarts {
-		*note = append(*note, took)
-	}
+	m.counters.started(e.Kind, took)
 	if e.Kind == spawner.Job {
 		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})
 	} else {

@@ -93,10 +93,10 @@ func (tx Tx) ReleaseBundle(b spawner.ID) {
 }
 
 // CountStrangers notes how many sessions of a hub it has not known twice.
-func (tx Tx) CountStrangers(hub string, n int) { tx.m.strange[hub] = n }
+func (tx Tx) CountStrangers(hub string, n int) { tx.m.counters.strange[hub] = n }
 
 // CountRefused counts jobs that were refused, by reason.
-func (tx Tx) CountRefused(why string) { tx.m.refused[why]++ }
+func (tx Tx) CountRefused(why string) { tx.m.counters.refused[why]++ }
 
 // SaveActivity saves what memory has already: who is in a session is there also when the disk is full.
 func (tx Tx) SaveActivity(ctx context.Context, e *Entry, now time.Time) {

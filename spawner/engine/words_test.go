@@ -43,10 +43,10 @@ func TestNoStepBack(t *testing.T) {
 // TestWhatAStartWaitsFor is told: what the service lacks itself is not the batch system's fault.
 func TestWhatAStartWaitsFor(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
-		uplink := s.config.Uplink
+		uplink := s.config.Launch.Uplink
 		locked := true
 		s.kill()
-		s.config.Uplink = func(ctx context.Context, w spawner.Workload) (*control.Uplink, error) {
+		s.config.Launch.Uplink = func(ctx context.Context, w spawner.Workload) (*control.Uplink, error) {
 			if locked {
 				locked = false
 				return nil, errs.New(errs.Unavailable, "the directory of users does not answer")

@@ -1,4 +1,4 @@
-package engine
+package launch
 
 import (
 	"context"
@@ -17,11 +17,11 @@ type HomeMounts struct {
 }
 
 // house gives a launch its directories. What cannot be had is told, or is the error of the start.
-func (m *Manager) house(ctx context.Context, l *spawner.Launch) error {
-	if m.cfg.House == nil {
+func (m *Maker) house(ctx context.Context, l *spawner.Launch) error {
+	if m.House == nil {
 		return nil
 	}
-	h, err := m.cfg.House(ctx, l.Workload, l.Account, func(message string) { m.relay(l.ID, message, 0) })
+	h, err := m.House(ctx, l.Workload, l.Account, func(message string) { l.Report(message, 0) })
 	if err != nil {
 		return err
 	}
@@ -39,16 +39,4 @@ func (m *Manager) house(ctx context.Context, l *spawner.Launch) error {
 		l.Spec.Env[spawner.AreaEnv+strings.ToUpper(a.Name)] = a.Target
 	}
 	return nil
-}
-
-// ailment adds to why a session failed what is known of its home: it may be full.
-func (m *Manager) ailment(e Entry, o spawner.Outcome) spawner.Outcome {
-	if e.Kind == spawner.Job || m.cfg.Ailment == nil || !o.Failed || o.Canceled {
-		return o
-	}
-	why, remedy := m.cfg.Ailment(e.Workload)
-	if why != "" {
-		o.Reason, o.Remedy = o.Reason+"; "+why, remedy
-	}
-	return o
 }

@@ -1,0 +1,52 @@
+package launch
+
+import (
+	"maps"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+)
+
+// App returns what a workload's agent is to run.
+func (m *Maker) App(w spawner.Workload, account spawner.Account, secrets control.Env) control.App {
+	app := control.App{Launch: w.Run(), SelfTest: m.SelfTestOf(w), Argv: w.Spec.Argv, Env: control.Env{}, Grace: m.Grace}
+	maps.Copy(app.Env, m.Env)
+	maps.Copy(app.Env, w.Spec.Env)
+	maps.Copy(app.Env, secrets)
+	if w.Kind.HubServer() {
+		app.HTTP, app.Ready, app.Jupyter = true, w.Spec.Ready, w.Kind == spawner.Lab
+	}
+	if w.Kind != spawner.Job {
+		app.Dir, app.Rescue = account.Home, w.Spec.Rescue
+	}
+	if (w.Kind == spawner.Lab || w.Kind == spawner.Kernel) && m.Stacks != nil {
+		app.Stacks = m.Stacks(w)
+	}
+	app.Slices = m.Gateway && (w.Kind == spawner.Lab || w.Kind == spawner.Code)
+	if w.Kind == spawner.Kernel {
+		app.Kernel = kernelApp(w)
+	}
+	if w.Kind == spawner.Code { // what the Hub would run is a Jupyter server
+		app.Code, app.Argv = true, []string{CodeServer, account.Home}
+	}
+	return app
+}
+
+// CodeServer is the program that a session of kind Code runs. It opens the folder that it is given.
+const CodeServer = "code-server"
+
+// kernelApp is what the agent of a kernel is to know of it. One that has run before has lost its place there, and all
+// that it had in memory.
+func kernelApp(w spawner.Workload) *control.KernelApp {
+	app := &control.KernelApp{InterruptMode: w.Spec.Interrupt}
+	if w.Moves == 0 || w.Up.IsZero() {
+		return app
+	}
+	where := "elsewhere"
+	if w.Host != "" {
+		where = "on " + w.Host
+	}
+	app.Anew = "this kernel has lost its place, which was needed for something else or failed, and has begun anew " + where +
+		": its variables are gone. Run the cells that you need again"
+	return app
+}

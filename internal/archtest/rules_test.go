@@ -52,6 +52,7 @@ func rules() map[string]rule {
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":           {own: []string{"internal/errs", "internal/units"}},
+		"internal/gpu/poolview":  {own: []string{"hubapi", "internal/gpu", "spawner/htcondor/pool"}},
 		"internal/gpu/placement": {own: []string{"internal/gpu", "internal/units"}},
 		"internal/gpu/placementsim": {
 			own:   []string{"internal/config", "internal/errs", "internal/gpu", "internal/gpu/placement"},
@@ -450,22 +451,33 @@ func rules() map[string]rule {
 			tests:   []string{"github.com/rogpeppe/go-internal", "golang.org/x/crypto/ssh", "internal/testenv/program", "spawner"},
 		},
 
+		// Parts of the service that its doctor makes too, from the configuration. Of these and the service alone the
+		// first knows every backend.
+		"internal/service/backends": {
+			own: []string{
+				"images/sif", "internal/config", "internal/cvmfs", "internal/version", "spawner/docker",
+				"spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool", "spawner/local",
+			},
+		},
+		"internal/service/clients": {own: []string{"hubapi/hub", "internal/config", "internal/oidc", "internal/xrd"}},
 		// The parts of the service, joined: the one package that knows every backend.
 		"internal/service": {
 			own: []string{
-				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images", "images/apptainer",
-				"images/manifest", "images/records", "images/registry", "images/sif", "images/trial", "internal/agent/control", "internal/clock", "internal/config",
-				"internal/credentials", "internal/cvmfs", "internal/environments", "internal/errs", "internal/gpu",
-				"internal/gpu/cdi", "internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet",
-				"internal/gpu/metering", "internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement",
+				"hubapi", "hubapi/hub", "hubapi/server", "hubapi/server/api", "hubapi/server/hubs", "images",
+				"images/apptainer", "images/manifest", "images/records", "images/registry", "images/trial",
+				"internal/agent/control", "internal/config", "internal/credentials", "internal/cvmfs",
+				"internal/environments", "internal/errs", "internal/gpu", "internal/gpu/cdi",
+				"internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet", "internal/gpu/metering",
+				"internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement", "internal/gpu/poolview",
 				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes", "internal/hubsync",
-				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts", "internal/oidc", "internal/programs", "internal/programs/install",
-				"internal/reserve", "internal/secret", "internal/sockets", "internal/sshauth", "internal/sshgate",
-				"internal/store", "internal/tunnel", "internal/units", "internal/version", "internal/webui",
+				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts",
+				"internal/programs", "internal/programs/install", "internal/reserve", "internal/secret",
+				"internal/service/backends", "internal/service/clients", "internal/sockets", "internal/sshauth",
+				"internal/sshgate", "internal/store", "internal/tunnel", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
-				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit", "spawner/docker",
-				"spawner/engine", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool",
-				"spawner/launch", "spawner/local", "spawner/workloads",
+				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit",
+				"spawner/docker", "spawner/engine", "spawner/htcondor", "spawner/htcondor/pool", "spawner/launch",
+				"spawner/local", "spawner/workloads",
 			},
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest"},
@@ -475,8 +487,9 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/hub", "images/replication", "internal/config", "internal/cvmfs",
 				"internal/environments", "internal/errs", "internal/gpu", "internal/gpu/driverrpc",
-				"internal/gpu/fakegpu", "internal/gpu/mps", "internal/homes", "internal/identity", "internal/programs",
-				"internal/quota", "internal/service", "internal/units", "internal/version", "internal/x509proxy",
+				"internal/gpu/fakegpu", "internal/gpu/mps", "internal/homes", "internal/identity",
+				"internal/programs", "internal/quota", "internal/service", "internal/service/backends",
+				"internal/service/clients", "internal/units", "internal/version", "internal/x509proxy",
 				"internal/xrd", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"golang.org/x/crypto/ssh", "golang.org/x/sys"},

@@ -7,7 +7,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/config"
 	"slipway/internal/identity"
-	"slipway/internal/service"
+	"slipway/internal/service/clients"
 )
 
 // accountChecks look whether those who know users' numbers answer, and whether the rules can be used.
@@ -30,7 +30,7 @@ func accountChecks(cfg config.Config) []check {
 				continue
 			}
 			all = append(all, check{"auth_state at hub " + h.Name, true, func(ctx context.Context) error {
-				c, err := service.HubConfig(h)
+				c, err := clients.HubConfig(h)
 				if err != nil {
 					return err
 				}

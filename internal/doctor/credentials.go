@@ -8,7 +8,7 @@ import (
 
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/internal/service"
+	"slipway/internal/service/clients"
 	"slipway/internal/x509proxy"
 )
 
@@ -32,7 +32,7 @@ func credentialChecks(c config.Credentials) []check {
 }
 
 func issuerAnswers(ctx context.Context, i config.Issuer) error {
-	ahead, err := service.IssuerAhead(ctx, i)
+	ahead, err := clients.IssuerAhead(ctx, i)
 	switch {
 	case err != nil:
 		return errs.New(errs.Unavailable, "%s", errs.Brief(err)).

@@ -21,7 +21,7 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/cvmfs"
 	"slipway/internal/errs"
-	"slipway/internal/service"
+	"slipway/internal/service/backends"
 	"slipway/internal/units"
 	"slipway/spawner/docker"
 )
@@ -112,13 +112,13 @@ func examine(ctx context.Context, c check) Finding {
 
 // hostChecks are all checks, for this configuration. They write below scratch alone.
 func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, error) {
-	engine, err := service.NewDocker(cfg, "", cvmfs.Directory{}, log)
+	engine, err := backends.Docker(cfg, "", cvmfs.Directory{}, log)
 	if err != nil {
 		return nil, err
 	}
 	harmless := cfg
 	harmless.DataDir = scratch
-	jobs, err := service.NewLocal(harmless, "slipway", "", cvmfs.Directory{}, log)
+	jobs, err := backends.Local(harmless, "slipway", "", cvmfs.Directory{}, log)
 	if err != nil {
 		return nil, err
 	}

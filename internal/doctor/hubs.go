@@ -6,14 +6,14 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/internal/service"
+	"slipway/internal/service/clients"
 )
 
 // hubChecks look whether a hub's API is where the configuration has it, and whether the service may ask and tell the hub
 // what it needs to. That its files can be read, the configuration's own check has seen.
 func hubChecks(h config.Hub) []check {
 	ask := func(question func(*hub.Client) error) error {
-		c, err := service.HubConfig(h)
+		c, err := clients.HubConfig(h)
 		if err != nil {
 			return err
 		}

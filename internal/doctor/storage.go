@@ -9,7 +9,7 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/quota"
-	"slipway/internal/service"
+	"slipway/internal/service/clients"
 	"slipway/internal/units"
 	"slipway/internal/xrd"
 	"slipway/spawner/local"
@@ -44,7 +44,7 @@ func diskOfJobs(cfg config.Config) error {
 
 // storageChecks look whether storage elements and their caches answer, and whether they can be mounted here.
 func storageChecks(cfg config.Data) []check {
-	elements := xrd.New(xrd.Config{Elements: service.StorageElements(cfg)})
+	elements := xrd.New(xrd.Config{Elements: clients.StorageElements(cfg)})
 	var all []check
 	for _, e := range cfg.Storage {
 		all = append(all, check{

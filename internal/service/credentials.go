@@ -11,8 +11,8 @@ import (
 	"slipway/internal/credentials"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
-	"slipway/internal/oidc"
 	"slipway/internal/secret"
+	"slipway/internal/service/clients"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 )
@@ -32,7 +32,7 @@ func (s *service) makeCredentials(ctx context.Context) error {
 	}
 	cfg := credentials.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Whose: s.whose, Logger: s.log}
 	for _, i := range c.Issuers {
-		client, err := newIssuer(i, s.rules.Claims(i.Name)...)
+		client, err := clients.Issuer(i, s.rules.Claims(i.Name)...)
 		if err != nil {
 			return fmt.Errorf("issuer %s: %w", i.Name, err)
 		}
@@ -50,18 +50,6 @@ func (s *service) makeCredentials(ctx context.Context) error {
 		Logger: s.log,
 	})
 	return nil
-}
-
-func newIssuer(i config.Issuer, claims ...string) (*oidc.Client, error) {
-	password, err := i.ClientSecret()
-	if err != nil {
-		return nil, err
-	}
-	ca, err := i.CA()
-	if err != nil {
-		return nil, err
-	}
-	return oidc.New(oidc.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, ClientSecret: password, Scopes: i.Scopes, Claims: claims, CA: ca})
 }
 
 // audiencesOf returns the storage elements that take tokens of their own.

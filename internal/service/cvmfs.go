@@ -5,8 +5,6 @@ import (
 	"os"
 
 	"slipway/internal/cvmfs"
-	"slipway/spawner/docker"
-	"slipway/spawner/local"
 )
 
 // makeCVMFS refuses to serve where workloads would not see what is mounted after their start. A directory that does not
@@ -21,21 +19,6 @@ func (s *service) makeCVMFS(ctx context.Context) error {
 		return err
 	}
 	return s.cvmfs.Check(ctx, true)
-}
-
-// cvmfsForDocker and cvmfsForJobs add what workloads see to the configuration of the backends of this host.
-func cvmfsForDocker(d cvmfs.Directory, cfg *docker.Config) {
-	if d.Path() != "" {
-		cfg.Mounts = append(cfg.Mounts, docker.Mount{Source: d.Path(), Target: cvmfs.Inside, ReadOnly: true, Propagation: "rslave"})
-		cfg.Outlook = d.Outlook
-	}
-}
-
-func cvmfsForJobs(d cvmfs.Directory, cfg *local.Config) {
-	if d.Path() != "" {
-		cfg.Mounts = append(cfg.Mounts, local.Mount{Source: d.Path(), Target: cvmfs.Inside})
-		cfg.Outlook = d.Outlook
-	}
 }
 
 // processes returns processes of all workloads that run on this host.

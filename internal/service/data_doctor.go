@@ -11,7 +11,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/errs"
-	"slipway/internal/oidc"
+	"slipway/internal/service/clients"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 )
@@ -32,7 +32,6 @@ type dataDoctor struct {
 const (
 	bucketReports = "data-reports"
 	issuerEvery   = 10 * time.Second // between two looks at an issuer, whoever asks
-	issuerTime    = 8 * time.Second
 )
 
 // makeDoctor forgets what was found in sessions that are gone.
@@ -129,7 +128,7 @@ func (d *dataDoctor) Issuer(ctx context.Context, name string) (hubapi.IssuerLook
 	if time.Since(at) < issuerEvery {
 		return look, nil
 	}
-	ahead, err := IssuerAhead(ctx, d.cfg.Credentials.Issuers[i])
+	ahead, err := clients.IssuerAhead(ctx, d.cfg.Credentials.Issuers[i])
 	if ctx.Err() != nil {
 		return hubapi.IssuerLook{}, ctx.Err()
 	}
@@ -141,20 +140,6 @@ func (d *dataDoctor) Issuer(ctx context.Context, name string) (hubapi.IssuerLook
 	defer d.mu.Unlock()
 	d.looks[name], d.at[name] = look, time.Now()
 	return look, nil
-}
-
-// IssuerAhead asks an issuer by how much its clock is ahead of this host's.
-func IssuerAhead(ctx context.Context, i config.Issuer) (time.Duration, error) {
-	ca, err := i.CA()
-	if err != nil {
-		return 0, err
-	}
-	c, err := oidc.New(oidc.Config{Name: i.Name, URL: i.URL, ClientID: i.ClientID, CA: ca, Patience: issuerTime})
-	if err != nil {
-		return 0, err
-	}
-	at, err := c.Look(ctx)
-	return time.Until(at), err
 }
 
 // Keep is server.DataDoctor's. What is amiss is told to the session's people, once. What others found that are gone by

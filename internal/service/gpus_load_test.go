@@ -3,19 +3,13 @@ package service
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/cdi"
-	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/secret"
 	"slipway/internal/store"
 	"slipway/spawner"
 	"slipway/spawner/engine"
@@ -44,41 +38,19 @@ func (blind) List(context.Context) (map[spawner.ID]spawner.Existence, error) {
 // loaded is an engine and a fleet under that load.
 func loaded(t testing.TB) (*engine.Manager, *fleet.Fleet) {
 	t.Helper()
-	dir, quiet := t.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
-	must(os.Chmod(dir, 0o700))
-	records, err := store.Open(t.Context(), filepath.Join(dir, "store.db"), quiet)
-	must(err)
-	t.Cleanup(func() { _ = records.Close() })
-	driver, err := fakegpu.New(fakegpu.Config{Models: slices.Repeat([]string{"H200/mig"}, loadGPUs)})
-	must(err)
-	var manager *engine.Manager
-	gpus, err := fleet.New(t.Context(), fleet.Config{
-		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
-		Held: func() []gpu.Lease {
-			if manager == nil {
-				return nil
-			}
-			return manager.Leases()
-		},
-	})
-	must(err)
-	fill(t, records, gpus)
-	crew := spawnertest.NewCrew()
-	manager, err = engine.New(t.Context(), engine.Config{
-		Store: records, Backends: []spawner.Backend{blind{spawnertest.New(spawnertest.Config{Name: "docker"})}}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
-		Sessions: "docker", Sealer: secret.NewBox(), GPUs: gpus, Interval: 50 * time.Millisecond,
+	s := newGPUSite(t, slices.Repeat([]string{"H200/mig"}, loadGPUs), fleet.Rule{Match: "*", Mode: gpu.MIG})
+	fill(t, s.records, s.gpus)
+	s.start(t, engine.Config{
+		Backends: []spawner.Backend{blind{spawnertest.New(spawnertest.Config{Name: "docker"})}},
+		Agents:   spawnertest.NewCrew(), Interval: 50 * time.Millisecond,
 		Account: func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
 		// The worst that can be: each session is asked about, and none lends.
-		Lend: engine.Lend{On: true, After: time.Nanosecond, Recall: time.Minute, Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, false }},
+		Lend: engine.Lend{
+			On: true, After: time.Nanosecond, Recall: time.Minute,
+			Idle: func(string, gpu.Slice) (time.Time, bool) { return time.Time{}, false },
+		},
 	})
-	must(err)
-	return manager, gpus
+	return s.engine, s.gpus
 }
 
 // fill puts the load into the store, as an earlier run of the service would have left it.

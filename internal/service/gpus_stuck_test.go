@@ -2,18 +2,12 @@ package service
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"slipway/internal/gpu"
-	"slipway/internal/gpu/cdi"
-	"slipway/internal/gpu/fakegpu"
 	"slipway/internal/gpu/fleet"
-	"slipway/internal/secret"
-	"slipway/internal/store"
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/engine"
@@ -25,30 +19,14 @@ import (
 // TestWhoWaitsForABrokenGPUHoldsUpNobody: one who asks for what only a GPU that is out of service has waits, and those
 // who ask for something else are served, in her own line and in others.
 func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
-	dir, quiet := t.TempDir(), slog.New(slog.NewTextHandler(io.Discard, nil))
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
 			t.Fatal(err)
 		}
 	}
-	must(os.Chmod(dir, 0o700))
-	records, err := store.Open(t.Context(), filepath.Join(dir, "store.db"), quiet)
-	must(err)
-	defer records.Close()
-	driver, err := fakegpu.New(fakegpu.Config{Models: []string{"H200/mig", "A30/mig"}})
-	must(err)
-	var manager *engine.Manager
-	gpus, err := fleet.New(t.Context(), fleet.Config{
-		Driver: driver, Store: records, Rules: []fleet.Rule{{Match: "A30", Mode: gpu.MIG, Drain: true}, {Match: "*", Mode: gpu.MIG}}, Bind: (&cdi.Host{}).Bind, Logger: quiet,
-		Held: func() []gpu.Lease {
-			if manager == nil {
-				return nil
-			}
-			return manager.Leases()
-		},
-	})
-	must(err)
+	s := newGPUSite(t, []string{"H200/mig", "A30/mig"},
+		fleet.Rule{Match: "A30", Mode: gpu.MIG, Drain: true}, fleet.Rule{Match: "*", Mode: gpu.MIG})
 	crew := spawnertest.NewCrew()
 	backend := func(name string) spawner.Backend {
 		return spawnertest.New(spawnertest.Config{Name: name, Started: crew.ComeUp, Ended: crew.GoDown})
@@ -56,15 +34,13 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	account := func(_ context.Context, _ string, u spawner.User) (spawner.Account, error) {
 		return spawner.Account{UID: os.Getuid(), GID: os.Getgid(), Login: string(u), Home: "/home/" + string(u)}, nil
 	}
-	manager, err = engine.New(t.Context(), engine.Config{
-		Store: records, Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Dir: filepath.Join(dir, "work"), Logger: quiet,
-		Sessions: "docker", Sealer: secret.NewBox(), GPUs: gpus,
-		Account: account,
-		Launch:  launch.Config{Image: func(context.Context, string) (string, error) { return "x.sif", nil }},
+	s.start(t, engine.Config{
+		Backends: []spawner.Backend{backend("docker"), backend("local")}, Agents: crew, Account: account,
+		Launch: launch.Config{Image: func(context.Context, string) (string, error) { return "x.sif", nil }},
 	})
-	must(err)
+	manager := s.engine
 	all, err := workloads.New(manager, workloads.Config{
-		Account: account, Jobs: "local", Logger: quiet,
+		Account: account, Jobs: "local", Logger: slog.New(slog.DiscardHandler),
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:aa", nil },
 	})
 	must(err)

@@ -10,6 +10,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/hubsync"
+	"slipway/internal/service/clients"
 	"slipway/spawner"
 )
 
@@ -37,21 +38,8 @@ func (s *service) makeHubs(context.Context) error {
 	return nil
 }
 
-// HubConfig returns what a client of a hub needs.
-func HubConfig(h config.Hub) (c hub.Config, err error) {
-	c.Service = h.Service
-	if c.APIURL, err = h.API(); err != nil {
-		return c, err
-	}
-	if c.Token, err = h.Token(); err != nil {
-		return c, err
-	}
-	c.CA, err = h.CA()
-	return c, err
-}
-
 func newHubPart(h config.Hub) (hubPart, error) {
-	c, err := HubConfig(h)
+	c, err := clients.HubConfig(h)
 	if err != nil {
 		return hubPart{}, err
 	}

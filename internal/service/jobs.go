@@ -1,20 +1,13 @@
 package service
 
 import (
-	"os"
 	"slices"
 	"time"
 
-	"slipway/images/sif"
 	"slipway/internal/config"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 )
-
-// jobsWeight is what all jobs of this host weigh on its processors, in percent of what other groups of processes do,
-// where sessions go first. Less would starve them beside what has no group of its own, each process of which weighs as
-// much as a group.
-const jobsWeight = 50
 
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
@@ -47,30 +40,4 @@ func allowanceOf(l config.JobLimit) spawner.Allowance {
 	return spawner.Allowance{
 		Running: l.MaxRunning, Waiting: l.MaxSubmitted, Storage: int64(l.MaxStorage), GPUHours: l.MaxGPUHours, Window: time.Duration(l.GPUHoursWindow),
 	}
-}
-
-// weightOf is what jobs of this host weigh; 0: as much as others.
-func weightOf(j config.Jobs) int {
-	if j.SessionsFirst {
-		return jobsWeight
-	}
-	return 0
-}
-
-// squashfsOf says where in an environment's file its squashfs begins.
-func squashfsOf(file string) (int64, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	image, err := sif.Open(f, info.Size())
-	if err != nil {
-		return 0, err
-	}
-	return image.Partition.Offset, nil
 }

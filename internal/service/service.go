@@ -22,6 +22,7 @@ import (
 	"slipway/internal/programs/install"
 	"slipway/internal/reserve"
 	"slipway/internal/secret"
+	"slipway/internal/service/backends"
 	"slipway/internal/sockets"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshgate"
@@ -170,7 +171,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 	if s.box, err = openBox(ctx, s.store, s.cfg.SecretKey); err != nil {
 		return err
 	}
-	s.docker, err = NewDocker(s.cfg, s.lean, s.cvmfs, s.log)
+	s.docker, err = backends.Docker(s.cfg, s.lean, s.cvmfs, s.log)
 	if err != nil {
 		return err
 	}
@@ -178,43 +179,25 @@ func (s *service) makeBackends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.local, err = NewLocal(s.cfg, s.lean, agent, s.cvmfs, s.log); err != nil {
+	if s.local, err = backends.Local(s.cfg, s.lean, agent, s.cvmfs, s.log); err != nil {
 		return err
 	}
-	if s.pool, err = newPool(s.cfg, s.path("records"), s.log); err != nil {
+	if s.pool, err = backends.Pool(s.cfg, s.path("records"), s.log); err != nil {
 		return err
 	}
 	s.storage = newStorage(s.cfg.Data, s.log)
 	s.storage.remote = s.runsRemotely
-	s.htcondor, err = newHTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.environments.Library(), s.log)
+	s.htcondor, err = backends.HTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.architecture, s.log)
 	return err
 }
 
-// NewDocker makes the backend of sessions on this host. Self is the program of package programs that it starts, seen the
-// directory with CVMFS that workloads get.
-func NewDocker(cfg config.Config, self string, seen cvmfs.Directory, log *slog.Logger) (*docker.Backend, error) {
-	c := docker.Config{
-		Host: cfg.Docker.Socket, Instance: cfg.Instance, Network: cfg.Docker.Network, Pull: cfg.Docker.Pull,
-		Version: version.Release, Logger: log,
-		Scratch: filepath.Join(cfg.DataDir, "engine"), Self: self,
+// architecture returns for which machines an environment is.
+func (s *service) architecture(digest string) (string, error) {
+	parts, err := s.environments.Library().Parts(digest)
+	if err != nil {
+		return "", err
 	}
-	cvmfsForDocker(seen, &c)
-	trustForDocker(cfg, &c)
-	return docker.New(c)
-}
-
-// NewLocal makes the backend of jobs on this host: likewise, and agent is the name of the program below control.BinDir
-// that becomes each job's agent.
-func NewLocal(cfg config.Config, self, agent string, seen cvmfs.Directory, log *slog.Logger) (*local.Backend, error) {
-	c := local.Config{
-		Dir: filepath.Join(cfg.DataDir, "local"), Apptainer: cfg.Local.Apptainer, CgroupParent: cfg.Instance,
-		Weight: weightOf(cfg.Jobs), Self: self, Agent: agent,
-		Instance: cfg.Instance, Squashfs: squashfsOf, Network: local.Network(cfg.Local.Network),
-		Reach: servicesForJobs(cfg), Disk: int64(cfg.Local.MaxDisk), Logger: log,
-	}
-	cvmfsForJobs(seen, &c)
-	trustForJobs(cfg, &c)
-	return local.New(c)
+	return parts.Architecture()
 }
 
 func (s *service) makeEngine(ctx context.Context) error {
@@ -233,7 +216,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
 		Launch: launch.Config{
 			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink, House: s.house,
-			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: withTrust(s.cfg, s.programsEnv()),
+			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
 			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
 		},
 		Dir: s.path("workloads"), Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
@@ -288,7 +271,7 @@ func (s *service) makeServer(context.Context) error {
 		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(),
 		UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool: poolGPUs(s.pool, s.inventory()), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
+		Pool: s.poolGPUs(), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
 		Quota: s.quota, KnownQuota: s.knownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{

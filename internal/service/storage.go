@@ -3,12 +3,11 @@ package service
 import (
 	"context"
 	"log/slog"
-	"net/url"
-	"slices"
 
 	"slipway/hubapi"
 	"slipway/internal/config"
 	"slipway/internal/mounts"
+	"slipway/internal/service/clients"
 	"slipway/internal/xrd"
 	"slipway/internal/xrd/mount"
 	"slipway/spawner"
@@ -23,30 +22,7 @@ type storage struct {
 }
 
 func newStorage(cfg config.Data, log *slog.Logger) *storage {
-	return &storage{elements: xrd.New(xrd.Config{Elements: StorageElements(cfg), Logger: log})}
-}
-
-// StorageElements returns the storage elements of a configuration.
-func StorageElements(cfg config.Data) []xrd.Element {
-	var out []xrd.Element
-	for _, e := range cfg.Storage {
-		out = append(out, xrd.Element{Name: e.Name, Origin: e.Origin, Path: e.Path, Cache: e.Cache, Mount: e.Mount, Write: e.Write})
-	}
-	return out
-}
-
-// servicesForJobs are those that jobs reach also where this host has them: what the administrator names, and the
-// storage elements and their caches.
-func servicesForJobs(cfg config.Config) []string {
-	all := slices.Clone(cfg.Local.Reach)
-	for _, e := range cfg.Data.Storage {
-		for _, server := range []string{e.Origin, e.Cache} {
-			if u, err := url.Parse(server); err == nil && u.Host != "" {
-				all = append(all, u.Host)
-			}
-		}
-	}
-	return all
+	return &storage{elements: xrd.New(xrd.Config{Elements: clients.StorageElements(cfg), Logger: log})}
 }
 
 // URL is server.Storage's.

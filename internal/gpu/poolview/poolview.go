@@ -1,67 +1,50 @@
-package service
+// Package poolview shows the GPUs of a batch system's pool to the API, beside the service's own, and names where what
+// the pool says of these contradicts the service's records. It must not act on that: an administrator does.
+package poolview
 
 import (
 	"context"
-	"log/slog"
-	"path/filepath"
 	"time"
 
 	"slipway/hubapi"
-	"slipway/hubapi/server/api"
-	"slipway/internal/config"
 	"slipway/internal/gpu"
-	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/pool"
 )
 
-// newPool makes what knows the machines of the site's pool, with what it has had in files of a directory; nil: the site
-// has none.
-func newPool(cfg config.Config, records string, log *slog.Logger) (*pool.Pool, error) {
-	if !cfg.HTCondor.Enabled {
-		return nil, nil
-	}
-	return pool.New(pool.Config{
-		Run: commands.In(cfg.HTCondor.Bin), Site: cfg.HTCondor.Domain, Elastic: cfg.HTCondor.Elastic, Logger: log,
-		History: filepath.Join(records, "pool-gpus.jsonl"), Seen: filepath.Join(records, "pool-slots.json"),
-	})
-}
-
-// poolView shows the pool's GPUs to the API, beside the service's own.
-type poolView struct {
+// View shows a pool. It is api.Pool.
+type View struct {
 	pool      *pool.Pool
 	inventory func() gpu.Inventory // nil: the service has none
 }
 
-// poolGPUs returns what the API shows of the pool; nil: there is none.
-func poolGPUs(pool *pool.Pool, inventory func() gpu.Inventory) api.Pool {
-	if pool == nil {
-		return nil
-	}
-	return poolView{pool, inventory}
-}
+// New makes the View of a pool and of the service's own GPUs; nil: it has none.
+func New(pool *pool.Pool, inventory func() gpu.Inventory) View { return View{pool, inventory} }
 
-// GPUs is server.Pool's.
-func (p poolView) GPUs(ctx context.Context, since time.Time) (hubapi.PoolGPUs, error) {
-	c, err := p.pool.Catalogue(ctx)
+// GPUs is api.Pool's.
+func (v View) GPUs(ctx context.Context, since time.Time) (hubapi.PoolGPUs, error) {
+	c, err := v.pool.Catalogue(ctx)
 	if err != nil {
 		return hubapi.PoolGPUs{}, err
 	}
-	out := hubapi.PoolGPUs{Taken: c.Taken.UTC(), Machines: c.Machines, Kinds: wirePool(c.Kinds), Own: []hubapi.PoolOwn{}, History: []hubapi.PoolHistory{}}
-	if p.inventory != nil {
-		out.Own = beside(p.inventory(), c.Free)
+	out := hubapi.PoolGPUs{
+		Taken: c.Taken.UTC(), Machines: c.Machines, Kinds: wirePool(c.Kinds), Own: []hubapi.PoolOwn{},
+		History: []hubapi.PoolHistory{},
+	}
+	if v.inventory != nil {
+		out.Own = beside(v.inventory(), c.Free)
 	}
 	if since.IsZero() {
 		return out, nil
 	}
-	for _, past := range p.pool.History(since) {
+	for _, past := range v.pool.History(since) {
 		out.History = append(out.History, hubapi.PoolHistory{Taken: past.Taken.UTC(), Kinds: wirePool(past.Kinds)})
 	}
 	return out, nil
 }
 
-// ClassAds is server.Pool's.
-func (p poolView) ClassAds(ctx context.Context) (string, error) {
-	c, err := p.pool.Catalogue(ctx)
+// ClassAds is api.Pool's.
+func (v View) ClassAds(ctx context.Context) (string, error) {
+	c, err := v.pool.Catalogue(ctx)
 	return c.ClassAds(), err
 }
 
@@ -69,8 +52,9 @@ func wirePool(kinds []pool.GPUKind) []hubapi.PoolGPU {
 	out := []hubapi.PoolGPU{}
 	for _, k := range kinds {
 		out = append(out, hubapi.PoolGPU{
-			Site: k.Site, Model: k.Model, Sharing: k.Sharing, Capability: k.Capability, Memory: k.Memory, Driver: k.Driver, CUDA: k.CUDA,
-			Runtimes: append([]string{}, k.Runtimes...), Total: k.Total, Free: k.Free, Used: k.Total - k.Free, Hosts: append([]string{}, k.Hosts...),
+			Site: k.Site, Model: k.Model, Sharing: k.Sharing, Capability: k.Capability, Memory: k.Memory,
+			Driver: k.Driver, CUDA: k.CUDA, Runtimes: append([]string{}, k.Runtimes...),
+			Total: k.Total, Free: k.Free, Used: k.Total - k.Free, Hosts: append([]string{}, k.Hosts...),
 		})
 	}
 	return out
@@ -115,7 +99,8 @@ func partsOf(g gpu.State) []hubapi.PoolOwn {
 	for _, s := range g.Slices {
 		switch {
 		case g.Device.MIGEnabled && s.UUID != "":
-			parts = append(parts, hubapi.PoolOwn{ID: s.UUID, Model: g.Device.Name + " MIG " + s.Slice.Profile, Ledger: inLedger(g, s)})
+			model := g.Device.Name + " MIG " + s.Slice.Profile
+			parts = append(parts, hubapi.PoolOwn{ID: s.UUID, Model: model, Ledger: inLedger(g, s)})
 		case !g.Device.MIGEnabled && inLedger(g, s) != poolFree:
 			whole.Ledger = inLedger(g, s)
 		}

@@ -1,4 +1,4 @@
-package service
+package backends
 
 import (
 	"maps"
@@ -49,8 +49,8 @@ func trustForJobs(cfg config.Config, c *local.Config) {
 	}
 }
 
-// withTrust adds to what programs find in their environment.
-func withTrust(cfg config.Config, env map[string]string) map[string]string {
+// WithTrust adds to what programs find in their environment where the Grid's authorities are, if these lie below CVMFS.
+func WithTrust(cfg config.Config, env map[string]string) map[string]string {
 	if dir := trustBelow(cfg); dir != "" {
 		env = maps.Clone(env)
 		if env == nil {

@@ -42,7 +42,9 @@ func (l *Library) About(ctx context.Context, digest string) (About, error) {
 	if err != nil {
 		return About{}, fmt.Errorf("look into environment %s: %w", digest, err)
 	}
-	return About{Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled}, nil
+	return About{
+		Document: d, SIF: known.SIF, Signers: known.Signers, Inventory: known.Inventory, Settled: known.Settled,
+	}, nil
 }
 
 // Summary is what a list tells of an environment.
@@ -106,7 +108,9 @@ func (l *Library) facts(digest string) (facts, error) {
 	var known facts
 	err := libdir.ReadJSON(l.dir.Path("facts", libdir.HexOrNone(digest)+".json"), &known)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		l.log.Error("what is known of an environment cannot be read, it is found out anew", "digest", digest, "error", err)
+		l.log.Error(
+			"what is known of an environment cannot be read, it is found out anew", "digest", digest, "error", err,
+		)
 		return facts{}, os.ErrNotExist
 	}
 	return known, err
@@ -158,7 +162,10 @@ func (l *Library) SBOM(ctx context.Context, e records.Environment) ([]byte, erro
 	if name == "" {
 		name = "environment"
 	}
-	return inventory.SPDX(about.Inventory, inventory.Meta{Name: name, Digest: e.Digest, Created: e.Created, Tool: "slipway-" + l.cfg.Version})
+	return inventory.SPDX(
+		about.Inventory,
+		inventory.Meta{Name: name, Digest: e.Digest, Created: e.Created, Tool: "slipway-" + l.cfg.Version},
+	)
 }
 
 // openedView is the parsed tree of an environment.

@@ -133,7 +133,10 @@ func (l *Library) baseIsSound(ctx context.Context, part manifest.Part) bool {
 	case errors.Is(err, os.ErrNotExist):
 		return false
 	}
-	l.log.Error("a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "error", err)
+	l.log.Error(
+		"a base is damaged on disk, it is made anew", "digest", part.Digest, "found", got.Digest, "bytes", got.Size,
+		"error", err,
+	)
 	l.opened.DropDigest(part.Digest)
 	if err := os.Remove(l.dir.Base(part.Digest)); err != nil {
 		l.log.Error("a damaged base cannot be removed", "digest", part.Digest, "error", err)
@@ -151,7 +154,10 @@ func (l *Library) publishBase(ctx context.Context, file string, part manifest.Pa
 	case err == nil && got == part:
 		return nil
 	case !errors.Is(err, os.ErrNotExist):
-		l.log.Warn("a damaged base is replaced", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "wanted", part.Size, "error", err)
+		l.log.Warn(
+			"a damaged base is replaced", "digest", part.Digest, "found", got.Digest, "bytes", got.Size, "wanted",
+			part.Size, "error", err,
+		)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -186,7 +192,8 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *progre
 		return baseRecord{}, err
 	}
 	b := baseRecord{
-		Key: key, Part: part, Of: src.Base, Losses: plusLosses(manifest.Losses{}, packed.Losses), Added: manifest.Texts(packed.Added), Made: time.Now().UTC(),
+		Key: key, Part: part, Of: src.Base, Losses: plusLosses(manifest.Losses{}, packed.Losses),
+		Added: manifest.Texts(packed.Added), Made: time.Now().UTC(),
 	}
 	if err := l.publishBase(ctx, file, part.Part); err != nil {
 		return baseRecord{}, l.dir.Explain(err, 0)
@@ -194,7 +201,10 @@ func (l *Library) convert(ctx context.Context, key string, src Source, m *progre
 	if err := libdir.WriteJSON(l.dir.Path("bases"), key+".json", b); err != nil {
 		return baseRecord{}, l.dir.Explain(err, 0)
 	}
-	l.log.Info("converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Super.Inodes, "took", time.Since(start).Round(time.Millisecond))
+	l.log.Info(
+		"converted an image into a base", "image", src.Base.Reference, "bytes", part.Size, "files", packed.Super.Inodes,
+		"took", time.Since(start).Round(time.Millisecond),
+	)
 	return b, nil
 }
 

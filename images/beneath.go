@@ -56,8 +56,9 @@ func (l *Library) standsOn(ctx context.Context, digest string) (baseRecord, mani
 		return baseRecord{}, manifest.Manifest{}, err
 	}
 	if d.Base == nil {
-		return baseRecord{}, manifest.Manifest{}, errs.New(errs.Conflict, "the environment %s stands on no base, so no session's changes over it can be kept", digest).
-			With("start from its image, and freeze again")
+		return baseRecord{}, manifest.Manifest{}, errs.New(
+			errs.Conflict, "the environment %s stands on no base, so no session's changes over it can be kept", digest,
+		).With("start from its image, and freeze again")
 	}
 	m, err := l.manifest(digest)
 	if err != nil {

@@ -30,15 +30,19 @@ func (l *Library) Compare(
 		return Compared{}, err
 	}
 	if len(src.Layers) == 0 {
-		return Compared{}, errs.New(errs.Missing, "the image that the session stands on is not in the engine any more, so its tree cannot be put together").
-			With("the administrator puts the image " + src.Base.Reference + " back")
+		return Compared{}, errs.New(
+			errs.Missing,
+			"the image that the session stands on is not in the engine any more, so its tree cannot be put together",
+		).With("the administrator puts the image " + src.Base.Reference + " back")
 	}
 	v, err := l.view(e.Digest)
 	if err != nil {
 		return Compared{}, err
 	}
 	defer v.Close()
-	cfg := compare.Config{Image: v.image, Progress: progress, Added: append([]string{"/.singularity.d"}, e.Manifest.Added...)}
+	cfg := compare.Config{
+		Image: v.image, Progress: progress, Added: append([]string{"/.singularity.d"}, e.Manifest.Added...),
+	}
 	if cfg.Strip, err = tree.ExactStrip(e.Manifest.Strip); err != nil {
 		return Compared{}, err
 	}
@@ -72,7 +76,9 @@ func (l *Library) compareWith(
 // merged returns the root of a source's tree, as the kernel merges it.
 func (l *Library) merged(src Source) (*os.File, error) {
 	if len(src.Layers) >= tree.MaxLayers {
-		return nil, errs.New(errs.Conflict, "the session has %d layers, at most %d can be compared", len(src.Layers)+1, tree.MaxLayers)
+		return nil, errs.New(
+			errs.Conflict, "the session has %d layers, at most %d can be compared", len(src.Layers)+1, tree.MaxLayers,
+		)
 	}
 	point, err := os.MkdirTemp(l.dir.Path("work"), "compare-")
 	if err != nil {

@@ -47,7 +47,9 @@ func (l *Library) Unpack(ctx context.Context, root, digest, name string) error {
 		return err
 	}
 	defer v.Close()
-	made, err := export.Directory(ctx, export.DirectoryConfig{Env: v.image, Root: root, Digest: libdir.HexOrNone(digest), Name: name})
+	made, err := export.Directory(
+		ctx, export.DirectoryConfig{Env: v.image, Root: root, Digest: libdir.HexOrNone(digest), Name: name},
+	)
 	if made.Skipped.Count+made.Tamed.Count > 0 {
 		l.log.Info("an unpacked environment has no devices and gives no rights", "digest", digest, "devices", made.Skipped.Count,
 			"programs", made.Tamed.Count, "directory", made.Path)
@@ -120,8 +122,10 @@ func (l *Library) fits(image *squashfs.Image) error {
 		return err
 	}
 	if need := export.Contents(image); need > uint64(free) {
-		return errs.New(errs.NoSpace, "the environment's files have %d MB, and %d MB are free to lay its image out", need>>20, free>>20).
-			With("take it as a SIF, or have the administrator make room")
+		return errs.New(
+			errs.NoSpace, "the environment's files have %d MB, and %d MB are free to lay its image out", need>>20,
+			free>>20,
+		).With("take it as a SIF, or have the administrator make room")
 	}
 	return nil
 }

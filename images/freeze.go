@@ -110,7 +110,9 @@ func (l *Library) Freeze(ctx context.Context, req Request) (records.Environment,
 		return records.Environment{}, fmt.Errorf("freeze %s: %w", req.Key, l.dir.Explain(err, 0))
 	}
 	if req.Progress != nil {
-		req.Progress(progress.Progress{Stage: progress.Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100})
+		req.Progress(progress.Progress{
+			Stage: progress.Done, Files: f.Manifest.Files, Bytes: f.Size, Total: f.Size, Percent: 100,
+		})
 	}
 	return e, nil
 }
@@ -149,7 +151,7 @@ func (l *Library) freeze(ctx context.Context, req Request, m *progress.Meter) (f
 		return frozen{}, err
 	}
 	if !req.Source.Idle {
-		m.Expect(files, pauseFor(files, took))
+		m.Expect(files, graft.ExpectedPause(files, took))
 	}
 	base, err := l.prepareBase(ctx, req.Source, m.Show)
 	if err != nil {
@@ -230,7 +232,8 @@ func (l *Library) graftOver(
 
 // graftOnto writes a thin image of the base and the changes over it into file, and what it stores into dir.
 func (l *Library) graftOnto(
-	ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File, m *progress.Meter,
+	ctx context.Context, req Request, base baseRecord, dir string, known *graft.Memory, file *os.File,
+	m *progress.Meter,
 ) (*draft, error) {
 	b, err := l.openBase(base.Part.Digest)
 	if err != nil {
@@ -250,10 +253,12 @@ func (l *Library) graftOnto(
 	defer pack.Close()
 	open, close := imagefile.Opener(dir)
 	defer close()
-	tail := newHasher(l.within(ctx, req, io.Discard))
+	tail := blob.NewHasher(l.within(ctx, req, io.Discard))
 	made, err := graft.Graft(ctx, graft.Config{
-		Base: b.Image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause, Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
-		Pack: pack, PackName: pack.name, Known: known, OpenPack: open, About: l.cfg.Version + " " + blob.Digest([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
+		Base: b.Image, Upper: req.Source.Upper, Strip: l.stripOf(req), Pause: req.Source.Pause,
+		Resume: req.Source.Resume, Look: scanner.Look, Out: tail,
+		Pack: pack, PackName: pack.name, Known: known, OpenPack: open,
+		About: l.cfg.Version + " " + blob.Digest([]byte(strings.Join(l.stripOf(req).Rules(), "\n"))),
 		Progress: func(s graft.Stage, files, bytes int64) {
 			m.At(stageOf(s), files, bytes, 0)
 			if l.tooMany(files) {
@@ -267,7 +272,7 @@ func (l *Library) graftOnto(
 	if err := scanner.LookAtLarge(ctx, req.Source.Upper, b.Image.Root, made.Root, made.Unread); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(pack.Sync(), file.Truncate(sif.PartitionOffset+base.Part.Cut+tail.size)); err != nil {
+	if err := errors.Join(pack.Sync(), file.Truncate(sif.PartitionOffset+base.Part.Cut+tail.Size())); err != nil {
 		return nil, err
 	}
 	d := &draft{file: file, state: made.State, paused: made.Paused, carried: req.Carried, manifest: l.manifestOf(req)}
@@ -300,14 +305,14 @@ func stageOf(s graft.Stage) progress.Stage {
 
 // seal writes the superblock, which makes the file's partition a squashfs, and looks at what it holds.
 func (d *draft) seal(
-	ctx context.Context, super squashfs.Superblock, tail *hasher, scanner *secretscan.Scanner, whole io.ReaderAt,
+	ctx context.Context, super squashfs.Superblock, tail *blob.Hasher, scanner *secretscan.Scanner, whole io.ReaderAt,
 ) error {
 	block := super.Bytes()
 	if _, err := d.file.WriteAt(block[:], sif.PartitionOffset); err != nil {
 		return fmt.Errorf("write the superblock: %w", err)
 	}
-	tail.sum.Write(block[:])
-	d.document.Tail = manifest.Part{Digest: blob.Named(tail.sum.Sum(nil)), Size: tail.size + manifest.SuperblockSize}
+	tail.Count(block[:])
+	d.document.Tail = manifest.Part{Digest: tail.Digest(), Size: tail.Size()}
 	d.manifest.Files = int64(super.Inodes)
 	return d.inspect(ctx, scanner, whole)
 }
@@ -353,7 +358,9 @@ func (l *Library) finish(ctx context.Context, req Request, d *draft, path string
 		return frozen{}, err
 	}
 	f := frozen{
-		Content: records.Content{Digest: name, Size: size, Own: d.document.Tail.Size, Base: req.Source.Base, Manifest: d.manifest},
+		Content: records.Content{
+			Digest: name, Size: size, Own: d.document.Tail.Size, Base: req.Source.Base, Manifest: d.manifest,
+		},
 		Allowed: d.found.Allowed, Paused: d.paused, fresh: fresh,
 	}
 	id, err := l.identity(d.state, req.Source)
@@ -453,7 +460,8 @@ func (l *Library) stands(ctx context.Context, name string, d manifest.Document) 
 		return true, nil
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil
-	case ctx.Err() == nil && (errs.Is(err, errs.Conflict) || errors.Is(err, unix.EIO) || errors.Is(err, io.ErrUnexpectedEOF)):
+	case ctx.Err() == nil && (errs.Is(err, errs.Conflict) || errors.Is(err, unix.EIO) ||
+		errors.Is(err, io.ErrUnexpectedEOF)):
 		l.log.Warn("a damaged image is replaced", "digest", name, "error", err)
 		return false, nil
 	default:

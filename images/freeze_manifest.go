@@ -15,7 +15,8 @@ func (l *Library) manifestOf(req Request) manifest.Manifest {
 	return manifest.Manifest{
 		Format: manifest.Format, Base: src.Base, Architecture: src.architecture(), Env: src.Config.Env,
 		Entrypoint: src.Config.Entrypoint, Cmd: src.Config.Cmd, WorkingDir: src.Config.WorkingDir,
-		Strip: l.stripOf(req).Rules(), Mounts: manifest.Texts(src.Mounts), Unexported: apptainer.Unexported(src.Config.Env),
+		Strip: l.stripOf(req).Rules(), Mounts: manifest.Texts(src.Mounts),
+		Unexported: apptainer.Unexported(src.Config.Env),
 	}
 }
 
@@ -45,5 +46,7 @@ func skipped(paths []string) []string {
 
 // imageConfig is what a manifest says of the image's configuration.
 func imageConfig(m manifest.Manifest) apptainer.ImageConfig {
-	return apptainer.ImageConfig{Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir, Architecture: m.Architecture}
+	return apptainer.ImageConfig{
+		Env: m.Env, Entrypoint: m.Entrypoint, Cmd: m.Cmd, WorkingDir: m.WorkingDir, Architecture: m.Architecture,
+	}
 }

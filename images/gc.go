@@ -187,7 +187,10 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 		return gone, err
 	}
 	s.out.Bytes += st.Size()
-	s.out.Files = append(s.out.Files, SweptFile{Digest: digest, Base: strings.HasSuffix(path, ".sqfs"), Bytes: st.Size(), Made: st.ModTime()})
+	s.out.Files = append(
+		s.out.Files,
+		SweptFile{Digest: digest, Base: strings.HasSuffix(path, ".sqfs"), Bytes: st.Size(), Made: st.ModTime()},
+	)
 	if !s.dry {
 		s.log.Info("removed what nothing leads to", "file", path, "bytes", st.Size())
 	}
@@ -198,7 +201,8 @@ func (s *sweep) file(digest, path string, age time.Duration, remove func() error
 // on.
 func (l *Library) removeEnvironment(hexPart string) error {
 	for _, path := range []string{
-		l.dir.Path("documents", hexPart+".json"), l.dir.Path("facts", hexPart+".json"), l.dir.Path("statements", hexPart), l.dir.Path("blobs", hexPart+".sif"),
+		l.dir.Path("documents", hexPart+".json"), l.dir.Path("facts", hexPart+".json"),
+		l.dir.Path("statements", hexPart), l.dir.Path("blobs", hexPart+".sif"),
 		l.dir.Path("tails", hexPart),
 	} {
 		if err := os.RemoveAll(path); err != nil {

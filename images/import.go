@@ -47,7 +47,9 @@ func (a Adoption) tell(s progress.Stage, done, total int64) {
 // request is the adoption as the record of a freeze.
 func (a Adoption) request() Request {
 	from := []rune("pulled from " + a.From)
-	return Request{Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), records.MaxOwner)])}
+	return Request{
+		Owner: a.Owner, Name: a.Name, Tag: a.Tag, Note: a.Note, Key: string(from[:min(len(from), records.MaxOwner)]),
+	}
 }
 
 // keepForeign is how long a base is kept for a pull that counts on it, where no image was converted into it here.
@@ -74,7 +76,9 @@ func (l *Library) baseIsThere(b manifest.Part) bool {
 func (l *Library) Admits(ctx context.Context, a Adoption) (manifest.Document, error) {
 	req := a.request()
 	if !records.Usable(req.Owner) || !records.Usable(req.Key) {
-		return manifest.Document{}, errs.Bad("owner", a.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", records.MaxOwner))
+		return manifest.Document{}, errs.Bad(
+			"owner", a.Owner, fmt.Sprintf("give 1 to %d characters of valid UTF-8", records.MaxOwner),
+		)
 	}
 	if err := (records.Label{Name: a.Name, Tag: a.Tag, Note: a.Note}).Validate(); err != nil {
 		return manifest.Document{}, err
@@ -84,8 +88,10 @@ func (l *Library) Admits(ctx context.Context, a Adoption) (manifest.Document, er
 		return manifest.Document{}, err
 	}
 	if len(l.Statements.Accepted(blob.Digest(a.Document), a.Statements)) == 0 && !a.Unsigned {
-		return manifest.Document{}, errs.New(errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from", blob.Digest(a.Document)).
-			With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
+		return manifest.Document{}, errs.New(
+			errs.Forbidden, "nobody whom this site trusts has signed where the environment %s comes from",
+			blob.Digest(a.Document),
+		).With("have the administrator trust the other site's key (a file in the keys' directory, below trusted), or take it as it is with --unsigned")
 	}
 	own, err := l.ownOf(a, d)
 	if err != nil {
@@ -133,8 +139,10 @@ func (l *Library) holds(d manifest.Document) error {
 		return err
 	}
 	if need < 0 || need > free {
-		return errs.New(errs.NoSpace, "the environment needs %d MB, and %d MB are free on the file system of %s", need>>20, free>>20, l.dir).
-			With("have the administrator make room")
+		return errs.New(
+			errs.NoSpace, "the environment needs %d MB, and %d MB are free on the file system of %s", need>>20,
+			free>>20, l.dir,
+		).With("have the administrator make room")
 	}
 	return nil
 }
@@ -163,7 +171,9 @@ func (l *Library) Adopt(ctx context.Context, a Adoption) (records.Environment, e
 	if err != nil {
 		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, err)
 	}
-	e, err := l.enter(a.request(), frozen{Content: records.Content{Digest: name, Size: size, Own: own, Base: m.Base, Manifest: m}})
+	e, err := l.enter(
+		a.request(), frozen{Content: records.Content{Digest: name, Size: size, Own: own, Base: m.Base, Manifest: m}},
+	)
 	if err != nil {
 		return records.Environment{}, fmt.Errorf("adopt %s: %w", name, l.dir.Explain(err, 0))
 	}
@@ -230,8 +240,9 @@ func (l *Library) assemble(
 }
 
 func lied(format string, args ...any) error {
-	return errs.New(errs.Invalid, "what came is not the environment that its document describes: %s", fmt.Sprintf(format, args...)).
-		With("fetch it again; when it stays so, it was made to deceive")
+	return errs.New(
+		errs.Invalid, "what came is not the environment that its document describes: %s", fmt.Sprintf(format, args...),
+	).With("fetch it again; when it stays so, it was made to deceive")
 }
 
 // broughtManifest reads the manifest, whose bytes go into the image as they are.
@@ -246,7 +257,9 @@ func broughtManifest(a Adoption, d manifest.Document) ([]byte, manifest.Manifest
 		return nil, manifest.Manifest{}, err
 	}
 	if int64(len(about)) != d.Manifest.Size || blob.Digest(about) != d.Manifest.Digest {
-		return nil, manifest.Manifest{}, lied("its manifest of %d bytes has the digest %s", len(about), blob.Digest(about))
+		return nil, manifest.Manifest{}, lied(
+			"its manifest of %d bytes has the digest %s", len(about), blob.Digest(about),
+		)
 	}
 	m, err := manifest.Decode(about)
 	return about, m, err
@@ -267,8 +280,9 @@ func (l *Library) rebuild(
 	defer base.Close()
 	a.tell(progress.Checking, 0, d.PartitionSize())
 	written, err := export.Rebuild(ctx, export.RebuildConfig{
-		Base: base, BaseDigest: libdir.HexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size, TailDigest: libdir.HexOrNone(d.Tail.Digest),
-		Out: file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
+		Base: base, BaseDigest: libdir.HexOrNone(d.Base.Digest), Tail: tail, TailSize: d.Tail.Size,
+		TailDigest: libdir.HexOrNone(d.Tail.Digest),
+		Out:        file, Offset: sif.PartitionOffset, Copy: sif.CopyBase,
 	})
 	if err != nil {
 		return "", err
@@ -353,6 +367,8 @@ func (l *Library) mayStartFrom(digest string, base manifest.BasePart, image mani
 	if vouched, err := l.Statements.Envelopes(digest); err != nil || len(vouched) > 0 {
 		return err
 	}
-	return errs.New(errs.Forbidden, "nobody whom this site trusts says that the environment %s stands on the image %.80q", digest, image.Reference).
-		With("run jobs in it, or have the administrator add that image here or trust the site that froze it")
+	return errs.New(
+		errs.Forbidden, "nobody whom this site trusts says that the environment %s stands on the image %.80q", digest,
+		image.Reference,
+	).With("run jobs in it, or have the administrator add that image here or trust the site that froze it")
 }

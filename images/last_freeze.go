@@ -18,7 +18,10 @@ type lastFreeze struct {
 }
 
 func (l *Library) saveLast(req Request, id string, f frozen) error {
-	return libdir.WriteJSON(l.dir.Path("sources", libdir.Escape(req.Owner)), libdir.Escape(req.Key)+".json", lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f})
+	return libdir.WriteJSON(
+		l.dir.Path("sources", libdir.Escape(req.Owner)), libdir.Escape(req.Key)+".json",
+		lastFreeze{Owner: req.Owner, Key: req.Key, Identity: id, Frozen: f},
+	)
 }
 
 // last returns what the source's last freeze made, when that is still what a freeze would make and its files are still
@@ -30,7 +33,8 @@ func (l *Library) last(req Request, id string) (frozen, bool) {
 	}
 	f := last.Frozen
 	l.keepFor(f.Digest, pin.Grace)
-	if last.Owner != req.Owner || last.Key != req.Key || last.Identity != id || !l.complete(f.Digest, f.Size) || !allows(req.Allow, f.Allowed) {
+	if last.Owner != req.Owner || last.Key != req.Key || last.Identity != id || !l.complete(f.Digest, f.Size) ||
+		!allows(req.Allow, f.Allowed) {
 		return frozen{}, false
 	}
 	f.unchanged, f.Paused = true, 0
@@ -52,12 +56,14 @@ func (l *Library) enter(req Request, f frozen) (records.Environment, error) {
 	l.Records.Lock()
 	defer l.Records.Unlock()
 	if l.abandoned[f.Digest] {
-		return records.Environment{}, errs.New(errs.Conflict, "another freeze that made the same environment failed and took it away").
-			With("freeze again")
+		return records.Environment{}, errs.New(
+			errs.Conflict, "another freeze that made the same environment failed and took it away",
+		).With("freeze again")
 	}
 	e, changed, err := l.Records.Enter(records.Entry{
-		Content: f.Content, Owner: req.Owner, Label: records.Label{Name: req.Name, Tag: req.Tag, Note: req.Note, Key: req.Key},
-		Use: req.Use, Paused: f.Paused, Instead: req.Instead,
+		Content: f.Content, Owner: req.Owner,
+		Label: records.Label{Name: req.Name, Tag: req.Tag, Note: req.Note, Key: req.Key},
+		Use:   req.Use, Paused: f.Paused, Instead: req.Instead,
 	})
 	if err != nil {
 		return records.Environment{}, err

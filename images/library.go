@@ -104,7 +104,8 @@ func Open(cfg Config) (*Library, error) {
 		abandoned: map[string]bool{},
 	}
 	l.Records = records.NewStore(records.Config{
-		Dir: l.dir, Logger: l.log, Now: cfg.Now, Quotas: cfg.Quotas, Keep: func(digest string) { l.keepFor(digest, pin.Grace) },
+		Dir: l.dir, Logger: l.log, Now: cfg.Now, Quotas: cfg.Quotas,
+		Keep: func(digest string) { l.keepFor(digest, pin.Grace) },
 	})
 	l.Statements = statements.New(l.dir, cfg.Keys, l.log)
 	l.trials = trial.NewQueue(trial.Config{

@@ -174,7 +174,10 @@ func (l *Library) settleImage(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
-	out := facts{SIF: manifest.Part{Digest: blob.Named(sum.Sum(nil)), Size: size}, Signatures: signatures, Settled: l.cfg.Now().UTC()}
+	out := facts{
+		SIF: manifest.Part{Digest: blob.Named(sum.Sum(nil)), Size: size}, Signatures: signatures,
+		Settled: l.cfg.Now().UTC(),
+	}
 	if out.Inventory, err = l.look(ctx, image, d); err != nil {
 		return err
 	}
@@ -294,8 +297,9 @@ func (l *Library) attest(req Request, f frozen, started time.Time) error {
 		names = append(names, strings.TrimSuffix(req.Name+":"+req.Tag, ":"))
 	}
 	envelope, err := l.cfg.Keys.Attest(signing.Provenance{
-		Environment: f.Digest, Names: names, Version: l.cfg.Version, Base: f.Base.Digest, Strip: blob.Digest([]byte(strings.Join(l.strip.Rules(), "\n"))),
-		Kind: req.Kind, Session: req.Key, User: req.User, Started: started, Finished: l.cfg.Now(),
+		Environment: f.Digest, Names: names, Version: l.cfg.Version, Base: f.Base.Digest,
+		Strip: blob.Digest([]byte(strings.Join(l.strip.Rules(), "\n"))),
+		Kind:  req.Kind, Session: req.Key, User: req.User, Started: started, Finished: l.cfg.Now(),
 	})
 	if err != nil {
 		return err

@@ -93,8 +93,9 @@ func (l *Library) outgrown(ctx context.Context, req Request) error {
 	_, err := l.roomFor(ctx, req.Owner, req.Instead, "", req.room+1)
 	full, ok := errors.AsType[*errs.Error](err)
 	if !ok {
-		return cmp.Or(err, error(errs.New(errs.OverQuota, "the changes take more than the %s that were left of your quota", units.DiskWords(req.room)).
-			With("freeze again")))
+		return cmp.Or(err, error(errs.New(
+			errs.OverQuota, "the changes take more than the %s that were left of your quota", units.DiskWords(req.room),
+		).With("freeze again")))
 	}
 	files, err := graft.Largest(ctx, req.Source.Upper, l.stripOf(req))
 	if err != nil || len(files) == 0 {
@@ -119,7 +120,10 @@ func (l *Library) advice(ctx context.Context, owner string) string {
 	if err != nil || unknown != nil {
 		return records.LookAtUsage
 	}
-	all = slices.DeleteFunc(records.Once(records.LeadingFirst(all)), func(e records.Environment) bool { return used[e.Digest] || e.Own == 0 })
+	all = slices.DeleteFunc(
+		records.Once(records.LeadingFirst(all)),
+		func(e records.Environment) bool { return used[e.Digest] || e.Own == 0 },
+	)
 	if len(all) == 0 {
 		return records.LookAtUsage + "; all of yours are in use by sessions and jobs"
 	}

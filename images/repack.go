@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway/images/bases"
+	"slipway/images/blob"
 	"slipway/images/graft"
 	"slipway/images/imagefile"
 	"slipway/images/manifest"
@@ -29,7 +30,7 @@ func (l *Library) repack(
 	if err != nil {
 		return nil, err
 	}
-	tail := newHasher(l.within(ctx, req, imagefile.NewEager(file, sif.PartitionOffset+manifest.SuperblockSize)))
+	tail := blob.NewHasher(l.within(ctx, req, imagefile.NewEager(file, sif.PartitionOffset+manifest.SuperblockSize)))
 	var made graft.Result
 	start := time.Now()
 	err = held(ctx, req.Source, func() (err error) {

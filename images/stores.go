@@ -90,7 +90,9 @@ func (l *Library) restore(ctx context.Context, digest string) error {
 			return err
 		}
 	}
-	a := Adoption{Document: encoded, Open: func(part string) (blob.Blob, error) { return blob.Open(returnedPart(work, part)) }}
+	a := Adoption{
+		Document: encoded, Open: func(part string) (blob.Blob, error) { return blob.Open(returnedPart(work, part)) },
+	}
 	if _, _, err = l.assemble(ctx, a, d, digest, work); err == nil {
 		l.later(digest)
 	}

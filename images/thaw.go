@@ -27,8 +27,9 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 		return Thawed{}, err
 	}
 	if d.Base == nil {
-		return Thawed{}, errs.New(errs.Conflict, "the environment %s stands on no base, so no session can start from it", digest).
-			With("run jobs in it, or start from its image and freeze again")
+		return Thawed{}, errs.New(
+			errs.Conflict, "the environment %s stands on no base, so no session can start from it", digest,
+		).With("run jobs in it, or start from its image and freeze again")
 	}
 	m, err := l.manifest(digest)
 	if err != nil {
@@ -40,7 +41,10 @@ func (l *Library) Thaw(ctx context.Context, digest string) (Thawed, error) {
 	if err := l.mayStartFrom(digest, *d.Base, m.Base); err != nil {
 		return Thawed{}, err
 	}
-	return Thawed{Image: m.Base.Digest, Fill: func(ctx context.Context, upper string) error { return l.fill(ctx, digest, *d.Base, upper) }}, nil
+	return Thawed{
+		Image: m.Base.Digest,
+		Fill:  func(ctx context.Context, upper string) error { return l.fill(ctx, digest, *d.Base, upper) },
+	}, nil
 }
 
 // fill writes an environment's changes over its base into an upper directory.

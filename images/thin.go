@@ -126,7 +126,8 @@ func (l *Library) withParts(
 
 // remakeImage writes the image in old anew: what fill puts there, and what a thin one has. done is given the new file.
 func (l *Library) remakeImage(
-	ctx context.Context, old *os.File, d manifest.Document, fill func(*os.File) error, done func(*os.File, os.FileInfo) error,
+	ctx context.Context, old *os.File, d manifest.Document, fill func(*os.File) error,
+	done func(*os.File, os.FileInfo) error,
 ) error {
 	st, err := old.Stat()
 	if err != nil {
@@ -195,7 +196,8 @@ func (l *Library) fold(ctx context.Context, used map[string]bool) error {
 	for _, dir := range dirs {
 		digest := blob.Prefix + filepath.Base(dir)
 		st, err := os.Stat(l.dir.Image(digest))
-		if err != nil || used[digest] || l.isThin(digest) || asked.Sub(st.ModTime()) < foldAfter || asked.Before(l.pins.End(digest, asked)) || asked.Before(l.wanted.End(digest, asked)) {
+		if err != nil || used[digest] || l.isThin(digest) || asked.Sub(st.ModTime()) < foldAfter ||
+			asked.Before(l.pins.End(digest, asked)) || asked.Before(l.wanted.End(digest, asked)) {
 			continue
 		}
 		if err := l.foldImage(ctx, digest, asked); err != nil && !errors.Is(err, errReplaced) {
@@ -219,7 +221,9 @@ func (l *Library) foldImage(ctx context.Context, digest string, asked time.Time)
 		}
 		return l.remakeImage(ctx, old, d, func(*os.File) error { return nil }, func(file *os.File, before os.FileInfo) error {
 			_, err := l.wanted.Unless(digest, asked, func() error {
-				_, err := l.pins.Unless(digest, asked, func() error { return l.exchange(file.Name(), digest, before, true) })
+				_, err := l.pins.Unless(
+					digest, asked, func() error { return l.exchange(file.Name(), digest, before, true) },
+				)
 				return err
 			})
 			return err
@@ -247,7 +251,10 @@ func (l *Library) remember(req Request, digest string, d *draft) {
 		looked = append(looked, found.Path)
 	}
 	if err := graftmemory.Save(l.memoryPath(req), digest, d.thin.remember(looked)); err != nil {
-		l.log.Warn("what a freeze has stored is not remembered: the next one of its session reads all again", "session", req.Key, "error", err)
+		l.log.Warn(
+			"what a freeze has stored is not remembered: the next one of its session reads all again", "session",
+			req.Key, "error", err,
+		)
 	}
 }
 

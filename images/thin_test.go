@@ -101,10 +101,10 @@ func TestThinImagesAreFilledAndFolded(t *testing.T) {
 	for _, digest := range []string{parts.Document.Tail.Digest, parts.Document.Base.Digest, parts.Document.Manifest.Digest} {
 		b, err := parts.Blob(t.Context(), digest)
 		must(t, err)
-		sum := newHasher(io.Discard)
+		sum := blob.NewHasher(io.Discard)
 		_, err = io.Copy(sum, blob.Reader(b))
-		if must(t, err, b.Close()); blob.Named(sum.sum.Sum(nil)) != digest {
-			t.Errorf("the part %s of a thin image has the digest %s", digest, blob.Named(sum.sum.Sum(nil)))
+		if must(t, err, b.Close()); sum.Digest() != digest {
+			t.Errorf("the part %s of a thin image has the digest %s", digest, sum.Digest())
 		}
 	}
 	opened, err := parts.OpenSIF()

@@ -26,7 +26,7 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	}
 	l.signing.RLock()
 	defer l.signing.RUnlock()
-	sum := newHasher(io.Discard)
+	sum := blob.NewHasher(io.Discard)
 	whole, err := l.openWhole(ctx, digest, d)
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
@@ -39,7 +39,7 @@ func (l *Library) Verify(ctx context.Context, digest string) (Verified, error) {
 	if err != nil {
 		return Verified{}, fmt.Errorf("verify %s: %w", digest, err)
 	}
-	out := Verified{Document: d, SIF: manifest.Part{Digest: blob.Named(sum.sum.Sum(nil)), Size: sum.size}}
+	out := Verified{Document: d, SIF: manifest.Part{Digest: sum.Digest(), Size: sum.Size()}}
 	if l.cfg.Keys == nil {
 		return out, nil
 	}

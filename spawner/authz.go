@@ -53,7 +53,8 @@ func (c Caller) MaySubmit() bool {
 // MayHaveKernels refuses callers whose kernels there cannot be.
 func (c Caller) MayHaveKernels() error {
 	if !c.MaySubmit() {
-		return errs.New(errs.Forbidden, "kernels are their users', who start them with a token or from a session").With("use a token of your own from the Hub")
+		return errs.New(errs.Forbidden, "kernels are their users', who start them with a token or from a session").
+			With("use a token of your own from the Hub")
 	}
 	return nil
 }

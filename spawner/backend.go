@@ -48,9 +48,10 @@ const (
 	Absent  Existence = "absent"  // nothing of it is left
 	Created Existence = "created" // something is there that never ran
 	Queued  Existence = "queued"  // a batch system has it in its queue; nothing of it runs or ever ran
-	Held    Existence = "held"    // a batch system has it in its queue, and does not start it until it is released; Reason says why
-	Up      Existence = "up"      // runs
-	Exited  Existence = "exited"  // ran and ended; a session's changes are there
+	// a batch system has it in its queue, and does not start it until it is released; Reason says why
+	Held   Existence = "held"
+	Up     Existence = "up"     // runs
+	Exited Existence = "exited" // ran and ended; a session's changes are there
 )
 
 // Alive reports whether what is seen runs, or may come to run without being asked again.
@@ -59,10 +60,11 @@ func (e Existence) Alive() bool { return e == Up || e == Queued || e == Held }
 // Observation is one look at a workload.
 type Observation struct {
 	Existence Existence
-	ExitCode  int    // of Exited
-	Reason    string // why it ended, where the backend knows: "out of memory (limit 2.0 GB)", "time limit of 1h0m0s reached"
-	Remedy    string // what the user can do about it
-	Tail      string // the last lines of what its first process printed; of Exited
+	ExitCode  int // of Exited
+	// why it ended, where the backend knows: "out of memory (limit 2.0 GB)", "time limit of 1h0m0s reached"
+	Reason string
+	Remedy string // what the user can do about it
+	Tail   string // the last lines of what its first process printed; of Exited
 	// What all its processes have used together, the container's own among them; zero where the backend does not know.
 	Memory int64   // the most bytes at once, with what the kernel keeps of files for them
 	CPU    float64 // seconds

@@ -30,9 +30,15 @@ func (n Notebook) Check() error {
 	for _, f := range []struct {
 		field, value string
 		most         int
-	}{{"id", n.ID, notebookWord}, {"path", n.Path, notebookPath}, {"name", n.Name, nameLimit}, {"type", n.Type, notebookWord}} {
+	}{
+		{"id", n.ID, notebookWord}, {"path", n.Path, notebookPath}, {"name", n.Name, nameLimit},
+		{"type", n.Type, notebookWord},
+	} {
 		if len(f.value) > f.most || !utf8.ValidString(f.value) || strings.ContainsFunc(f.value, unicode.IsControl) {
-			return errs.Bad(f.field, fmt.Sprintf("%d bytes", len(f.value)), fmt.Sprintf("at most %d bytes of UTF-8 without control characters", f.most))
+			return errs.Bad(
+				f.field, fmt.Sprintf("%d bytes", len(f.value)),
+				fmt.Sprintf("at most %d bytes of UTF-8 without control characters", f.most),
+			)
 		}
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 type Plan struct {
 	Backend string // where it would go
 	Room
-	Typical time.Duration // that the caller's jobs of its name have run of late, in the middle; negative: there are none
+	// that the caller's jobs of its name have run of late, in the middle; negative: there are none
+	Typical time.Duration
 	Use     Use
 }
 

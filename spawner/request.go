@@ -25,8 +25,9 @@ type Point struct {
 type JobRequest struct {
 	Name string
 	Spec
-	Backend   string            // empty: the site's default
-	RequestID string            // repeating a request with the same one gives the same job. Empty: every request is a new one
+	Backend string // empty: the site's default
+	// repeating a request with the same one gives the same job. Empty: every request is a new one
+	RequestID string
 	Session   ID                // from which it is submitted, if any
 	Files     map[string][]byte // the input files, by name without directories
 	Blobs     map[string]string // more input files, by name: digests of what the caller has put into her store
@@ -88,7 +89,8 @@ type Retry struct {
 	Resources *Resources     // nil: as before
 	TimeLimit *time.Duration // nil: as before
 	Of        []Ending       // it is not if it has ended otherwise. Empty: if it has failed or was canceled
-	RequestID string         // repeating a request with the same one tries nothing twice. Empty: every request is a new one
+	// repeating a request with the same one tries nothing twice. Empty: every request is a new one
+	RequestID string
 }
 
 // SessionRequest asks for one start of a session.
@@ -97,9 +99,10 @@ type SessionRequest struct {
 	Name    string // the Hub's server name; empty for the default server
 	Kind    Kind
 	Spec    Spec
-	Backend string      // where it is to run. Empty: Config.Sessions
-	Launch  string      // names this start; repeating the request with the same one is harmless
-	Fresh   bool        // discard the changes that a session of this name, image and environment keeps, and start without them
+	Backend string // where it is to run. Empty: Config.Sessions
+	Launch  string // names this start; repeating the request with the same one is harmless
+	// discard the changes that a session of this name, image and environment keeps, and start without them
+	Fresh   bool
 	Secrets control.Env // for the app; sealed at rest until the app has them, and gone then
 	Kernel  string      // of kernels: as Workload.Kernel
 	Entry   string      // of kernels: as Workload.Entry

@@ -19,17 +19,20 @@ type Stats struct {
 	StartTook []time.Duration          // from request to first answer, of the starts since the last call of Stats
 	Orphans   int                      // what backends hold without a record
 	Jobs      map[string]map[Phase]int // active ones, by backend
-	Refused   map[string]int           // jobs that were since the service started for what their owners may have, by reason
-	Strangers map[string]int           // active sessions that the last comparisons found their hubs not to know, by hub
+	// jobs that were since the service started for what their owners may have, by reason
+	Refused   map[string]int
+	Strangers map[string]int // active sessions that the last comparisons found their hubs not to know, by hub
 
-	Kernels       map[string]map[Phase]int // those that stand by under StandsBy; by Entry
-	KernelTook    []time.Duration          // as StartTook, of kernels, which are not among those
-	KernelsFailed map[string]map[Cause]int // since the service started, by Entry; CauseStart: before they first answered
+	Kernels    map[string]map[Phase]int // those that stand by under StandsBy; by Entry
+	KernelTook []time.Duration          // as StartTook, of kernels, which are not among those
+	// since the service started, by Entry; CauseStart: before they first answered
+	KernelsFailed map[string]map[Cause]int
 	// KernelsDropped counts, by Entry, what kernels said and their agents could not keep for clients that were away,
 	// since the service started.
 	KernelsDropped map[string]int64
-	KernelRestarts map[string]map[Cause]int // that ended and began anew where they were, since the service started, by Entry
-	Standbys       map[string]Standbys      // as StandbysOf
+	// that ended and began anew where they were, since the service started, by Entry
+	KernelRestarts map[string]map[Cause]int
+	Standbys       map[string]Standbys // as StandbysOf
 }
 
 // StandsBy is as what Stats counts a kernel that nobody has asked for yet, whatever its phase.

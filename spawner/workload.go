@@ -174,7 +174,8 @@ func (w Workload) Run() string {
 // InQueue reports whether w stands in line for room: those that asked first go first, so that a large one is not
 // starved by small ones.
 func (w Workload) InQueue() bool {
-	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests && len(w.After) == 0
+	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests &&
+		len(w.After) == 0
 }
 
 // AwaitsDependencies reports whether w waits for others to be done before it stands in line.

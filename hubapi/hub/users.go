@@ -67,8 +67,7 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 		if !slices.Contains(o.Scopes, scope) {
 			return errs.New(
 				errs.Forbidden, "%s: the token of %s %s lacks the scope %s for all users", what, o.Kind, o.Name, scope,
-			).
-				With(fmt.Sprintf("give the service a role with the scopes %q in the Hub's load_roles", scopes))
+			).With(fmt.Sprintf("give the service a role with the scopes %q in the Hub's load_roles", scopes))
 		}
 	}
 	return nil

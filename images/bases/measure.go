@@ -38,7 +38,10 @@ func Hash(ctx context.Context, f io.ReaderAt, size, cut int64) (all manifest.Par
 	for _, s := range []struct {
 		from, to int64
 		into     io.Writer
-	}{{0, manifest.SuperblockSize, whole}, {manifest.SuperblockSize, cut, io.MultiWriter(whole, part)}, {cut, size, whole}} {
+	}{
+		{0, manifest.SuperblockSize, whole}, {manifest.SuperblockSize, cut, io.MultiWriter(whole, part)},
+		{cut, size, whole},
+	} {
 		if err := blob.Copy(ctx, s.into, f, s.from, s.to); err != nil {
 			return manifest.Part{}, "", err
 		}

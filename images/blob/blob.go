@@ -61,7 +61,9 @@ func Part(path string, offset, length int64) (Blob, error) {
 	}
 	if offset < 0 || length < 0 || offset > b.Size()-length {
 		b.Close()
-		return nil, errs.New(errs.Internal, "%s has %d bytes, and %d from %d on are wanted", path, b.Size(), length, offset)
+		return nil, errs.New(
+			errs.Internal, "%s has %d bytes, and %d from %d on are wanted", path, b.Size(), length, offset,
+		)
 	}
 	return part{io.NewSectionReader(b, offset, length), b}, nil
 }

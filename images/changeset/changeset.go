@@ -212,7 +212,10 @@ func (p *pass) enter(dir *os.File, c child, path string, opaque bool) (sparse bo
 }
 
 func entryOf(name string, st *unix.Stat_t, s sense) entry {
-	e := entry{name: name, mode: st.Mode, uid: st.Uid, gid: st.Gid, sec: st.Mtim.Sec, nsec: uint32(st.Mtim.Nsec), xattrs: s.own}
+	e := entry{
+		name: name, mode: st.Mode, uid: st.Uid, gid: st.Gid, sec: st.Mtim.Sec, nsec: uint32(st.Mtim.Nsec),
+		xattrs: s.own,
+	}
 	if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFCHR || kind == unix.S_IFBLK {
 		e.rdev = st.Rdev
 	}
@@ -230,8 +233,9 @@ func (p *pass) child(ctx context.Context, dir *os.File, c child, path string, ru
 		return p.deleted(c.name)
 	}
 	if len(path) > tree.MaxPath {
-		return errs.New(errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath).
-			With("shorten or remove it and freeze again")
+		return errs.New(
+			errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath,
+		).With("shorten or remove it and freeze again")
 	}
 	st, err := tree.StatAt(dir, c.name)
 	switch {
@@ -291,7 +295,8 @@ func (p *pass) deleted(name string) error {
 
 // early sends the content of a file while the session runs, when a change of it from now on will show in its times.
 func (p *pass) early(ctx context.Context, dir *os.File, name string, st *unix.Stat_t) error {
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 || p.known(st) != 0 || time.Since(time.Unix(st.Ctim.Unix())) < tick {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 || p.known(st) != 0 ||
+		time.Since(time.Unix(st.Ctim.Unix())) < tick {
 		return nil
 	}
 	_, err := p.content(ctx, dir, name, st)

@@ -30,7 +30,8 @@ func (p *packer) known(st *unix.Stat_t) uint64 {
 var errMoved = errors.New("it changed while it was read")
 
 func unchanged(a, b *unix.Stat_t) bool {
-	return a.Dev == b.Dev && a.Ino == b.Ino && a.Mode == b.Mode && a.Size == b.Size && a.Mtim == b.Mtim && a.Ctim == b.Ctim
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Mode == b.Mode && a.Size == b.Size && a.Mtim == b.Mtim &&
+		a.Ctim == b.Ctim
 }
 
 // content sends what a file holds. One that changes meanwhile is dropped, which is an error.

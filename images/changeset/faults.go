@@ -12,7 +12,8 @@ import (
 
 // leftForLater says whether an error is one of a single entry, which may be gone or whole in the last pass.
 func leftForLater(err error) bool {
-	return errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+	return errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) ||
+		errors.Is(err, unix.ELOOP)
 }
 
 // named tells which entry an error is about.

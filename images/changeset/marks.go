@@ -122,8 +122,9 @@ func (m Marks) mark(name string) (rest string, of bool) {
 }
 
 func notSelfContained(path string, x tree.Xattr) error {
-	return errs.New(errs.Conflict, "/%s carries %s=%.80q: its content cannot be told from the changes alone", path, x.Name, x.Value).
-		With("let overlays be mounted with redirect_dir=off and metacopy=off there, and start the session anew")
+	return errs.New(
+		errs.Conflict, "/%s carries %s=%.80q: its content cannot be told from the changes alone", path, x.Name, x.Value,
+	).With("let overlays be mounted with redirect_dir=off and metacopy=off there, and start the session anew")
 }
 
 // override reads what fuse-overlayfs says that an entry is, where it could not make it so: uid:gid:mode, and perhaps
@@ -151,7 +152,8 @@ func (e *entry) override(text string) error {
 func (e *entry) become(kind string, bad error) error {
 	kind, rest, device := strings.Cut(kind, "-")
 	formats := map[string]uint32{
-		"file": unix.S_IFREG, "dir": unix.S_IFDIR, "pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "char": unix.S_IFCHR, "block": unix.S_IFBLK,
+		"file": unix.S_IFREG, "dir": unix.S_IFDIR, "pipe": unix.S_IFIFO, "socket": unix.S_IFSOCK, "char": unix.S_IFCHR,
+		"block": unix.S_IFBLK,
 	}
 	format, known := formats[kind]
 	isDevice := format == unix.S_IFCHR || format == unix.S_IFBLK

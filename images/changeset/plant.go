@@ -160,8 +160,9 @@ func (p *planter) make(dir *os.File, at string, e entry) error {
 	}
 	if e.link != 0 {
 		if p.linked += len(at) + linkMemory; p.linked > mostLinks {
-			return errs.New(errs.Invalid, "the session's changes have too many files with several names: %d", len(p.links)).
-				With("remove what is not needed and freeze again")
+			return errs.New(
+				errs.Invalid, "the session's changes have too many files with several names: %d", len(p.links),
+			).With("remove what is not needed and freeze again")
 		}
 		p.links[e.link] = at
 	}
@@ -204,7 +205,9 @@ func absent(err error) error {
 // file gives a content its name.
 func (p *planter) file(dir *os.File, e entry) error {
 	if e.content == 0 {
-		fd, err := unix.Openat(int(dir.Fd()), e.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(
+			int(dir.Fd()), e.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600,
+		)
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,10 @@ func newUnpacker(r io.Reader, t Target, part, stage string) (*unpacker, error) {
 	}
 	return &unpacker{
 		t: t, in: in, stage: contents,
-		planter: planter{root: root, stage: contents, owner: t.Owner, image: t.Image, links: map[uint64]string{}, filled: t.Fill != nil},
+		planter: planter{
+			root: root, stage: contents, owner: t.Owner, image: t.Image, links: map[uint64]string{},
+			filled: t.Fill != nil,
+		},
 	}, nil
 }
 
@@ -231,14 +234,18 @@ func (u *unpacker) begin(f *fields) error {
 	case !f.done() || number <= u.last || u.tree > 0 && u.complete():
 		return damaged("a content out of order")
 	case int64(size) > u.t.Limits.Sizes-u.sizes:
-		return errs.New(errs.Invalid, "the session's changes hold files of more than %d GB, with their holes", u.t.Limits.Sizes/1e9).
-			With("remove what is large and has holes, and freeze again")
+		return errs.New(
+			errs.Invalid, "the session's changes hold files of more than %d GB, with their holes", u.t.Limits.Sizes/1e9,
+		).With("remove what is large and has holes, and freeze again")
 	}
 	u.sizes += int64(size)
 	if u.staged++; u.staged > u.t.Limits.Entries {
 		return u.tooMany()
 	}
-	fd, err := unix.Openat(int(u.stage.Fd()), contentName(number), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(
+		int(u.stage.Fd()), contentName(number), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+		0o600,
+	)
 	if err != nil {
 		return full(err)
 	}

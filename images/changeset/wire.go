@@ -92,7 +92,8 @@ func (s *sender) end() error {
 func (s *sender) fault(err error) {
 	row := errs.RowOf(errs.KindOf(err))
 	text := err.Error()
-	_ = s.frame(frameFault, appendText(appendText(nil, row.Code), text[:min(len(text), maxFaultText)])) // the stream is cut anyway
+	// the stream is cut anyway
+	_ = s.frame(frameFault, appendText(appendText(nil, row.Code), text[:min(len(text), maxFaultText)]))
 	_ = s.w.Flush()
 }
 
@@ -112,8 +113,9 @@ func newReceiver(r io.Reader) (*receiver, error) {
 		return nil, err
 	}
 	if string(b) != magic {
-		return nil, errs.New(errs.Invalid, "it is no stream of changes, or one of another version: it begins with %q", b).
-			With("restart the session, so that its agent is of the service's version")
+		return nil, errs.New(
+			errs.Invalid, "it is no stream of changes, or one of another version: it begins with %q", b,
+		).With("restart the session, so that its agent is of the service's version")
 	}
 	return v, nil
 }
@@ -244,7 +246,8 @@ func (e *entry) append(b []byte) []byte {
 		opaque = 1
 	}
 	for _, n := range [...]uint64{
-		uint64(e.mode), uint64(e.uid), uint64(e.gid), uint64(e.sec)<<1 ^ uint64(e.sec>>63), uint64(e.nsec), e.rdev, e.content, e.link, opaque,
+		uint64(e.mode), uint64(e.uid), uint64(e.gid), uint64(e.sec)<<1 ^ uint64(e.sec>>63), uint64(e.nsec), e.rdev,
+		e.content, e.link, opaque,
 	} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -267,7 +270,9 @@ func parseEntry(f *fields) (entry, error) {
 	e.rdev, e.content, e.link, e.opaque = f.limited(word), f.number(), f.number(), f.limited(1) == 1
 	e.target = string(f.text(maxLink))
 	for n := f.limited(maxXattrs); n > 0 && !f.bad; n-- {
-		e.xattrs = append(e.xattrs, tree.Xattr{Name: string(f.text(maxName)), Value: append([]byte{}, f.text(1<<16)...)})
+		e.xattrs = append(
+			e.xattrs, tree.Xattr{Name: string(f.text(maxName)), Value: append([]byte{}, f.text(1<<16)...)},
+		)
 	}
 	if !f.done() {
 		return entry{}, damaged("an entry that is not whole")

@@ -61,7 +61,9 @@ func Trees(ctx context.Context, cfg Config) (Result, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &comparer{cfg: cfg, jobs: make(chan job, 8*workers), links: pairs{}, linksHere: pairs{}, added: map[string]bool{}}
+	c := &comparer{
+		cfg: cfg, jobs: make(chan job, 8*workers), links: pairs{}, linksHere: pairs{}, added: map[string]bool{},
+	}
 	for _, path := range cfg.Added {
 		c.added[path] = true
 	}
@@ -85,7 +87,9 @@ func Trees(ctx context.Context, cfg Config) (Result, error) {
 
 func (c Config) roots() (there, here folder, err error) {
 	if c.Session == nil || (c.Image == nil) == (c.Environment == nil) {
-		return nil, nil, errs.New(errs.Internal, "compare: a session's tree and one form of an environment's are needed")
+		return nil, nil, errs.New(
+			errs.Internal, "compare: a session's tree and one form of an environment's are needed",
+		)
 	}
 	if there, err = newDirectory(c.Session); err != nil {
 		return nil, nil, fmt.Errorf("the session's tree: %w", err)

@@ -61,7 +61,8 @@ func (d *directory) entry(name string) (entry, error) {
 
 func entryOf(st *unix.Stat_t) entry {
 	e := entry{
-		format: st.Mode & unix.S_IFMT, mode: st.Mode & 0o7777, uid: st.Uid, gid: st.Gid, mtime: st.Mtim.Sec, nsec: st.Mtim.Nsec, ino: st.Ino,
+		format: st.Mode & unix.S_IFMT, mode: st.Mode & 0o7777, uid: st.Uid, gid: st.Gid, mtime: st.Mtim.Sec,
+		nsec: st.Mtim.Nsec, ino: st.Ino,
 	}
 	if e.isDevice() {
 		e.major, e.minor = unix.Major(st.Rdev), unix.Minor(st.Rdev)

@@ -73,7 +73,10 @@ func (e entry) differences(env entry) []string {
 	var out []string
 	add := func(format string, there, here any) {
 		if there != here {
-			out = append(out, fmt.Sprintf("%s in the session, %s in the environment", fmt.Sprintf(format, there), fmt.Sprintf(trimWord(format), here)))
+			out = append(out, fmt.Sprintf(
+				"%s in the session, %s in the environment", fmt.Sprintf(format, there),
+				fmt.Sprintf(trimWord(format), here),
+			))
 		}
 	}
 	if e.format != env.format {

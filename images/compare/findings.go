@@ -32,7 +32,9 @@ func (f *findings) add(step int64, path, why string) {
 }
 
 func (f *findings) trim() {
-	slices.SortStableFunc(f.list, func(a, b finding) int { return cmp.Or(cmp.Compare(a.step, b.step), strings.Compare(a.text, b.text)) })
+	slices.SortStableFunc(
+		f.list, func(a, b finding) int { return cmp.Or(cmp.Compare(a.step, b.step), strings.Compare(a.text, b.text)) },
+	)
 	f.list = f.list[:min(len(f.list), maxShown)]
 }
 

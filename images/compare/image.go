@@ -78,7 +78,10 @@ func (i *image) folder(name string) (folder, error) {
 }
 
 func (i *image) describe(n *squashfs.Node) entry {
-	e := entry{format: formatOf(n.Kind), mode: uint32(n.Mode), uid: n.UID, gid: n.GID, mtime: int64(n.MTime), target: n.Target, size: n.Size()}
+	e := entry{
+		format: formatOf(n.Kind), mode: uint32(n.Mode), uid: n.UID, gid: n.GID, mtime: int64(n.MTime), target: n.Target,
+		size: n.Size(),
+	}
 	if e.isDevice() {
 		e.major, e.minor = n.Rdev>>8&0xfff, n.Rdev&0xff|n.Rdev>>12&0xfff00
 	}
@@ -95,8 +98,9 @@ func (i *image) describe(n *squashfs.Node) entry {
 
 func formatOf(k squashfs.Kind) uint32 {
 	formats := [...]uint32{
-		squashfs.Dir: unix.S_IFDIR, squashfs.File: unix.S_IFREG, squashfs.Symlink: unix.S_IFLNK, squashfs.BlockDevice: unix.S_IFBLK,
-		squashfs.CharDevice: unix.S_IFCHR, squashfs.Fifo: unix.S_IFIFO, squashfs.Socket: unix.S_IFSOCK,
+		squashfs.Dir: unix.S_IFDIR, squashfs.File: unix.S_IFREG, squashfs.Symlink: unix.S_IFLNK,
+		squashfs.BlockDevice: unix.S_IFBLK,
+		squashfs.CharDevice:  unix.S_IFCHR, squashfs.Fifo: unix.S_IFIFO, squashfs.Socket: unix.S_IFSOCK,
 	}
 	if int(k) >= len(formats) {
 		return 0

@@ -40,7 +40,8 @@ type Change struct {
 func Changes(base, env *squashfs.Node) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		c := comparison{
-			groups: map[*squashfs.Node]group{}, heirs: map[*squashfs.Node]*squashfs.Node{}, first: map[*squashfs.Node]string{}, yield: yield,
+			groups: map[*squashfs.Node]group{}, heirs: map[*squashfs.Node]*squashfs.Node{},
+			first: map[*squashfs.Node]string{}, yield: yield,
 		}
 		c.count(base, env)
 		c.dir("/", base, env)
@@ -77,7 +78,8 @@ func (c *comparison) count(base, env *squashfs.Node) {
 			g.base = p.base
 		}
 		g.names++
-		g.changed = g.changed || p.base == nil || p.base != g.base || !sameAttributes(p.base, p.env) || !sameContent(p.base, p.env) ||
+		g.changed = g.changed || p.base == nil || p.base != g.base || !sameAttributes(p.base, p.env) ||
+			!sameContent(p.base, p.env) ||
 			!c.inherits(p.base, p.env)
 		c.groups[p.env] = g
 	}
@@ -233,7 +235,10 @@ func sameXattrs(a, b *squashfs.Xattrs) bool {
 	if a == b {
 		return true
 	}
-	return slices.EqualFunc(xattrs(a), xattrs(b), func(x, y squashfs.Xattr) bool { return x.Name == y.Name && string(x.Value) == string(y.Value) })
+	return slices.EqualFunc(
+		xattrs(a), xattrs(b),
+		func(x, y squashfs.Xattr) bool { return x.Name == y.Name && string(x.Value) == string(y.Value) },
+	)
 }
 
 func xattrs(x *squashfs.Xattrs) []squashfs.Xattr {
@@ -257,7 +262,8 @@ func sameData(a, b *squashfs.Data) bool {
 	if a == nil || b == nil {
 		return length(a) == 0 && length(b) == 0
 	}
-	return a.Start == b.Start && a.Size == b.Size && a.Fragment == b.Fragment && a.Offset == b.Offset && slices.Equal(a.Blocks, b.Blocks)
+	return a.Start == b.Start && a.Size == b.Size && a.Fragment == b.Fragment && a.Offset == b.Offset &&
+		slices.Equal(a.Blocks, b.Blocks)
 }
 
 func length(d *squashfs.Data) uint64 {

@@ -24,7 +24,8 @@ type chunk struct {
 
 // gzipped gives feed a writer and writes what it is given to out as one gzip stream, compressed in parallel.
 func gzipped(ctx context.Context, out io.Writer, feed func(io.Writer) error) error {
-	if _, err := out.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}); err != nil { // deflate, no name, no time, no system
+	// deflate, no name, no time, no system
+	if _, err := out.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}); err != nil {
 		return err
 	}
 	chunks := sync.Pool{New: func() any { return &chunk{plain: make([]byte, 0, gzipChunk)} }}

@@ -55,7 +55,8 @@ func WriteLayer(ctx context.Context, cfg LayerConfig) (Layer, error) {
 	diff := sha256.New()
 	err := gzipped(ctx, blob, func(w io.Writer) error {
 		a := archiver{
-			image: cfg.Env, changes: changes, out: tar.NewWriter(io.MultiWriter(w, diff)), moved: meter(cfg.Progress, n.Bytes+n.SparseBytes),
+			image: cfg.Env, changes: changes, out: tar.NewWriter(io.MultiWriter(w, diff)),
+			moved:   meter(cfg.Progress, n.Bytes+n.SparseBytes),
 			buffers: sync.Pool{New: func() any { return new([readSize]byte) }}, sockets: &layer.Sockets,
 		}
 		return a.run(ctx)
@@ -171,7 +172,8 @@ func header(c Change) *tar.Header {
 	}
 	n := c.Node
 	h := &tar.Header{
-		Name: "." + c.Path, Mode: int64(n.Mode), Uid: int(n.UID), Gid: int(n.GID), ModTime: time.Unix(int64(n.MTime), 0), Format: tar.FormatPAX,
+		Name: "." + c.Path, Mode: int64(n.Mode), Uid: int(n.UID), Gid: int(n.GID),
+		ModTime: time.Unix(int64(n.MTime), 0), Format: tar.FormatPAX,
 	}
 	if c.Path != "/" {
 		h.Name = c.Path[1:]

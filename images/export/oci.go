@@ -105,11 +105,15 @@ func (l layout) describe(cfg OCIConfig, stack []Layer, out *OCIImage) error {
 		return err
 	}
 	manifest := v1.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest, Config: config, Annotations: cfg.Annotations,
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest, Config: config,
+		Annotations: cfg.Annotations,
 	}
 	docker := dockerImage{Config: blobName(config.Digest), RepoTags: cfg.Names}
 	for _, layer := range stack {
-		manifest.Layers = append(manifest.Layers, v1.Descriptor{MediaType: v1.MediaTypeImageLayerGzip, Digest: layer.Digest, Size: layer.Size})
+		manifest.Layers = append(
+			manifest.Layers,
+			v1.Descriptor{MediaType: v1.MediaTypeImageLayerGzip, Digest: layer.Digest, Size: layer.Size},
+		)
 		docker.Layers = append(docker.Layers, blobName(layer.Digest))
 	}
 	if out.Manifest, err = l.object(v1.MediaTypeImageManifest, manifest); err != nil {
@@ -117,12 +121,16 @@ func (l layout) describe(cfg OCIConfig, stack []Layer, out *OCIImage) error {
 	}
 	out.Manifest.Platform = &v1.Platform{OS: "linux", Architecture: cfg.Architecture, Variant: cfg.Variant}
 	out.Config = config.Digest
-	index := v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex, Manifests: named(out.Manifest, cfg.Names)}
+	index := v1.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex,
+		Manifests: named(out.Manifest, cfg.Names),
+	}
 	for _, file := range []struct {
 		name    string
 		content any
 	}{
-		{dockerManifest, []dockerImage{docker}}, {v1.ImageLayoutFile, v1.ImageLayout{Version: v1.ImageLayoutVersion}}, {v1.ImageIndexFile, index},
+		{dockerManifest, []dockerImage{docker}}, {v1.ImageLayoutFile, v1.ImageLayout{Version: v1.ImageLayoutVersion}},
+		{v1.ImageIndexFile, index},
 	} {
 		if err := writeJSON(filepath.Join(l.dir, file.name), file.content); err != nil {
 			return err
@@ -162,7 +170,8 @@ func imageConfig(cfg OCIConfig, stack []Layer) v1.Image {
 	}
 	created = created.UTC()
 	image := v1.Image{
-		Created: &created, Platform: v1.Platform{OS: "linux", Architecture: cfg.Architecture, Variant: cfg.Variant}, Config: cfg.Run,
+		Created: &created, Platform: v1.Platform{OS: "linux", Architecture: cfg.Architecture, Variant: cfg.Variant},
+		Config: cfg.Run,
 		RootFS: v1.RootFS{Type: "layers"},
 	}
 	for _, layer := range stack {

@@ -30,7 +30,8 @@ type level struct {
 
 // plant runs feed with a planter in dir, which becomes what root says, and finishes the directories that are left open.
 func plant(
-	ctx context.Context, image *squashfs.Image, dir *os.File, root *squashfs.Node, moved func(int64), feed func(*planter) error,
+	ctx context.Context, image *squashfs.Image, dir *os.File, root *squashfs.Node, moved func(int64),
+	feed func(*planter) error,
 ) error {
 	top, err := tree.Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -82,7 +83,9 @@ func (p *planter) add(name string, n *squashfs.Node) error {
 	case squashfs.Dir:
 		return p.enter(dir, base, level{path: name, node: n})
 	case squashfs.File:
-		fd, err := unix.Openat(int(dir.Fd()), base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Openat(
+			int(dir.Fd()), base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600,
+		)
 		if err != nil {
 			return written(name, err)
 		}

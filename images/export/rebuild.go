@@ -64,9 +64,11 @@ func fitting(cfg RebuildConfig) (super squashfs.Superblock, cut int64, err error
 	cut = int64(base.InodeTable)
 	end := cut + cfg.TailSize - squashfs.SuperblockSize
 	switch {
-	case super.BlockSize != base.BlockSize || super.Compressor != base.Compressor || super.ModTime != base.ModTime || super.Fragments < base.Fragments:
+	case super.BlockSize != base.BlockSize || super.Compressor != base.Compressor || super.ModTime != base.ModTime ||
+		super.Fragments < base.Fragments:
 		err = unfitting("the two are not of one kind")
-	case super.InodeTable < base.InodeTable || super.BytesUsed <= base.InodeTable || super.BytesUsed > uint64(end) || end%squashfs.PadTo != 0:
+	case super.InodeTable < base.InodeTable || super.BytesUsed <= base.InodeTable || super.BytesUsed > uint64(end) ||
+		end%squashfs.PadTo != 0:
 		err = unfitting("the tail does not begin where the base is cut, at byte %d", cut)
 	}
 	return super, cut, err

@@ -96,7 +96,9 @@ func (in *intake) take(dir *os.File, e *entry, xattrs *squashfs.Xattrs, plain bo
 	if err != nil {
 		return errors.Join(err, f.close())
 	}
-	return in.add(&job{file: f, path: e.path, stat: now, entry: e, xattrs: xattrs, plain: plain, ready: make(chan struct{})})
+	return in.add(
+		&job{file: f, path: e.path, stat: now, entry: e, xattrs: xattrs, plain: plain, ready: make(chan struct{})},
+	)
 }
 
 // close waits until every job is done, and gives the first error: of the walk, which is err, or of the intake.

@@ -63,7 +63,9 @@ func (l *layout) group(ctx context.Context, files []placed) error {
 	groups.ended = func(made *group) {
 		made.index = l.g.cfg.Base.Super.Fragments + uint32(len(l.groups))
 		l.groups = append(l.groups, made)
-		l.units = append(l.units, unit{stored: &made.stored, start: &made.at.Start, length: func() int64 { return squashfs.Stored(made.at.Word) }})
+		l.units = append(l.units, unit{
+			stored: &made.stored, start: &made.at.Start, length: func() int64 { return squashfs.Stored(made.at.Word) },
+		})
 	}
 	for i := range files {
 		f := &files[i]

@@ -60,8 +60,11 @@ func (p *pass) beneath(path string, said marks, below, parent lower) (lower, err
 // where strip rules match, and more than it where it was completed.
 func (p *pass) renamedDir(path, redirect string, parent lower) (lower, error) {
 	from := p.renamed(redirect, parent)
-	if from.node == nil || from.node.Kind != squashfs.Dir || from.path == "" || p.strips(from.path) || p.completed(from.path) {
-		return lower{}, errNotSelfContained(path, tree.Xattr{Name: tree.OverlayPrefix + "redirect", Value: []byte(redirect)})
+	if from.node == nil || from.node.Kind != squashfs.Dir || from.path == "" || p.strips(from.path) ||
+		p.completed(from.path) {
+		return lower{}, errNotSelfContained(
+			path, tree.Xattr{Name: tree.OverlayPrefix + "redirect", Value: []byte(redirect)},
+		)
 	}
 	return from, nil
 }
@@ -99,7 +102,9 @@ func (p *pass) keptContent(e *entry, redirect string, parent lower) (*squashfs.D
 		from = p.renamed(redirect, parent)
 	}
 	if from.node == nil || from.node.Kind != squashfs.File || from.node.Size() != uint64(e.stat.Size) {
-		return nil, errNotSelfContained(e.path, tree.Xattr{Name: tree.OverlayPrefix + "metacopy", Value: []byte(redirect)})
+		return nil, errNotSelfContained(
+			e.path, tree.Xattr{Name: tree.OverlayPrefix + "metacopy", Value: []byte(redirect)},
+		)
 	}
 	return from.node.Data, nil
 }

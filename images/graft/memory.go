@@ -83,7 +83,8 @@ func remember(about string, files []placed, except []string) *Memory {
 		return binary.LittleEndian.AppendUint64(b, s.sum)
 	}
 	for i := range files {
-		if f := &files[i]; f.links == 1 && !slices.Contains(except, "/"+f.path) { // one of several names may be another's next time
+		// one of several names may be another's next time
+		if f := &files[i]; f.links == 1 && !slices.Contains(except, "/"+f.path) {
 			m.data = appendNote(m.data, f, groups, place)
 		}
 	}

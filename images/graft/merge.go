@@ -58,7 +58,9 @@ func strip(n *squashfs.Node, rules tree.Live) *squashfs.Node {
 
 // child finds name in a sorted list, nil when it is not there.
 func child(list []squashfs.Entry, name string) *squashfs.Node {
-	i, found := slices.BinarySearchFunc(list, name, func(e squashfs.Entry, name string) int { return strings.Compare(e.Name, name) })
+	i, found := slices.BinarySearchFunc(
+		list, name, func(e squashfs.Entry, name string) int { return strings.Compare(e.Name, name) },
+	)
 	if !found {
 		return nil
 	}

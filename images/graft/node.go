@@ -34,7 +34,8 @@ func (l *Loss) add(path string) {
 // node makes the node of an entry, without what lies in it.
 func (p *pass) node(path string, st *unix.Stat_t, xattrs *squashfs.Xattrs) *squashfs.Node {
 	return &squashfs.Node{
-		Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim), Rdev: rdev(st), Xattrs: xattrs,
+		Kind: kind(st), Mode: uint16(st.Mode & 0o7777), UID: st.Uid, GID: st.Gid, MTime: p.seconds(path, st.Mtim),
+		Rdev: rdev(st), Xattrs: xattrs,
 	}
 }
 

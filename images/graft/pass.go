@@ -29,7 +29,9 @@ type inode struct{ dev, number uint64 }
 func inodeOf(st *unix.Stat_t) inode { return inode{st.Dev, st.Ino} }
 
 func (g *grafter) newPass(ctx context.Context) *pass {
-	return &pass{g: g, ctx: ctx, print: newPrint(), links: map[inode]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{}}
+	return &pass{
+		g: g, ctx: ctx, print: newPrint(), links: map[inode]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{},
+	}
 }
 
 // tree returns the tree, without the places of contents.
@@ -49,7 +51,8 @@ func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 	}
 	base := below.node
 	st := f.stat
-	if f.rules.All() && !p.g.image() { // its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
+	// its times tell of what does not travel: the fingerprint leaves them out, and so does the tree
+	if f.rules.All() && !p.g.image() {
 		st.Mtim = unix.Timespec{Sec: emptiedAt}
 		if base != nil && base.MTime != generatedAt {
 			st.Mtim.Sec = int64(base.MTime)

@@ -205,7 +205,8 @@ func (r *revisit) relist(ctx context.Context, f *folder) error {
 	defer s.end()
 	again := s.folder(ctx, f.path, f.rules, func() (*os.File, error) { return r.at(f.path, unix.O_RDONLY) })
 	err := s.visit(again)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.EXDEV) {
 		f.err = err // when its parent still has it, the error is the tree's
 		return nil
 	}
@@ -314,7 +315,8 @@ func settleFolders(f *folder) {
 			if e.folder == nil {
 				continue
 			}
-			if !identical(&e.stat, &e.folder.stat) || e.folder.rules.All() { // the fingerprint of an emptied one has its xattrs
+			// the fingerprint of an emptied one has its xattrs
+			if !identical(&e.stat, &e.folder.stat) || e.folder.rules.All() {
 				e.stat, p.stale = e.folder.stat, true
 			}
 			settleFolders(e.folder)

@@ -78,8 +78,9 @@ func scan(s *scout, f *folder, all *print) error {
 // look looks at an entry that must lie on dev, 0 for any.
 func look(dir *os.File, name, path string, dev uint64) (unix.Stat_t, error) {
 	if len(path) > tree.MaxPath {
-		return unix.Stat_t{}, errs.New(errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath).
-			With("shorten or remove it and freeze again")
+		return unix.Stat_t{}, errs.New(
+			errs.Conflict, "the path %.60q... has %d bytes, at most %d can be packed", path, len(path), tree.MaxPath,
+		).With("shorten or remove it and freeze again")
 	}
 	st, err := tree.StatAt(dir, name)
 	if err == nil && dev != 0 && st.Dev != dev {

@@ -95,7 +95,8 @@ func newScout(
 ) (*scout, *folder) {
 	s := &scout{dev: dev, whole: whole, xattrs: notes != nil, notes: notes, open: map[*folder]bool{}}
 	s.wake.L = &s.mu
-	top := s.folder(ctx, "", rules, func() (*os.File, error) { return tree.OpenDir(tree.FDPath(int(root.Fd()))) }) // its own read position
+	// its own read position
+	top := s.folder(ctx, "", rules, func() (*os.File, error) { return tree.OpenDir(tree.FDPath(int(root.Fd()))) })
 	s.push(&top.task)
 	for range workers {
 		s.done.Go(s.work)
@@ -271,7 +272,8 @@ func (s *scout) examine(ctx context.Context, p *part, names []string) {
 		p.entries = append(p.entries, entry{name: name, path: tree.Join(p.dir.path, name)})
 		e := &p.entries[len(p.entries)-1]
 		if e.err = s.entry(ctx, p, e); e.err != nil {
-			if s.whole && errors.Is(e.err, fs.ErrNotExist) { // a whiteout over nothing: overlayfs lists it, and it is not there
+			// a whiteout over nothing: overlayfs lists it, and it is not there
+			if s.whole && errors.Is(e.err, fs.ErrNotExist) {
 				p.entries = p.entries[:len(p.entries)-1]
 			}
 			continue
@@ -280,7 +282,9 @@ func (s *scout) examine(ctx context.Context, p *part, names []string) {
 			continue
 		}
 		if tree.IsDir(&e.stat) {
-			e.folder = s.folder(ctx, e.path, rules, func() (*os.File, error) { return tree.Child(p.dir.file, name, s.dev) })
+			e.folder = s.folder(
+				ctx, e.path, rules, func() (*os.File, error) { return tree.Child(p.dir.file, name, s.dev) },
+			)
 			below = append(below, &e.folder.task)
 		}
 	}

@@ -28,11 +28,15 @@ func skeleton() []skeletonEntry {
 		return skeletonEntry{path, squashfs.Node{Kind: squashfs.File, Mode: 0o644, MTime: generatedAt}}
 	}
 	link := func(path, target string) skeletonEntry {
-		return skeletonEntry{path, squashfs.Node{Kind: squashfs.Symlink, Mode: 0o777, MTime: generatedAt, Target: target}}
+		return skeletonEntry{
+			path, squashfs.Node{Kind: squashfs.Symlink, Mode: 0o777, MTime: generatedAt, Target: target},
+		}
 	}
 	return []skeletonEntry{
-		dir("dev", 0o755), dir("etc", 0o755), dir("home", 0o755), dir("proc", 0o555), dir("root", 0o700), dir("run", 0o755),
-		dir("sys", 0o555), dir("tmp", 0o1777), dir("var", 0o755), dir("var/tmp", 0o1777), file("etc/hosts"), file("etc/resolv.conf"),
+		dir("dev", 0o755), dir("etc", 0o755), dir("home", 0o755), dir("proc", 0o555), dir("root", 0o700),
+		dir("run", 0o755),
+		dir("sys", 0o555), dir("tmp", 0o1777), dir("var", 0o755), dir("var/tmp", 0o1777), file("etc/hosts"),
+		file("etc/resolv.conf"),
 		link("environment", runtimeDir+"/env/90-environment.sh"), link("singularity", runtimeDir+"/runscript"),
 	}
 }

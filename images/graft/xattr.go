@@ -47,7 +47,8 @@ func (m *marks) add(name string, value []byte) bool {
 func (p *pass) attributes(path string, list []tree.Xattr) (kept *squashfs.Xattrs, said marks, err error) {
 	var set []squashfs.Xattr
 	for _, x := range list {
-		if mark, ok := strings.CutPrefix(x.Name, tree.OverlayPrefix); ok && !p.g.whole() { // an overlay that is mounted shows none of its own
+		// an overlay that is mounted shows none of its own
+		if mark, ok := strings.CutPrefix(x.Name, tree.OverlayPrefix); ok && !p.g.whole() {
 			if !said.add(mark, x.Value) {
 				return nil, said, errNotSelfContained(path, x)
 			}

@@ -57,7 +57,9 @@ func (w *Whole) Close() error {
 // ReadAt reads from wherever the bytes are.
 func (w *Whole) ReadAt(b []byte, at int64) (n int, err error) {
 	for n < len(b) {
-		i, _ := slices.BinarySearchFunc(w.sections, at, func(s section, at int64) int { return cmp.Compare(s.to, at+1) })
+		i, _ := slices.BinarySearchFunc(
+			w.sections, at, func(s section, at int64) int { return cmp.Compare(s.to, at+1) },
+		)
 		from, start, end := w.File, at, at+int64(len(b)-n)
 		if i < len(w.sections) {
 			if s := w.sections[i]; at >= s.from {
@@ -79,7 +81,9 @@ func (w *Whole) ReadAt(b []byte, at int64) (n int, err error) {
 func Parts(f, base *os.File, cut int64, tails string, extents []graft.Extent) (*Whole, error) {
 	w := &Whole{File: f}
 	if base != nil {
-		w.sections = append(w.sections, section{sif.PartitionOffset + manifest.SuperblockSize, sif.PartitionOffset + cut, base, manifest.SuperblockSize})
+		w.sections = append(w.sections, section{
+			sif.PartitionOffset + manifest.SuperblockSize, sif.PartitionOffset + cut, base, manifest.SuperblockSize,
+		})
 	}
 	packs, at := map[string]*os.File{}, sif.PartitionOffset+cut
 	for _, e := range extents {

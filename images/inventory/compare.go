@@ -49,7 +49,10 @@ func Compare(old, now Inventory) Difference {
 	}
 	slices.SortFunc(d.Added, comparePackages)
 	slices.SortFunc(d.Removed, comparePackages)
-	slices.SortFunc(d.Changed, func(a, b Change) int { return cmp.Or(comparePackages(a.Old, b.Old), comparePackages(a.New, b.New)) })
+	slices.SortFunc(
+		d.Changed,
+		func(a, b Change) int { return cmp.Or(comparePackages(a.Old, b.Old), comparePackages(a.New, b.New)) },
+	)
 	d.Facts = facts(old, now)
 	return d
 }
@@ -142,7 +145,9 @@ func words[T any](list []T, of func(T) (key, value string)) map[string]string {
 func condaWords(p Prefix) (key, value string) { return "conda " + p.Path, cmp.Or(p.Name, "yes") }
 
 func gitWords(c Checkout) (key, value string) {
-	return "git " + c.Path, strings.TrimSpace(strings.Join([]string{c.Commit[:min(len(c.Commit), 12)], c.Branch, string(c.State)}, " "))
+	return "git " + c.Path, strings.TrimSpace(
+		strings.Join([]string{c.Commit[:min(len(c.Commit), 12)], c.Branch, string(c.State)}, " "),
+	)
 }
 
 func kernelWords(k Kernel) (key, value string) { return "kernel " + k.Path, cmp.Or(k.Display, k.Name) }

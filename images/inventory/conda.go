@@ -25,8 +25,9 @@ func parseConda(b []byte) (Package, []string, error) {
 		return Package{}, nil, fmt.Errorf("read JSON: no name or no version")
 	}
 	p := Package{
-		Manager: Conda, Name: word(c.Name), Version: word(c.Version), Build: word(c.Build), Architecture: word(c.Subdir),
-		Channel: cleanURL(c.Channel), License: shortLicense(word(c.License)),
+		Manager: Conda, Name: word(c.Name), Version: word(c.Version), Build: word(c.Build),
+		Architecture: word(c.Subdir),
+		Channel:      cleanURL(c.Channel), License: shortLicense(word(c.License)),
 	}
 	p.Channel = strings.TrimSuffix(p.Channel, "/"+p.Architecture)
 	return p, c.Files, nil

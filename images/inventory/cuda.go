@@ -16,7 +16,8 @@ import (
 func leastDrivers() []struct{ cuda, driver string } {
 	return []struct{ cuda, driver string }{
 		{"13", "580"}, {"12", "525.60.13"}, {"11", "450.80.02"},
-		{"10.2", "440.33"}, {"10.1", "418.39"}, {"10.0", "410.48"}, {"9.2", "396.26"}, {"9.1", "390.46"}, {"9.0", "384.81"},
+		{"10.2", "440.33"}, {"10.1", "418.39"}, {"10.0", "410.48"}, {"9.2", "396.26"}, {"9.1", "390.46"},
+		{"9.0", "384.81"},
 	}
 }
 
@@ -93,7 +94,9 @@ func (l *looker) cuda(libraries []place) {
 		return
 	}
 	slices.SortFunc(c.Found, func(a, b CUDAFound) int {
-		return cmp.Or(compareVersions(a.Version, b.Version), strings.Compare(a.What, b.What), strings.Compare(a.Path, b.Path))
+		return cmp.Or(
+			compareVersions(a.Version, b.Version), strings.Compare(a.What, b.What), strings.Compare(a.Path, b.Path),
+		)
 	})
 	c.Found = slices.Compact(c.Found)
 	c.Version = c.Found[len(c.Found)-1].Version

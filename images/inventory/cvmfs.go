@@ -44,7 +44,8 @@ func namesPaths(at string, e squashfs.Entry) bool {
 	switch {
 	case at == "/etc/profile.d", at == "/etc/ld.so.conf.d", strings.HasSuffix(at, "/etc/conda/activate.d"):
 		return n <= headLimit
-	case e.Name == "pyvenv.cfg", e.Name == "kernel.json", at == "/etc" && (e.Name == "environment" || e.Name == "profile" || e.Name == "ld.so.conf"):
+	case e.Name == "pyvenv.cfg", e.Name == "kernel.json", at == "/etc" && (e.Name == "environment" ||
+		e.Name == "profile" || e.Name == "ld.so.conf"):
 		return n <= headLimit
 	}
 	return path.Base(at) == "bin" && e.Node.Mode&0o111 != 0 && n > 0 && n <= scriptSize
@@ -76,7 +77,9 @@ func (l *looker) cvmfs(ctx context.Context, found finds) {
 	}
 	for name, files := range where {
 		slices.Sort(files)
-		l.out.CVMFS = append(l.out.CVMFS, Repository{name, Listing{Files: len(files), First: files[:min(len(files), maxFirst)]}})
+		l.out.CVMFS = append(
+			l.out.CVMFS, Repository{name, Listing{Files: len(files), First: files[:min(len(files), maxFirst)]}},
+		)
 	}
 	slices.SortFunc(l.out.CVMFS, func(a, b Repository) int { return strings.Compare(a.Name, b.Name) })
 	for i := range l.out.CVMFS {

@@ -117,7 +117,9 @@ func sameXattrs(a, b *squashfs.Xattrs) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	return slices.EqualFunc(a.List, b.List, func(x, y squashfs.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) })
+	return slices.EqualFunc(
+		a.List, b.List, func(x, y squashfs.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) },
+	)
 }
 
 func (c *fileComparer) same(ctx context.Context, a, b *squashfs.Node) (bool, error) {
@@ -144,7 +146,8 @@ func (c *fileComparer) inShared(d *squashfs.Data) bool {
 		return false
 	}
 	stored := slices.ContainsFunc(d.Blocks, func(b uint32) bool { return b != 0 })
-	return (!stored || d.Start < c.shared.InodeTable) && (d.Fragment == squashfs.NoFragment || d.Fragment < c.shared.Fragments)
+	return (!stored || d.Start < c.shared.InodeTable) && (d.Fragment == squashfs.NoFragment ||
+		d.Fragment < c.shared.Fragments)
 }
 
 // equal reads both contents.

@@ -50,7 +50,9 @@ func (l *looker) find(ctx context.Context) (finds, error) {
 		return finds{}, err
 	}
 	if f.over {
-		l.trouble("/", errors.New("it has more packages, interpreters, checkouts, kernels or libraries than are looked at"))
+		l.trouble(
+			"/", errors.New("it has more packages, interpreters, checkouts, kernels or libraries than are looked at"),
+		)
 	}
 	return f.out, nil
 }
@@ -102,7 +104,8 @@ func (f *finder) note(at, parent, name string) func(squashfs.Entry) {
 		}
 	case "bin":
 		return func(e squashfs.Entry) {
-			if e.Node.Kind == squashfs.File && strings.HasPrefix(e.Name, "python") && pythonProgram.MatchString(e.Name) {
+			if e.Node.Kind == squashfs.File && strings.HasPrefix(e.Name, "python") &&
+				pythonProgram.MatchString(e.Name) {
 				f.few(&f.out.pythons, at, e)
 			}
 		}

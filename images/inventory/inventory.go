@@ -155,7 +155,9 @@ func (i Inventory) Default() (Interpreter, bool) {
 
 func comparePackages(a, b Package) int {
 	return cmp.Or(strings.Compare(string(a.Manager), string(b.Manager)), strings.Compare(normal(a), normal(b)),
-		strings.Compare(a.Path, b.Path), strings.Compare(a.Architecture, b.Architecture), strings.Compare(a.Version, b.Version),
+		strings.Compare(a.Path, b.Path), strings.Compare(
+			a.Architecture, b.Architecture,
+		), strings.Compare(a.Version, b.Version),
 		strings.Compare(a.Source, b.Source))
 }
 

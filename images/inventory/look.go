@@ -57,7 +57,10 @@ type looker struct {
 
 // Look says what is in a tree. It fails only when ctx ends: what cannot be read is the inventory's trouble.
 func Look(ctx context.Context, cfg Config) (Inventory, error) {
-	l := &looker{tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, most: maxWords, out: &Inventory{Base: cfg.Name}}
+	l := &looker{
+		tree: cfg.Tree, base: cfg.Base, files: map[string][]string{}, left: lookLimit, most: maxWords,
+		out: &Inventory{Base: cfg.Name},
+	}
 	l.remember()
 	found, err := l.find(ctx)
 	if err != nil {
@@ -169,7 +172,8 @@ func (l *looker) add(list ...Package) {
 	for _, p := range list {
 		l.most -= packageWords
 		for _, words := range []string{
-			p.Name, p.Version, p.Architecture, p.Build, p.Channel, p.Installer, p.Editable, p.URL, p.Commit, p.License, p.Path, p.Source,
+			p.Name, p.Version, p.Architecture, p.Build, p.Channel, p.Installer, p.Editable, p.URL, p.Commit, p.License,
+			p.Path, p.Source,
 		} {
 			l.most -= len(words)
 		}

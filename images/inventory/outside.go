@@ -120,7 +120,9 @@ func (o *owner) made(at string, n *squashfs.Node) bool {
 // compiled reports whether the source of "__pycache__/x.cpython-313.pyc" is there.
 func (o *owner) compiled(dir, name string) bool {
 	source, _, _ := strings.Cut(name, ".")
-	return path.Base(dir) == "__pycache__" && isFile(o.l.tree.lookup(path.Join(path.Dir(path.Clean(dir)), source+".py")))
+	return path.Base(dir) == "__pycache__" && isFile(
+		o.l.tree.lookup(path.Join(path.Dir(path.Clean(dir)), source+".py")),
+	)
 }
 
 // ofVenv tells the programs that venv itself puts into bin.
@@ -160,7 +162,8 @@ func (o *owner) lists(ctx context.Context, found finds, unchanged bool, fn func(
 		return
 	}
 	for _, d := range found.dists {
-		if record := child(d, "RECORD"); path.Ext(d.path) == ".dist-info" && isFile(record.node) && o.l.same(record.path) == unchanged {
+		if record := child(d, "RECORD"); path.Ext(d.path) == ".dist-info" && isFile(record.node) &&
+			o.l.same(record.path) == unchanged {
 			o.file(ctx, record, func(b []byte) { eachRecord(b, path.Dir(d.path), fn) })
 		}
 	}

@@ -192,7 +192,10 @@ func (l *looker) eggLink(ctx context.Context, at place) {
 			return // any number of links may lead to a directory with any number of these
 		}
 		if path.Ext(e.Name) == ".egg-info" && e.Node.Kind == squashfs.Dir {
-			l.pip(ctx, child(place{dir + "/" + e.Name, e.Node}, "PKG-INFO"), Package{Path: text(path.Dir(at.path)), Editable: text(dir)})
+			l.pip(
+				ctx, child(place{dir + "/" + e.Name, e.Node}, "PKG-INFO"),
+				Package{Path: text(path.Dir(at.path)), Editable: text(dir)},
+			)
 		}
 	}
 }

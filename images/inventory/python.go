@@ -64,7 +64,9 @@ func (l *looker) python(ctx context.Context, at place) {
 		return
 	}
 	short := strings.TrimPrefix(path.Base(at.path), "python")
-	l.out.Python = append(l.out.Python, Interpreter{Path: at.path, Prefix: prefix, Version: l.pythonVersion(ctx, prefix, short)})
+	l.out.Python = append(
+		l.out.Python, Interpreter{Path: at.path, Prefix: prefix, Version: l.pythonVersion(ctx, prefix, short)},
+	)
 }
 
 // pythonVersion asks the headers, then the package managers, and is content with the program's own name.
@@ -124,7 +126,10 @@ func (i Interpreter) sites() []string {
 	v := "python" + minor(i.Version)
 	out := []string{path.Join(i.Prefix, "lib", v, "site-packages"), path.Join(i.Prefix, "lib64", v, "site-packages")}
 	if i.Prefix == "/usr" {
-		out = append(out, "/usr/local/lib/"+v+"/dist-packages", "/usr/local/lib/"+v+"/site-packages", "/usr/lib/python3/dist-packages")
+		out = append(
+			out, "/usr/local/lib/"+v+"/dist-packages", "/usr/local/lib/"+v+"/site-packages",
+			"/usr/lib/python3/dist-packages",
+		)
 	}
 	if i.SystemSite {
 		out = append(out, Interpreter{Prefix: path.Dir(i.Home), Version: i.Version}.sites()...)

@@ -80,8 +80,9 @@ func interpreter(i Inventory, program string) (string, error) {
 	if path.IsAbs(program) && slices.ContainsFunc(i.Python, func(p Interpreter) bool { return path.Dir(p.Path) == path.Dir(program) }) {
 		return program, nil
 	}
-	return "", errs.New(errs.Conflict, "the Python %.200s, by which kernels ran, is not in the environment", text(program)).
-		With("install Python, or make the virtual environment, outside of the home and of what is mounted")
+	return "", errs.New(
+		errs.Conflict, "the Python %.200s, by which kernels ran, is not in the environment", text(program),
+	).With("install Python, or make the virtual environment, outside of the home and of what is mounted")
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
@@ -130,7 +131,10 @@ func (r SmokeResult) Lines() []string {
 	for _, f := range r.Failures {
 		switch f.Kind {
 		case FailDriver:
-			others = append(others, fmt.Sprintf("%s could not be tried: it needs a GPU's driver, and there was none where it was tried (%s)", f.Module, f.why()))
+			others = append(others, fmt.Sprintf(
+				"%s could not be tried: it needs a GPU's driver, and there was none where it was tried (%s)", f.Module,
+				f.why(),
+			))
 		case FailUnchecked:
 			others = append(others, fmt.Sprintf("%s could not be tried: %s", f.Module, f.why()))
 		default:

@@ -107,9 +107,12 @@ func newDocument(m Meta) *spdxDocument {
 	return &spdxDocument{
 		Version: "SPDX-2.3", License: "CC0-1.0", ID: spdxDoc, Name: text(m.Name),
 		// The form that SPDX gives for those whose documents lie at no address of their own.
-		Namespace: "https://spdx.org/spdxdocs/" + url.PathEscape(m.Name) + "-" + strings.TrimPrefix(m.Digest, "sha256:"),
-		Creation:  spdxCreation{Created: m.Created.UTC().Format("2006-01-02T15:04:05Z"), Creators: []string{"Tool: " + text(m.Tool)}},
-		Packages:  []spdxPackage{env}, Relationships: []spdxRelationship{{spdxDoc, "DESCRIBES", spdxEnv}},
+		Namespace: "https://spdx.org/spdxdocs/" + url.PathEscape(m.Name) + "-" +
+			strings.TrimPrefix(m.Digest, "sha256:"),
+		Creation: spdxCreation{
+			Created: m.Created.UTC().Format("2006-01-02T15:04:05Z"), Creators: []string{"Tool: " + text(m.Tool)},
+		},
+		Packages: []spdxPackage{env}, Relationships: []spdxRelationship{{spdxDoc, "DESCRIBES", spdxEnv}},
 	}
 }
 
@@ -135,8 +138,12 @@ var notID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 // spdxID names a package within the document: readable, and unlike any other by a hash of what the package is.
 func spdxID(p Package, seen map[string]int) string {
-	h := sha256.Sum256([]byte(strings.Join([]string{string(p.Manager), p.Name, p.Version, p.Architecture, p.Build, p.Path, p.Source}, "\x00")))
-	id := "SPDXRef-" + notID.ReplaceAllString(fmt.Sprintf("%s-%s-%s", p.Manager, p.Name, p.Version), "-") + "-" + hex.EncodeToString(h[:6])
+	h := sha256.Sum256([]byte(
+		strings.Join([]string{string(p.Manager), p.Name, p.Version, p.Architecture, p.Build, p.Path, p.Source}, "\x00"),
+	))
+	id := "SPDXRef-" + notID.ReplaceAllString(
+		fmt.Sprintf("%s-%s-%s", p.Manager, p.Name, p.Version), "-",
+	) + "-" + hex.EncodeToString(h[:6])
 	if seen[id]++; seen[id] > 1 {
 		id = fmt.Sprintf("%s-%d", id, seen[id])
 	}

@@ -105,10 +105,12 @@ func placed(a, b *squashfs.Data) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	return a.Start == b.Start && a.Size == b.Size && a.Fragment == b.Fragment && a.Offset == b.Offset && slices.Equal(a.Blocks, b.Blocks)
+	return a.Start == b.Start && a.Size == b.Size && a.Fragment == b.Fragment && a.Offset == b.Offset &&
+		slices.Equal(a.Blocks, b.Blocks)
 }
 
 // sameFile reports whether two nodes are regular files of one content, as far as places tell.
 func sameFile(a, b *squashfs.Node) bool {
-	return a != nil && b != nil && a.Kind == squashfs.File && b.Kind == squashfs.File && (a == b || placed(a.Data, b.Data))
+	return a != nil && b != nil && a.Kind == squashfs.File && b.Kind == squashfs.File && (a == b ||
+		placed(a.Data, b.Data))
 }

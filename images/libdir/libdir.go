@@ -66,7 +66,8 @@ func HexOrNone(digest string) string {
 // places are the library's directories and their modes.
 func places() map[string]os.FileMode {
 	return map[string]os.FileMode{
-		"": 0o711, "blobs": 0o711, "documents": 0o700, "facts": 0o700, "statements": 0o700, "bases": 0o700, "records": 0o700, "sources": 0o700, "tails": 0o700,
+		"": 0o711, "blobs": 0o711, "documents": 0o700, "facts": 0o700, "statements": 0o700, "bases": 0o700,
+		"records": 0o700, "sources": 0o700, "tails": 0o700,
 		"work": 0o700,
 	}
 }
@@ -184,5 +185,8 @@ func (d Dir) Explain(err error, need int64) error {
 		where = fmt.Sprintf("%d MB are free %s", free>>20, where)
 	}
 	return errs.New(errs.NoSpace, "no space for the environment, %s: %w", where, err).
-		With(fmt.Sprintf("free at least the image's size and %d MB for the changes, or enlarge the quota, and freeze again", need>>20+1))
+		With(fmt.Sprintf(
+			"free at least the image's size and %d MB for the changes, or enlarge the quota, and freeze again",
+			need>>20+1,
+		))
 }

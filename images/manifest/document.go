@@ -77,8 +77,9 @@ func (d Document) Encode() (data []byte, name string, err error) {
 		layers = append(layers, layer)
 	}
 	data, err = json.Marshal(spec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: spec.MediaTypeImageManifest, ArtifactType: oci.TypeEnvironment,
-		Config: descriptor(TypeManifest, d.Manifest), Layers: append(layers, descriptor(TypeTail, d.Tail)),
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: spec.MediaTypeImageManifest,
+		ArtifactType: oci.TypeEnvironment,
+		Config:       descriptor(TypeManifest, d.Manifest), Layers: append(layers, descriptor(TypeTail, d.Tail)),
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the document: %w", err)
@@ -147,7 +148,8 @@ func (d Document) check() error {
 			return fmt.Errorf("the %s has the digest %.80q", what, name)
 		}
 	}
-	if d.Manifest.Size < 2 || d.Manifest.Size > MaxSize || d.Tail.Size <= SuperblockSize || d.Tail.Size > maxPart || d.PartitionSize()%4096 != 0 {
+	if d.Manifest.Size < 2 || d.Manifest.Size > MaxSize || d.Tail.Size <= SuperblockSize || d.Tail.Size > maxPart ||
+		d.PartitionSize()%4096 != 0 {
 		return fmt.Errorf("a manifest of %d and a tail of %d bytes do not make an image", d.Manifest.Size, d.Tail.Size)
 	}
 	return nil

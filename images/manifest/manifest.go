@@ -71,8 +71,10 @@ func Decode(data []byte) (Manifest, error) {
 		return Manifest{}, errs.New(errs.Invalid, "this is no environment's manifest: %w", err)
 	}
 	if m.Format < oldestFormat || m.Format > Format {
-		return Manifest{}, errs.New(errs.Invalid, "the environment's manifest has format %d, this version knows %d to %d", m.Format, oldestFormat, Format).
-			With("use the version of Slipway that froze it, or freeze it again")
+		return Manifest{}, errs.New(
+			errs.Invalid, "the environment's manifest has format %d, this version knows %d to %d", m.Format,
+			oldestFormat, Format,
+		).With("use the version of Slipway that froze it, or freeze it again")
 	}
 	return m, nil
 }
@@ -84,8 +86,10 @@ func Encode(m Manifest) ([]byte, error) {
 		return nil, fmt.Errorf("encode the manifest: %w", err)
 	}
 	if len(data) > MaxSize {
-		return nil, errs.New(errs.Invalid, "what is to be said of the environment takes %d bytes, at most %d are kept", len(data), MaxSize).
-			With("shorten the names of sockets and of files with ACLs or unusual attributes, or remove them, and freeze again")
+		return nil, errs.New(
+			errs.Invalid, "what is to be said of the environment takes %d bytes, at most %d are kept", len(data),
+			MaxSize,
+		).With("shorten the names of sockets and of files with ACLs or unusual attributes, or remove them, and freeze again")
 	}
 	return data, nil
 }

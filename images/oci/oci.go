@@ -90,7 +90,8 @@ func Referrer(subject Descriptor, mediaType string, content []byte) []byte {
 	about := Name(subject.MediaType, subject.Digest.String(), subject.Size)
 	return encode(spec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: TypeManifest, ArtifactType: mediaType,
-		Config: Describe(spec.MediaTypeEmptyJSON, []byte(Empty)), Layers: []Descriptor{Describe(mediaType, content)}, Subject: &about,
+		Config: Describe(spec.MediaTypeEmptyJSON, []byte(Empty)), Layers: []Descriptor{Describe(mediaType, content)},
+		Subject: &about,
 	})
 }
 
@@ -229,7 +230,10 @@ func (m Manifest) Images() []Image {
 	var images []Image
 	for _, d := range m.Manifests {
 		if d.ArtifactType == TypeEnvironment && d.Platform != nil && !has(images, d.Platform.Architecture) {
-			images = append(images, Image{Architecture: d.Platform.Architecture, Environment: d, SIF: m.sif(d.Platform.Architecture)})
+			images = append(
+				images,
+				Image{Architecture: d.Platform.Architecture, Environment: d, SIF: m.sif(d.Platform.Architecture)},
+			)
 		}
 	}
 	return images

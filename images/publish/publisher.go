@@ -128,7 +128,10 @@ func (o *Publisher) Run(ctx context.Context) error {
 			failed.Reset()
 		} else {
 			wait = failed.Next()
-			o.cfg.Logger.Warn("environments cannot be published now", "export", o.cfg.Name, "again", wait.Round(time.Second), "error", err)
+			o.cfg.Logger.Warn(
+				"environments cannot be published now", "export", o.cfg.Name, "again", wait.Round(time.Second), "error",
+				err,
+			)
 		}
 		if !clock.Sleep(ctx, wait) {
 			return nil

@@ -32,8 +32,10 @@ func (e Environment) RunsHere() error {
 	if e.Architecture() == runtime.GOARCH {
 		return nil
 	}
-	return errs.New(errs.Invalid, "the environment %s is for %s machines, and this one is %s", e.Digest, e.Architecture(), runtime.GOARCH).
-		With("freeze it in a session here, or pull the one for " + runtime.GOARCH + " under the same name")
+	return errs.New(
+		errs.Invalid, "the environment %s is for %s machines, and this one is %s", e.Digest, e.Architecture(),
+		runtime.GOARCH,
+	).With("freeze it in a session here, or pull the one for " + runtime.GOARCH + " under the same name")
 }
 
 // entries finds what a reference means among an owner's environments: one of each architecture, this host's before all
@@ -74,7 +76,8 @@ func lacks(all []Environment, ref string) error {
 	if want == "" || len(there) == 0 {
 		return nil
 	}
-	return errs.New(errs.NotFound, "%.80q has no environment for %.40q", ref, want).With(fmt.Sprintf("there are those for %s", strings.Join(there, ", ")))
+	return errs.New(errs.NotFound, "%.80q has no environment for %.40q", ref, want).
+		With(fmt.Sprintf("there are those for %s", strings.Join(there, ", ")))
 }
 
 // Entries returns what a reference means to a viewer, one environment for each architecture: this host's first. owner

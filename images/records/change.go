@@ -194,7 +194,9 @@ func (s *Store) removeLabels(owner string, e Environment, r *removal) (left []st
 	}
 	had, changed := len(rec.Labels), false
 	holder := func(b Label) string { return r.holders[naming{owner, b.Name, b.Tag, e.Architecture()}] }
-	rec.Labels = slices.DeleteFunc(rec.Labels, func(b Label) bool { return e.Digest == r.whole || holder(b) == e.Digest })
+	rec.Labels = slices.DeleteFunc(
+		rec.Labels, func(b Label) bool { return e.Digest == r.whole || holder(b) == e.Digest },
+	)
 	for i, b := range rec.Labels {
 		if b.Name != "" && holder(b) != "" {
 			rec.Labels[i].Name, rec.Labels[i].Tag, changed = "", "", true

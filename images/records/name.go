@@ -29,11 +29,15 @@ func (b Label) Validate() error {
 	case b.Name == "sha256":
 		return errs.Bad("name", b.Name, "choose another: digests begin so")
 	case digits.MatchString(b.Name):
-		return errs.Bad("name", beginning(b.Name), "choose one that is not of the digits 0-9 and a-f alone: digests are called so")
+		return errs.Bad(
+			"name", beginning(b.Name), "choose one that is not of the digits 0-9 and a-f alone: digests are called so",
+		)
 	case b.Tag != "" && b.Name == "":
 		return errs.Bad("tag", beginning(b.Tag), "give a name with it, or leave the tag out")
 	case b.Tag != "" && !tagPattern.MatchString(b.Tag):
-		return errs.Bad("tag", beginning(b.Tag), "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter, digit or _")
+		return errs.Bad(
+			"tag", beginning(b.Tag), "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter, digit or _",
+		)
 	case utf8.RuneCountInString(b.Note) > maxNote:
 		return errs.Bad("note", beginning(b.Note), fmt.Sprintf("shorten it to %d characters", maxNote))
 	case !printable(b.Note):

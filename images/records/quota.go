@@ -29,9 +29,14 @@ func (b Bound) Percent() int64 { return int64(100 * float64(b.Own) / float64(b.Q
 // String tells it to whom it bounds.
 func (b Bound) String() string {
 	if b.Group != "" {
-		return fmt.Sprintf("the environments of the group %s take %s of the %s that it may use", b.Group, units.DiskWords(b.Own), units.DiskWords(b.Quota))
+		return fmt.Sprintf(
+			"the environments of the group %s take %s of the %s that it may use", b.Group, units.DiskWords(b.Own),
+			units.DiskWords(b.Quota),
+		)
 	}
-	return fmt.Sprintf("your environments take %s of the %s that you may use", units.DiskWords(b.Own), units.DiskWords(b.Quota))
+	return fmt.Sprintf(
+		"your environments take %s of the %s that you may use", units.DiskWords(b.Own), units.DiskWords(b.Quota),
+	)
 }
 
 const LookAtUsage = "`slipway envs du` shows what takes how much"

@@ -109,7 +109,8 @@ func choose(all []Environment, ref string) (Environment, error) {
 func (e Environment) called(ref string) bool {
 	rest, architecture := splitArchitecture(ref)
 	name, tag, tagged := strings.Cut(rest, ":")
-	return name != "" && e.Name == name && (!tagged || e.Tag == tag) && (architecture == "" || e.Architecture() == architecture)
+	return name != "" && e.Name == name && (!tagged || e.Tag == tag) && (architecture == "" ||
+		e.Architecture() == architecture)
 }
 
 // means says whether a reference leads to an environment.
@@ -158,7 +159,9 @@ func byPrefix(all []Environment, ref string) (Environment, error) {
 	case 1:
 		return found[0], nil
 	default:
-		return Environment{}, errs.Bad("environment", ref, fmt.Sprintf("%d environments begin so; give more digits", len(found)))
+		return Environment{}, errs.Bad(
+			"environment", ref, fmt.Sprintf("%d environments begin so; give more digits", len(found)),
+		)
 	}
 }
 

@@ -46,7 +46,9 @@ func (s *Store) SetShare(v Viewer, ref string, share Share) (Environment, error)
 	case share.With != Private && share.With != Group && share.With != Public:
 		return Environment{}, errs.Bad("with", beginning(string(share.With)), "private, group or public")
 	case share.With == Group && !slices.Contains(v.Groups, share.Group):
-		return Environment{}, errs.Bad("group", beginning(share.Group), fmt.Sprintf("one of yours: %s", orNone(v.Groups)))
+		return Environment{}, errs.Bad(
+			"group", beginning(share.Group), fmt.Sprintf("one of yours: %s", orNone(v.Groups)),
+		)
 	case share.With != Group && share.Group != "":
 		return Environment{}, errs.Bad("group", beginning(share.Group), "left out unless it is shared with a group")
 	}
@@ -138,7 +140,9 @@ func (s *Store) Of(hexPart string) []Record {
 
 func (s *Store) readRecord(path string) (Record, bool) {
 	r, err := s.index.read(path, func(data []byte) (Record, error) {
-		return decodeAnyRecord(data, filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".json"))
+		return decodeAnyRecord(
+			data, filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".json"),
+		)
 	})
 	if errors.Is(err, os.ErrNotExist) {
 		return Record{}, false

@@ -49,7 +49,9 @@ var repositoryName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]
 // Validate refuses what no session would say.
 func (u Use) Validate() error {
 	if len(u.Imported) > maxInterpreters {
-		return errs.New(errs.Invalid, "imported: %d interpreters, at most %d are looked at", len(u.Imported), maxInterpreters)
+		return errs.New(
+			errs.Invalid, "imported: %d interpreters, at most %d are looked at", len(u.Imported), maxInterpreters,
+		)
 	}
 	for _, python := range slices.Sorted(maps.Keys(u.Imported)) {
 		names := u.Imported[python]

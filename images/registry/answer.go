@@ -74,7 +74,9 @@ func (g *Registry) sif(w http.ResponseWriter, r *http.Request, repo Repository, 
 func (g *Registry) send(w http.ResponseWriter, r *http.Request, b blob.Blob, digest string) {
 	w.Header().Set("Docker-Content-Digest", digest)
 	w.Header().Set("Etag", strconv.Quote(digest))
-	p := &paced{SectionReader: blob.Reader(b), ctx: r.Context(), control: http.NewResponseController(w), silence: g.cfg.Silence}
+	p := &paced{
+		SectionReader: blob.Reader(b), ctx: r.Context(), control: http.NewResponseController(w), silence: g.cfg.Silence,
+	}
 	http.ServeContent(w, r, "", time.Time{}, p)
 	_ = p.control.SetWriteDeadline(time.Time{}) // the connection's next request begins without one
 	if p.err != nil && r.Context().Err() == nil {
@@ -141,7 +143,9 @@ func pageSize(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, &refusal{http.StatusBadRequest, "PAGINATION_NUMBER_INVALID", fmt.Sprintf("n: %.40q is no number of tags", text)}
+		return 0, &refusal{
+			http.StatusBadRequest, "PAGINATION_NUMBER_INVALID", fmt.Sprintf("n: %.40q is no number of tags", text),
+		}
 	}
 	return min(n, maxTags), nil
 }
@@ -152,7 +156,9 @@ func about(w http.ResponseWriter, r *http.Request, repo Repository, digest strin
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	index := spec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: oci.TypeIndex, Manifests: []oci.Descriptor{}}
+	index := spec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: oci.TypeIndex, Manifests: []oci.Descriptor{},
+	}
 	wanted := r.URL.Query().Get("artifactType")
 	for _, d := range found {
 		if wanted == "" || d.ArtifactType == wanted {

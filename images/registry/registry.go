@@ -199,15 +199,21 @@ func parse(path string) (request, error) {
 
 // check makes sure that names are what OCI allows; digestOnly, that the reference is a digest.
 func (q request) check(digestOnly bool) error {
-	if q.repository != "" && (len(q.repository) > maxRepository || !repositoryPattern.MatchString(q.repository)) || q.repository == "" && q.kind != sif {
-		return &refusal{http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%.200q is no name of a repository", q.repository)}
+	if q.repository != "" && (len(q.repository) > maxRepository || !repositoryPattern.MatchString(q.repository)) ||
+		q.repository == "" && q.kind != sif {
+		return &refusal{
+			http.StatusBadRequest, "NAME_INVALID", fmt.Sprintf("%.200q is no name of a repository", q.repository),
+		}
 	}
 	_, digest := blob.Hex(q.reference)
 	switch {
 	case digestOnly && !digest:
 		return &refusal{http.StatusBadRequest, "DIGEST_INVALID", fmt.Sprintf("%.200q is no sha256 digest", q.reference)}
 	case !digest && !tagPattern.MatchString(q.reference):
-		return &refusal{http.StatusBadRequest, "TAG_INVALID", fmt.Sprintf("%.200q is neither a tag nor a sha256 digest", q.reference)}
+		return &refusal{
+			http.StatusBadRequest, "TAG_INVALID",
+			fmt.Sprintf("%.200q is neither a tag nor a sha256 digest", q.reference),
+		}
 	}
 	return nil
 }

@@ -45,7 +45,9 @@ type keeper struct {
 }
 
 func newKeeper(cfg Config, m blobstore.Member) (*keeper, error) {
-	k := &keeper{cfg: cfg, member: m, dir: filepath.Join(cfg.Dir, m.Name), notes: map[string]note{}, waiting: map[string]error{}}
+	k := &keeper{
+		cfg: cfg, member: m, dir: filepath.Join(cfg.Dir, m.Name), notes: map[string]note{}, waiting: map[string]error{},
+	}
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,9 @@ func (k *keeper) run(ctx context.Context) error {
 			failed.Reset()
 		} else {
 			wait = failed.Next()
-			k.cfg.Logger.Warn("a store takes no copies now", "store", k.member.Name, "again", wait.Round(time.Second), "error", err)
+			k.cfg.Logger.Warn(
+				"a store takes no copies now", "store", k.member.Name, "again", wait.Round(time.Second), "error", err,
+			)
 		}
 		if !clock.Sleep(ctx, wait) {
 			return nil
@@ -127,7 +131,9 @@ func (k *keeper) writeAll(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			k.cfg.Logger.Error("an environment cannot be copied", "store", k.member.Name, "digest", digest, "error", err)
+			k.cfg.Logger.Error(
+				"an environment cannot be copied", "store", k.member.Name, "digest", digest, "error", err,
+			)
 		}
 	}
 	return nil
@@ -247,7 +253,9 @@ func (k *keeper) of(digest string) Copy {
 func (k *keeper) stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := Stats{Store: k.member.Name, Up: !k.failing, Stored: len(k.notes), Waiting: len(k.waiting), Damaged: k.damaged}
+	out := Stats{
+		Store: k.member.Name, Up: !k.failing, Stored: len(k.notes), Waiting: len(k.waiting), Damaged: k.damaged,
+	}
 	seen := map[string]bool{}
 	for _, n := range k.notes {
 		for _, p := range n.Parts {

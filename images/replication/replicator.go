@@ -165,7 +165,9 @@ func (k *keeper) fetch(ctx context.Context, digest string, limit int64, path str
 // wrong has a damaged copy written anew. It stays until there is good content to write: what came may have been damaged
 // on the way.
 func (k *keeper) wrong(digest string, why error) error {
-	k.cfg.Logger.Error("a copy is damaged, and is to be written anew", "store", k.member.Name, "digest", digest, "error", why)
+	k.cfg.Logger.Error(
+		"a copy is damaged, and is to be written anew", "store", k.member.Name, "digest", digest, "error", why,
+	)
 	return errors.Join(why, k.suspect(digest), k.forget(digest))
 }
 

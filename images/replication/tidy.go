@@ -25,7 +25,9 @@ func (k *keeper) check(ctx context.Context) error {
 				return err
 			}
 			if known[p] = there; !there {
-				k.cfg.Logger.Error("a copy has gone from a store, and is written anew", "store", k.member.Name, "digest", p.Digest)
+				k.cfg.Logger.Error(
+					"a copy has gone from a store, and is written anew", "store", k.member.Name, "digest", p.Digest,
+				)
 				if err := k.forget(p.Digest); err != nil {
 					return err
 				}
@@ -111,7 +113,9 @@ func (k *keeper) remove(ctx context.Context, old []note) error {
 				return errors.Join(err, k.keep(n)) // to be tried again
 			}
 		}
-		k.cfg.Logger.Info("copies of an environment that the library let go are removed", "store", k.member.Name, "digest", n.Digest)
+		k.cfg.Logger.Info(
+			"copies of an environment that the library let go are removed", "store", k.member.Name, "digest", n.Digest,
+		)
 	}
 	return nil
 }

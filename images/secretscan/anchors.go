@@ -70,7 +70,8 @@ func assignments() []anchor {
 		// AWS, IAM user guide, "unique identifiers": AKIA (long term) and ASIA (temporary), with the secret near it.
 		{"AKIA", "AKIA", checkAWSPair}, {"ASIA", "ASIA", checkAWSPair},
 		// AWS CLI user guide, configuration files and environment variables; STS API reference.
-		{"secret_access_key", "s_ke", checkAWSSecret}, {"SECRET_ACCESS_KEY", "_KEY", checkAWSSecret}, {"SecretAccessKey", "tAcc", checkAWSSecret},
+		{"secret_access_key", "s_ke", checkAWSSecret}, {"SECRET_ACCESS_KEY", "_KEY", checkAWSSecret},
+		{"SecretAccessKey", "tAcc", checkAWSSecret},
 		// JupyterHub, jupyterhub/orm.py: an API token is 16 random bytes in hex; services reference: the variable.
 		{"JUPYTERHUB_API_TOKEN", "RHUB", checkHex(JupyterHub, 32)}, {"JPY_API_TOKEN", "JPY_", checkHex(JupyterHub, 32)},
 		// Weights & Biases, docs.wandb.ai, environment variables: 40 digits.

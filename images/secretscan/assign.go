@@ -28,7 +28,8 @@ func checkHex(k Kind, length int) func(v view, at int) (hit, bool) {
 
 // counted says whether hex digits count up, as examples do.
 func counted(text []byte) bool {
-	return bytes.Contains(text, []byte("01234567")) || bytes.Contains(text, []byte("12345678")) || bytes.Contains(text, []byte("abcdefab"))
+	return bytes.Contains(text, []byte("01234567")) || bytes.Contains(text, []byte("12345678")) ||
+		bytes.Contains(text, []byte("abcdefab"))
 }
 
 func checkAWSSecret(v view, at int) (hit, bool) {
@@ -45,7 +46,8 @@ func awsSecret(text []byte) bool {
 // checkAWSPair checks a key's id and searches the secret near it: the id alone opens nothing.
 func checkAWSPair(v view, at int) (hit, bool) {
 	text, ended := run(v.content, at, alnum)
-	if !ended || len(text) != 20 || !begins(v.content, at) || bytes.HasSuffix(text, []byte("EXAMPLE")) || distinct(text) < 8 {
+	if !ended || len(text) != 20 || !begins(v.content, at) || bytes.HasSuffix(text, []byte("EXAMPLE")) ||
+		distinct(text) < 8 {
 		return hit{}, false
 	}
 	for _, b := range text[4:] {
@@ -106,5 +108,6 @@ func checkGoogleUser(v view, at int) (hit, bool) {
 		Secret  string `json:"client_secret"`
 	}
 	err := json.NewDecoder(bytes.NewReader(v.content[begin:])).Decode(&c)
-	return hit{ServiceAccount, begin}, err == nil && c.Type == "authorized_user" && len(c.Refresh) >= 20 && c.Secret != ""
+	return hit{ServiceAccount, begin}, err == nil && c.Type == "authorized_user" && len(c.Refresh) >= 20 &&
+		c.Secret != ""
 }

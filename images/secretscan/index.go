@@ -73,7 +73,8 @@ func (x *index) scan(content []byte, found func(a *anchor, at int)) {
 		}
 	}
 	i := 0
-	for ; i+17 <= len(content); i += 9 { // two loads of which three pairs each are looked up would be 18: one is as fast
+	// two loads of which three pairs each are looked up would be 18: one is as fast
+	for ; i+17 <= len(content); i += 9 {
 		w := binary.LittleEndian.Uint64(content[i:])
 		if x.hot[uint16(w)]|x.hot[uint16(w>>24)]|x.hot[uint16(w>>48)] != 0 {
 			x.around(content, i, found)

@@ -66,7 +66,8 @@ func (s *Scanner) searchLarge(path string, size int64, r io.ReaderAt) ([]Finding
 			all = append(all, s.searchOn(path, content, lines)...)
 		}
 		next := at + windowSize - overlap
-		if !text || n < windowSize || next+overlap >= min(size, maxText) || len(all) >= maxHits || s.texts.Add(windowSize) > maxTexts {
+		if !text || n < windowSize || next+overlap >= min(size, maxText) || len(all) >= maxHits ||
+			s.texts.Add(windowSize) > maxTexts {
 			break
 		}
 		lines += bytes.Count(content[:windowSize-overlap], []byte("\n"))

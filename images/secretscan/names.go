@@ -25,7 +25,8 @@ func nameRules() []nameRule {
 		{".pgpass", "", pattern(Password, `(?m)^[^#:\n][^:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:([^\n]+)$`)},
 		{".my.cnf", "", pattern(Password, `(?m)^\s*password\s*=\s*"?([^"\s]+)`)},
 		// git-credential-store(1), git-config(1): a remote's URL.
-		{".git-credentials", "", url}, {"credentials", "/git/", url}, {".gitconfig", "", url}, {"config", ".git/", url}, {"gitconfig", "/etc/", url},
+		{".git-credentials", "", url}, {"credentials", "/git/", url}, {".gitconfig", "", url},
+		{"config", ".git/", url}, {"gitconfig", "/etc/", url},
 		// pip, "Configuration" and "Authentication"; conda, "Configuration"; uv, "Authentication"; poetry,
 		// "Repositories".
 		{"pip.conf", "", url}, {"requirements*.txt", "", url}, {"uv.toml", "", url}, {"Pipfile", "", url},
@@ -42,7 +43,8 @@ func nameRules() []nameRule {
 		// PKCS #12: the certificate and key as a browser exports them.
 		{"*.p12", "", stored}, {"*.pfx", "", stored},
 		// Kubernetes, "Organizing Cluster Access Using kubeconfig Files".
-		{"config", "/.kube/", kube}, {"kubeconfig", "", kube}, {"*.kubeconfig", "", kube}, {"kubeconfig.y*ml", "", kube},
+		{"config", "/.kube/", kube}, {"kubeconfig", "", kube}, {"*.kubeconfig", "", kube},
+		{"kubeconfig.y*ml", "", kube},
 		// rclone, "Configuration encryption": what it obscures can be read back. s3cmd, boto, s3fs, the MinIO client,
 		// davfs2.
 		{"rclone.conf", "", pattern(StorageKey, `(?m)^\s*(?:pass|password2?|token|secret_access_key|bearer_token|key|client_secret)\s*=\s*(\S+)`)},
@@ -60,7 +62,8 @@ func nameRules() []nameRule {
 		// MUNGE, munged(8); JupyterHub, "Security", cookie secret.
 		{"munge.key", "", whole(ServiceKey, 32)}, {"jupyterhub_cookie_secret", "", whole(JupyterHub, 32)},
 		// Jupyter Server and JupyterHub, "Config file and command line options".
-		{"jupyter_*config*.py", "", jupyter}, {"jupyter_*config*.json", "", jupyter}, {"jupyterhub_config*.py", "", jupyter},
+		{"jupyter_*config*.py", "", jupyter}, {"jupyter_*config*.json", "", jupyter},
+		{"jupyterhub_config*.py", "", jupyter},
 		// code-server, "FAQ", config.yaml.
 		{"config.yaml", "/code-server/", pattern(ProgramPassword, `(?m)^\s*password:\s*"?([^"\s#]+)`)},
 	}

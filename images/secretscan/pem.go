@@ -83,7 +83,9 @@ func decodeArmor(body []byte) (raw []byte, sealed bool) {
 	for l := range strings.SplitSeq(text, "\n") {
 		// Encrypted by RFC 1421: "Proc-Type: 4,ENCRYPTED", whose comma is gone here.
 		if name, val, ok := strings.Cut(l, ":"); ok {
-			sealed = sealed || strings.TrimSpace(name) == "Proc-Type" && strings.HasSuffix(strings.TrimSpace(val), "ENCRYPTED")
+			sealed = sealed || strings.TrimSpace(name) == "Proc-Type" && strings.HasSuffix(
+				strings.TrimSpace(val), "ENCRYPTED",
+			)
 			continue
 		}
 		l = strings.TrimSpace(l)

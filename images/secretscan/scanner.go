@@ -70,7 +70,10 @@ func New(cfg Config) (*Scanner, error) {
 func CheckAllow(allow []string) error {
 	for _, p := range allow {
 		if len(p) < 2 || p[0] != '/' || path.Clean(p) != p && path.Clean(p)+"/" != p {
-			return errs.Bad("allow_secret", p, "give the absolute path of a file, or of a directory with a slash at its end, as in the session")
+			return errs.Bad(
+				"allow_secret", p,
+				"give the absolute path of a file, or of a directory with a slash at its end, as in the session",
+			)
 		}
 	}
 	return nil

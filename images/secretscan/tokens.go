@@ -55,7 +55,8 @@ func keepDigits(r rune) rune {
 func checkSlackHook(v view, at int) (hit, bool) {
 	text, _ := run(v.content, at+len("hooks.slack.com/services/"), func(b byte) bool { return alnum(b) || b == '/' })
 	parts := bytes.Split(text, []byte("/"))
-	ok := len(parts) == 3 && len(parts[0]) >= 9 && parts[0][0] == 'T' && len(parts[1]) >= 9 && parts[1][0] == 'B' && len(parts[2]) == 24
+	ok := len(parts) == 3 && len(parts[0]) >= 9 && parts[0][0] == 'T' && len(parts[1]) >= 9 && parts[1][0] == 'B' &&
+		len(parts[2]) == 24
 	return hit{Slack, at}, ok && mixed(parts[2])
 }
 
@@ -100,7 +101,9 @@ func checkVault(v view, at int) (hit, bool) {
 const bech32 = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
 
 func checkAge(v view, at int) (hit, bool) {
-	text, ended := run(v.content, at+len("AGE-SECRET-KEY-1"), func(b byte) bool { return bytes.IndexByte([]byte(bech32), b) >= 0 })
+	text, ended := run(
+		v.content, at+len("AGE-SECRET-KEY-1"), func(b byte) bool { return bytes.IndexByte([]byte(bech32), b) >= 0 },
+	)
 	return hit{PrivateKey, at}, ended && len(text) == 58 && distinct(text) >= 10
 }
 

@@ -86,10 +86,13 @@ func (c *copier) inKernel(ctx context.Context) error {
 		}
 		from, to, n := c.done, c.dstOff+c.done, 0
 		err := retry(func() (err error) {
-			n, err = unix.CopyFileRange(int(c.base.Fd()), &from, int(c.dst.Fd()), &to, int(min(copyPiece, c.length-c.done)), 0)
+			n, err = unix.CopyFileRange(
+				int(c.base.Fd()), &from, int(c.dst.Fd()), &to, int(min(copyPiece, c.length-c.done)), 0,
+			)
 			return err
 		})
-		if cannot(err) || err == nil && n == 0 { // some file systems say 0 where they cannot; readWrite tells the end apart
+		// some file systems say 0 where they cannot; readWrite tells the end apart
+		if cannot(err) || err == nil && n == 0 {
 			return nil
 		}
 		if err != nil {

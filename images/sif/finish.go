@@ -65,7 +65,9 @@ func holds(f *os.File, size int64) error {
 		return err
 	}
 	if info.Size() < size {
-		return fmt.Errorf("the file ends at %d, inside the partition that ends at %d: %w", info.Size(), size, io.ErrUnexpectedEOF)
+		return fmt.Errorf(
+			"the file ends at %d, inside the partition that ends at %d: %w", info.Size(), size, io.ErrUnexpectedEOF,
+		)
 	}
 	return nil
 }

@@ -175,7 +175,9 @@ func (i *Image) takePartition(d sylabs.Descriptor, s Span, size int64) error {
 	case err != nil:
 		return refuse("%v", err)
 	case kind == sylabs.PartOverlay:
-		return refuse("it has an overlay partition, which Apptainer leaves out without a word where a site forbids overlays")
+		return refuse(
+			"it has an overlay partition, which Apptainer leaves out without a word where a site forbids overlays",
+		)
 	case len(i.parts) != 0:
 		return refuse("it has more than one partition")
 	case kind != sylabs.PartPrimSys || fs != sylabs.FsSquash:

@@ -95,8 +95,9 @@ func (i *Image) Verify(ctx context.Context, unseal Unseal, progress func(int64))
 	}
 	for _, s := range signed {
 		if part := m.differs(s.metadata); part != "" {
-			return nil, errs.New(errs.Invalid, "the SIF's %s has been changed since %s signed it: %w", part, s.keyID, ErrChanged).
-				With("fetch or freeze it again")
+			return nil, errs.New(
+				errs.Invalid, "the SIF's %s has been changed since %s signed it: %w", part, s.keyID, ErrChanged,
+			).With("fetch or freeze it again")
 		}
 		keyIDs = append(keyIDs, s.keyID)
 	}

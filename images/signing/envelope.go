@@ -80,8 +80,9 @@ func openEnvelope(keys []Key, payloadType string, data []byte) ([]byte, Key, err
 		return nil, Key{}, errs.New(errs.Invalid, "the envelope has been changed since it was signed").
 			With("fetch it again from where it was made")
 	}
-	return nil, Key{}, errs.New(errs.Forbidden, "the envelope is signed with %s, which is not accepted here", e.signers()).
-		With("ask the administrator to put that site's public key into the directory of trusted keys")
+	return nil, Key{}, errs.New(
+		errs.Forbidden, "the envelope is signed with %s, which is not accepted here", e.signers(),
+	).With("ask the administrator to put that site's public key into the directory of trusted keys")
 }
 
 // parseEnvelope accepts an envelope only as Slipway and Apptainer write it: JSON would let many bytes be changed

@@ -148,7 +148,10 @@ func (k *Keys) file(name string, bits os.FileMode) ([]byte, error) {
 func guard(info os.FileInfo, bits os.FileMode) error {
 	if info.Mode().Perm()&bits != 0 {
 		return errs.New(errs.Invalid, "it has mode %04o, by which others reach it", info.Mode().Perm()).
-			With(fmt.Sprintf("chmod go-%s it, and rotate keys if one may be known", map[bool]string{true: "rwx", false: "w"}[bits == 0o077]))
+			With(fmt.Sprintf(
+				"chmod go-%s it, and rotate keys if one may be known",
+				map[bool]string{true: "rwx", false: "w"}[bits == 0o077],
+			))
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
 		return errs.New(errs.Invalid, "it belongs to user id %d, who could change it", stat.Uid).

@@ -107,8 +107,9 @@ func (k *Keys) Trust(site string, publicKey []byte) (Key, error) {
 		return Key{}, fmt.Errorf("trust %s: %w", site, err)
 	}
 	if slices.ContainsFunc(r.keys, func(own Key) bool { return own.Own() && own.ID == key.ID }) {
-		return Key{}, errs.New(errs.Conflict, "trust %s: the key %s is this site's own, whose signatures count already", site, key.ID).
-			With("name the file with what `slipway keys show` printed at the other site")
+		return Key{}, errs.New(
+			errs.Conflict, "trust %s: the key %s is this site's own, whose signatures count already", site, key.ID,
+		).With("name the file with what `slipway keys show` printed at the other site")
 	}
 	if err := k.write(filepath.Join(trustedDir, site+publicEnding), key.PEM(), 0o644); err != nil {
 		return Key{}, fmt.Errorf("trust %s: %w", site, err)
@@ -216,7 +217,9 @@ func (k *Keys) read() (ring, error) {
 	if err != nil {
 		return ring{}, err
 	}
-	slices.SortFunc(own, func(a, b Key) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.name, a.name)) })
+	slices.SortFunc(
+		own, func(a, b Key) int { return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.name, a.name)) },
+	)
 	if i := slices.IndexFunc(own, func(key Key) bool { return key.private }); i >= 0 {
 		own[i].Signs = true
 	}

@@ -137,12 +137,16 @@ func (p Provenance) encode() ([]byte, error) {
 	if len(s.Subject) == 0 {
 		s.Subject = []subject{{unnamed, sets[0]}}
 	}
-	b := buildDefinition{BuildType: buildType, ExternalParameters: external{p.User, p.Session, p.Kind}, InternalParameters: internal{sets[2]}}
+	b := buildDefinition{
+		BuildType: buildType, ExternalParameters: external{p.User, p.Session, p.Kind},
+		InternalParameters: internal{sets[2]},
+	}
 	if p.Base != "" {
 		b.ResolvedDependencies = []subject{{"base", sets[1]}}
 	}
 	s.Predicate = predicate{b, runDetails{
-		builder{sitePrefix + p.Site, map[string]string{"slipway": p.Version}}, metadata{p.Started.UTC(), p.Finished.UTC()},
+		builder{sitePrefix + p.Site, map[string]string{"slipway": p.Version}},
+		metadata{p.Started.UTC(), p.Finished.UTC()},
 	}}
 	return json.Marshal(s)
 }
@@ -156,7 +160,10 @@ func parseStatement(payload []byte) (Provenance, error) {
 	}
 	b, run := s.Predicate.BuildDefinition, s.Predicate.RunDetails
 	if s.Type != statementType || s.PredicateType != predicateType || b.BuildType != buildType {
-		return Provenance{}, errs.New(errs.Invalid, "the statement is of type %.80q, %.80q, %.80q, not of a freeze", s.Type, s.PredicateType, b.BuildType)
+		return Provenance{}, errs.New(
+			errs.Invalid, "the statement is of type %.80q, %.80q, %.80q, not of a freeze", s.Type, s.PredicateType,
+			b.BuildType,
+		)
 	}
 	site, ok := strings.CutPrefix(run.Builder.ID, sitePrefix)
 	if !ok || len(s.Subject) == 0 || len(b.ResolvedDependencies) > 1 {
@@ -164,8 +171,9 @@ func parseStatement(payload []byte) (Provenance, error) {
 	}
 	p := Provenance{
 		Environment: digestPrefix + s.Subject[0].Digest.SHA256, Site: site, Version: run.Builder.Version["slipway"],
-		Strip: digestPrefix + b.InternalParameters.Strip.SHA256, Kind: b.ExternalParameters.Kind, Session: b.ExternalParameters.Session,
-		User: b.ExternalParameters.User, Started: run.Metadata.StartedOn, Finished: run.Metadata.FinishedOn,
+		Strip: digestPrefix + b.InternalParameters.Strip.SHA256, Kind: b.ExternalParameters.Kind,
+		Session: b.ExternalParameters.Session,
+		User:    b.ExternalParameters.User, Started: run.Metadata.StartedOn, Finished: run.Metadata.FinishedOn,
 	}
 	for _, sub := range s.Subject {
 		if sub.Digest != s.Subject[0].Digest {

@@ -13,7 +13,9 @@ func (t *tables) head(b []byte, n *Node, number uint32, ext bool) ([]byte, error
 	uid, ok1 := t.ids.index(n.UID)
 	gid, ok2 := t.ids.index(n.GID)
 	if !ok1 || !ok2 {
-		return nil, t.limit(n, "owner %d:%d would be one more than the %d that an image can have", n.UID, n.GID, math.MaxUint16)
+		return nil, t.limit(
+			n, "owner %d:%d would be one more than the %d that an image can have", n.UID, n.GID, math.MaxUint16,
+		)
 	}
 	typ := uint16(n.Kind)
 	if ext {
@@ -61,7 +63,9 @@ func (t *tables) regular(b []byte, n *Node, number, links, xattr uint32) ([]byte
 		d = &Data{Fragment: NoFragment}
 	}
 	if uint64(len(d.Blocks)) != d.blocks(t.super.BlockSize) || (d.Fragment != NoFragment && uint64(d.Fragment) >= uint64(len(t.fragments)/16)) {
-		return nil, t.limit(n, "its data is not of this image: %d bytes in %d blocks, fragment %d", d.Size, len(d.Blocks), d.Fragment)
+		return nil, t.limit(
+			n, "its data is not of this image: %d bytes in %d blocks, fragment %d", d.Size, len(d.Blocks), d.Fragment,
+		)
 	}
 	ext := xattr != noXattr || links > 1 || d.Start > math.MaxUint32 || d.Size > math.MaxUint32 || d.Sparse > 0
 	b, err := t.head(b, n, number, ext)

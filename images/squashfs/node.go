@@ -21,7 +21,9 @@ const (
 
 // String returns the kind's name.
 func (k Kind) String() string {
-	names := [...]string{"unknown", "directory", "file", "symlink", "block device", "character device", "fifo", "socket"}
+	names := [...]string{
+		"unknown", "directory", "file", "symlink", "block device", "character device", "fifo", "socket",
+	}
 	if int(k) >= len(names) {
 		return names[0]
 	}
@@ -92,7 +94,9 @@ func (d *Data) Held(blockSize uint32) (bytes uint64) {
 
 // Child returns the node that a directory has under name, nil when there is none.
 func (n *Node) Child(name string) *Node {
-	i, found := slices.BinarySearchFunc(n.Children, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
+	i, found := slices.BinarySearchFunc(
+		n.Children, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) },
+	)
 	if !found {
 		return nil
 	}

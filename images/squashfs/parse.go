@@ -37,7 +37,9 @@ func parseUpTo(r io.ReaderAt, size int64, entries, xattrs int) (*Image, error) {
 		return nil, err
 	}
 	img := &Image{Super: super, file: r, unpack: unpack, cache: newCache(cacheBytes)}
-	s := &source{file: r, end: super.BytesUsed, unpack: unpack, budget: min(baseBudget+8*min(size, maxBudget), maxBudget)}
+	s := &source{
+		file: r, end: super.BytesUsed, unpack: unpack, budget: min(baseBudget+8*min(size, maxBudget), maxBudget),
+	}
 	if err := img.parse(s, entries, xattrs); err != nil {
 		return nil, err
 	}
@@ -56,7 +58,8 @@ func readSuperblock(r io.ReaderAt, size int64) (Superblock, error) {
 	if size < 0 || super.BytesUsed > uint64(size) {
 		return super, errs.New(errs.Invalid, "damaged squashfs: it is cut off at %d of %d bytes", size, super.BytesUsed)
 	}
-	if super.InodeTable < SuperblockSize || super.InodeTable >= super.DirectoryTable || super.DirectoryTable > super.BytesUsed {
+	if super.InodeTable < SuperblockSize || super.InodeTable >= super.DirectoryTable ||
+		super.DirectoryTable > super.BytesUsed {
 		return super, corrupt("inode table at %d, directory table at %d", super.InodeTable, super.DirectoryTable)
 	}
 	return super, nil

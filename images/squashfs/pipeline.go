@@ -54,7 +54,8 @@ func newPipeline(cfg WriterConfig, super Superblock, fragments []byte) (*pipelin
 	count := max(readAhead/size, outs)
 	p := &pipeline{
 		out: cfg.Out, at: super.InodeTable, fragments: fragments, size: size,
-		free: make(chan *block, count), outs: make(chan []byte, outs), work: make(chan *block, count), order: make(chan *block, count+1),
+		free: make(chan *block, count), outs: make(chan []byte, outs), work: make(chan *block, count),
+		order: make(chan *block, count+1),
 	}
 	packers := make([]packer, cfg.Workers)
 	for i := range packers {

@@ -47,7 +47,8 @@ func (s Superblock) Bytes() [SuperblockSize]byte {
 		le.PutUint16(b[20+2*i:], v)
 	}
 	for i, v := range []uint64{
-		s.RootInode, s.BytesUsed, s.IDTable, s.XattrTable, s.InodeTable, s.DirectoryTable, s.FragmentTable, s.ExportTable,
+		s.RootInode, s.BytesUsed, s.IDTable, s.XattrTable, s.InodeTable, s.DirectoryTable, s.FragmentTable,
+		s.ExportTable,
 	} {
 		le.PutUint64(b[32+8*i:], v)
 	}
@@ -63,8 +64,10 @@ func ParseSuperblock(b []byte) (Superblock, error) {
 	s := Superblock{
 		Inodes: le.Uint32(b[4:]), ModTime: le.Uint32(b[8:]), BlockSize: le.Uint32(b[12:]), Fragments: le.Uint32(b[16:]),
 		Compressor: le.Uint16(b[20:]), Flags: le.Uint16(b[24:]), IDs: le.Uint16(b[26:]),
-		RootInode: le.Uint64(b[32:]), BytesUsed: le.Uint64(b[40:]), IDTable: le.Uint64(b[48:]), XattrTable: le.Uint64(b[56:]),
-		InodeTable: le.Uint64(b[64:]), DirectoryTable: le.Uint64(b[72:]), FragmentTable: le.Uint64(b[80:]), ExportTable: le.Uint64(b[88:]),
+		RootInode: le.Uint64(b[32:]), BytesUsed: le.Uint64(b[40:]), IDTable: le.Uint64(b[48:]),
+		XattrTable: le.Uint64(b[56:]),
+		InodeTable: le.Uint64(b[64:]), DirectoryTable: le.Uint64(b[72:]), FragmentTable: le.Uint64(b[80:]),
+		ExportTable: le.Uint64(b[88:]),
 	}
 	if major, minor := le.Uint16(b[28:]), le.Uint16(b[30:]); major != 4 || minor != 0 {
 		return Superblock{}, errs.New(errs.Conflict, "squashfs version %d.%d cannot be read, only 4.0", major, minor)

@@ -53,7 +53,9 @@ func NewWriter(cfg WriterConfig) (*Writer, error) {
 	if cfg.Workers <= 0 {
 		cfg.Workers = runtime.GOMAXPROCS(0)
 	}
-	w := &Writer{cfg: cfg, super: Superblock{ModTime: cfg.ModTime, BlockSize: freshBlockSize, Compressor: compressorZstd, InodeTable: SuperblockSize}}
+	w := &Writer{cfg: cfg, super: Superblock{
+		ModTime: cfg.ModTime, BlockSize: freshBlockSize, Compressor: compressorZstd, InodeTable: SuperblockSize,
+	}}
 	var fragments []byte
 	if cfg.Base != nil {
 		w.super, fragments = cfg.Base.Super, cfg.Base.fragments

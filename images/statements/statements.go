@@ -34,7 +34,9 @@ func New(dir libdir.Dir, keys *signing.Keys, log *slog.Logger) *Store { return &
 func (s *Store) List(digest string) (list []Statement, err error) {
 	err = s.each(digest, func(file string, _ []byte, stated Statement, refused error) {
 		if refused != nil {
-			s.log.Warn("a statement about an environment is not believed", "digest", digest, "file", file, "error", refused)
+			s.log.Warn(
+				"a statement about an environment is not believed", "digest", digest, "file", file, "error", refused,
+			)
 			return
 		}
 		list = append(list, stated)

@@ -113,7 +113,9 @@ func (c *Client) open(
 	client := &auth.Client{Client: c.http, Credential: c.credential, Cache: auth.NewCache(), ClientID: "slipway"}
 	client.SetUserAgent("slipway")
 	name := registry.Reference{Registry: ref.Host, Repository: ref.Repository}
-	repo := &remote.Repository{Client: client, Reference: name, PlainHTTP: c.plain(ref.Host), MaxMetadataBytes: oci.MaxManifest}
+	repo := &remote.Repository{
+		Client: client, Reference: name, PlainHTTP: c.plain(ref.Host), MaxMetadataBytes: oci.MaxManifest,
+	}
 	return auth.AppendRepositoryScope(ctx, name, actions...), &place{c, ref, repo, client, &meter{report: report}}
 }
 

@@ -52,7 +52,10 @@ func DockerConfig(path string) Credentials {
 		if err != nil {
 			return Credential{}, unreadable(path)
 		}
-		return Credential{Username: c.Username, Password: secret.New(c.Password), Identity: secret.New(c.RefreshToken), Token: secret.New(c.AccessToken)}, nil
+		return Credential{
+			Username: c.Username, Password: secret.New(c.Password), Identity: secret.New(c.RefreshToken),
+			Token: secret.New(c.AccessToken),
+		}, nil
 	}
 }
 
@@ -76,8 +79,9 @@ func noHelper(path, key string) error {
 		return unreadable(path)
 	}
 	if _, plain := file.Auths[key]; !plain && (file.Store != "" || file.Helpers[key] != "") {
-		return errs.New(errs.Missing, "%s leaves the credential for %s to a helper program, which is not run", path, key).
-			With("give a file that holds the credential itself, or the name and password")
+		return errs.New(
+			errs.Missing, "%s leaves the credential for %s to a helper program, which is not run", path, key,
+		).With("give a file that holds the credential itself, or the name and password")
 	}
 	return nil
 }
@@ -92,6 +96,7 @@ func (c *Client) credential(ctx context.Context, host string) (auth.Credential, 
 		return auth.EmptyCredential, fmt.Errorf("get the credential for %s: %w", host, err)
 	}
 	return auth.Credential{
-		Username: got.Username, Password: got.Password.Reveal(), RefreshToken: got.Identity.Reveal(), AccessToken: got.Token.Reveal(),
+		Username: got.Username, Password: got.Password.Reveal(), RefreshToken: got.Identity.Reveal(),
+		AccessToken: got.Token.Reveal(),
 	}, nil
 }

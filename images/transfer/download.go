@@ -92,7 +92,9 @@ func (g *download) run(ctx context.Context) error {
 			return nil
 		}
 		if !g.old {
-			err := errs.New(errs.Invalid, "what %s gives for %s has another digest, and is not kept", g.ref.Host, g.Digest)
+			err := errs.New(
+				errs.Invalid, "what %s gives for %s has another digest, and is not kept", g.ref.Host, g.Digest,
+			)
 			return errors.Join(err, os.Remove(g.file.Name()))
 		}
 		if err := g.restart(); err != nil {
@@ -139,7 +141,8 @@ func (g *download) receive(ctx context.Context) error {
 func (g *download) attempt(ctx context.Context) error {
 	q := query{
 		what: "receive " + g.Digest.String(), method: http.MethodGet, url: g.url("blobs", g.Digest.String()),
-		want: []int{http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}, header: map[string]string{},
+		want:   []int{http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable},
+		header: map[string]string{},
 	}
 	if g.at > 0 {
 		q.header["Range"] = fmt.Sprintf("bytes=%d-", g.at)

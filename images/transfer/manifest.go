@@ -19,7 +19,8 @@ const accepted = oci.TypeManifest + ", " + oci.TypeIndex +
 // get returns a document by tag or digest. The bytes are what a digest says.
 func (p *place) get(ctx context.Context, name string) (data []byte, m oci.Manifest, err error) {
 	q := query{
-		what: fmt.Sprintf("get %s from %s/%s", name, p.ref.Host, p.ref.Repository), method: http.MethodGet, url: p.url("manifests", name),
+		what: fmt.Sprintf("get %s from %s/%s", name, p.ref.Host, p.ref.Repository), method: http.MethodGet,
+		url:    p.url("manifests", name),
 		header: map[string]string{"Accept": accepted}, want: []int{http.StatusOK},
 	}
 	err = p.persist(ctx, func() error {
@@ -57,7 +58,8 @@ func (p *place) child(ctx context.Context, d oci.Descriptor) ([]byte, oci.Manife
 // put stores a document under a tag or its digest.
 func (p *place) put(ctx context.Context, name, mediaType string, data []byte) error {
 	q := query{
-		what: fmt.Sprintf("put %s into %s/%s", name, p.ref.Host, p.ref.Repository), method: http.MethodPut, url: p.url("manifests", name),
+		what: fmt.Sprintf("put %s into %s/%s", name, p.ref.Host, p.ref.Repository), method: http.MethodPut,
+		url:    p.url("manifests", name),
 		header: map[string]string{"Content-Type": mediaType}, want: []int{http.StatusCreated, http.StatusOK},
 		size: int64(len(data)), body: func() io.Reader { return bytes.NewReader(data) },
 	}
@@ -67,7 +69,8 @@ func (p *place) put(ctx context.Context, name, mediaType string, data []byte) er
 			return err
 		}
 		defer resp.Body.Close()
-		if said := resp.Header.Get("Docker-Content-Digest"); strings.HasPrefix(said, "sha256:") && said != blob.Digest(data) {
+		if said := resp.Header.Get("Docker-Content-Digest"); strings.HasPrefix(said, "sha256:") &&
+			said != blob.Digest(data) {
 			return errs.New(errs.Invalid, "%s took %s for %.80q", p.ref.Host, blob.Digest(data), said)
 		}
 		return nil

@@ -94,8 +94,10 @@ func (p *place) lacking(d oci.Descriptor, err error) error {
 	if !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	return errs.New(errs.NotFound, "the part %s (%s) of the environment is not at %s, and not here: %w", d.Digest, d.MediaType, p.ref, err).
-		With("a base comes back when its image is added here again, or when an environment over it is pushed there once more")
+	return errs.New(
+		errs.NotFound, "the part %s (%s) of the environment is not at %s, and not here: %w", d.Digest, d.MediaType,
+		p.ref, err,
+	).With("a base comes back when its image is added here again, or when an environment over it is pushed there once more")
 }
 
 // environment finds the document behind a reference: behind an index the one of the architecture, behind a SIF the one
@@ -116,7 +118,9 @@ func (p *place) environment(ctx context.Context, architecture string) ([]byte, o
 		data, m, err = p.child(ctx, images[at].Environment)
 	} else if digest != "" {
 		if _, ok := blob.Hex(digest); !ok {
-			return nil, m, errs.New(errs.Invalid, "%s is a SIF of the environment %.80q, which is no digest", p.ref, digest)
+			return nil, m, errs.New(
+				errs.Invalid, "%s is a SIF of the environment %.80q, which is no digest", p.ref, digest,
+			)
 		}
 		data, m, err = p.get(ctx, digest)
 	}
@@ -146,7 +150,9 @@ func (p *place) wanted(m oci.Manifest, into Into) ([]oci.Descriptor, error) {
 		list = append(list, d)
 		p.meter.expect(d.Size)
 		if total += d.Size; total < 0 || into.Limit > 0 && total > into.Limit {
-			return nil, errs.New(errs.OverQuota, "%s has more than the %d bytes that may be received", p.ref, into.Limit)
+			return nil, errs.New(
+				errs.OverQuota, "%s has more than the %d bytes that may be received", p.ref, into.Limit,
+			)
 		}
 	}
 	return list, nil

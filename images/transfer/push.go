@@ -49,7 +49,9 @@ func (c *Client) Push(ctx context.Context, to Reference, e Environment, report f
 		return Pushed{}, err
 	}
 	if m.ArtifactType != oci.TypeEnvironment {
-		return Pushed{}, errs.New(errs.Invalid, "the document is of the type %.100q, and no environment's", m.ArtifactType)
+		return Pushed{}, errs.New(
+			errs.Invalid, "the document is of the type %.100q, and no environment's", m.ArtifactType,
+		)
 	}
 	if e.Architecture == "" {
 		e.Architecture = runtime.GOARCH
@@ -59,7 +61,9 @@ func (c *Client) Push(ctx context.Context, to Reference, e Environment, report f
 		e.From = ""
 	}
 	if e.From != "" {
-		ctx = auth.AppendRepositoryScope(ctx, registry.Reference{Registry: to.Host, Repository: e.From}, auth.ActionPull)
+		ctx = auth.AppendRepositoryScope(
+			ctx, registry.Reference{Registry: to.Host, Repository: e.From}, auth.ActionPull,
+		)
 	}
 	if err := p.sendAll(ctx, e.cargo(m), e.From); err != nil {
 		return Pushed{}, err
@@ -75,7 +79,9 @@ func (e Environment) cargo(m oci.Manifest) []cargo {
 		all = append(all, cargo{d, func(ctx context.Context) (blob.Blob, error) { return e.Blob(ctx, d) }})
 	}
 	if f := e.SIF; f != nil {
-		sif := cargo{oci.Name(oci.TypeSIF, f.Digest, f.Size), func(context.Context) (blob.Blob, error) { return f.Open() }}
+		sif := cargo{
+			oci.Name(oci.TypeSIF, f.Digest, f.Size), func(context.Context) (blob.Blob, error) { return f.Open() },
+		}
 		all = append(all, sif, small([]byte(oci.Empty)))
 	}
 	if e.Provenance != nil {

@@ -76,7 +76,8 @@ func broken(what string, err error) error {
 	if e, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		return &failure{what: what, status: e.StatusCode, after: -1, err: answered(e)}
 	}
-	if e, known := errors.AsType[*errs.Error](err); known { // alone: what Go has put around it names the address once more
+	// alone: what Go has put around it names the address once more
+	if e, known := errors.AsType[*errs.Error](err); known {
 		return fmt.Errorf("%s: %w", what, e)
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
@@ -166,7 +167,9 @@ func (f *failure) final(attempts int) error {
 	case f.kind() == errs.Forbidden:
 		return e.With("log in to that registry again, or ask for the right to this repository")
 	case f.passing():
-		return e.With(fmt.Sprintf("it was tried %d times in a row; try again later; what is complete is not sent again", attempts))
+		return e.With(fmt.Sprintf(
+			"it was tried %d times in a row; try again later; what is complete is not sent again", attempts,
+		))
 	case f.after > longestAsk:
 		return e.With(fmt.Sprintf("the registry asks to come again in %s", f.after))
 	}
@@ -237,7 +240,8 @@ func (p *place) do(ctx context.Context, q query) (*http.Response, error) {
 // has asks whether the repository has a blob.
 func (p *place) has(ctx context.Context, d oci.Descriptor) (found bool, err error) {
 	q := query{
-		what: fmt.Sprintf("look for %s in %s/%s", d.Digest, p.ref.Host, p.ref.Repository), method: http.MethodHead, url: p.url("blobs", d.Digest.String()),
+		what: fmt.Sprintf("look for %s in %s/%s", d.Digest, p.ref.Host, p.ref.Repository), method: http.MethodHead,
+		url:  p.url("blobs", d.Digest.String()),
 		want: []int{http.StatusOK, http.StatusNotFound},
 	}
 	err = p.persist(ctx, func() error {

@@ -85,7 +85,8 @@ func (u *upload) begin(ctx context.Context) error {
 		address += "?" + url.Values{"mount": {u.Digest.String()}, "from": {u.from}}.Encode()
 	}
 	resp, err := u.do(ctx, query{
-		what: "begin to send " + u.Digest.String(), method: http.MethodPost, url: address, want: []int{http.StatusAccepted, http.StatusCreated},
+		what: "begin to send " + u.Digest.String(), method: http.MethodPost, url: address,
+		want: []int{http.StatusAccepted, http.StatusCreated},
 	})
 	if err != nil {
 		return err
@@ -131,9 +132,12 @@ func (u *upload) part(from, to int64) func() io.Reader {
 func (u *upload) patch(ctx context.Context) error {
 	end := min(u.at+u.chunk, u.Size)
 	resp, err := u.do(ctx, query{
-		what: fmt.Sprintf("send %s from byte %d on", u.Digest, u.at), method: http.MethodPatch, url: u.location, want: []int{http.StatusAccepted},
-		header: map[string]string{"Content-Type": "application/octet-stream", "Content-Range": fmt.Sprintf("%d-%d", u.at, end-1)},
-		body:   u.part(u.at, end), size: end - u.at,
+		what: fmt.Sprintf("send %s from byte %d on", u.Digest, u.at), method: http.MethodPatch, url: u.location,
+		want: []int{http.StatusAccepted},
+		header: map[string]string{
+			"Content-Type": "application/octet-stream", "Content-Range": fmt.Sprintf("%d-%d", u.at, end-1),
+		},
+		body: u.part(u.at, end), size: end - u.at,
 	})
 	if err != nil {
 		return u.otherwise(err)
@@ -206,7 +210,8 @@ func (u *upload) ask(ctx context.Context) error {
 		return nil
 	}
 	resp, err := u.do(ctx, query{
-		what: "ask how much of " + u.Digest.String() + " has arrived", method: http.MethodGet, url: location, want: []int{http.StatusNoContent},
+		what: "ask how much of " + u.Digest.String() + " has arrived", method: http.MethodGet, url: location,
+		want: []int{http.StatusNoContent},
 	})
 	if err != nil {
 		u.at = 0

@@ -47,7 +47,9 @@ func words(at string, err error) string {
 	case unnamed:
 		return fmt.Sprintf("the name %s cannot be looked up now", name.Name)
 	case unknown:
-		return fmt.Sprintf("the certificate of %s is not trusted here (%s)", at, strings.TrimPrefix(stranger.Err.Error(), "x509: "))
+		return fmt.Sprintf(
+			"the certificate of %s is not trusted here (%s)", at, strings.TrimPrefix(stranger.Err.Error(), "x509: "),
+		)
 	case speaksPlain(err):
 		return at + " speaks HTTP without TLS"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -26,7 +26,9 @@ func CarriedStrip(extra []string) (*Strip, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ExactStrip(slices.DeleteFunc(s.Rules(), func(rule string) bool { return rule == homes && !slices.Contains(extra, homes) }))
+	return ExactStrip(
+		slices.DeleteFunc(s.Rules(), func(rule string) bool { return rule == homes && !slices.Contains(extra, homes) }),
+	)
 }
 
 // ExactStrip makes a Strip of these rules alone, such as those that an older freeze went by.

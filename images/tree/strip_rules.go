@@ -39,7 +39,10 @@ func DefaultRules() []Rule {
 			"/var/cache/apt/*.bin", "/var/cache/apt/archives/*", "/var/lib/apt/lists/*", "/var/cache/dnf", "/var/cache/yum",
 			"/opt/*conda*/pkgs/*.conda", "/opt/*conda*/pkgs/*.tar.bz2", "/opt/*conda*/pkgs/cache",
 			"/opt/*forge*/pkgs/*.conda", "/opt/*forge*/pkgs/*.tar.bz2", "/opt/*forge*/pkgs/cache"),
-		rulesFor(whyLog, "/var/log/*.log", "/var/log/apt/*", "/var/log/journal/*", "/var/log/btmp", "/var/log/lastlog", "/var/log/wtmp"),
+		rulesFor(
+			whyLog, "/var/log/*.log", "/var/log/apt/*", "/var/log/journal/*", "/var/log/btmp", "/var/log/lastlog",
+			"/var/log/wtmp",
+		),
 		rulesFor("mail", "/var/mail/*", "/var/spool/mail/*"),
 		rulesFor(whyToken, "/etc/apt/auth.conf", "/etc/apt/auth.conf.d/*", "/var/cache/debconf/passwords.dat"),
 		rulesFor(whyIdentity,

@@ -79,7 +79,10 @@ func (q *Queue) Run(ctx context.Context) {
 		select {
 		case k := <-q.untried:
 			if err := q.try(ctx, k); err != nil && ctx.Err() == nil {
-				q.cfg.Logger.Error("an environment's imports cannot be tried", "digest", blob.Prefix+k.hexPart, "owner", k.owner, "error", err)
+				q.cfg.Logger.Error(
+					"an environment's imports cannot be tried", "digest", blob.Prefix+k.hexPart, "owner", k.owner,
+					"error", err,
+				)
 			}
 		case <-ctx.Done():
 			return

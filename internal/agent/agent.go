@@ -64,7 +64,8 @@ func (c *Config) complete() {
 		value string
 	}{
 		{&c.LinkSocket, control.LinkSocket}, {&c.APISocket, control.APISocket}, {&c.BinDir, control.BinDir},
-		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.Progress, control.ProgressFile}, {&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
+		{&c.WorkDir, control.WorkDir}, {&c.LogFile, control.LogFile}, {&c.Progress, control.ProgressFile},
+		{&c.OverlayDir, control.OverlayDir}, {&c.CodeDir, control.CodeDir}, {&c.JupyterDir, control.JupyterDir},
 		{&c.KernelDir, control.KernelDir},
 		{&c.TokensDir, control.CredentialsDir}, {&c.UsualProxy, control.UsualProxy()},
 		{&c.UplinkFile, control.UplinkFile}, {&c.AppFile, control.AppFile}, {&c.LastDir, control.LastDir},
@@ -106,12 +107,19 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Alone {
 		syscall.Umask(process.UserMask)
 	}
-	a := &agent{cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(), reaper: process.NewReaper(os.Getpid() == 1 || cfg.Alone && process.BecomeSubreaper()), ending: make(chan struct{}), finished: make(chan struct{})}
+	a := &agent{
+		cfg: cfg, log: cfg.Logger, api: api, doors: newStreams(),
+		reaper: process.NewReaper(os.Getpid() == 1 || cfg.Alone && process.BecomeSubreaper()),
+		ending: make(chan struct{}), finished: make(chan struct{}),
+	}
 	a.app, a.code, a.rounds = newSupervisor(a), newCode(a), &rounds{agent: a}
 	a.ssh = newSSH(a)
 	a.remote = newRemote(cfg)
 	a.credentials = newCredentials(cfg)
-	a.lookout = newLookout(a.app.server, a.ssh.Activity, process.NewCPUMeter("/proc", os.Getpid(), process.Alone("/proc", os.Getpid(), os.Getppid())).Seconds, a.log)
+	a.lookout = newLookout(
+		a.app.server, a.ssh.Activity,
+		process.NewCPUMeter("/proc", os.Getpid(), process.Alone("/proc", os.Getpid(), os.Getppid())).Seconds, a.log,
+	)
 	a.lookout.kernel = a.app.kernelNow
 	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.remote.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){
@@ -151,7 +159,10 @@ func (a *agent) run(outer context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(outer))
 	defer cancel()
 	a.ctx = ctx
-	server := &http.Server{Handler: a.routes(), ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{
+		Handler: a.routes(), ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: time.Minute,
+	}
 	a.work.Go(func() { a.reaper.Run(ctx) })
 	a.work.Go(func() { _ = a.uplink.Run(ctx) })
 	a.work.Go(func() { a.relay(ctx, a.api, tunnel.DoorAPI) })

@@ -90,8 +90,9 @@ func (c *code) begin() (*beside, error) {
 	}
 	program, err := process.Find(codeProgram, "/", variable(c.env, "PATH"))
 	if err != nil {
-		return nil, errs.New(errs.Missing, "the image of this session has no VS Code: there is no program %s in it", codeProgram).
-			With("start a session from an image that has it, or ask its maker to add it")
+		return nil, errs.New(
+			errs.Missing, "the image of this session has no VS Code: there is no program %s in it", codeProgram,
+		).With("start a session from an image that has it, or ask its maker to add it")
 	}
 	if err := c.makeDirs(keepsIn(c.env)); err != nil {
 		return nil, err

@@ -87,8 +87,9 @@ func (p *packer) config(rules []string) (changeset.Config, error) {
 	}
 	upper := filepath.Join(p.overlay, "upper")
 	if _, err := os.Stat(upper); errors.Is(err, fs.ErrNotExist) {
-		return changeset.Config{}, errs.New(errs.Missing, "this session has no overlay at %s, so its agent cannot tell what it has changed", p.overlay).
-			With("freeze it on the host that it runs on, or start a session on a backend that keeps changes")
+		return changeset.Config{}, errs.New(
+			errs.Missing, "this session has no overlay at %s, so its agent cannot tell what it has changed", p.overlay,
+		).With("freeze it on the host that it runs on, or start a session on a backend that keeps changes")
 	}
 	table, err := os.ReadFile(filepath.Join(p.proc, "self/mountinfo"))
 	if err != nil {
@@ -130,8 +131,9 @@ func marksOf(mountinfo string) (marks changeset.Marks, bare bool, err error) {
 		}
 	}
 	if marks == "" {
-		return "", false, errs.New(errs.Missing, "the session's tree is %s, and no overlay whose changes could be packed", kind).
-			With("let the site's Apptainer use overlays: `enable overlay = try` in apptainer.conf")
+		return "", false, errs.New(
+			errs.Missing, "the session's tree is %s, and no overlay whose changes could be packed", kind,
+		).With("let the site's Apptainer use overlays: `enable overlay = try` in apptainer.conf")
 	}
 	return marks, bare, nil
 }
@@ -150,8 +152,10 @@ func readsTrusted(proc string) error {
 		return err
 	}
 	if space != machine || data[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
-		return errs.New(errs.Missing, "the session's overlay keeps its marks in attributes that only root may read, and its agent is not root").
-			With("start such sessions from a SIF, so that Apptainer takes fuse-overlayfs, or on a kernel of 6.6 or later")
+		return errs.New(
+			errs.Missing,
+			"the session's overlay keeps its marks in attributes that only root may read, and its agent is not root",
+		).With("start such sessions from a SIF, so that Apptainer takes fuse-overlayfs, or on a kernel of 6.6 or later")
 	}
 	return nil
 }
@@ -161,7 +165,8 @@ func readsTrusted(proc string) error {
 func (p *packer) fresh(path string, st *unix.Stat_t) error {
 	at := filepath.Join(p.root, path)
 	var seen unix.Stat_t
-	if err := unix.Lstat(at, &seen); err != nil || seen.Mode&unix.S_IFMT != unix.S_IFREG || seen.Size == st.Size && seen.Mtim == st.Mtim {
+	if err := unix.Lstat(at, &seen); err != nil || seen.Mode&unix.S_IFMT != unix.S_IFREG ||
+		seen.Size == st.Size && seen.Mtim == st.Mtim {
 		return nil // hidden by a mount, or whole
 	}
 	f, err := os.OpenFile(at, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)

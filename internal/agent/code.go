@@ -42,8 +42,10 @@ func newCode(a *agent) *code { return &code{agent: a, doors: newStreams(), dir: 
 // none. Without a Hub there is no VS Code beside another app.
 func (c *code) prepare(app control.App, env []string) error {
 	cfg := authproxy.Config{
-		Env: func(name string) string { return variable(env, name) }, Title: "VS Code", Mark: control.CodeState, Logger: c.agent.log,
-		Hub: func(ctx context.Context) (net.Conn, error) { return c.agent.uplink.Open(ctx, tunnel.DoorHub) }, App: c.dial,
+		Env: func(name string) string { return variable(env, name) }, Title: "VS Code", Mark: control.CodeState,
+		Logger: c.agent.log,
+		Hub:    func(ctx context.Context) (net.Conn, error) { return c.agent.uplink.Open(ctx, tunnel.DoorHub) },
+		App:    c.dial,
 	}
 	if !app.Code {
 		cfg.Below = control.CodePath
@@ -130,7 +132,8 @@ func (c *code) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers them until ctx ends.
 func (c *code) serve(ctx context.Context) {
 	server := &http.Server{
-		Handler: c, ErrorLog: slog.NewLogLogger(c.agent.log.Handler(), slog.LevelDebug), ReadHeaderTimeout: time.Minute, MaxHeaderBytes: codeHeaders,
+		Handler: c, ErrorLog: slog.NewLogLogger(c.agent.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: time.Minute, MaxHeaderBytes: codeHeaders,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

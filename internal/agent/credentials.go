@@ -32,7 +32,9 @@ type credentials struct {
 }
 
 func newCredentials(cfg Config) *credentials {
-	return &credentials{dir: cfg.TokensDir, usual: cfg.UsualProxy, log: cfg.Logger, given: map[string][sha256.Size]byte{}}
+	return &credentials{
+		dir: cfg.TokensDir, usual: cfg.UsualProxy, log: cfg.Logger, given: map[string][sha256.Size]byte{},
+	}
 }
 
 // proxyIn returns the proxy's file in a directory of credentials.
@@ -140,7 +142,8 @@ func ignore(err, expected error) error {
 func sameText(path, other string) bool {
 	a, err := os.Lstat(path)
 	b, err2 := os.Lstat(other)
-	if err != nil || err2 != nil || !a.Mode().IsRegular() || !b.Mode().IsRegular() || a.Size() != b.Size() || os.SameFile(a, b) {
+	if err != nil || err2 != nil || !a.Mode().IsRegular() || !b.Mode().IsRegular() || a.Size() != b.Size() ||
+		os.SameFile(a, b) {
 		return false
 	}
 	have, err := os.ReadFile(path)

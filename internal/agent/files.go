@@ -105,7 +105,8 @@ func (w *workdir) open(name string) (*os.File, int64, error) {
 		err = errs.New(errs.NotFound, "file %q is no regular file", name)
 	}
 	if err == nil && st.Size() > control.FileLimit {
-		err = errs.New(errs.Invalid, "file %q has %d bytes", name, st.Size()).With(fmt.Sprintf("an output has at most %d bytes: write it to your home instead", control.FileLimit))
+		err = errs.New(errs.Invalid, "file %q has %d bytes", name, st.Size()).
+			With(fmt.Sprintf("an output has at most %d bytes: write it to your home instead", control.FileLimit))
 	}
 	if err != nil {
 		_ = f.Close()

@@ -28,7 +28,8 @@ func (s *supervisor) startKernel(app control.App, program, dir string, env []str
 	var last process.End // under the lock
 	last.Before = before
 	k, err := kernel.New(kernel.Config{
-		Dir: a.cfg.KernelDir, Message: app.Kernel.InterruptMode == "message", Anew: plain(app.Kernel.Anew), Logger: a.log,
+		Dir: a.cfg.KernelDir, Message: app.Kernel.InterruptMode == "message", Anew: plain(app.Kernel.Anew),
+		Logger: a.log,
 		Ready: func() {
 			s.set(func(st *control.Status) { st.State = control.Ready })
 			a.rounds.begin()
@@ -100,7 +101,10 @@ func (s *supervisor) forkKernel(
 		defer s.mu.Unlock()
 		*last, s.pid = end, 0
 	})
-	return kernel.Process{PID: pid, Over: over, How: func() (string, string) { return end.Words() }, Count: func(d *control.Deaths) { end.Count(d) }}, nil
+	return kernel.Process{
+		PID: pid, Over: over, How: func() (string, string) { return end.Words() },
+		Count: func(d *control.Deaths) { end.Count(d) },
+	}, nil
 }
 
 // kernelNow returns the kernel that the app is, dead or alive; nil: it is none.

@@ -106,7 +106,8 @@ func (l *lookout) lookAtEditors() {
 	l.latest.Editors = (t.Open + 1) / 2
 	l.latest.Asked = l.latest.Asked || asked
 	l.note(t.Acted, time.Now())
-	if at := l.printed(); at.Before(l.spoke.Truncate(time.Second)) || !at.Before(l.spoke) { // a terminal's clock has whole seconds
+	// a terminal's clock has whole seconds
+	if at := l.printed(); at.Before(l.spoke.Truncate(time.Second)) || !at.Before(l.spoke) {
 		l.note(at, time.Now())
 	}
 }

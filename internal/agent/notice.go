@@ -74,7 +74,8 @@ func terminals(dir string, uid int) []string {
 	}
 	var list []string
 	for _, e := range entries {
-		if _, err := strconv.ParseUint(e.Name(), 10, 32); err != nil || e.Type()&os.ModeCharDevice == 0 || len(list) == maxTerminals {
+		if _, err := strconv.ParseUint(e.Name(), 10, 32); err != nil || e.Type()&os.ModeCharDevice == 0 ||
+			len(list) == maxTerminals {
 			continue
 		}
 		info, err := e.Info()
@@ -91,7 +92,9 @@ func terminals(dir string, uid int) []string {
 // show writes to a terminal what it takes now. One that is stopped or that nobody reads shows nothing. It is written by
 // the system call alone: Go's files would wait until the terminal takes more.
 func show(path, line string) {
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	fd, err := syscall.Open(
+		path, syscall.O_WRONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0,
+	)
 	if err != nil {
 		return
 	}

@@ -93,7 +93,9 @@ func (o *output) keepFirst(b []byte) {
 	}
 	o.append(b[:room])
 	o.cut, o.lost = true, int64(len(b))-room
-	o.append(fmt.Appendf(nil, "\nslipway: the output is longer than %d MiB; the rest of it was not kept\n", o.limit>>20))
+	o.append(
+		fmt.Appendf(nil, "\nslipway: the output is longer than %d MiB; the rest of it was not kept\n", o.limit>>20),
+	)
 }
 
 // append writes to the newest file; what a full disk does not take is lost.

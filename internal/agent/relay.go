@@ -30,7 +30,9 @@ func (a *agent) toService(ctx context.Context, c net.Conn, door tunnel.Door) {
 	s, err := a.uplink.Open(wait, door)
 	cancel()
 	if err != nil {
-		a.log.Warn("a connection from inside was dropped: the service is not reached", "door", string(door), "error", err)
+		a.log.Warn(
+			"a connection from inside was dropped: the service is not reached", "door", string(door), "error", err,
+		)
 		_ = c.Close()
 		return
 	}

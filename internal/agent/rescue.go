@@ -29,10 +29,12 @@ const rescueEnv = "SLIPWAY_RESCUE"
 func rescued(env map[string]string, dir string) {
 	for name, at := range map[string]string{
 		"XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state",
-		"JUPYTER_RUNTIME_DIR": "jupyter/runtime", "JUPYTER_CONFIG_DIR": "jupyter/config", "JUPYTER_DATA_DIR": "jupyter/data",
+		"JUPYTER_RUNTIME_DIR": "jupyter/runtime", "JUPYTER_CONFIG_DIR": "jupyter/config",
+		"JUPYTER_DATA_DIR":        "jupyter/data",
 		"JUPYTERLAB_SETTINGS_DIR": "jupyter/lab/settings", "JUPYTERLAB_WORKSPACES_DIR": "jupyter/lab/workspaces",
 		"IPYTHONDIR": "ipython", "MPLCONFIGDIR": "matplotlib", "PYTHONPYCACHEPREFIX": "pycache",
-		"HISTFILE": "history", "PYTHON_HISTORY": "python_history", "SQLITE_HISTORY": "sqlite_history", "LESSHISTFILE": "less_history", "NODE_REPL_HISTORY": "node_history",
+		"HISTFILE": "history", "PYTHON_HISTORY": "python_history", "SQLITE_HISTORY": "sqlite_history",
+		"LESSHISTFILE": "less_history", "NODE_REPL_HISTORY": "node_history",
 	} {
 		env[name] = filepath.Join(dir, at)
 	}

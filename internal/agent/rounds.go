@@ -89,7 +89,9 @@ func (r *rounds) look(argv []string) {
 	reading.Wait()
 	_ = pipe.Close()
 	if e.Status.ExitStatus() > 1 || e.Status.Signaled() { // 1: it has found something
-		log.Warn("the look at the session's data did not come to its end", "status", int(e.Status), "said", text.b.String())
+		log.Warn(
+			"the look at the session's data did not come to its end", "status", int(e.Status), "said", text.b.String(),
+		)
 	}
 }
 
@@ -103,7 +105,8 @@ func (r *rounds) fork(
 		defer close(forked)
 		// Never unlocked: the thread ends with the goroutine.
 		runtime.LockOSThread()
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, roundNice) // of the thread; without, it is in nobody's way either
+		// of the thread; without, it is in nobody's way either
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, roundNice)
 		pid, done, pipe, err = r.agent.app.fork(program, argv, r.agent.cfg.WorkDir, env)
 	}()
 	<-forked

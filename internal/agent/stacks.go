@@ -44,8 +44,9 @@ func (s *supervisor) keepSlices(env []string) []string {
 	}
 	a.work.Go(func() {
 		kernelspecs.Keep(a.ctx, kernelspecs.Config{
-			Dir: dir, Program: filepath.Join(a.cfg.BinDir, filepath.Base(control.Program)), Every: slicesEvery, Logger: a.log,
-			Dial: func(ctx context.Context) (net.Conn, error) { return a.uplink.Open(ctx, tunnel.DoorAPI) },
+			Dir: dir, Program: filepath.Join(a.cfg.BinDir, filepath.Base(control.Program)), Every: slicesEvery,
+			Logger: a.log,
+			Dial:   func(ctx context.Context) (net.Conn, error) { return a.uplink.Open(ctx, tunnel.DoorAPI) },
 		})
 	})
 	s.others = withKernelsIn(s.others, dir)

@@ -89,8 +89,10 @@ func (s *stillness) resume() error {
 	}
 	s.stopped = nil
 	if time.Since(s.began) > mostStill {
-		return errs.New(errs.Conflict, "the session was not held still for more than %v, and its changes were not sent by then", mostStill).
-			With("freeze it again when it writes less, or over a faster network")
+		return errs.New(
+			errs.Conflict, "the session was not held still for more than %v, and its changes were not sent by then",
+			mostStill,
+		).With("freeze it again when it writes less, or over a faster network")
 	}
 	return nil
 }

@@ -307,7 +307,10 @@ func (s *supervisor) fork(
 	if err != nil {
 		return 0, nil, nil, errors.Join(err, r.Close(), w.Close())
 	}
-	pid, done, err := s.agent.reaper.Start(program, argv, &syscall.ProcAttr{Dir: dir, Env: env, Files: append([]uintptr{null.Fd(), w.Fd(), w.Fd()}, files...)})
+	pid, done, err := s.agent.reaper.Start(
+		program, argv,
+		&syscall.ProcAttr{Dir: dir, Env: env, Files: append([]uintptr{null.Fd(), w.Fd(), w.Fd()}, files...)},
+	)
 	_, _ = null.Close(), w.Close()
 	if err != nil {
 		_ = r.Close()
@@ -431,7 +434,9 @@ func (s *supervisor) watchMemory(root string, before process.Memory) {
 			continue
 		}
 		told = o.Kills
-		s.agent.log.Warn("out of memory: processes of the session were killed", "killed", o.Kills, "limit", o.Limit, "peak", o.Peak)
+		s.agent.log.Warn(
+			"out of memory: processes of the session were killed", "killed", o.Kills, "limit", o.Limit, "peak", o.Peak,
+		)
 		s.set(func(st *control.Status) { st.OutOfMemory = o })
 	}
 }

@@ -180,8 +180,9 @@ func rules() map[string]rule {
 			},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
+		"spawner/accounts":    {own: []string{"spawner", "internal/errs"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/backoff", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/backoff", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "spawner/accounts", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},
@@ -207,7 +208,7 @@ func rules() map[string]rule {
 		"deploy/dev/mutants":          {outside: []string{"golang.org/x/sync"}}, // would the tests notice a wrong decision
 		"deploy/dev/verdict":          {},                                       // what failed, for the end of deploy/test
 		"spawner/local": {
-			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/units", "internal/errs", "internal/gpu", "internal/mounts", "internal/quota", "internal/secret", "spawner/local/cgroup"},
+			own:     []string{"spawner", "internal/agent/control", "internal/apptainer", "internal/units", "internal/errs", "internal/gpu", "internal/mounts", "internal/quota", "internal/secret", "spawner/accounts", "spawner/local/cgroup"},
 			outside: []string{"golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "internal/tunnel"},
 		},

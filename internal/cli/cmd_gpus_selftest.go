@@ -108,6 +108,5 @@ func findGPUHelper(dirs ...string) (string, error) {
 	}
 	return "", errs.New(
 		errs.Missing, "the program %s, which calls NVIDIA's libraries, is not on this machine", programs.GPUHelper,
-	).
-		With("install it beside the program slipway, as the packages do; sessions have it when the service's machine has")
+	).With("install it beside the program slipway, as the packages do; sessions have it when the service's machine has")
 }

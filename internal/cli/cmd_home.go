@@ -38,8 +38,7 @@ func homeCommand(env Env) *cobra.Command {
 			if socketOf(env) == "" {
 				return errs.New(
 					errs.Invalid, "this is no session, and so the home here is not the one that sessions have",
-				).
-					With("run it in a session, or name a directory of this computer: slipway home usage DIR")
+				).With("run it in a session, or name a directory of this computer: slipway home usage DIR")
 			}
 			return runHomeUsage(env, env.Getenv("HOME"), most)
 		},

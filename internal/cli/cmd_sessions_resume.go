@@ -120,6 +120,5 @@ func imageName(profiles []hubapi.Profile, s hubapi.Session) (string, error) {
 	}
 	return "", errs.New(
 		errs.Conflict, "profile %s does not offer %s any more, from which this session was started", s.Profile, s.Image,
-	).
-		With("start it from another by `slipway sessions start`; its changes are kept")
+	).With("start it from another by `slipway sessions start`; its changes are kept")
 }

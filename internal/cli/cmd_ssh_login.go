@@ -144,8 +144,7 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 		}
 		return hubapi.SSHLoginState{}, errs.New(
 			errs.Invalid, "the service has several Hubs: %s", strings.Join(names, ", "),
-		).
-			With("say by --hub at which of them you are known")
+		).With("say by --hub at which of them you are known")
 	}
 	computer, _ := os.Hostname() // shown to her; without it the page says that it does not know
 	begun, err := l.client.BeginSSHLogin(ctx, hubapi.SSHLoginRequest{Key: key, Computer: computer, Hub: l.hub})

@@ -26,8 +26,7 @@ func (w *Manager) RenewProxy(ctx context.Context, principal string, pem secret.T
 			errs.Forbidden,
 			"the proxy is of %s, and the one that there is, of %s: from within a session nobody becomes somebody else",
 			e.Subject, before.Subject,
-		).
-			With("remove that one first, on the page Credentials of your Hub's Slipway or with `slipway credentials revoke x509` on your own computer")
+		).With("remove that one first, on the page Credentials of your Hub's Slipway or with `slipway credentials revoke x509` on your own computer")
 	}
 	return w.PutProxy(ctx, principal, pem)
 }

@@ -81,8 +81,7 @@ func helpersFit(ctx context.Context, name string, own version.Build) error {
 	if _, err := os.Stat(inside); errors.Is(err, os.ErrNotExist) {
 		return errs.New(
 			errs.Missing, "%s is not there: slices are not tested in images that are older than this host", inside,
-		).
-			With("build it with build_gpu_inside of deploy/lib/go.sh, and install it beside slipway-gpu")
+		).With("build it with build_gpu_inside of deploy/lib/go.sh, and install it beside slipway-gpu")
 	}
 	return helperFits(ctx, inside, own, true)
 }
@@ -141,6 +140,5 @@ func sickness(d gpu.Device, h gpu.Health) error {
 	}
 	return errs.New(
 		errs.Unavailable, "GPU %d (%s, %s): %s", d.Index, d.Name, gpu.ShortUUID(d.UUID), strings.Join(words, ", "),
-	).
-		With("nothing new is started on it: look at the kernel's log for Xid, and reset it or take it out")
+	).With("nothing new is started on it: look at the kernel's log for Xid, and reset it or take it out")
 }

@@ -102,8 +102,7 @@ func limitFits(name string, most int, h config.HTCondor) error {
 	case name == "MAX_JOBS_SUBMITTED" && most == 0:
 		return errs.New(
 			errs.Unavailable, "the access point takes no jobs (%s = 0): all that is new waits in the service", name,
-		).
-			With("take that line away on this host when its maintenance is over, and run condor_reconfig")
+		).With("take that line away on this host when its maintenance is over, and run condor_reconfig")
 	}
 	return nil
 }
@@ -151,8 +150,7 @@ func encrypts(ctx context.Context, bin string) error {
 		return errs.New(
 			errs.Missing, "%s is %q: the files of jobs, with their credentials, may travel to workers in the clear",
 			name, text,
-		).
-			With("set SEC_DEFAULT_ENCRYPTION = REQUIRED on this host, as deploy/htcondor/10-access-point.conf does, and nothing weaker beside it")
+		).With("set SEC_DEFAULT_ENCRYPTION = REQUIRED on this host, as deploy/htcondor/10-access-point.conf does, and nothing weaker beside it")
 	}
 	return nil
 }
@@ -243,8 +241,7 @@ func sameAccounts(looked int, strange []string) error {
 	return errs.New(
 		errs.Missing, "of %d users' accounts on this host these do not fit: %s%s", looked, strings.Join(strange, "; "),
 		more,
-	).
-		With("have the accounts with the service's numbers here and on the workers, or let one account own all jobs: htcondor.owner")
+	).With("have the accounts with the service's numbers here and on the workers, or let one account own all jobs: htcondor.owner")
 }
 
 // accountNumbers asks the host's table of users, wherever it is kept, in one question.
@@ -307,14 +304,12 @@ func judgeWorkers(ads []byte) error {
 		return errs.New(
 			errs.Missing, "%d of %d workers have no Apptainer (HasSingularity): nothing of Slipway starts there",
 			len(bare), len(all),
-		).
-			With("install apptainer on them; they tell of it within 15 minutes, or after condor_restart")
+		).With("install apptainer on them; they tell of it within 15 minutes, or after condor_restart")
 	case len(fixed) > 0:
 		return errs.New(
 			errs.Missing, "on %d of %d workers users may make no user namespaces: nothing of Slipway starts there",
 			len(fixed), len(all),
-		).
-			With("allow them there: sysctl user.max_user_namespaces=65536, and kernel.unprivileged_userns_clone=1 where that exists")
+		).With("allow them there: sysctl user.max_user_namespaces=65536, and kernel.unprivileged_userns_clone=1 where that exists")
 	}
 	return goodWord(fmt.Sprintf("Apptainer and user namespaces on %d of %d", len(all), len(all)))
 }

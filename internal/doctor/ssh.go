@@ -133,10 +133,9 @@ func isOurs(shown ssh.PublicKey, dir string) error {
 	}
 	return errs.New(
 		errs.Invalid, "it shows the host key %s, which is not this service's", ssh.FingerprintSHA256(shown),
-	).
-		With(fmt.Sprintf(
-			"another ssh server answers there: correct ssh.host and ssh.port, or look at where %s comes from", dir,
-		))
+	).With(fmt.Sprintf(
+		"another ssh server answers there: correct ssh.host and ssh.port, or look at where %s comes from", dir,
+	))
 }
 
 // publicKeyOf reads a private key's file, and gives the line of its public key; empty where there is none.

@@ -236,8 +236,7 @@ func tangible(w spawner.Workload) error {
 	case w.Phase == spawner.Stopped:
 		return errs.New(
 			errs.Conflict, "what was changed in session %s could not be kept when it ended: %s", w.ID, w.Unkept,
-		).
-			With("start it, which keeps that first, and freeze it then")
+		).With("start it, which keeps that first, and freeze it then")
 	case w.Phase == spawner.Stopping:
 		return errs.New(errs.Conflict, "session %s is just ending, and its changes are on their way here", w.ID).
 			With("wait until its events say that they are kept, and it has stopped")

@@ -17,8 +17,7 @@ func (s *Registry) HandOut(w spawner.Workload, at *url.URL) (hubapi.EnvironmentC
 	case w.Spec.Environment == "":
 		return hubapi.EnvironmentCredential{}, errs.New(
 			errs.Invalid, "the session %s was not started from an environment", w.ID,
-		).
-			With("freeze it first, and start a job or a session from what that gives")
+		).With("freeze it first, and start a job or a session from what that gives")
 	case !w.Phase.Active():
 		return hubapi.EnvironmentCredential{}, errs.New(errs.Conflict, "%s is not active any more", w.ID).
 			With("its credential would be refused; ask while it runs or waits")

@@ -50,8 +50,7 @@ func onlyOutward(_, address string, _ syscall.RawConn) error {
 	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
 		return errs.New(
 			errs.Forbidden, "%s is an address of the service's own host or link, where it calls nobody for users", ip,
-		).
-			With("name a registry by an address at which other hosts reach it too")
+		).With("name a registry by an address at which other hosts reach it too")
 	}
 	return nil
 }

@@ -272,8 +272,7 @@ func (s *Shipper) receive(
 		if !ok {
 			return nil, errs.New(
 				errs.Unavailable, "the part %.80q went away while the environment was received", digest,
-			).
-				With("pull it again")
+			).With("pull it again")
 		}
 		return blob.Open(path)
 	}

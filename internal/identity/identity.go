@@ -154,8 +154,7 @@ func (a *Accounts) missed(ctx context.Context, principal string, missing error) 
 	}
 	return errs.New(
 		errs.Unavailable, "%s; %s has had the number %d, so this may pass", errs.Brief(missing), principal, uid,
-	).
-		With(strings.TrimPrefix(remedyOf(missing)+"; if the account is gone for good, "+releasing(principal), "; "))
+	).With(strings.TrimPrefix(remedyOf(missing)+"; if the account is gone for good, "+releasing(principal), "; "))
 }
 
 // plainRealm is what may name a directory.

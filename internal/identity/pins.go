@@ -54,16 +54,14 @@ func (a *Accounts) bind(ctx context.Context, principal string, n Numbers, home s
 		return errs.New(
 			errs.Conflict, "uid: the account %q has the number %d now, and what is there of %s belongs to %d", n.Login,
 			n.UID, principal, had,
-		).
-			With(fmt.Sprintf("the administrator gives the account its number %d back; or, once the user has discarded her sessions and jobs, gives %s, and what she has "+
-				"in data.areas and elsewhere, to the new one (chown -Rh --from=%d %d:%d) and forgets the old one: %s", had, home, had, n.UID, n.GID, releasing(principal)))
+		).With(fmt.Sprintf("the administrator gives the account its number %d back; or, once the user has discarded her sessions and jobs, gives %s, and what she has "+
+			"in data.areas and elsewhere, to the new one (chown -Rh --from=%d %d:%d) and forgets the old one: %s", had, home, had, n.UID, n.GID, releasing(principal)))
 	case other != "":
 		return errs.New(
 			errs.Conflict, "uid: the account %q has the number %d, which is that of %s here: no two users share one",
 			n.Login, n.UID, other,
-		).
-			With("the administrator corrects the account, or the rule under identities.accounts that leads to it; if " +
-				other + " is there no more: " + releasing(other))
+		).With("the administrator corrects the account, or the rule under identities.accounts that leads to it; if " +
+			other + " is there no more: " + releasing(other))
 	}
 	if err := a.cfg.Store.Put(ctx, bucket, userKey+principal, n.UID); err != nil {
 		return err

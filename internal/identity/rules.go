@@ -200,8 +200,7 @@ func (r *Rules) AccountName(realm, user string) (string, error) {
 		return "", errs.New(
 			errs.Missing, "account: no rule under identities.accounts says which account %.80q of realm %s has", user,
 			realm,
-		).
-			With(`the administrator adds one that fits, such as {realm: ` + realm + `, match: '^([a-z0-9]+)$', account: '$1'}`)
+		).With(`the administrator adds one that fits, such as {realm: ` + realm + `, match: '^([a-z0-9]+)$', account: '$1'}`)
 	}
 	return Principal(realm, user), nil
 }
@@ -217,6 +216,5 @@ func decided(principal, who, what, by string) (string, error) {
 func nobody(principal, what, where string) error {
 	return errs.New(
 		errs.Forbidden, "%s is nobody here by the site's rules (%s), and you are %.80q", what, where, principal,
-	).
-		With("log in there as yourself; if it is you, tell your administrator, who adds a rule")
+	).With("log in there as yourself; if it is you, tell your administrator, who adds a rule")
 }

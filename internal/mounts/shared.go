@@ -25,8 +25,7 @@ func CheckShared(dir string) error {
 			errs.Missing,
 			"mount %s: it lies on %s, which is no shared mount: workloads would not see what is mounted later", dir,
 			point,
-		).
-			With(remedy(real, point))
+		).With(remedy(real, point))
 	}
 	return nil
 }

@@ -74,8 +74,7 @@ func (c *Client) Check(ctx context.Context, t Tokens, want Want) (Facts, error) 
 			errs.Invalid,
 			"the access token that the issuer %s gave is not to be used: it is of another person than before",
 			c.cfg.Name,
-		).
-			With("log in as the same person, or remove the credential first: slipway credentials revoke " + c.cfg.Name)
+		).With("log in as the same person, or remove the credential first: slipway credentials revoke " + c.cfg.Name)
 	}
 	return f, nil
 }

@@ -36,8 +36,7 @@ func SameBuild(beside string) error {
 	if err != nil || strings.TrimSpace(string(said)) != want {
 		return errs.New(
 			errs.Missing, "%s is of another build than slipway, which is started for each job in its place", beside,
-		).
-			With("build both from the same sources, as deploy/lib/go.sh does, and restart the service")
+		).With("build both from the same sources, as deploy/lib/go.sh does, and restart the service")
 	}
 	return nil
 }

@@ -57,8 +57,7 @@ func takeHeld(log *slog.Logger) (*held, error) {
 		if err != nil {
 			return nil, errs.New(
 				errs.Invalid, "file descriptor %d, which was handed over, is no listener: %w", fd, err,
-			).
-				With("see LISTEN_FDS in man sd_listen_fds")
+			).With("see LISTEN_FDS in man sd_listen_fds")
 		}
 		name := ""
 		if i < len(names) {

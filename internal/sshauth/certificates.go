@@ -88,8 +88,7 @@ func (a *Authority) Issue(ctx context.Context, owner Owner, r Request) (Certific
 	if len(a.Certificates(owner)) >= certificateLimit {
 		return Certificate{}, errs.New(
 			errs.OverQuota, "you have %d certificates that are good, and more are not given", certificateLimit,
-		).
-			With("revoke some, or wait until some have expired")
+		).With("revoke some, or wait until some have expired")
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	c := Certificate{

@@ -75,8 +75,7 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 	} else if hub := a.elsewhere(owner, k.Fingerprint); hub != "" {
 		return Key{}, errs.New(
 			errs.Conflict, "this key gets you to your sessions at the Hub %s, and a key leads to one Hub", hub,
-		).
-			With(fmt.Sprintf("add another key here, or remove this one there first; or `slipway ssh login --hub %s --name %s`, which makes its own", owner.Hub, owner.Hub))
+		).With(fmt.Sprintf("add another key here, or remove this one there first; or `slipway ssh login --hub %s --name %s`, which makes its own", owner.Hub, owner.Hub))
 	} else if len(a.Keys(owner)) >= keyLimit {
 		return Key{}, errs.New(errs.OverQuota, "you have %d keys, and more are not kept", keyLimit).
 			With("remove one that you do not use any more")

@@ -90,8 +90,7 @@ func (v *visitors) enter(agent string) error {
 	if i := slices.Index(v.agents, agent); i >= 0 && i < len(v.agents)-1 {
 		return errs.New(
 			errs.Conflict, "another agent has come after this one with the same credential, and has the link",
-		).
-			With("end one of the two")
+		).With("end one of the two")
 	}
 	if v.inside >= greetedAtOnce {
 		return errs.New(errs.OverQuota, "%d connections of this workload are being made", v.inside).

@@ -39,14 +39,12 @@ func Explain(ctx context.Context, at *url.URL, now time.Time, err error) error {
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
 		return errs.New(
 			errs.Unavailable, "the certificate of %s is for %s", at.Host, strings.Join(namesOf(e.Certificate), ", "),
-		).
-			With("the administrator puts a name of the certificate into uplink.url, or that name into the certificate")
+		).With("the administrator puts a name of the certificate into uplink.url, or that name into the certificate")
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return errs.New(
 			errs.Unavailable, "the certificate of %s is signed by an authority that is not known here", at.Host,
-		).
-			With("the administrator names that authority's certificate in uplink.ca_file of the service")
+		).With("the administrator names that authority's certificate in uplink.ca_file of the service")
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return errs.New(errs.Unavailable, "what answers at %s does not speak TLS", at.Host).
@@ -89,8 +87,7 @@ func explainAnswer(at *url.URL, answer *http.Response) error {
 	if err != nil || kind == errs.Internal {
 		return errs.New(
 			errs.Unavailable, "what answers at %s opens no link: HTTP status %d", at.Host, answer.StatusCode,
-		).
-			With("the administrator looks at uplink.url, and whether a proxy in between lets websockets through")
+		).With("the administrator looks at uplink.url, and whether a proxy in between lets websockets through")
 	}
 	return errs.New(kind, "the service at %s opens no link: %s", at.Host, r.Error.Message).With(r.Error.Remedy)
 }

@@ -141,8 +141,7 @@ func (w *worker) shared() (string, error) {
 	case err != nil:
 		return "", errs.New(
 			errs.Forbidden, "the daemon by which jobs of the worker node share a GPU may be another user's: %w", err,
-		).
-			With(administrator + ": the directory in " + sharedGPU + " must be root's, or of the run's user alone")
+		).With(administrator + ": the directory in " + sharedGPU + " must be root's, or of the run's user alone")
 	}
 	return dir, nil
 }

@@ -57,8 +57,7 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 		return nil, errs.New(
 			errs.Invalid, "the image is at %s, which is no https: the job's credential must not be read on the way",
 			at.Redacted(),
-		).
-			With("the administrator gives uplink.url as https")
+		).With("the administrator gives uplink.url as https")
 	}
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
@@ -70,8 +69,7 @@ func newDownload(u control.Uplink, log *slog.Logger) (*download, error) {
 		if !roots.AppendCertsFromPEM([]byte(u.CA)) {
 			return nil, errs.New(
 				errs.Invalid, "what the service's certificate is to be checked against holds no certificate",
-			).
-				With("the administrator looks at uplink.ca_file")
+			).With("the administrator looks at uplink.ca_file")
 		}
 		t.TLSClientConfig.RootCAs = roots
 	}
@@ -209,8 +207,7 @@ func (d *download) answered(res *http.Response, f *os.File, have int64) (from, t
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
 		return 0, 0, errs.New(
 			errs.Forbidden, "the service refuses the image to this run (HTTP status %d)", res.StatusCode,
-		).
-			With("start it again: its credential has expired, or another run has taken its place")
+		).With("start it again: its credential has expired, or another run has taken its place")
 	default:
 		return 0, 0, errs.New(errs.NotFound, "the service does not give the image (HTTP status %d)", res.StatusCode).
 			With("see whether the environment is still there (`slipway envs`); if it is, tell your administrator: uplink.url may lead elsewhere")

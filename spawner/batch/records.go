@@ -47,7 +47,9 @@ type End struct {
 
 // Observation returns what is to be seen of a workload that ended so.
 func (e End) Observation() spawner.Observation {
-	return spawner.Observation{Existence: spawner.Exited, ExitCode: e.Code, Reason: e.Reason, Remedy: e.Remedy, Host: e.Host}
+	return spawner.Observation{
+		Existence: spawner.Exited, ExitCode: e.Code, Reason: e.Reason, Remedy: e.Remedy, Host: e.Host,
+	}
 }
 
 const RecordFile = "record.json"

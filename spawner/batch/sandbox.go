@@ -149,7 +149,9 @@ func (r stagedOutput) lastWord() (control.Status, error) {
 	if err != nil {
 		return control.Status{}, err
 	}
-	s := control.Status{State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, Started: e.Started, Ended: e.Ended}
+	s := control.Status{
+		State: control.Exited, ExitCode: e.ExitCode, Reason: e.Reason, Started: e.Started, Ended: e.Ended,
+	}
 	if f, size, err := r.open(worker.LogFile); err == nil {
 		s.LogSize = min(size, worker.MaxLog)
 		return s, f.Close()
@@ -194,7 +196,9 @@ func (r stagedOutput) Changes(context.Context) (io.ReadCloser, error) {
 		return nil, r.lacks("changes", err)
 	}
 	if e, err := r.end(); err == nil && size < e.PackSize {
-		cut := errs.New(errs.Invalid, "only %s of the %s of it came back", units.MemoryWords(size), units.MemoryWords(e.PackSize))
+		cut := errs.New(
+			errs.Invalid, "only %s of the %s of it came back", units.MemoryWords(size), units.MemoryWords(e.PackSize),
+		)
 		return nil, errors.Join(cut, f.Close())
 	}
 	return f, nil

@@ -21,10 +21,11 @@ type JobPolicy struct {
 	DefaultCPUs, MaxCPUs     float64
 	DefaultMemory, MaxMemory int64 // bytes
 	DefaultTime, MaxTime     time.Duration
-	Pids                     int64              // zero: 4096
-	GPUs                     []string           // the requests that a job may make, with any needs beside; "*" is any. Empty: none
-	Backend                  string             // of jobs that name none
-	Most                     map[string]JobMost // by backend, where it is not MaxCPUs and MaxMemory
+	Pids                     int64 // zero: 4096
+	// the requests that a job may make, with any needs beside; "*" is any. Empty: none
+	GPUs    []string
+	Backend string             // of jobs that name none
+	Most    map[string]JobMost // by backend, where it is not MaxCPUs and MaxMemory
 }
 
 // JobMost is the most that one job of a backend may have. Zero: as on the others.
@@ -63,7 +64,8 @@ func (p JobPolicy) GPU(option any) (gpu.Request, error) {
 	if err != nil || r.None() {
 		return r, err
 	}
-	if !slices.Contains(p.GPUs, "*") && !slices.Contains(p.GPUs, r.String()) && !slices.Contains(p.GPUs, r.Bare().String()) {
+	if !slices.Contains(p.GPUs, "*") && !slices.Contains(p.GPUs, r.String()) &&
+		!slices.Contains(p.GPUs, r.Bare().String()) {
 		remedy := "leave it out: jobs get no GPU at this site"
 		if len(p.GPUs) > 0 {
 			remedy = "one of " + strings.Join(p.GPUs, ", ")

@@ -29,7 +29,9 @@ func (p Profile) Label() string {
 
 // serves reports whether a profile offers an image, by its reference.
 func (p Profile) Serves(ref string, c Catalogue) bool {
-	return slices.ContainsFunc(c.Images, func(i ImageChoice) bool { return i.Ref == ref && slices.Contains(p.Images, i.Name) })
+	return slices.ContainsFunc(
+		c.Images, func(i ImageChoice) bool { return i.Ref == ref && slices.Contains(p.Images, i.Name) },
+	)
 }
 
 // minMemory is the least that a workload may be limited to: with less an interpreter does not start, and the user only
@@ -73,7 +75,8 @@ type Catalogue struct {
 	// BatchSystems names the batch systems of the backends that run workloads on other hosts, as people write them.
 	BatchSystems map[string]string
 	closed       []closed // that are not open to whom it is for; see Only
-	doubt        *closed  // what Default would be, if only it were known that it is open to her; nil: it is known what Default is
+	// what Default would be, if only it were known that it is open to her; nil: it is known what Default is
+	doubt *closed
 }
 
 // Check says all that is wrong with the catalogue.
@@ -190,7 +193,10 @@ var optionNames = []string{"cpus", "image", "memory", "profile"}
 func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, error) {
 	for name := range options {
 		if !slices.Contains(optionNames, name) {
-			return "", spawner.Spec{}, errs.Bad("options."+errs.Shorten(name), errs.Shorten(fmt.Sprint(options[name])), "the options are "+strings.Join(optionNames, ", "))
+			return "", spawner.Spec{}, errs.Bad(
+				"options."+errs.Shorten(name), errs.Shorten(fmt.Sprint(options[name])),
+				"the options are "+strings.Join(optionNames, ", "),
+			)
 		}
 	}
 	p, err := c.profile(options["profile"])
@@ -210,7 +216,9 @@ func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, 
 	if err != nil {
 		return "", spawner.Spec{}, err
 	}
-	spec := spawner.Spec{SessionSpec: spawner.SessionSpec{Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Rescue: p.Rescue}, Resources: spawner.Resources{CPUs: cpus, Memory: memory, Pids: p.Pids, Disk: p.Disk}, GPU: p.GPU}
+	spec := spawner.Spec{SessionSpec: spawner.SessionSpec{
+		Profile: p.Name, Image: image.Ref, Ready: p.Ready, Life: p.Life, Rescue: p.Rescue,
+	}, Resources: spawner.Resources{CPUs: cpus, Memory: memory, Pids: p.Pids, Disk: p.Disk}, GPU: p.GPU}
 	if spec.Ready == "" {
 		spec.Ready = "api"
 	}
@@ -223,7 +231,9 @@ func (c Catalogue) Resolve(options map[string]any) (spawner.Kind, spawner.Spec, 
 // Again returns the options with which a session starts as it was. What the site does not offer any more is then
 // refused by name.
 func (c Catalogue) Again(s spawner.Spec) map[string]any {
-	options := map[string]any{"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": units.FormatMemory(s.Resources.Memory)}
+	options := map[string]any{
+		"profile": s.Profile, "cpus": s.Resources.CPUs, "memory": units.FormatMemory(s.Resources.Memory),
+	}
 	if s.Environment != "" {
 		options["environment"] = s.Environment // which says what image it stands on
 		return options
@@ -262,7 +272,8 @@ func (c Catalogue) unnamed() (Profile, error) {
 	case len(c.closed) > 0:
 		return Profile{}, errs.New(errs.Forbidden, "no profile is open to you").With("ask your administrator for one")
 	default:
-		return Profile{}, errs.New(errs.Missing, "this service offers no profile").With("the administrator adds one under profiles in the configuration")
+		return Profile{}, errs.New(errs.Missing, "this service offers no profile").
+			With("the administrator adds one under profiles in the configuration")
 	}
 }
 
@@ -276,7 +287,9 @@ func (c Catalogue) imageOf(p Profile, option any) (ImageChoice, error) {
 	}
 	image, ok := c.Image(name)
 	if !ok || !slices.Contains(p.Images, name) {
-		return ImageChoice{}, errs.Bad("image", errs.Shorten(name), fmt.Sprintf("profile %s offers %s", p.Name, strings.Join(p.Images, ", ")))
+		return ImageChoice{}, errs.Bad(
+			"image", errs.Shorten(name), fmt.Sprintf("profile %s offers %s", p.Name, strings.Join(p.Images, ", ")),
+		)
 	}
 	return image, nil
 }
@@ -349,7 +362,10 @@ func memoryWithin(whose string, option any, otherwise, most int64) (int64, error
 	}
 	switch {
 	case err != nil:
-		return 0, errs.Bad(field, errs.Shorten(fmt.Sprint(option)), fmt.Sprintf("%s, from %s to %s", units.MemoryHint, units.MemoryWords(minMemory), units.MemoryWords(most)))
+		return 0, errs.Bad(
+			field, errs.Shorten(fmt.Sprint(option)),
+			fmt.Sprintf("%s, from %s to %s", units.MemoryHint, units.MemoryWords(minMemory), units.MemoryWords(most)),
+		)
 	case memory > most:
 		return 0, errs.Over(field, units.MemoryWords(memory), units.MemoryWords(most), whose)
 	case memory < minMemory:

@@ -27,12 +27,17 @@ func Prospect(w spawner.Workload, looked, now time.Time) spawner.Prospect {
 	var p spawner.Prospect
 	earlier := func(at time.Time, limit time.Duration, why string, known, canKeep bool) {
 		if p.At.IsZero() || at.Before(p.At) {
-			p = spawner.Prospect{At: at, Why: why, Known: known, Idle: canKeep, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep}
+			p = spawner.Prospect{
+				At: at, Why: why, Known: known, Idle: canKeep, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep,
+			}
 			p.Warning = min(l.Warning, limit/2) // else one with a short limit would be told all the time
 		}
 	}
 	if l.MaxAge > 0 {
-		earlier(w.Up.Add(l.MaxAge), l.MaxAge, fmt.Sprintf("up for %s of at most %s", Words(now.Sub(w.Up)), Words(l.MaxAge)), true, false)
+		earlier(
+			w.Up.Add(l.MaxAge), l.MaxAge, fmt.Sprintf("up for %s of at most %s", Words(now.Sub(w.Up)), Words(l.MaxAge)),
+			true, false,
+		)
 	}
 	kept := func(at time.Time, why string) (time.Time, string) {
 		if w.KeepUntil.After(at) {
@@ -91,7 +96,8 @@ func (p Pulse) ActiveAt(a control.Activity, l spawner.Life, now time.Time) time.
 	if a.Asked && (a.Busy > 0 || l.Connected && !a.Left) {
 		return now
 	}
-	if elapsed := now.Sub(p.Looked).Seconds(); l.BusyCPU > 0 && !p.Looked.IsZero() && elapsed > 0 && (a.CPU-p.CPU)/elapsed > l.BusyCPU {
+	if elapsed := now.Sub(p.Looked).Seconds(); l.BusyCPU > 0 && !p.Looked.IsZero() && elapsed > 0 &&
+		(a.CPU-p.CPU)/elapsed > l.BusyCPU {
 		return now
 	}
 	if a.Quiet >= 0 {

@@ -28,13 +28,18 @@ type sign struct {
 func signs() []sign {
 	return []sign{
 		{spawner.CauseGPUMemory, []string{
-			"CUDA out of memory", "OutOfMemoryError: CUDA", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "cudaErrorMemoryAllocation",
-			"CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED: Out of memory", "OOM when allocating tensor", "CUBLAS_STATUS_ALLOC_FAILED",
+			"CUDA out of memory", "OutOfMemoryError: CUDA", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError",
+			"cudaErrorMemoryAllocation",
+			"CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED: Out of memory", "OOM when allocating tensor",
+			"CUBLAS_STATUS_ALLOC_FAILED",
 			"cupy.cuda.memory.OutOfMemoryError",
 		}, false},
 		{spawner.CauseModule, []string{"ModuleNotFoundError: No module named ", "ImportError: No module named "}, true},
 		{spawner.CauseDisk, []string{"No space left on device", "Disk quota exceeded"}, false},
-		{spawner.CauseMemory, []string{"MemoryError", "Cannot allocate memory", "std::bad_alloc", "iB for an array with shape"}, false},
+		{
+			spawner.CauseMemory,
+			[]string{"MemoryError", "Cannot allocate memory", "std::bad_alloc", "iB for an array with shape"}, false,
+		},
 	}
 }
 
@@ -102,7 +107,8 @@ func CauseOf(reason string) spawner.Cause {
 		begins string
 		cause  spawner.Cause
 	}{
-		{"out of memory", spawner.CauseMemory}, {"time limit", spawner.CauseTime}, {"out of disk", spawner.CauseDisk}, {"the machine's disk is full", spawner.CauseDisk},
+		{"out of memory", spawner.CauseMemory}, {"time limit", spawner.CauseTime}, {"out of disk", spawner.CauseDisk},
+		{"the machine's disk is full", spawner.CauseDisk},
 		{"its container could not be made", spawner.CauseStart}, {"it ended unseen", spawner.CauseLost},
 	} {
 		if strings.HasPrefix(reason, told.begins) {

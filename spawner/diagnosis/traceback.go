@@ -112,7 +112,8 @@ func lastWord(lines []string) int {
 // isException reports whether a line is how Python writes an exception: "ValueError: math domain error".
 func isException(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
-	return !strings.ContainsAny(name, " \t") && (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
+	return !strings.ContainsAny(name, " \t") && (strings.HasSuffix(name, "Error") ||
+		strings.HasSuffix(name, "Exception"))
 }
 
 func tells(line string, words []string) bool {

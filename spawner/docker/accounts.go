@@ -8,15 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/accounts"
 )
 
 // The generated files of a launch's directory that stand in for the image's own.
@@ -25,29 +24,10 @@ const (
 	groupFile  = "group"
 )
 
-// accounts is what an image says of its users.
-type accounts struct {
+// imageAccounts is what an image says of its users.
+type imageAccounts struct {
 	passwd, group []byte
 	shell         string // the best that it has
-}
-
-// validAccount refuses what is not fit for a line of /etc/passwd.
-func validAccount(a spawner.Account) error {
-	bad := func(s string) bool { return s == "" || strings.ContainsAny(s, ":\n\x00") }
-	switch {
-	case bad(a.Login):
-		return errs.Bad("login", a.Login, "a name without colons and line ends")
-	case bad(a.Home) || !strings.HasPrefix(a.Home, "/"):
-		return errs.Bad("home", a.Home, "an absolute path without colons and line ends")
-	case a.UID <= 0 || a.GID <= 0:
-		return errs.Bad("uid", fmt.Sprintf("%d:%d", a.UID, a.GID), "ids above 0: a workload never runs as root")
-	}
-	for _, g := range a.Groups {
-		if g.ID <= 0 || bad(g.Name) {
-			return errs.Bad("groups", fmt.Sprintf("%d(%s)", g.ID, g.Name), "groups with ids above 0, and names without colons and line ends")
-		}
-	}
-	return nil
 }
 
 // writeAccounts makes the files by which programs in the workload find the name of its user. They are bound read-only,
@@ -58,42 +38,13 @@ func (b *Backend) writeAccounts(ctx context.Context, l spawner.Launch, image str
 	if err != nil {
 		return err
 	}
-	a := l.Account
-	user := fmt.Sprintf("%s:x:%d:%d::%s:%s", a.Login, a.UID, a.GID, a.Home, has.shell)
-	groups := has.group
-	for _, g := range slices.Backward(a.Groups) {
-		groups = withLine(groups, fmt.Sprintf("%s:x:%d:%s", g.Name, g.ID, a.Login))
-	}
-	groups = withLine(groups, fmt.Sprintf("%s:x:%d:", a.Login, a.GID))
-	for name, text := range map[string][]byte{passwdFile: withLine(has.passwd, user), groupFile: groups} {
+	users, groups := accounts.OfImage(l.Account, has.passwd, has.group, has.shell)
+	for name, text := range map[string][]byte{passwdFile: users, groupFile: groups} {
 		if err := replace(filepath.Join(l.Dir, name), text); err != nil {
 			return fmt.Errorf("start %s: %w", l.ID, err)
 		}
 	}
 	return nil
-}
-
-// withLine puts a line first into a file like /etc/passwd, and drops lines that give its id another name: so both the
-// name and the id are found as the line has them.
-func withLine(file []byte, line string) []byte {
-	id := field(line, 2)
-	out := []string{line}
-	for old := range strings.Lines(string(file)) {
-		old = strings.TrimRight(old, "\r\n")
-		if old != "" && field(old, 2) != id {
-			out = append(out, old)
-		}
-	}
-	return []byte(strings.Join(out, "\n") + "\n")
-}
-
-// field returns the n-th field of a line, empty when there is none.
-func field(line string, n int) string {
-	fields := strings.Split(line, ":")
-	if n >= len(fields) {
-		return ""
-	}
-	return fields[n]
 }
 
 func replace(name string, text []byte) error {
@@ -108,7 +59,7 @@ func replace(name string, text []byte) error {
 }
 
 // accountsOf reads what an image says of its users, once per image.
-func (b *Backend) accountsOf(ctx context.Context, image string) (accounts, error) {
+func (b *Backend) accountsOf(ctx context.Context, image string) (imageAccounts, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a, ok := b.accounts[image]; ok {
@@ -129,7 +80,7 @@ const (
 )
 
 // probe reads files of an image through a container that is never started. It runs under b.mu.
-func (b *Backend) probe(ctx context.Context, image string) (a accounts, err error) {
+func (b *Backend) probe(ctx context.Context, image string) (a imageAccounts, err error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
 	err = b.still(whole, kindProbe, image, func(container string) error {
@@ -151,7 +102,8 @@ func (b *Backend) still(ctx context.Context, kind, image string, do func(contain
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
 	made, err := b.client.ContainerCreate(whole, client.ContainerCreateOptions{Config: &container.Config{
-		Image: image, WorkingDir: "/", Entrypoint: []string{"/none"}, Labels: map[string]string{labelInstance: b.cfg.Instance, labelKind: kind, labelID: ""},
+		Image: image, WorkingDir: "/", Entrypoint: []string{"/none"},
+		Labels: map[string]string{labelInstance: b.cfg.Instance, labelKind: kind, labelID: ""},
 	}, HostConfig: &container.HostConfig{NetworkMode: "none"}})
 	if err != nil {
 		return b.explain(err, "make a container of image %s to look into it", image)
@@ -160,7 +112,10 @@ func (b *Backend) still(ctx context.Context, kind, image string, do func(contain
 	whole, cancel = context.WithTimeout(context.WithoutCancel(ctx), hurry)
 	defer cancel()
 	if _, failed := b.client.ContainerRemove(whole, made.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); failed != nil {
-		b.log.Warn("a container that was to look into an image stays until the next one", "container", made.ID, "error", failed)
+		b.log.Warn(
+			"a container that was to look into an image stays until the next one", "container", made.ID, "error",
+			failed,
+		)
 	}
 	return err
 }
@@ -181,7 +136,7 @@ func (b *Backend) sweep(ctx context.Context, kind string) error {
 	return nil
 }
 
-func (b *Backend) read(ctx context.Context, container string) (a accounts, err error) {
+func (b *Backend) read(ctx context.Context, container string) (a imageAccounts, err error) {
 	if a.passwd, err = b.file(ctx, container, "/etc/passwd"); err != nil {
 		return a, err
 	}
@@ -228,7 +183,9 @@ func firstFile(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("read the engine's archive: %w", err)
 	}
 	if h.Typeflag != tar.TypeReg || h.Size > mostOfFile {
-		return nil, errs.New(errs.Invalid, "%s of the image is no ordinary file of at most %s bytes", h.Name, strconv.Itoa(mostOfFile))
+		return nil, errs.New(
+			errs.Invalid, "%s of the image is no ordinary file of at most %s bytes", h.Name, strconv.Itoa(mostOfFile),
+		)
 	}
 	var text bytes.Buffer
 	if _, err := io.Copy(&text, t); err != nil {

@@ -29,10 +29,11 @@ type Image struct {
 // really has.
 type Capture struct {
 	Image
-	Upper       string   // the directory of its changes
-	Mounts      []string // paths inside at which something else is mounted: nothing below them is in Upper
-	Base        string   // the image's reference, as the session was started with
-	Environment string   // the digest of the environment that the session was started from: Upper holds its changes too; empty: none
+	Upper  string   // the directory of its changes
+	Mounts []string // paths inside at which something else is mounted: nothing below them is in Upper
+	Base   string   // the image's reference, as the session was started with
+	// the digest of the environment that the session was started from: Upper holds its changes too; empty: none
+	Environment string
 	// Fetch is nil when Upper and Layers are there to be read. Otherwise they are empty, and Fetch gets the tree
 	// through the engine's API: it makes both directories below dir, which is the caller's to remove, and keeps a copy
 	// of the image. See fetch for its price. Pause and Resume do nothing then: what was fetched stays still.
@@ -60,13 +61,17 @@ func (b *Backend) Capture(ctx context.Context, id spawner.ID) (Capture, error) {
 	case !found:
 		return Capture{}, errs.New(errs.NotFound, "capture %s: it has no container", id)
 	case half(c):
-		return Capture{}, errs.New(errs.Conflict, "capture %s: it is still being filled with its environment", id).With("wait until it runs")
+		return Capture{}, errs.New(errs.Conflict, "capture %s: it is still being filled with its environment", id).
+			With("wait until it runs")
 	}
 	image, err := b.client.ImageInspect(ctx, baseOf(c))
 	if err != nil {
 		return Capture{}, b.explain(err, "capture %s: look at its image %s", id, baseOf(c))
 	}
-	out := Capture{Image: imageOf(image), Base: referenceOf(c), Environment: c.Config.Labels[labelEnvironment], Mounts: mountsOf(c)}
+	out := Capture{
+		Image: imageOf(image), Base: referenceOf(c), Environment: c.Config.Labels[labelEnvironment],
+		Mounts: mountsOf(c),
+	}
 	h := &holding{b: b, id: id, limit: mostStill}
 	where, err := b.locate(ctx, c, len(image.RootFS.Layers))
 	if err == nil && c.Image != image.ID {
@@ -116,7 +121,9 @@ func tree(c container.InspectResponse) (overlay.Stack, error) {
 		if c.GraphDriver != nil {
 			driver = c.GraphDriver.Name
 		}
-		return overlay.Stack{}, errs.New(errs.Missing, "look where the tree of %s lies: the engine's storage driver is %s", name, driver).With(driverRemedy)
+		return overlay.Stack{}, errs.New(
+			errs.Missing, "look where the tree of %s lies: the engine's storage driver is %s", name, driver,
+		).With(driverRemedy)
 	}
 	out := overlay.Stack{Upper: c.GraphDriver.Data["UpperDir"]}
 	for dir := range strings.SplitSeq(c.GraphDriver.Data["LowerDir"], ":") {
@@ -125,7 +132,9 @@ func tree(c container.InspectResponse) (overlay.Stack, error) {
 		}
 	}
 	if out.Upper == "" || len(out.Layers) == 0 {
-		return overlay.Stack{}, errs.New(errs.Unavailable, "look where the tree of %s lies: the engine does not say", name)
+		return overlay.Stack{}, errs.New(
+			errs.Unavailable, "look where the tree of %s lies: the engine does not say", name,
+		)
 	}
 	return out, nil
 }

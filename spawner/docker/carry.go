@@ -44,9 +44,14 @@ func pristine(c container.InspectResponse) bool {
 }
 
 // carry replaces a stopped container by one that is made for p, and says what for; it has all the changes.
-func (b *Backend) carry(ctx context.Context, p plan, old container.InspectResponse, other string) (container.InspectResponse, error) {
+func (b *Backend) carry(
+	ctx context.Context, p plan, old container.InspectResponse, other string,
+) (container.InspectResponse, error) {
 	if _, err := tree(old); err != nil {
-		return old, errs.New(errs.Missing, "start %s: its container must be made anew for %s, and its changes cannot be moved: %w", p.ID, other, err).With(driverRemedy)
+		return old, errs.New(
+			errs.Missing, "start %s: its container must be made anew for %s, and its changes cannot be moved: %w", p.ID,
+			other, err,
+		).With(driverRemedy)
 	}
 	if err := b.ready(ctx, p.Launch, old.Image); err != nil {
 		return old, err
@@ -131,8 +136,10 @@ func inherits(old, heir container.InspectResponse) (bool, error) {
 	}
 	taken, err := there(to)
 	if err == nil && !(taken && heir.Config.Labels[labelHeir] == old.ID) {
-		err = errs.New(errs.Unavailable, "the changes of %s are neither at %q nor at %q", strings.TrimPrefix(old.Name, "/"), from, to).
-			With("let the service see the engine's data directory, on the same host and as root")
+		err = errs.New(
+			errs.Unavailable, "the changes of %s are neither at %q nor at %q", strings.TrimPrefix(old.Name, "/"), from,
+			to,
+		).With("let the service see the engine's data directory, on the same host and as root")
 	}
 	return taken, err
 }
@@ -165,8 +172,10 @@ func bequeath(old, heir container.InspectResponse) error {
 	}
 	switch err := syscall.Rename(from, to); { // os.Rename puts no directory in place of an empty one
 	case errors.Is(err, syscall.EXDEV):
-		return errs.New(errs.Missing, "move the changes of %s: the engine counts each container's space by itself: %w", old.Name, err).
-			With("take overlay2.size out of the engine's storage options, or install an engine with CDI")
+		return errs.New(
+			errs.Missing, "move the changes of %s: the engine counts each container's space by itself: %w", old.Name,
+			err,
+		).With("take overlay2.size out of the engine's storage options, or install an engine with CDI")
 	case err != nil:
 		return fmt.Errorf("move the changes of %s: %w", old.Name, err)
 	}
@@ -184,11 +193,15 @@ func estate(old, heir container.InspectResponse) (from, to string, err error) {
 	case err != nil:
 		return "", "", err
 	case old.State.Running || heir.State.Status != container.StateCreated:
-		return "", "", errs.New(errs.Conflict, "move the changes of %s: it is being started outside Slipway", old.Name).With("stop it, and start it again")
+		return "", "", errs.New(errs.Conflict, "move the changes of %s: it is being started outside Slipway", old.Name).
+			With("stop it, and start it again")
 	case !slices.Equal(has.Layers, gets.Layers):
 		return "", "", errs.New(errs.Conflict, "move the changes of %s: they were made on another image", old.Name)
 	case has.Upper == gets.Upper || filepath.Dir(filepath.Dir(has.Upper)) != filepath.Dir(filepath.Dir(gets.Upper)):
-		return "", "", errs.New(errs.Unavailable, "move the changes of %s: %s and %s are not where the engine keeps them", old.Name, has.Upper, gets.Upper)
+		return "", "", errs.New(
+			errs.Unavailable, "move the changes of %s: %s and %s are not where the engine keeps them", old.Name,
+			has.Upper, gets.Upper,
+		)
 	}
 	return has.Upper, gets.Upper, nil
 }

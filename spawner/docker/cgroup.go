@@ -127,7 +127,9 @@ func (b *Backend) Cgroup(ctx context.Context, id spawner.ID) (string, error) {
 	}
 	group := groupOf(string(text), c.ID)
 	if group == "" {
-		return "", errs.New(errs.Unavailable, "look for the control group of %s: its first process is in none of its container", id)
+		return "", errs.New(
+			errs.Unavailable, "look for the control group of %s: its first process is in none of its container", id,
+		)
 	}
 	return group, nil
 }

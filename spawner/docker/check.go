@@ -23,7 +23,8 @@ func (b *Backend) Check(ctx context.Context) error {
 		return b.explain(err, "ask the Docker Engine")
 	}
 	if versions.LessThan(ping.APIVersion, leastAPI) {
-		return errs.New(errs.Missing, "the Docker Engine speaks API %s, %s is needed", ping.APIVersion, leastAPI).With("install Docker 19.03 or newer")
+		return errs.New(errs.Missing, "the Docker Engine speaks API %s, %s is needed", ping.APIVersion, leastAPI).
+			With("install Docker 19.03 or newer")
 	}
 	info, err := b.client.Info(ctx, client.InfoOptions{})
 	if err != nil {
@@ -46,7 +47,8 @@ func lacks(info system.Info) error {
 	need(info.PidsLimit, "cannot limit the number of processes", cgroups)
 	need(info.CPUCfsQuota, "cannot limit the use of CPUs", cgroups)
 	a := abilityOf(info)
-	need(a.runtime != "" || !vendors(info.DefaultRuntime, info), "gives GPUs to every container (its runtime is "+info.DefaultRuntime+") and has no "+plainRuntime+" beside",
+	need(a.runtime != "" || !vendors(info.DefaultRuntime, info), "gives GPUs to every container (its runtime is "+
+		info.DefaultRuntime+") and has no "+plainRuntime+" beside",
 		"set `default-runtime` to runc in /etc/docker/daemon.json and restart the engine")
 	return errors.Join(problems...)
 }

@@ -90,14 +90,17 @@ func (b *Backend) hostConfig(l plan) *container.HostConfig {
 		IpcMode:       container.IPCModePrivate,
 		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		// What the agent itself says goes here; the app's output is the agent's to keep.
-		LogConfig:   container.LogConfig{Type: "local", Config: map[string]string{"max-size": "1m", "max-file": "1", "compress": "false"}},
+		LogConfig: container.LogConfig{
+			Type: "local", Config: map[string]string{"max-size": "1m", "max-file": "1", "compress": "false"},
+		},
 		CapDrop:     []string{"ALL"},
 		SecurityOpt: []string{"no-new-privileges:true"},
 		GroupAdd:    groupsOf(l.Account),
-		ShmSize:     l.Spec.Resources.Memory / 2, // programs that share arrays need more than the engine's 64 MiB; it counts as memory
-		Resources:   l.equip(b.limits(l.Launch)),
-		Tmpfs:       map[string]string{control.RunDir: b.runDirOptions(l.Account)},
-		Mounts:      slices.Concat(b.mounts(l.Launch), l.gpuMounts(), l.volumes),
+		// programs that share arrays need more than the engine's 64 MiB; it counts as memory
+		ShmSize:   l.Spec.Resources.Memory / 2,
+		Resources: l.equip(b.limits(l.Launch)),
+		Tmpfs:     map[string]string{control.RunDir: b.runDirOptions(l.Account)},
+		Mounts:    slices.Concat(b.mounts(l.Launch), l.gpuMounts(), l.volumes),
 	}
 }
 

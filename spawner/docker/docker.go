@@ -31,9 +31,12 @@ import (
 
 // Config is what a Backend needs to know.
 type Config struct {
-	Host      string // path of the engine's unix socket; empty: /var/run/docker.sock. Or tcp://..., for an engine that mounts the same directories
-	Instance  string // tells the containers of two services on one engine apart; empty: "slipway"
-	Network   string // the engine's network of all workloads; empty: one of the instance's own, in which they do not reach each other
+	// path of the engine's unix socket; empty: /var/run/docker.sock. Or tcp://..., for an engine that mounts the same
+	// directories
+	Host     string
+	Instance string // tells the containers of two services on one engine apart; empty: "slipway"
+	// the engine's network of all workloads; empty: one of the instance's own, in which they do not reach each other
+	Network   string
 	Version   string // of this service; a label
 	PidsLimit int64  // most processes of a workload that does not say; zero: 4096
 	RunSize   int64  // bytes of the memory file system on control.RunDir; zero: 256 MiB
@@ -70,8 +73,8 @@ type Backend struct {
 	away   atomic.Pointer[absence] // the engine's latest; nil: there was none. Watch writes it
 	pulls  pulls
 
-	mu       sync.Mutex          // guards the field below, and that one probe container is there at a time
-	accounts map[string]accounts // by image ID
+	mu       sync.Mutex               // guards the field below, and that one probe container is there at a time
+	accounts map[string]imageAccounts // by image ID
 
 	ownNet bool       // the network is the instance's own to make
 	netMu  sync.Mutex // held while it is made
@@ -115,7 +118,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	return &Backend{
 		cfg: cfg, host: cfg.Host, remote: remote, client: c, log: cfg.Logger, ownNet: own,
-		accounts: map[string]accounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{},
+		accounts: map[string]imageAccounts{}, whose: map[string]spawner.ID{}, groups: map[string]string{},
 	}, nil
 }
 
@@ -139,7 +142,8 @@ func (b *Backend) find(ctx context.Context, id spawner.ID) (c container.InspectR
 
 // named looks for the container of the workload's name, whosever it is; or else for one that was to take that name.
 func (b *Backend) named(ctx context.Context, id spawner.ID) (c container.InspectResponse, found bool, err error) {
-	for _, name := range []string{nameOf(id), heirName(id), fillingName(id), nameOf(id)} { // again the first: it may have been renamed meanwhile
+	// again the first: it may have been renamed meanwhile
+	for _, name := range []string{nameOf(id), heirName(id), fillingName(id), nameOf(id)} {
 		if c, found, err = b.inspect(ctx, name); found || err != nil {
 			break
 		}

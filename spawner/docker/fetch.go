@@ -30,7 +30,9 @@ func notExported() []string {
 // engine's disk until this is done. The export is the whole tree: 13 s for 2.5 GB, where reading the directories of the
 // changes takes a quarter of a second. It is compared with the image's tree, which is exported once and kept unpacked
 // in Config.Scratch.
-func (h *holding) fetch(ctx context.Context, dir string, tell func(message string, percent int)) (upper string, layers []string, err error) {
+func (h *holding) fetch(
+	ctx context.Context, dir string, tell func(message string, percent int),
+) (upper string, layers []string, err error) {
 	b := h.b
 	b.trees.Lock()
 	defer b.trees.Unlock()
@@ -49,7 +51,10 @@ func (h *holding) fetch(ctx context.Context, dir string, tell func(message strin
 	if err := os.Mkdir(upper, 0o755); err != nil {
 		return "", nil, fmt.Errorf("fetch the tree of %s: %w", h.id, err)
 	}
-	u := &layer.Unpacking{Dir: upper, Base: base, Time: created, Told: telling(tell, "Fetching all files of the session through the engine's API")}
+	u := &layer.Unpacking{
+		Dir: upper, Base: base, Time: created,
+		Told: telling(tell, "Fetching all files of the session through the engine's API"),
+	}
 	if c.State.Running {
 		err = h.fetchRunning(ctx, c, u, tell)
 	} else {
@@ -67,13 +72,18 @@ func telling(tell func(string, int), message string) func(int64) {
 	return func(bytes int64) {
 		if bytes-last >= 64<<20 {
 			last = bytes
-			tell(fmt.Sprintf("%s (%d MB so far; this engine's directories cannot be read, which would be quicker)", message, bytes/1e6), -1)
+			tell(fmt.Sprintf(
+				"%s (%d MB so far; this engine's directories cannot be read, which would be quicker)", message,
+				bytes/1e6,
+			), -1)
 		}
 	}
 }
 
 // fetchRunning fetches a running container by way of an image of this moment.
-func (h *holding) fetchRunning(ctx context.Context, c container.InspectResponse, u *layer.Unpacking, tell func(string, int)) error {
+func (h *holding) fetchRunning(
+	ctx context.Context, c container.InspectResponse, u *layer.Unpacking, tell func(string, int),
+) error {
 	b := h.b
 	if err := b.sweepImages(ctx); err != nil {
 		return err
@@ -131,7 +141,9 @@ func (b *Backend) sweepImages(ctx context.Context) error {
 	if err := b.sweep(ctx, kindTree); err != nil {
 		return err
 	}
-	list, err := b.client.ImageList(ctx, client.ImageListOptions{All: true, Filters: b.ours().Add("label", labelKind+"="+kindFreeze)})
+	list, err := b.client.ImageList(
+		ctx, client.ImageListOptions{All: true, Filters: b.ours().Add("label", labelKind+"="+kindFreeze)},
+	)
 	if err != nil {
 		return b.explain(err, "look for leftovers")
 	}

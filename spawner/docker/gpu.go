@@ -119,7 +119,9 @@ func (p plan) equip(r container.Resources) container.Resources {
 		if host == "" {
 			host = d.Path
 		}
-		r.Devices = append(r.Devices, container.DeviceMapping{PathOnHost: host, PathInContainer: d.Path, CgroupPermissions: "rw"})
+		r.Devices = append(
+			r.Devices, container.DeviceMapping{PathOnHost: host, PathInContainer: d.Path, CgroupPermissions: "rw"},
+		)
 	}
 	if p.how() == viaCDI {
 		r.DeviceRequests = []container.DeviceRequest{{Driver: "cdi", DeviceIDs: []string{deviceName(p.ID)}}}
@@ -180,7 +182,9 @@ func (b *Backend) begin(ctx context.Context, p plan, c container.InspectResponse
 			return err
 		}
 		if pause > lastLook || !clock.Sleep(ctx, pause) {
-			return errs.New(errs.Unavailable, "start %s: the engine does not learn which GPU is meant for its container", p.ID).With("start it again; if it lasts, restart the engine")
+			return errs.New(
+				errs.Unavailable, "start %s: the engine does not learn which GPU is meant for its container", p.ID,
+			).With("start it again; if it lasts, restart the engine")
 		}
 		if err := b.halt(ctx, p.ID, c, 0); err != nil {
 			return err
@@ -237,7 +241,9 @@ func volumes(c container.InspectResponse) []mount.Mount {
 	var all []mount.Mount
 	for _, m := range c.Mounts {
 		if m.Type == mount.TypeVolume {
-			all = append(all, mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: m.Destination, ReadOnly: !m.RW})
+			all = append(
+				all, mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: m.Destination, ReadOnly: !m.RW},
+			)
 		}
 	}
 	return all

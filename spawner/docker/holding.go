@@ -101,10 +101,13 @@ func (h *holding) resume(ctx context.Context) error {
 	h.waker.stop()
 	switch {
 	case h.held && h.late.Load():
-		err = errs.New(errs.Conflict, "session %s was not held still for more than %v, and its freeze was not done by then", h.id, h.limit).
-			With("freeze it again when it writes less, or stop it first")
+		err = errs.New(
+			errs.Conflict, "session %s was not held still for more than %v, and its freeze was not done by then", h.id,
+			h.limit,
+		).With("freeze it again when it writes less, or stop it first")
 	case h.held && !still:
-		err = errs.New(errs.Conflict, "session %s was stopped, started or removed while it was being frozen", h.id).With("freeze it again")
+		err = errs.New(errs.Conflict, "session %s was stopped, started or removed while it was being frozen", h.id).
+			With("freeze it again")
 	}
 	h.held = false
 	return err

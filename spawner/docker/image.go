@@ -37,7 +37,8 @@ func (b *Backend) image(ctx context.Context, l spawner.Launch) (string, error) {
 	has, err := b.client.ImageInspect(ctx, ref)
 	if gone(err) {
 		if !b.cfg.Pull || !pullable(ref) {
-			return "", errs.New(errs.Missing, "start %s: image %s is not in the Docker Engine", l.ID, ref).With(remedyFor(ref))
+			return "", errs.New(errs.Missing, "start %s: image %s is not in the Docker Engine", l.ID, ref).
+				With(remedyFor(ref))
 		}
 		pull := func(ctx context.Context, tell report) error { return b.pull(ctx, ref, tell) }
 		if err := b.pulls.share(ctx, ref, l.Report, pull); err != nil {

@@ -18,7 +18,9 @@ import (
 )
 
 // unpacked returns the directory of an image's whole tree, and when the image was made. It runs under b.trees.
-func (b *Backend) unpacked(ctx context.Context, image string, tell func(string, int)) (dir string, created time.Time, err error) {
+func (b *Backend) unpacked(
+	ctx context.Context, image string, tell func(string, int),
+) (dir string, created time.Time, err error) {
 	has, err := b.client.ImageInspect(ctx, image)
 	if err != nil {
 		return "", created, b.explain(err, "look for image %s", image)
@@ -26,8 +28,10 @@ func (b *Backend) unpacked(ctx context.Context, image string, tell func(string, 
 	created = moment(has.Created)
 	_, hex, _ := strings.Cut(has.ID, ":")
 	if b.cfg.Scratch == "" || hex == "" || strings.ContainsAny(hex, "/.") {
-		return "", created, errs.New(errs.Missing, "the tree of image %s can only be had through the engine's API, and there is no place to keep it", image).
-			With("run the service on the engine's host, as root")
+		return "", created, errs.New(
+			errs.Missing,
+			"the tree of image %s can only be had through the engine's API, and there is no place to keep it", image,
+		).With("run the service on the engine's host, as root")
 	}
 	dir = filepath.Join(b.cfg.Scratch, hex)
 	if err := b.prune(ctx); err != nil {
@@ -40,7 +44,9 @@ func (b *Backend) unpacked(ctx context.Context, image string, tell func(string, 
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		return "", created, fmt.Errorf("unpack image %s: %w", image, err)
 	}
-	u := &layer.Unpacking{Dir: half, Time: created, Told: telling(tell, "Fetching the image once through the engine's API")}
+	u := &layer.Unpacking{
+		Dir: half, Time: created, Told: telling(tell, "Fetching the image once through the engine's API"),
+	}
 	err = b.still(ctx, kindTree, has.ID, func(container string) error { return b.export(ctx, container, u) })
 	if err == nil {
 		err = flushAll(half)

@@ -134,7 +134,8 @@ func unmounted(ctx context.Context, container string) error {
 			return ctx.Err()
 		}
 	}
-	return errs.New(errs.Unavailable, "the engine keeps the tree of %s mounted though it does not run", container).With("try again; if it lasts, restart the engine")
+	return errs.New(errs.Unavailable, "the engine keeps the tree of %s mounted though it does not run", container).
+		With("try again; if it lasts, restart the engine")
 }
 
 // layersOf reads where an image's layers lie, topmost first, from an engine with its own store.
@@ -143,7 +144,9 @@ func layersOf(d *storage.DriverData) []string {
 		return nil
 	}
 	all := []string{d.Data["UpperDir"]}
-	return slices.DeleteFunc(append(all, strings.Split(d.Data["LowerDir"], ":")...), func(dir string) bool { return dir == "" })
+	return slices.DeleteFunc(
+		append(all, strings.Split(d.Data["LowerDir"], ":")...), func(dir string) bool { return dir == "" },
+	)
 }
 
 // Reach reports by its error, which is of kind Missing, that this process cannot read the engine's directories, so that

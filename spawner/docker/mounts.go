@@ -29,7 +29,9 @@ func (m Mount) valid() error {
 	case m.Propagation != "" && !slices.Contains(mount.Propagations, mount.Propagation(m.Propagation)):
 		return errs.Bad("mounts.propagation", m.Propagation, "rprivate, or rslave to see what is mounted later")
 	case strings.HasSuffix(m.Propagation, "shared"):
-		return errs.Bad("mounts.propagation", m.Propagation, "rslave: with shared, mounts of a workload would reach the host")
+		return errs.Bad(
+			"mounts.propagation", m.Propagation, "rslave: with shared, mounts of a workload would reach the host",
+		)
 	}
 	return nil
 }
@@ -42,7 +44,8 @@ func checkSources(all []Mount) error {
 		if strings.HasSuffix(m.Propagation, "slave") {
 			problems = append(problems, mounts.CheckShared(m.Source))
 		} else if _, err := os.Stat(m.Source); err != nil {
-			problems = append(problems, errs.New(errs.Missing, "mount %s: %w", m.Source, err).With("create or mount it on this host"))
+			problems = append(problems, errs.New(errs.Missing, "mount %s: %w", m.Source, err).
+				With("create or mount it on this host"))
 		}
 	}
 	return errors.Join(problems...)
@@ -52,7 +55,9 @@ func checkSources(all []Mount) error {
 func (b *Backend) shown(l spawner.Launch) []Mount {
 	all := slices.Clone(b.cfg.Mounts)
 	for _, a := range l.Areas {
-		all = append(all, Mount{Source: a.Source, Target: a.Target, ReadOnly: !a.Write, Propagation: propagation(a.Follows)})
+		all = append(
+			all, Mount{Source: a.Source, Target: a.Target, ReadOnly: !a.Write, Propagation: propagation(a.Follows)},
+		)
 	}
 	if l.Storage == "" {
 		return all

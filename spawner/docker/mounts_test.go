@@ -26,7 +26,7 @@ func TestCheckSources(t *testing.T) {
 // TestAreasAreNotTouched: they were found by who may wait for them; since then their file system may have fallen
 // silent.
 func TestAreasAreNotTouched(t *testing.T) {
-	b := &Backend{cfg: Config{Mounts: []Mount{{Source: t.TempDir(), Target: "/x"}}}, accounts: map[string]accounts{"image": {}}}
+	b := &Backend{cfg: Config{Mounts: []Mount{{Source: t.TempDir(), Target: "/x"}}}, accounts: map[string]imageAccounts{"image": {}}}
 	l := spawner.Launch{Dir: t.TempDir(), Areas: []spawner.Area{{Name: "scratch", Source: filepath.Join(t.TempDir(), "silent"), Target: "/scratch"}}}
 	if err := b.ready(t.Context(), l, "image"); err != nil {
 		t.Errorf("ready: %v", err)

@@ -49,7 +49,8 @@ func (b *Backend) ensureNetwork(ctx context.Context) (string, error) {
 		return there[0].ID, b.removeDoubles(ctx, there[1:])
 	}
 	made, err := b.client.NetworkCreate(ctx, b.cfg.Network, client.NetworkCreateOptions{
-		Driver: "bridge", Options: map[string]string{optionICC: "false"}, Labels: map[string]string{labelInstance: b.cfg.Instance},
+		Driver: "bridge", Options: map[string]string{optionICC: "false"},
+		Labels: map[string]string{labelInstance: b.cfg.Instance},
 	})
 	if err != nil {
 		return "", b.explain(err, "make network %s, in which sessions do not reach each other", b.cfg.Network)
@@ -84,7 +85,10 @@ func (b *Backend) networks(ctx context.Context) ([]network.Network, error) {
 		}
 	}
 	slices.SortFunc(there, func(x, y network.Network) int {
-		return cmp.Or(cmp.Compare(x.Labels[labelInstance], y.Labels[labelInstance]), x.Created.Compare(y.Created), cmp.Compare(x.ID, y.ID))
+		return cmp.Or(
+			cmp.Compare(x.Labels[labelInstance], y.Labels[labelInstance]), x.Created.Compare(y.Created),
+			cmp.Compare(x.ID, y.ID),
+		)
 	})
 	return there, nil
 }
@@ -110,8 +114,9 @@ func (b *Backend) removeDoubles(ctx context.Context, doubles []network.Network) 
 // its choice.
 func (b *Backend) oursToUse(n network.Network) error {
 	if whose := n.Labels[labelInstance]; whose != "" && whose != b.cfg.Instance {
-		return errs.New(errs.Conflict, "the engine's network %s belongs to another service, with instance %q", n.Name, whose).
-			With("choose another instance, or name a network by docker.network")
+		return errs.New(
+			errs.Conflict, "the engine's network %s belongs to another service, with instance %q", n.Name, whose,
+		).With("choose another instance, or name a network by docker.network")
 	}
 	return nil
 }
@@ -176,8 +181,9 @@ func isolated(n network.Network) error {
 	case n.Driver == "host":
 		return errs.New(errs.Missing, "sessions share the network of this host").With(remedy)
 	case n.Driver != "bridge":
-		return errs.New(errs.Missing, "whether sessions reach each other by network %s is up to its driver, %s", n.Name, n.Driver).
-			With(remedy + "; or see to it that the driver keeps containers apart")
+		return errs.New(
+			errs.Missing, "whether sessions reach each other by network %s is up to its driver, %s", n.Name, n.Driver,
+		).With(remedy + "; or see to it that the driver keeps containers apart")
 	case n.Options[optionICC] != "false":
 		return errs.New(errs.Missing, "sessions of different users reach each other by network %s", n.Name).
 			With(fmt.Sprintf("%s; or make yours anew with `docker network create -o %s=false`", remedy, optionICC))

@@ -149,7 +149,9 @@ const again = "start it again; your changes are kept"
 func (e ending) why() (reason, remedy string) {
 	switch {
 	case e.oom && e.code != 0: // with code 0 only some child was killed, and the first process ended well
-		return fmt.Sprintf("out of memory (limit %.1f GB)", float64(e.memory)/(1<<30)), "start it with more memory, or use less"
+		return fmt.Sprintf(
+			"out of memory (limit %.1f GB)", float64(e.memory)/(1<<30),
+		), "start it with more memory, or use less"
 	case e.code == lost && e.err == "":
 		return "this machine or its Docker Engine went down, and its container with it", again
 	case e.with:
@@ -159,9 +161,12 @@ func (e ending) why() (reason, remedy string) {
 	case e.signaled:
 		return "its container was ended outside Slipway (`docker stop`, `docker kill` or `docker rm`)", again + " unless the container was removed as well"
 	case e.code == killed:
-		return "its container was killed from outside (signal 9); perhaps this machine ran out of memory", again + "; if it happens again, " + admin + "see the kernel's log"
+		return "its container was killed from outside (signal 9); perhaps this machine ran out of memory", again +
+			"; if it happens again, " + admin + "see the kernel's log"
 	case e.code > 128 && e.code < lost:
-		return fmt.Sprintf("its first process was ended by signal %d (%v)", e.code-128, syscall.Signal(e.code-128)), again
+		return fmt.Sprintf(
+			"its first process was ended by signal %d (%v)", e.code-128, syscall.Signal(e.code-128),
+		), again
 	}
 	return "", ""
 }

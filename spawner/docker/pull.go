@@ -38,7 +38,8 @@ func (b *Backend) pull(ctx context.Context, ref string, tell report) error {
 // untold explains why a pull failed.
 func (b *Backend) untold(err error, what string) error {
 	if _, known := means(err.Error(), ofPulls()); !known && gone(err) {
-		return errs.New(errs.Missing, "%s: the registry does not have it: %w", what, err).With("check the name and the tag")
+		return errs.New(errs.Missing, "%s: the registry does not have it: %w", what, err).
+			With("check the name and the tag")
 	}
 	return b.tell(err, ofPulls(), what)
 }

@@ -151,36 +151,6 @@ func TestNewRefusesMounts(t *testing.T) {
 	}
 }
 
-func TestWithLine(t *testing.T) {
-	const image = "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\r\n\nalice:x:7:7::/:/bin/false"
-	got := string(withLine([]byte(image), "alice:x:1000:1000::/home/alice:/bin/bash"))
-	want := "alice:x:1000:1000::/home/alice:/bin/bash\nroot:x:0:0:root:/root:/bin/sh\nalice:x:7:7::/:/bin/false\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := string(withLine(nil, "a:x:5:")); got != "a:x:5:\n" {
-		t.Errorf("withLine(nothing) = %q", got)
-	}
-}
-
-func FuzzWithLine(f *testing.F) {
-	f.Add([]byte("root:x:0:0::/:/bin/sh\n"))
-	f.Add([]byte("::\n\n:::::\r\nx"))
-	f.Fuzz(func(t *testing.T, file []byte) {
-		const line = "alice:x:1000:1000::/home/alice:/bin/sh"
-		got := string(withLine(file, line))
-		first, _, _ := strings.Cut(got, "\n")
-		if first != line {
-			t.Errorf("first line %q", first)
-		}
-		for _, l := range strings.Split(got, "\n")[1:] {
-			if field(l, 2) == "1000" {
-				t.Errorf("another line has the id: %q", l)
-			}
-		}
-	})
-}
-
 func TestTreeRefusesOtherDrivers(t *testing.T) {
 	c := container.InspectResponse{Name: "/slipway-s-x", GraphDriver: &storage.DriverData{Name: "btrfs"}, Config: &container.Config{}, HostConfig: &container.HostConfig{}}
 	if _, err := tree(c); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "btrfs") || !strings.Contains(err.Error(), "overlay2") {

@@ -49,7 +49,10 @@ func (p *pulls) join(ctx context.Context, ref string, tell *report, do func(cont
 		return one
 	}
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
-	one := &shared{end: end, done: make(chan struct{}), waiting: map[*report]bool{tell: true}, message: "Pulling image " + ref, percent: -1}
+	one := &shared{
+		end: end, done: make(chan struct{}), waiting: map[*report]bool{tell: true}, message: "Pulling image " + ref,
+		percent: -1,
+	}
 	if p.under == nil {
 		p.under = map[string]*shared{}
 	}

@@ -11,6 +11,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/units"
 	"slipway/spawner"
+	"slipway/spawner/accounts"
 )
 
 // Start brings a workload's container up: makes it, starts a kept one again, or adopts a running one.
@@ -76,12 +77,13 @@ func valid(l spawner.Launch) error {
 	if err := checkEnv(l.Spec.Env); err != nil {
 		return err
 	}
-	return validAccount(l.Account)
+	return accounts.Check(l.Account)
 }
 
 func stranger(id spawner.ID) error {
-	return errs.New(errs.Conflict, "start %s: a container named %s is there that this service did not make", id, nameOf(id)).
-		With("see whose it is with `docker inspect " + nameOf(id) + "`")
+	return errs.New(
+		errs.Conflict, "start %s: a container named %s is there that this service did not make", id, nameOf(id),
+	).With("see whose it is with `docker inspect " + nameOf(id) + "`")
 }
 
 // unpause wakes what a killed freeze left asleep.
@@ -173,10 +175,14 @@ func (b *Backend) renew(ctx context.Context, p plan, c container.InspectResponse
 }
 
 // exchange replaces a container of another image or with another GPU, if it never ran: then it holds no changes.
-func (b *Backend) exchange(ctx context.Context, p plan, c container.InspectResponse) (container.InspectResponse, error) {
+func (b *Backend) exchange(
+	ctx context.Context, p plan, c container.InspectResponse,
+) (container.InspectResponse, error) {
 	if !pristine(c) {
-		return c, errs.New(errs.Conflict, "start %s: its kept changes were made on %s, not on %s", p.ID, groundOf(c), ground(p.Spec.Image, p.Spec.Environment)).
-			With("start it with " + groundOf(c) + ", or discard the changes first")
+		return c, errs.New(
+			errs.Conflict, "start %s: its kept changes were made on %s, not on %s", p.ID, groundOf(c),
+			ground(p.Spec.Image, p.Spec.Environment),
+		).With("start it with " + groundOf(c) + ", or discard the changes first")
 	}
 	if err := b.Remove(ctx, p.ID); err != nil {
 		return c, err

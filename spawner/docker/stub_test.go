@@ -177,7 +177,7 @@ func TestContextEndsDuringStart(t *testing.T) {
 		},
 		"/containers/c/stop": func(w http.ResponseWriter, _ *http.Request) { stopped = true; w.WriteHeader(http.StatusNoContent) },
 	})
-	b.accounts["sha256:x"] = accounts{shell: "/bin/sh"}
+	b.accounts["sha256:x"] = imageAccounts{shell: "/bin/sh"}
 	l := sample()
 	l.Dir = t.TempDir()
 	if err := b.Start(ctx, l); !errors.Is(err, context.Canceled) || !running || !stopped {

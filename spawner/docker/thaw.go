@@ -34,7 +34,10 @@ func half(c container.InspectResponse) bool {
 // thaw makes the container of a workload that has none, with an environment's changes in it.
 func (b *Backend) thaw(ctx context.Context, p plan) error {
 	if p.Thaw == nil {
-		return errs.New(errs.Missing, "start %s: this service has no environments, and it is to start from %s", p.ID, p.Spec.Environment)
+		return errs.New(
+			errs.Missing, "start %s: this service has no environments, and it is to start from %s", p.ID,
+			p.Spec.Environment,
+		)
 	}
 	from, err := p.Thaw(ctx)
 	if err != nil {
@@ -84,8 +87,10 @@ func (b *Backend) thawBase(ctx context.Context, l spawner.Launch, from spawner.T
 	}
 	id, err := b.image(ctx, l)
 	if err == nil && from.Image != "" && id != from.Image {
-		return "", errs.New(errs.Missing, "start %s from environment %s: it was made on image %s, and %s is now %s", l.ID, from.Digest, from.Image, l.Spec.Image, id).
-			With("put the earlier " + l.Spec.Image + " back into the engine (`docker load`), or freeze the environment anew on the new one")
+		return "", errs.New(
+			errs.Missing, "start %s from environment %s: it was made on image %s, and %s is now %s", l.ID, from.Digest,
+			from.Image, l.Spec.Image, id,
+		).With("put the earlier " + l.Spec.Image + " back into the engine (`docker load`), or freeze the environment anew on the new one")
 	}
 	return id, err
 }

@@ -95,14 +95,17 @@ func (b *Backend) imageWith(ctx context.Context, image client.ImageInspectResult
 		return id, nil
 	}
 	err = b.load(ctx, func(w io.Writer) error {
-		return layer.WriteImage(w, config, len(image.RootFS.Layers), size, func(w io.Writer) error { return layer.Write(ctx, w, dir) })
+		return layer.WriteImage(
+			w, config, len(image.RootFS.Layers), size, func(w io.Writer) error { return layer.Write(ctx, w, dir) },
+		)
 	})
 	if err == nil {
 		_, err = b.client.ImageInspect(ctx, id)
 	}
 	if err != nil {
-		return "", errs.New(errs.Missing, "the engine does not take the environment as a layer over its image: %w", err).
-			With("let the service run on the engine's host as root, or start from an image")
+		return "", errs.New(
+			errs.Missing, "the engine does not take the environment as a layer over its image: %w", err,
+		).With("let the service run on the engine's host as root, or start from an image")
 	}
 	return id, nil
 }
@@ -110,8 +113,9 @@ func (b *Backend) imageWith(ctx context.Context, image client.ImageInspectResult
 // scratch makes an empty directory that prune removes after a kill.
 func (b *Backend) scratch(ctx context.Context) (string, error) {
 	if b.cfg.Scratch == "" {
-		return "", errs.New(errs.Missing, "the engine's directories cannot be written, and there is no place to unpack an environment").
-			With("let the service run on the engine's host as root, or start from an image")
+		return "", errs.New(
+			errs.Missing, "the engine's directories cannot be written, and there is no place to unpack an environment",
+		).With("let the service run on the engine's host as root, or start from an image")
 	}
 	if err := b.prune(ctx); err != nil {
 		return "", err
@@ -147,7 +151,8 @@ func (b *Backend) configOver(image client.ImageInspectResult, layer string) ([]b
 	config["Labels"] = labels
 	layers := append(append([]string{}, image.RootFS.Layers...), layer)
 	return json.Marshal(map[string]any{
-		"architecture": image.Architecture, "variant": image.Variant, "os": image.Os, "created": time.Unix(0, 0).UTC(), "config": config,
+		"architecture": image.Architecture, "variant": image.Variant, "os": image.Os, "created": time.Unix(0, 0).UTC(),
+		"config": config,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": layers},
 	})
 }
@@ -180,12 +185,16 @@ func (b *Backend) sweepThawed(ctx context.Context) {
 	}
 	defer b.trees.Unlock()
 	if err := b.sweepThawedLocked(ctx); err != nil {
-		b.log.Warn("an environment that no container uses stays in the engine; the next removal tries again", "error", err)
+		b.log.Warn(
+			"an environment that no container uses stays in the engine; the next removal tries again", "error", err,
+		)
 	}
 }
 
 func (b *Backend) sweepThawedLocked(ctx context.Context) error {
-	list, err := b.client.ImageList(ctx, client.ImageListOptions{All: true, Filters: b.ours().Add("label", labelKind+"="+kindThaw)})
+	list, err := b.client.ImageList(
+		ctx, client.ImageListOptions{All: true, Filters: b.ours().Add("label", labelKind+"="+kindThaw)},
+	)
 	if err != nil {
 		return b.explain(err, "look for environments that nobody uses")
 	}

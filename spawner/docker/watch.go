@@ -78,7 +78,9 @@ func (b *Backend) clearUp(ctx context.Context) {
 }
 
 func (b *Backend) wakePaused(ctx context.Context) error {
-	list, err := b.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: b.ours().Add("status", "paused")})
+	list, err := b.client.ContainerList(
+		ctx, client.ContainerListOptions{All: true, Filters: b.ours().Add("status", "paused")},
+	)
 	if err != nil {
 		return b.explain(err, "list the paused containers")
 	}
@@ -96,7 +98,9 @@ func (b *Backend) wakePaused(ctx context.Context) error {
 func (b *Backend) follow(ctx context.Context, first bool, changed func(spawner.ID)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream := b.client.Events(ctx, client.EventsListOptions{Filters: b.ours().Add("type", string(events.ContainerEventType))})
+	stream := b.client.Events(
+		ctx, client.EventsListOptions{Filters: b.ours().Add("type", string(events.ContainerEventType))},
+	)
 	b.catchUp(ctx, first, changed)
 	for {
 		select {
@@ -114,7 +118,8 @@ func (b *Backend) follow(ctx context.Context, first bool, changed func(spawner.I
 func (b *Backend) catchUp(ctx context.Context, first bool, changed func(spawner.ID)) {
 	seen, err := b.List(ctx)
 	if err != nil {
-		b.log.Debug("what changed while the engine was away is not known yet", "error", err) // the stream's end tells the same
+		// the stream's end tells the same
+		b.log.Debug("what changed while the engine was away is not known yet", "error", err)
 		return
 	}
 	b.returned(time.Now())

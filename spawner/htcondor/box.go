@@ -33,18 +33,21 @@ const (
 func (b *Backend) recordOf(l spawner.Launch, o owner) (batch.Record, error) {
 	r := batch.Record{
 		ID: l.ID, Run: l.Run(), Session: l.Kind != spawner.Job, Login: o.login, User: l.Account.Login,
-		Program: filepath.Join(l.AgentDir, worker.Program), Inputs: len(l.Spec.Inputs) > 0, Limit: l.Spec.Resources.Memory,
+		Program: filepath.Join(l.AgentDir, worker.Program), Inputs: len(l.Spec.Inputs) > 0,
+		Limit: l.Spec.Resources.Memory,
 	}
 	if !safePath.MatchString(r.Program) {
-		return batch.Record{}, errs.New(errs.Invalid, "the path of the agent's program, %q, cannot stand in what is submitted", r.Program).
-			With("have the service's directory at a path of letters, digits and ._+-")
+		return batch.Record{}, errs.New(
+			errs.Invalid, "the path of the agent's program, %q, cannot stand in what is submitted", r.Program,
+		).With("have the service's directory at a path of letters, digits and ._+-")
 	}
 	if l.SIF == "" {
 		return r, nil
 	}
 	info, err := os.Stat(l.SIF)
 	if err != nil {
-		return batch.Record{}, errs.New(errs.NotFound, "the environment's image is gone: %w", err).With("submit it in another environment")
+		return batch.Record{}, errs.New(errs.NotFound, "the environment's image is gone: %w", err).
+			With("submit it in another environment")
 	}
 	r.Bytes = info.Size()
 	if r.Arch, err = archOf(l.SIF); err != nil {
@@ -52,7 +55,9 @@ func (b *Backend) recordOf(l spawner.Launch, o owner) (batch.Record, error) {
 	}
 	if b.cfg.Image == imageSend {
 		if !safePath.MatchString(l.SIF) {
-			return batch.Record{}, errs.New(errs.Invalid, "the path of the image, %q, cannot stand in what is submitted", l.SIF).With("set htcondor.image to something else than send")
+			return batch.Record{}, errs.New(
+				errs.Invalid, "the path of the image, %q, cannot stand in what is submitted", l.SIF,
+			).With("set htcondor.image to something else than send")
 		}
 		r.Send = l.SIF
 	}
@@ -96,7 +101,8 @@ func parseArch(head []byte) string {
 // plan is what the worker is told. It holds no secret.
 func (b *Backend) plan(l spawner.Launch, r batch.Record) worker.Plan {
 	p := worker.Plan{
-		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind == spawner.Kernel, Apptainer: b.cfg.Apptainer, Cache: b.cfg.Cache,
+		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind == spawner.Kernel,
+		Apptainer: b.cfg.Apptainer, Cache: b.cfg.Cache,
 		Image: worker.Image{Path: b.imagePath(l, r), Digest: l.Spec.Environment, Size: r.Bytes},
 		Login: l.Account.Login, Home: l.Account.Home, Binds: b.cfg.Binds, Env: l.Spec.Env, GPU: !l.Spec.GPU.None(),
 		TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace * 2 / 3, // the rest is for what the worker does after it

@@ -78,7 +78,10 @@ func (j job) onHold() spawner.Observation {
 		o.Existence, o.ExitCode, o.Host = spawner.Exited, 1, j.host()
 	}
 	if j.HoldCode == 34 && j.HoldSub == 102 && j.MemoryMB > 0 {
-		o.Reason = fmt.Sprintf("%s (limit %s, of which %s are for what runs it)", h.reason, units.MemoryWords(int64(j.MemoryMB)<<20), units.MemoryWords(ownMemory))
+		o.Reason = fmt.Sprintf(
+			"%s (limit %s, of which %s are for what runs it)", h.reason, units.MemoryWords(int64(j.MemoryMB)<<20),
+			units.MemoryWords(ownMemory),
+		)
 		return o
 	}
 	if j.HoldCode == byHand && !j.heldByOwner() {

@@ -34,7 +34,8 @@ import (
 
 // Config is what a Backend is made of.
 type Config struct {
-	Dir      string // holds a directory for each workload; made when missing. Required, absolute. Users must be able to pass through it
+	// holds a directory for each workload; made when missing. Required, absolute. Users must be able to pass through it
+	Dir      string
 	Bin      string // the directory of HTCondor's commands; empty: they are on PATH
 	Instance string // keeps two services at one access point apart. Required
 	// MarkKey makes the marks by which the service knows its jobs from those that others submit in their likeness; a
@@ -62,8 +63,9 @@ type Config struct {
 	HomeDirs  bool     // the nodes have the users' homes at the same path as this host
 	Binds     []string // of the nodes, such as /cvmfs: bound where they are there
 
-	Lease     time.Duration // for how long a job survives that its node is cut off; zero: 20 min
-	Patience  time.Duration // after which a job is gone that is in the queue no more, nor in a history; zero: Lease, for then none of it runs
+	Lease time.Duration // for how long a job survives that its node is cut off; zero: 20 min
+	// after which a job is gone that is in the queue no more, nor in a history; zero: Lease, for then none of it runs
+	Patience  time.Duration
 	Grace     time.Duration // between asking a job to end and killing it; zero: 30 s
 	Disk      int64         // bytes that a job asks for, beside its image and its inputs; zero: 4 GiB
 	Output    int64         // bytes that a run may bring back; zero: 20 GiB
@@ -93,8 +95,9 @@ type Backend struct {
 	submits  *batch.Batcher[*submission]
 	removals *batch.Batcher[removal]
 	guard    *batch.SubmitGuard
-	most     int       // how many jobs one submission may have; zero: none was too large. Who submits alone uses it, and refused
-	refused  time.Time // when one was too large last
+	// how many jobs one submission may have; zero: none was too large. Who submits alone uses it, and refused
+	most    int
+	refused time.Time // when one was too large last
 
 	asking sync.Mutex // guards asked
 	asked  string     // the pool's UID_DOMAIN, once it is known
@@ -136,7 +139,10 @@ const (
 
 // assemble puts a Backend together around what runs commands.
 func assemble(cfg Config, run commands.Runner) *Backend {
-	b := &Backend{cfg: cfg, log: slog.New(loglimit.New(cfg.Logger.Handler(), mostAlike, alikeTime)), run: run, sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1)}
+	b := &Backend{
+		cfg: cfg, log: slog.New(loglimit.New(cfg.Logger.Handler(), mostAlike, alikeTime)), run: run,
+		sync: (*os.File).Sync, born: time.Now(), soon: make(chan struct{}, 1),
+	}
 	b.signet = batch.NewMarker(cfg.Instance, cfg.MarkKey)
 	b.records = batch.NewRecords(cfg.Dir)
 	b.guard = batch.NewSubmitGuard(filepath.Join(cfg.Dir, guardFile), "condor_submit", commands.AskAdmin)
@@ -181,11 +187,16 @@ func (c Config) filled() Config {
 func (c Config) check() error {
 	switch {
 	case !safePath.MatchString(c.Dir):
-		return errs.Bad("htcondor.dir", c.Dir, "an absolute path of letters, digits and ._+-/: it stands in what is submitted")
+		return errs.Bad(
+			"htcondor.dir", c.Dir, "an absolute path of letters, digits and ._+-/: it stands in what is submitted",
+		)
 	case !safeWord.MatchString(c.Instance):
 		return errs.Bad("htcondor.instance", c.Instance, "letters, digits and ._-")
 	case len(c.MarkKey) < batch.MinKey:
-		return errs.New(errs.Invalid, "the key that marks HTCondor's jobs has %d bytes, of %d at least", len(c.MarkKey), batch.MinKey)
+		return errs.New(
+			errs.Invalid, "the key that marks HTCondor's jobs has %d bytes, of %d at least", len(c.MarkKey),
+			batch.MinKey,
+		)
 	case c.Owner != "" && !safeWord.MatchString(c.Owner):
 		return errs.Bad("htcondor.owner", c.Owner, "the name of an account of this host")
 	case c.Domain != "" && !safeWord.MatchString(c.Domain):
@@ -194,7 +205,8 @@ func (c Config) check() error {
 		return errs.Bad("htcondor.key", c.Key, "the name of a key in the pool's directory of passwords, such as POOL")
 	case c.AccountingGroup != "" && !safeWord.MatchString(c.AccountingGroup):
 		return errs.Bad("htcondor.accounting_group", c.AccountingGroup, "a name such as group_physics.cms")
-	case strings.HasPrefix(c.Image, "/") && !strings.Contains(c.Image, digestMark), c.Image != "" && c.Image != imageSend && !strings.HasPrefix(c.Image, "/"):
+	case strings.HasPrefix(c.Image, "/") && !strings.Contains(c.Image, digestMark), c.Image != "" &&
+		c.Image != imageSend && !strings.HasPrefix(c.Image, "/"):
 		return errs.Bad("htcondor.image", c.Image, "a path with {digest} in it, or send, or nothing")
 	case c.Logger == nil:
 		return errs.New(errs.Invalid, "the HTCondor backend has no logger")
@@ -210,7 +222,10 @@ func (c Config) CheckLines() error {
 			return errs.Bad(field, text, "one ClassAd expression on one line")
 		}
 		if _, err := classad.Parse(text); err != nil && text != "" && !strings.Contains(text, "$") {
-			return errs.Bad(field, text, fmt.Sprintf("one ClassAd expression, such as HasSingularity && Arch == \"X86_64\" (%v)", err))
+			return errs.Bad(
+				field, text,
+				fmt.Sprintf("one ClassAd expression, such as HasSingularity && Arch == \"X86_64\" (%v)", err),
+			)
 		}
 	}
 	for name, text := range c.Extra {
@@ -239,7 +254,8 @@ func (b *Backend) knows(id spawner.ID) error {
 // needs of them.
 func (b *Backend) Check(ctx context.Context) error {
 	if os.Geteuid() != 0 {
-		return errs.New(errs.Missing, "submitting to HTCondor for users needs root, this is uid %d", os.Geteuid()).With("run the service as root")
+		return errs.New(errs.Missing, "submitting to HTCondor for users needs root, this is uid %d", os.Geteuid()).
+			With("run the service as root")
 	}
 	if _, err := b.queue.Since(ctx, time.Now()); err != nil {
 		return err

@@ -138,10 +138,14 @@ func parseJobs(data []byte, own batch.Marker) ([]job, error) {
 
 func (w wireJob) job() job {
 	return job{
-		Cluster: w.ClusterID, Proc: w.ProcID, Status: status(w.JobStatus), ID: spawner.ID(w.SlipwayID), Launch: string(w.SlipwayLaunch),
-		Login: string(w.Owner), Shadows: w.NumShadowStarts, RemoteHost: string(w.RemoteHost), Shadow: w.ShadowBday, LastHost: string(w.LastRemoteHost),
-		Reconnects: w.Reconnects, HoldReason: string(w.HoldReason), HoldCode: w.HoldReasonCode, HoldSub: w.HoldReasonSubCode,
-		ExitCode: w.ExitCode, BySignal: bool(w.ExitBySignal), Signal: w.ExitSignal, RemoveReason: string(w.RemoveReason), VacateReason: string(w.VacateReason),
+		Cluster: w.ClusterID, Proc: w.ProcID, Status: status(w.JobStatus), ID: spawner.ID(w.SlipwayID),
+		Launch: string(w.SlipwayLaunch),
+		Login:  string(w.Owner), Shadows: w.NumShadowStarts, RemoteHost: string(w.RemoteHost), Shadow: w.ShadowBday,
+		LastHost:   string(w.LastRemoteHost),
+		Reconnects: w.Reconnects, HoldReason: string(w.HoldReason), HoldCode: w.HoldReasonCode,
+		HoldSub:  w.HoldReasonSubCode,
+		ExitCode: w.ExitCode, BySignal: bool(w.ExitBySignal), Signal: w.ExitSignal,
+		RemoveReason: string(w.RemoveReason), VacateReason: string(w.VacateReason),
 		Rejected: string(w.LastRejMatch), MemoryMB: w.RequestMemory,
 	}
 }
@@ -188,7 +192,9 @@ func (j job) Observation() spawner.Observation {
 	case completed:
 		o.Existence, o.ExitCode = spawner.Exited, int(j.ExitCode)
 		if j.BySignal {
-			o.ExitCode, o.Reason = 128+int(j.Signal), fmt.Sprintf("its worker was ended by signal %d on %s", j.Signal, j.host())
+			o.ExitCode, o.Reason = 128+int(j.Signal), fmt.Sprintf(
+				"its worker was ended by signal %d on %s", j.Signal, j.host(),
+			)
 		}
 	case removed:
 		if j.RemoteHost == "" && j.Shadow == 0 { // else it is being ended there
@@ -217,10 +223,16 @@ func (j job) evicted() spawner.Observation {
 
 // gone tells the end of a job that has left the queue without having been completed, or is about to.
 func (j job) gone() batch.End {
-	e := batch.End{Code: 1, Host: j.host(), Reason: "it was removed from HTCondor's queue", Remedy: "ask your administrator why, and start it again"}
+	e := batch.End{
+		Code: 1, Host: j.host(), Reason: "it was removed from HTCondor's queue",
+		Remedy: "ask your administrator why, and start it again",
+	}
 	switch {
 	case j.Status == completed:
-		e = batch.End{Code: int(j.ExitCode), Host: j.host(), Reason: "it has ended, and was removed from HTCondor's queue before its outcome was read", Remedy: e.Remedy}
+		e = batch.End{
+			Code: int(j.ExitCode), Host: j.host(),
+			Reason: "it has ended, and was removed from HTCondor's queue before its outcome was read", Remedy: e.Remedy,
+		}
 	case j.RemoveReason != "":
 		e.Reason += ": " + batch.OneLine(j.RemoveReason, batch.MaxReason)
 	}
@@ -230,7 +242,8 @@ func (j job) gone() batch.End {
 // constraint asks for the jobs of this instance. What others submit in their likeness could be large, and all of it
 // would be printed.
 func (b *Backend) constraint() string {
-	return attrInstance + " == " + quoted(b.cfg.Instance) + " && size(" + attrMark + ") == 64 && size(" + attrID + ") <= 42 && size(" + attrLaunch + ") <= 1000"
+	return attrInstance + " == " + quoted(b.cfg.Instance) + " && size(" + attrMark + ") == 64 && size(" + attrID +
+		") <= 42 && size(" + attrLaunch + ") <= 1000"
 }
 
 // submitted is a job as it is right after it was submitted.

@@ -61,7 +61,10 @@ func (b *Backend) archFor(w spawner.Workload) string {
 	}
 	arch, err := b.cfg.Arch(digest)
 	if err != nil {
-		b.log.Warn("a workload is taken though it is not known for which machines its environment is", "environment", digest, "error", err)
+		b.log.Warn(
+			"a workload is taken though it is not known for which machines its environment is", "environment", digest,
+			"error", err,
+		)
 	}
 	return archName(arch)
 }

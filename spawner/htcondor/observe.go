@@ -16,7 +16,10 @@ import (
 
 // ask looks at the queue.
 func (b *Backend) ask(ctx context.Context) ([]job, error) {
-	out, err := b.run(ctx, commands.Command{Name: "condor_q", Args: []string{"-allusers", "-json", "-attributes", attributes(), "-constraint", b.constraint()}})
+	out, err := b.run(ctx, commands.Command{
+		Name: "condor_q",
+		Args: []string{"-allusers", "-json", "-attributes", attributes(), "-constraint", b.constraint()},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ask HTCondor for its queue: %w", err)
 	}
@@ -114,7 +117,8 @@ func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own job, job
 	if len(jobs) < 2 {
 		return
 	}
-	rec, known, err := b.records.Get(id) // as it is since the look: that shows the next run's job too where one was submitted meanwhile
+	// as it is since the look: that shows the next run's job too where one was submitted meanwhile
+	rec, known, err := b.records.Get(id)
 	if err != nil || !known || rec.Job != own.Name() {
 		return
 	}
@@ -195,7 +199,9 @@ func (b *Backend) fewStrays(all map[spawner.ID]spawner.Existence, strays []job) 
 	if len(strays) == 0 {
 		return
 	}
-	slices.SortFunc(strays, func(x, y job) int { return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc)) })
+	slices.SortFunc(
+		strays, func(x, y job) int { return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc)) },
+	)
 	b.log.Warn("jobs in HTCondor's queue have no record here; only the oldest are looked after at a time", "jobs", len(strays), "most", mostStrays,
 		"oldest", strays[0].Name(), "id", strays[0].ID)
 	for _, j := range strays[min(len(strays), mostStrays):] {

@@ -38,7 +38,10 @@ func (b *Backend) missed(ctx context.Context, rec batch.Record, begun time.Time)
 		return doubtful(a, rec, err)
 	}
 	rec.End = &e
-	b.log.Info("a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.Since, "history", err)
+	b.log.Info(
+		"a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.Since,
+		"history", err,
+	)
 	b.learn(rec)
 	b.queue.Forget(rec.ID)
 	return e.Observation(), nil
@@ -65,7 +68,10 @@ func endOf(rec batch.Record, past []job) (batch.End, bool) {
 			return j.gone(), true
 		}
 	}
-	return batch.End{Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history", Remedy: "ask your administrator, and start it again"}, false
+	return batch.End{
+		Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history",
+		Remedy: "ask your administrator, and start it again",
+	}, false
 }
 
 // seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes

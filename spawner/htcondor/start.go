@@ -37,7 +37,8 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 	if err != nil || there {
 		return err
 	}
-	arrived := b.submits.Expect() // not before: who looks closely at what there is takes long, and all others would wait
+	// not before: who looks closely at what there is takes long, and all others would wait
+	arrived := b.submits.Expect()
 	defer arrived()
 	s, err := b.prepare(l)
 	if err != nil {
@@ -56,7 +57,9 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 // noRoom has it wait that a disk here is full.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return errs.New(errs.NoCapacity, "the disk is full on which the service keeps what is sent to HTCondor: %w", err).With("tell your administrator")
+		return errs.New(
+			errs.NoCapacity, "the disk is full on which the service keeps what is sent to HTCondor: %w", err,
+		).With("tell your administrator")
 	}
 	return err
 }
@@ -110,7 +113,9 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 			return ended, err
 		}
 	case same && rec.Lives() && len(jobs) == 0:
-		return false, errs.New(errs.Unavailable, "HTCondor's queue does not show the job %s any more, which may run yet", rec.Job)
+		return false, errs.New(
+			errs.Unavailable, "HTCondor's queue does not show the job %s any more, which may run yet", rec.Job,
+		)
 	}
 	if err := b.clear(ctx, l.ID, jobs); err != nil {
 		return false, err

@@ -62,15 +62,18 @@ func lookupHere(login string) (uid, gid int, err error) {
 }
 
 func noAccount(login string) error {
-	return errs.New(errs.Forbidden, "there is no account %s at HTCondor's access point, as which the jobs are to run", login).
-		With("tell your administrator: have the account made, or have htcondor.owner name one for all")
+	return errs.New(
+		errs.Forbidden, "there is no account %s at HTCondor's access point, as which the jobs are to run", login,
+	).With("tell your administrator: have the account made, or have htcondor.owner name one for all")
 }
 
 // parsePasswd reads an account's line of a table of users.
 func parsePasswd(line, login string) (uid, gid int, err error) {
 	f := strings.Split(strings.TrimSpace(line), ":")
 	if len(f) != 7 || f[0] != login {
-		return 0, 0, errs.New(errs.Unavailable, "getent printed %q for the account %s", batch.OneLine(line, batch.MaxReason), login)
+		return 0, 0, errs.New(
+			errs.Unavailable, "getent printed %q for the account %s", batch.OneLine(line, batch.MaxReason), login,
+		)
 	}
 	u, err := strconv.ParseUint(f[2], 10, 31)
 	g, err2 := strconv.ParseUint(f[3], 10, 31)
@@ -120,7 +123,8 @@ func (a *accounts) of(login string) (owner, error) {
 // unless all are mapped to one.
 func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
 	if !safeWord.MatchString(l.Account.Login) {
-		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of HTCondor", l.Account.Login).With("have a login of letters, digits and ._-")
+		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of HTCondor", l.Account.Login).
+			With("have a login of letters, digits and ._-")
 	}
 	if b.cfg.Owner != "" {
 		return b.accounts.of(b.cfg.Owner)
@@ -134,8 +138,10 @@ func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
 		return owner{}, err
 	}
 	if there.uid != own.uid {
-		return owner{}, errs.New(errs.Forbidden, "the account %s is uid %d at HTCondor's access point, and %d here", own.login, there.uid, own.uid).
-			With("tell your administrator: the users' numbers are to be the same, or htcondor.owner is to name one account for all")
+		return owner{}, errs.New(
+			errs.Forbidden, "the account %s is uid %d at HTCondor's access point, and %d here", own.login, there.uid,
+			own.uid,
+		).With("tell your administrator: the users' numbers are to be the same, or htcondor.owner is to name one account for all")
 	}
 	return own, nil
 }

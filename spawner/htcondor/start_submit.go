@@ -129,7 +129,8 @@ func (b *Backend) submitOnce(ctx context.Context, group []*batch.Call[*submissio
 	}
 	defer held.Close()
 	out, err := b.run(ctx, commands.Command{
-		Name: "condor_submit", Args: []string{"-terse", "-disable", "-"}, Tokens: dir, Input: description(group[0].Arg.head, rows), Holds: held,
+		Name: "condor_submit", Args: []string{"-terse", "-disable", "-"}, Tokens: dir,
+		Input: description(group[0].Arg.head, rows), Holds: held,
 	})
 	if err == nil {
 		var names []string

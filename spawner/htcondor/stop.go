@@ -106,7 +106,9 @@ func (b *Backend) clear(ctx context.Context, id spawner.ID, jobs []job) error {
 
 // expel removes jobs and waits until none of the workload's is left of which left says that it is; unbegun: only those
 // that have not begun when HTCondor comes to them. It returns the jobs that are left.
-func (b *Backend) expel(ctx context.Context, id spawner.ID, jobs []job, left func(job) bool, unbegun bool) ([]job, error) {
+func (b *Backend) expel(
+	ctx context.Context, id spawner.ID, jobs []job, left func(job) bool, unbegun bool,
+) ([]job, error) {
 	for asked := map[string]bool{}; slices.ContainsFunc(jobs, left); {
 		for _, j := range jobs {
 			if !left(j) || asked[j.Name()] || j.Status == removed {
@@ -175,7 +177,8 @@ func (b *Backend) rmSome(ctx context.Context, key removalKey, some []*batch.Call
 	}
 	_, err = b.run(ctx, commands.Command{Name: "condor_rm", Args: args, Tokens: dir})
 	b.tokens.refused(key.login, err)
-	if f, ok := commands.AsFailure(err); ok && f.Code > 0 && (strings.Contains(f.Stderr, "not found") || key.unbegun && strings.Contains(f.Stderr, noneFits)) {
+	if f, ok := commands.AsFailure(err); ok && f.Code > 0 && (strings.Contains(f.Stderr, "not found") ||
+		key.unbegun && strings.Contains(f.Stderr, noneFits)) {
 		return nil
 	}
 	return err

@@ -63,10 +63,14 @@ var extraName = regexp.MustCompile(`^(\+|[Mm][Yy]\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 func ours(name string) bool {
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(name), "+"), "my.")
 	return strings.HasPrefix(name, "slipway") || slices.Contains([]string{
-		"accounting_group", "accounting_group_user", "allowed_execute_duration", "arguments", "batch_name", "dagman_job_id", "else", "elif", "endif", "environment",
-		"error", "executable", "getenv", "hold", "if", "include", "initialdir", "input", "job_lease_duration", "job_max_vacate_time", "leave_in_queue",
-		"leavejobinqueue", "log", "max_idle", "max_materialize", "max_retries", "max_transfer_output_mb", "notification", "on_exit_hold", "on_exit_remove", "output", "periodic_release", "priority", "queue",
-		"rank", "request_cpus", "request_disk", "request_gpus", "request_memory", "require_gpus", "requirements", "retry_until", "should_transfer_files", "transfer_executable",
+		"accounting_group", "accounting_group_user", "allowed_execute_duration", "arguments", "batch_name",
+		"dagman_job_id", "else", "elif", "endif", "environment",
+		"error", "executable", "getenv", "hold", "if", "include", "initialdir", "input", "job_lease_duration",
+		"job_max_vacate_time", "leave_in_queue",
+		"leavejobinqueue", "log", "max_idle", "max_materialize", "max_retries", "max_transfer_output_mb",
+		"notification", "on_exit_hold", "on_exit_remove", "output", "periodic_release", "priority", "queue",
+		"rank", "request_cpus", "request_disk", "request_gpus", "request_memory", "require_gpus", "requirements",
+		"retry_until", "should_transfer_files", "transfer_executable",
 		"transfer_input_files", "transfer_output_files", "universe", "use", "when_to_transfer_output",
 	}, name)
 }
@@ -101,7 +105,9 @@ func (b *Backend) describe(w spawner.Workload, r batch.Record) ([]pool.Line, err
 	}
 	d := b.demand(w, r.Arch, r.Bytes)
 	lines := slices.Concat(b.running(r), d.Lines(), gpus, b.lasting(w), b.paying(w, r), b.marks(w))
-	lines = append(lines, pool.Line{Name: "requirements", Value: onceOnly + " && " + pool.Requirements(pool.ClausesOf(d))})
+	lines = append(
+		lines, pool.Line{Name: "requirements", Value: onceOnly + " && " + pool.Requirements(pool.ClausesOf(d))},
+	)
 	if b.cfg.Rank != "" {
 		lines = append(lines, pool.Line{Name: "rank", Value: b.cfg.Rank})
 	}
@@ -202,14 +208,19 @@ func (b *Backend) marks(w spawner.Workload) []pool.Line {
 		{Name: "My." + attrInteractive, Value: strconv.FormatBool(w.Kind != spawner.Job)},
 	}
 	if w.Scan != "" {
-		lines = append(lines, pool.Line{Name: "My." + attrScan, Value: quoted(w.Scan)}, pool.Line{Name: "My." + attrPoint, Value: "$(SW_point)"}, pool.Line{Name: "batch_name", Value: encode(w.Scan)})
+		lines = append(
+			lines, pool.Line{Name: "My." + attrScan, Value: quoted(w.Scan)},
+			pool.Line{Name: "My." + attrPoint, Value: "$(SW_point)"},
+			pool.Line{Name: "batch_name", Value: encode(w.Scan)},
+		)
 	}
 	return lines
 }
 
 // demand is what a workload asks of a machine, whose image and inputs have so many bytes.
 func (b *Backend) demand(w spawner.Workload, arch string, bytes int64) pool.Demand {
-	d := pool.Demand{Resources: w.Spec.Resources, Own: ownMemory, Disk: b.diskFor(w) + bytes, GPU: w.Spec.GPU, Arch: arch, Facts: map[string]classad.Value{
+	d := pool.Demand{Resources: w.Spec.Resources, Own: ownMemory, Disk: b.diskFor(w) +
+		bytes, GPU: w.Spec.GPU, Arch: arch, Facts: map[string]classad.Value{
 		attrInteractive: w.Kind != spawner.Job, attrUser: encode(string(w.Owner)), attrKind: string(w.Kind),
 	}}
 	if b.cfg.Requirements != "" {

@@ -41,7 +41,8 @@ func newTokens(dir string, mint func(context.Context, string) (string, error)) *
 // of returns the directory that holds a token of an account, and nothing else.
 func (t *tokens) of(ctx context.Context, login string) (string, error) {
 	if !safeWord.MatchString(login) {
-		return "", errs.New(errs.Invalid, "the account %q cannot be an identity of HTCondor", login).With("use a login of letters, digits and ._-")
+		return "", errs.New(errs.Invalid, "the account %q cannot be an identity of HTCondor", login).
+			With("use a login of letters, digits and ._-")
 	}
 	t.mu.Lock()
 	f := t.held[login]
@@ -102,7 +103,8 @@ func (b *Backend) mint(ctx context.Context, login string) (string, error) {
 		return "", err
 	}
 	out, err := b.run(ctx, commands.Command{Name: "condor_token_create", Args: []string{
-		"-identity", login + "@" + domain, "-key", b.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ", "-authz", "WRITE",
+		"-identity", login + "@" + domain, "-key", b.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ",
+		"-authz", "WRITE",
 	}})
 	if errs.Is(err, errs.Unavailable) {
 		return "", err
@@ -133,7 +135,8 @@ func (b *Backend) domain(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is not known: %w", err).With("set it, or set htcondor.domain")
+		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is not known: %w", err).
+			With("set it, or set htcondor.domain")
 	}
 	if b.asked = strings.TrimSpace(string(out)); !safeWord.MatchString(b.asked) {
 		defer func() { b.asked = "" }()

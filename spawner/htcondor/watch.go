@@ -16,7 +16,10 @@ import (
 // it misses, a later look finds. When it returns no look goes on.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	defer b.past.Finish()
-	b.queue.Watch(ctx, batch.Watch{Every: b.cfg.PollEvery, Soon: b.soon, Delay: eventDelay, Missed: b.doubts, Changed: changed, Log: b.log, System: b.Title()})
+	b.queue.Watch(ctx, batch.Watch{
+		Every: b.cfg.PollEvery, Soon: b.soon, Delay: eventDelay, Missed: b.doubts, Changed: changed, Log: b.log,
+		System: b.Title(),
+	})
 	return nil
 }
 

@@ -105,5 +105,8 @@ func (p plan) environ() []string {
 // reserved reports whether a variable of that name would not arrive as it is: the shell that starts a container's
 // program keeps these for itself, and the prefixes change PATH.
 func reserved(name string) bool {
-	return slices.Contains([]string{"APPEND_PATH", "PREPEND_PATH", "PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID", "PPID", "OPTIND", "_"}, name)
+	return slices.Contains([]string{
+		"APPEND_PATH", "PREPEND_PATH", "PWD", "OLDPWD", "SHLVL", "IFS", "PS1", "PROMPT_COMMAND", "UID", "EUID", "GID",
+		"PPID", "OPTIND", "_",
+	}, name)
 }

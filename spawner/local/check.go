@@ -14,7 +14,8 @@ import (
 // Check runs Apptainer and looks for what it and the limits need of the kernel.
 func (b *Backend) Check(ctx context.Context) error {
 	if os.Geteuid() != 0 {
-		return errs.New(errs.Missing, "local jobs need root, this is uid %d", os.Geteuid()).With("run the service as root")
+		return errs.New(errs.Missing, "local jobs need root, this is uid %d", os.Geteuid()).
+			With("run the service as root")
 	}
 	program, err := b.program()
 	if err != nil {
@@ -25,8 +26,9 @@ func (b *Backend) Check(ctx context.Context) error {
 			With("install it again with deploy/apptainer/install")
 	}
 	if missing := b.groups.Missing(); len(missing) > 0 {
-		return errs.New(errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", ")).
-			With("start the kernel with these control groups enabled")
+		return errs.New(
+			errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", "),
+		).With("start the kernel with these control groups enabled")
 	}
 	if err := b.host.check(); err != nil {
 		return err
@@ -55,8 +57,10 @@ func (h host) check() error {
 		return errs.New(errs.Missing, "this host has no /dev/fuse, by which users mount images").With("modprobe fuse")
 	}
 	if fuse.Mode().Perm()&0o006 != 0o006 {
-		return errs.New(errs.Missing, "users may not open /dev/fuse (its mode is %#o), by which they mount images", fuse.Mode().Perm()).
-			With("chmod 666 /dev/fuse")
+		return errs.New(
+			errs.Missing, "users may not open /dev/fuse (its mode is %#o), by which they mount images",
+			fuse.Mode().Perm(),
+		).With("chmod 666 /dev/fuse")
 	}
 	return nil
 }
@@ -68,6 +72,9 @@ func switches() []toggle {
 	return []toggle{
 		{"/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=10000"},
 		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"},
-		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"},
+		{
+			"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+			"kernel.apparmor_restrict_unprivileged_userns=0",
+		},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"slipway/internal/mounts"
 	"slipway/spawner"
+	"slipway/spawner/accounts"
 	"slipway/spawner/local/cgroup"
 )
 
@@ -109,7 +110,9 @@ func (p plan) bindings() []binding {
 			binding{from: p.RunDir, to: stageRun},
 		)
 		for i, m := range p.Mounts {
-			all = append(all, binding{from: m.Source, to: stageMount(i), readOnly: !m.Write, tree: true, plain: m.Plain})
+			all = append(
+				all, binding{from: m.Source, to: stageMount(i), readOnly: !m.Write, tree: true, plain: m.Plain},
+			)
 		}
 	}
 	return slices.Concat(all, p.gpuBindings(), p.deviceBindings())
@@ -239,7 +242,7 @@ func (p plan) introduce() error {
 			return err
 		}
 	}
-	for name, table := range map[string][]byte{"passwd": passwd(users, p.Account), "group": groups(all, p.Account)} {
+	for name, table := range map[string][]byte{"passwd": accounts.UsersOfHost(p.Account, users), "group": accounts.GroupsOfHost(p.Account, all)} {
 		if err := os.WriteFile(filepath.Join(stageEtc, name), table, 0o444); err != nil {
 			return err
 		}

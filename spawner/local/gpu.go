@@ -83,7 +83,9 @@ func staged(i int, m gpu.Mount) string {
 
 // hasDriver reports whether files of the driver come with the slice.
 func (p plan) hasDriver() bool {
-	return slices.ContainsFunc(p.slice().Mounts, func(m gpu.Mount) bool { return strings.HasPrefix(m.Target, control.GPUDir+"/") })
+	return slices.ContainsFunc(
+		p.slice().Mounts, func(m gpu.Mount) bool { return strings.HasPrefix(m.Target, control.GPUDir+"/") },
+	)
 }
 
 // gpuArgs are Apptainer's options for the slice. It binds devices only to where they are.

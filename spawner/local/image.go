@@ -79,7 +79,8 @@ func (b *Backend) findMounter() (string, error) {
 		return "", err
 	}
 	if why := forbidsDirectories(buildValue(apptainer, "APPTAINER_CONFDIR")); why != "" {
-		return "", errs.New(errs.Missing, "jobs of one user cannot share a mount of their image: %s", why).With(alone + "allow it there")
+		return "", errs.New(errs.Missing, "jobs of one user cannot share a mount of their image: %s", why).
+			With(alone + "allow it there")
 	}
 	for _, name := range []string{
 		filepath.Join(filepath.Dir(apptainer), "squashfuse_ll"),

@@ -99,7 +99,9 @@ func (p imagePlan) mount() (fuse int, err error) {
 // argv is squashfuse's command line, but for the option allow_other as Apptainer has it.
 func (p imagePlan) argv(image, fuse int) []string {
 	options := fmt.Sprintf("ro,uid=%d,gid=%d,offset=%d", p.Account.UID, p.Account.GID, p.Offset)
-	return []string{p.Program, "-f", "-o", options, "/proc/self/fd/" + strconv.Itoa(image), "/dev/fd/" + strconv.Itoa(fuse)}
+	return []string{
+		p.Program, "-f", "-o", options, "/proc/self/fd/" + strconv.Itoa(image), "/dev/fd/" + strconv.Itoa(fuse),
+	}
 }
 
 // openImage takes a mount of an image out of the namespace of who serves it. Nothing is read of it, so nothing waits

@@ -33,19 +33,20 @@ import (
 
 // Config is what a Backend is made of.
 type Config struct {
-	Dir          string        // holds a control directory for each job; made when missing. Required, absolute
-	Apptainer    string        // the program, a path or a name on PATH; empty: "apptainer"
-	CgroupParent string        // path below the root of the control groups; empty: "slipway"
-	Instance     string        // keeps two services on one host apart; may be empty
-	Weight       int           // of all jobs beside the host's other groups of processes, in percent of what one has by itself; zero: as it is
-	Self         string        // path of the slipway program, run as `Self local-shim DIR`. Required
-	Agent        string        // the program below control.BinDir, run as `Agent agent`; empty: "slipway"
-	Grace        time.Duration // how long a job may take to end when its time is up; zero: 10 s
-	Mounts       []Mount       // what jobs see of this host beside their own
-	Network      Network       // what they reach; empty: Outward
-	Reach        []string      // services of this host that jobs reach all the same with Outward, as HOST:PORT
-	Disk         int64         // what one job may write, beside its input files; zero: no limit
-	Pasta        string        // the program, a path or a name on PATH; empty: "pasta"
+	Dir          string // holds a control directory for each job; made when missing. Required, absolute
+	Apptainer    string // the program, a path or a name on PATH; empty: "apptainer"
+	CgroupParent string // path below the root of the control groups; empty: "slipway"
+	Instance     string // keeps two services on one host apart; may be empty
+	// of all jobs beside the host's other groups of processes, in percent of what one has by itself; zero: as it is
+	Weight  int
+	Self    string        // path of the slipway program, run as `Self local-shim DIR`. Required
+	Agent   string        // the program below control.BinDir, run as `Agent agent`; empty: "slipway"
+	Grace   time.Duration // how long a job may take to end when its time is up; zero: 10 s
+	Mounts  []Mount       // what jobs see of this host beside their own
+	Network Network       // what they reach; empty: Outward
+	Reach   []string      // services of this host that jobs reach all the same with Outward, as HOST:PORT
+	Disk    int64         // what one job may write, beside its input files; zero: no limit
+	Pasta   string        // the program, a path or a name on PATH; empty: "pasta"
 	// Squashfs says where in an image file its squashfs begins. Nil: each job mounts its image by itself.
 	Squashfs func(image string) (offset int64, err error) `json:"-"`
 	// Outlook says at each start what the job's owner should know of Mounts, or why nothing can be started with them.
@@ -106,12 +107,17 @@ func New(cfg Config) (*Backend, error) {
 	case !slices.Contains([]Network{Outward, Isolated, OfHost}, cfg.Network):
 		return nil, errs.Bad("local network", cfg.Network, "outward, none or host")
 	case !filepath.IsLocal(group) || group == ".":
-		return nil, errs.Bad("local cgroup", cfg.CgroupParent, "name a path below the root of the control groups, such as slipway")
+		return nil, errs.Bad(
+			"local cgroup", cfg.CgroupParent, "name a path below the root of the control groups, such as slipway",
+		)
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of local jobs: %w", err)
 	}
-	b := &Backend{cfg: cfg, groups: cgroup.New(cgroup.Root, group), host: host{root: "/"}, sharing: sharing{states: map[string]*imageState{}}}
+	b := &Backend{
+		cfg: cfg, groups: cgroup.New(cgroup.Root, group), host: host{root: "/"},
+		sharing: sharing{states: map[string]*imageState{}},
+	}
 	b.mounter = sync.OnceValues(b.findMounter)
 	return b, nil
 }

@@ -81,8 +81,14 @@ func (b *Backend) networkPrograms() (programs, error) {
 		into                *string
 		name, does, install string
 	}{
-		{&found.Pasta, b.cfg.Pasta, "gives each job a network of its own", "apt-get install passt, or dnf install passt"},
-		{&found.Nft, "nft", "keeps jobs from this host's services", "apt-get install nftables, or dnf install nftables"},
+		{
+			&found.Pasta, b.cfg.Pasta, "gives each job a network of its own",
+			"apt-get install passt, or dnf install passt",
+		},
+		{
+			&found.Nft, "nft", "keeps jobs from this host's services",
+			"apt-get install nftables, or dnf install nftables",
+		},
 	} {
 		path, err := exec.LookPath(p.name)
 		if err == nil {

@@ -87,11 +87,13 @@ var validLogin = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 func checkAccount(a spawner.Account) error {
 	switch {
 	case a.UID <= 0 || a.GID <= 0:
-		return errs.New(errs.Forbidden, "a job may not run as uid %d, gid %d", a.UID, a.GID).With("give accounts ids above 0")
+		return errs.New(errs.Forbidden, "a job may not run as uid %d, gid %d", a.UID, a.GID).
+			With("give accounts ids above 0")
 	case slices.ContainsFunc(a.Groups, func(g spawner.Group) bool {
 		return g.ID <= 0 || g.Name == "" || strings.ContainsAny(g.Name, ":,\n\x00")
 	}):
-		return errs.New(errs.Forbidden, "a job may not have the groups %v", a.Groups).With("give accounts groups with ids above 0 and plain names")
+		return errs.New(errs.Forbidden, "a job may not have the groups %v", a.Groups).
+			With("give accounts groups with ids above 0 and plain names")
 	case !validLogin.MatchString(a.Login):
 		return errs.Bad("login", a.Login, "at most 32 letters, digits, dots, dashes and underscores, a letter first")
 	case !path.IsAbs(a.Home) || path.Clean(a.Home) != a.Home || a.Home == "/":
@@ -132,7 +134,10 @@ func checkEnv(env map[string]string, home string) error {
 			return errs.Bad("env", name, "use a value without zero bytes")
 		case len(name)+len(value) > maxVariable || total > maxEnv:
 			return errs.New(errs.Invalid, "env: %s makes the environment too long", name).
-				With(fmt.Sprintf("at most %d KiB for a variable, %d KiB for all: put the rest into a file", maxVariable>>10, maxEnv>>10))
+				With(fmt.Sprintf(
+					"at most %d KiB for a variable, %d KiB for all: put the rest into a file", maxVariable>>10,
+					maxEnv>>10,
+				))
 		}
 	}
 	return nil
@@ -142,12 +147,14 @@ func checkEnv(env map[string]string, home string) error {
 func (p plan) needs() error {
 	image, err := os.Stat(p.Image)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !image.Mode().IsRegular() {
-		return errs.New(errs.NotFound, "the image file of the environment is missing").With("freeze the session again, then submit again")
+		return errs.New(errs.NotFound, "the image file of the environment is missing").
+			With("freeze the session again, then submit again")
 	}
 	if p.isTrial() {
 		return err
 	}
-	for _, dir := range []string{p.AgentDir, p.LinkDir, p.RunDir} { // the home may be on a file system that never answers
+	// the home may be on a file system that never answers
+	for _, dir := range []string{p.AgentDir, p.LinkDir, p.RunDir} {
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,9 @@ func (k *keeper) startContainer() error {
 		files = append(files, k.net.space.Fd())
 	}
 	if err == nil {
-		k.pid, err = syscall.ForkExec("/proc/self/exe", []string{"slipway", "local-enter", string(k.dir)}, &syscall.ProcAttr{
+		k.pid, err = syscall.ForkExec("/proc/self/exe", []string{
+			"slipway", "local-enter", string(k.dir),
+		}, &syscall.ProcAttr{
 			Dir: "/", Env: []string{}, Files: files,
 			Sys: &syscall.SysProcAttr{Cloneflags: k.plan.namespaces(), Setsid: true, Pdeathsig: kill},
 		})

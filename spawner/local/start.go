@@ -120,10 +120,12 @@ func (b *Backend) plan(d dir, l spawner.Launch) (plan, error) {
 	}
 	p := plan{
 		Network: b.cfg.Network, programs: network, Reach: b.cfg.Reach, Disk: b.diskOf(l),
-		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir, Agent: path.Join(control.BinDir, b.cfg.Agent),
+		ID: string(l.ID), Launch: l.Launch, Apptainer: program, Account: l.Account, Image: l.SIF, AgentDir: l.AgentDir,
+		Agent:   path.Join(control.BinDir, b.cfg.Agent),
 		LinkDir: filepath.Join(l.Dir, "link"), RunDir: filepath.Join(l.Dir, "run"), Scratch: d.path(scratchDir),
-		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace, Cgroups: b.groups.Parent,
-		Mounts: b.cfg.Mounts,
+		Env: l.Spec.Env, GPU: l.GPU, Resources: l.Spec.Resources, TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace,
+		Cgroups: b.groups.Parent,
+		Mounts:  b.cfg.Mounts,
 	}
 	if l.Storage != "" {
 		p.Mounts = append(slices.Clip(p.Mounts), Mount{Source: l.Storage, Target: "/storage"})
@@ -144,8 +146,9 @@ func (b *Backend) program() (string, error) {
 		program, err = filepath.Abs(program)
 	}
 	if err != nil {
-		return "", errs.New(errs.Missing, "Apptainer is not installed on this host (%q is no program)", b.cfg.Apptainer).
-			With("install it with deploy/apptainer/install, or set local.apptainer to its path")
+		return "", errs.New(
+			errs.Missing, "Apptainer is not installed on this host (%q is no program)", b.cfg.Apptainer,
+		).With("install it with deploy/apptainer/install, or set local.apptainer to its path")
 	}
 	return program, nil
 }

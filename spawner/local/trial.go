@@ -54,7 +54,8 @@ func (b *Backend) trialPlan(d dir, t Trial) (plan, error) {
 	}
 	t.Account.HomeDir = d.path(trialHome)
 	p := plan{
-		ID: trialName, Apptainer: program, Account: t.Account, Image: t.Image, Command: t.Argv, Scratch: d.path(scratchDir),
+		ID: trialName, Apptainer: program, Account: t.Account, Image: t.Image, Command: t.Argv,
+		Scratch:   d.path(scratchDir),
 		Resources: t.Resources, TimeLimit: t.Limit, Grace: b.cfg.Grace, Cgroups: b.groups.Parent,
 	}
 	if len(t.Argv) == 0 || t.Limit <= 0 {

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -104,23 +103,6 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-func TestAccounts(t *testing.T) {
-	a := samplePlan().Account
-	users := "root:x:0:0:root:/root:/bin/bash\nu20001:x:7:7::/elsewhere:/bin/sh\nother:x:20001:7::/o:/bin/sh\nlast:x:9:9::/l:/bin/sh"
-	want := "u20001:x:20001:100::/home/alice:/bin/sh\nroot:x:0:0:root:/root:/bin/bash\nlast:x:9:9::/l:/bin/sh\n"
-	if diff := cmp.Diff(want, string(passwd([]byte(users), a))); diff != "" {
-		t.Errorf("passwd (-want +got):\n%s", diff)
-	}
-	known := "root:x:0:\nusers:x:100:\n"
-	if got := string(groups([]byte(known), a)); got != known {
-		t.Errorf("groups = %q, want the host's", got)
-	}
-	a.GID = 333
-	if got, want := string(groups([]byte(known), a)), "u20001:x:333:\n"+known; got != want {
-		t.Errorf("groups = %q, want %q", got, want)
-	}
-}
-
 func TestObservation(t *testing.T) {
 	const mem = 512 << 20
 	for name, tc := range map[string]struct {
@@ -214,17 +196,6 @@ func FuzzExit(f *testing.F) {
 		e, err := parseExit(data)
 		if err == nil && e.observation().Existence != spawner.Exited {
 			t.Errorf("%q is no end", data)
-		}
-	})
-}
-
-func FuzzPasswd(f *testing.F) {
-	f.Add([]byte("root:x:0:0::/:/bin/sh\nx\n::\n"))
-	f.Fuzz(func(t *testing.T, host []byte) {
-		a := samplePlan().Account
-		got := passwd(host, a)
-		if n := bytes.Count(append([]byte("\n"), got...), []byte("\nu20001:")); n != 1 {
-			t.Errorf("passwd(%q) has %d lines of the account", host, n)
 		}
 	})
 }

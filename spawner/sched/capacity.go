@@ -25,7 +25,8 @@ type ledger struct {
 
 func newLedger(capacity map[string]spawner.Capacity, remote map[string]bool) ledger {
 	return ledger{
-		capacity: capacity, held: map[string]map[spawner.ID]spawner.Resources{}, sum: map[string]spawner.Capacity{}, of: map[string]map[spawner.Principal]int{}, jobs: map[spawner.Principal]int{},
+		capacity: capacity, held: map[string]map[spawner.ID]spawner.Resources{}, sum: map[string]spawner.Capacity{},
+		of: map[string]map[spawner.Principal]int{}, jobs: map[spawner.Principal]int{},
 		remote: remote,
 	}
 }
@@ -131,7 +132,9 @@ func (l ledger) together(a, b string) bool {
 func (l ledger) room(backend string, r spawner.Resources) (most, free int) {
 	most, free = -1, -1
 	for _, of := range l.counts(backend) {
-		most, free = least(most, fits(l.capacity[of], spawner.Capacity{}, r)), least(free, fits(l.capacity[of], l.use(of), r))
+		most, free = least(
+			most, fits(l.capacity[of], spawner.Capacity{}, r),
+		), least(free, fits(l.capacity[of], l.use(of), r))
 	}
 	return most, free
 }
@@ -155,7 +158,10 @@ func (l ledger) lacksOwn(c client) string {
 	if !l.full(c) {
 		return ""
 	}
-	return fmt.Sprintf("%d of the %d jobs that one user may have there at once are yours", l.of[c.backend][c.of], l.capacity[c.backend].PerUser)
+	return fmt.Sprintf(
+		"%d of the %d jobs that one user may have there at once are yours", l.of[c.backend][c.of],
+		l.capacity[c.backend].PerUser,
+	)
 }
 
 // neverFits says in words why r cannot fit even when backend is empty; empty when it can.
@@ -171,11 +177,15 @@ func shortage(have, used spawner.Capacity, r spawner.Resources) string {
 	var lacks []string
 	// A millionth of a CPU is the rounding of decimal fractions, not a shortage.
 	if have.CPUs > 0 && used.CPUs+r.CPUs > have.CPUs+1e-6 {
-		lacks = append(lacks, fmt.Sprintf("%s asked, %g of %g free", FormatCPUs(r.CPUs), max(0, have.CPUs-used.CPUs), have.CPUs))
+		lacks = append(
+			lacks, fmt.Sprintf("%s asked, %g of %g free", FormatCPUs(r.CPUs), max(0, have.CPUs-used.CPUs), have.CPUs),
+		)
 	}
 	if have.Memory > 0 && used.Memory+r.Memory > have.Memory {
 		lacks = append(lacks, fmt.Sprintf("%s of memory asked, %s of %s free",
-			units.MemoryWords(r.Memory), units.MemoryWords(max(0, have.Memory-used.Memory)), units.MemoryWords(have.Memory)))
+			units.MemoryWords(r.Memory), units.MemoryWords(
+				max(0, have.Memory-used.Memory),
+			), units.MemoryWords(have.Memory)))
 	}
 	if have.Count > 0 && used.Count >= have.Count {
 		lacks = append(lacks, fmt.Sprintf("%d of %d places taken", used.Count, have.Count))

@@ -224,7 +224,9 @@ func (s *Scheduler) Peers(w *spawner.Workload, most int) []spawner.ID {
 
 // Forsaken is the outcome of a job that waits in vain. Reads only.
 func (s *Scheduler) Forsaken(w *spawner.Workload) spawner.Outcome {
-	o := spawner.Outcome{Failed: true, ExitCode: 1, Cause: spawner.CauseDependency, Reason: "what it was to start after has failed"}
+	o := spawner.Outcome{
+		Failed: true, ExitCode: 1, Cause: spawner.CauseDependency, Reason: "what it was to start after has failed",
+	}
 	for _, target := range w.After {
 		if s.fate(target) == lost {
 			o.Reason, o.Remedy = "it was to start after "+s.loss(target), s.remedy(target)
@@ -296,7 +298,8 @@ func (s *Scheduler) endOf(id spawner.ID) string {
 	case w.Outcome == nil || w.Outcome.Canceled:
 		return "was canceled"
 	default:
-		reason, _, _ := strings.Cut(w.Outcome.Reason, ": it was to start after ") // of a chain the first link says enough
+		// of a chain the first link says enough
+		reason, _, _ := strings.Cut(w.Outcome.Reason, ": it was to start after ")
 		return "has failed: " + reason
 	}
 }
@@ -322,7 +325,9 @@ func (s *Scheduler) Awaited(w *spawner.Workload) string {
 // Reads only.
 func (s *Scheduler) CheckDependencies(o spawner.Principal, after []string) error {
 	if len(after) > MostDependencies {
-		return errs.Bad("after", fmt.Sprintf("%d jobs and scans", len(after)), fmt.Sprintf("at most %d", MostDependencies))
+		return errs.Bad(
+			"after", fmt.Sprintf("%d jobs and scans", len(after)), fmt.Sprintf("at most %d", MostDependencies),
+		)
 	}
 	for _, target := range after {
 		if !s.owns(o, target) {

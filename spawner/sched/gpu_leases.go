@@ -121,7 +121,10 @@ func (s *Scheduler) Leases() []gpu.Lease {
 	var list []gpu.Lease
 	for _, id := range slices.Sorted(maps.Keys(s.slices)) {
 		if e := s.slices[id]; !s.slices.lent(e) {
-			list = append(list, gpu.Lease{Holder: string(id), Slice: e.Slice, Since: e.since, Lent: string(s.slices.borrower(id)), As: string(e.lender)})
+			list = append(list, gpu.Lease{
+				Holder: string(id), Slice: e.Slice, Since: e.since, Lent: string(s.slices.borrower(id)),
+				As: string(e.lender),
+			})
 		}
 	}
 	return list
@@ -170,7 +173,8 @@ func (s *Scheduler) CheckGPU(r gpu.Request) error {
 		return nil
 	}
 	if s.cfg.GPUs == nil {
-		return errs.New(errs.Missing, "%s is asked for, and this site has no GPU", r).With("leave the GPU out, or ask your administrator")
+		return errs.New(errs.Missing, "%s is asked for, and this site has no GPU", r).
+			With("leave the GPU out, or ask your administrator")
 	}
 	if why := s.cfg.GPUs.Never(r); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("`slipway gpus` lists what there is")
@@ -191,7 +195,8 @@ func (s *Scheduler) lender(job *spawner.Workload) (spawner.ID, gpu.Slice) {
 		return "", gpu.Slice{}
 	}
 	for id, held := range s.slices {
-		if s.work[id] != nil && held.borrower == "" && held.Satisfies(job.Spec.GPU) && !job.FoundBad(held.Slice) && s.cfg.Lends(id) {
+		if s.work[id] != nil && held.borrower == "" && held.Satisfies(job.Spec.GPU) && !job.FoundBad(held.Slice) &&
+			s.cfg.Lends(id) {
 			return id, held.Slice
 		}
 	}

@@ -80,9 +80,10 @@ func lineOf(w spawner.Workload) line {
 
 // lines are all lines. They agree with the records at all times, for Put keeps them so.
 type lines struct {
-	byAge    map[line]row
-	byClient map[line]map[client]bench // the lines again, of each client apart: whoever may have no more now is passed by at once
-	changes  int64                     // so far
+	byAge map[line]row
+	// the lines again, of each client apart: whoever may have no more now is passed by at once
+	byClient map[line]map[client]bench
+	changes  int64 // so far
 }
 
 func newLines() lines { return lines{byAge: map[line]row{}, byClient: map[line]map[client]bench{}} }

@@ -137,7 +137,8 @@ func (s *Scheduler) stuck(r gpu.Request) bool {
 func (s *Scheduler) yields(w spawner.Workload, g Grant) string {
 	for l := range s.lines.byAge {
 		first := s.head(l)
-		if first == nil || l == lineOf(w) || !s.precedes(*first, w) || s.stuck(first.LocalGPU()) || s.barred(clientOf(*first), l) {
+		if first == nil || l == lineOf(w) || !s.precedes(*first, w) || s.stuck(first.LocalGPU()) ||
+			s.barred(clientOf(*first), l) {
 			continue
 		}
 		noRoom := s.ledger.lacks(l.backend, first.Spec.Resources) != ""
@@ -193,5 +194,7 @@ func (s *Scheduler) turnOf(w spawner.Workload) int64 {
 
 // wouldDo reports whether who asks for r waits for that of which a grant is a part. What is borrowed nobody waits for.
 func (g Grant) wouldDo(r gpu.Request) bool {
-	return g.Lender == "" && (g.Slice == nil || strings.Contains(strings.ToLower(g.Slice.Model), strings.ToLower(r.Model)))
+	return g.Lender == "" && (g.Slice == nil || strings.Contains(
+		strings.ToLower(g.Slice.Model), strings.ToLower(r.Model),
+	))
 }

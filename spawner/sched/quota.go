@@ -29,8 +29,11 @@ const (
 func (s *Scheduler) Afford(o spawner.Principal, jobs int, gpu bool) (reason string, err error) {
 	a := s.allowances[o]
 	if have := s.jobs[o]; a.Waiting > 0 && jobs > 0 && have+jobs > a.Waiting {
-		return RefusedWaiting, errs.New(errs.OverQuota, "%d of your jobs wait or run, and with %d more they would be more than the %d that you may have at once", have, jobs, a.Waiting).
-			With("wait until some have ended, or cancel some: `slipway jobs` lists them")
+		return RefusedWaiting, errs.New(
+			errs.OverQuota,
+			"%d of your jobs wait or run, and with %d more they would be more than the %d that you may have at once",
+			have, jobs, a.Waiting,
+		).With("wait until some have ended, or cancel some: `slipway jobs` lists them")
 	}
 	if s.recount(o, time.Now()); gpu && a.GPUHours > 0 && s.hours.sum[o] >= a.GPUHours {
 		return RefusedGPUHours, errs.New(errs.OverQuota, "%s", s.whySpent(o)).With("ask then, or for no GPU; `slipway jobs du` shows what you have used")

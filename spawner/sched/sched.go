@@ -70,10 +70,13 @@ type Scheduler struct {
 // New returns a Scheduler that knows of no record yet.
 func New(cfg Config) *Scheduler {
 	return &Scheduler{
-		cfg: cfg, work: map[spawner.ID]*spawner.Workload{}, lines: newLines(), waits: newDependencies(), ledger: newLedger(cfg.Capacity, cfg.Remote), slices: sliceBook{},
-		suspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{}, shares: newShares(cfg.HalfLife), hours: newHours(),
-		allowances: map[spawner.Principal]spawner.Allowance{}, jobs: map[spawner.Principal]int{}, standbys: map[spawner.ID]bool{},
-		unsaved: map[spawner.Principal]bool{},
+		cfg: cfg, work: map[spawner.ID]*spawner.Workload{}, lines: newLines(), waits: newDependencies(),
+		ledger: newLedger(cfg.Capacity, cfg.Remote), slices: sliceBook{},
+		suspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{}, shares: newShares(cfg.HalfLife),
+		hours:      newHours(),
+		allowances: map[spawner.Principal]spawner.Allowance{}, jobs: map[spawner.Principal]int{},
+		standbys: map[spawner.ID]bool{},
+		unsaved:  map[spawner.Principal]bool{},
 	}
 }
 

@@ -25,7 +25,10 @@ func (s *Scheduler) InTheWay(waits *spawner.Workload) []*spawner.Workload {
 	}
 	all := s.Standbys(func(*spawner.Workload) bool { return true })
 	fits := func(some []*spawner.Workload) bool {
-		return s.fitsWithout(waits, s.StandbysHolding(func(w *spawner.Workload) bool { return !w.IsStandby() || slices.Contains(some, w) }))
+		return s.fitsWithout(
+			waits,
+			s.StandbysHolding(func(w *spawner.Workload) bool { return !w.IsStandby() || slices.Contains(some, w) }),
+		)
 	}
 	if !fits(all) {
 		return nil

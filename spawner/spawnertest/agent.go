@@ -51,7 +51,9 @@ var agent = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "slipway")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "slipway/spawner/spawnertest/testdata/agent")
+	cmd := exec.Command(
+		"go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "slipway/spawner/spawnertest/testdata/agent",
+	)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the test's agent: %w\n%s", err, out)

@@ -165,7 +165,10 @@ func (f *Fake) Exit(id spawner.ID, code int) {
 
 // OutOfMemory lets the kernel kill a running workload.
 func (f *Fake) OutOfMemory(id spawner.ID) {
-	f.Die(id, spawner.Observation{ExitCode: 137, Reason: "out of memory (limit 2.0 GB)", Remedy: "start it with more memory"})
+	f.Die(
+		id,
+		spawner.Observation{ExitCode: 137, Reason: "out of memory (limit 2.0 GB)", Remedy: "start it with more memory"},
+	)
 }
 
 // Die ends a running workload; o says how.

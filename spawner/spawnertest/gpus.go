@@ -123,7 +123,8 @@ func (g *GPUs) Place(r gpu.Request, held []gpu.Slice) (gpu.Slice, string) {
 		taken := slices.ContainsFunc(held, func(s gpu.Slice) bool { return s.Placement == at })
 		if g.bad[part] == "" && !taken {
 			return gpu.Slice{
-				GPU: "GPU-1", Model: "NVIDIA H200", Mode: gpu.MIG, Name: r.String(), Profile: Part, Placement: at, Memory: 16 << 30, SMs: 16, Tier: gpu.Hardware,
+				GPU: "GPU-1", Model: "NVIDIA H200", Mode: gpu.MIG, Name: r.String(), Profile: Part, Placement: at,
+				Memory: 16 << 30, SMs: 16, Tier: gpu.Hardware,
 			}, ""
 		}
 	}

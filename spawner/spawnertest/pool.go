@@ -77,7 +77,8 @@ func (p *Pool) crowdedLocked(l spawner.Launch) error {
 		}
 	}
 	if p.most > 0 && has >= p.most {
-		return errs.New(errs.OverQuota, "you have %d of the %d jobs that one user may have", has, p.most).With("wait until one has ended")
+		return errs.New(errs.OverQuota, "you have %d of the %d jobs that one user may have", has, p.most).
+			With("wait until one has ended")
 	}
 	return nil
 }

@@ -32,8 +32,9 @@ type timer struct {
 // New returns an empty Queue.
 func New() *Queue {
 	return &Queue{
-		queued: map[spawner.ID]bool{}, busy: map[spawner.ID]bool{}, again: map[spawner.ID]bool{}, timers: map[spawner.ID]*timer{},
-		wake: make(chan struct{}, 1),
+		queued: map[spawner.ID]bool{}, busy: map[spawner.ID]bool{}, again: map[spawner.ID]bool{},
+		timers: map[spawner.ID]*timer{},
+		wake:   make(chan struct{}, 1),
 	}
 }
 

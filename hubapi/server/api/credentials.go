@@ -118,8 +118,7 @@ func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what U
 		return errs.New(
 			errs.Forbidden,
 			"from within a session, in which others' code may run, credentials are only listed, and a proxy is put",
-		).
-			With("use the page Credentials of your Hub's Slipway, or `slipway` on your own computer")
+		).With("use the page Credentials of your Hub's Slipway, or `slipway` on your own computer")
 	}
 	return nil
 }

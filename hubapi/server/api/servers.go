@@ -115,8 +115,7 @@ func (s *API) serversOf(c spawner.Caller) (hubs.Servers, error) {
 	if servers == nil {
 		return nil, errs.New(
 			errs.Missing, "the service has no token of its own at hub %s and starts nothing there", c.Hub,
-		).
-			With("start the server on the Hub's pages; an administrator sets hubs.token_file for this")
+		).With("start the server on the Hub's pages; an administrator sets hubs.token_file for this")
 	}
 	return servers, nil
 }
@@ -142,8 +141,7 @@ func (s *API) awaitFree(
 ) (being bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(
 		errs.Unavailable, "%s is still being stopped", serverWords(name),
-	).
-		With("it goes on by itself; try again in a moment"))
+	).With("it goes on by itself; try again in a moment"))
 	defer cancel()
 	for {
 		now, err := servers.Server(ctx, string(c.User), name)

@@ -91,8 +91,7 @@ func standOn(offers catalog.Catalogue, base, what string, options map[string]any
 	}
 	return errs.New(
 		errs.Invalid, "%s stands on the image %s, which profile %s does not offer", what, base, spec.Profile,
-	).
-		With(startsOn(offers, base))
+	).With(startsOn(offers, base))
 }
 
 // startsOn says where an environment over base can be started.

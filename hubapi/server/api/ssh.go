@@ -54,8 +54,7 @@ func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
 		return sshauth.Owner{}, errs.New(
 			errs.Forbidden,
 			"what lets in by ssh is not seen or changed out of a session or job, in which others' code may run",
-		).
-			With("use the page SSH of your Hub's Slipway, or `slipway` on your own computer")
+		).With("use the page SSH of your Hub's Slipway, or `slipway` on your own computer")
 	case c.Spawner || c.System || c.User == "":
 		return sshauth.Owner{}, errs.New(errs.Forbidden, "only a user has keys for ssh").With(web.TokenRemedy)
 	}

@@ -60,8 +60,7 @@ func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
 	if len(names) == 0 {
 		return sshauth.Page{}, errs.New(
 			errs.Missing, "no hub of this service has pages on which a login could be confirmed",
-		).
-			With("add a public key with `slipway ssh-key add` instead; an administrator sets hubs.token_file for pages")
+		).With("add a public key with `slipway ssh-key add` instead; an administrator sets hubs.token_file for pages")
 	}
 	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
 }

@@ -261,13 +261,11 @@ func refuseMisc(b startBody) error {
 		return errs.New(
 			errs.Invalid,
 			"misc.cmd, misc.args: a server with a command of its own, as a notebook job has one, is not started",
-		).
-			With("submit it as a job: `slipway submit` in a session")
+		).With("submit it as a job: `slipway submit` in a session")
 	case len(b.Certs) > 0 || len(b.Bundles) > 0 || given(b.Misc.InternalSSL):
 		return errs.New(
 			errs.Invalid, "certs, internal_trust_bundles: c.JupyterHub.internal_ssl does not work with this service",
-		).
-			With("turn it off, and let the Hub's proxy reach the service over a private network")
+		).With("turn it off, and let the Hub's proxy reach the service over a private network")
 	}
 	return nil
 }

@@ -309,8 +309,7 @@ func hubSession(r *http.Request) (string, error) {
 				errs.Forbidden,
 				"your browser sends two different cookies %s: a server that you have visited may have made one of them",
 				hubSessionCookie,
-			).
-				With("delete the cookies of this site in your browser and log in again; if it comes back, tell your administrator which servers of other users you have visited")
+			).With("delete the cookies of this site in your browser and log in again; if it comes back, tell your administrator which servers of other users you have visited")
 		}
 		session = cookie.Value
 	}

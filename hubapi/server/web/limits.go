@@ -84,8 +84,7 @@ func (b *budget) addLocked(c spawner.Caller, bytes int64) error {
 		return errs.New(
 			errs.Busy, "your requests under way bring %d MiB, and one user may send %d MiB at once", have>>20,
 			userBytes>>20,
-		).
-			With("try again in a moment, or send fewer at once")
+		).With("try again in a moment, or send fewer at once")
 	case b.all+bytes > allBytes:
 		return errs.New(errs.Unavailable, "the service takes in as much as it can at once").
 			With("try again in a moment")

@@ -31,7 +31,10 @@ type Memory struct {
 
 // New makes an empty repository.
 func New() *Memory {
-	return &Memory{Documents: map[string]registry.Document{}, Names: map[string]string{}, Blobs: map[string]blob.Blob{}, SIFs: map[string]string{}}
+	return &Memory{
+		Documents: map[string]registry.Document{}, Names: map[string]string{}, Blobs: map[string]blob.Blob{},
+		SIFs: map[string]string{},
+	}
 }
 
 // Document adds a document, and its tag when there is one, and gives its descriptor.
@@ -99,7 +102,8 @@ func (m *Memory) Tags(context.Context) ([]string, error) {
 func (m *Memory) Referrers(_ context.Context, digest string) ([]oci.Descriptor, error) {
 	var found []oci.Descriptor
 	for _, doc := range m.Documents {
-		if parsed, err := oci.Parse(doc.Data); err == nil && parsed.Subject != nil && parsed.Subject.Digest.String() == digest {
+		if parsed, err := oci.Parse(doc.Data); err == nil && parsed.Subject != nil &&
+			parsed.Subject.Digest.String() == digest {
 			d := oci.Describe(doc.MediaType, doc.Data)
 			d.ArtifactType = parsed.ArtifactType
 			found = append(found, d)
@@ -216,7 +220,9 @@ func TryApptainer(t testing.TB, dir string, env []string, verb string, args ...s
 	cmd := exec.Command(testenv.ApptainerPath(), argv...)
 	cmd.Dir = dir
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "APPTAINER_CONFIGDIR="+home, "APPTAINER_CACHEDIR="+filepath.Join(home, "cache"))
+	cmd.Env = append(
+		os.Environ(), "HOME="+home, "APPTAINER_CONFIGDIR="+home, "APPTAINER_CACHEDIR="+filepath.Join(home, "cache"),
+	)
 	cmd.Env = append(cmd.Env, env...)
 	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
 	if err != nil {

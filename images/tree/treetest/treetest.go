@@ -62,7 +62,9 @@ func (l *lister) list(root string) []string {
 		l.t.Fatal(err)
 	}
 	l.dev, l.groups = st.Dev, map[[2]uint64]*group{}
-	l.out = append(l.out, entry{path: "", line: attributes(&st) + l.xattrs(tree.ReadXattrs(tree.FDPath(int(dir.Fd()))))})
+	l.out = append(
+		l.out, entry{path: "", line: attributes(&st) + l.xattrs(tree.ReadXattrs(tree.FDPath(int(dir.Fd()))))},
+	)
 	l.dir(dir, "")
 	return l.lines()
 }

@@ -42,7 +42,10 @@ func (g *Proxy) admit(w http.ResponseWriter, r *http.Request) (v *visitor, byURL
 	case token != "":
 		return g.admitProgram(w, r, token), true
 	case fromElsewhere:
-		tell(w, r, notice{status: http.StatusForbidden, title: "Not from here", text: "The request comes from a page of another site."})
+		tell(w, r, notice{
+			status: http.StatusForbidden, title: "Not from here",
+			text: "The request comes from a page of another site.",
+		})
 	default:
 		g.askToLogIn(w, r)
 	}
@@ -52,7 +55,8 @@ func (g *Proxy) admit(w http.ResponseWriter, r *http.Request) (v *visitor, byURL
 // known finds who has a cookie of the gate's that is still good. An error says that this is not known at the moment.
 func (g *Proxy) known(r *http.Request) (*visitor, error) {
 	session := digestOf(cookie(r, hubSession))
-	for _, c := range r.CookiesNamed(visitCookie) { // a server and one whose path begins with its path may both have one
+	// a server and one whose path begins with its path may both have one
+	for _, c := range r.CookiesNamed(visitCookie) {
 		v := g.visitors.find(c.Value)
 		if v == nil {
 			continue
@@ -93,7 +97,8 @@ var inHeader = regexp.MustCompile(`(?i)^(?:token|bearer)\s+(\S+)$`)
 // foreign reports whether a browser says that a page of another site or another host has made a request. Following a
 // link is no such request: it only shows a page.
 func foreign(r *http.Request) bool {
-	reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && !upgrades(r)
+	reads := (r.Method == http.MethodGet || r.Method == http.MethodHead ||
+		r.Method == http.MethodOptions) && !upgrades(r)
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
 		if !reads || r.Header.Get("Sec-Fetch-Mode") != "navigate" {
@@ -106,7 +111,9 @@ func foreign(r *http.Request) bool {
 	}
 	u, err := url.Parse(origin)
 	asked, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Host"), ",")
-	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !strings.EqualFold(u.Host, strings.TrimSpace(asked))
+	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !strings.EqualFold(
+		u.Host, strings.TrimSpace(asked),
+	)
 }
 
 func upgrades(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
@@ -122,7 +129,10 @@ func cookie(r *http.Request, name string) string {
 // askToLogIn sends a person to the Hub, and refuses all else.
 func (g *Proxy) askToLogIn(w http.ResponseWriter, r *http.Request) {
 	if !isPage(r) {
-		tell(w, r, notice{status: http.StatusForbidden, title: "Not logged in", text: "You are not logged in, or not any more.", next: "Load the page again."})
+		tell(w, r, notice{
+			status: http.StatusForbidden, title: "Not logged in", text: "You are not logged in, or not any more.",
+			next: "Load the page again.",
+		})
 		return
 	}
 	state, browser, challenge := g.logins.begin(cookie(r, loginCookie), g.address(r))
@@ -161,7 +171,8 @@ func (g *Proxy) cookie(r *http.Request, name, value string, age time.Duration) *
 		path = g.set.prefix // the way back need not lie below the gate's path
 	}
 	return &http.Cookie{
-		Name: name, Value: value, Path: path, MaxAge: int(age / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: g.set.https || byHTTPS(r),
+		Name: name, Value: value, Path: path, MaxAge: int(age / time.Second), HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: g.set.https || byHTTPS(r),
 	}
 }
 
@@ -183,7 +194,10 @@ func (g *Proxy) finish(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if q.Get("code") == "" {
-		tell(w, r, notice{status: http.StatusForbidden, title: "Not logged in", text: "The Hub has not let you in.", next: "Begin again.", link: g.set.path})
+		tell(w, r, notice{
+			status: http.StatusForbidden, title: "Not logged in", text: "The Hub has not let you in.",
+			next: "Begin again.", link: g.set.path,
+		})
 		return
 	}
 	v, err := g.welcome(r.Context(), q.Get("code"), one.verifier, digestOf(cookie(r, hubSession)))

@@ -26,7 +26,8 @@ var errApp = errors.New("the program cannot be reached")
 
 func (g *Proxy) newForward() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite: rewrite, FlushInterval: -1, ErrorHandler: g.failed, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		Rewrite: rewrite, FlushInterval: -1, ErrorHandler: g.failed,
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				c, err := g.cfg.App(ctx)
@@ -36,7 +37,8 @@ func (g *Proxy) newForward() *httputil.ReverseProxy {
 				return c, nil
 			},
 			// Servers on Node.js close a connection that is idle for 5 s, and what is sent at that moment is lost.
-			MaxIdleConnsPerHost: 32, IdleConnTimeout: 3 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
+			MaxIdleConnsPerHost: 32, IdleConnTimeout: 3 * time.Second, DisableCompression: true,
+			MaxResponseHeaderBytes: 1 << 20,
 		},
 	}
 }
@@ -80,7 +82,8 @@ func keepCookies(h http.Header) {
 	for _, line := range h["Cookie"] {
 		for part := range strings.SplitSeq(line, ";") {
 			part = strings.TrimSpace(part)
-			if name, _, _ := strings.Cut(part, "="); strings.HasPrefix(name, "vscode") || strings.HasPrefix(name, "code-server") {
+			if name, _, _ := strings.Cut(part, "="); strings.HasPrefix(name, "vscode") ||
+				strings.HasPrefix(name, "code-server") {
 				keep = append(keep, part)
 			}
 		}

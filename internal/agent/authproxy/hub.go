@@ -65,7 +65,10 @@ func (h *hub) exchange(ctx context.Context, code, verifier string) (secret.Text,
 	var answer struct {
 		Token string `json:"access_token"`
 	}
-	q := question{method: http.MethodPost, url: h.set.api.String() + "/oauth2/token", kind: "application/x-www-form-urlencoded", body: form.Encode()}
+	q := question{
+		method: http.MethodPost, url: h.set.api.String() + "/oauth2/token", kind: "application/x-www-form-urlencoded",
+		body: form.Encode(),
+	}
 	err := h.ask(ctx, q, &answer)
 	if err == nil && answer.Token == "" {
 		err = errs.New(errs.Unavailable, "the Hub's answer has no token in it")
@@ -93,11 +96,15 @@ func (h *hub) identify(ctx context.Context, token secret.Text) error {
 // report tells when something last went on in the server.
 func (h *hub) report(ctx context.Context, last time.Time) error {
 	at := last.UTC().Format("2006-01-02T15:04:05.000000Z")
-	body, err := json.Marshal(map[string]any{"last_activity": at, "servers": map[string]any{h.set.name: map[string]string{"last_activity": at}}})
+	body, err := json.Marshal(map[string]any{
+		"last_activity": at, "servers": map[string]any{h.set.name: map[string]string{"last_activity": at}},
+	})
 	if err != nil {
 		return err
 	}
-	q := question{method: http.MethodPost, url: h.set.activity, kind: "application/json", body: string(body), token: h.set.token}
+	q := question{
+		method: http.MethodPost, url: h.set.activity, kind: "application/json", body: string(body), token: h.set.token,
+	}
 	return h.ask(ctx, q, nil)
 }
 

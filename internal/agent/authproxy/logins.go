@@ -51,7 +51,9 @@ func (l *logins) begin(cookie, next string) (state, browser, challenge string) {
 	}
 	state = l.mark + rand.Text()
 	verifier := rand.Text() + rand.Text() // 43 characters are the least
-	l.states[state] = login{next: next, browser: digestOf(browser), verifier: verifier, until: time.Now().Add(loginTime)}
+	l.states[state] = login{
+		next: next, browser: digestOf(browser), verifier: verifier, until: time.Now().Add(loginTime),
+	}
 	sum := digestOf(verifier)
 	return state, browser, base64.RawURLEncoding.EncodeToString(sum[:])
 }
@@ -77,5 +79,6 @@ func (l *logins) take(state, cookie string) (login, bool) {
 	defer l.mu.Unlock()
 	one, known := l.states[state]
 	delete(l.states, state)
-	return one, known && strings.HasPrefix(state, l.mark) && cookie != "" && one.browser == digestOf(cookie) && time.Now().Before(one.until)
+	return one, known && strings.HasPrefix(state, l.mark) && cookie != "" && one.browser == digestOf(cookie) &&
+		time.Now().Before(one.until)
 }

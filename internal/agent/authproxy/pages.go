@@ -19,7 +19,10 @@ type notice struct {
 
 // trouble tells an error.
 func (g *Proxy) trouble(w http.ResponseWriter, r *http.Request, err error) {
-	n := notice{status: http.StatusBadGateway, title: g.cfg.Title + " cannot be reached", text: "It does not answer.", next: "Try again."}
+	n := notice{
+		status: http.StatusBadGateway, title: g.cfg.Title + " cannot be reached", text: "It does not answer.",
+		next: "Try again.",
+	}
 	if e, ok := errors.AsType[*errs.Error](err); ok {
 		n.status, n.text, n.next = errs.RowOf(e.Kind).Status, sentence(e.Message), sentence(e.Remedy)
 	} else if err != nil {

@@ -54,7 +54,8 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	g := &Proxy{
-		cfg: cfg, set: set, log: cfg.Logger, hub: newHub(set, cfg.Hub), logins: newLogins(cfg.Mark), visitors: newVisitors(), programs: newVisitors(), traffic: newTraffic(),
+		cfg: cfg, set: set, log: cfg.Logger, hub: newHub(set, cfg.Hub), logins: newLogins(cfg.Mark),
+		visitors: newVisitors(), programs: newVisitors(), traffic: newTraffic(),
 	}
 	g.forward = g.newForward()
 	return g, nil
@@ -65,7 +66,9 @@ func (g *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest, inside := strings.CutPrefix(r.URL.Path, g.set.base)
 	switch {
 	case winding(r.URL.Path):
-		tell(w, r, notice{status: http.StatusBadRequest, title: "No such address", text: "The address has parts that lead elsewhere."})
+		tell(w, r, notice{
+			status: http.StatusBadRequest, title: "No such address", text: "The address has parts that lead elsewhere.",
+		})
 	case r.URL.Path == g.set.back:
 		g.finish(w, r)
 	case r.URL.Path+"/" == g.set.base && r.Method == http.MethodGet:
@@ -111,7 +114,8 @@ func (g *Proxy) visit(w http.ResponseWriter, r *http.Request) {
 	p := passage{base: g.set.base, path: g.set.path, withToken: byURL}
 	r = r.WithContext(context.WithValue(ctx, passageKey{}, p))
 	if !upgrades(r) {
-		_ = http.NewResponseController(w).EnableFullDuplex() // an answer may begin before the request is quite out: golang.org/issue/40747
+		// an answer may begin before the request is quite out: golang.org/issue/40747
+		_ = http.NewResponseController(w).EnableFullDuplex()
 		g.forward.ServeHTTP(w, r)
 		return
 	}

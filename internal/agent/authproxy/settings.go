@@ -37,8 +37,10 @@ func settingsOf(env func(string) string, below string) (settings, error) {
 		return lacks("JUPYTERHUB_SERVICE_PREFIX")
 	}
 	s := settings{
-		base: decoded + below, path: prefix + below, prefix: prefix, client: env("JUPYTERHUB_CLIENT_ID"), token: secret.New(env("JUPYTERHUB_API_TOKEN")),
-		redirect: env("JUPYTERHUB_OAUTH_CALLBACK_URL"), https: strings.HasPrefix(env("JUPYTERHUB_PUBLIC_URL"), "https:"),
+		base: decoded + below, path: prefix + below, prefix: prefix, client: env("JUPYTERHUB_CLIENT_ID"),
+		token:    secret.New(env("JUPYTERHUB_API_TOKEN")),
+		redirect: env("JUPYTERHUB_OAUTH_CALLBACK_URL"),
+		https:    strings.HasPrefix(env("JUPYTERHUB_PUBLIC_URL"), "https:"),
 	}
 	if s.client == "" {
 		return lacks("JUPYTERHUB_CLIENT_ID")
@@ -54,7 +56,9 @@ func settingsOf(env func(string) string, below string) (settings, error) {
 		return lacks("JUPYTERHUB_OAUTH_CALLBACK_URL")
 	}
 	s.back = back.Path
-	s.authorize = env("JUPYTERHUB_HOST") + strings.TrimSuffix("/"+strings.Trim(env("JUPYTERHUB_BASE_URL"), "/"), "/") + "/hub/api/oauth2/authorize"
+	s.authorize = env("JUPYTERHUB_HOST") + strings.TrimSuffix(
+		"/"+strings.Trim(env("JUPYTERHUB_BASE_URL"), "/"), "/",
+	) + "/hub/api/oauth2/authorize"
 	if s.api, err = url.Parse(strings.TrimRight(env("JUPYTERHUB_API_URL"), "/")); err != nil || s.api.Host == "" {
 		return lacks("JUPYTERHUB_API_URL")
 	}
@@ -87,7 +91,8 @@ func meets(access, has []string) bool {
 			return true
 		}
 		kind, value, _ := strings.Cut(filter, "=")
-		if i := strings.LastIndexByte(value, '/'); filtered && kind == "server" && i > 0 && set[name+"!user="+value[:i]] {
+		if i := strings.LastIndexByte(value, '/'); filtered && kind == "server" && i > 0 &&
+			set[name+"!user="+value[:i]] {
 			return true
 		}
 	}

@@ -59,7 +59,9 @@ func (c Credentials) Check() error {
 	}
 	for _, f := range c.Files {
 		if !plainCredential.MatchString(f.Name) {
-			return errs.Bad("name", shorten(f.Name, 80), "a plain file name of lower-case letters, digits, '.', '_' and '-'")
+			return errs.Bad(
+				"name", shorten(f.Name, 80), "a plain file name of lower-case letters, digits, '.', '_' and '-'",
+			)
 		}
 	}
 	return nil

@@ -77,7 +77,9 @@ func parseKernelStatus(b []byte) (KernelStatus, error) {
 	switch s.State {
 	case KernelStarting, KernelIdle, KernelBusy, KernelRestarting, KernelDead:
 	default:
-		return KernelStatus{}, errs.New(errs.Unavailable, "read the agent's account of its kernel: no state %q", shorten(string(s.State), 20))
+		return KernelStatus{}, errs.New(
+			errs.Unavailable, "read the agent's account of its kernel: no state %q", shorten(string(s.State), 20),
+		)
 	}
 	s.Quiet = min(max(s.Quiet, 0), maxSeconds)
 	s.Connections, s.Restarts = min(max(s.Connections, 0), maxCount), min(max(s.Restarts, 0), maxCount)

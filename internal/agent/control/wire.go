@@ -38,7 +38,9 @@ func CheckName(name string) error {
 	bad := name == "" || name == "." || strings.HasPrefix(name, "..") || strings.HasPrefix(name, TempPrefix) ||
 		len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, badRune)
 	if bad {
-		return errs.Bad("file", shorten(name, 80), "a plain file name of at most 255 bytes, without slashes and control characters")
+		return errs.Bad(
+			"file", shorten(name, 80), "a plain file name of at most 255 bytes, without slashes and control characters",
+		)
 	}
 	return nil
 }
@@ -79,7 +81,10 @@ func readFault(status int, r io.Reader) error {
 	if err != nil || f.Error.Code == "" {
 		return errs.New(errs.Unavailable, "the agent answered with HTTP status %d", status)
 	}
-	return &errs.Error{Kind: errs.ByCode(f.Error.Code), Message: clean(f.Error.Message), Field: clean(f.Error.Field), Remedy: clean(f.Error.Remedy)}
+	return &errs.Error{
+		Kind: errs.ByCode(f.Error.Code), Message: clean(f.Error.Message), Field: clean(f.Error.Field),
+		Remedy: clean(f.Error.Remedy),
+	}
 }
 
 // readStatuses gives each status of a watch to f.
@@ -114,7 +119,9 @@ func ParseStatus(b []byte) (Status, error) {
 	switch s.State {
 	case Idle, Starting, Ready, Exited:
 	default:
-		return Status{}, errs.New(errs.Unavailable, "read the agent's status: no state %q", shorten(string(s.State), 20))
+		return Status{}, errs.New(
+			errs.Unavailable, "read the agent's status: no state %q", shorten(string(s.State), 20),
+		)
 	}
 	s.Launch, s.Reason, s.Fault = clean(s.Launch), clean(s.Reason), clean(s.Fault)
 	if s.State != Exited {

@@ -135,7 +135,9 @@ func (l *life) loosen(ctx context.Context, g greeting) {
 	if m := <-g.replies; json.Unmarshal(m.Content, &info) != nil || info.Implementation != "ipython" {
 		return
 	}
-	request := map[string]any{"code": looseCode, "silent": true, "store_history": false, "allow_stdin": false, "user_expressions": struct{}{}}
+	request := map[string]any{
+		"code": looseCode, "silent": true, "store_history": false, "allow_stdin": false, "user_expressions": struct{}{},
+	}
 	if l.ask(g.shell, wire.Shell, "execute_request", request) != nil {
 		return
 	}

@@ -92,7 +92,8 @@ func New(cfg Config) (*Kernel, error) {
 		return nil, err
 	}
 	k := &Kernel{
-		cfg: cfg, key: wire.NewKey(secret), seed: maphash.MakeSeed(), changed: make(chan struct{}), state: control.KernelStarting, busy: map[string]work{},
+		cfg: cfg, key: wire.NewKey(secret), seed: maphash.MakeSeed(), changed: make(chan struct{}),
+		state: control.KernelStarting, busy: map[string]work{},
 		acted: time.Now(), seats: map[string]*seat{}, born: time.Now(),
 	}
 	if cfg.Anew != "" {
@@ -224,7 +225,9 @@ func (k *Kernel) restarts() {
 
 // restarts tells a client once: JupyterLab comes again as soon as it hears of it, before anybody knows that it has.
 func (s *seat) restarts() {
-	m, err := wire.New(wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelRestarting})
+	m, err := wire.New(
+		wire.IOPub, "status", nil, map[string]control.KernelState{"execution_state": control.KernelRestarting},
+	)
 	if err == nil {
 		s.put(entry{data: wire.EncodeV1(m), keep: true, once: true})
 	}
@@ -307,7 +310,10 @@ func (k *Kernel) Stop() {
 func (k *Kernel) Status() control.KernelStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return control.KernelStatus{State: k.state, Quiet: time.Since(k.acted).Seconds(), Connections: k.attached, Restarts: max(k.lives-1, 0), Hung: k.hung}
+	return control.KernelStatus{
+		State: k.state, Quiet: time.Since(k.acted).Seconds(), Connections: k.attached, Restarts: max(k.lives-1, 0),
+		Hung: k.hung,
+	}
 }
 
 // Acted is when a message last came or went.

@@ -38,7 +38,9 @@ func (k *Kernel) Tell(text string, lasts bool) {
 
 // show puts a line into the journal, under the client's last cell. No lack of room drops it. The kernel's lock is held.
 func (s *seat) show(text string) {
-	m, err := wire.New(wire.IOPub, "stream", s.cell, map[string]string{"name": "stderr", "text": "Slipway: " + text + "\n"})
+	m, err := wire.New(
+		wire.IOPub, "stream", s.cell, map[string]string{"name": "stderr", "text": "Slipway: " + text + "\n"},
+	)
 	if err == nil {
 		s.add(m, true)
 	}

@@ -112,8 +112,11 @@ func (cfg Config) files(list []spec) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, s := range list {
 		text, err := json.MarshalIndent(file{
-			Argv:        []string{cfg.Program, Command, "--spec", s.Name, "--language", s.Language, "-f", "{connection_file}"},
-			DisplayName: s.DisplayName + elsewhere, Language: s.Language, InterruptMode: "message", Metadata: s.Metadata,
+			Argv: []string{
+				cfg.Program, Command, "--spec", s.Name, "--language", s.Language, "-f", "{connection_file}",
+			},
+			DisplayName: s.DisplayName + elsewhere, Language: s.Language, InterruptMode: "message",
+			Metadata: s.Metadata,
 		}, "", "  ")
 		if err != nil {
 			return nil, fmt.Errorf("the kernel %q: %w", s.Name, err)

@@ -48,7 +48,10 @@ func (s *service) list(ctx context.Context) ([]spec, error) {
 		if !specName.MatchString(k.Name) {
 			continue
 		}
-		one := spec{Name: k.Name, DisplayName: k.DisplayName, Language: k.Language, Metadata: k.Metadata, Logos: map[string][]byte{}}
+		one := spec{
+			Name: k.Name, DisplayName: k.DisplayName, Language: k.Language, Metadata: k.Metadata,
+			Logos: map[string][]byte{},
+		}
 		if len(one.Metadata) == 0 {
 			one.Metadata = json.RawMessage("{}")
 		}

@@ -27,7 +27,10 @@ func ReadMemory(root string) Memory {
 		if err != nil {
 			continue
 		}
-		return Memory{kills: counter(string(b), "oom_kill"), limit: numberIn(root + "/" + v.limit), peak: numberIn(root + "/" + v.peak)}
+		return Memory{
+			kills: counter(string(b), "oom_kill"), limit: numberIn(root + "/" + v.limit),
+			peak: numberIn(root + "/" + v.peak),
+		}
 	}
 	return Memory{}
 }

@@ -110,7 +110,10 @@ func (g *guest) openDisplay(ctx context.Context, want x11Request) (*display, int
 		l.close()
 		return nil, 0, err
 	}
-	d := &display{guest: g, key: fmt.Sprint("x11 ", number), name: fmt.Sprintf("localhost:%d.%d", number, want.Screen), authority: filepath.Join(dir, fmt.Sprint("xauthority-", number))}
+	d := &display{
+		guest: g, key: fmt.Sprint("x11 ", number), name: fmt.Sprintf("localhost:%d.%d", number, want.Screen),
+		authority: filepath.Join(dir, fmt.Sprint("xauthority-", number)),
+	}
 	ok := g.add(ctx, d.key, "x11", l, func(c net.Conn) []byte {
 		if want.Single {
 			l.close()
@@ -149,7 +152,8 @@ func (s *session) tell(ctx context.Context, xauth, file, lines string) error {
 		return err
 	}
 	p, err := s.server.start(xauth, []string{"xauth", "-q", "-f", file, "-"}, &syscall.ProcAttr{
-		Dir: "/", Env: s.around.env, Files: []uintptr{r.Fd(), null.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: s.around.env, Files: []uintptr{r.Fd(), null.Fd(), null.Fd()},
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	_, _ = r.Close(), null.Close()
 	if err != nil {

@@ -118,5 +118,7 @@ func connectionOf(l sshtunnel.Login) []string {
 	if err != nil || err2 != nil {
 		return nil
 	}
-	return []string{"SSH_CLIENT=" + from + " " + port + " " + at, "SSH_CONNECTION=" + from + " " + port + " " + to + " " + at}
+	return []string{
+		"SSH_CLIENT=" + from + " " + port + " " + at, "SSH_CONNECTION=" + from + " " + port + " " + to + " " + at,
+	}
 }

@@ -65,7 +65,9 @@ func (g *guest) carry(ctx context.Context, c net.Conn, kind string, extra []byte
 	defer g.leave()
 	ch, err := g.peer.Open(ctx, kind, extra)
 	if err != nil {
-		g.server.cfg.Logger.Debug("a connection from inside was not taken by the ssh client", "kind", kind, "error", err)
+		g.server.cfg.Logger.Debug(
+			"a connection from inside was not taken by the ssh client", "kind", kind, "error", err,
+		)
 		return
 	}
 	g.server.join(c, ch)

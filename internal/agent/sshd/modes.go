@@ -15,21 +15,24 @@ const (
 
 func modeChars() []int {
 	return []int{
-		unix.VINTR, unix.VQUIT, unix.VERASE, unix.VKILL, unix.VEOF, unix.VEOL, unix.VEOL2, unix.VSTART, unix.VSTOP, unix.VSUSP, noChar,
+		unix.VINTR, unix.VQUIT, unix.VERASE, unix.VKILL, unix.VEOF, unix.VEOL, unix.VEOL2, unix.VSTART, unix.VSTOP,
+		unix.VSUSP, noChar,
 		unix.VREPRINT, unix.VWERASE, unix.VLNEXT, noChar, unix.VSWTC, noChar, unix.VDISCARD,
 	}
 }
 
 func modeInput() []uint32 {
 	return []uint32{
-		unix.IGNPAR, unix.PARMRK, unix.INPCK, unix.ISTRIP, unix.INLCR, unix.IGNCR, unix.ICRNL, unix.IUCLC, unix.IXON, unix.IXANY, unix.IXOFF,
+		unix.IGNPAR, unix.PARMRK, unix.INPCK, unix.ISTRIP, unix.INLCR, unix.IGNCR, unix.ICRNL, unix.IUCLC, unix.IXON,
+		unix.IXANY, unix.IXOFF,
 		unix.IMAXBEL, unix.IUTF8,
 	}
 }
 
 func modeLocal() []uint32 {
 	return []uint32{
-		unix.ISIG, unix.ICANON, unix.XCASE, unix.ECHO, unix.ECHOE, unix.ECHOK, unix.ECHONL, unix.NOFLSH, unix.TOSTOP, unix.IEXTEN, unix.ECHOCTL,
+		unix.ISIG, unix.ICANON, unix.XCASE, unix.ECHO, unix.ECHOE, unix.ECHOK, unix.ECHONL, unix.NOFLSH, unix.TOSTOP,
+		unix.IEXTEN, unix.ECHOCTL,
 		unix.ECHOKE, unix.PENDIN,
 	}
 }

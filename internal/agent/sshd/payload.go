@@ -73,7 +73,8 @@ func parseEnv(b []byte) (string, error) {
 	if err := ssh.Unmarshal(b, &w); err != nil {
 		return "", err
 	}
-	if w.Name == "" || len(w.Name) > maxName || len(w.Value) > maxValue || strings.ContainsAny(w.Name, "=\x00") || strings.Contains(w.Value, "\x00") {
+	if w.Name == "" || len(w.Name) > maxName || len(w.Value) > maxValue || strings.ContainsAny(w.Name, "=\x00") ||
+		strings.Contains(w.Value, "\x00") {
 		return "", errPayload
 	}
 	return w.Name + "=" + w.Value, nil
@@ -132,7 +133,8 @@ func parseDirectTCP(b []byte) (address, error) {
 	if err := ssh.Unmarshal(b, &w); err != nil {
 		return address{}, err
 	}
-	if w.Host == "" || len(w.Host) > maxHost || w.Port == 0 || w.Port > math.MaxUint16 || strings.Contains(w.Host, "\x00") {
+	if w.Host == "" || len(w.Host) > maxHost || w.Port == 0 || w.Port > math.MaxUint16 ||
+		strings.Contains(w.Host, "\x00") {
 		return address{}, errPayload
 	}
 	return address{w.Host, uint16(w.Port)}, nil

@@ -52,7 +52,9 @@ func (s *Server) session(ctx context.Context, g *guest, i *sshtunnel.Incoming) {
 	if err != nil {
 		return
 	}
-	se := &session{server: s, guest: g, channel: ch, around: s.surroundings(g.peer.Login), finished: make(chan struct{})}
+	se := &session{
+		server: s, guest: g, channel: ch, around: s.surroundings(g.peer.Login), finished: make(chan struct{}),
+	}
 	defer se.pumps.Wait()
 	defer se.hangup()
 	defer ch.Close()

@@ -55,7 +55,10 @@ func (t *terminal) control(f func(fd int) error) error {
 func (t *terminal) resize(s size) error {
 	most := func(n uint32) uint16 { return uint16(min(n, math.MaxUint16)) }
 	return t.control(func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: most(s.Rows), Col: most(s.Columns), Xpixel: most(s.Width), Ypixel: most(s.Height)})
+		return unix.IoctlSetWinsize(
+			fd, unix.TIOCSWINSZ,
+			&unix.Winsize{Row: most(s.Rows), Col: most(s.Columns), Xpixel: most(s.Width), Ypixel: most(s.Height)},
+		)
 	})
 }
 

@@ -44,7 +44,10 @@ func Write(dir string, stacks []control.Stack) error {
 	if err := os.MkdirAll(kernels, 0o755); err != nil {
 		return fmt.Errorf("make the directory of kernels: %w", err)
 	}
-	err := errors.Join(os.WriteFile(filepath.Join(dir, shellFile), shell, 0o644), os.WriteFile(filepath.Join(dir, pythonFile), python, 0o644))
+	err := errors.Join(
+		os.WriteFile(filepath.Join(dir, shellFile), shell, 0o644),
+		os.WriteFile(filepath.Join(dir, pythonFile), python, 0o644),
+	)
 	for _, s := range stacks {
 		err = errors.Join(err, write(dir, filepath.Join(kernels, filepath.Base(s.Name)), s))
 	}

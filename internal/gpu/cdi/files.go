@@ -114,8 +114,7 @@ func (h *Host) libraryDirs(version string) ([]string, error) {
 		return nil, errs.New(
 			errs.Conflict, "driver %s is loaded, and the libraries are another's: %s", version,
 			strings.Join(others, ", "),
-		).
-			With("an update waits for a restart of this host, or for the kernel modules to be loaded anew")
+		).With("an update waits for a restart of this host, or for the kernel modules to be loaded anew")
 	}
 	return nil, errs.New(errs.Missing, "driver %s is loaded, and its library %s is not on this host", version, libcuda).
 		With("install the driver's libraries of that version")

@@ -110,8 +110,7 @@ func (h *Host) ensure(path string, n gpu.DeviceNode) error {
 	case major != n.Major || minor != n.Minor:
 		return errs.New(
 			errs.Conflict, "device %s is %d:%d, and the loaded driver has %d:%d", path, major, minor, n.Major, n.Minor,
-		).
-			With("remove it when nothing uses a GPU; the driver makes it anew")
+		).With("remove it when nothing uses a GPU; the driver makes it anew")
 	}
 	return nil
 }

@@ -18,8 +18,7 @@ const inside = true
 func lacks() error {
 	return errs.New(
 		errs.Missing, "this is slipway-gpu-inside, the build for sessions and jobs, which lacks this command",
-	).
-		With("use the host's slipway-gpu, built with CGO_ENABLED=1: the service finds it beside itself or on PATH")
+	).With("use the host's slipway-gpu, built with CGO_ENABLED=1: the service finds it beside itself or on PATH")
 }
 
 // drive tells the service why it gets no answers.

@@ -75,8 +75,7 @@ func (d *Daemons) admit(g daemon, r record, a Ability, holder string, want part)
 		return errs.New(
 			errs.Conflict, "this host's MPS serves one user at a time, and it is not known as which user %s runs",
 			holder,
-		).
-			With("a driver whose nvidia-cuda-mps-control -h knows --multiuser-server serves several")
+		).With("a driver whose nvidia-cuda-mps-control -h knows --multiuser-server serves several")
 	}
 	others := r.others(holder)
 	if len(others) >= a.Clients {
@@ -93,9 +92,8 @@ func (d *Daemons) admit(g daemon, r record, a Ability, holder string, want part)
 		return errs.New(
 			errs.Conflict, "%s is in use by another user, and this host's MPS serves one user at a time on a GPU",
 			gpu.ShortUUID(g.uuid),
-		).
-			With("wait for the other user's sessions to end, or take another GPU; " +
-				"a driver whose nvidia-cuda-mps-control -h knows --multiuser-server serves several users")
+		).With("wait for the other user's sessions to end, or take another GPU; " +
+			"a driver whose nvidia-cuda-mps-control -h knows --multiuser-server serves several users")
 	}
 	if !r.V3 && (first.Percent != want.Percent || first.Memory>>20 != want.Memory>>20) {
 		return errs.New(errs.Conflict, "%s is shared out in parts of mps:%d%%/%s, and this host's MPS has equal parts only",

@@ -21,8 +21,7 @@ func fault(ret nvml.Return, attempt string, args ...any) error {
 	if ret == nvml.ERROR_LIB_RM_VERSION_MISMATCH {
 		return errs.New(
 			errs.Unavailable, "%s: the NVIDIA driver in the kernel and its libraries are of different versions", what,
-		).
-			With("reboot, or reload the kernel module, as is due after an update of the driver")
+		).With("reboot, or reload the kernel module, as is due after an update of the driver")
 	}
 	if kind := kindOf(ret); kind != nil {
 		return fmt.Errorf("%s: %w (NVML: %s)", what, kind, ret.Error())

@@ -66,7 +66,10 @@ func HeaderOf(at string) (*tar.Header, error) {
 	if err := unix.Lstat(at, &s); err != nil {
 		return nil, err
 	}
-	h := &tar.Header{Mode: int64(s.Mode & 0o7777), Uid: int(s.Uid), Gid: int(s.Gid), ModTime: time.Unix(s.Mtim.Sec, 0), PAXRecords: map[string]string{}}
+	h := &tar.Header{
+		Mode: int64(s.Mode & 0o7777), Uid: int(s.Uid), Gid: int(s.Gid), ModTime: time.Unix(s.Mtim.Sec, 0),
+		PAXRecords: map[string]string{},
+	}
 	switch s.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		h.Typeflag, h.Size = tar.TypeReg, s.Size

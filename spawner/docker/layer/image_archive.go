@@ -16,18 +16,24 @@ func WriteImage(w io.Writer, config []byte, lacking int, size int64, layer func(
 	for i := range lacking {
 		names = append(names, fmt.Sprintf("base/%d.tar", i))
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": nil, "Layers": append(names, "layer.tar")}})
+	manifest, err := json.Marshal(
+		[]map[string]any{{"Config": "config.json", "RepoTags": nil, "Layers": append(names, "layer.tar")}},
+	)
 	if err != nil {
 		return err
 	}
 	for name, text := range map[string][]byte{"config.json": config, "manifest.json": manifest} {
-		err = errors.Join(err, t.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}))
+		err = errors.Join(
+			err, t.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}),
+		)
 		if err == nil {
 			_, err = t.Write(text)
 		}
 	}
 	if err == nil {
-		err = t.WriteHeader(&tar.Header{Name: "layer.tar", Typeflag: tar.TypeReg, Mode: 0o644, Size: size, Format: tar.FormatPAX})
+		err = t.WriteHeader(
+			&tar.Header{Name: "layer.tar", Typeflag: tar.TypeReg, Mode: 0o644, Size: size, Format: tar.FormatPAX},
+		)
 	}
 	if err == nil {
 		err = layer(t)

@@ -92,8 +92,11 @@ func (l *layering) entry(at string, d fs.DirEntry) error {
 		return err
 	}
 	if strings.HasPrefix(d.Name(), whiteoutPrefix) {
-		return errs.New(errs.Conflict, "the name of %q has a meaning of its own in images, and this engine takes environments as images alone", name).
-			With("let the service run on the engine's host as root, or rename it and freeze again")
+		return errs.New(
+			errs.Conflict,
+			"the name of %q has a meaning of its own in images, and this engine takes environments as images alone",
+			name,
+		).With("let the service run on the engine's host as root, or rename it and freeze again")
 	}
 	h, err := HeaderOf(at)
 	if err != nil {

@@ -126,7 +126,8 @@ func IsBusy(name string) bool {
 
 // put makes one entry, unless the base has the same.
 func (u *Unpacking) put(name string, h *tar.Header, r io.Reader) error {
-	if _, sparse := h.PAXRecords["GNU.sparse.major"]; sparse { // no engine writes one, and a short archive could fill a disk
+	// no engine writes one, and a short archive could fill a disk
+	if _, sparse := h.PAXRecords["GNU.sparse.major"]; sparse {
 		return hostile(name)
 	}
 	switch h.Typeflag {
@@ -242,7 +243,8 @@ func (u *Unpacking) alike(name string, h *tar.Header) bool {
 		}
 	}
 	has, err := HeaderOf(filepath.Join(u.Base, name))
-	return err == nil && has.Typeflag == h.Typeflag && has.Mode&0o7777 == h.Mode&0o7777 && has.Uid == h.Uid && has.Gid == h.Gid &&
+	return err == nil && has.Typeflag == h.Typeflag && has.Mode&0o7777 == h.Mode&0o7777 && has.Uid == h.Uid &&
+		has.Gid == h.Gid &&
 		has.Linkname == h.Linkname && has.Size == h.Size && has.Devmajor == h.Devmajor && has.Devminor == h.Devminor &&
 		has.ModTime.Unix() == h.ModTime.Unix() && maps.Equal(attributesOf(has), attributesOf(h))
 }

@@ -99,11 +99,17 @@ func (p *pull) tell(s stage) {
 // words say how far an image has come: first how much of it is here, then how much of that is unpacked.
 func (s stage) words(ref string) string {
 	if s.whole {
-		return fmt.Sprintf("Unpacking image %s: %s of %s, %d %%", ref, units.DiskWords(s.unpacked), units.DiskWords(s.size), 100*s.unpacked/s.size)
+		return fmt.Sprintf(
+			"Unpacking image %s: %s of %s, %d %%", ref, units.DiskWords(s.unpacked), units.DiskWords(s.size),
+			100*s.unpacked/s.size,
+		)
 	}
 	more := ""
 	if s.unsized {
 		more = " or more"
 	}
-	return fmt.Sprintf("Pulling image %s: %s of %s%s, %d %%", ref, units.DiskWords(s.here), units.DiskWords(s.size), more, 100*s.here/s.size)
+	return fmt.Sprintf(
+		"Pulling image %s: %s of %s%s, %d %%", ref, units.DiskWords(s.here), units.DiskWords(s.size), more,
+		100*s.here/s.size,
+	)
 }

@@ -67,7 +67,9 @@ func wake(ctx context.Context, host, container string) error {
 func unpause(ctx context.Context, client *http.Client, container string) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://engine/containers/"+url.PathEscape(container)+"/unpause", nil)
+	r, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, "http://engine/containers/"+url.PathEscape(container)+"/unpause", nil,
+	)
 	if err != nil {
 		return false, err
 	}

@@ -32,7 +32,8 @@ func (v evaluation) call(c call) Value {
 		return sizeOf(args[0])
 	case len(args) == 1 && (c.name == "int" || c.name == "real"):
 		return converted(c.name, args[0])
-	case len(args) == 2 && (c.name == "regexp" || strings.HasPrefix(c.name, "version") || c.name == "stringlistmember" || c.name == "stringlistimember"):
+	case len(args) == 2 && (c.name == "regexp" || strings.HasPrefix(c.name, "version") ||
+		c.name == "stringlistmember" || c.name == "stringlistimember"):
 		return ofTexts(c.name, args[0], args[1])
 	case len(args) == 2 && c.name == "member":
 		return contains(args[0], args[1])
@@ -134,7 +135,9 @@ func ofTexts(name string, x, y Value) Value {
 	case "stringlistimember":
 		return slices.ContainsFunc(StringList(b), func(w string) bool { return strings.EqualFold(w, a) })
 	}
-	op, known := map[string]string{"versioneq": "==", "versionge": ">=", "versiongt": ">", "versionle": "<=", "versionlt": "<"}[name]
+	op, known := map[string]string{
+		"versioneq": "==", "versionge": ">=", "versiongt": ">", "versionle": "<=", "versionlt": "<",
+	}[name]
 	if !known {
 		return Unjudged{"it uses " + name + "()"}
 	}

@@ -93,7 +93,8 @@ func (p *parser) fail(format string, args ...any) {
 
 // signs are the operators, those first that begin with others.
 var signs = []string{
-	"=?=", "=!=", "==", "!=", "<=", ">=", "&&", "||", "?:", "<", ">", "!", "?", ":", "+", "-", "*", "/", "%", "(", ")", "{", "}", "[", "]", ",", ";", ".", "=",
+	"=?=", "=!=", "==", "!=", "<=", ">=", "&&", "||", "?:", "<", ">", "!", "?", ":", "+", "-", "*", "/", "%", "(", ")",
+	"{", "}", "[", "]", ",", ";", ".", "=",
 }
 
 // next reads the next token.
@@ -219,7 +220,9 @@ func (p *parser) ternary() Expr {
 }
 
 // levels are the binary operators, the loosest first.
-var levels = [][]string{{"||"}, {"&&"}, {"==", "!=", "=?=", "=!=", "is", "isnt"}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}}
+var levels = [][]string{
+	{"||"}, {"&&"}, {"==", "!=", "=?=", "=!=", "is", "isnt"}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"},
+}
 
 func (p *parser) binary(level int) Expr {
 	if level == len(levels) {

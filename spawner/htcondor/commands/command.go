@@ -136,7 +136,9 @@ func (p program) find(name string) (string, error) {
 
 // environ is a command's environment: where HTCondor's configuration is, and nothing of the service's own.
 func environ(of []string, tokens string) []string {
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/nonexistent"}
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/nonexistent",
+	}
 	for _, v := range of {
 		if strings.HasPrefix(v, "CONDOR_CONFIG=") || strings.HasPrefix(v, "_CONDOR_") {
 			env = append(env, v)
@@ -196,10 +198,16 @@ const AskAdmin = "tell your administrator: `slipway doctor` says more"
 
 func complaints() []complaint {
 	return []complaint{
-		{"exceed max_jobs_per_owner", errs.NoCapacity, "you have as many jobs in HTCondor's queue as one user may", "wait until some have ended, or remove some"},
+		{
+			"exceed max_jobs_per_owner", errs.NoCapacity, "you have as many jobs in HTCondor's queue as one user may",
+			"wait until some have ended, or remove some",
+		},
 		{"exceed max_jobs_submitted", errs.NoCapacity, "HTCondor's queue is full", "wait until some jobs have ended"},
 		{TooManyAtOnce, errs.NoCapacity, "these are more jobs than may be submitted at once", AskAdmin},
-		{uncommitted, errs.Forbidden, "the site does not take this job", "ask for what it allows, or tell your administrator"},
+		{
+			uncommitted, errs.Forbidden, "the site does not take this job",
+			"ask for what it allows, or tell your administrator",
+		},
 		{"owner is disabled", errs.Forbidden, "the site has barred you from its queue", "tell your administrator"},
 		{"failed to connect", errs.Unavailable, "HTCondor's queue does not answer", AskAdmin},
 		{"can't find address", errs.Unavailable, "HTCondor's queue does not answer", AskAdmin},

@@ -188,7 +188,9 @@ func (p *Pool) awaitSlots(o Options) error {
 	}
 	var said string
 	slots := func() bool {
-		out, err := p.machines[Main].run("condor_status", "-constraint", "HasSIF && SlotID == 1 && PartitionableSlot", "-af", "Machine")
+		out, err := p.machines[Main].run(
+			"condor_status", "-constraint", "HasSIF && SlotID == 1 && PartitionableSlot", "-af", "Machine",
+		)
 		if said = out; err != nil {
 			said = err.Error()
 		}

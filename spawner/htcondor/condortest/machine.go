@@ -28,7 +28,9 @@ const machinePath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 
 // command runs as root inside, without the container engine: it costs a tenth of the time.
 func (m *machine) command(ctx context.Context, argv ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, "nsenter", append([]string{"--target", m.pid, "--mount", "--uts", "--ipc", "--net", "--"}, argv...)...)
+	c := exec.CommandContext(
+		ctx, "nsenter", append([]string{"--target", m.pid, "--mount", "--uts", "--ipc", "--net", "--"}, argv...)...,
+	)
 	c.Env = []string{machinePath, "HOME=/root", "LANG=C.UTF-8"}
 	return c
 }
@@ -48,7 +50,9 @@ func (m *machine) must(t testing.TB, argv ...string) string {
 
 // filter changes the packet filter of the machine's network. The program is the host's.
 func (m *machine) filter(rule ...string) error {
-	_, err := output(exec.Command("nsenter", append([]string{"--target", m.pid, "--net", "--", "iptables", "--wait"}, rule...)...))
+	_, err := output(
+		exec.Command("nsenter", append([]string{"--target", m.pid, "--net", "--", "iptables", "--wait"}, rule...)...),
+	)
 	return err
 }
 
@@ -151,7 +155,9 @@ func (p *Pool) startWorker(w Worker) error {
 }
 
 func (p *Pool) startMachine(w Worker) error {
-	m := &machine{name: w.Name, container: "slipway-pool-" + p.mark + "-" + w.Name, site: filepath.Join(p.etc(), w.Name)}
+	m := &machine{
+		name: w.Name, container: "slipway-pool-" + p.mark + "-" + w.Name, site: filepath.Join(p.etc(), w.Name),
+	}
 	secrets := filepath.Join(p.etc(), w.Name+".secrets")
 	if err := errors.Join(os.Mkdir(m.site, 0o755), os.Mkdir(secrets, 0o700), p.makeSecret(w.Name, secrets)); err != nil {
 		return err
@@ -182,7 +188,8 @@ func (p *Pool) makeSecret(name, dir string) error {
 // runArgv starts a machine. Apptainer without setuid needs what is unconfined here, and no capability.
 func (p *Pool) runArgv(m *machine, secrets string, w Worker) []string {
 	argv := []string{
-		"run", "--detach", "--name", m.container, "--label", p.label(), "--hostname", m.name + "." + Domain, "--network", p.network(),
+		"run", "--detach", "--name", m.container, "--label", p.label(), "--hostname", m.name + "." + Domain,
+		"--network", p.network(),
 		"--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined", "--device", "/dev/fuse",
 		"--volume", m.site + ":/etc/condor/site.d:ro", "--add-host", HostName + ":" + p.Address,
 	}
@@ -208,7 +215,9 @@ func (p *Pool) runArgv(m *machine, secrets string, w Worker) []string {
 
 // located asks where the machine's namespaces are, which each start of it makes anew, and tells the commands.
 func (p *Pool) located(m *machine) error {
-	out, err := docker("inspect", "--format", "{{.State.Pid}} {{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", m.container)
+	out, err := docker(
+		"inspect", "--format", "{{.State.Pid}} {{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", m.container,
+	)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,9 @@ func (m *machine) addAccount(name string, uid int) error {
 	if _, err := m.run("id", "--user", name); err == nil {
 		return nil
 	}
-	_, err := m.run("useradd", "--uid", strconv.Itoa(uid), "--gid", usersGroup, "--create-home", "--shell", "/bin/sh", name)
+	_, err := m.run(
+		"useradd", "--uid", strconv.Itoa(uid), "--gid", usersGroup, "--create-home", "--shell", "/bin/sh", name,
+	)
 	return err
 }
 

@@ -91,7 +91,10 @@ func (c *Catalogue) add(s slot, kinds map[string]*GPUKind, site string) {
 	for _, g := range all {
 		id := g.Text("Id")
 		k := kindOf(s, g, site, all)
-		key := strings.Join([]string{k.Site, k.Model, k.Sharing, k.Capability, fmt.Sprintf("%012d", k.Memory), k.Driver, k.CUDA}, "\x00")
+		key := strings.Join(
+			[]string{k.Site, k.Model, k.Sharing, k.Capability, fmt.Sprintf("%012d", k.Memory), k.Driver, k.CUDA},
+			"\x00",
+		)
 		if kinds[key] == nil {
 			kinds[key] = &k
 		}
@@ -112,7 +115,8 @@ func (c *Catalogue) add(s slot, kinds map[string]*GPUKind, site string) {
 // kindOf describes a GPU of a slot.
 func kindOf(s slot, g *classad.Ad, site string, all []*classad.Ad) GPUKind {
 	k := GPUKind{
-		Site: cmp.Or(s.Text("SlipwaySite"), s.Text("GLIDEIN_CMSSite"), s.Text("GLIDEIN_Site"), site), Model: g.Text("DeviceName"), Driver: g.Text("NvidiaDriver"),
+		Site:  cmp.Or(s.Text("SlipwaySite"), s.Text("GLIDEIN_CMSSite"), s.Text("GLIDEIN_Site"), site),
+		Model: g.Text("DeviceName"), Driver: g.Text("NvidiaDriver"),
 		Sharing: SharedNot, Runtimes: []string{},
 	}
 	if s.Get("SlipwaySimulated") == true {

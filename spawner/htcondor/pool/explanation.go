@@ -42,7 +42,9 @@ func explanation(d Demand, slots []slot) spawner.Explanation {
 		if c.own && counts[i] == (tally{}) {
 			continue
 		}
-		e.Clauses = append(e.Clauses, spawner.Clause{Words: counts[i].words(c), Text: c.Text, Excludes: counts[i].excludes, Alone: counts[i].alone})
+		e.Clauses = append(e.Clauses, spawner.Clause{
+			Words: counts[i].words(c), Text: c.Text, Excludes: counts[i].excludes, Alone: counts[i].alone,
+		})
 	}
 	e.Summary, e.Remedy = summary(e), remedy(cs, counts, e)
 	for i, c := range cs {
@@ -98,7 +100,9 @@ func count(cs []clause, counts []tally, on, job *classad.Ad) (failed []int) {
 func (t tally) words(c clause) string {
 	var asides []string
 	if t.silent > 0 {
-		asides = append(asides, plural(t.silent, "slot")+" of these "+verb(t.silent, "has", "have")+" GPUs that do not say")
+		asides = append(
+			asides, plural(t.silent, "slot")+" of these "+verb(t.silent, "has", "have")+" GPUs that do not say",
+		)
 	}
 	if t.unknown > 0 {
 		asides = append(asides, "cannot be judged from here for "+plural(t.unknown, "slot"))
@@ -179,7 +183,10 @@ func refusal(e spawner.Explanation) error {
 	var details []errs.Detail
 	for _, c := range e.Clauses {
 		if c.Excludes > 0 {
-			details = append(details, errs.Detail{What: fmt.Sprintf("%s: %d of %d slots have it", c.Words, e.Slots-c.Excludes, e.Slots)})
+			details = append(
+				details,
+				errs.Detail{What: fmt.Sprintf("%s: %d of %d slots have it", c.Words, e.Slots-c.Excludes, e.Slots)},
+			)
 		}
 	}
 	return errs.New(errs.OverQuota, "this can never start in the pool: %s", e.Summary).Naming(details).With(e.Remedy)

@@ -37,9 +37,11 @@ const (
 func CheckGPUs(r gpu.Request) error {
 	switch {
 	case r.Mode == gpu.Shared:
-		return errs.New(errs.Invalid, "%s is asked for, and a pool cannot promise with whom a GPU is shared", r).With("ask for any, or for a MIG profile")
+		return errs.New(errs.Invalid, "%s is asked for, and a pool cannot promise with whom a GPU is shared", r).
+			With("ask for any, or for a MIG profile")
 	case r.Mode == gpu.MIG && r.Needs.Count > 1:
-		return errs.New(errs.Invalid, "%s is asked for, and a program can use one MIG instance only", r).With("ask for a larger profile, or for whole GPUs")
+		return errs.New(errs.Invalid, "%s is asked for, and a program can use one MIG instance only", r).
+			With("ask for a larger profile, or for whole GPUs")
 	}
 	return nil
 }
@@ -94,23 +96,41 @@ func requireGPUs(r gpu.Request) string {
 func needsOf(r gpu.Request) []need {
 	all := kindNeeds(r)
 	if r.Model != "" {
-		all = append(all, need{fmt.Sprintf("%q in its name", r.Model), named("(?i)" + literally(r.Model)), "leave the model out", "DeviceName"})
+		all = append(all, need{
+			fmt.Sprintf("%q in its name", r.Model), named("(?i)" + literally(r.Model)), "leave the model out",
+			"DeviceName",
+		})
 	}
 	n := r.Needs
 	if n.Capability != "" {
-		all = append(all, need{"compute capability " + n.Capability + " or more", "Capability >= " + n.Capability, "ask for less capability", "Capability"})
+		all = append(all, need{
+			"compute capability " + n.Capability + " or more", "Capability >= " + n.Capability,
+			"ask for less capability", "Capability",
+		})
 	}
 	if n.Newest != "" {
-		all = append(all, need{"compute capability " + n.Newest + " or less", "Capability <= " + n.Newest, "allow newer GPUs", "Capability"})
+		all = append(all, need{
+			"compute capability " + n.Newest + " or less", "Capability <= " + n.Newest, "allow newer GPUs",
+			"Capability",
+		})
 	}
 	if n.Memory > 0 {
-		all = append(all, need{"memory of " + gigabytes(n.Memory) + " or more", fmt.Sprintf("GlobalMemoryMb >= %d", Mebibytes(n.Memory)), "ask for less memory of the GPU", "GlobalMemoryMb"})
+		all = append(all, need{
+			"memory of " + gigabytes(n.Memory) + " or more", fmt.Sprintf("GlobalMemoryMb >= %d", Mebibytes(n.Memory)),
+			"ask for less memory of the GPU", "GlobalMemoryMb",
+		})
 	}
 	if n.Runtime != "" {
-		all = append(all, need{"a driver that serves CUDA " + n.Runtime, "MaxSupportedVersion >= " + runtimeNumber(n.Runtime), "use an older CUDA runtime", "MaxSupportedVersion"})
+		all = append(all, need{
+			"a driver that serves CUDA " + n.Runtime, "MaxSupportedVersion >= " + runtimeNumber(n.Runtime),
+			"use an older CUDA runtime", "MaxSupportedVersion",
+		})
 	}
 	if n.Driver != "" {
-		all = append(all, need{"driver " + n.Driver + " or newer", fmt.Sprintf("versionGE(NvidiaDriver, \"%s\")", n.Driver), "leave the driver out", "NvidiaDriver"})
+		all = append(all, need{
+			"driver " + n.Driver + " or newer", fmt.Sprintf("versionGE(NvidiaDriver, \"%s\")", n.Driver),
+			"leave the driver out", "NvidiaDriver",
+		})
 	}
 	return all
 }
@@ -119,9 +139,14 @@ func needsOf(r gpu.Request) []need {
 func kindNeeds(r gpu.Request) []need {
 	switch {
 	case r.Mode == gpu.Whole:
-		return []need{{"not shared with anybody", notMIG + " && " + undivided, "ask for any GPU, also a part of one", ""}}
+		return []need{
+			{"not shared with anybody", notMIG + " && " + undivided, "ask for any GPU, also a part of one", ""},
+		}
 	case r.Mode == gpu.MIG:
-		return []need{{"a MIG instance " + r.Profile, isMIG + " && " + profileText(r.Profile), "ask for another MIG profile, or for any GPU", ""}}
+		return []need{{
+			"a MIG instance " + r.Profile, isMIG + " && " + profileText(r.Profile),
+			"ask for another MIG profile, or for any GPU", "",
+		}}
 	case r.Mode == gpu.MPS:
 		share := fmt.Sprintf(`SlipwayMode == "mps" && GlobalMemoryMb >= %d && GlobalMemoryMb * 100 >= DeviceMemoryMb * %d`, Mebibytes(r.Memory), r.Percent)
 		return []need{{"a share by MPS of " + r.String(), share, "ask for any GPU", ""}}
@@ -185,13 +210,19 @@ func cmsLines(n gpu.Needs) []Line {
 	var lines []Line
 	if n.Memory > 0 {
 		mib := strconv.FormatInt(Mebibytes(n.Memory), 10)
-		lines = append(lines, Line{"gpus_minimum_memory", mib}, Line{"My.DESIRED_GPUMemoryMB", mib}, Line{"My.GPUMemoryMB", mib})
+		lines = append(
+			lines, Line{"gpus_minimum_memory", mib}, Line{"My.DESIRED_GPUMemoryMB", mib}, Line{"My.GPUMemoryMB", mib},
+		)
 	}
 	if n.Capability != "" {
-		lines = append(lines, Line{"gpus_minimum_capability", n.Capability}, Line{"My.DESIRED_GPUMinimumCapability", n.Capability})
+		lines = append(
+			lines, Line{"gpus_minimum_capability", n.Capability}, Line{"My.DESIRED_GPUMinimumCapability", n.Capability},
+		)
 	}
 	if n.Newest != "" {
-		lines = append(lines, Line{"gpus_maximum_capability", n.Newest}, Line{"My.DESIRED_GPUMaximumCapability", n.Newest})
+		lines = append(
+			lines, Line{"gpus_maximum_capability", n.Newest}, Line{"My.DESIRED_GPUMaximumCapability", n.Newest},
+		)
 	}
 	if all := capabilities(n.Capability, n.Newest); all != "" && (n.Capability != "" || n.Newest != "") {
 		lines = append(lines, Line{"My.CUDACapability", `"` + all + `"`})
@@ -207,7 +238,8 @@ func cmsLines(n gpu.Needs) []Line {
 func capabilities(least, greatest string) string {
 	var all []string
 	for _, c := range []string{"6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "12.0", "12.1"} {
-		if (least == "" || classad.CompareVersions(c, least) >= 0) && (greatest == "" || classad.CompareVersions(c, greatest) <= 0) {
+		if (least == "" || classad.CompareVersions(c, least) >= 0) && (greatest == "" ||
+			classad.CompareVersions(c, greatest) <= 0) {
 			all = append(all, c)
 		}
 	}

@@ -84,9 +84,18 @@ func New(cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
 	}
 	p := &Pool{cfg: cfg, log: cfg.Logger, book: book, sightings: past}
-	p.slots = question[[]slot]{ask: p.askSlots, fresh: cfg.Fresh, tell: p.teller("the pool's machines", "all jobs are taken, also what it has nothing for")}
-	p.standings = question[standings]{ask: p.askStandings, fresh: cfg.Fresh, tell: p.teller("the standing of the pool's users", "nobody is told who goes before her")}
-	p.places = question[places]{ask: p.askPlaces, fresh: cfg.Fresh, tell: p.teller("the jobs that wait", "nobody is told which limit she waits for")}
+	p.slots = question[[]slot]{
+		ask: p.askSlots, fresh: cfg.Fresh,
+		tell: p.teller("the pool's machines", "all jobs are taken, also what it has nothing for"),
+	}
+	p.standings = question[standings]{
+		ask: p.askStandings, fresh: cfg.Fresh,
+		tell: p.teller("the standing of the pool's users", "nobody is told who goes before her"),
+	}
+	p.places = question[places]{
+		ask: p.askPlaces, fresh: cfg.Fresh,
+		tell: p.teller("the jobs that wait", "nobody is told which limit she waits for"),
+	}
 	return p, nil
 }
 
@@ -140,7 +149,9 @@ func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
 }
 
 func (p *Pool) askSlots(ctx context.Context) ([]slot, error) {
-	out, err := p.cfg.Run(ctx, commands.Command{Name: "condor_status", Args: []string{"-json", "-constraint", notDynamic}})
+	out, err := p.cfg.Run(
+		ctx, commands.Command{Name: "condor_status", Args: []string{"-json", "-constraint", notDynamic}},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,9 @@ import (
 // place is what HTCondor says of a job that waits.
 type place struct {
 	submitter string // for whom it counts, as standing has it
-	alike     string // what all jobs have in common that want the same; empty: nobody has looked for a machine for it yet
-	reason    string // why none was found the last time. HTCondor says that of one of those that are alike
+	// what all jobs have in common that want the same; empty: nobody has looked for a machine for it yet
+	alike  string
+	reason string // why none was found the last time. HTCondor says that of one of those that are alike
 }
 
 // places are those of all jobs that wait.

@@ -48,7 +48,10 @@ func ClausesOf(d Demand) []clause {
 		given(d.memory(), "TARGET.Memory >= RequestMemory", "ask for less memory"),
 	}
 	if d.Arch != "" {
-		c := required("processors of architecture "+strings.ToLower(d.Arch), "TARGET.Arch == \""+d.Arch+"\"", "use an environment of another architecture")
+		c := required(
+			"processors of architecture "+strings.ToLower(d.Arch), "TARGET.Arch == \""+d.Arch+"\"",
+			"use an environment of another architecture",
+		)
 		c.arch = d.Arch
 		all = append(all, c)
 	}
@@ -73,12 +76,17 @@ func gpuClauses(r gpu.Request, hope time.Duration) []clause {
 	needs := needsOf(r)
 	all := []clause{required(plural(r.GPUs(), "GPU"), "size(TARGET.AvailableGPUs) >= RequestGPUs", "leave the GPU out")}
 	for _, n := range needs {
-		c := required(plural(r.GPUs(), "GPU")+": "+n.words, fmt.Sprintf("countMatches(%s, TARGET.AvailableGPUs) >= RequestGPUs", n.text), n.asks)
+		c := required(
+			plural(r.GPUs(), "GPU")+": "+n.words,
+			fmt.Sprintf("countMatches(%s, TARGET.AvailableGPUs) >= RequestGPUs", n.text), n.asks,
+		)
 		c.attribute = n.attribute
 		all = append(all, c)
 	}
 	if len(needs) > 1 {
-		all = append(all, required("all of that in one GPU", "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs", lessGPU))
+		all = append(all, required(
+			"all of that in one GPU", "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs", lessGPU,
+		))
 	}
 	return all
 }
@@ -90,8 +98,9 @@ const usualHope = 2 * time.Minute
 // hoped has a job go where there is a GPU, and after a time to any slot. It excludes nothing for good.
 func hoped(r gpu.Request, hope time.Duration) clause {
 	return clause{
-		Words: fmt.Sprintf("%s, or none after %.0f s", plural(r.GPUs(), "GPU"), hope.Seconds()), e: classad.Literal(true),
-		Text: fmt.Sprintf("%s || time() - MY.QDate > %.0f", enoughGPUs(r), hope.Seconds()),
+		Words: fmt.Sprintf("%s, or none after %.0f s", plural(r.GPUs(), "GPU"), hope.Seconds()),
+		e:     classad.Literal(true),
+		Text:  fmt.Sprintf("%s || time() - MY.QDate > %.0f", enoughGPUs(r), hope.Seconds()),
 	}
 }
 

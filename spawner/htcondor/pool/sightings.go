@@ -56,13 +56,16 @@ func kindsOf(slots []slot) map[string]sighting {
 func sightingOf(s slot) sighting {
 	number := func(a *classad.Ad, name string) float64 { n, _ := a.Number(name); return n }
 	k := sighting{
-		Arch: s.Text("Arch"), OpSys: s.Text("OpSys"), CPUs: number(s.Ad, "Cpus"), Image: s.Get("HasSingularity") == true,
-		MiB: roundUp(number(s.Ad, "Memory"), 1<<10), KiB: number(s.Ad, "Disk"),
+		Arch: s.Text("Arch"), OpSys: s.Text("OpSys"), CPUs: number(s.Ad, "Cpus"),
+		Image: s.Get("HasSingularity") == true,
+		MiB:   roundUp(number(s.Ad, "Memory"), 1<<10), KiB: number(s.Ad, "Disk"),
 	}
 	for _, g := range s.available() {
 		k.GPUs = append(k.GPUs, seenGPU{
-			Model: g.Text("DeviceName"), UUID: g.Text("DeviceUuid")[:min(4, len(g.Text("DeviceUuid")))], Capability: number(g, "Capability"), MiB: number(g, "GlobalMemoryMb"),
-			Of: number(g, "DeviceMemoryMb"), CUDA: number(g, "MaxSupportedVersion"), Driver: g.Text("NvidiaDriver"), Mode: g.Text("SlipwayMode"),
+			Model: g.Text("DeviceName"), UUID: g.Text("DeviceUuid")[:min(4, len(g.Text("DeviceUuid")))],
+			Capability: number(g, "Capability"), MiB: number(g, "GlobalMemoryMb"),
+			Of: number(g, "DeviceMemoryMb"), CUDA: number(g, "MaxSupportedVersion"), Driver: g.Text("NvidiaDriver"),
+			Mode: g.Text("SlipwayMode"),
 		})
 	}
 	return k.named()
@@ -90,7 +93,8 @@ func (k sighting) slot() slot {
 		gpus[i] = g.ad()
 	}
 	for name, v := range map[string]classad.Value{
-		"Arch": k.Arch, "OpSys": k.OpSys, "Cpus": k.CPUs, "Memory": k.MiB, "Disk": k.KiB, "HasSingularity": k.Image, "AvailableGPUs": asList(gpus),
+		"Arch": k.Arch, "OpSys": k.OpSys, "Cpus": k.CPUs, "Memory": k.MiB, "Disk": k.KiB, "HasSingularity": k.Image,
+		"AvailableGPUs": asList(gpus),
 	} {
 		a.Set(name, v)
 	}
@@ -210,7 +214,9 @@ func earlier(d Demand, past []seen, now time.Time) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s like it %s last seen %s ago", plural(count, thing), verb(count, "was", "were"), ago(now.Sub(last)))
+	return fmt.Sprintf(
+		"%s like it %s last seen %s ago", plural(count, thing), verb(count, "was", "were"), ago(now.Sub(last)),
+	)
 }
 
 // fitting counts the slots of a kind that can take d, or their GPUs that it could have.

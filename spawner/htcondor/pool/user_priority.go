@@ -106,7 +106,10 @@ func (s standings) turn(name string) string {
 			share, best = share+1, min(best, o.priority)
 		}
 	}
-	text := fmt.Sprintf("the pool counts it for %s (%d running, %d waiting)", batch.OneLine(name, batch.MaxName), me.running, me.waiting)
+	text := fmt.Sprintf(
+		"the pool counts it for %s (%d running, %d waiting)", batch.OneLine(name, batch.MaxName), me.running,
+		me.waiting,
+	)
 	if others == 0 {
 		return text + "; nobody else waits"
 	}
@@ -119,7 +122,11 @@ func (s standings) turn(name string) string {
 		why = append(why, fmt.Sprintf("%d whose group is served first", group))
 	}
 	if share > 0 {
-		why = append(why, fmt.Sprintf("%d who used less of late (priority from %.0f, yours is %.0f, less is better)", share, best, me.priority))
+		why = append(why, fmt.Sprintf(
+			"%d who used less of late (priority from %.0f, yours is %.0f, less is better)", share, best, me.priority,
+		))
 	}
-	return fmt.Sprintf("%s, and %d %s before: %s", text, group+share, verb(group+share, "goes", "go"), strings.Join(why, ", "))
+	return fmt.Sprintf(
+		"%s, and %d %s before: %s", text, group+share, verb(group+share, "goes", "go"), strings.Join(why, ", "),
+	)
 }

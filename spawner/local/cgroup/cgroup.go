@@ -118,8 +118,9 @@ func (g Group) Exists() bool {
 // Create makes the group; what exists is left.
 func (g Group) Create() error {
 	if missing := g.Missing(); len(missing) > 0 {
-		return errs.New(errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", ")).
-			With("start the kernel with " + strings.Join(missing, ", ") + " control groups enabled")
+		return errs.New(
+			errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", "),
+		).With("start the kernel with " + strings.Join(missing, ", ") + " control groups enabled")
 	}
 	for _, d := range g.dirs() {
 		if err := os.MkdirAll(d, 0o755); err != nil {

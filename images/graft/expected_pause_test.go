@@ -1,11 +1,11 @@
-package images
+package graft
 
 import (
 	"testing"
 	"time"
 )
 
-func TestPauseFor(t *testing.T) {
+func TestExpectedPause(t *testing.T) {
 	for _, tc := range []struct {
 		files int64
 		took  time.Duration
@@ -19,7 +19,7 @@ func TestPauseFor(t *testing.T) {
 		{1_000_000, 35 * time.Second, 6 * time.Second}, // the walk waited for the disk; the next one will not
 		{5_000_000, 10 * time.Second, 10 * time.Second},
 	} {
-		if got := pauseFor(tc.files, tc.took); got != tc.want {
+		if got := ExpectedPause(tc.files, tc.took); got != tc.want {
 			t.Errorf("%d files, walked in %s: %s, want %s", tc.files, tc.took, got, tc.want)
 		}
 	}

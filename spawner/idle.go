@@ -7,8 +7,8 @@ type Prospect struct {
 	At      time.Time
 	Why     string // such as "idle for 50 min of at most 1 h"
 	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle
-	Idle    bool   // something that goes on in it puts it off
-	CanKeep bool   // its user may put it off
+	Idle    bool   // it would be stopped for being idle: any activity postpones that
+	CanKeep bool   // its user may postpone it
 	MaxKeep time.Duration
 	Warning time.Duration // how long before then its user is told
 }

@@ -24,7 +24,7 @@ type Remote interface {
 	// never runs. Who has begun, also if it is over, is left as it is, and the error is of kind errs.Conflict.
 	// Withdrawing what is not there is success.
 	Withdraw(ctx context.Context, id ID) error
-	// Remains returns what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
+	// StagedOutput returns what a workload that has Exited left, until it is removed. errs.NotFound: nothing came back.
 	StagedOutput(ctx context.Context, id ID) (StagedOutput, error)
 }
 

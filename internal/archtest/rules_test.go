@@ -13,7 +13,7 @@ type rule struct {
 // everywhere is what every package's tests may import.
 func everywhere() []string { return []string{"internal/testenv", "github.com/google/go-cmp"} }
 
-// rules has a row for every package. A new package needs one: that is the moment to look at the picture in deploy/docs/book/develop/packages.md.
+// rules has a row for every package. A new package needs one: that is the moment to look at the picture in internal/README.md.
 // A new name under outside needs its reason in the commit.
 func rules() map[string]rule {
 	return map[string]rule{

@@ -278,7 +278,7 @@ func (s *service) makeServer(context.Context) error {
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores,
 			Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(),
-			Library: s.environments.Swept,
+			Library: s.environments.Swept, Links: s.links.Count,
 		}), TrustedProxies: config.Prefixes(s.cfg.TrustedProxies), Logger: s.log,
 	})
 	return nil

@@ -109,7 +109,7 @@ func TestStreamLimit(t *testing.T) {
 	if served != peerStreams-1 { // one stream is the link's own
 		t.Errorf("%d streams were served, the limit is %d", served, peerStreams)
 	}
-	if !p.links.Up(p.id) {
+	if !p.links.Up(p.id) || p.links.Count() != 1 {
 		t.Error("the link is down")
 	}
 }

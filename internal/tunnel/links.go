@@ -154,6 +154,18 @@ func (l *Links) Up(id string) bool {
 	return k != nil && k.current() != nil
 }
 
+// Count returns how many agents are connected.
+func (l *Links) Count() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.links {
+		if k.current() != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Wait waits until the agent of id is connected.
 func (l *Links) Wait(ctx context.Context, id string) error {
 	k := l.find(id)

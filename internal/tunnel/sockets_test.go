@@ -139,6 +139,9 @@ func lined(t *testing.T) (*pair, *sockets) {
 func (p *pair) down(t *testing.T) {
 	t.Helper()
 	testenv.Until(t, "the link is down", testenv.Hang, func() bool { return !p.links.Up(p.id) })
+	if n := p.links.Count(); n != 0 {
+		t.Errorf("%d agents are connected, want none", n)
+	}
 }
 
 // What is no message costs the link, and nothing else.

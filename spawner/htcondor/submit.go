@@ -181,7 +181,7 @@ func (b *Backend) lasting(w spawner.Workload) []pool.Line {
 
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10) }
 
-// paying says for whom a job counts, and which of that user's jobs goes first.
+// paying says for whom a job counts, and puts sessions before that user's jobs.
 func (b *Backend) paying(w spawner.Workload, r batch.Record) []pool.Line {
 	var lines []pool.Line
 	if b.cfg.AccountingGroup != "" {

@@ -15,8 +15,8 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// freely is how many may be sent at once to a Remote that counts as one that takes them all again.
-const freely = 64
+// allAtOnce is how many workloads a Remote must have taken at once for its backoff to end.
+const allAtOnce = 64
 
 // backoffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more,
 // or what her jobs need on this host is away. All of hers wait in line then, and the first of them is sent from time to
@@ -78,7 +78,7 @@ func (r backoffs) taken(c client, id spawner.ID) bool {
 		return false
 	}
 	delete(b.sent, id)
-	if b.pause, b.room = 0, 2*b.room; b.room > freely {
+	if b.pause, b.room = 0, 2*b.room; b.room > allAtOnce {
 		delete(r, c)
 	}
 	return true

@@ -39,8 +39,8 @@ type share struct {
 	at     time.Time
 	held   float64 // now
 	count  int     // of the jobs that hold it
-	served int64   // counts the jobs that have got something, of everybody; of the last one of hers. 0: none has
-	came   int64   // the turn of the first job that was known of hers
+	served int64   // the number, in one count over all users, of this user's latest job that got resources. 0: none yet
+	came   int64   // the number, in a count of its own, of this user's first job that is known
 }
 
 func newShares(half time.Duration) shares {

@@ -47,8 +47,8 @@ func (s *Scheduler) lineUp(l line) fairshareOrder {
 	return o
 }
 
-// ahead counts who goes before one of a client, of whose own so many do, if users take turns. at is the client's place,
-// and has whether she has one in this line already.
+// ahead counts the jobs before one of a client if users take turns. own is how many of the client's own jobs go before
+// it, at is the client's index in the order, and has says whether the client is in the line already.
 func (o fairshareOrder) ahead(own, at int, has bool) int {
 	n := own
 	for i, size := range o.sizes {

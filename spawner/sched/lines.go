@@ -81,7 +81,7 @@ func lineOf(w spawner.Workload) line {
 // lines are all lines. They agree with the records at all times, for Put keeps them so.
 type lines struct {
 	byAge map[line]row
-	// the lines again, of each client apart: whoever may have no more now is passed by at once
+	// the same lines split by client, so that a client at its limit is skipped in one step
 	byClient map[line]map[client]bench
 	changes  int64 // so far
 }

@@ -131,9 +131,12 @@ func (s *Scheduler) stuck(r gpu.Request) bool {
 	return most == 0
 }
 
-// yields says what w leaves to the first of another line, who goes before it; empty: nothing. Who lacks one thing only,
-// processors or a part of a GPU, is not overtaken in that by who comes later, else many small ones starved a large one;
-// nor is who lacks nothing any more and is about to have it. Who lacks both holds up nobody.
+// yields says what w leaves to the first workload of another line that goes before it; empty: nothing. Else many small
+// workloads would starve a large one. That first one
+//   - lacks only processors or memory: others wait for these;
+//   - lacks only a part of a GPU: others wait for one;
+//   - lacks nothing any more, and is about to start: others wait for both;
+//   - lacks both: nobody waits for it.
 func (s *Scheduler) yields(w spawner.Workload, g Grant) string {
 	for l := range s.lines.byAge {
 		first := s.head(l)

@@ -159,6 +159,9 @@ func rules() map[string]rule {
 			outside: []string{"golang.org/x/sync"},
 			tests:   []string{"spawner/spawnertest", "spawner/workloads", "internal/store"},
 		},
+		"spawner/inspect": {
+			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "internal/agent/control", "internal/gpu"},
+		},
 		"spawner/jobs": {
 			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched", "internal/clock", "internal/errs", "internal/gpu", "internal/units"},
 		},
@@ -176,7 +179,7 @@ func rules() map[string]rule {
 		},
 		"spawner/workloads": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/engine", "spawner/jobs", "spawner/kernelpool", "spawner/sessions",
+				"spawner", "spawner/catalog", "spawner/engine", "spawner/inspect", "spawner/jobs", "spawner/kernelpool", "spawner/sessions",
 			},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},

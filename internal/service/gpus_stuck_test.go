@@ -65,7 +65,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		soon, stop := context.WithTimeout(ctx, testenv.Hang)
 		if _, err := manager.Await(soon, hub, w.ID, func(w spawner.Workload) bool { return w.Phase == spawner.Running }); err != nil {
 			now, _ := manager.Get(ctx, spawner.Caller{System: true}, w.ID)
-			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, manager.Queue(now))
+			t.Errorf("%s: %v: %s, %q", user, err, now.Phase, all.Queue(now))
 		}
 		stop()
 	}

@@ -49,7 +49,7 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 		}
 		return m.kill(ctx, e)
 	case lifecycle.ReplaceSlice:
-		return m.leaveSlice(ctx, e, e.status.Fault, true)
+		return m.leaveSlice(ctx, e, e.Status.Fault, true)
 	case lifecycle.Preempt:
 		return m.recall(ctx, e)
 	case lifecycle.HandleEviction:
@@ -218,7 +218,7 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 		if m.sched.IsHead(&now.Workload) {
 			tx.giveWay(ctx, now)
 		}
-		if now.journal.Latest().Message != why {
+		if now.Journal.Latest().Message != why {
 			tx.Note(now, spawner.Event{Percent: 5, Message: why})
 		}
 		return nil
@@ -286,7 +286,7 @@ func (e *Entry) account(o spawner.Outcome) spawner.Outcome {
 		o.Wall = max(0, o.At.Sub(e.Up).Seconds()) // a clock may have been set back
 	}
 	if o.Progress == nil {
-		o.Progress = e.progress
+		o.Progress = e.Reported
 	}
 	if o = diagnosis.Of(o, e.Workload); o.Failed && o.Cause == "" {
 		if o.Cause = spawner.CauseStart; e.Phase == spawner.Running || e.Phase == spawner.Stopping {
@@ -308,7 +308,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 	}
 	lost := e.lostAll()
 	changed, err := m.vacate(ctx, e, func(e *Entry) {
-		e.Phase, e.Begun, e.status, e.Secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
+		e.Phase, e.Begun, e.Status, e.Secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
 			out := canceled(*e)

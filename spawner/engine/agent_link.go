@@ -91,9 +91,9 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
-		e.status, e.Pulse.Mute = s, time.Time{}
+		e.Status, e.Pulse.Mute = s, time.Time{}
 		if e.Kind == spawner.Job && s.Progress != nil && s.Launch == e.Run() {
-			e.progress = s.Progress
+			e.Reported = s.Progress
 		}
 		if e.Remote && (e.Kind == spawner.Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
@@ -202,7 +202,7 @@ func (m *Manager) collect(ctx context.Context, e Entry, o spawner.Observation) e
 		m.relay(e.ID, "What it has left cannot be fetched yet; trying again. If this lasts, tell your administrator", 0)
 		return err
 	}
-	e.status = status
+	e.Status = status
 	out := m.verdict(e, o)
 	if e.Kind == spawner.Job {
 		lost, err := m.collectJob(ctx, e, from)
@@ -215,7 +215,7 @@ func (m *Manager) collect(ctx context.Context, e Entry, o spawner.Observation) e
 		case err != nil:
 			lost = append(lost, err.Error())
 		}
-		_, missing := jobfiles.Wanted(e.Spec.Out, e.status.Files)
+		_, missing := jobfiles.Wanted(e.Spec.Out, e.Status.Files)
 		diagnosis.AddMissing(&out, missing)
 		diagnosis.AddLost(&out, lost)
 	}
@@ -247,7 +247,7 @@ func (m *Manager) collectUntil(e Entry) time.Time {
 
 // verdict reads an app's end from its agent's last word, and from what the backend knows of why.
 func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
-	s := e.status
+	s := e.Status
 	if s.State != control.Exited { // it has ended on another host without its agent
 		return m.whyFailed(e, o)
 	}
@@ -296,7 +296,7 @@ func (m *Manager) collectJob(ctx context.Context, e Entry, from jobfiles.Source)
 	} else if err != nil {
 		return nil, fmt.Errorf("fetch the log of %s: %w", e.ID, err)
 	}
-	files, _ := jobfiles.Wanted(e.Spec.Out, e.status.Files)
+	files, _ := jobfiles.Wanted(e.Spec.Out, e.Status.Files)
 	more, err := m.files.Fetch(ctx, e.ID, from, files)
 	if err != nil {
 		return nil, err

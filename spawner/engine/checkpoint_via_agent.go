@@ -17,7 +17,7 @@ import (
 // needsAgentCheckpoint reports whether what a session has changed may not come back by way of its batch system, and its
 // agent can be asked for it.
 func (m *Manager) needsAgentCheckpoint(e Entry) bool {
-	return e.Seen.Shaken && e.Kind != spawner.Job && !e.Up.IsZero() && e.Asked.IsZero() && e.status.State != ""
+	return e.Seen.Shaken && e.Kind != spawner.Job && !e.Up.IsZero() && e.Asked.IsZero() && e.Status.State != ""
 }
 
 // checkpointViaAgent keeps what a session has changed before it is ended. Where that does not work, it is ended as any

@@ -56,10 +56,3 @@ func (m *Manager) forsaken(w *spawner.Workload) spawner.Outcome {
 	defer v.End()
 	return m.sched.Forsaken(w)
 }
-
-// awaited says in words what a job waits for.
-func (m *Manager) awaited(w *spawner.Workload) string {
-	v := m.View()
-	defer v.End()
-	return m.sched.Awaited(w)
-}

@@ -49,8 +49,8 @@ func (m *Manager) eventsAfter(id spawner.ID, launch string, after int64) ([]spaw
 	case e == nil:
 		return nil, nil
 	case e.Launch != launch:
-		return e.journal.After(after, launch), nil
+		return e.Journal.After(after, launch), nil
 	default:
-		return e.journal.After(after, launch), e.changed
+		return e.Journal.After(after, launch), e.changed
 	}
 }

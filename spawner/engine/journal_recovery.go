@@ -21,7 +21,7 @@ func (tx Tx) recall(e *Entry) {
 	if e.Kind == spawner.Job && e.Phase == spawner.Stopped && !e.Up.IsZero() {
 		tx.Note(e, up)
 	}
-	e.journal.Begin(time.Now())
+	e.Journal.Begin(time.Now())
 	switch {
 	case e.Phase == spawner.Stopped:
 		last := diagnosis.Farewell(e.Workload)

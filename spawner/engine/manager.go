@@ -197,13 +197,13 @@ type Entry struct {
 	quit       time.Time           // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	parting    string              // the run whose agent, on another host, has said that it ends
 	collecting time.Time           // since when what its app left is being fetched; zero: it is not
-	hindrance  string              // what keeps what a job has left from being kept here, in words; empty: nothing
+	Hindrance  string              // what keeps what a job has left from being kept here, in words; empty: nothing
 	keeping    attempts            // at keeping what came back of a run; zero: there was none
-	status     control.Status      // the agent's last word; zero while the link is down
+	Status     control.Status      // the agent's last word; zero while the link is down
 	Pulse      culling.Pulse       // what is known of what goes on in it
 	Alerts     Alerts              // what its owner is to know of its limits
-	progress   *control.Progress   // what its payload has last said of how far it is; nil: nothing
-	journal    journal.Journal
+	Reported   *control.Progress   // what its payload has last said of how far it is; nil: nothing
+	Journal    journal.Journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change
 	copying    chan struct{}      // holds one token while a job's log is being copied here
@@ -338,6 +338,9 @@ func (tx Tx) book(before spawner.Workload, e *Entry) (wake bool) {
 	}
 	return wake
 }
+
+// Changed returns what closes at the next change of a workload.
+func (e *Entry) Changed() <-chan struct{} { return e.changed }
 
 // Run looks after all workloads until ctx ends. It returns when everything it started has ended; sessions and jobs run
 // on.
@@ -503,7 +506,7 @@ func (tx Tx) Note(e *Entry, ev spawner.Event) {
 	if ev.Time.IsZero() {
 		ev.Time = time.Now()
 	}
-	e.journal.Note(ev)
+	e.Journal.Note(ev)
 	tx.announce(e)
 }
 

@@ -27,7 +27,7 @@ func (r staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, err
 // back of it.
 func (m *Manager) source(ctx context.Context, e Entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
 	if !cameBack(e, o) {
-		return m.cfg.Agents.Agent(e.ID), e.status, nil
+		return m.cfg.Agents.Agent(e.ID), e.Status, nil
 	}
 	r, err := m.stagedOutput(ctx, e)
 	if err != nil {
@@ -49,12 +49,15 @@ func (m *Manager) stagedOutput(ctx context.Context, e Entry) (spawner.StagedOutp
 	return backend.StagedOutput(ctx, e.ID)
 }
 
+// tailLines is how many last lines of its output an outcome keeps.
+const tailLines = 40
+
 // tailOf returns the last lines of what an app has printed.
 func (m *Manager) tailOf(ctx context.Context, e Entry, from jobfiles.Source) (string, error) {
 	if e.Kind == spawner.Job {
-		return m.tail(ctx, e.Workload, tailLines) // of the copy here
+		return m.files.TailLog(e.ID, tailLines) // of the copy here
 	}
-	r, err := from.Log(ctx, max(0, e.status.LogSize-jobfiles.TailBytes), false)
+	r, err := from.Log(ctx, max(0, e.Status.LogSize-jobfiles.TailBytes), false)
 	if err != nil {
 		return "", err
 	}
@@ -119,10 +122,10 @@ func (m *Manager) saveChanges(ctx context.Context, e Entry, r spawner.StagedOutp
 
 // saveJob brings a job's output here, unless that is done, or it begins anew.
 func (m *Manager) saveJob(ctx context.Context, e Entry, r spawner.StagedOutput) error {
-	if !e.collecting.IsZero() && e.hindrance == "" || e.Moving && e.Want == spawner.WantRunning {
+	if !e.collecting.IsZero() && e.Hindrance == "" || e.Moving && e.Want == spawner.WantRunning {
 		return nil
 	}
-	e.status = r.Status()
+	e.Status = r.Status()
 	lost, err := m.collectJob(ctx, e, staged{r})
 	if len(lost) > 0 {
 		m.log.Warn("not all output of a job that was ended could be kept", "id", e.ID, "lost", lost)
@@ -149,9 +152,9 @@ func (m *Manager) hinder(e Entry, why error) {
 		now.collecting = time.Now()
 	}
 	text += " wait on " + e.Backend + " and are kept; nothing is lost"
-	if now.hindrance != text {
+	if now.Hindrance != text {
 		m.log.Warn("the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", why)
-		now.hindrance = text
+		now.Hindrance = text
 		tx.Note(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
 	}
 }
@@ -161,7 +164,7 @@ func (m *Manager) relieve(id spawner.ID) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil {
-		e.hindrance = ""
+		e.Hindrance = ""
 	}
 }
 
@@ -216,7 +219,7 @@ func (m *Manager) noteLost(ctx context.Context, e Entry, lost string) error {
 func (m *Manager) noteSaved(ctx context.Context, e Entry, digest, lost string) error {
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) {
 		e.Saved, e.Unkept, e.keeping, e.Kept = true, "", attempts{}, cmp.Or(digest, e.Kept)
-		e.hindrance = ""
+		e.Hindrance = ""
 		if lost != "" && e.Outcome != nil {
 			out := diagnosis.WithLost(*e.Outcome, lost)
 			e.Outcome = &out

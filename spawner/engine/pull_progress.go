@@ -42,7 +42,7 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 		return
 	}
 	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, units.DiskWords(size))
-	last := e.journal.Latest()
+	last := e.Journal.Latest()
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {
 		return
@@ -68,16 +68,5 @@ func vehicle(w spawner.Workload) string {
 // furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon
 // as anything of it does, and its agent is heard when that is over.
 func (e *Entry) furnishes() bool {
-	return e.Phase == spawner.Starting || e.Kind == spawner.Job && e.Phase == spawner.Running && e.status.State == ""
-}
-
-// HowFar says in a line what has happened last to a workload of the caller's; empty: nothing that is known.
-func (m *Manager) HowFar(c spawner.Caller, id spawner.ID) string {
-	v := m.View()
-	defer v.End()
-	e, err := v.Find(c, id)
-	if err != nil {
-		return ""
-	}
-	return e.journal.Latest().Message
+	return e.Phase == spawner.Starting || e.Kind == spawner.Job && e.Phase == spawner.Running && e.Status.State == ""
 }

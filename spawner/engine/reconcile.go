@@ -99,7 +99,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	case spawner.Starting, spawner.Booting:
 		return lifecycle.Starting{
 			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote, Armed: e.armed(),
-			Started: e.Begun, Overdue: overdue, Fault: e.status.Fault != "" && m.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
+			Started: e.Begun, Overdue: overdue, Fault: e.Status.Fault != "" && m.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
 		}
 	case spawner.Running:
 		return lifecycle.Running{
@@ -219,7 +219,7 @@ func (m *Manager) inPhase(e Entry) time.Duration {
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service,
 // and again when that did not work. It is harmless when the door is open.
 func (m *Manager) listen(ctx context.Context, e Entry) {
-	if e.status.State != "" || (e.Phase != spawner.Starting && e.Phase != spawner.Booting && e.Phase != spawner.Running) {
+	if e.Status.State != "" || (e.Phase != spawner.Starting && e.Phase != spawner.Booting && e.Phase != spawner.Running) {
 		return
 	}
 	account, err := m.account(ctx, e)
@@ -248,10 +248,10 @@ func (m *Manager) socket(id spawner.ID) string {
 // appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is
 // Idle.
 func appOf(e Entry) control.State {
-	if e.status.State != control.Idle && e.status.Launch != e.Run() {
+	if e.Status.State != control.Idle && e.Status.Launch != e.Run() {
 		return ""
 	}
-	return e.status.State
+	return e.Status.State
 }
 
 // limit returns how long the phase may last; false when for ever. On another host none counts before something runs
@@ -262,7 +262,7 @@ func (m *Manager) limit(e Entry) (time.Duration, bool) {
 		return lifecycle.PauseBefore(e.Attempt, m.cfg.Pause), true
 	case e.Remote && (e.Kind == spawner.Job || !e.quit.IsZero()):
 		return returnPatience, !e.quit.IsZero()
-	case e.Phase == spawner.Booting && e.Remote && e.status.State == "": // the way to it is down, for a while
+	case e.Phase == spawner.Booting && e.Remote && e.Status.State == "": // the way to it is down, for a while
 		return m.cfg.Limits.BootRemote, true
 	case e.Phase == spawner.Booting:
 		return m.cfg.Limits.Boot, true

@@ -85,9 +85,21 @@ func (tx Tx) tellSeen(e *Entry) {
 	if !e.Seen.Existence.Alive() || e.Seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
 		return
 	}
-	if text := tx.m.elsewhere(e); e.journal.Latest().Message != text {
+	if text := e.Elsewhere(tx.m.At(e.Backend)); e.Journal.Latest().Message != text {
 		tx.Note(e, spawner.Event{Percent: 25, Message: text})
 	}
+}
+
+// Elsewhere says how a batch system, which people call at, has a workload in its queue.
+func (e *Entry) Elsewhere(at string) string {
+	verb, why := "Queued at ", e.Seen.Detail
+	if e.Seen.Existence == spawner.Held {
+		verb, why = spawner.HeldAt, e.Seen.Reason
+	}
+	if why == "" {
+		return verb + at
+	}
+	return verb + at + ": " + why
 }
 
 // findBase saves from which environment a session is to start on another host: the one that holds its changes, the one
@@ -119,7 +131,7 @@ func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observa
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	host := cmp.Or(o.Host, m.hostOf(e))
+	host := cmp.Or(o.Host, e.Host, m.At(e.Backend))
 	if now.Evictions >= mostEvictions {
 		return tx.Finish(ctx, now, spawner.Outcome{
 			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
@@ -172,7 +184,7 @@ func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
 // answer is lost, and what it leaves is waited for, also when the service is started again meanwhile. One that is not
 // connected finds the door open.
 func (m *Manager) askToEnd(ctx context.Context, e Entry) {
-	if e.status.State == "" {
+	if e.Status.State == "" {
 		if err := m.cfg.Agents.Expect(e.ID); err != nil {
 			m.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
 		}
@@ -212,7 +224,7 @@ func (m *Manager) askFor(e Entry) time.Duration {
 	switch {
 	case e.Kind != spawner.Job && !e.Up.IsZero():
 		return max(patience, m.cfg.Limits.BootRemote)
-	case e.Kind == spawner.Job && e.status.State == "":
+	case e.Kind == spawner.Job && e.Status.State == "":
 		return m.cfg.Limits.Grace
 	default:
 		return patience
@@ -225,4 +237,16 @@ func (m *Manager) wayBack(e Entry) time.Duration {
 		return m.cfg.Limits.Grace + askPatience
 	}
 	return m.cfg.Limits.Grace + m.cfg.Limits.Pack
+}
+
+// Resists reports whether a workload on another host runs on though its backend was asked to end it.
+func (m *Manager) Resists(e Entry) bool {
+	patience := m.cfg.Limits.Grace + backendPatience
+	switch {
+	case !e.Asked.IsZero():
+		patience += m.wayBack(e)
+	case !e.Moving || e.Kind != spawner.Job:
+		patience += m.askFor(e)
+	}
+	return m.inPhase(e) > patience
 }

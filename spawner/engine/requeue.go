@@ -77,7 +77,7 @@ func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*
 		return err
 	}
 	e.Interrupt()
-	e.journal.Reopen()
+	e.Journal.Reopen()
 	tx.Note(e, spawner.Event{Percent: 5, Message: message})
 	return nil
 }
@@ -101,8 +101,8 @@ func (m *Manager) requeue(ctx context.Context, e Entry) error {
 // toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell
 // is told.
 func (e *Entry) toLine() {
-	e.Phase, e.Slice, e.Lender, e.Moving, e.Begun, e.status = spawner.Pending, nil, "", false, false, control.Status{}
-	e.collecting, e.Host, e.progress = time.Time{}, "", nil
+	e.Phase, e.Slice, e.Lender, e.Moving, e.Begun, e.Status = spawner.Pending, nil, "", false, false, control.Status{}
+	e.collecting, e.Host, e.Reported = time.Time{}, "", nil
 	if e.Kind == spawner.Job {
 		e.Up = time.Time{}
 	}

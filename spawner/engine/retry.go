@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"slipway/internal/agent/control"
 	"slipway/spawner"
 	"slipway/spawner/culling"
 	"slipway/spawner/lifecycle"
@@ -36,9 +35,9 @@ func (m *Manager) endBackoff(ctx context.Context, e Entry) error {
 	return err
 }
 
-// restWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
+// RestWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
 // code 1".
-func (m *Manager) restWords(e Entry) string {
+func (m *Manager) RestWords(e Entry) string {
 	words := "tries again in " + max(time.Until(m.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, m.cfg.Pause))), time.Second).Round(time.Second).String()
 	if len(e.Attempts) > 0 {
 		words += ": " + e.Attempts[len(e.Attempts)-1].Reason
@@ -46,8 +45,8 @@ func (m *Manager) restWords(e Entry) string {
 	return words
 }
 
-// rests reports whether a job waits before it is tried again.
-func (e *Entry) rests() bool {
+// InBackoff reports whether a job waits before it is tried again.
+func (e *Entry) InBackoff() bool {
 	return e.Rests && e.Phase == spawner.Pending && e.Want == spawner.WantRunning
 }
 
@@ -59,7 +58,7 @@ func (e *Entry) NextTry() {
 	e.Outcome, e.Moves, e.Evictions, e.Bad, e.Held, e.Withdrawn, e.Rests = nil, 0, 0, nil, false, false, false
 	e.Started, e.Asked, e.Saved = time.Now(), time.Time{}, false
 	e.Seen, e.startedAt, e.quit, e.blindly, e.fetched = spawner.Observation{}, time.Time{}, time.Time{}, time.Time{}, fetched{}
-	e.parting, e.hindrance, e.keeping, e.Pulse = "", "", attempts{}, culling.Pulse{}
+	e.parting, e.Hindrance, e.keeping, e.Pulse = "", "", attempts{}, culling.Pulse{}
 }
 
 // announceTry tells the owner of a job which try begins, and why.
@@ -67,26 +66,11 @@ func (m *Manager) announceTry(id spawner.ID) {
 	tx := m.Begin()
 	defer tx.End()
 	if e := m.work[id]; e != nil {
-		e.journal.Reopen()
+		e.Journal.Reopen()
 		words := lifecycle.TryWords(e.Workload)
-		if e.rests() {
-			words = "It " + m.restWords(*e)
+		if e.InBackoff() {
+			words = "It " + m.RestWords(*e)
 		}
 		tx.Note(e, spawner.Event{Percent: 0, Message: words})
-	}
-}
-
-// Progress returns what a job's payload has last said of how far it is; nil: nothing.
-func (m *Manager) Progress(id spawner.ID) *control.Progress {
-	v := m.View()
-	defer v.End()
-	e := m.work[id]
-	switch {
-	case e == nil:
-		return nil
-	case e.Outcome != nil:
-		return e.Outcome.Progress
-	default:
-		return e.progress
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // Claimable reports whether a standby can become a kernel now: its agent is there, and waits.
 func (e *Entry) Claimable() bool {
-	return e.IsStandby() && e.Phase == spawner.Starting && e.status.State == control.Idle
+	return e.IsStandby() && e.Phase == spawner.Starting && e.Status.State == control.Idle
 }
 
 // StandDown ends a standby.

@@ -143,7 +143,7 @@ func (m *Manager) relay(id spawner.ID, message string, percent int) {
 	tx := m.Begin()
 	defer tx.End()
 	e := m.work[id]
-	if e == nil || strings.EqualFold(e.journal.Latest().Message, message) {
+	if e == nil || strings.EqualFold(e.Journal.Latest().Message, message) {
 		return
 	}
 	tx.Note(e, spawner.Event{Percent: 20 + max(percent, 0)*30/100, Message: message})

@@ -77,7 +77,7 @@ func (tx Tx) Insert(ctx context.Context, list []spawner.Workload, each func(*Ent
 }
 
 // Reopen has no event of a workload so far be final: it begins anew.
-func (tx Tx) Reopen(e *Entry) { e.journal.Reopen() }
+func (tx Tx) Reopen(e *Entry) { e.Journal.Reopen() }
 
 // JobsOfBundle returns how many jobs have some input files.
 func (v View) JobsOfBundle(b spawner.ID) int { return v.m.index.bundles[b] }

@@ -35,8 +35,8 @@ func (m *Manager) resume(ctx context.Context, e Entry) error {
 	return err
 }
 
-// waitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
-func (e *Entry) waitsElsewhere() bool {
+// WaitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
+func (e *Entry) WaitsElsewhere() bool {
 	return e.Phase == spawner.Starting && e.Remote && (e.Seen.Existence == spawner.Queued || e.Seen.Existence == spawner.Held)
 }
 

@@ -144,6 +144,16 @@ func (f *follower) restart() bool {
 // Close closes the log.
 func (f *follower) Close() error { return f.f.Close() }
 
+// TailLog returns the last lines of the copy of a job's log.
+func (s *Store) TailLog(id spawner.ID, lines int) (string, error) {
+	f, err := s.OpenLog(id, max(0, s.LogSize(id)-TailBytes))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return Tail(f, lines)
+}
+
 // TailBytes is how much of the end of an output Tail looks at: whoever calls it opens the output so far before its end.
 const TailBytes = 64 << 10
 

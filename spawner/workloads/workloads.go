@@ -1,5 +1,5 @@
-// Package workloads joins the engine with what is particular to sessions, jobs and kernels: together they answer for
-// all that can be asked of workloads. It must not decide anything itself.
+// Package workloads joins the engine with what is particular to sessions, jobs and kernels, and with what is told of
+// all: together they answer for all that can be asked of workloads. It must not decide anything itself.
 package workloads
 
 import (
@@ -9,6 +9,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
+	"slipway/spawner/inspect"
 	"slipway/spawner/jobs"
 	"slipway/spawner/kernelpool"
 	"slipway/spawner/sessions"
@@ -30,6 +31,7 @@ type Config struct {
 // Workloads answers for all workloads.
 type Workloads struct {
 	*engine.Manager
+	*inspect.Inspector
 	*sessions.Sessions
 	*jobs.Jobs
 	*kernelpool.Pool
@@ -44,5 +46,5 @@ func New(e *engine.Manager, c Config) (Workloads, error) {
 		Account: c.Account, Environment: c.Environment, Backend: c.Jobs, Admits: c.Admits,
 	})
 	k := kernelpool.New(e, s, kernelpool.Config{Account: c.Account, PerUser: c.Kernels, Busy: c.Busy, Logger: c.Logger})
-	return Workloads{e, s, j, k}, err
+	return Workloads{e, inspect.New(e), s, j, k}, err
 }

@@ -1,4 +1,4 @@
-package engine
+package inspect
 
 import (
 	"testing"
@@ -21,8 +21,8 @@ func TestWhyOfWhatHasEnded(t *testing.T) {
 			spawner.Explanation{Summary: "it does not wait: it has failed: out of memory", Remedy: "ask for more memory: --mem"},
 		},
 	} {
-		var m Manager
-		if diff := cmp.Diff(tc.want, m.explain(spawner.Workload{Kind: spawner.Job, Phase: spawner.Stopped, Outcome: tc.outcome})); diff != "" {
+		var i Inspector
+		if diff := cmp.Diff(tc.want, i.explain(spawner.Workload{Kind: spawner.Job, Phase: spawner.Stopped, Outcome: tc.outcome})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

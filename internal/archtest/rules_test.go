@@ -464,6 +464,15 @@ func rules() map[string]rule {
 			},
 		},
 		"internal/service/clients": {own: []string{"hubapi/hub", "internal/config", "internal/oidc", "internal/xrd"}},
+		// The directories of users' workloads, for the service and its doctor.
+		"internal/homes/homemounts": {
+			own: []string{
+				"hubapi", "internal/config", "internal/errs", "internal/homes", "internal/identity",
+				"internal/metrics", "internal/programs", "internal/store", "spawner", "spawner/catalog",
+				"spawner/launch",
+			},
+			outside: []string{"golang.org/x/sync"},
+		},
 		// The parts of the service, joined: the one package that knows every backend.
 		"internal/service": {
 			own: []string{
@@ -473,7 +482,7 @@ func rules() map[string]rule {
 				"internal/environments", "internal/errs", "internal/gpu", "internal/gpu/cdi",
 				"internal/gpu/driverrpc", "internal/gpu/fakegpu", "internal/gpu/fleet", "internal/gpu/metering",
 				"internal/gpu/mps", "internal/gpu/notify", "internal/gpu/placement", "internal/gpu/poolview",
-				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes", "internal/hubsync",
+				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes/homemounts", "internal/hubsync",
 				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts",
 				"internal/programs", "internal/programs/install", "internal/reserve", "internal/secret",
 				"internal/service/backends", "internal/service/clients", "internal/sockets", "internal/sshauth",
@@ -491,8 +500,8 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/hub", "images/replication", "internal/config", "internal/cvmfs",
 				"internal/environments", "internal/errs", "internal/gpu", "internal/gpu/driverrpc",
-				"internal/gpu/fakegpu", "internal/gpu/mps", "internal/homes", "internal/identity",
-				"internal/programs", "internal/quota", "internal/service", "internal/service/backends",
+				"internal/gpu/fakegpu", "internal/gpu/mps", "internal/homes", "internal/homes/homemounts",
+				"internal/identity", "internal/programs", "internal/quota", "internal/service/backends",
 				"internal/service/clients", "internal/units", "internal/version", "internal/x509proxy",
 				"internal/xrd", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},

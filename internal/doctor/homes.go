@@ -9,7 +9,7 @@ import (
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/homes"
-	"slipway/internal/service"
+	"slipway/internal/homes/homemounts"
 )
 
 // homesChecks look at where homes and areas are: whether it answers, whether users could exchange what lies there, and
@@ -19,33 +19,33 @@ func homesChecks(cfg config.Config) ([]check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	h, err := service.NewHomeMounts(cfg, self)
+	p, err := homemounts.PlacesOf(cfg, self)
 	if err != nil {
 		return nil, err
 	}
 	home := homes.Want{Template: homes.Below(cfg.Users.Homes), Checks: homes.Checks{Guarded: true}}
-	if h.Home.Personal() {
-		home.Template = homes.Below(h.Home.Root())
+	if p.Home.Personal() {
+		home.Template = homes.Below(p.Home.Root())
 	}
 	checks := []check{{
-		"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return lookAtHomes(ctx, h, home) },
+		"homes at " + home.Template.Root(), false, func(ctx context.Context) error { return lookAtHomes(ctx, p, home) },
 	}}
 	for i, a := range cfg.Data.Areas {
 		want := homes.Want{
-			Template: homes.Below(h.Areas[i].Root()),
-			Checks:   homes.Checks{Guarded: h.Areas[i].Root() != a.Path, Mounted: a.Mounted},
+			Template: homes.Below(p.Areas[i].Root()),
+			Checks:   homes.Checks{Guarded: p.Areas[i].Root() != a.Path, Mounted: a.Mounted},
 		}
 		checks = append(checks, check{
 			"area " + a.Name + " at " + want.Template.Root(), !a.Required,
-			func(ctx context.Context) error { return lookAtHomes(ctx, h, want) },
+			func(ctx context.Context) error { return lookAtHomes(ctx, p, want) },
 		})
 	}
 	return checks, nil
 }
 
 // lookAtHomes looks at a directory of homes, and says how full its file system is.
-func lookAtHomes(ctx context.Context, h *service.HomeMounts, w homes.Want) error {
-	found, err := h.Homes.Find(ctx, w)
+func lookAtHomes(ctx context.Context, p homemounts.Places, w homes.Want) error {
+	found, err := p.Homes.Find(ctx, w)
 	if errs.Is(err, errs.Missing) && w.Guarded {
 		return errs.New(errs.Missing, "%s", errs.Brief(err)).
 			With("the service makes the directory of the homes when it starts, and others not: make or mount it")
@@ -53,7 +53,7 @@ func lookAtHomes(ctx context.Context, h *service.HomeMounts, w homes.Want) error
 	if err != nil {
 		return err
 	}
-	words := hubapi.QuotaWords(service.QuotaOf("", "", found, nil))
+	words := hubapi.QuotaWords(homemounts.QuotaOf("", "", found, nil))
 	tight, _ := homes.Tightest(found.Limits)
 	if !found.Propagates {
 		words += "; what is mounted below it later is not seen by what runs already: it lies on no shared mount"

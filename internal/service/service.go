@@ -16,6 +16,7 @@ import (
 	"slipway/internal/cvmfs"
 	"slipway/internal/environments"
 	"slipway/internal/errs"
+	"slipway/internal/homes/homemounts"
 	"slipway/internal/identity"
 	"slipway/internal/metrics"
 	"slipway/internal/programs"
@@ -61,7 +62,7 @@ type service struct {
 	cvmfs        cvmfs.Directory
 	self         string // this program
 	lean         string // the program that is started for each job, and to look at homes
-	homeMounts   *HomeMounts
+	homeMounts   *homemounts.Mounts
 	links        *tunnel.Links
 	engine       *engine.Manager
 	workloads    workloads.Workloads
@@ -213,9 +214,9 @@ func (s *service) makeEngine(ctx context.Context) error {
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account,
-		Ailment: s.ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
+		Ailment: s.homeMounts.Ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
 		Launch: launch.Config{
-			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink, House: s.house,
+			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink, House: s.homeMounts.House,
 			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
 			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
 		},
@@ -272,12 +273,12 @@ func (s *service) makeServer(context.Context) error {
 		UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Pool: s.poolGPUs(), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
-		Quota: s.quota, KnownQuota: s.knownQuota,
+		Quota: s.homeMounts.Quota, KnownQuota: s.homeMounts.KnownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
 			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores,
 			Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
-			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.metrics, Kernels: s.kernelTraffic(),
+			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.Metrics, Kernels: s.kernelTraffic(),
 			Library: s.environments.Swept, Links: s.links.Count,
 		}), TrustedProxies: config.Prefixes(s.cfg.TrustedProxies), Logger: s.log,
 	})
@@ -298,7 +299,7 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	s.environments.Run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)
-	g.Go(func() error { return s.watchHomes(ctx) })
+	g.Go(func() error { return s.homeMounts.Watch(ctx) })
 	g.Go(func() error { return s.watchDisks(ctx) })
 	s.held.run(ctx, g.Go)
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })

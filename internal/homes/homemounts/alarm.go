@@ -1,4 +1,4 @@
-package service
+package homemounts
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 const alarmBucket = "homes-told"
 
 // recallAlarm returns what users were told before.
-func (s *service) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
+func (m *Mounts) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
 	passed := map[string]int{}
-	for r, err := range s.store.All(ctx, alarmBucket) {
+	for r, err := range m.cfg.Store.All(ctx, alarmBucket) {
 		var mark int
 		if err == nil {
 			err = json.Unmarshal(r.Value, &mark)
@@ -26,21 +26,21 @@ func (s *service) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
 		}
 		passed[r.Key] = mark
 	}
-	return homes.NewAlarm(s.cfg.Users.Home.Warn, passed, func(what string, mark int) {
-		keep := func() error { return s.store.Put(context.Background(), alarmBucket, what, mark) }
+	return homes.NewAlarm(m.cfg.Site.Users.Home.Warn, passed, func(what string, mark int) {
+		keep := func() error { return m.cfg.Store.Put(context.Background(), alarmBucket, what, mark) }
 		if mark == 0 {
-			keep = func() error { return s.store.Delete(context.Background(), alarmBucket, what) }
+			keep = func() error { return m.cfg.Store.Delete(context.Background(), alarmBucket, what) }
 		}
 		if err := keep(); err != nil {
-			s.log.Warn("of what a user is told now she may be told again", "directory", what, "error", err)
+			m.cfg.Logger.Warn("of what a user is told now she may be told again", "directory", what, "error", err)
 		}
 	}), nil
 }
 
 // passes returns the mark beyond which a directory has gone since its user was last told; 0: none.
-func (s *service) passes(hub string, user spawner.User, q hubapi.Quota) int {
+func (m *Mounts) passes(hub string, user spawner.User, q hubapi.Quota) int {
 	if q.Trouble != "" {
 		return 0
 	}
-	return s.homeMounts.alarm.See(s.principal(hub, user)+" "+q.Name, q.Percent)
+	return m.alarm.See(m.cfg.Principal(hub, user)+" "+q.Name, q.Percent)
 }

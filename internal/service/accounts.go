@@ -45,7 +45,9 @@ func (s *service) looker() (identity.Look, error) {
 }
 
 // named looks for the account that the rules give a user. Where an account's home is, the site says for all.
-func named(rules *identity.Rules, account func(ctx context.Context, name string) (identity.Numbers, error)) identity.Look {
+func named(
+	rules *identity.Rules, account func(ctx context.Context, name string) (identity.Numbers, error),
+) identity.Look {
 	return func(ctx context.Context, realm, user string) (identity.Numbers, error) {
 		name, err := rules.AccountName(realm, user)
 		if err != nil {
@@ -79,13 +81,17 @@ func (s *service) hubsNumbers(ctx context.Context, realm, user string) (identity
 	if away != nil {
 		return identity.Numbers{}, notNow(away)
 	}
-	return identity.Numbers{}, errs.New(errs.Missing, "account: the Hub's auth_state of %.80q has nothing under %s", user, keys.UID).
+	return identity.Numbers{}, errs.New(
+		errs.Missing, "account: the Hub's auth_state of %.80q has nothing under %s", user, keys.UID,
+	).
 		With("log in at the Hub once more; if that does not help, the administrator looks at users.hub_account, and whether the Hub keeps auth_state")
 }
 
 // notNow is the error of a Hub that cannot be asked who somebody is.
 func notNow(err error) error {
-	return errs.New(errs.Unavailable, "account: who you are on this host is the Hub's to say, and it does not: %s", errs.Brief(err)).
+	return errs.New(
+		errs.Unavailable, "account: who you are on this host is the Hub's to say, and it does not: %s", errs.Brief(err),
+	).
 		With("try again in a moment; if this lasts, tell your administrator")
 }
 
@@ -94,7 +100,9 @@ func (s *service) numbersIn(user, uid, gid, name string) (n identity.Numbers, er
 	n.Login, n.GID = user, s.cfg.Users.GID
 	if keys.Name != "" {
 		if n.Login = name; name == "" {
-			return n, errs.New(errs.Missing, "account: the Hub's auth_state of %.80q has no name under %s", user, keys.Name).With("the administrator looks at users.hub_account")
+			return n, errs.New(
+				errs.Missing, "account: the Hub's auth_state of %.80q has no name under %s", user, keys.Name,
+			).With("the administrator looks at users.hub_account")
 		}
 	}
 	if n.UID, err = identity.Number("uid", uid); err == nil && keys.GID != "" {
@@ -116,7 +124,10 @@ func (p people) UID(ctx context.Context, hub string, user spawner.User) (int, bo
 
 // Person says who a hub's user is, or why no session of hers would start.
 func (p people) Person(ctx context.Context, hub string, user spawner.User) hubapi.Person {
-	out := hubapi.Person{Realm: p.realms[hub], Principal: p.principal(hub, user), Accounts: p.cfg.Users.Accounts, Groups: []hubapi.UserGroup{}}
+	out := hubapi.Person{
+		Realm: p.realms[hub], Principal: p.principal(hub, user), Accounts: p.cfg.Users.Accounts,
+		Groups: []hubapi.UserGroup{},
+	}
 	if named := out.Accounts == config.AccountsNSS || out.Accounts == config.AccountsTable; named {
 		out.Account, _ = p.rules.AccountName(out.Realm, string(user)) // that she has none is the trouble
 	}
@@ -155,7 +166,11 @@ func (p people) Release(ctx context.Context, principal string) (hubapi.Number, e
 		return err
 	})
 	if errs.Is(err, errs.Conflict) {
-		err = errs.New(errs.Conflict, "%s has a session or a job (%s), and what it has written belongs to the number that is to be forgotten", principal, errs.Brief(err)).
+		err = errs.New(
+			errs.Conflict,
+			"%s has a session or a job (%s), and what it has written belongs to the number that is to be forgotten",
+			principal, errs.Brief(err),
+		).
 			With("have all sessions and jobs of that user discarded first")
 	}
 	return hubapi.Number{User: principal, UID: uid}, err

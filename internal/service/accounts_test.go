@@ -23,7 +23,10 @@ func TestNumbersOfTheHub(t *testing.T) {
 		}))
 		t.Cleanup(srv.Close)
 		api, _ := url.Parse(srv.URL + "/hub/api")
-		return hubPart{cfg: config.Hub{Name: name, TokenFile: "x"}, client: hub.New(hub.Config{APIURL: api, Service: "slipway", Token: secret.New("the-services-own-token")})}
+		return hubPart{
+			cfg:    config.Hub{Name: name, TokenFile: "x"},
+			client: hub.New(hub.Config{APIURL: api, Service: "slipway", Token: secret.New("the-services-own-token")}),
+		}
 	}
 	state := func(text string) hubPart { return hubOf("main", 200, `{"name":"alice","auth_state":`+text+`}`) }
 	away := hubOf("second", 500, `{}`)

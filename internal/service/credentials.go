@@ -30,7 +30,10 @@ func (s *service) makeCredentials(ctx context.Context) error {
 	if len(c.Issuers) == 0 && c.X509.Trust == "" {
 		return nil
 	}
-	cfg := credentials.Config{Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Whose: s.whose, Logger: s.log}
+	cfg := credentials.Config{
+		Store: s.store, Sealer: s.box, Elements: audiencesOf(s.cfg.Data.Storage), Hub: s.hubsToken, Whose: s.whose,
+		Logger: s.log,
+	}
 	for _, i := range c.Issuers {
 		client, err := clients.Issuer(i, s.rules.Claims(i.Name)...)
 		if err != nil {
@@ -46,7 +49,8 @@ func (s *service) makeCredentials(ctx context.Context) error {
 		return err
 	}
 	s.held.distributor = credentials.NewDistributor(credentials.DistributorConfig{
-		Manager: s.held.manager, Owner: s.ownerOf, Send: s.sendCredentials, Tell: func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
+		Manager: s.held.manager, Owner: s.ownerOf, Send: s.sendCredentials,
+		Tell:   func(ctx context.Context, id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
 		Logger: s.log,
 	})
 	return nil
@@ -57,7 +61,9 @@ func audiencesOf(storage []config.StorageElement) []credentials.Element {
 	var list []credentials.Element
 	for _, e := range storage {
 		if e.Issuer != "" {
-			list = append(list, credentials.Element{Name: e.Name, Issuer: e.Issuer, Audience: e.Audience, Scopes: e.Scopes})
+			list = append(list, credentials.Element{
+				Name: e.Name, Issuer: e.Issuer, Audience: e.Audience, Scopes: e.Scopes,
+			})
 		}
 	}
 	return list
@@ -104,7 +110,9 @@ func (s *service) ownerOf(ctx context.Context, id string) (string, error) {
 func (s *service) sendCredentials(ctx context.Context, id string, files []credentials.File) error {
 	all := control.Credentials{Files: []control.Credential{}}
 	for _, f := range files {
-		all.Files = append(all.Files, control.Credential{Name: f.Name, Data: control.Hidden(f.Data.Reveal()), Mark: f.Issued.UnixNano()})
+		all.Files = append(all.Files, control.Credential{
+			Name: f.Name, Data: control.Hidden(f.Data.Reveal()), Mark: f.Issued.UnixNano(),
+		})
 	}
 	return agents{s.links}.client(spawner.ID(id)).PutCredentials(ctx, all)
 }

@@ -71,7 +71,8 @@ func (d *dataDoctor) forget(ctx context.Context) error {
 func (d *dataDoctor) Plan(ctx context.Context, w spawner.Workload) hubapi.DataPlan {
 	c := spawner.Caller{User: w.Owner, Hub: w.Hub, Workload: w.ID}
 	plan := hubapi.DataPlan{
-		Now: time.Now().UTC(), User: string(w.Owner), Remote: w.Remote, CVMFS: slices.Clone(d.cfg.Data.CVMFS.Repositories),
+		Now: time.Now().UTC(), User: string(w.Owner), Remote: w.Remote,
+		CVMFS:   slices.Clone(d.cfg.Data.CVMFS.Repositories),
 		Storage: []hubapi.DataElement{}, Issuers: []hubapi.DataIssuer{}, Silent: []string{},
 	}
 	if !w.Remote {
@@ -222,7 +223,8 @@ func (d *dataDoctor) Again(ctx context.Context, id spawner.ID) error {
 // look at.
 func (s *service) looking(to engine.Agents) engine.Agents {
 	d := s.cfg.Data
-	if len(d.CVMFS.Repositories) == 0 && len(d.Storage) == 0 && len(s.cfg.Credentials.Issuers) == 0 && s.cfg.Credentials.X509.Trust == "" {
+	if len(d.CVMFS.Repositories) == 0 && len(d.Storage) == 0 && len(s.cfg.Credentials.Issuers) == 0 &&
+		s.cfg.Credentials.X509.Trust == "" {
 		return to
 	}
 	return lookers{to}

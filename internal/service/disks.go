@@ -10,7 +10,8 @@ import (
 // watchDisks holds the sessions of this host to their limits.
 func (s *service) watchDisks(ctx context.Context) error {
 	return disklimit.New(disklimit.Config{
-		Sessions: s.runningHere, Written: s.docker.Written, Alert: s.workloads.Alert, Stop: s.workloads.Overrun, Logger: s.log,
+		Sessions: s.runningHere, Written: s.docker.Written, Alert: s.workloads.Alert, Stop: s.workloads.Overrun,
+		Logger: s.log,
 	}).Run(ctx)
 }
 

@@ -22,11 +22,13 @@ func (s *service) openLibrary(ctx context.Context) error {
 		return err
 	}
 	s.environments, err = environments.Open(ctx, environments.Config{
-		Site: s.cfg, Keys: keys, Account: s.account, Principal: s.principal, GroupsOf: s.groupsOf, QuotasOf: s.quotasOf, Try: s.try,
+		Site: s.cfg, Keys: keys, Account: s.account, Principal: s.principal, GroupsOf: s.groupsOf,
+		QuotasOf: s.quotasOf, Try: s.try,
 		Changes: func(id spawner.ID) func(context.Context, control.ChangesRequest) (io.ReadCloser, error) {
 			return agents{s.links}.client(id).Changes
 		},
-		Trees: func() environments.Trees { return trees{s.docker} }, Engine: func() *engine.Manager { return s.engine }, Logger: s.log,
+		Trees:  func() environments.Trees { return trees{s.docker} },
+		Engine: func() *engine.Manager { return s.engine }, Logger: s.log,
 	})
 	return err
 }

@@ -48,7 +48,8 @@ func (s *service) heldByUsers() []gpu.Lease {
 // wantsHints reports whether a workload is a kernel whose user has not said that she wants no hints.
 func (s *service) wantsHints(holder string) bool {
 	w, err := s.engine.Get(context.Background(), spawner.Caller{System: true}, spawner.ID(holder))
-	return err == nil && w.Kind == spawner.Kernel && w.Phase == spawner.Running && hintsOn(w.Spec.Env[wire.HintsVariable])
+	return err == nil && w.Kind == spawner.Kernel && w.Phase == spawner.Running &&
+		hintsOn(w.Spec.Env[wire.HintsVariable])
 }
 
 func hintsOn(word string) bool {

@@ -51,7 +51,10 @@ func (s *service) leaseGPUs(c *engine.Config) {
 	if g.SelfTest {
 		c.Launch.SelfTest = selfTestTime
 	}
-	c.Lend = engine.Lend{On: g.Preemption.Enabled, After: time.Duration(g.Preemption.IdleFor), Recall: time.Duration(g.Preemption.GracePeriod), Idle: s.idleSlice}
+	c.Lend = engine.Lend{
+		On: g.Preemption.Enabled, After: time.Duration(g.Preemption.IdleFor),
+		Recall: time.Duration(g.Preemption.GracePeriod), Idle: s.idleSlice,
+	}
 }
 
 // makeGPUs opens the driver and finds out what there is.
@@ -68,7 +71,8 @@ func (s *service) makeGPUs(ctx context.Context) error {
 	s.gpus.driver = driver
 	s.gpus.Fleet, err = fleet.New(ctx, fleet.Config{
 		Driver: s.gpus.driver, Store: s.store, Rules: rulesOf(g.Devices), Policy: placement.Policy(g.Placement),
-		Headroom: g.Headroom, SwitchMIG: g.SwitchMIG, Boot: boot, Held: s.engine.Leases, Whose: s.holderOf, Use: s.gpuUse, Bind: host.Bind,
+		Headroom: g.Headroom, SwitchMIG: g.SwitchMIG, Boot: boot, Held: s.engine.Leases, Whose: s.holderOf,
+		Use: s.gpuUse, Bind: host.Bind,
 		MPS:  mps.New(mps.Config{Enclose: enclose, Exclusive: s.gpus.driver.SetExclusive, Logger: s.log}),
 		User: s.uidOf, Changed: s.engine.GPUsChanged, Logger: s.log,
 	})
@@ -85,7 +89,9 @@ func (s *service) makeGPUs(ctx context.Context) error {
 // survive it, in a file.
 func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if s.cfg.GPU.Driver == config.DriverSimulated {
-		d, err = fakegpu.New(fakegpu.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")})
+		d, err = fakegpu.New(
+			fakegpu.Config{Models: s.cfg.GPU.Simulated, State: s.path("records", "simulated-gpus.json")},
+		)
 		return d, "", err
 	}
 	helper, err := driverrpc.Find(programs.GPUHelper)
@@ -99,7 +105,9 @@ func (s *service) openDriver() (d gpu.Driver, boot string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("find out which boot of the host this is: %w", err)
 	}
-	return driverrpc.New(driverrpc.Config{Argv: []string{helper, "drive"}, Logger: s.log}), strings.TrimSpace(string(id)), nil
+	return driverrpc.New(
+		driverrpc.Config{Argv: []string{helper, "drive"}, Logger: s.log},
+	), strings.TrimSpace(string(id)), nil
 }
 
 // runGPUs looks after the GPUs until ctx ends.
@@ -116,7 +124,10 @@ func (s *service) runGPUs(ctx context.Context, each func(func() error)) {
 func rulesOf(rules []config.GPURule) []fleet.Rule {
 	var out []fleet.Rule
 	for _, r := range rules {
-		out = append(out, fleet.Rule{Match: r.Match, Mode: gpu.Mode(r.Mode), Layout: r.Layout, Adopt: r.Adopt, AtOnce: r.MaxWorkloads, Drain: r.Drain})
+		out = append(out, fleet.Rule{
+			Match: r.Match, Mode: gpu.Mode(r.Mode), Layout: r.Layout, Adopt: r.Adopt, AtOnce: r.MaxWorkloads,
+			Drain: r.Drain,
+		})
 	}
 	return out
 }

@@ -11,7 +11,12 @@ import (
 // TestNobodyNamesHerselfIntoAGroup: who shares GPUs with whom follows from the configuration alone. A hub and the realm
 // of its users often have one name, and users choose theirs.
 func TestNobodyNamesHerselfIntoAGroup(t *testing.T) {
-	s := &service{cfg: config.Config{GPU: config.GPU{Sharing: map[string][]string{"cms": {"alice"}, "atlas": {"alice", "bob"}}}}, realms: realms{"cern": "cern", "desy": "desy"}}
+	s := &service{
+		cfg: config.Config{
+			GPU: config.GPU{Sharing: map[string][]string{"cms": {"alice"}, "atlas": {"alice", "bob"}}},
+		},
+		realms: realms{"cern": "cern", "desy": "desy"},
+	}
 	here, there := s.trustGroup("cern", "bob"), s.trustGroup("desy", "bob")
 	if here == "" || here == there {
 		t.Errorf("people of two realms are in %q and %q", here, there)
@@ -26,7 +31,8 @@ func TestNobodyNamesHerselfIntoAGroup(t *testing.T) {
 			t.Errorf("%q is in %q", name, g)
 		}
 		for _, hub := range []string{"cern", "desy"} {
-			if herself := fmt.Sprintf("%s of %s", name, hub); herself == here || herself == there { // as the engine names her
+			// as the engine names her
+			if herself := fmt.Sprintf("%s of %s", name, hub); herself == here || herself == there {
 				t.Errorf("a user called %q is taken for the group %q", name, herself)
 			}
 		}

@@ -69,14 +69,22 @@ func fill(t testing.TB, records *store.Store, gpus *fleet.Fleet) {
 		}
 		held = append(held, s)
 		put(spawner.Workload{
-			ID: spawner.ID(fmt.Sprintf("s-%016d", i)), Kind: spawner.Lab, Owner: spawner.User(fmt.Sprint("user", i)), Hub: "main", Backend: "docker", Launch: fmt.Sprint("l", i),
-			Want: spawner.WantRunning, Phase: spawner.Running, LeaseRecord: spawner.LeaseRecord{Slice: &s}, Spec: spawner.Spec{GPU: want, SessionSpec: spawner.SessionSpec{Prefix: fmt.Sprintf("/user/user%d/", i)}}, Up: time.Now().Add(-time.Hour),
+			ID: spawner.ID(fmt.Sprintf("s-%016d", i)), Kind: spawner.Lab, Owner: spawner.User(fmt.Sprint("user", i)),
+			Hub: "main", Backend: "docker", Launch: fmt.Sprint("l", i),
+			Want: spawner.WantRunning, Phase: spawner.Running, LeaseRecord: spawner.LeaseRecord{Slice: &s},
+			Spec: spawner.Spec{GPU: want, SessionSpec: spawner.SessionSpec{Prefix: fmt.Sprintf("/user/user%d/", i)}},
+			Up:   time.Now().Add(-time.Hour),
 		})
 	}
 	for i := range loadWaiting { // of a size that is not there
 		put(spawner.Workload{
-			ID: spawner.ID(fmt.Sprintf("j-%016d", i)), Kind: spawner.Job, Owner: "mallory", Hub: "main", Backend: "docker", Launch: fmt.Sprint("j", i), Turn: int64(i + 1),
-			Want: spawner.WantRunning, Phase: spawner.Pending, Spec: spawner.Spec{GPU: gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb", Model: []string{"", "h200"}[i%2]}, JobSpec: spawner.JobSpec{Preemptible: true}},
+			ID: spawner.ID(fmt.Sprintf("j-%016d", i)), Kind: spawner.Job, Owner: "mallory", Hub: "main",
+			Backend: "docker", Launch: fmt.Sprint("j", i), Turn: int64(i + 1),
+			Want: spawner.WantRunning, Phase: spawner.Pending,
+			Spec: spawner.Spec{
+				GPU:     gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb", Model: []string{"", "h200"}[i%2]},
+				JobSpec: spawner.JobSpec{Preemptible: true},
+			},
 		})
 	}
 }
@@ -102,11 +110,16 @@ func TestRequestsUnderLoad(t *testing.T) {
 	defer func() { end(); <-done }()
 	someone := spawner.Caller{User: "user7", Hub: "main"}
 	requests := map[string]func(){
-		"get":       func() { _, _ = manager.Get(ctx, someone, "s-0000000000000007") },
-		"list":      func() { _, _ = manager.List(ctx, someone) },
-		"route":     func() { manager.Route("main", "/user/user7/api") },
-		"visit":     func() { all.Visit("s-0000000000000007", true) },
-		"queue":     func() { w, _ := manager.Get(ctx, spawner.Caller{System: true}, "j-0000000000000000"); all.Queue(w) },
+		"get":   func() { _, _ = manager.Get(ctx, someone, "s-0000000000000007") },
+		"list":  func() { _, _ = manager.List(ctx, someone) },
+		"route": func() { manager.Route("main", "/user/user7/api") },
+		"visit": func() { all.Visit("s-0000000000000007", true) },
+		"queue": func() {
+			w, _ := manager.Get(
+				ctx, spawner.Caller{System: true}, "j-0000000000000000",
+			)
+			all.Queue(w)
+		},
 		"room":      func() { all.Room("", spawner.Resources{}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}) },
 		"leases":    func() { manager.Leases() },
 		"inventory": func() { gpus.Inventory() },

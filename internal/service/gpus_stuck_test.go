@@ -57,7 +57,10 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		must(err)
 		return w
 	}
-	_, err = all.SubmitJob(ctx, mallory, spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}})
+	_, err = all.SubmitJob(
+		ctx, mallory,
+		spawner.JobRequest{Name: "stuck", Spec: spawner.Spec{Environment: "e", Argv: []string{"true"}, GPU: broken}},
+	)
 	must(err)
 	session("mallory", broken)
 	for _, user := range []spawner.User{"alice", "bob"} {

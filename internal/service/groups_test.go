@@ -23,10 +23,13 @@ func TestGroupsOfAHubAreItsOwn(t *testing.T) {
 	stale.Set(time.Now().Add(-time.Hour), []hub.Group{{Name: "higgs", Users: []string{"alice"}}})
 	s := &service{
 		cfg: config.Config{Groups: map[string][]string{"site": {"alice", "@desy/alice"}, "few": {"bob"}},
-			HubGroups: config.HubGroups{Join: map[string][]string{"both": {"cern:higgs", "desy:higgs"}, "one": {"cern:own"}}}},
+			HubGroups: config.HubGroups{
+				Join: map[string][]string{"both": {"cern:higgs", "desy:higgs"}, "one": {"cern:own"}},
+			}},
 		realms: realms{"cern": "site", "desy": "desy", "down": "down", "mute": "site"},
 		hubs: []hubPart{
-			{cfg: config.Hub{Name: "cern"}, groups: at("alice", "carol")}, {cfg: config.Hub{Name: "desy"}, groups: at("bob", "alice")},
+			{cfg: config.Hub{Name: "cern"}, groups: at("alice", "carol")},
+			{cfg: config.Hub{Name: "desy"}, groups: at("bob", "alice")},
 			{cfg: config.Hub{Name: "down"}, groups: stale}, {cfg: config.Hub{Name: "mute"}},
 		},
 	}
@@ -46,7 +49,8 @@ func TestGroupsOfAHubAreItsOwn(t *testing.T) {
 		}
 	}
 	for group, want := range map[string][]string{
-		"site": {"@desy/alice", "alice"}, "cern:higgs": {"alice", "carol"}, "both": {"@desy/alice", "@desy/bob", "alice", "carol"},
+		"site": {"@desy/alice", "alice"}, "cern:higgs": {"alice", "carol"},
+		"both":       {"@desy/alice", "@desy/bob", "alice", "carol"},
 		"down:higgs": {"@down/alice"}, "higgs": nil, "mute:higgs": nil,
 	} {
 		if got := s.membersOf(group); !slices.Equal(got, want) {

@@ -49,7 +49,8 @@ func newHubPart(h config.Hub) (hubPart, error) {
 	}
 	p := hubPart{cfg: h, client: hub.New(c)}
 	p.server = hubs.Hub{
-		Name: h.Name, APIURL: c.APIURL, CA: c.CA, SpawnerToken: spawnerToken, Admins: h.AdminUsers, Identify: p.client.Identify,
+		Name: h.Name, APIURL: c.APIURL, CA: c.CA, SpawnerToken: spawnerToken, Admins: h.AdminUsers,
+		Identify:    p.client.Identify,
 		PagesPrefix: h.PagesPrefix(), Activity: !c.Token.Empty(),
 	}
 	if !c.Token.Empty() {
@@ -91,7 +92,10 @@ func (s *service) tellRetired(ctx context.Context) {
 		delete(kept, p.cfg.Name)
 	}
 	for hub, n := range kept {
-		s.log.Warn("a hub is not configured any more, and has sessions and jobs: configure it again to end or discard them", "hub", hub, "count", n)
+		s.log.Warn(
+			"a hub is not configured any more, and has sessions and jobs: configure it again to end or discard them",
+			"hub", hub, "count", n,
+		)
 	}
 }
 
@@ -108,7 +112,8 @@ func (s *service) announceStart(ctx context.Context, w spawner.Workload, secrets
 // syncer keeps a hub and the engine in agreement, as far as the service has a token of its own there.
 func (s *service) syncer(p hubPart) *hubsync.Syncer {
 	cfg := hubsync.Config{
-		Name: p.cfg.Name, Hub: p.client, Engine: s.workloads, Activity: p.server.Activity, Age: time.Duration(p.cfg.UnknownSessions.MinAge),
+		Name: p.cfg.Name, Hub: p.client, Engine: s.workloads, Activity: p.server.Activity,
+		Age:  time.Duration(p.cfg.UnknownSessions.MinAge),
 		Stop: p.cfg.UnknownSessions.Action == config.UnknownStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
 		Flavors: func() any { return s.server.Outpost.Flavors(p.cfg.Name) },
 		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.HubGroups.PollInterval),

@@ -38,6 +38,7 @@ func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance,
 
 func allowanceOf(l config.JobLimit) spawner.Allowance {
 	return spawner.Allowance{
-		Running: l.MaxRunning, Waiting: l.MaxSubmitted, Storage: int64(l.MaxStorage), GPUHours: l.MaxGPUHours, Window: time.Duration(l.GPUHoursWindow),
+		Running: l.MaxRunning, Waiting: l.MaxSubmitted, Storage: int64(l.MaxStorage), GPUHours: l.MaxGPUHours,
+		Window: time.Duration(l.GPUHoursWindow),
 	}
 }

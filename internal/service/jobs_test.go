@@ -18,7 +18,8 @@ func TestTheFirstLimitThatFitsCounts(t *testing.T) {
 		cfg: config.Config{
 			Groups: map[string][]string{"few": {"bob"}},
 			Jobs: config.Jobs{Limits: []config.JobLimit{
-				{Users: []string{"alice"}, MaxRunning: 1}, {Groups: []string{"few", "main:higgs"}, MaxRunning: 2}, {Users: []string{"dave"}, MaxRunning: 3}, {MaxRunning: 4, MaxStorage: 7},
+				{Users: []string{"alice"}, MaxRunning: 1}, {Groups: []string{"few", "main:higgs"}, MaxRunning: 2},
+				{Users: []string{"dave"}, MaxRunning: 3}, {MaxRunning: 4, MaxStorage: 7},
 			}},
 		},
 		realms: realms{"main": "site", "down": "down"},

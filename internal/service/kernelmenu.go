@@ -12,7 +12,8 @@ import (
 // newMenu makes the menu of the kernels that users may start.
 func (s *service) newMenu() *kernelspecs.Catalog {
 	return kernelspecs.New(kernelspecs.Config{
-		Kernels: s.cfg.Kernels, Stacks: s.cfg.Data.Stacks, Site: catalogueOf(s.cfg), Engine: s.workloads, Switches: s.switches, Principal: s.principal,
+		Kernels: s.cfg.Kernels, Stacks: s.cfg.Data.Stacks, Site: catalogueOf(s.cfg), Engine: s.workloads,
+		Switches: s.switches, Principal: s.principal,
 		Own: func(hub string, user spawner.User) ([]kernelspecs.Environment, error) {
 			all, err := s.environments.Library().Records.List(s.principal(hub, user))
 			return forKernels(all), err

@@ -9,7 +9,8 @@ import (
 
 func TestEnvironmentsForKernels(t *testing.T) {
 	here := records.Environment{
-		Content: records.Content{Digest: "sha256:a", Base: manifest.Base{Reference: "notebook:1"}}, Name: "ana", Tag: "v1",
+		Content: records.Content{Digest: "sha256:a", Base: manifest.Base{Reference: "notebook:1"}}, Name: "ana",
+		Tag: "v1",
 	}
 	moved, nameless, other := here, here, here
 	moved.Moved, nameless.Name = true, ""

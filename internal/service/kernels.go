@@ -21,7 +21,8 @@ func (s *service) kernelGateway(offers *kernelspecs.Catalog) api.Gateway {
 	links := agents{s.links}
 	return func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, gateway.Deed)) http.Handler {
 		return gateway.New(gateway.Config{
-			Engine: s.workloads, Specs: offers.Specs, Identify: identify, Tell: tell, Logger: s.log, Lines: s.lines, Journal: s.journal, Traffic: &s.traffic, NoTickets: !s.cfg.Kernels.Tickets,
+			Engine: s.workloads, Specs: offers.Specs, Identify: identify, Tell: tell, Logger: s.log, Lines: s.lines,
+			Journal: s.journal, Traffic: &s.traffic, NoTickets: !s.cfg.Kernels.Tickets,
 			Agent: func(id spawner.ID) gateway.Agent { return links.client(id) },
 			Dial: func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 				return links.dial(ctx, id, tunnel.DoorKernel)
@@ -38,7 +39,8 @@ func (s *service) kernelTraffic() func() metrics.Kernels {
 	t := &s.traffic
 	return func() metrics.Kernels {
 		return metrics.Kernels{
-			Sockets: t.Sockets.Load(), Heard: t.Heard.Load(), Told: t.Told.Load(), HeardBytes: t.HeardBytes.Load(), ToldBytes: t.ToldBytes.Load(),
+			Sockets: t.Sockets.Load(), Heard: t.Heard.Load(), Told: t.Told.Load(), HeardBytes: t.HeardBytes.Load(),
+			ToldBytes: t.ToldBytes.Load(),
 		}
 	}
 }

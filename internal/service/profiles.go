@@ -27,12 +27,15 @@ func catalogueOf(c config.Config) catalog.Catalogue {
 	}
 	for _, p := range c.Profiles {
 		cat.Profiles = append(cat.Profiles, catalog.Profile{
-			Name: p.Name, Title: p.DisplayName, Description: p.Description, Kind: spawner.Kind(p.Kind), Backend: backendOf(p), Images: p.Images,
-			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.MaxPids, Disk: int64(p.MaxDisk), Default: p.Default, Ready: "api", GPU: sliceOf(p),
+			Name: p.Name, Title: p.DisplayName, Description: p.Description, Kind: spawner.Kind(p.Kind),
+			Backend: backendOf(p), Images: p.Images,
+			CPUs: p.CPUs, MaxCPUs: p.MaxCPUs, Memory: int64(p.Memory), MaxMemory: int64(p.MaxMemory), Pids: p.MaxPids,
+			Disk: int64(p.MaxDisk), Default: p.Default, Ready: "api", GPU: sliceOf(p),
 			Users: p.AllowedUsers, Groups: p.AllowedGroups, Rescue: p.Rescue,
 			Life: spawner.Life{
-				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge), FirstConnect: time.Duration(p.FirstConnect),
-				Warning: time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: config.BusyCPU,
+				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge),
+				FirstConnect: time.Duration(p.FirstConnect),
+				Warning:      time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: config.BusyCPU,
 			},
 		})
 	}
@@ -79,8 +82,10 @@ func backendOf(p config.Profile) string {
 func jobPolicyOf(cfg config.Config) catalog.JobPolicy {
 	c, far := cfg.Jobs, cfg.HTCondor
 	return catalog.JobPolicy{
-		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory), MaxMemory: int64(c.MaxMemory),
+		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory),
+		MaxMemory:   int64(c.MaxMemory),
 		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime), GPUs: c.GPUs,
-		Backend: c.Backend, Most: map[string]catalog.JobMost{config.BackendHTCondor: {CPUs: far.MaxCPUs, Memory: int64(far.MaxMemory)}},
+		Backend: c.Backend,
+		Most:    map[string]catalog.JobMost{config.BackendHTCondor: {CPUs: far.MaxCPUs, Memory: int64(far.MaxMemory)}},
 	}
 }

@@ -16,7 +16,8 @@ func TestJobLimitsOfThePool(t *testing.T) {
 	cfg := config.Default()
 	cfg.HTCondor.MaxCPUs = 32
 	p := jobPolicyOf(cfg)
-	if here, far := p.On(""), p.On(config.BackendHTCondor); here.MaxCPUs != 2 || far.MaxCPUs != 32 || far.MaxMemory != here.MaxMemory {
+	if here, far := p.On(""), p.On(config.BackendHTCondor); here.MaxCPUs != 2 || far.MaxCPUs != 32 ||
+		far.MaxMemory != here.MaxMemory {
 		t.Errorf("here %+v, in the pool %+v", here, far)
 	}
 	cfg.Jobs.Backend = config.BackendHTCondor
@@ -30,7 +31,10 @@ func TestWhoAProfileIsFor(t *testing.T) {
 	groups := hubsync.NewMembership(time.Minute)
 	groups.Set(time.Now(), []hub.Group{{Name: "higgs", Users: []string{"carla"}}})
 	s := &service{
-		cfg:    config.Config{Groups: map[string][]string{"few": {"bob"}}, HubGroups: config.HubGroups{Join: map[string][]string{"both": {"desy:top", "down:top"}}}},
+		cfg: config.Config{
+			Groups:    map[string][]string{"few": {"bob"}},
+			HubGroups: config.HubGroups{Join: map[string][]string{"both": {"desy:top", "down:top"}}},
+		},
 		realms: realms{"cern": "site", "desy": "desy", "down": "site"},
 		hubs: []hubPart{
 			{cfg: config.Hub{Name: "cern"}, groups: groups}, {cfg: config.Hub{Name: "desy"}},
@@ -40,7 +44,8 @@ func TestWhoAProfileIsFor(t *testing.T) {
 	p := catalog.Profile{Users: []string{"alice", "@desy/dora"}, Groups: []string{"few", "cern:higgs"}}
 	for who, want := range map[[2]string]bool{
 		{"cern", "alice"}: true, {"cern", "bob"}: true, {"cern", "carla"}: true, {"desy", "dora"}: true,
-		{"desy", "alice"}: false, {"desy", "bob"}: false, {"desy", "carla"}: false, {"cern", "dora"}: false, {"gone", "alice"}: false, {"cern", "eve"}: false,
+		{"desy", "alice"}: false, {"desy", "bob"}: false, {"desy", "carla"}: false, {"cern", "dora"}: false,
+		{"gone", "alice"}: false, {"cern", "eve"}: false,
 	} {
 		if got, err := s.member(who[0], spawner.User(who[1]), p); got != want || err != nil {
 			t.Errorf("%s of %s: %v, %v", who[1], who[0], got, err)

@@ -23,7 +23,9 @@ func TestUsersOfAHubThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = records.Close() })
-	accounts, err := identity.New(identity.Config{Store: records, First: 20000, Last: 20999, GID: 100, Homes: filepath.Join(dir, "homes")})
+	accounts, err := identity.New(
+		identity.Config{Store: records, First: 20000, Last: 20999, GID: 100, Homes: filepath.Join(dir, "homes")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

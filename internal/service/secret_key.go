@@ -21,7 +21,9 @@ func openBox(ctx context.Context, db *store.Store, file string) (*secret.Box, er
 			return nil, err
 		}
 		if kept {
-			return nil, errs.New(errs.Missing, "secret_key_file: %s is not there, and users' credentials are sealed with it", file).
+			return nil, errs.New(
+				errs.Missing, "secret_key_file: %s is not there, and users' credentials are sealed with it", file,
+			).
 				With("restore it; where it is lost for good, put 32 random bytes there, with mode 0600, and users log in again")
 		}
 	}

@@ -99,7 +99,10 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 		listeners.Close()
 		return err
 	}
-	log.Info("slipway serves", "listen", strings.Join(listeners.Addresses(), " "), "data", cfg.DataDir, "version", version.Release)
+	log.Info(
+		"slipway serves", "listen", strings.Join(listeners.Addresses(), " "), "data", cfg.DataDir,
+		"version", version.Release,
+	)
 	if listeners.SSH != nil {
 		log.Info("slipway serves ssh", "listen", listeners.SSH.Addr().String())
 	}
@@ -109,7 +112,8 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		s.openData, s.makeHubs, s.makeCVMFS, s.makeHomeMounts, s.makeBackends, s.makeCredentials, s.makeMounter, s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.openData, s.makeHubs, s.makeCVMFS, s.makeHomeMounts, s.makeBackends, s.makeCredentials, s.makeMounter,
+		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return s.reserve.Explain(err)
@@ -210,13 +214,16 @@ func (s *service) makeEngine(ctx context.Context) error {
 		s.journal = journal
 	}
 	s.lines = gateway.NewLines()
-	s.links = tunnel.New(tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf})
+	s.links = tunnel.New(
+		tunnel.Config{Logger: s.log, Changed: func(id string, up bool) { s.linkChanged(ctx, id, up) }, User: s.userOf},
+	)
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account,
 		Ailment: s.homeMounts.Ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
 		Launch: launch.Config{
-			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink, House: s.homeMounts.House,
+			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink,
+			House:   s.homeMounts.House,
 			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
 			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
 		},
@@ -231,8 +238,9 @@ func (s *service) makeEngine(ctx context.Context) error {
 		return err
 	}
 	s.workloads, err = workloads.New(s.engine, workloads.Config{
-		Account: s.account, Environment: s.environments.Find, Catalogue: catalogueOf(s.cfg), Member: s.member, Logger: s.log,
-		Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
+		Account: s.account, Environment: s.environments.Find, Catalogue: catalogueOf(s.cfg), Member: s.member,
+		Logger: s.log,
+		Jobs:   s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
 		Kernels: s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad),
 	})
 	return err

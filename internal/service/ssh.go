@@ -23,14 +23,17 @@ func (s *service) makeGate(context.Context) error {
 	}
 	c := s.cfg.SSH
 	s.gate = sshgate.New(sshgate.Config{
-		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.workloads, Start: s.server.API.StartFor, Stop: s.server.API.StopFor,
+		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.workloads, Start: s.server.API.StartFor,
+		Stop: s.server.API.StopFor,
 		Audit: func(ctx context.Context, c spawner.Caller, action, what string, err error, which ...any) {
 			s.server.Audit.Write(ctx, c, "ssh", action, what, err, which...)
 		},
 		Offers: func(o sshgate.Owner) catalog.Catalogue { return s.workloads.Offers(o.Hub, spawner.User(o.User)) },
-		Dial:   agents{s.links}.dialSSH, Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
-		Known: s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
-		Proxies: config.Prefixes(c.TrustedProxies), Deny: config.Prefixes(c.DeniedNetworks), AtOnce: c.MaxConnectionsPerUser, Logger: s.log,
+		Dial:   agents{s.links}.dialSSH,
+		Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
+		Known:  s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
+		Proxies: config.Prefixes(c.TrustedProxies), Deny: config.Prefixes(c.DeniedNetworks),
+		AtOnce: c.MaxConnectionsPerUser, Logger: s.log,
 	})
 	return nil
 }
@@ -95,7 +98,8 @@ func (g gatekeeper) Browser(_ context.Context, login string, from netip.Addr) (s
 		return sshgate.Prompt{}, err
 	}
 	return sshgate.Prompt{
-		Words: "To log in, open\n  " + pageWords(begun.Pages) + "\nin your browser, and type this code there:\n  " + begun.Code + "\n",
+		Words: "To log in, open\n  " + pageWords(begun.Pages) + "\nin your browser, and type this code there:\n  " +
+			begun.Code + "\n",
 		Until: begun.Expires,
 		Await: func(ctx context.Context) (sshgate.Pass, error) {
 			state, err := g.Await(ctx, begun.ID)

@@ -18,8 +18,9 @@ func (s *service) makeSSHKeys(ctx context.Context) (err error) {
 		return nil
 	}
 	s.sshKeys, err = sshauth.New(ctx, sshauth.Config{
-		Store: s.store, Dir: s.path("ssh"), Host: s.cfg.SSH.Host, Port: s.cfg.SSH.PortShown(), Certificate: time.Duration(s.cfg.SSH.CertificateLifetime),
-		Hubs: s.sshHubs(), Pages: loginPages(s.cfg), Logger: s.log,
+		Store: s.store, Dir: s.path("ssh"), Host: s.cfg.SSH.Host, Port: s.cfg.SSH.PortShown(),
+		Certificate: time.Duration(s.cfg.SSH.CertificateLifetime),
+		Hubs:        s.sshHubs(), Pages: loginPages(s.cfg), Logger: s.log,
 	})
 	return err
 }

@@ -44,7 +44,8 @@ func TestKnownAt(t *testing.T) {
 		}
 	}
 	for o, want := range map[sshgate.Owner]bool{
-		{Hub: "main", User: "alice"}: true, {Hub: "main", User: "bob"}: false, {Hub: "silent", User: "bob"}: true, {Hub: "gone", User: "alice"}: false,
+		{Hub: "main", User: "alice"}: true, {Hub: "main", User: "bob"}: false, {Hub: "silent", User: "bob"}: true,
+		{Hub: "gone", User: "alice"}: false,
 	} {
 		if known, err := s.knownAt(t.Context(), o); known != want || err != nil {
 			t.Errorf("%+v: %v, %v", o, known, err)
@@ -66,7 +67,10 @@ func newAuthority(t *testing.T) *sshauth.Authority {
 	t.Cleanup(func() { _ = db.Close() })
 	a, err := sshauth.New(t.Context(), sshauth.Config{
 		Store: db, Dir: t.TempDir() + "/ssh", Host: "hub.example.org", Port: 2222, Logger: log,
-		Pages: []sshauth.Page{{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"}, {Hub: "school", URL: "https://school/ssh/login"}},
+		Pages: []sshauth.Page{
+			{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"},
+			{Hub: "school", URL: "https://school/ssh/login"},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +101,10 @@ func TestGatekeeperBrowser(t *testing.T) {
 }
 
 func TestSSHHubs(t *testing.T) {
-	s := &service{cfg: config.Config{Hubs: []config.Hub{{Name: "main"}, {Name: "school"}}}, realms: realms{"main": "site", "school": "school", "gone": "x"}}
+	s := &service{
+		cfg:    config.Config{Hubs: []config.Hub{{Name: "main"}, {Name: "school"}}},
+		realms: realms{"main": "site", "school": "school", "gone": "x"},
+	}
 	if got := s.sshHubs(); !slices.Equal(got, []sshauth.Hub{{Name: "main", Realm: "site"}, {Name: "school", Realm: "school"}}) {
 		t.Errorf("%+v", got)
 	}
@@ -113,12 +120,16 @@ func TestUserAddress(t *testing.T) {
 		tls                       config.TLS
 		want                      string
 	}{
-		{"127.0.0.1:8090", "", "127.0.0.1", "", config.TLS{}, "http://127.0.0.1:8090"}, {"127.0.0.1:8090", "", "hub.example.org", "", tls, ""},
+		{"127.0.0.1:8090", "", "127.0.0.1", "", config.TLS{}, "http://127.0.0.1:8090"},
+		{"127.0.0.1:8090", "", "hub.example.org", "", tls, ""},
 		{"127.0.0.1:8090", "", "hub.example.org", "https://slipway.example.org", tls, "https://slipway.example.org"},
-		{":8090", "", "hub.example.org", "", tls, "https://hub.example.org:8090"}, {":8090", "", "hub.example.org", "", config.TLS{}, ""},
+		{":8090", "", "hub.example.org", "", tls, "https://hub.example.org:8090"},
+		{":8090", "", "hub.example.org", "", config.TLS{}, ""},
 		{":8090", ":8091", "hub.example.org", "https://slipway.example.org", tls, "https://hub.example.org:8091"},
 	} {
-		cfg := config.Config{Listen: tt.listen, TLS: tt.tls, Uplink: config.Uplink{URL: tt.uplink}, SSH: config.SSH{Host: tt.host}}
+		cfg := config.Config{
+			Listen: tt.listen, TLS: tt.tls, Uplink: config.Uplink{URL: tt.uplink}, SSH: config.SSH{Host: tt.host},
+		}
 		if got := userAddress(cfg, config.Hub{Listen: tt.hub}); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}

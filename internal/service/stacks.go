@@ -33,12 +33,16 @@ func (s *service) offers(c config.Stack, w spawner.Workload) bool {
 	if len(c.Profiles) > 0 && !slices.Contains(c.Profiles, w.Spec.Profile) {
 		return false
 	}
-	return len(c.AllowedGroups) == 0 || slices.ContainsFunc(s.groupsOf(w.Hub, w.Owner), func(group string) bool { return slices.Contains(c.AllowedGroups, group) })
+	return len(c.AllowedGroups) == 0 || slices.ContainsFunc(
+		s.groupsOf(w.Hub, w.Owner), func(group string) bool { return slices.Contains(c.AllowedGroups, group) },
+	)
 }
 
 // stackOf is a stack as a session has it. One whose repository is known to be dead says so in its title.
 func (s *service) stackOf(c config.Stack, w spawner.Workload) control.Stack {
-	out := control.Stack{Name: c.Name, Title: c.DisplayName, Setup: c.Setup, Python: c.Python, Language: c.Language, Env: c.Env}
+	out := control.Stack{
+		Name: c.Name, Title: c.DisplayName, Setup: c.Setup, Python: c.Python, Language: c.Language, Env: c.Env,
+	}
 	if trouble := s.cvmfs.Trouble(c.Setup); trouble != "" && !w.Remote {
 		out.Title += " (" + trouble + ")"
 	}

@@ -28,7 +28,9 @@ func newStorage(cfg config.Data, log *slog.Logger) *storage {
 // URL is server.Storage's.
 func (s *storage) URL(lfn string, write, direct bool) (hubapi.DataURL, error) {
 	p, err := s.elements.URL(lfn, xrd.Use{Write: write, Direct: direct})
-	return hubapi.DataURL{URL: p.URL, Element: p.Element, Path: p.Path, Origin: p.Origin, Cached: p.Cached, Why: p.Why}, err
+	return hubapi.DataURL{
+		URL: p.URL, Element: p.Element, Path: p.Path, Origin: p.Origin, Cached: p.Cached, Why: p.Why,
+	}, err
 }
 
 // List is server.Storage's.
@@ -37,7 +39,8 @@ func (s *storage) List(_ context.Context, c spawner.Caller) []hubapi.Storage {
 	for _, e := range s.elements.Elements() {
 		cache := s.elements.Cache(e)
 		out = append(out, hubapi.Storage{
-			Name: e.Name, Origin: e.Origin, Path: e.Path, Write: e.Write, Cache: e.Cache, CacheUp: cache.Up, Trouble: cache.Trouble, Mounts: s.mountsOf(c, e.Name),
+			Name: e.Name, Origin: e.Origin, Path: e.Path, Write: e.Write, Cache: e.Cache, CacheUp: cache.Up,
+			Trouble: cache.Trouble, Mounts: s.mountsOf(c, e.Name),
 		})
 	}
 	return out

@@ -27,8 +27,10 @@ func (s *service) makeMounter(ctx context.Context) error {
 	s.storage.looker = mounts.NewLooker([]string{s.self, mounts.LookCommand})
 	var err error
 	s.storage.mounter, err = mount.New(mount.Config{
-		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Instance), Storage: s.storage.elements, Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
-		Look: s.storage.looker.At, Tell: func(id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) }, Logger: s.log,
+		Dir: s.path("storage"), RunDir: filepath.Join(storageRunDir, s.cfg.Instance), Storage: s.storage.elements,
+		Papers: s.papers, Trust: s.cfg.Credentials.X509.Trust,
+		Look: s.storage.looker.At, Tell: func(id, text string) { s.engine.Tell(ctx, spawner.ID(id), text) },
+		Logger: s.log,
 	})
 	return err
 }
@@ -53,7 +55,9 @@ func papersFor(element string, storage []config.StorageElement, files []credenti
 		byName[f.Name] = f.Data
 	}
 	p := mount.Papers{Token: byName["token-"+element], Proxy: byName["x509"]}
-	anyIssuer := slices.ContainsFunc(storage, func(e config.StorageElement) bool { return e.Name == element && e.Issuer == "" })
+	anyIssuer := slices.ContainsFunc(
+		storage, func(e config.StorageElement) bool { return e.Name == element && e.Issuer == "" },
+	)
 	if anyIssuer {
 		p.Token = byName["token"]
 	}

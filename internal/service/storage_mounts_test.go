@@ -9,9 +9,12 @@ import (
 )
 
 func TestMainTokenGoesToNoElementOfAnotherIssuer(t *testing.T) {
-	storage := []config.StorageElement{{Name: "eos", Issuer: "cern"}, {Name: "free"}, {Name: "desy", Issuer: "helmholtz"}}
+	storage := []config.StorageElement{
+		{Name: "eos", Issuer: "cern"}, {Name: "free"}, {Name: "desy", Issuer: "helmholtz"},
+	}
 	files := []credentials.File{
-		{Name: "token", Data: secret.New("main")}, {Name: "token-eos", Data: secret.New("eos's")}, {Name: "token-free", Data: secret.New("of an issuer of that name")},
+		{Name: "token", Data: secret.New("main")}, {Name: "token-eos", Data: secret.New("eos's")},
+		{Name: "token-free", Data: secret.New("of an issuer of that name")},
 		{Name: "x509", Data: secret.New("proxy")},
 	}
 	for element, want := range map[string]string{"eos": "eos's", "free": "main", "desy": "", "unknown": ""} {

@@ -46,10 +46,14 @@ func (s *service) link(w http.ResponseWriter, r *http.Request) error {
 }
 
 // answerLink lets an agent in to its workload's link.
-func answerLink(authority *workloadtoken.Authority, upgrade func(w http.ResponseWriter, r *http.Request, id string) error, w http.ResponseWriter, r *http.Request) error {
+func answerLink(
+	authority *workloadtoken.Authority, upgrade func(w http.ResponseWriter, r *http.Request, id string) error,
+	w http.ResponseWriter, r *http.Request,
+) error {
 	_, token, given := registry.Credential(r)
 	if !given {
-		return errs.New(errs.Unauthorized, "this is where agents of other hosts connect").With("they carry a credential for it")
+		return errs.New(errs.Unauthorized, "this is where agents of other hosts connect").
+			With("they carry a credential for it")
 	}
 	c, err := authority.Admit(r.Context(), token.Reveal(), workloadtoken.Link)
 	if err != nil {

@@ -52,7 +52,9 @@ func (g *gate) run(t *testing.T, w spawner.Workload) string {
 }
 
 func farJob(id spawner.ID) spawner.Workload {
-	return spawner.Workload{ID: id, Kind: spawner.Job, Phase: spawner.Starting, Launch: "l1", Spec: spawner.Spec{Environment: "sha256:aa"}}
+	return spawner.Workload{
+		ID: id, Kind: spawner.Job, Phase: spawner.Starting, Launch: "l1", Spec: spawner.Spec{Environment: "sha256:aa"},
+	}
 }
 
 // TestWhoIsLetInToALink: the agent of the one run that is active, and nobody else with whatever credential.
@@ -71,7 +73,9 @@ func TestWhoIsLetInToALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	issuer := workloadtoken.New(g.box.Derive(purpose))
-	anyRun, err := issuer.Issue(workloadtoken.Claims{Workload: "j-good", Audiences: []workloadtoken.Audience{workloadtoken.Link}})
+	anyRun, err := issuer.Issue(
+		workloadtoken.Claims{Workload: "j-good", Audiences: []workloadtoken.Audience{workloadtoken.Link}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,19 +103,34 @@ func TestWhoIsLetInToALink(t *testing.T) {
 		want        string
 	}{
 		{"the run's", good, errs.Internal, ""},
-		{"one that is being ended", change("j-stopping", func(w *spawner.Workload) { w.Phase = spawner.Stopping }), errs.Internal, ""},
+		{
+			"one that is being ended", change("j-stopping", func(w *spawner.Workload) { w.Phase = spawner.Stopping }),
+			errs.Internal, "",
+		},
 		{"another service's", other.run(t, farJob("j-good")), errs.Forbidden, "no credential of this service"},
 		{"for the image alone", image.Reveal(), errs.Forbidden, "something else"},
 		{"for whatever run", anyRun.Reveal(), errs.Forbidden, "another run"},
-		{"of one that has ended", change("j-ended", func(w *spawner.Workload) { w.Phase = spawner.Stopped }), errs.Forbidden, "no active job"},
+		{
+			"of one that has ended", change("j-ended", func(w *spawner.Workload) { w.Phase = spawner.Stopped }),
+			errs.Forbidden, "no active job",
+		},
 		{"of one that is forgotten", forgotten, errs.Forbidden, "no active job"},
-		{"of an evicted run", change("j-moved", func(w *spawner.Workload) { w.Moves++ }), errs.Forbidden, "another run of j-moved"},
-		{"of an earlier start", change("j-again", func(w *spawner.Workload) { w.Launch = "l2" }), errs.Forbidden, "another run of j-again"},
+		{
+			"of an evicted run", change("j-moved", func(w *spawner.Workload) { w.Moves++ }), errs.Forbidden,
+			"another run of j-moved",
+		},
+		{
+			"of an earlier start", change("j-again", func(w *spawner.Workload) { w.Launch = "l2" }), errs.Forbidden,
+			"another run of j-again",
+		},
 		{"of one that is not expected yet", g.run(t, farJob("j-early")), errs.Unavailable, "not expected yet"},
 		{"none", "", errs.Unauthorized, "agents of other hosts"},
 	} {
-		c, err := tunnel.NewDialer().Dial(t.Context(), control.Uplink{URL: strings.Replace(service.URL, "http", "ws", 1) + "/", Token: tt.token})
-		if (err == nil) != (tt.kind == errs.Internal) || err != nil && (!errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want)) {
+		c, err := tunnel.NewDialer().Dial(
+			t.Context(), control.Uplink{URL: strings.Replace(service.URL, "http", "ws", 1) + "/", Token: tt.token},
+		)
+		if (err == nil) != (tt.kind == errs.Internal) || err != nil && (!errs.Is(err, tt.kind) ||
+			!strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 		if err == nil {
@@ -123,7 +142,9 @@ func TestWhoIsLetInToALink(t *testing.T) {
 // TestUplinkOfARun: what an agent carries leads to the service as other hosts reach it, opens the link and the image,
 // and shows no secret.
 func TestUplinkOfARun(t *testing.T) {
-	s := &service{box: secret.NewBox(), cfg: config.Config{Uplink: config.Uplink{URL: "https://slipway.example.org:8443/"}}}
+	s := &service{
+		box: secret.NewBox(), cfg: config.Config{Uplink: config.Uplink{URL: "https://slipway.example.org:8443/"}},
+	}
 	w := farJob("j-1")
 	u, err := s.uplink(t.Context(), w)
 	if err != nil {
@@ -137,7 +158,8 @@ func TestUplinkOfARun(t *testing.T) {
 	}
 	issuer := workloadtoken.New(s.box.Derive(purpose))
 	for _, audience := range []workloadtoken.Audience{workloadtoken.Link, workloadtoken.Image} {
-		if c, err := issuer.Check(u.Token, audience); err != nil || c.Workload != "j-1" || c.Run != "l1" || c.Digest != "sha256:aa" {
+		if c, err := issuer.Check(u.Token, audience); err != nil || c.Workload != "j-1" || c.Run != "l1" ||
+			c.Digest != "sha256:aa" {
 			t.Errorf("%s: %+v, %v", audience, c, err)
 		}
 	}

@@ -13,11 +13,15 @@ import (
 
 // proxyCheck returns what validates users' proxies; nil where none are taken. Files of the authorities that are of no
 // use are in the log.
-func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.Text) (credentials.Entry, secret.Text, error), error) {
+func proxyCheck(
+	x config.X509, log *slog.Logger,
+) (func(context.Context, secret.Text) (credentials.Entry, secret.Text, error), error) {
 	if x.Trust == "" {
 		return nil, nil
 	}
-	checker, err := x509proxy.Open(x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.MaxLifetime)})
+	checker, err := x509proxy.Open(
+		x509proxy.Config{Trust: x.Trust, VOMSDir: x.VOMSDir, Longest: time.Duration(x.MaxLifetime)},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +37,12 @@ func proxyCheck(x config.X509, log *slog.Logger) (func(context.Context, secret.T
 		e := credentials.Entry{}
 		e.Issuer, e.Subject, e.VO, e.FQANs, e.Expires = p.Issuer, p.Subject, p.VO, p.FQANs, p.Expires
 		if p.VO != "" && !p.Verified {
-			e.Notes = append(e.Notes, "this site does not know which servers may say who is a member of "+p.VO+": the proxy's was taken at its word, "+p.Server)
+			e.Notes = append(e.Notes, "this site does not know which servers may say who is a member of "+p.VO+
+				": the proxy's was taken at its word, "+p.Server)
 		}
 		if p.Legacy {
-			e.Notes = append(e.Notes, "it is of the kind before RFC 3820, which some sites take no more: voms-proxy-init -rfc makes today's")
+			e.Notes = append(e.Notes, "it is of the kind before RFC 3820, which some sites take no more: "+
+				"voms-proxy-init -rfc makes today's")
 		}
 		return e, p.Text, nil
 	}, err

@@ -36,7 +36,8 @@ func AddLost(o *spawner.Outcome, lost []string) {
 		o.Cause = spawner.CauseOutput
 	}
 	o.Failed, o.ExitCode = true, max(o.ExitCode, 1)
-	o.Reason = strings.TrimPrefix(o.Reason+"; ", "; ") + "not all of its output could be kept: " + strings.Join(lost, "; ")
+	o.Reason = strings.TrimPrefix(o.Reason+"; ", "; ") + "not all of its output could be kept: " +
+		strings.Join(lost, "; ")
 	if o.Remedy == "" {
 		o.Remedy = "write large files, and those that only you may read, to your home"
 	}

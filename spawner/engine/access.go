@@ -72,7 +72,9 @@ func (m *Manager) Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (sp
 
 // StopLaunch ends the session whose current launch a hub has named so, and never one of a later launch.
 func (m *Manager) StopLaunch(ctx context.Context, c spawner.Caller, name string) (spawner.Workload, error) {
-	return m.Update(ctx, m.wishFor(func() spawner.ID { return m.index.launches[launchName{c.Hub, name}] }, c, spawner.WantStopped))
+	return m.Update(
+		ctx, m.wishFor(func() spawner.ID { return m.index.launches[launchName{c.Hub, name}] }, c, spawner.WantStopped),
+	)
 }
 
 // Remove ends a workload if need be, removes all that is left of it (a session's changes, a job's files) and forgets
@@ -83,7 +85,9 @@ func (m *Manager) Remove(ctx context.Context, c spawner.Caller, id spawner.ID) e
 }
 
 // wish records what the owner wants. What is to be gone stays so.
-func (m *Manager) wish(ctx context.Context, c spawner.Caller, id spawner.ID, want spawner.Want) (spawner.Workload, error) {
+func (m *Manager) wish(
+	ctx context.Context, c spawner.Caller, id spawner.ID, want spawner.Want,
+) (spawner.Workload, error) {
 	return m.Update(ctx, m.wishFor(func() spawner.ID { return id }, c, want))
 }
 
@@ -116,7 +120,9 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 
 // Await returns the workload as soon as done says so, or as it is when ctx ends, with ctx's error. A workload that is
 // forgotten meanwhile is NotFound.
-func (m *Manager) Await(ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool) (spawner.Workload, error) {
+func (m *Manager) Await(
+	ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool,
+) (spawner.Workload, error) {
 	for {
 		w, changed, err := m.peek(c, id)
 		if err != nil || done(w) {

@@ -71,7 +71,9 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.ClearDependency:
 		return m.clearDependency(ctx, e)
 	case lifecycle.Retire:
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase, e.Secrets, e.Sealed = spawner.Removing, nil, nil })
+		_, err := m.change(
+			ctx, e.ID, e.Rev, func(e *Entry) { e.Phase, e.Secrets, e.Sealed = spawner.Removing, nil, nil },
+		)
 		return err
 	case lifecycle.Delete:
 		return m.forget(ctx, e)
@@ -205,7 +207,9 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 		return nil
 	}
 	if why := m.sched.NeverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
-		return tx.Finish(ctx, now, spawner.Outcome{Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less"})
+		return tx.Finish(ctx, now, spawner.Outcome{
+			Failed: true, ExitCode: 1, Reason: "this can never start here: " + why, Remedy: "ask for less",
+		})
 	}
 	if err := m.sched.CheckGPU(now.LocalGPU()); err != nil {
 		return tx.Finish(ctx, now, diagnosis.FromError(err))
@@ -233,7 +237,9 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 
 // leased says in words what a workload holds now, or asks for.
 func (m *Manager) leased(w spawner.Workload) string {
-	words := fmt.Sprintf("%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), units.MemoryWords(w.Spec.Resources.Memory))
+	words := fmt.Sprintf(
+		"%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), units.MemoryWords(w.Spec.Resources.Memory),
+	)
 	if w.Remote {
 		return "It is its turn: it asks " + m.At(w.Backend) + " for " + words
 	}

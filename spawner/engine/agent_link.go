@@ -251,7 +251,9 @@ func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
 	if s.State != control.Exited { // it has ended on another host without its agent
 		return m.whyFailed(e, o)
 	}
-	out := spawner.Outcome{ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: max(s.MaxRSS, o.Memory), CPU: max(s.CPU, o.CPU)}
+	out := spawner.Outcome{
+		ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: max(s.MaxRSS, o.Memory), CPU: max(s.CPU, o.CPU),
+	}
 	if e.Kind == spawner.Job {
 		out.ExitCode = cmp.Or(s.ExitCode, o.ExitCode)
 		out.Failed, out.Signal, out.Progress, out.Wall = out.ExitCode != 0, diagnosis.SignalOf(out.ExitCode), s.Progress, ranFor(s)
@@ -265,7 +267,9 @@ func (m *Manager) verdict(e Entry, o spawner.Observation) spawner.Outcome {
 		out.Reason, out.Remedy = o.Reason, o.Remedy
 	}
 	if e.Kind == spawner.Code && e.Phase != spawner.Running && s.ExitCode == diagnosis.NotThere {
-		out.Reason = fmt.Sprintf("the image %s has no VS Code: there is no program %s in it", e.Spec.Image, launch.CodeServer)
+		out.Reason = fmt.Sprintf(
+			"the image %s has no VS Code: there is no program %s in it", e.Spec.Image, launch.CodeServer,
+		)
 		out.Remedy = "choose an image that has it, or ask your administrator for one"
 	}
 	if out.Reason == "" && out.Failed {

@@ -24,7 +24,9 @@ func (a *Alerts) Of(launch string) *Alerts {
 
 // Put has an alert take the place of the one with its cause.
 func (a *Alerts) Put(one spawner.Alert) {
-	a.List = append(slices.DeleteFunc(slices.Clone(a.List), func(o spawner.Alert) bool { return o.Cause == one.Cause }), one)
+	a.List = append(
+		slices.DeleteFunc(slices.Clone(a.List), func(o spawner.Alert) bool { return o.Cause == one.Cause }), one,
+	)
 }
 
 // Overrun returns why a session is to end that has gone beyond a limit; nil: it has not.

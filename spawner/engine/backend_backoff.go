@@ -11,7 +11,10 @@ import (
 
 // backOff has a workload that a Remote does not take now go back in line.
 func (m *Manager) backOff(ctx context.Context, e Entry, err error) error {
-	m.log.Info("a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", err)
+	m.log.Info(
+		"a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err",
+		err,
+	)
 	return m.postpone(ctx, e, m.At(e.Backend)+" takes no more now: "+Brief(err))
 }
 

@@ -25,7 +25,10 @@ func (m *Manager) needsAgentCheckpoint(e Entry) bool {
 func (m *Manager) checkpointViaAgent(ctx context.Context, e Entry) bool {
 	err := m.keepViaAgent(ctx, e)
 	if err != nil {
-		m.log.Warn("the changes of a session cannot be had from its agent; its batch system may bring them", "id", e.ID, "err", err)
+		m.log.Warn(
+			"the changes of a session cannot be had from its agent; its batch system may bring them", "id", e.ID, "err",
+			err,
+		)
 	}
 	return err == nil
 }

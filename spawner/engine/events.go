@@ -10,7 +10,9 @@ import (
 // Events returns what happens to one launch of a workload, the current one when launch is empty: from behind the number
 // after on, as it happens. It ends behind a final event, when another launch has taken the place of this one, and with
 // ctx.
-func (m *Manager) Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error) {
+func (m *Manager) Events(
+	ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64,
+) (iter.Seq[spawner.Event], error) {
 	w, err := m.Get(ctx, c, id)
 	if err != nil {
 		return nil, err

@@ -48,12 +48,16 @@ func (tx Tx) dispute(ctx context.Context) error {
 			leased = append(leased, e)
 		}
 	}
-	slices.SortFunc(leased, func(a, b *Entry) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(b.ID, a.ID)) })
+	slices.SortFunc(
+		leased, func(a, b *Entry) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(b.ID, a.ID)) },
+	)
 	for _, e := range leased {
 		if !tx.m.sched.Disputed(e.ID) {
 			continue
 		}
-		tx.m.log.Warn("a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice)
+		tx.m.log.Warn(
+			"a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice,
+		)
 		if err := tx.Change(ctx, e, func(e *Entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {
 			return err
 		}

@@ -38,7 +38,9 @@ func (m *Manager) part(ctx context.Context, e Entry) error {
 	defer cancel()
 	err := m.cfg.GPUs.Part(ctx, e.SliceHolder(), *e.Slice)
 	if err != nil && time.Since(m.phaseBegan(e)) >= partPatience {
-		m.log.Warn("a workload is killed on its GPU, which may disturb others there", "id", e.ID, "slice", e.Slice, "err", err)
+		m.log.Warn(
+			"a workload is killed on its GPU, which may disturb others there", "id", e.ID, "slice", e.Slice, "err", err,
+		)
 		return nil
 	}
 	return err

@@ -45,7 +45,11 @@ func (s stay) with(w *spawner.Workload, n int) stay {
 }
 
 func newIndex() index {
-	return index{owned: map[spawner.Principal]map[spawner.ID]*Entry{}, launches: map[launchName]spawner.ID{}, routes: map[route]spawner.ID{}, scans: map[string][]*Entry{}, stays: map[string]stay{}, bundles: map[spawner.ID]int{}}
+	return index{
+		owned: map[spawner.Principal]map[spawner.ID]*Entry{}, launches: map[launchName]spawner.ID{},
+		routes: map[route]spawner.ID{}, scans: map[string][]*Entry{}, stays: map[string]stay{},
+		bundles: map[spawner.ID]int{},
+	}
 }
 
 // put enters e, which was before until now; the zero before is that of a new one.
@@ -103,7 +107,9 @@ func (x *index) drop(w spawner.Workload) {
 
 // point returns the index of w among the points of its scan.
 func (x *index) point(w spawner.Workload) (int, bool) {
-	return slices.BinarySearchFunc(x.scans[w.Scan], w.Point, func(e *Entry, n int) int { return cmp.Compare(e.Point, n) })
+	return slices.BinarySearchFunc(
+		x.scans[w.Scan], w.Point, func(e *Entry, n int) int { return cmp.Compare(e.Point, n) },
+	)
 }
 
 // route finds the session of a hub to which a decoded URL path belongs: the active one with the longest prefix of path.

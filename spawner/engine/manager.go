@@ -93,11 +93,13 @@ type Agents interface {
 
 // Limits are how long a phase may last before the workload is given up.
 type Limits struct {
-	Agent      time.Duration // from the backend's start to the agent's first word. Zero: 60 s
-	BootRemote time.Duration // the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
+	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
+	// the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
+	BootRemote time.Duration
 	Boot       time.Duration // from there to the first answer. Zero: 3 min
 	Grace      time.Duration // between asking a workload to end and killing it. Zero: 10 s
-	Pack       time.Duration // what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
+	// what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
+	Pack time.Duration
 }
 
 // Config is what a Manager needs. All fields without a stated default are required.
@@ -134,8 +136,9 @@ type Config struct {
 	Capacity map[string]spawner.Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string                      // the backend of sessions
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
-	Yield    bool
-	KeepJobs time.Duration // for how long a job that has ended is kept, with its files. Zero: until its owner removes it
+	Yield bool
+	// for how long a job that has ended is kept, with its files. Zero: until its owner removes it
+	KeepJobs time.Duration
 	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one
 	// three times as long, up to five minutes. Zero: not at all.
 	Pause time.Duration
@@ -148,10 +151,11 @@ type Config struct {
 	Limits    Limits
 	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
 	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
-	Room          func(dir string) (int64, error)
-	Interval      time.Duration // between two looks at every active workload. Zero: 15 s
-	Workers       int           // workloads worked on at once. Zero: 64
-	RemoteWorkers int           // the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
+	Room     func(dir string) (int64, error)
+	Interval time.Duration // between two looks at every active workload. Zero: 15 s
+	Workers  int           // workloads worked on at once. Zero: 64
+	// the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
+	RemoteWorkers int
 	Logger        *slog.Logger
 }
 
@@ -186,23 +190,24 @@ type Manager struct {
 // Entry is one workload with what is known of it while the service runs.
 type Entry struct {
 	spawner.Workload
-	Secrets    control.Env         // until its app has them; nil then, and when their seal cannot be opened
-	announced  string              // the launch that Config.AnnounceStart tells of
-	prepared   bool                // the agent of a standby knows what it is to become
-	Begun      bool                // the backend's Start succeeded for this launch
-	startedAt  time.Time           // when it did; of a Remote, since when it is seen to run there
-	fetched    fetched             // how much of its image a Remote has
-	Seen       spawner.Observation // by the last look at what a Remote has of it
-	blindly    time.Time           // when a Remote was last asked to end it though it was not seen
-	quit       time.Time           // when the agent of a Remote told that the app has exited, and it with that; zero: it has not
-	parting    string              // the run whose agent, on another host, has said that it ends
-	collecting time.Time           // since when what its app left is being fetched; zero: it is not
-	Hindrance  string              // what keeps what a job has left from being kept here, in words; empty: nothing
-	keeping    attempts            // at keeping what came back of a run; zero: there was none
-	Status     control.Status      // the agent's last word; zero while the link is down
-	Pulse      culling.Pulse       // what is known of what goes on in it
-	Alerts     Alerts              // what its owner is to know of its limits
-	Reported   *control.Progress   // what its payload has last said of how far it is; nil: nothing
+	Secrets   control.Env         // until its app has them; nil then, and when their seal cannot be opened
+	announced string              // the launch that Config.AnnounceStart tells of
+	prepared  bool                // the agent of a standby knows what it is to become
+	Begun     bool                // the backend's Start succeeded for this launch
+	startedAt time.Time           // when it did; of a Remote, since when it is seen to run there
+	fetched   fetched             // how much of its image a Remote has
+	Seen      spawner.Observation // by the last look at what a Remote has of it
+	blindly   time.Time           // when a Remote was last asked to end it though it was not seen
+	// when the agent of a Remote told that the app has exited, and it with that; zero: it has not
+	quit       time.Time
+	parting    string            // the run whose agent, on another host, has said that it ends
+	collecting time.Time         // since when what its app left is being fetched; zero: it is not
+	Hindrance  string            // what keeps what a job has left from being kept here, in words; empty: nothing
+	keeping    attempts          // at keeping what came back of a run; zero: there was none
+	Status     control.Status    // the agent's last word; zero while the link is down
+	Pulse      culling.Pulse     // what is known of what goes on in it
+	Alerts     Alerts            // what its owner is to know of its limits
+	Reported   *control.Progress // what its payload has last said of how far it is; nil: nothing
 	Journal    journal.Journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change
@@ -218,9 +223,12 @@ const (
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
 	m := &Manager{
-		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(), log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
-		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(), held: map[spawner.ID]int{},
-		first: firstLook{believed: map[string]bool{}}, counters: newCounters(), kinds: kinds{of: map[spawner.Kind]Kind{}},
+		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(),
+		log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
+		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(),
+		held:  map[spawner.ID]int{},
+		first: firstLook{believed: map[string]bool{}}, counters: newCounters(),
+		kinds: kinds{of: map[spawner.Kind]Kind{}},
 	}
 	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
@@ -413,10 +421,13 @@ func (m *Manager) Ready() error {
 	defer v.End()
 	switch {
 	case !m.first.ready:
-		return errs.New(errs.Unavailable, "the service is still looking at what runs").With("try again in a few seconds")
+		return errs.New(errs.Unavailable, "the service is still looking at what runs").
+			With("try again in a few seconds")
 	case m.first.lost > 0:
-		return errs.New(errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of", m.first.lost).
-			With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
+		return errs.New(
+			errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of",
+			m.first.lost,
+		).With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
 	default:
 		return nil
 	}
@@ -470,7 +481,10 @@ func (tx Tx) apply(c change) {
 		before = spawner.Workload{}
 	}
 	if e.Phase != next.Phase {
-		tx.m.log.Info("workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want", next.Want)
+		tx.m.log.Info(
+			"workload", "id", e.ID, "hub", e.Hub, "owner", e.Owner, "from", e.Phase, "to", next.Phase, "want",
+			next.Want,
+		)
 	}
 	*e = next
 	tx.entered(before, e)

@@ -24,7 +24,8 @@ type missingBackend string
 func (u missingBackend) Name() string { return string(u) }
 
 func (u missingBackend) err() error {
-	return errs.New(errs.Missing, "backend %s is not configured any more", string(u)).With("configure it again, at least until what it holds is gone")
+	return errs.New(errs.Missing, "backend %s is not configured any more", string(u)).
+		With("configure it again, at least until what it holds is gone")
 }
 
 // Check says that it is not there, as all methods do.

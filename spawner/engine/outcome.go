@@ -40,13 +40,17 @@ func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 	case !e.armed() && e.Phase != spawner.Running && (e.Phase != spawner.Booting || app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case e.Remote && (o.Existence == spawner.Absent || o.Existence == spawner.Created):
-		out.Reason, out.Cause = fmt.Sprintf("it is gone from %s: it was removed outside Slipway", m.At(e.Backend)), spawner.CauseLost
+		out.Reason, out.Cause = fmt.Sprintf(
+			"it is gone from %s: it was removed outside Slipway", m.At(e.Backend),
+		), spawner.CauseLost
 	case o.Existence == spawner.Absent || o.Existence == spawner.Created:
 		out.Reason, out.Cause = "its container is gone: it was removed outside Slipway", spawner.CauseLost
 	case app == control.Idle && e.Phase == spawner.Running:
 		out.Reason = "its container was restarted outside Slipway"
 	case e.Phase == spawner.Starting && e.Remote:
-		out.Reason = fmt.Sprintf("its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.BootRemote)
+		out.Reason = fmt.Sprintf(
+			"its agent on %s did not reach the service within %s", cmp.Or(e.Host, "its host"), m.cfg.Limits.BootRemote,
+		)
 		out.Remedy = "tell your administrator: the host may have no way to the service's address"
 	case e.Phase == spawner.Starting:
 		out.Reason = fmt.Sprintf("its agent did not come up within %s", m.cfg.Limits.Agent)

@@ -153,7 +153,10 @@ func (m *Manager) hinder(e Entry, why error) {
 	}
 	text += " wait on " + e.Backend + " and are kept; nothing is lost"
 	if now.Hindrance != text {
-		m.log.Warn("the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err", why)
+		m.log.Warn(
+			"the output of a job cannot be kept now: it stays where it is", "id", e.ID, "owner", e.Owner, "backend",
+			e.Backend, "err", why,
+		)
 		now.Hindrance = text
 		tx.Note(now, spawner.Event{Percent: 50, Message: strings.ToUpper(text[:1]) + text[1:]})
 	}
@@ -199,7 +202,8 @@ const notBack = "what was changed in it since it started has not come back"
 
 // lostAll reports whether a session had run, and was seen to have gone without a trace.
 func (e *Entry) lostAll() bool {
-	ran := e.Remote && e.Kind.HubServer() && e.Phase == spawner.Stopping && !e.Up.IsZero() && e.Evictions == 0 // of one that was evicted it was told then
+	// of one that was evicted it was told then
+	ran := e.Remote && e.Kind.HubServer() && e.Phase == spawner.Stopping && !e.Up.IsZero() && e.Evictions == 0
 	return ran && !e.Saved && e.Unkept == "" && e.Want != spawner.WantGone
 }
 

@@ -34,7 +34,8 @@ func (m *Manager) SessionBackend() string { return m.cfg.Sessions }
 // LacksEnvironments reports whether a backend runs sessions in environments alone, and this service has none for one
 // that was asked for with environment.
 func (m *Manager) LacksEnvironments(backend, environment string) bool {
-	return m.IsRemote(backend) && (m.cfg.Launch.Image == nil || m.cfg.Keep == nil || m.cfg.Base == nil && environment == "")
+	return m.IsRemote(backend) && (m.cfg.Launch.Image == nil || m.cfg.Keep == nil ||
+		m.cfg.Base == nil && environment == "")
 }
 
 // Thaws reports whether sessions can start from environments.

@@ -33,7 +33,9 @@ func (tx Tx) CallBack(ctx context.Context, session *Entry) {
 		return
 	}
 	tx.m.log.Info("recalling a lent slice", "session", session.ID, "job", job.ID)
-	tx.Note(session, spawner.Event{Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back"})
+	tx.Note(session, spawner.Event{
+		Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back",
+	})
 	if err := tx.recallSlice(ctx, job); err != nil {
 		tx.m.log.Warn("cannot recall a lent slice; will be repeated", "session", session.ID, "job", job.ID, "err", err)
 		tx.m.queue.AddAfter(job.ID, retryAfter)
@@ -41,7 +43,9 @@ func (tx Tx) CallBack(ctx context.Context, session *Entry) {
 }
 
 func (tx Tx) recallSlice(ctx context.Context, job *Entry) error {
-	why := fmt.Sprintf("The owner of its slice of the GPU is back: it has %s to end, and goes back in line", tx.m.cfg.Lend.Recall)
+	why := fmt.Sprintf(
+		"The owner of its slice of the GPU is back: it has %s to end, and goes back in line", tx.m.cfg.Lend.Recall,
+	)
 	return tx.Requeue(ctx, job, why, nil)
 }
 
@@ -61,7 +65,8 @@ func (m *Manager) recall(ctx context.Context, e Entry) error {
 // third ones.
 func (v View) lends(id spawner.ID) bool {
 	e := v.m.work[id]
-	if e == nil || e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning || e.Slice.Tier != gpu.Hardware {
+	if e == nil || e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning ||
+		e.Slice.Tier != gpu.Hardware {
 		return false
 	}
 	now := time.Now()

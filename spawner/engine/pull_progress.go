@@ -41,7 +41,10 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}
-	text := fmt.Sprintf("%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent, units.DiskWords(size))
+	text := fmt.Sprintf(
+		"%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent,
+		units.DiskWords(size),
+	)
 	last := e.Journal.Latest()
 	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
 	if last.Message == text || soon && sent < size {
@@ -53,7 +56,8 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 			e.startedAt = time.Now()
 		}
 	}
-	tx.Note(e, spawner.Event{Percent: 45 + percent*14/100, Message: text}) // "Runs on" is before, and the agent comes behind
+	// "Runs on" is before, and the agent comes behind
+	tx.Note(e, spawner.Event{Percent: 45 + percent*14/100, Message: text})
 }
 
 // vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was

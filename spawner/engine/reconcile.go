@@ -39,7 +39,8 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 		m.queue.AddAfter(id, retryAfter)
 	} else if action == lifecycle.Wait {
 		m.listen(ctx, e)
-		if o.Existence != spawner.Unknown { // then observe has seen to the next look, and no time that is up makes it sooner
+		// then observe has seen to the next look, and no time that is up makes it sooner
+		if o.Existence != spawner.Unknown {
 			m.remind(e)
 			m.Ask(e.Kind, func(k Kind) { k.Waits(ctx, e) })
 		}
@@ -66,13 +67,17 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 	defer cancel()
 	o, err := m.backend(w.Backend).Observe(ctx, w.ID)
 	if err != nil {
-		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err) // resync warns, once for all
+		// resync warns, once for all
+		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err)
 		again := retryAfter
 		if w.Settled() { // nobody waits for it, and there may be thousands
 			again = max(again, m.cfg.Interval)
 		}
 		m.queue.AddAfter(w.ID, again)
-		m.relay(w.ID, "The backend "+m.At(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0)
+		m.relay(
+			w.ID,
+			"The backend "+m.At(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0,
+		)
 		return spawner.Observation{Existence: spawner.Unknown}
 	}
 	return o
@@ -89,26 +94,33 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	switch e.Phase {
 	case spawner.Pending:
 		return lifecycle.Pending{
-			Want: e.Want, Standby: e.Standby != "", Moving: e.Moving, Dependency: dependency(m.prerequisites(&e.Workload)), Held: e.Held,
+			Want: e.Want, Standby: e.Standby != "", Moving: e.Moving,
+			Dependency: dependency(m.prerequisites(&e.Workload)), Held: e.Held,
 			Backoff: e.backoff(overdue), Armed: e.armed(),
 		}
 	case spawner.Leased:
 		return lifecycle.Leased{
-			Want: e.Want, Seen: seen, Role: role, Remote: remote, Recalled: m.recalled(e), Saved: e.Saved, Armed: e.armed(),
+			Want: e.Want, Seen: seen, Role: role, Remote: remote, Recalled: m.recalled(e), Saved: e.Saved,
+			Armed: e.armed(),
 		}
 	case spawner.Starting, spawner.Booting:
 		return lifecycle.Starting{
-			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote, Armed: e.armed(),
-			Started: e.Begun, Overdue: overdue, Fault: e.Status.Fault != "" && m.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e), Leaves: !e.quit.IsZero(),
+			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote,
+			Armed:   e.armed(),
+			Started: e.Begun, Overdue: overdue,
+			Fault: e.Status.Fault != "" && m.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e),
+			Leaves: !e.quit.IsZero(),
 		}
 	case spawner.Running:
 		return lifecycle.Running{
-			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: remote, Overdue: overdue, Recalled: m.recalled(e),
-			Leaves: !e.quit.IsZero(), Expired: m.due(e),
+			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: remote, Overdue: overdue,
+			Recalled: m.recalled(e),
+			Leaves:   !e.quit.IsZero(), Expired: m.due(e),
 		}
 	case spawner.Stopping:
 		return lifecycle.Stopping{
-			Want: e.Want, Seen: seen, Role: role, Purpose: e.purpose(), Remote: remote, Saved: e.Saved, Unkept: e.Unkept != "",
+			Want: e.Want, Seen: seen, Role: role, Purpose: e.purpose(), Remote: remote, Saved: e.Saved,
+			Unkept: e.Unkept != "",
 			Unseen: seen == spawner.Unknown && m.unseen(e),
 		}
 	case spawner.Stopped:
@@ -184,7 +196,9 @@ const unseenPatience = time.Minute
 // session has changed could be lost by that: it is looked for until its backend tells what has become of it.
 func (m *Manager) unseen(e Entry) bool {
 	given := e.Want == spawner.WantGone || e.Kind == spawner.Job && e.Want == spawner.WantStopped
-	return e.Remote && e.Phase == spawner.Stopping && given && min(m.inPhase(e), time.Since(e.blindly)) >= unseenPatience
+	return e.Remote && e.Phase == spawner.Stopping && given && min(
+		m.inPhase(e), time.Since(e.blindly),
+	) >= unseenPatience
 }
 
 // phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a

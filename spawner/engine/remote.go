@@ -44,7 +44,8 @@ func (m *Manager) Judge(ctx context.Context, w spawner.Workload) error {
 // sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that
 // changed the record.
 func (m *Manager) sight(ctx context.Context, e Entry, o spawner.Observation) (Entry, bool) {
-	late := e.Kind == spawner.Job && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited // it came and went between two looks
+	// it came and went between two looks
+	late := e.Kind == spawner.Job && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited
 	moved := o.Host != "" && o.Host != e.Host && (o.Existence == spawner.Up || late)
 	if !e.Remote || o.Existence == spawner.Unknown || e.Phase == spawner.Pending || o == e.Seen && !moved {
 		return e, true
@@ -61,7 +62,8 @@ func (m *Manager) sight(ctx context.Context, e Entry, o spawner.Observation) (En
 		if err == nil {
 			return e, false
 		}
-		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err) // it is known as long as the service runs
+		// it is known as long as the service runs
+		m.log.Warn("cannot save where a workload runs", "id", e.ID, "err", err)
 	}
 	tx := m.Begin()
 	defer tx.End()
@@ -108,7 +110,9 @@ func (m *Manager) findBase(ctx context.Context, e Entry) error {
 	from := cmp.Or(e.Kept, e.Spec.Environment)
 	if from == "" {
 		var err error
-		from, err = m.cfg.Base(ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent/5) })
+		from, err = m.cfg.Base(
+			ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent/5) },
+		)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -116,7 +120,9 @@ func (m *Manager) findBase(ctx context.Context, e Entry) error {
 			m.relay(e.ID, "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator", 0)
 			return err
 		case err != nil:
-			return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)))
+			return m.end(
+				ctx, e, diagnosis.FromError(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)),
+			)
 		}
 	}
 	_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.From = from })
@@ -134,7 +140,8 @@ func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observa
 	host := cmp.Or(o.Host, e.Host, m.At(e.Backend))
 	if now.Evictions >= mostEvictions {
 		return tx.Finish(ctx, now, spawner.Outcome{
-			Failed: true, ExitCode: 143, Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
+			Failed: true, ExitCode: 143,
+			Reason: fmt.Sprintf("it was evicted %d times, last from %s", now.Evictions+1, host),
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})
 	}
@@ -158,7 +165,8 @@ func evictedFrom(host string, o spawner.Observation, e Entry) string {
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes
 // back. It reports false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
 func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
-	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved || e.Moving && e.Kind == spawner.Job || e.Seen.Existence != spawner.Up {
+	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
+		e.Moving && e.Kind == spawner.Job || e.Seen.Existence != spawner.Up {
 		return false
 	}
 	if e.Seen.Returning { // for as long as the batch system brings it

@@ -38,7 +38,9 @@ func (m *Manager) leave(ctx context.Context, e Entry, why string, tested bool) (
 	if len(now.Bad) >= mostBad {
 		err = tx.Finish(ctx, now, unusable(append(slices.Clone(now.Bad), bad)))
 	} else {
-		err = tx.Requeue(ctx, now, fmt.Sprintf("%s cannot be used (%s): looking for another", now.Slice, why), func(e *Entry) {
+		err = tx.Requeue(ctx, now, fmt.Sprintf(
+			"%s cannot be used (%s): looking for another", now.Slice, why,
+		), func(e *Entry) {
 			e.Bad = append(slices.Clone(e.Bad), bad)
 		})
 	}
@@ -52,7 +54,8 @@ func unusable(bad []spawner.BadPart) spawner.Outcome {
 		count = fmt.Sprintf("%d parts of GPUs in a row", len(bad))
 	}
 	return spawner.Outcome{
-		Failed: true, ExitCode: 1, Reason: fmt.Sprintf("%s could not be used; the last, %s: %s", count, last.Slice, last.Why),
+		Failed: true, ExitCode: 1,
+		Reason: fmt.Sprintf("%s could not be used; the last, %s: %s", count, last.Slice, last.Why),
 		Remedy: "if your image is not to blame, tell your administrator: `slipway gpus` shows what is quarantined and why",
 	}
 }

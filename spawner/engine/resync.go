@@ -95,7 +95,10 @@ func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) b
 		}
 	}
 	if m.first.lost > 0 {
-		m.log.Error("there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running", m.first.lost)
+		m.log.Error(
+			"there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running",
+			m.first.lost,
+		)
 	}
 	return m.first.lost > 0
 }
@@ -134,7 +137,9 @@ const mostReaped = 100
 // what it runs holds resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept,
 // for they may be somebody's work, and the administrator is told. One resync ends few: where many records were lost,
 // there is time to see it.
-func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spawner.Existence, before map[spawner.ID]bool) map[spawner.ID]bool {
+func (m *Manager) reap(
+	ctx context.Context, found map[string]map[spawner.ID]spawner.Existence, before map[spawner.ID]bool,
+) map[spawner.ID]bool {
 	now := map[spawner.ID]bool{}
 	reaped := 0
 	for name, list := range found {
@@ -149,7 +154,10 @@ func (m *Manager) reap(ctx context.Context, found map[string]map[spawner.ID]spaw
 		}
 	}
 	if reaped == mostReaped {
-		m.log.Warn("there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found", len(now))
+		m.log.Warn(
+			"there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found",
+			len(now),
+		)
 	}
 	m.files.ReapDirs(before, now)
 	tx := m.Begin()

@@ -38,7 +38,9 @@ func (m *Manager) endBackoff(ctx context.Context, e Entry) error {
 // RestWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
 // code 1".
 func (m *Manager) RestWords(e Entry) string {
-	words := "tries again in " + max(time.Until(m.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, m.cfg.Pause))), time.Second).Round(time.Second).String()
+	words := "tries again in " + max(
+		time.Until(m.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, m.cfg.Pause))), time.Second,
+	).Round(time.Second).String()
 	if len(e.Attempts) > 0 {
 		words += ": " + e.Attempts[len(e.Attempts)-1].Reason
 	}

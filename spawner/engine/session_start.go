@@ -44,7 +44,9 @@ func (tx Tx) Enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 func (m *Manager) SessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
 	now := time.Now()
 	return spawner.Workload{
-		ID: NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name, KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend, RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(r.Backend)}, Spec: r.Spec,
+		ID: NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name,
+		KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend,
+		RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(r.Backend)}, Spec: r.Spec,
 		Created: now, Since: now,
 	}
 }

@@ -23,7 +23,8 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 			return m.noAccount(ctx, e, err)
 		}
 		if e.Unkept != "" {
-			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.At(e.Backend)+": it starts from what it had kept before", 0)
+			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.At(e.Backend)+
+				": it starts from what it had kept before", 0)
 		}
 		_, err = m.change(ctx, e.ID, e.Rev, func(e *Entry) {
 			e.Phase, e.From, e.Saved, e.Unkept, e.Asked, e.Account = spawner.Starting, "", false, "", time.Time{}, account
@@ -54,7 +55,8 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Kind == spawner.Job && !ready && errs.Is(err, errs.Unavailable):
-		return m.postpone(ctx, e, "What it needs is not at hand now ("+Brief(err)+"): it is tried again. If this lasts, tell your administrator")
+		return m.postpone(ctx, e, "What it needs is not at hand now ("+Brief(err)+
+			"): it is tried again. If this lasts, tell your administrator")
 	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
 		return m.backOff(ctx, e, err)
 	case errors.Is(err, gpu.ErrBadPlace):
@@ -75,7 +77,8 @@ func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case e.Kind == spawner.Job && errs.Is(err, errs.Unavailable):
-		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+"): it is tried again. If this lasts, tell your administrator")
+		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+
+			"): it is tried again. If this lasts, tell your administrator")
 	}
 	return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
 }
@@ -129,7 +132,9 @@ func (m *Manager) launch(ctx context.Context, e Entry) (spawner.Launch, error) {
 	if err != nil {
 		return spawner.Launch{}, err
 	}
-	l := spawner.Launch{Workload: e.Workload, Account: account, Dir: m.files.Dir(e.ID), InputDir: m.files.InputDir(e.Workload)}
+	l := spawner.Launch{
+		Workload: e.Workload, Account: account, Dir: m.files.Dir(e.ID), InputDir: m.files.InputDir(e.Workload),
+	}
 	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
 	if err := m.launches.Prepare(ctx, &l); err != nil {
 		return spawner.Launch{}, err
@@ -201,7 +206,8 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 		return nil
 	}
 	err := tx.Change(ctx, now, func(e *Entry) {
-		if e.Phase, e.Up, e.Ran, e.Bad = spawner.Running, time.Now(), true, nil; !e.Remote { // there it may have to begin anew
+		// there it may have to begin anew
+		if e.Phase, e.Up, e.Ran, e.Bad = spawner.Running, time.Now(), true, nil; !e.Remote {
 			e.Secrets, e.Sealed = nil, nil
 		}
 	})
@@ -217,7 +223,9 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	if e.Kind == spawner.Job {
 		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})
 	} else {
-		tx.Note(now, spawner.Event{Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", e.Kind.Title(), took.Seconds()), Final: true})
+		tx.Note(now, spawner.Event{
+			Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", e.Kind.Title(), took.Seconds()), Final: true,
+		})
 	}
 	return nil
 }

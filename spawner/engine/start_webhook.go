@@ -5,7 +5,8 @@ import "context"
 // announceStart has somebody tell what happens in a start, if that was asked for, once a launch. A start has come to
 // its end once the session was up, also where its secrets are needed longer.
 func (m *Manager) announceStart(ctx context.Context, e Entry) {
-	if m.cfg.AnnounceStart == nil || e.Spec.EventsURL == "" || e.Secrets == nil || !e.Up.IsZero() || e.announced == e.Launch {
+	if m.cfg.AnnounceStart == nil || e.Spec.EventsURL == "" || e.Secrets == nil || !e.Up.IsZero() ||
+		e.announced == e.Launch {
 		return
 	}
 	tx := m.Begin()

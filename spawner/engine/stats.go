@@ -40,7 +40,11 @@ func (c *counters) started(k spawner.Kind, took time.Duration) {
 func (m *Manager) Stats() spawner.Stats {
 	tx := m.Begin()
 	defer tx.End()
-	s := spawner.Stats{Workloads: map[spawner.Kind]map[spawner.Phase]int{}, Capacity: m.cfg.Capacity, Use: map[string]spawner.Capacity{}, StartTook: m.counters.startTook, Orphans: m.counters.orphans, Strangers: maps.Clone(m.counters.strange)}
+	s := spawner.Stats{
+		Workloads: map[spawner.Kind]map[spawner.Phase]int{}, Capacity: m.cfg.Capacity,
+		Use: map[string]spawner.Capacity{}, StartTook: m.counters.startTook, Orphans: m.counters.orphans,
+		Strangers: maps.Clone(m.counters.strange),
+	}
 	s.Kernels, s.KernelTook = map[string]map[spawner.Phase]int{}, m.counters.kernelTook
 	m.kinds.tell(func(k Kind) { k.Count(tx.View, &s) })
 	m.counters.startTook, m.counters.kernelTook = nil, nil

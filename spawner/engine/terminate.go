@@ -16,7 +16,10 @@ func (m *Manager) Evict(ctx context.Context, id spawner.ID, reason, remedy strin
 		return nil
 	}
 	m.log.Warn("evicting", "id", id, "owner", e.Owner, "why", reason)
-	err := tx.Finish(ctx, e, spawner.Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy, Cause: spawner.CauseCanceled})
+	err := tx.Finish(
+		ctx, e,
+		spawner.Outcome{Failed: true, ExitCode: 137, Reason: reason, Remedy: remedy, Cause: spawner.CauseCanceled},
+	)
 	if err == nil {
 		e.Interrupt()
 	}

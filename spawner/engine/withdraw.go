@@ -28,20 +28,26 @@ func (m *Manager) resume(ctx context.Context, e Entry) error {
 	if now == nil || now.Rev != e.Rev {
 		return nil
 	}
-	err := tx.Change(ctx, now, func(e *Entry) { e.Phase, e.Moving, e.Held, e.Withdrawn = spawner.Starting, false, false, false })
+	err := tx.Change(
+		ctx, now, func(e *Entry) { e.Phase, e.Moving, e.Held, e.Withdrawn = spawner.Starting, false, false, false },
+	)
 	if err == nil {
-		tx.Note(now, spawner.Event{Percent: 25, Message: "It has begun meanwhile, and goes on: requeue it to have it begin anew later"})
+		tx.Note(now, spawner.Event{
+			Percent: 25, Message: "It has begun meanwhile, and goes on: requeue it to have it begin anew later",
+		})
 	}
 	return err
 }
 
 // WaitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
 func (e *Entry) WaitsElsewhere() bool {
-	return e.Phase == spawner.Starting && e.Remote && (e.Seen.Existence == spawner.Queued || e.Seen.Existence == spawner.Held)
+	return e.Phase == spawner.Starting && e.Remote && (e.Seen.Existence == spawner.Queued ||
+		e.Seen.Existence == spawner.Held)
 }
 
 // HeldElsewhere reports whether a batch system holds a workload that is to run, as far as is known: also one that has
 // begun.
 func (e *Entry) HeldElsewhere() bool {
-	return e.Remote && e.Seen.Existence == spawner.Held && (e.Phase == spawner.Starting || e.Phase == spawner.Booting || e.Phase == spawner.Running)
+	return e.Remote && e.Seen.Existence == spawner.Held && (e.Phase == spawner.Starting || e.Phase == spawner.Booting ||
+		e.Phase == spawner.Running)
 }

@@ -19,7 +19,9 @@ func (i *Inspector) Why(ctx context.Context, c spawner.Caller, id spawner.ID) (s
 	e, _ := i.engine.Snapshot(id)
 	switch {
 	case e.InBackoff() && !e.Held:
-		return spawner.Explanation{Summary: "it " + i.engine.RestWords(e), Remedy: "cancel it if that would not help"}, nil
+		return spawner.Explanation{
+			Summary: "it " + i.engine.RestWords(e), Remedy: "cancel it if that would not help",
+		}, nil
 	case e.Hindrance != "":
 		return spawner.Explanation{Summary: e.Hindrance, Remedy: "tell your administrator; `slipway jobs rm` gives the files up"}, nil
 	}
@@ -125,7 +127,8 @@ func (i *Inspector) wayHome(e engine.Entry) string {
 	case e.Seen.Returning:
 		return i.onItsWay(e)
 	case e.Seen.Existence == spawner.Up && i.engine.Resists(e):
-		return "it is being ended on " + i.hostOf(e) + ", which " + i.engine.At(e.Backend) + " does not reach now: it is given up when its lease there is over"
+		return "it is being ended on " + i.hostOf(e) + ", which " + i.engine.At(e.Backend) +
+			" does not reach now: it is given up when its lease there is over"
 	case e.Seen.Existence == spawner.Up && !e.Asked.IsZero():
 		return "it ends on " + i.hostOf(e) + ", and brings back what it has"
 	case e.Seen.Existence == spawner.Up:

@@ -19,7 +19,9 @@ func (i *Inspector) Files(ctx context.Context, c spawner.Caller, id spawner.ID) 
 }
 
 // File opens one of a job's output files, and returns its size. The caller closes it.
-func (i *Inspector) File(ctx context.Context, c spawner.Caller, id spawner.ID, name string) (io.ReadCloser, int64, error) {
+func (i *Inspector) File(
+	ctx context.Context, c spawner.Caller, id spawner.ID, name string,
+) (io.ReadCloser, int64, error) {
 	if _, err := i.engine.Get(ctx, c, id); err != nil {
 		return nil, 0, err
 	}
@@ -29,7 +31,9 @@ func (i *Inspector) File(ctx context.Context, c spawner.Caller, id spawner.ID, n
 // Log opens a workload's output from byte from on: a job's from the copy here, a session's from its agent. A job's that
 // is shorter than that is another than the reader has had: that of a later try, which is read from its start. With
 // follow it goes on until the workload has ended. The caller closes it.
-func (i *Inspector) Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error) {
+func (i *Inspector) Log(
+	ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool,
+) (io.ReadCloser, error) {
 	w, err := i.engine.Get(ctx, c, id)
 	switch {
 	case err != nil:
@@ -46,7 +50,9 @@ func (i *Inspector) Log(ctx context.Context, c spawner.Caller, id spawner.ID, fr
 	}
 }
 
-func (i *Inspector) sessionLog(ctx context.Context, w spawner.Workload, from int64, follow bool) (io.ReadCloser, error) {
+func (i *Inspector) sessionLog(
+	ctx context.Context, w spawner.Workload, from int64, follow bool,
+) (io.ReadCloser, error) {
 	if w.Phase.Active() && w.Phase != spawner.Pending {
 		return i.engine.Agent(w.ID).Log(ctx, from, follow)
 	}

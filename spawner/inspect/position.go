@@ -24,7 +24,10 @@ func (i *Inspector) Room(backend string, r spawner.Resources, g gpu.Request) spa
 	v := i.engine.View()
 	defer v.End()
 	backend = cmp.Or(backend, i.engine.SessionBackend())
-	return v.Sched().Room(spawner.Workload{Backend: backend, RemoteRecord: spawner.RemoteRecord{Remote: i.engine.IsRemote(backend)}, Spec: spawner.Spec{Resources: r, GPU: g}})
+	return v.Sched().Room(spawner.Workload{
+		Backend: backend, RemoteRecord: spawner.RemoteRecord{Remote: i.engine.IsRemote(backend)},
+		Spec: spawner.Spec{Resources: r, GPU: g},
+	})
 }
 
 // Census counts the active sessions of a hub by what per says of each; empty words are not counted.

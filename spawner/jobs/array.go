@@ -26,7 +26,9 @@ const (
 
 // SubmitScan saves one job for each point, all or none, and returns at once. The jobs share their input files. Of a
 // request that is repeated it gives the jobs of the first time.
-func (j *Jobs) SubmitScan(ctx context.Context, c spawner.Caller, req spawner.JobRequest, points []spawner.Point) ([]spawner.Workload, error) {
+func (j *Jobs) SubmitScan(
+	ctx context.Context, c spawner.Caller, req spawner.JobRequest, points []spawner.Point,
+) ([]spawner.Workload, error) {
 	if n := len(points); n == 0 || n > spawner.MostPoints {
 		return nil, errs.Bad("points", n, fmt.Sprintf("from 1 to %d points", spawner.MostPoints))
 	}
@@ -156,7 +158,8 @@ func (j *Jobs) enterJobs(ctx context.Context, c spawner.Caller, jobs []spawner.W
 	if first := j.repeatedIn(tx.View, c, jobs[0].Launch); len(first) > 0 {
 		return first, nil
 	}
-	if why, err := j.affordIn(tx.View, jobs[0].Principal(), demand{jobs: len(jobs)}); err != nil { // others of hers may have come since it was looked at
+	// others of hers may have come since it was looked at
+	if why, err := j.affordIn(tx.View, jobs[0].Principal(), demand{jobs: len(jobs)}); err != nil {
 		tx.CountRefused(why)
 		return nil, err
 	}

@@ -10,7 +10,10 @@ import (
 
 // choose returns the backend of a job that may go to any.
 func (j *Jobs) choose(ctx context.Context, c spawner.Caller, r submission) (string, error) {
-	open := slices.DeleteFunc(j.engine.JobBackends(), func(name string) bool { return j.cfg.Admits != nil && !j.cfg.Admits(name, r.Resources) })
+	open := slices.DeleteFunc(
+		j.engine.JobBackends(),
+		func(name string) bool { return j.cfg.Admits != nil && !j.cfg.Admits(name, r.Resources) },
+	)
 	for _, name := range open {
 		if r.Backend = name; !j.engine.IsRemote(name) && j.startsNow(ctx, c, r) {
 			return name, nil
@@ -23,7 +26,10 @@ func (j *Jobs) choose(ctx context.Context, c spawner.Caller, r submission) (stri
 	}
 	switch {
 	case len(open) == 0:
-		return "", errs.Bad("backend", spawner.AnyBackend, "a job that asks for less: no backend has so many CPUs and so much memory for one")
+		return "", errs.Bad(
+			"backend", spawner.AnyBackend,
+			"a job that asks for less: no backend has so many CPUs and so much memory for one",
+		)
 	case slices.Contains(open, j.cfg.Backend):
 		return j.cfg.Backend, nil
 	default:
@@ -45,7 +51,8 @@ func (j *Jobs) startsNow(ctx context.Context, c spawner.Caller, r submission) bo
 func (j *Jobs) takes(ctx context.Context, c spawner.Caller, r submission) bool {
 	b := j.engine.Configured(r.Backend)
 	switch {
-	case j.engine.NeverFits(r.Backend, r.Resources) != "", !j.engine.IsRemote(r.Backend) && j.engine.CheckGPU(r.GPU) != nil, b.Check(ctx) != nil:
+	case j.engine.NeverFits(r.Backend, r.Resources) != "", !j.engine.IsRemote(r.Backend) &&
+		j.engine.CheckGPU(r.GPU) != nil, b.Check(ctx) != nil:
 		return false
 	default:
 		return j.engine.Judge(ctx, j.jobOf(c, r, "")) == nil

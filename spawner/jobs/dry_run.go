@@ -34,7 +34,10 @@ func (j *Jobs) Plan(ctx context.Context, c spawner.Caller, req spawner.JobReques
 	if _, err := j.affordIn(tx.View, w.Principal(), j.demand(r, max(1, len(r.Points)))); err != nil {
 		return spawner.Plan{}, err
 	}
-	return spawner.Plan{Backend: w.Backend, Room: tx.Sched().Room(w), Typical: typical(tx.Owned(w.Principal()), w), Use: j.use(tx.View, w.Principal())}, nil
+	return spawner.Plan{
+		Backend: w.Backend, Room: tx.Sched().Room(w), Typical: typical(tx.Owned(w.Principal()), w),
+		Use: j.use(tx.View, w.Principal()),
+	}, nil
 }
 
 // mostTypical is how many of the jobs that ended last are looked at for how long they run.
@@ -45,8 +48,11 @@ const mostTypical = 50
 func typical(own map[spawner.ID]*engine.Entry, w spawner.Workload) time.Duration {
 	var last []*engine.Entry // the latest first
 	for _, e := range own {
-		if e.Kind == spawner.Job && e.Name == w.Name && e.Phase == spawner.Stopped && e.Outcome != nil && !e.Outcome.Failed && !e.Outcome.Canceled {
-			at, _ := slices.BinarySearchFunc(last, e, func(a, b *engine.Entry) int { return b.Outcome.At.Compare(a.Outcome.At) })
+		if e.Kind == spawner.Job && e.Name == w.Name && e.Phase == spawner.Stopped && e.Outcome != nil &&
+			!e.Outcome.Failed && !e.Outcome.Canceled {
+			at, _ := slices.BinarySearchFunc(
+				last, e, func(a, b *engine.Entry) int { return b.Outcome.At.Compare(a.Outcome.At) },
+			)
 			last = slices.Insert(last, at, e)
 			last = last[:min(len(last), mostTypical)]
 		}
@@ -72,7 +78,8 @@ func (j *Jobs) use(v engine.View, o spawner.Principal) spawner.Use {
 	a := v.Sched().Allowance(o)
 	hours, window := v.Sched().GPUHours(o, time.Now())
 	return spawner.Use{
-		Stored: j.engine.JobFiles().Usage(o).Bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours, Window: window,
+		Stored: j.engine.JobFiles().Usage(o).Bytes, Store: a.Storage, GPUHours: hours, GPUMost: a.GPUHours,
+		Window: window,
 	}
 }
 
@@ -91,10 +98,14 @@ func (j *Jobs) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error)
 	u := spawner.Usage{Use: j.use(v, o), Inputs: j.engine.JobFiles().Usage(o).Unused, Kept: []spawner.Kept{}}
 	for id, jobs := range j.keepers(v, o) {
 		if kept := j.kept(v, jobs); kept.Bytes > 0 {
-			u.Kept = append(u.Kept, spawner.Kept{ID: id, Name: v.Entry(jobs[0]).Name, Bytes: kept.Bytes, Files: kept.Files, Expires: j.expire(v, jobs)})
+			u.Kept = append(u.Kept, spawner.Kept{
+				ID: id, Name: v.Entry(jobs[0]).Name, Bytes: kept.Bytes, Files: kept.Files, Expires: j.expire(v, jobs),
+			})
 		}
 	}
-	slices.SortFunc(u.Kept, func(a, b spawner.Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(
+		u.Kept, func(a, b spawner.Kept) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID)) },
+	)
 	u.Kept = u.Kept[:min(len(u.Kept), mostKept)]
 	return u, nil
 }

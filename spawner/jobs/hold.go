@@ -16,7 +16,8 @@ func (j *Jobs) Hold(ctx context.Context, c spawner.Caller, id spawner.ID) (spawn
 			return nil
 		case e.Phase == spawner.Pending || e.Phase == spawner.Leased:
 			return j.hold(ctx, tx, e)
-		case e.Remote && e.Phase == spawner.Starting && e.Seen.Existence != spawner.Up && e.Seen.Existence != spawner.Exited:
+		case e.Remote && e.Phase == spawner.Starting && e.Seen.Existence != spawner.Up &&
+			e.Seen.Existence != spawner.Exited:
 			return j.withdraw(ctx, tx, e)
 		default:
 			return errs.New(errs.Conflict, "job %s is %s: one that has begun cannot be held", id, e.Phase).
@@ -39,7 +40,10 @@ func (j *Jobs) hold(ctx context.Context, tx engine.Tx, e *engine.Entry) error {
 // withdraw has a job taken back from a Remote, to be held here. Whether it is queued there, or has begun since
 // the last look, is seen when that is done: as long as it may run on, it is the same run.
 func (j *Jobs) withdraw(ctx context.Context, tx engine.Tx, e *engine.Entry) error {
-	return tx.TakeBack(ctx, e, "Its owner has it wait: it is taken back from "+j.engine.At(e.Backend), func(e *engine.Entry) { e.Held, e.Withdrawn = true, true })
+	return tx.TakeBack(
+		ctx, e, "Its owner has it wait: it is taken back from "+j.engine.At(e.Backend),
+		func(e *engine.Entry) { e.Held, e.Withdrawn = true, true },
+	)
 }
 
 // Release has a job go on that waits because its owner, or the batch system, holds it. What a batch system holds is
@@ -72,26 +76,33 @@ func (j *Jobs) Requeue(ctx context.Context, c spawner.Caller, id spawner.ID) (sp
 }
 
 // reorder does something with the place in line of a job that is wanted and not being ended.
-func (j *Jobs) reorder(ctx context.Context, c spawner.Caller, id spawner.ID, do func(engine.Tx, *engine.Entry) error) (spawner.Workload, error) {
+func (j *Jobs) reorder(
+	ctx context.Context, c spawner.Caller, id spawner.ID, do func(engine.Tx, *engine.Entry) error,
+) (spawner.Workload, error) {
 	tx := j.engine.Begin()
 	w, err := j.reorderIn(tx, c, id, do)
 	tx.End()
 	return j.engine.Vouch(ctx, w, err)
 }
 
-func (j *Jobs) reorderIn(tx engine.Tx, c spawner.Caller, id spawner.ID, do func(engine.Tx, *engine.Entry) error) (spawner.Workload, error) {
+func (j *Jobs) reorderIn(
+	tx engine.Tx, c spawner.Caller, id spawner.ID, do func(engine.Tx, *engine.Entry) error,
+) (spawner.Workload, error) {
 	e, err := tx.Find(c, id)
 	switch {
 	case err != nil:
 		return spawner.Workload{}, err
 	case e.Kind != spawner.Job:
-		return spawner.Workload{}, errs.New(errs.Invalid, "%s is a session: it does not wait in line as jobs do", id).With("stop it, and start it again")
+		return spawner.Workload{}, errs.New(errs.Invalid, "%s is a session: it does not wait in line as jobs do", id).
+			With("stop it, and start it again")
 	case e.Want != spawner.WantRunning || !e.Phase.Active():
-		return spawner.Workload{}, errs.New(errs.Conflict, "job %s has ended, or is about to", id).With("submit it again")
+		return spawner.Workload{}, errs.New(errs.Conflict, "job %s has ended, or is about to", id).
+			With("submit it again")
 	case e.HeldElsewhere() && e.Seen.HeldBy != "":
 		return spawner.Workload{}, j.forbidden(e)
 	case e.Phase == spawner.Stopping && !(e.Held && e.Moving): // what is taken back may be released meanwhile
-		return spawner.Workload{}, errs.New(errs.Conflict, "job %s is on its way back in line", id).With("try again in a few seconds")
+		return spawner.Workload{}, errs.New(errs.Conflict, "job %s is on its way back in line", id).
+			With("try again in a few seconds")
 	}
 	err = do(tx, e)
 	return e.Workload, err
@@ -99,6 +110,7 @@ func (j *Jobs) reorderIn(tx engine.Tx, c spawner.Caller, id spawner.ID, do func(
 
 // forbidden is the error of what somebody else holds than its owner: asked for anew, it would run all the same.
 func (j *Jobs) forbidden(e *engine.Entry) error {
-	return errs.New(errs.Forbidden, "job %s is held at %s by %s: %s", e.ID, j.engine.At(e.Backend), e.Seen.HeldBy, e.Seen.Reason).
-		With("ask there to have it released: it goes on by itself then; or cancel it")
+	return errs.New(
+		errs.Forbidden, "job %s is held at %s by %s: %s", e.ID, j.engine.At(e.Backend), e.Seen.HeldBy, e.Seen.Reason,
+	).With("ask there to have it released: it goes on by itself then; or cancel it")
 }

@@ -85,9 +85,11 @@ func (j *Jobs) jobOf(c spawner.Caller, r submission, digest string) spawner.Work
 	}
 	slices.Sort(names)
 	w := spawner.Workload{
-		ID: engine.NewID(spawner.Job), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session, Backend: r.Backend, Spec: r.Spec,
+		ID: engine.NewID(spawner.Job), Kind: spawner.Job, Owner: c.User, Hub: c.Hub, Name: r.Name, Session: r.Session,
+		Backend: r.Backend, Spec: r.Spec,
 		Want: spawner.WantRunning, Phase: spawner.Pending, Created: now, Since: now, Started: now,
-		RemoteRecord: spawner.RemoteRecord{Remote: j.engine.IsRemote(r.Backend)}, JobRecord: spawner.JobRecord{After: r.After},
+		RemoteRecord: spawner.RemoteRecord{Remote: j.engine.IsRemote(r.Backend)},
+		JobRecord:    spawner.JobRecord{After: r.After},
 	}
 	w.Spec.Environment, w.Spec.Inputs = digest, names
 	w.Launch = cmp.Or(r.RequestID, string(w.ID))
@@ -98,7 +100,10 @@ func (j *Jobs) checkJob(ctx context.Context, c spawner.Caller, r submission) err
 	b := j.engine.Configured(r.Backend)
 	switch {
 	case !slices.Contains(j.engine.JobBackends(), r.Backend):
-		return errs.Bad("backend", r.Backend, "leave it out, or name one of "+strings.Join(append(j.engine.JobBackends(), spawner.AnyBackend), ", "))
+		return errs.Bad(
+			"backend", r.Backend,
+			"leave it out, or name one of "+strings.Join(append(j.engine.JobBackends(), spawner.AnyBackend), ", "),
+		)
 	case len(r.Argv) == 0 || r.Argv[0] == "":
 		return errs.Bad("argv", fmt.Sprint(r.Argv), "the program to run and its arguments")
 	case j.cfg.Environment == nil:
@@ -115,7 +120,9 @@ func (j *Jobs) checkJob(ctx context.Context, c spawner.Caller, r submission) err
 	}
 	names := []error{spawner.CheckName("name", r.Name), checkSizes(r), jobfiles.CheckPatterns(r.Out)}
 	if r.Priority < -spawner.MostPriority || r.Priority > spawner.MostPriority {
-		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf("priority: %d is not from -%d to %d", r.Priority, spawner.MostPriority, spawner.MostPriority)}
+		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf(
+			"priority: %d is not from -%d to %d", r.Priority, spawner.MostPriority, spawner.MostPriority,
+		)}
 		names = append(names, far.With("it is among your own jobs: those of a higher one go first"))
 	}
 	if r.Retries < 0 {
@@ -150,9 +157,15 @@ func checkSizes(r submission) error {
 	}
 	switch {
 	case bytes > commandLimit:
-		return errs.Bad("argv", fmt.Sprintf("%d bytes with env", bytes), "at most "+units.MemoryWords(commandLimit)+": put more into a file")
+		return errs.Bad(
+			"argv", fmt.Sprintf("%d bytes with env", bytes),
+			"at most "+units.MemoryWords(commandLimit)+": put more into a file",
+		)
 	case len(r.Files)+len(r.links) > inputLimit:
-		return errs.Bad("files", fmt.Sprintf("%d files", len(r.Files)+len(r.links)), fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit))
+		return errs.Bad(
+			"files", fmt.Sprintf("%d files", len(r.Files)+len(r.links)),
+			fmt.Sprintf("at most %d: pack them into one, or use your home", inputLimit),
+		)
 	default:
 		return nil
 	}

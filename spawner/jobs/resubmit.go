@@ -12,7 +12,9 @@ import (
 
 // Resubmit submits anew: one job as a job unless r says otherwise, several points of a scan as a scan of their own.
 // What each of them had of its own, and the input files, are as before.
-func (j *Jobs) Resubmit(ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission) ([]spawner.Workload, error) {
+func (j *Jobs) Resubmit(
+	ctx context.Context, c spawner.Caller, ids []spawner.ID, r spawner.Resubmission,
+) ([]spawner.Workload, error) {
 	if jobs := j.repeated(c, r.RequestID); len(jobs) > 0 && c.MaySubmit() {
 		return jobs, nil
 	}
@@ -75,7 +77,8 @@ func (j *Jobs) origins(ctx context.Context, c spawner.Caller, ids []spawner.ID) 
 // requestOf returns the request for a job as w is, but for what r changes.
 func (j *Jobs) requestOf(w spawner.Workload, r spawner.Resubmission) submission {
 	req := submission{JobRequest: spawner.JobRequest{
-		Name: *cmp.Or(r.Name, &w.Name), Spec: r.Apply(w.Spec), Backend: cmp.Or(r.Backend, w.Backend), RequestID: r.RequestID, Session: r.Session, After: r.After,
+		Name: *cmp.Or(r.Name, &w.Name), Spec: r.Apply(w.Spec), Backend: cmp.Or(r.Backend, w.Backend),
+		RequestID: r.RequestID, Session: r.Session, After: r.After,
 	}, links: map[string]string{}, bundle: w.Bundle}
 	for _, name := range w.Spec.Inputs {
 		req.links[name] = filepath.Join(j.engine.JobFiles().InputDir(w), name)
@@ -84,7 +87,9 @@ func (j *Jobs) requestOf(w spawner.Workload, r spawner.Resubmission) submission 
 }
 
 // submit saves jobs that are asked for together, with the input files of r, all or none.
-func (j *Jobs) submit(ctx context.Context, c spawner.Caller, jobs []spawner.Workload, r submission) ([]spawner.Workload, error) {
+func (j *Jobs) submit(
+	ctx context.Context, c spawner.Caller, jobs []spawner.Workload, r submission,
+) ([]spawner.Workload, error) {
 	if err := j.engine.Judge(ctx, jobs[0]); err != nil {
 		return nil, err
 	}

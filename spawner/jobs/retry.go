@@ -23,7 +23,9 @@ func (j *Jobs) Retry(ctx context.Context, c spawner.Caller, id spawner.ID, r spa
 }
 
 // retryable refuses a try that could not be: what may take long is asked before the lock is held.
-func (j *Jobs) retryable(ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry) (spawner.Workload, error) {
+func (j *Jobs) retryable(
+	ctx context.Context, c spawner.Caller, id spawner.ID, r spawner.Retry,
+) (spawner.Workload, error) {
 	w, err := j.engine.Get(ctx, c, id)
 	if err = errors.Join(err, spawner.CheckLaunch("request_id", r.RequestID)); err != nil {
 		return w, err
@@ -45,7 +47,8 @@ func (j *Jobs) retryable(ctx context.Context, c spawner.Caller, id spawner.ID, r
 	}
 	next := changedBy(r, w)
 	if b := j.engine.Configured(w.Backend); b == nil {
-		return w, errs.New(errs.Conflict, "job %s ran on %s, which this service has no more", id, w.Backend).With("submit it anew, to another")
+		return w, errs.New(errs.Conflict, "job %s ran on %s, which this service has no more", id, w.Backend).
+			With("submit it anew, to another")
 	}
 	if why := j.engine.NeverFits(next.Backend, next.Spec.Resources); why != "" {
 		return w, errs.New(errs.OverQuota, "this job can never start here: %s", why).With("ask for less")
@@ -74,11 +77,13 @@ func mayTry(w spawner.Workload, r spawner.Retry) error {
 	case w.Phase == spawner.Stopping:
 		return errs.New(errs.Conflict, "job %s is just ending", w.ID).With("try again in a few seconds")
 	case w.Phase != spawner.Stopped:
-		return errs.New(errs.Conflict, "job %s has not ended: it is %s", w.ID, w.Phase).With("cancel it first, or requeue it to have it begin anew")
+		return errs.New(errs.Conflict, "job %s has not ended: it is %s", w.ID, w.Phase).
+			With("cancel it first, or requeue it to have it begin anew")
 	case len(r.Of) == 0 && w.Ending() == spawner.Done:
 		return errs.New(errs.Conflict, "job %s is done", w.ID).With("submit it anew (`slipway jobs resubmit`); or have it run once more with `slipway jobs retry --all`")
 	case len(r.Of) > 0 && !slices.Contains(r.Of, w.Ending()):
-		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.Ending(), endingWords(r)).With("name the state " + string(w.Ending()) + " to have it run once more, or submit it anew")
+		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.Ending(), endingWords(r)).
+			With("name the state " + string(w.Ending()) + " to have it run once more, or submit it anew")
 	default:
 		return nil
 	}
@@ -109,7 +114,8 @@ func (j *Jobs) retrial(c spawner.Caller, id spawner.ID, r spawner.Retry) *engine
 		if err := mayTry(e.Workload, r); err != nil {
 			return e, nil, err
 		}
-		if why, err := j.affordIn(tx.View, e.Principal(), demand{jobs: 1 + revived[e.Principal()], gpu: !e.LocalGPU().None()}); err != nil { // others may have come since
+		// others may have come since
+		if why, err := j.affordIn(tx.View, e.Principal(), demand{jobs: 1 + revived[e.Principal()], gpu: !e.LocalGPU().None()}); err != nil {
 			tx.CountRefused(why)
 			return e, nil, err
 		}

@@ -14,7 +14,10 @@ func (k *Pool) StartKernel(ctx context.Context, c spawner.Caller, r spawner.Kern
 	if err := c.MayHaveKernels(); err != nil {
 		return spawner.Workload{}, err
 	}
-	s, err := k.sessions.Examined(ctx, c.Hub, spawner.SessionRequest{User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch, Kernel: r.ID, Entry: r.Entry, From: c.Workload})
+	s, err := k.sessions.Examined(ctx, c.Hub, spawner.SessionRequest{
+		User: c.User, Name: r.Name, Kind: spawner.Kernel, Spec: r.Spec, Backend: r.Backend, Launch: r.Launch,
+		Kernel: r.ID, Entry: r.Entry, From: c.Workload,
+	})
 	if err != nil {
 		return spawner.Workload{}, err
 	}
@@ -28,7 +31,9 @@ func (k *Pool) StartKernel(ctx context.Context, c spawner.Caller, r spawner.Kern
 
 // enterKernel saves a new kernel, unless it was asked for before, or its owner has as many as she may. One that stands
 // by becomes it.
-func (k *Pool) enterKernel(ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int) (spawner.Workload, error) {
+func (k *Pool) enterKernel(
+	ctx context.Context, c spawner.Caller, r spawner.SessionRequest, account spawner.Account, warm int,
+) (spawner.Workload, error) {
 	tx := k.engine.Begin()
 	defer tx.End()
 	active, ending := 0, 0
@@ -36,7 +41,8 @@ func (k *Pool) enterKernel(ctx context.Context, c spawner.Caller, r spawner.Sess
 		switch {
 		case e.Kind != spawner.Kernel || e.Standby != "":
 		case e.Launch == r.Launch && e.Want == spawner.WantGone:
-			return spawner.Workload{}, errs.New(errs.Conflict, "this kernel is still ending").With("try again in a moment")
+			return spawner.Workload{}, errs.New(errs.Conflict, "this kernel is still ending").
+				With("try again in a moment")
 		case e.Launch == r.Launch:
 			return e.Workload, nil
 		case e.Phase.Active() && e.Want == spawner.WantRunning:
@@ -62,7 +68,8 @@ func (k *Pool) tooManyKernels(active, ending int) error {
 	most := k.cfg.PerUser
 	switch {
 	case most > 0 && active >= most:
-		return errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).With("shut one down first")
+		return errs.New(errs.OverQuota, "you have %d kernels, and may have %d at once", active, most).
+			With("shut one down first")
 	case most > 0 && ending > most:
 		return errs.New(errs.OverQuota, "%d of your kernels are still ending", ending).With("try again in a moment")
 	}

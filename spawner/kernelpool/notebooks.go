@@ -10,7 +10,9 @@ import (
 )
 
 // Bind notes that a notebook is one of a kernel of the caller's: another one, or what is known of it now.
-func (k *Pool) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+func (k *Pool) Bind(
+	ctx context.Context, c spawner.Caller, id spawner.ID, n spawner.Notebook,
+) (spawner.Workload, error) {
 	if err := n.Check(); err != nil {
 		return spawner.Workload{}, err
 	}
@@ -20,7 +22,9 @@ func (k *Pool) Bind(ctx context.Context, c spawner.Caller, id spawner.ID, n spaw
 	return k.engine.Vouch(ctx, w, err)
 }
 
-func (k *Pool) bind(ctx context.Context, tx engine.Tx, c spawner.Caller, id spawner.ID, n spawner.Notebook) (spawner.Workload, error) {
+func (k *Pool) bind(
+	ctx context.Context, tx engine.Tx, c spawner.Caller, id spawner.ID, n spawner.Notebook,
+) (spawner.Workload, error) {
 	e, err := tx.Find(c, id)
 	switch {
 	case err != nil:
@@ -46,7 +50,8 @@ func withNotebook(list []spawner.Notebook, n spawner.Notebook) ([]spawner.Notebo
 		return list, nil
 	}
 	if len(list) == spawner.MostNotebooks {
-		return nil, errs.New(errs.OverQuota, "%d notebooks have this kernel, and no more can", len(list)).With("start another kernel")
+		return nil, errs.New(errs.OverQuota, "%d notebooks have this kernel, and no more can", len(list)).
+			With("start another kernel")
 	}
 	return append(list, n), nil
 }

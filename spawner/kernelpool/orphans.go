@@ -45,7 +45,8 @@ func (k *Pool) forsakenKernels(now time.Time) (ids []spawner.ID) {
 	tx := k.engine.Begin()
 	defer tx.End()
 	for id, e := range tx.All() {
-		if e.Kind != spawner.Kernel || e.Spec.Life.Away == 0 || e.Phase == spawner.Running || e.Want != spawner.WantRunning {
+		if e.Kind != spawner.Kernel || e.Spec.Life.Away == 0 || e.Phase == spawner.Running ||
+			e.Want != spawner.WantRunning {
 			continue
 		}
 		if e.Pulse.Asked.IsZero() {

@@ -31,7 +31,9 @@ func withoutClients(env map[string]string) map[string]string {
 }
 
 // claim makes the kernel that is asked for of one of its owner's standbys; false: none would do.
-func (k *Pool) claim(ctx context.Context, tx engine.Tx, hub string, r spawner.SessionRequest, account spawner.Account) (spawner.Workload, bool, error) {
+func (k *Pool) claim(
+	ctx context.Context, tx engine.Tx, hub string, r spawner.SessionRequest, account spawner.Account,
+) (spawner.Workload, bool, error) {
 	r.Spec.GPU = k.engine.InGroup(r.Spec.GPU, hub, r.User)
 	for _, e := range tx.Owned(spawner.Principal{Hub: hub, User: r.User}) {
 		if e.Standby != r.Name || !e.IsStandby() {

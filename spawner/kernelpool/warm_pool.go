@@ -23,10 +23,11 @@ import (
 // for.
 
 const (
-	standbyLife  = 30 * time.Minute // of a standby that nobody takes: software and policy change, and its owner may have gone home
-	standbyTurn  = 5 * time.Minute  // after which it may give its place to that of another user
-	standbyPause = time.Second      // between two that are made
-	leastBackoff = time.Minute      // after one that failed; twice as long after each further one
+	// of a standby that nobody takes: software and policy change, and its owner may have gone home
+	standbyLife  = 30 * time.Minute
+	standbyTurn  = 5 * time.Minute // after which it may give its place to that of another user
+	standbyPause = time.Second     // between two that are made
+	leastBackoff = time.Minute     // after one that failed; twice as long after each further one
 	mostBackoff  = time.Hour
 )
 
@@ -84,7 +85,10 @@ func (k *Pool) failed(e *engine.Entry, o spawner.Outcome) {
 	}
 	wait := min(leastBackoff<<min(p.failures, 10), mostBackoff)
 	p.failures, p.notUntil, p.lacks = p.failures+1, time.Now().Add(wait), "the last one did not start: "+o.Reason
-	k.log.Warn("a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures", p.failures, "again_in", wait)
+	k.log.Warn(
+		"a standby of a kernel does not start", "kernel", e.Standby, "owner", e.Owner, "why", o.Reason, "failures",
+		p.failures, "again_in", wait,
+	)
 }
 
 // fillPools asks for a look at what is lacking. It does not wait.
@@ -186,7 +190,9 @@ func (k *Pool) hasMuchToDo() bool {
 
 // lacking finds whose next kernel has no standby though it may, and what she asked for: of several who started one
 // last. One of her kernels that is still starting goes first.
-func (k *Pool) lacking(ctx context.Context, tried map[poolKey]bool) (key poolKey, r spawner.SessionRequest, lacking bool) {
+func (k *Pool) lacking(
+	ctx context.Context, tried map[poolKey]bool,
+) (key poolKey, r spawner.SessionRequest, lacking bool) {
 	tx := k.engine.Begin()
 	defer tx.End()
 	now := time.Now()
@@ -226,7 +232,8 @@ func (p *pool) replaces(all []*engine.Entry, of spawner.Principal, now time.Time
 // coming reports whether a kernel of a user's is not up yet.
 func (k *Pool) coming(v engine.View, key poolKey) bool {
 	for _, e := range v.Owned(key.Principal) {
-		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running && e.Phase != spawner.Stopping {
+		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running &&
+			e.Phase != spawner.Stopping {
 			return true
 		}
 	}

@@ -9,7 +9,9 @@ import (
 
 // App returns what a workload's agent is to run.
 func (m *Maker) App(w spawner.Workload, account spawner.Account, secrets control.Env) control.App {
-	app := control.App{Launch: w.Run(), SelfTest: m.SelfTestOf(w), Argv: w.Spec.Argv, Env: control.Env{}, Grace: m.Grace}
+	app := control.App{
+		Launch: w.Run(), SelfTest: m.SelfTestOf(w), Argv: w.Spec.Argv, Env: control.Env{}, Grace: m.Grace,
+	}
 	maps.Copy(app.Env, m.Env)
 	maps.Copy(app.Env, w.Spec.Env)
 	maps.Copy(app.Env, secrets)
@@ -46,7 +48,8 @@ func kernelApp(w spawner.Workload) *control.KernelApp {
 	if w.Host != "" {
 		where = "on " + w.Host
 	}
-	app.Anew = "this kernel has lost its place, which was needed for something else or failed, and has begun anew " + where +
+	app.Anew = "this kernel has lost its place, which was needed for something else or failed, and has begun anew " +
+		where +
 		": its variables are gone. Run the cells that you need again"
 	return app
 }

@@ -151,14 +151,18 @@ func (s *Sessions) isNews(id spawner.ID, acted bool, now time.Time) bool {
 
 // Keep puts the stop of a session that idles off: it runs on until d from now, at most Life.MaxKeep, whatever goes on
 // in it. Its maximal age stays.
-func (s *Sessions) Keep(ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
+func (s *Sessions) Keep(
+	ctx context.Context, c spawner.Caller, id spawner.ID, d time.Duration,
+) (spawner.Workload, error) {
 	tx := s.engine.Begin()
 	w, err := s.keep(ctx, tx, c, id, d)
 	tx.End()
 	return s.engine.Vouch(ctx, w, err)
 }
 
-func (s *Sessions) keep(ctx context.Context, tx engine.Tx, c spawner.Caller, id spawner.ID, d time.Duration) (spawner.Workload, error) {
+func (s *Sessions) keep(
+	ctx context.Context, tx engine.Tx, c spawner.Caller, id spawner.ID, d time.Duration,
+) (spawner.Workload, error) {
 	e, err := tx.Find(c, id)
 	if err != nil {
 		return spawner.Workload{}, err
@@ -170,7 +174,9 @@ func (s *Sessions) keep(ctx context.Context, tx engine.Tx, c spawner.Caller, id 
 	case e.Phase != spawner.Running || e.Want != spawner.WantRunning:
 		return spawner.Workload{}, errs.New(errs.Conflict, "session %s is %s", id, e.Phase).With("start it first")
 	case most == 0:
-		return spawner.Workload{}, errs.New(errs.Forbidden, "sessions of profile %s cannot be kept while they idle", e.Spec.Profile)
+		return spawner.Workload{}, errs.New(
+			errs.Forbidden, "sessions of profile %s cannot be kept while they idle", e.Spec.Profile,
+		)
 	case d <= 0 || d > most:
 		return spawner.Workload{}, errs.Bad("for", d, fmt.Sprintf("a time such as 4h, at most %s", most))
 	}
@@ -212,7 +218,10 @@ func (s *Sessions) warn(ctx context.Context, e engine.Entry) {
 		s.notify(ctx, e, p)
 	}
 	if p.Known {
-		s.engine.WakeAfter(e.ID, max(p.At.Sub(now), engine.LookAgain, culling.LeastWarning(p)-now.Sub(e.Pulse.Warned))+time.Millisecond)
+		s.engine.WakeAfter(
+			e.ID,
+			max(p.At.Sub(now), engine.LookAgain, culling.LeastWarning(p)-now.Sub(e.Pulse.Warned))+time.Millisecond,
+		)
 	}
 }
 
@@ -227,9 +236,13 @@ func (s *Sessions) markWarned(id spawner.ID, at, stop time.Time) {
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
 func (s *Sessions) notify(ctx context.Context, e engine.Entry, p spawner.Prospect) {
 	left := max(time.Until(p.At), culling.LeastWarning(p))
-	text := fmt.Sprintf("Slipway will stop this session in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind))
+	text := fmt.Sprintf(
+		"Slipway will stop this session in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind),
+	)
 	if e.Kind == spawner.Kernel { // its agent says who tells it
-		text = fmt.Sprintf("This kernel will be stopped in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind))
+		text = fmt.Sprintf(
+			"This kernel will be stopped in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind),
+		)
 	}
 	s.log.Info("session warned of its stop", "id", e.ID, "owner", e.Owner, "why", p.Why)
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -258,7 +271,8 @@ func (s *Sessions) LastActive(hub string) []spawner.ActiveSession {
 	defer v.End()
 	var list []spawner.ActiveSession
 	for _, e := range v.All() {
-		if at := clock.Latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() && !at.IsZero() {
+		if at := clock.Latest(e.Visited, e.Active); e.Hub == hub && e.Phase == spawner.Running && e.Kind.HubServer() &&
+			!at.IsZero() {
 			list = append(list, spawner.ActiveSession{User: e.Owner, Name: e.Name, Active: at})
 		}
 	}

@@ -80,7 +80,9 @@ func (s *Sessions) hearMemory(tx engine.Tx, e *engine.Entry, word control.Status
 	}
 	killed := o.Kills - known.Kills
 	known.Kills = o.Kills
-	a := spawner.Alert{Cause: spawner.AlertMemory, Message: outOfMemory(killed, *o), Remedy: s.moreMemory(e.Spec, o.Limit)}
+	a := spawner.Alert{
+		Cause: spawner.AlertMemory, Message: outOfMemory(killed, *o), Remedy: s.moreMemory(e.Spec, o.Limit),
+	}
 	s.alert(tx, e, a)
 	return a, true
 }

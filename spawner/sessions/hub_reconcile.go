@@ -44,8 +44,9 @@ func (s *Sessions) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.
 		return report, nil
 	}
 	if len(again) >= manyStrangers && float64(len(again)) > mostOfSessions*float64(active) {
-		return report, errs.New(errs.Conflict, "hub %s does not know %d of its %d sessions: none is stopped", r.Hub, len(again), active).
-			With("it may have lost its database; stop them with `slipway sessions stop` if that is true")
+		return report, errs.New(
+			errs.Conflict, "hub %s does not know %d of its %d sessions: none is stopped", r.Hub, len(again), active,
+		).With("it may have lost its database; stop them with `slipway sessions stop` if that is true")
 	}
 	for _, e := range again {
 		if err := s.dismiss(ctx, tx, e); err != nil {
@@ -58,7 +59,11 @@ func (s *Sessions) ReconcileHub(ctx context.Context, r spawner.Roster) (spawner.
 
 // dismiss stops a session that its Hub does not know.
 func (s *Sessions) dismiss(ctx context.Context, tx engine.Tx, e *engine.Entry) error {
-	s.log.Warn("stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase)
+	s.log.Warn(
+		"stopping a session that its Hub does not know", "id", e.ID, "owner", e.Owner, "hub", e.Hub, "phase", e.Phase,
+	)
 	e.Interrupt()
-	return tx.Finish(ctx, e, spawner.Outcome{Canceled: true, Reason: "its Hub did not know it any more", Remedy: "start it again: its changes are kept"})
+	return tx.Finish(ctx, e, spawner.Outcome{
+		Canceled: true, Reason: "its Hub did not know it any more", Remedy: "start it again: its changes are kept",
+	})
 }

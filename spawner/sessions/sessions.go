@@ -17,9 +17,12 @@ import (
 // A session stays the same one over its stops and starts: when this user's session of that name, image and environment
 // was stopped before, it is started again with its changes. One that is still active from an earlier launch is stopped
 // first: the Hub has given it up, and its credentials with it.
-func (s *Sessions) StartSession(ctx context.Context, c spawner.Caller, r spawner.SessionRequest) (spawner.Workload, error) {
+func (s *Sessions) StartSession(
+	ctx context.Context, c spawner.Caller, r spawner.SessionRequest,
+) (spawner.Workload, error) {
 	if !c.MayStart() {
-		return spawner.Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").With("start your server in JupyterHub")
+		return spawner.Workload{}, errs.New(errs.Forbidden, "only a hub's spawner starts sessions").
+			With("start your server in JupyterHub")
 	}
 	if !r.Kind.HubServer() {
 		return spawner.Workload{}, errs.Bad("kind", r.Kind, "a kind of server, such as lab")
@@ -37,9 +40,13 @@ func (s *Sessions) StartSession(ctx context.Context, c spawner.Caller, r spawner
 		if err != nil || before == nil {
 			return s.engine.Vouch(ctx, w, err)
 		}
-		_, err = s.engine.Await(ctx, c, before.ID, func(w spawner.Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch })
+		_, err = s.engine.Await(
+			ctx, c, before.ID, func(w spawner.Workload) bool { return !w.Phase.Active() || w.Launch != before.Launch },
+		)
 		if ctx.Err() != nil || (err != nil && !errs.Is(err, errs.NotFound)) {
-			return spawner.Workload{}, errs.New(errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err).With("try again in a minute")
+			return spawner.Workload{}, errs.New(
+				errs.Unavailable, "the previous start of %s does not end: %w", before.ID, err,
+			).With("try again in a minute")
 		}
 	}
 }
@@ -89,7 +96,10 @@ func (s *Sessions) checkSession(r spawner.SessionRequest) error {
 	if r.User == "" {
 		return errs.Bad("user", "", "the name of a Hub user")
 	}
-	err := errors.Join(spawner.CheckName("user", string(r.User)), spawner.CheckName("server_name", r.Name), spawner.CheckLaunch("launch", r.Launch))
+	err := errors.Join(
+		spawner.CheckName("user", string(r.User)), spawner.CheckName("server_name", r.Name),
+		spawner.CheckLaunch("launch", r.Launch),
+	)
 	switch {
 	case err != nil:
 		return err
@@ -98,11 +108,15 @@ func (s *Sessions) checkSession(r spawner.SessionRequest) error {
 	case s.engine.Configured(r.Backend) == nil || r.Backend != s.engine.SessionBackend() && !s.engine.IsRemote(r.Backend):
 		return errs.Bad("backend", r.Backend, "a backend that runs sessions; the administrator names it in the profile")
 	case s.engine.LacksEnvironments(r.Backend, r.Spec.Environment):
-		return errs.New(errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend)
+		return errs.New(
+			errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend,
+		)
 	case len(r.Spec.Argv) == 0:
 		return errs.Bad("argv", "[]", "the program to run")
 	case r.Spec.Environment != "" && (!s.engine.Thaws() || s.cfg.Environment == nil):
-		return errs.New(errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment)
+		return errs.New(
+			errs.Missing, "start from environment %s: this service keeps no environments", r.Spec.Environment,
+		)
 	}
 	if why := s.engine.NeverFits(r.Backend, r.Spec.Resources); why != "" {
 		return errs.New(errs.OverQuota, "this can never start here: %s", why).With("choose a smaller profile")
@@ -154,7 +168,9 @@ func (s *Sessions) unask(mine *ask) {
 }
 
 // tryStart starts the session unless an earlier launch is still active: then that one is asked to stop, and given back.
-func (s *Sessions) tryStart(ctx context.Context, hub string, r spawner.SessionRequest, mine **ask) (w spawner.Workload, before *spawner.Workload, err error) {
+func (s *Sessions) tryStart(
+	ctx context.Context, hub string, r spawner.SessionRequest, mine **ask,
+) (w spawner.Workload, before *spawner.Workload, err error) {
 	tx := s.engine.Begin()
 	defer tx.End()
 	if err := s.prefixFree(tx.View, hub, r); err != nil {
@@ -162,7 +178,8 @@ func (s *Sessions) tryStart(ctx context.Context, hub string, r spawner.SessionRe
 	}
 	active := tx.Server(hub, r.User, r.Name, func(e *engine.Entry) bool { return e.Phase.Active() })
 	kept := tx.Server(hub, r.User, r.Name, func(e *engine.Entry) bool {
-		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == spawner.Stopped && e.Want != spawner.WantGone && foundationOf(e.Spec) == foundationOf(r.Spec)
+		return e.Kind == r.Kind && e.Backend == r.Backend && e.Phase == spawner.Stopped && e.Want != spawner.WantGone &&
+			foundationOf(e.Spec) == foundationOf(r.Spec)
 	})
 	switch {
 	case active != nil && active.Launch == r.Launch:
@@ -170,7 +187,9 @@ func (s *Sessions) tryStart(ctx context.Context, hub string, r spawner.SessionRe
 	case active == nil && kept != nil && kept.Launch == r.Launch:
 		return kept.Workload, nil, nil // the request is a repetition, and its start has ended already
 	case s.ask(hub, r, mine):
-		return spawner.Workload{}, nil, errs.New(errs.Conflict, "a later start of this server has taken the place of this one")
+		return spawner.Workload{}, nil, errs.New(
+			errs.Conflict, "a later start of this server has taken the place of this one",
+		)
 	case active != nil:
 		return s.makeWay(ctx, tx, active)
 	}
@@ -190,7 +209,9 @@ type foundation struct{ image, environment string }
 func foundationOf(s spawner.Spec) foundation { return foundation{s.Image, s.Environment} }
 
 // makeWay asks the session of an earlier launch to stop.
-func (s *Sessions) makeWay(ctx context.Context, tx engine.Tx, e *engine.Entry) (w spawner.Workload, before *spawner.Workload, err error) {
+func (s *Sessions) makeWay(
+	ctx context.Context, tx engine.Tx, e *engine.Entry,
+) (w spawner.Workload, before *spawner.Workload, err error) {
 	if e.Want == spawner.WantRunning {
 		err = tx.Change(ctx, e, func(e *engine.Entry) { e.Want = spawner.WantStopped })
 		e.Interrupt()
@@ -202,13 +223,16 @@ func (s *Sessions) makeWay(ctx context.Context, tx engine.Tx, e *engine.Entry) (
 // prefixFree refuses a path that is another active session's.
 func (s *Sessions) prefixFree(v engine.View, hub string, r spawner.SessionRequest) error {
 	if e := v.ByPrefix(hub, r.Spec.Prefix); e != nil && (e.Owner != r.User || e.Name != r.Name) {
-		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).With("stop that one first")
+		return errs.New(errs.Conflict, "the path %s belongs to another session", r.Spec.Prefix).
+			With("stop that one first")
 	}
 	return nil
 }
 
 // SessionsOf returns the sessions of one server name of one user, whatever their image, newest first.
-func (s *Sessions) SessionsOf(_ context.Context, c spawner.Caller, user spawner.User, name string) ([]spawner.Workload, error) {
+func (s *Sessions) SessionsOf(
+	_ context.Context, c spawner.Caller, user spawner.User, name string,
+) ([]spawner.Workload, error) {
 	v := s.engine.View()
 	defer v.End()
 	var list []spawner.Workload

@@ -25,10 +25,11 @@ func (s *site) standing() (id string) {
 	return id
 }
 
-// lookAround prints what a kernel is, but for what its client has said.
+// lookAround prints what a kernel is, but for what its client has said, in one line: that is what prints reads.
 const lookAround = `import os, sys
-print(os.getuid(), os.getgid(), sorted(os.getgroups()), os.getcwd(), os.environ['HOME'], os.environ['USER'], os.path.basename(sys.argv[0]), oct(os.umask(2)), sys.flags)
-print(sorted(k for k in os.environ if not k.startswith('KERNEL_')), open('/proc/self/status').read().split('CapBnd:')[1].split()[0])`
+print(os.getuid(), os.getgid(), sorted(os.getgroups()), os.getcwd(), os.environ['HOME'], os.environ['USER'],
+      os.path.basename(sys.argv[0]), oct(os.umask(2)), sys.flags, sorted(k for k in os.environ if not k.startswith('KERNEL_')),
+      open('/proc/self/status').read().split('CapBnd:')[1].split()[0])`
 
 // kernelThatStoodBy starts alice's first kernel cold and her second from the one that stood by, with the service killed
 // on both sides of that: it is hers in every way, and as the first to look at.

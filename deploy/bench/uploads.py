@@ -79,7 +79,7 @@ def client(url: str, what: str, file: Path) -> dict[str, float]:
 def child(given: argparse.Namespace) -> None:
     """Be that process."""
     import slipway
-    from slipway import _check, _store
+    from slipway import _cell, _client
     from slipway._transport import Target
 
     def peak() -> int:
@@ -90,8 +90,8 @@ def child(given: argparse.Namespace) -> None:
     if given.child == "value":
         value = os.urandom(VALUE)
         before, begun = peak(), time.monotonic()
-        files, _ = _check.pickle_inputs(["value"], {"value": value})
-        cargoes = _store.Cargoes(files)
+        files, _ = _cell.pickle_inputs(["value"], {"value": value})
+        cargoes = _client.Cargoes(files)
         cargoes.look(connected)
         cargoes.send(connected)
     else:

@@ -116,8 +116,8 @@ func (w world) exec(t *testing.T, id spawner.ID, line string) int {
 	return code
 }
 
-// env returns the environment of a workload's first process. It reads as empty while that becomes the workload's
-// program.
+// env returns the environment of a workload's first process, once that is the workload's program: before, it is runc's,
+// and reads as empty in between.
 func (w world) env(t *testing.T, id spawner.ID) []string {
 	t.Helper()
 	var text []byte
@@ -126,7 +126,7 @@ func (w world) env(t *testing.T, id spawner.ID) []string {
 		if text, err = os.ReadFile(strings.TrimSuffix(w.root(t, id), "/root") + "/environ"); err != nil {
 			t.Fatal(err)
 		}
-		return len(text) > 0
+		return len(text) > 0 && !strings.Contains(string(text), "_LIBCONTAINER_")
 	})
 	return strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 }

@@ -137,7 +137,8 @@ func (d *document) add(method, path string, o operation, e web.Endpoint) {
 	for _, m := range parameter.FindAllStringSubmatch(path, -1) {
 		parameters = append(parameters, object{"name": m[1], "in": "path", "required": true, "schema": text})
 	}
-	for in, all := range map[string]map[string]string{"query": o.query, "header": o.header} {
+	for _, in := range []string{"query", "header"} { // always in the same order, for the document is compared
+		all := map[string]map[string]string{"query": o.query, "header": o.header}[in]
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			parameters = append(parameters, object{"name": name, "in": in, "description": all[name], "schema": text})
 		}

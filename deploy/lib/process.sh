@@ -52,6 +52,32 @@ stop_process() {
   rm -f "$RUN/$name.pid"
 }
 
+# end_tree PID SECONDS: asks a process, and all below it that are of its session, to end, and insists after that time.
+end_tree() {
+  local pids deadline=$((SECONDS + $2))
+  mapfile -t pids < <(tree "$1")
+  kill -TERM "${pids[@]}" 2>/dev/null || return 0
+  while kill -0 "${pids[@]}" 2>/dev/null; do
+    if ((SECONDS >= deadline)); then
+      kill -KILL "${pids[@]}" 2>/dev/null || true
+      return
+    fi
+    sleep 0.1
+  done
+}
+
+# tree PID: that process, and all below it that are of its session.
+tree() {
+  ps -e -o pid= -o ppid= -o sess= | awk -v root="$1" '
+    { parent[$1] = $2; session[$1] = $3 }
+    END {
+      for (pid in parent) {
+        for (p = pid; p != root && p in parent; p = parent[p]);
+        if (p == root && session[pid] == session[root]) print pid
+      }
+    }'
+}
+
 # wait_for NAME SECONDS COMMAND...: until the command succeeds. Gives up early when the process ends.
 wait_for() {
   local name=$1 deadline=$((SECONDS + $2))

@@ -44,6 +44,27 @@ func TestStoredForm(t *testing.T) {
 	}
 }
 
+// TestStoredByANewerVersion: an older program reads its records, and passes over what it does not know. So a site can go
+// back to the version before.
+func TestStoredByANewerVersion(t *testing.T) {
+	t.Parallel()
+	stored, err := os.ReadFile("testdata/workload.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := append([]byte(`{"of_a_newer_version": {"a": [1]}, `), bytes.TrimPrefix(bytes.TrimSpace(stored), []byte("{"))...)
+	var w, want Workload
+	if err := json.Unmarshal(newer, &w); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(stored, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(w, want) {
+		t.Errorf("%+v, want %+v", w, want)
+	}
+}
+
 // unset returns the fields that are zero, at any depth.
 func unset(v reflect.Value, path string) (paths []string) {
 	switch {

@@ -439,15 +439,17 @@ func rules() map[string]rule {
 		},
 		// What commands print. It knows no command, and asks nothing.
 		"internal/cli/render": {own: []string{"hubapi", "internal/units"}, outside: []string{"golang.org/x/sys"}},
+		// Man pages of commands, whichever they are.
+		"internal/cli/manual": {outside: []string{"github.com/spf13/cobra"}},
 		// Commands: they parse, call and print. Of what runs here they know the service as a whole alone, no backend.
 		"internal/cli": {
 			own: []string{
 				"hubapi", "images/inventory", "images/signing", "images/transfer", "internal/agent",
-				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/render", "internal/clock",
+				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/manual", "internal/cli/render", "internal/clock",
 				"internal/config", "internal/datacheck", "internal/datacheck/rootclient", "internal/doctor",
 				"internal/environments", "internal/errs", "internal/gpu/fakegpu", "internal/gpu/mps",
 				"internal/gpu/placement", "internal/gpu/placementsim", "internal/loopback", "internal/mounts", "internal/oidc",
-				"internal/paramgrid", "internal/programs", "internal/secret", "internal/service", "internal/sockets",
+				"internal/paramgrid", "internal/programs", "internal/secret", "internal/service", "internal/setup", "internal/sockets",
 				"internal/sshclientconfig", "internal/units", "internal/version", "internal/worker",
 				"internal/x509proxy", "kernels/kernelproxy", "kernels/wire",
 			},
@@ -496,6 +498,8 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest"},
 		},
 		// What looks at a host before the service does, with the same parts.
+		// The first configuration of a site.
+		"internal/setup": {own: []string{"internal/config", "internal/errs"}},
 		"internal/doctor": {
 			own: []string{
 				"hubapi", "hubapi/hub", "images/replication", "internal/config", "internal/cvmfs",
@@ -558,7 +562,7 @@ func never() []struct{ from, to, why string } {
 // rooms are the entries that the root may have.
 func rooms() []string {
 	return []string{
-		".ci", ".git", ".gitignore", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
+		".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
 		"deploy", "hubapi", "images", "internal", "kernels", "notebooks", "spawner",
 		"slipway", "slipway-gpu", "slipway-gpu-inside", // built, and ignored by git
 	}

@@ -92,7 +92,7 @@ func newRoot(env Env) *cobra.Command {
 		sessionsCommand(env), kernelsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env),
 		gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env),
 		whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
-		sshCommand(env), sshKeyCommand(env), versionCommand(env),
+		sshCommand(env), sshKeyCommand(env), versionCommand(env), doctorCommand(env), manCommand(),
 	)
 	root.AddCommand(hostCommands(env)...)
 	group(root, socketOf(env) != "")

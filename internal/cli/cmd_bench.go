@@ -21,7 +21,8 @@ import (
 func benchCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure a JupyterHub under load", Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  slipway bench hub --hub-url http://127.0.0.1:8000 --token-file bench.token",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(benchHubCommand(env))
 	return c
@@ -38,6 +39,7 @@ func benchHubCommand(env Env) *cobra.Command {
 	var b benchHub
 	c := &cobra.Command{
 		Use: "hub", Short: "Start, use and stop the servers of many users at a JupyterHub", Args: nothingElse,
+		Example: "  slipway bench hub --hub-url http://127.0.0.1:8000 --token-file bench.token --users 50",
 		Long: "Make users at a JupyterHub, start a server for each, ask each for its API through the Hub's proxy, stop them and\n" +
 			"remove the users. The Hub may have any Spawner. Interrupted, the command clears up what it has made; that takes a while.\n\n" +
 			"The token is of a service of the Hub with the scopes admin:users, admin:servers, list:users, read:servers and tokens.\n" +

@@ -3,17 +3,21 @@
 package cli
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"slipway/internal/cli/render"
 	"slipway/internal/config"
 	"slipway/internal/errs"
 	"slipway/internal/service"
+	"slipway/internal/setup"
 	"slipway/internal/units"
 )
 
@@ -24,19 +28,27 @@ func configFile(c *cobra.Command) *string {
 
 // configCommand is `slipway config`.
 func configCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check or migrate the configuration, print an example or its schema", Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	check := &cobra.Command{Use: "check", Short: "Check the configuration file; - is standard input", Args: nothingElse}
+	c := &cobra.Command{
+		Use: "config", Short: "Check or migrate the configuration, print an example or its schema", Args: nothingElse,
+		Example: "  slipway config check",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	check := &cobra.Command{
+		Use: "check", Short: "Check the configuration file; - is standard input", Args: nothingElse,
+		Example: "  slipway config check --config new.yaml",
+	}
 	path := configFile(check)
 	check.RunE = func(*cobra.Command, []string) error { return runConfigCheck(env, *path) }
 	c.AddCommand(check, &cobra.Command{
 		Use: "example", Short: "Print a configuration with every key explained", Args: nothingElse,
+		Example: "  slipway config example > slipway.yaml",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(env.Stdout, config.Example())
 			return err
 		},
 	}, &cobra.Command{
 		Use: "schema", Short: "Print a JSON Schema of the configuration, for editors", Args: nothingElse,
+		Example: "  slipway config schema > slipway.schema.json",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(env.Stdout, config.Schema())
 			return err
@@ -48,6 +60,8 @@ func configCommand(env Env) *cobra.Command {
 func configMigrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "migrate FILE", Short: "Rewrite a configuration of an earlier version, and say what changes",
+		Example: "  slipway config migrate /etc/slipway/slipway.yaml | diff /etc/slipway/slipway.yaml -\n" +
+			"  slipway config migrate --write /etc/slipway/slipway.yaml",
 		Args: cobra.ExactArgs(1),
 		Long: "Rewrite a configuration of an earlier version.\n\n" +
 			"Keys get the names that they have now, and those that are gone are taken out. Comments, order and layout stay. " +
@@ -134,4 +148,86 @@ func runConfigCheck(env Env, path string) error {
 		units.Count(int64(len(c.Profiles)), "profile", "profiles"),
 	)
 	return err
+}
+
+// initCommand is `slipway init`.
+func initCommand(env Env) *cobra.Command {
+	site, yes := setup.Default(), false
+	c := &cobra.Command{
+		Use: "init", Short: "Write a first configuration, and what the Hub has to load", Args: nothingElse,
+		Long: "Write a first configuration of the service, the two tokens that it shares with the Hub, and what the Hub's own\n" +
+			"configuration has to load. It asks what no flag says, and ends with what is left to do. A configuration that is\n" +
+			"there is not changed; tokens that are there are kept.",
+		Example: "  slipway init\n  slipway init --yes --hub-api http://127.0.0.1:8081/hub/api --admin alice --admin bob",
+	}
+	path := configFile(c)
+	f := c.Flags()
+	f.StringVar(&site.HubAPI, "hub-api", site.HubAPI, "where this host reaches the Hub's REST API")
+	f.StringSliceVar(&site.Admins, "admin", site.Admins, "users of the Hub who are administrators of Slipway")
+	f.StringVar(&site.Image, "image", site.Image, "the image of notebook sessions")
+	f.StringVar(&site.Listen, "listen", site.Listen, "where the Hub reaches the service: an address of this host")
+	f.BoolVar(&yes, "yes", false, "ask nothing: take the default of what no flag says")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		whole, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			if err := ask(c, env, "hub-api", "admin", "image", "listen"); err != nil {
+				return err
+			}
+		}
+		return runInit(env, setup.Below(whole), site)
+	}
+	return c
+}
+
+// ask asks for flags that were not given. An empty line is the default.
+func ask(c *cobra.Command, env Env, flags ...string) error {
+	lines := bufio.NewScanner(env.Stdin)
+	for _, name := range flags {
+		f := c.Flags().Lookup(name)
+		if f.Changed {
+			continue
+		}
+		fmt.Fprintf(env.Stderr, "%s [%s]: ", f.Usage, strings.Trim(f.DefValue, "[]"))
+		if !lines.Scan() {
+			fmt.Fprintln(env.Stderr)
+			return errs.New(errs.Invalid, "the input has ended before --%s was answered", name).
+				With("answer each question, or give --yes to take the defaults")
+		}
+		answer := strings.TrimSpace(lines.Text())
+		if answer == "" {
+			continue
+		}
+		if err := c.Flags().Set(name, answer); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+func runInit(env Env, files setup.Files, site setup.Site) error {
+	if err := setup.Write(files, site); err != nil {
+		return asRoot(err)
+	}
+	c, err := config.Load(files.Config)
+	if err == nil {
+		err = service.CheckConfig(c)
+	}
+	if err != nil {
+		return err
+	}
+	p := render.Page{W: env.Stdout}
+	p.Printf("Made:\n")
+	for _, file := range []string{files.Config, files.SpawnerToken, files.ServiceToken, files.Hub} {
+		p.Printf("  %s\n", file)
+	}
+	p.Printf("Left to do:\n")
+	p.Printf("  1. Install Slipway's Python package beside JupyterHub; the packages have it in /usr/share/slipway.\n")
+	p.Printf("  2. Put this line at the end of jupyterhub_config.py, and restart the Hub:\n")
+	p.Printf("       load_subconfig(%q)\n", files.Hub)
+	p.Printf("  3. See what this host lacks:  slipway doctor --config %s\n", files.Config)
+	p.Printf("  4. Start the service:  systemctl enable --now slipway\n")
+	return p.Err
 }

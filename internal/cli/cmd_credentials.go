@@ -28,6 +28,8 @@ func credentialsCommand(env Env) *cobra.Command {
 	s := &credentialsCall{env: env}
 	c := &cobra.Command{
 		Use: "credentials", Short: "List, renew and revoke your tokens and your X.509 proxy, and log in at an issuer",
+		Example: "  slipway credentials\n" +
+			"  slipway credentials list --json",
 		Args: nothingElse,
 		Long: "List the tokens and the X.509 proxy that the service keeps for you. Sessions and jobs find them as files, which the service\n" +
 			"keeps fresh: the token where BEARER_TOKEN_FILE says, the proxy at /tmp/x509up_u<user id>. No command shows a secret. From within\n" +
@@ -38,25 +40,29 @@ func credentialsCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&s.user, "user", "", "for administrators: those of another user")
 	addList(c)
 	revoke := &cobra.Command{
-		Use:   "revoke NAME",
-		Short: "Take a credential away, from running sessions and jobs too, and have its issuer revoke it",
-		Args:  exactly(1, "a credential's name"),
-		RunE:  func(c *cobra.Command, args []string) error { return s.revoke(c.Context(), args[0]) },
+		Use:     "revoke NAME",
+		Example: "  slipway credentials revoke wlcg",
+		Short:   "Take a credential away, from running sessions and jobs too, and have its issuer revoke it",
+		Args:    exactly(1, "a credential's name"),
+		RunE:    func(c *cobra.Command, args []string) error { return s.revoke(c.Context(), args[0]) },
 	}
 	login := &cobra.Command{
 		Use: "login ISSUER", Short: "Log in at an issuer, by its own page in your browser",
-		Args: exactly(1, "an issuer's name"),
-		RunE: func(c *cobra.Command, args []string) error { return s.login(c.Context(), args[0]) },
+		Example: "  slipway credentials login wlcg",
+		Args:    exactly(1, "an issuer's name"),
+		RunE:    func(c *cobra.Command, args []string) error { return s.login(c.Context(), args[0]) },
 	}
 	revoke.Flags().StringVar(&s.user, "user", "", "for administrators: those of another user")
 	login.Flags().BoolVar(&s.noBrowser, "no-browser", false, "only show the page's address")
 	c.AddCommand(&cobra.Command{
 		Use: "renew NAME", Short: "Renew a token now; it is renewed by itself before it ends",
-		Args: exactly(1, "a credential's name"),
-		RunE: func(c *cobra.Command, args []string) error { return s.renew(c.Context(), args[0]) },
+		Example: "  slipway credentials renew wlcg",
+		Args:    exactly(1, "a credential's name"),
+		RunE:    func(c *cobra.Command, args []string) error { return s.renew(c.Context(), args[0]) },
 	}, revoke, login, &cobra.Command{
 		Use: "give ISSUER [FILE|-]", Short: "Give a refresh token of an issuer: a file's, or from standard input",
-		Args: issuerAndFile,
+		Example: "  slipway credentials give wlcg refresh-token.txt",
+		Args:    issuerAndFile,
 		Long: "Give a refresh token that you have from elsewhere, such as oidc-agent. It is read from FILE or from the standard input, and never from\n" +
 			"the command line, which others on a computer can read. Where the issuer replaces refresh tokens when they are used, the one that\n" +
 			"you have given is of no use to you any more.",

@@ -16,7 +16,8 @@ func dataCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use: "data", Short: "List the storage elements; url gives the URL of a file for here and now",
-		Args: nothingElse,
+		Example: "  slipway data",
+		Args:    nothingElse,
 		Long: "List the site's storage elements, whether their caches answer, and where this session has them as directories: the one that\n" +
 			"ends in .cached reads through the cache and cannot be written to.",
 		RunE: func(c *cobra.Command, _ []string) error { return runData(c.Context(), env, asJSON) },

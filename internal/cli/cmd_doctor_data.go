@@ -23,7 +23,6 @@ import (
 	"slipway/internal/cli/render"
 	"slipway/internal/datacheck"
 	"slipway/internal/datacheck/rootclient"
-	"slipway/internal/doctor"
 	"slipway/internal/errs"
 	"slipway/internal/mounts"
 	"slipway/internal/oidc"
@@ -34,9 +33,10 @@ import (
 func doctorDataCommand(env Env) *cobra.Command {
 	asJSON, quiet := false, false
 	c := &cobra.Command{
-		Use:   "data",
-		Short: "Look at your data from inside a session or job: CVMFS, storage, caches, tokens, proxy, clock",
-		Args:  nothingElse,
+		Use:     "data",
+		Example: "  slipway doctor data",
+		Short:   "Look at your data from inside a session or job: CVMFS, storage, caches, tokens, proxy, clock",
+		Args:    nothingElse,
 		Long: "Look, inside a session or job, at what its programs find of your data: the repositories of CVMFS, the site's storage elements\n" +
 			"and their caches by XRootD, the directories below /storage, your tokens and your proxy, their issuers, and the clock; and say\n" +
 			"what to do about what is amiss. It needs no program of the image, for it speaks XRootD itself, with tokens; storage that takes\n" +
@@ -81,19 +81,15 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 }
 
 func printDataReport(env Env, r hubapi.DataReport) error {
-	var findings []doctor.Finding
+	var findings []finding
 	for _, c := range r.Checks {
-		findings = append(
-			findings,
-			doctor.Finding{Check: c.Check, Result: c.Result, Message: c.Finding, Remedy: render.Printable(c.Remedy)},
-		)
-	}
-	for i := range findings {
-		if r.Checks[i].Remedy == "" {
-			findings[i].Remedy = ""
+		f := finding{Check: c.Check, Result: c.Result, Message: c.Finding}
+		if c.Remedy != "" {
+			f.Remedy = render.Printable(c.Remedy)
 		}
+		findings = append(findings, f)
 	}
-	return printFindings(env, findings, false)
+	return printFindings(env, findings)
 }
 
 // All that a look takes, and what of it the service may take before and after.

@@ -30,6 +30,8 @@ func envsCommand(env Env) *cobra.Command {
 	asJSON, shared := false, false
 	c := &cobra.Command{
 		Use: "envs", Aliases: []string{"environments"}, Args: nothingElse,
+		Example: "  slipway envs\n" +
+			"  slipway envs list --shared",
 		Short: "List your environments; show, compare, prove, name, share, ship or remove one",
 		Long: "List your environments, and with --shared those that others share with you.\n\n" +
 			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. What is marked (moved)\n" +
@@ -148,11 +150,12 @@ func audience(e hubapi.Environment) string {
 
 func envHistoryCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
-		Use:   "history REF",
-		Short: "List what a name has stood for, and what else came from the same session, the newest first",
-		Args:  exactly(1, whichEnvironment),
-		Long:  "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
-		RunE:  func(c *cobra.Command, args []string) error { return runEnvHistory(c.Context(), env, args[0], *asJSON) },
+		Use:     "history REF",
+		Example: "  slipway envs history analysis",
+		Short:   "List what a name has stood for, and what else came from the same session, the newest first",
+		Args:    exactly(1, whichEnvironment),
+		Long:    "List the environments that a name has stood for, and those that came from the same session, the newest first.\n\n" + ownReference,
+		RunE:    func(c *cobra.Command, args []string) error { return runEnvHistory(c.Context(), env, args[0], *asJSON) },
 	}
 }
 
@@ -184,6 +187,7 @@ func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error 
 func envUsageCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "du", Short: "Say what your environments take, the largest first", Args: nothingElse,
+		Example: "  slipway envs du",
 		Long: "Say what your environments take, the largest first. Your own bytes are those that no base image has; they alone count\n" +
 			"against the quota. The bases are shared with all who stand on them.",
 		RunE: func(c *cobra.Command, _ []string) error { return runEnvUsage(c.Context(), env, *asJSON) },

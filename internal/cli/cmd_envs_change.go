@@ -19,7 +19,8 @@ import (
 func envTagCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "tag REF NAME[:TAG]", Short: "Give an environment another name",
-		Args: exactly(2, "an environment and a name"),
+		Example: "  slipway envs tag analysis:v1 analysis:paper",
+		Args:    exactly(2, "an environment and a name"),
 		Long: "Give an environment another name. A name that you have given to another environment is moved.\n\n" +
 			ownReference,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -97,6 +98,7 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 func envRemoveCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "rm REF...", Short: "Take names of environments away", Args: atLeastOne(whichEnvironment),
+		Example: "  slipway envs rm analysis:v1 analysis:v2",
 		Long: "Take names of environments away: a name with its tag (name:tag), or a name alone, if it has one tag or none; or by its digest\n" +
 			"all names of an environment. It cannot be taken back. When the last name is gone the image goes too, within about an hour, unless\n" +
 			"a session or a job needs it or somebody else has it. What had the name before it was moved stays, without a name.\n\n" + ownReference,
@@ -193,6 +195,7 @@ func envSweepCommand(env Env, asJSON *bool) *cobra.Command {
 	dry := false
 	c := &cobra.Command{
 		Use: "gc", Short: "Remove the images that nothing leads to, for administrators", Args: nothingElse,
+		Example: "  slipway envs gc --dry-run",
 		Long: "Remove the images that no name, session or job leads to, and the bases under none, for administrators. The service does so\n" +
 			"every hour by itself. What was used in the last minutes stays.",
 		RunE: func(c *cobra.Command, _ []string) error { return runEnvSweep(c.Context(), env, dry, *asJSON) },

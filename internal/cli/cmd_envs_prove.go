@@ -19,8 +19,9 @@ func envDiffCommand(env Env, asJSON *bool) *cobra.Command {
 	files := false
 	c := &cobra.Command{
 		Use: "diff OLD NEW", Short: "Say what one environment has other than another",
-		Args: exactly(2, "two environments"),
-		Long: "Say what NEW has other than OLD: packages, Python, CUDA, checkouts and files. + is new, - is gone, ~ is another version.\n\n" + reference,
+		Example: "  slipway envs diff analysis:v1 analysis:v2",
+		Args:    exactly(2, "two environments"),
+		Long:    "Say what NEW has other than OLD: packages, Python, CUDA, checkouts and files. + is new, - is gone, ~ is another version.\n\n" + reference,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runEnvDiff(c.Context(), env, args[0], args[1], files, *asJSON)
 		},
@@ -91,7 +92,8 @@ func fileWords(f inventory.FileDiff) string {
 func envVerifyCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify REF", Short: "Prove that an environment is what its digest says, and compare it with its session",
-		Args: exactly(1, whichEnvironment),
+		Example: "  slipway envs verify analysis:v1",
+		Args:    exactly(1, whichEnvironment),
 		Long: "Read all bytes of an environment and compare them with its digest, check its signatures and the statements on where it comes\n" +
 			"from, and compare its tree with that of the session it was frozen from, if that is still there: owners, modes, times, links,\n" +
 			"attributes and contents. Exit code 1 when anything is wrong. What a session has other because it went on since the freeze is told,\n" +

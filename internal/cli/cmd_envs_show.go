@@ -28,6 +28,7 @@ func envShowCommand(env Env, asJSON *bool) *cobra.Command {
 	o := showOptions{}
 	c := &cobra.Command{
 		Use: "show REF", Short: "Show all that is known of one environment", Args: exactly(1, whichEnvironment),
+		Example: "  slipway envs show analysis:v1 --packages",
 		Long: "Show all that is known of one environment: where it comes from, what is in it, what was left out and why. Just after a\n" +
 			"freeze it waits until the image is signed and what is in it is found out.\n\n" + reference,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -28,6 +28,7 @@ func freezeCommand(env Env) *cobra.Command {
 	o := freezeOptions{session: hubapi.Self}
 	c := &cobra.Command{
 		Use: "freeze", Short: "Make an environment out of a session", Args: nothingElse,
+		Example: "  slipway freeze --name analysis:v1 --note 'the fit of the paper'",
 		Long: "Make an immutable environment, named by its digest, out of this session (or of --session). The session goes on meanwhile; it\n" +
 			"stands still for a fraction of a second. When nothing has changed since the last freeze, the digest is the same and is there\n" +
 			"at once.\n\n" +

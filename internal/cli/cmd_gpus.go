@@ -20,6 +20,8 @@ func gpusCommand(env Env) *cobra.Command {
 	asJSON, format, pool, history := false, "", false, time.Duration(0)
 	c := &cobra.Command{
 		Use: "gpus", Short: "List the GPUs and what of them is free; drain, resume, simulate, self-test",
+		Example: "  slipway gpus\n" +
+			"  slipway gpus list --json",
 		Args: nothingElse,
 		Long: "List every GPU, what of it is free now and who holds what (names: your own, or all for administrators).\n" +
 			"What cannot be measured is shown as \"-\".\n\n" +

@@ -20,7 +20,8 @@ func gpusDrainCommand(env Env) *cobra.Command {
 	asJSON, why := false, ""
 	c := &cobra.Command{
 		Use: "drain GPU", Short: "Take a GPU out of use: what runs on it goes on, nothing new starts",
-		Args: exactly(1, "a "+whichGPU),
+		Example: "  slipway gpus drain 0 --why 'the fan is loud'",
+		Args:    exactly(1, "a "+whichGPU),
 		Long: "Take a GPU out of use until `slipway gpus resume`, for administrators: what runs on it goes on, nothing new starts. A restart\n" +
 			"of the service or of the host changes nothing about it. Who did so and --why are shown to administrators.\n\n" + whichGPU + ".",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -36,7 +37,8 @@ func gpusResumeCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use: "resume GPU", Short: "Put a GPU back into use, which was drained, quarantined or found sick",
-		Args: exactly(1, "a "+whichGPU),
+		Example: "  slipway gpus resume 0",
+		Args:    exactly(1, "a "+whichGPU),
 		Long: "Put a GPU back into use, for administrators: its drain ends, and so do all quarantines of its parts. Xids, memory errors and rows\n" +
 			"that wait for a reset count as seen: they do not take it out again until the driver reports more.\n\n" +
 			"What it does not put right it names: `drain: true` in the configuration, what others run or have made on the GPU, a\n" +

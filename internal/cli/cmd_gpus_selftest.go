@@ -35,6 +35,7 @@ func gpusSelftestCommand(env Env) *cobra.Command {
 	var s gpusSelftest
 	c := &cobra.Command{
 		Use: "selftest", Short: "Test the GPU of this session, or the GPUs of this node", Args: nothingElse,
+		Example: "  slipway gpus selftest --brief",
 		Long: "Test what this process sees of GPUs: device files, driver and libraries, the right devices and no others, the memory\n" +
 			"limit, a kernel's results, copies, a second process, health. It changes nothing.\n\n" +
 			"In a session it is compared with the slice that the session holds (SLIPWAY_GPU_EXPECT); on a node with nothing, unless\n" +

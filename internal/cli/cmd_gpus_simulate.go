@@ -23,7 +23,8 @@ func gpusSimulateCommand(env Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "simulate TRACE", Short: "Replay a trace of requests over a described fleet: what would it serve?",
-		Args: exactly(1, "the file of a trace"),
+		Example: "  slipway gpus simulate deploy/bench/gpu/trace.yaml",
+		Args:    exactly(1, "the file of a trace"),
 		Long: "Replay requests for GPUs, written down or made at random, over a fleet that need not exist, once for each placement\n" +
 			"policy, and print what part of them found a place. For planning: which models, modes and layouts would do?\n\n" +
 			"  ACCEPTED      of the requests; SLICES: of what they asked for, so that a large request counts as what it is\n" +

@@ -24,11 +24,14 @@ import (
 func homeCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "home", Short: "Look at your home", Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  slipway home usage",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	most := 20
 	usage := &cobra.Command{
 		Use: "usage [DIR]", Short: "Show what is big in a session's home, or in DIR", Args: atMostOne,
+		Example: "  slipway home usage -n 5\n" +
+			"  slipway home usage /scratch",
 		Long: "Show the biggest directories and files in the home of the session or job in which it runs, or in DIR: what they take on the disk. A directory stands there with what is\n" +
 			"in it alone, without what stands in a line of its own. Links are not followed, and other file systems not entered.",
 		RunE: func(_ *cobra.Command, args []string) error {

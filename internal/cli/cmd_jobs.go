@@ -39,10 +39,12 @@ func jobsCommand(env Env) *cobra.Command {
 	addList(c)
 	c.AddCommand(&cobra.Command{
 		Use: "show ID", Short: "Show one job, or a scan and its points", Args: exactly(1, "the ID of a job or scan"),
-		RunE: func(c *cobra.Command, args []string) error { return runJobShow(c.Context(), env, args[0], asJSON) },
+		Example: "  slipway jobs show j-6yqx7mavk3wcs2dh",
+		RunE:    func(c *cobra.Command, args []string) error { return runJobShow(c.Context(), env, args[0], asJSON) },
 	}, &cobra.Command{
 		Use: "why ID", Short: "Explain what a job, or the first of a scan, waits for",
-		Args: exactly(1, "the ID of a job or scan"),
+		Example: "  slipway jobs why j-6yqx7mavk3wcs2dh",
+		Args:    exactly(1, "the ID of a job or scan"),
 		Long: "Explain what a job, or the first of a scan that waits, waits for: what it asks for, how many of the batch system's slots\n" +
 			"each of its requirements excludes, and how many it alone excludes.",
 		RunE: func(c *cobra.Command, args []string) error { return runJobWhy(c.Context(), env, args[0], asJSON) },

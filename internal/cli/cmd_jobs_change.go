@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,7 @@ func jobChangeCommands(env Env, asJSON *bool) []*cobra.Command {
 	for _, change := range jobChanges() {
 		commands = append(commands, &cobra.Command{
 			Use: change.use, Short: change.short, Long: change.long, Args: exactly(1, "the ID of a job or scan"),
+			Example: "  slipway jobs " + strings.Fields(change.use)[0] + " j-6yqx7mavk3wcs2dh",
 			RunE: func(c *cobra.Command, args []string) error {
 				return runJobChange(c.Context(), env, change, args[0], *asJSON)
 			},

@@ -16,8 +16,9 @@ import (
 func jobUsageCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "du", Short: "List what your jobs keep on disk, until when, and what you have used of your limits",
-		Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return runJobUsage(c.Context(), env, *asJSON) },
+		Example: "  slipway jobs du",
+		Args:    nothingElse,
+		RunE:    func(c *cobra.Command, _ []string) error { return runJobUsage(c.Context(), env, *asJSON) },
 	}
 }
 

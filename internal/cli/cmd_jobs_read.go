@@ -21,6 +21,8 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 	o := logOptions{point: -1, tail: -1}
 	logs := &cobra.Command{
 		Use: "logs ID", Short: "Print the output of a job, or with --point of one of a scan's",
+		Example: "  slipway jobs logs -f j-6yqx7mavk3wcs2dh\n" +
+			"  slipway jobs logs scan-lo6t2sx73rrnja3r --point 3 --tail 20",
 		Args: exactly(1, "a job's ID"),
 		Long: "Print the output of a job, or with --point of one of a scan's. With --follow the exit code is the job's.",
 		RunE: func(c *cobra.Command, args []string) error { return runJobLogs(c.Context(), env, args[0], o) },
@@ -34,7 +36,8 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 	)
 	files := &cobra.Command{
 		Use: "files ID", Short: "List the files that a job has left; with --into fetch them",
-		Args: exactly(1, "a job's ID"),
+		Example: "  slipway jobs files j-6yqx7mavk3wcs2dh --into results",
+		Args:    exactly(1, "a job's ID"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runJobFiles(c.Context(), env, args[0], into, *asJSON)
 		},

@@ -26,7 +26,8 @@ func jobResultsCommand(env Env, asJSON *bool) *cobra.Command {
 	to := ""
 	c := &cobra.Command{
 		Use: "results ID", Short: "List what a job, or each point of a scan, has come to; with --to fetch their files",
-		Args: exactly(1, "the ID of a job or scan"),
+		Example: "  slipway jobs results scan-lo6t2sx73rrnja3r --to results",
+		Args:    exactly(1, "the ID of a job or scan"),
 		Long: "List what a job, or each point of a scan, has come to: its parameters, state, exit code and files. With --to the files are\n" +
 			"fetched: a job's into that directory, those of a scan's point N into NNNN below it. A file that is there in full, of the same\n" +
 			"try, is not fetched again, and none is ever there in part: what was interrupted goes on when it is called again.",

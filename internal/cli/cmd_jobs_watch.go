@@ -21,6 +21,8 @@ const (
 func jobWatchCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch [ID]", Short: "Show how a job or scan goes on, or all that goes on, until it has ended",
+		Example: "  slipway jobs watch\n" +
+			"  slipway jobs watch scan-lo6t2sx73rrnja3r",
 		Args: atMostOne,
 		Long: "Show how a job, a scan, or without an ID all that goes on, goes on: in a terminal as a table that changes in place (what has\n" +
 			"failed and what runs first), else in lines. Ctrl-C stops watching; the jobs run on.\n\n" +

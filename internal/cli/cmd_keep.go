@@ -18,6 +18,7 @@ func keepCommand(env Env) *cobra.Command {
 	session, asJSON := hubapi.Self, false
 	c := &cobra.Command{
 		Use: "keep TIME", Short: "Keep a session running while nothing goes on in it, such as `keep 4h`", Args: exactly(1, "a time such as 4h"),
+		Example: "  slipway keep 4h",
 		Long: "Keep this session (or --session) running for TIME from now, though nothing may go on in it. Its profile says for how long\n" +
 			"that may be asked. A session that has become too old is stopped all the same. When and why a session will be stopped is\n" +
 			"shown by `slipway sessions show`.",

@@ -22,6 +22,8 @@ func kernelsCommand(env Env) *cobra.Command {
 	asJSON, everybody := false, false
 	root := &cobra.Command{
 		Use: "kernels", Short: "List your Jupyter kernels; start, interrupt, restart, stop or switch one",
+		Example: "  slipway kernels\n" +
+			"  slipway kernels list --json",
 		Args: nothingElse,
 		RunE: func(c *cobra.Command, _ []string) error { return runKernels(c.Context(), env, asJSON, everybody) },
 		Long: "Kernels that run as sessions of their own, each with what its kernelspec gives it: those that JupyterLab and VS Code start on\n" +
@@ -34,12 +36,14 @@ func kernelsCommand(env Env) *cobra.Command {
 	addList(root)
 	root.AddCommand(kernelStopCommand(env), kernelStartCommand(env, &asJSON), kernelSwitchCommand(env, &asJSON), &cobra.Command{
 		Use: "specs", Short: "List the kernelspecs that you may start kernels of, and what of them is free",
-		Args: nothingElse,
+		Example: "  slipway kernels specs",
+		Args:    nothingElse,
 		Long: "List the kernelspecs that you may start kernels of, what of them is free now, and to what they can be switched.\n" +
 			"Administrators see in STAND BY how many are up already for their users' next starts, and why not more (kernels.specs[].max_warm).",
 		RunE: func(c *cobra.Command, _ []string) error { return runKernelSpecs(c.Context(), env, asJSON) },
 	}, &cobra.Command{
 		Use: "interrupt ID...", Short: "Interrupt what kernels run, as JupyterLab's square does", Args: someKernels,
+		Example: "  slipway kernels interrupt s-6yqx7mavk3wcs2dh",
 		RunE: func(c *cobra.Command, args []string) error {
 			return eachKernel(c.Context(), env, args, func(ctx context.Context, client *hubapi.Client, k ownKernel) (string, error) {
 				return "interrupted", client.InterruptKernel(ctx, k.ID)
@@ -47,7 +51,8 @@ func kernelsCommand(env Env) *cobra.Command {
 		},
 	}, &cobra.Command{
 		Use: "restart ID...", Short: "Restart kernels: what they have computed is lost, their slices stay theirs",
-		Args: someKernels,
+		Example: "  slipway kernels restart s-6yqx7mavk3wcs2dh",
+		Args:    someKernels,
 		RunE: func(c *cobra.Command, args []string) error {
 			return eachKernel(c.Context(), env, args, func(ctx context.Context, client *hubapi.Client, k ownKernel) (string, error) {
 				_, err := client.RestartKernel(ctx, k.ID)

@@ -19,6 +19,7 @@ import (
 func kernelStartCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "start [SPEC]", Short: "Start a kernel, of the default kernelspec or of another", Args: atMostOne,
+		Example: "  slipway kernels start python-gpu",
 		Long: "Start a kernel of a kernelspec that `slipway kernels specs` lists and tell what happens until it is up. JupyterLab and VS Code\n" +
 			"connect to it as to one that they have started. Interrupted, the start ends.",
 		RunE: func(c *cobra.Command, args []string) error {

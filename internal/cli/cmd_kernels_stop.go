@@ -19,6 +19,8 @@ func kernelStopCommand(env Env) *cobra.Command {
 	all := false
 	c := &cobra.Command{
 		Use: "stop ID...", Short: "Shut kernels down: what they have computed is lost, their slices come free",
+		Example: "  slipway kernels stop s-6yqx7mavk3wcs2dh\n" +
+			"  slipway kernels stop --all",
 		Long: "Shut kernels down and wait until their slices are free. An administrator may name any by the ID of its session, as\n" +
 			"`slipway kernels --all-users` lists them.",
 		Args: func(c *cobra.Command, args []string) error {

@@ -38,7 +38,8 @@ func keysCommand(env Env) *cobra.Command {
 	k := &keysCall{env: env}
 	c := &cobra.Command{
 		Use: "keys", Short: "List, rotate and trust the keys that sign environments, on the service's host",
-		Args: nothingElse,
+		Example: "  slipway keys",
+		Args:    nothingElse,
 		Long: "List the keys whose signatures on environments count here: this site's own, and those of the sites that it trusts. To be run as\n" +
 			"the service's user (root) on its host: the keys are files, and the service takes changes up at once. Every change is\n" +
 			"recorded in " + keysLog + " in the data directory.",
@@ -49,34 +50,40 @@ func keysCommand(env Env) *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List the keys whose signatures count here", Args: nothingElse,
-			RunE: func(*cobra.Command, []string) error { return k.list() },
+			Example: "  slipway keys list",
+			RunE:    func(*cobra.Command, []string) error { return k.list() },
 		},
 		&cobra.Command{
 			Use: "show [ID]", Short: "Print a public key, for other sites and for `apptainer verify --key`; that which signs now unless ID says another",
-			Args: atMostOne,
-			RunE: func(_ *cobra.Command, args []string) error { return k.show(strings.Join(args, "")) },
+			Example: "  slipway keys show > example.org.pem",
+			Args:    atMostOne,
+			RunE:    func(_ *cobra.Command, args []string) error { return k.show(strings.Join(args, "")) },
 		},
 		&cobra.Command{
 			Use: "rotate", Short: "Make a new key, which signs from now on", Args: nothingElse,
+			Example: "  slipway keys rotate",
 			Long: "Make a new key, which signs from now on, and destroy the private halves of all earlier ones. What they have signed stays valid;\n" +
 				"`slipway keys remove` ends that. Sites that trust this one need the new public key: `slipway keys show`.",
 			RunE: func(*cobra.Command, []string) error { return k.rotate() },
 		},
 		&cobra.Command{
 			Use: "trust SITE FILE", Short: "Accept the environments that another site has signed",
-			Args: exactly(2, "a name for the site and the file of its public key"),
+			Example: "  slipway keys trust example.org example.org.pem",
+			Args:    exactly(2, "a name for the site and the file of its public key"),
 			Long: "Accept the environments that another site has signed. FILE is what `slipway keys show` prints there; compare its ID with what\n" +
 				"that site's administrator tells you. SITE is a name of your choice; a site with several keys has several names.",
 			RunE: func(_ *cobra.Command, args []string) error { return k.trust(args[0], args[1]) },
 		},
 		&cobra.Command{
 			Use: "distrust SITE", Short: "Accept another site's environments no longer", Args: exactly(1, "a site"),
-			RunE: func(_ *cobra.Command, args []string) error { return k.distrust(args[0]) },
+			Example: "  slipway keys distrust example.org",
+			RunE:    func(_ *cobra.Command, args []string) error { return k.distrust(args[0]) },
 		},
 		&cobra.Command{
 			Use: "remove ID", Short: "Let the signatures of an earlier key of this site count no longer",
-			Args: exactly(1, "a key's ID"),
-			RunE: func(_ *cobra.Command, args []string) error { return k.remove(args[0]) },
+			Example: "  slipway keys remove SHA256:6tmPzQYlHbYzYW0ItWkU",
+			Args:    exactly(1, "a key's ID"),
+			RunE:    func(_ *cobra.Command, args []string) error { return k.remove(args[0]) },
 		},
 	)
 	return c

@@ -18,6 +18,7 @@ import (
 func progressCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "progress DONE/OF [TEXT]", Short: "In a job: say how far it is, such as `progress 3/10 fitting`",
+		Example: "  slipway progress 3/10 fitting",
 		Long: "In a job: say how far it is. Whoever looks at the job sees DONE of OF, and TEXT beside it. DONE alone says that it is not known\n" +
 			"of how much.",
 		Args: func(c *cobra.Command, args []string) error {

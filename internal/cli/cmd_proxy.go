@@ -24,22 +24,25 @@ func proxyCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use: "proxy", Short: "Put an X.509 proxy, for your sessions and jobs, and show the one that is there",
-		Args: nothingElse,
+		Example: "  slipway proxy",
+		Args:    nothingElse,
 		Long: "Put an X.509 proxy, and show the one that is there. A proxy is made of your Grid certificate by voms-proxy-init, with a key of its own,\n" +
 			"on your computer or in a session. The service validates it, keeps it sealed, and brings it to all your sessions and jobs.",
 		RunE: func(c *cobra.Command, _ []string) error { return runProxyShow(c.Context(), env, asJSON) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(&cobra.Command{
-		Use:   "put [FILE|-]",
-		Short: "Put a proxy in place of the one before: $X509_USER_PROXY or /tmp/x509up_u<your user id> unless FILE says another", Args: atMostOne,
+		Use:     "put [FILE|-]",
+		Example: "  voms-proxy-init -rfc -voms atlas && slipway proxy put",
+		Short:   "Put a proxy in place of the one before: $X509_USER_PROXY or /tmp/x509up_u<your user id> unless FILE says another", Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runProxyPut(c.Context(), env, strings.Join(args, ""), asJSON)
 		},
 	}, &cobra.Command{
 		Use: "show", Short: "Show whose the proxy is that your sessions and jobs have, and how long it lasts",
-		Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return runProxyShow(c.Context(), env, asJSON) },
+		Example: "  slipway proxy show",
+		Args:    nothingElse,
+		RunE:    func(c *cobra.Command, _ []string) error { return runProxyShow(c.Context(), env, asJSON) },
 	})
 	return c
 }

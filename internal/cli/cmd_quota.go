@@ -15,6 +15,7 @@ func quotaCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use: "quota", Short: "Show how full your home and the shared areas are", Args: nothingElse,
+		Example: "  slipway quota",
 		Long: "Show how full your home and the shared areas are that you may write to, by what bounds you there first: a quota of yours, of\n" +
 			"your group or of the directory, or the whole file system. A quota that an NFS server keeps is not known here.",
 		RunE: func(c *cobra.Command, _ []string) error { return runQuota(c.Context(), env, asJSON) },

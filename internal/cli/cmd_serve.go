@@ -19,7 +19,10 @@ import (
 // serveCommand is `slipway serve`.
 func serveCommand(env Env) *cobra.Command {
 	asJSON, verbose, hold := false, false, false
-	c := &cobra.Command{Use: "serve", Short: "Run the service", Args: nothingElse}
+	c := &cobra.Command{
+		Use: "serve", Short: "Run the service", Args: nothingElse,
+		Example: "  slipway serve --config /etc/slipway/slipway.yaml",
+	}
 	path := configFile(c)
 	c.Flags().BoolVar(&asJSON, "log-json", false, "write the log as JSON lines")
 	c.Flags().BoolVar(&verbose, "verbose", false, "log details too")

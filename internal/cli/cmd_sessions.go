@@ -18,18 +18,23 @@ func sessionsCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use: "sessions", Short: "List your sessions; start, resume, show, stop or discard one", Args: nothingElse,
+		Example: "  slipway sessions\n" +
+			"  slipway sessions list --json",
 		RunE: func(c *cobra.Command, _ []string) error { return runSessions(c.Context(), env, asJSON) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(sessionStartCommand(env, &asJSON), sessionResumeCommand(env, &asJSON), &cobra.Command{
 		Use: "show ID|NAME", Short: "Show one session; `self` is the one you are in, `default` your default server", Args: exactly(1, "a session's ID or name"),
-		RunE: func(c *cobra.Command, args []string) error { return runSessionShow(c.Context(), env, args[0], asJSON) },
+		Example: "  slipway sessions show self",
+		RunE:    func(c *cobra.Command, args []string) error { return runSessionShow(c.Context(), env, args[0], asJSON) },
 	}, &cobra.Command{
 		Use: "stop ID|NAME", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID or name"),
-		RunE: func(c *cobra.Command, args []string) error { return runSessionStop(c.Context(), env, args[0]) },
+		Example: "  slipway sessions stop default",
+		RunE:    func(c *cobra.Command, args []string) error { return runSessionStop(c.Context(), env, args[0]) },
 	}, &cobra.Command{
 		Use: "discard ID|NAME", Short: "Discard a session with the changes that it keeps",
-		Args: exactly(1, "a session's ID or name"),
+		Example: "  slipway sessions discard default",
+		Args:    exactly(1, "a session's ID or name"),
 		Long: "Discard a session: it is stopped, and what you installed or changed in its environment is removed for ever.\n" +
 			"Your home is not touched, but for one that it has on a worker of a pool alone, and environments frozen from it stay.",
 		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },

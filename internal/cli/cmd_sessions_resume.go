@@ -17,6 +17,7 @@ import (
 func sessionResumeCommand(env Env, asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use: "resume [NAME]", Short: "Start a stopped session again as it was", Args: atMostOne,
+		Example: "  slipway sessions resume",
 		Long: "Start your default server, or the one of that NAME, again as it last was: the same profile, image or environment, processors and\n" +
 			"memory, with the changes that it has kept. `slipway sessions start` starts it otherwise.",
 		RunE: func(c *cobra.Command, args []string) error {

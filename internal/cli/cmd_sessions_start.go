@@ -21,6 +21,8 @@ func sessionStartCommand(env Env, asJSON *bool) *cobra.Command {
 	o := startOptions{}
 	c := &cobra.Command{
 		Use: "start [NAME]", Short: "Start a session, from an environment if you like", Args: atMostOne,
+		Example: "  slipway sessions start\n" +
+			"  slipway sessions start fits --env analysis:v1 --mem 4G",
 		Long: "Start your default server, or the one of that NAME, as the spawn form of the Hub does, and tell what happens until it is up.\n" +
 			"With --env it starts from that environment. Interrupted, the start goes on; the same command tells of it again.\n\n" +
 			"A server that was stopped comes back with the changes that it kept, if it is started from the same; --fresh discards them.",

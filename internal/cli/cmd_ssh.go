@@ -30,6 +30,7 @@ func sshCommand(env Env) *cobra.Command {
 	s := &sshCall{env: env}
 	c := &cobra.Command{
 		Use: "ssh", Short: "Log this computer in for ssh, VS Code, scp and rsync", Args: nothingElse,
+		Example: "  slipway ssh login https://slipway.example.org && ssh slipway",
 		Long: "Log this computer in, so that `ssh slipway`, VS Code's Remote-SSH, scp and rsync reach your sessions.\n\n" +
 			"`slipway ssh login` writes a key, its certificate and the service's host keys into ~/.ssh/slipway, the Host entries into\n" +
 			"~/.ssh/config.d/slipway.conf, and one Include line with a mark on top of ~/.ssh/config, in which nothing else changes.\n" +
@@ -42,10 +43,12 @@ func sshCommand(env Env) *cobra.Command {
 	c.PersistentFlags().BoolVar(&s.asJSON, "json", false, "print JSON")
 	c.AddCommand(sshLoginCommand(s), sshLogoutCommand(s), &cobra.Command{
 		Use: "status", Short: "Show the logins of this computer, and how long they are good", Args: nothingElse,
-		RunE: func(*cobra.Command, []string) error { return s.status() },
+		Example: "  slipway ssh status",
+		RunE:    func(*cobra.Command, []string) error { return s.status() },
 	}, sshConfigCommand(s), &cobra.Command{
 		Use: "known-hosts [ADDRESS]", Short: "Print the service's host keys, for ~/.ssh/known_hosts", Args: atMostOne,
-		RunE: func(c *cobra.Command, args []string) error { return s.knownHosts(c.Context(), strings.Join(args, "")) },
+		Example: "  slipway ssh known-hosts https://slipway.example.org >> ~/.ssh/known_hosts",
+		RunE:    func(c *cobra.Command, args []string) error { return s.knownHosts(c.Context(), strings.Join(args, "")) },
 	})
 	return c
 }

@@ -25,15 +25,18 @@ func sshKeyCommand(env Env) *cobra.Command {
 	asJSON, comment := false, ""
 	c := &cobra.Command{
 		Use: "ssh-key", Short: "Add, list and remove the public keys by which ssh knows you", Args: nothingElse,
+		Example: "  slipway ssh-key\n" +
+			"  slipway ssh-key list --json",
 		Long: "Add, list and remove the public keys by which ssh knows you, for keys of your own; `slipway ssh login` needs none.\n" +
 			"A key is good until it is removed, which ends the connections that were opened with it.",
 		RunE: func(c *cobra.Command, _ []string) error { return runSSHKeys(c.Context(), env, asJSON) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	add := &cobra.Command{
-		Use:   "add [FILE|-]",
-		Short: "Add a public key: a file's, or from standard input; ~/.ssh/id_ed25519.pub unless FILE says another",
-		Args:  atMostOne,
+		Use:     "add [FILE|-]",
+		Example: "  slipway ssh-key add ~/.ssh/id_ed25519.pub --comment laptop",
+		Short:   "Add a public key: a file's, or from standard input; ~/.ssh/id_ed25519.pub unless FILE says another",
+		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSSHKeyAdd(c.Context(), env, strings.Join(args, ""), comment, asJSON)
 		},
@@ -42,8 +45,9 @@ func sshKeyCommand(env Env) *cobra.Command {
 	addList(c)
 	c.AddCommand(add, &cobra.Command{
 		Use: "rm FINGERPRINT|COMMENT", Short: "Remove a key, and end the connections that were opened with it",
-		Args: exactly(1, "a key's fingerprint or comment"),
-		RunE: func(c *cobra.Command, args []string) error { return runSSHKeyRemove(c.Context(), env, args[0], asJSON) },
+		Example: "  slipway ssh-key rm laptop",
+		Args:    exactly(1, "a key's fingerprint or comment"),
+		RunE:    func(c *cobra.Command, args []string) error { return runSSHKeyRemove(c.Context(), env, args[0], asJSON) },
 	})
 	return c
 }

@@ -31,6 +31,7 @@ func sshLoginCommand(s *sshCall) *cobra.Command {
 	l := &sshLogin{sshCall: s}
 	c := &cobra.Command{
 		Use: "login [ADDRESS]", Short: "Log this computer in, or once more", Args: atMostOne,
+		Example: "  slipway ssh login https://slipway.example.org",
 		Long: "Log this computer in at the service of that ADDRESS; without one at SLIPWAY_URL's, or at that of the last login. It makes a key,\n" +
 			"which stays here, shows a code, and opens the page on which you type it after the Hub's login; no token is kept here. Where\n" +
 			"SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE) is set, it asks with that and needs no browser. Then `ssh slipway` works until the\n" +

@@ -19,6 +19,7 @@ func sshLogoutCommand(s *sshCall) *cobra.Command {
 	connections := false
 	c := &cobra.Command{
 		Use: "logout", Short: "Take out what `slipway ssh login` has written", Args: nothingElse,
+		Example: "  slipway ssh logout",
 		Long: "Have the service withdraw the certificate of `slipway ssh login`, so that a copy lets in nobody, and end the connections that were\n" +
 			"opened with it; then take out what the login has written. It needs no token. Where the service is not reached, the\n" +
 			"files go all the same, and it is said until when a copy would be good. Sessions go on.",

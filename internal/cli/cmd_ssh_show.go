@@ -88,7 +88,8 @@ func sshConfigCommand(s *sshCall) *cobra.Command {
 	user := ""
 	c := &cobra.Command{
 		Use: "config [ADDRESS]", Short: "Print the Host entries, for who writes ~/.ssh/config by herself",
-		Args: atMostOne,
+		Example: "  slipway ssh config https://slipway.example.org --user alice >> ~/.ssh/config",
+		Args:    atMostOne,
 		Long: "Print the Host entries of a login. Without one, or with an ADDRESS, print entries for a key that you have added by\n" +
 			"`slipway ssh-key add`: they name no files, and go where you like in ~/.ssh/config. `slipway ssh known-hosts` has the host keys.",
 		RunE: func(c *cobra.Command, args []string) error {

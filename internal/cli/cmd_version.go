@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -13,16 +13,30 @@ import (
 func versionCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use: "version", Short: "Print what this program was built from", Args: nothingElse,
+		Use: "version", Short: "Print this program's version, commit and date", Args: nothingElse,
+		Example: "  slipway version",
 		RunE: func(*cobra.Command, []string) error {
 			b := version.This()
 			if asJSON {
 				return render.JSON(env.Stdout, b)
 			}
-			_, err := fmt.Fprintf(env.Stdout, "slipway %s (%s, %s)\n", b.Version, b.Go, b.Platform)
-			return err
+			return printVersion(env.Stdout, b)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// printVersion leaves out the commit where the build did not look at the checkout.
+func printVersion(w io.Writer, b version.Build) error {
+	p := render.Page{W: w}
+	p.Printf("slipway %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+	if b.Revision != "" {
+		changes := ""
+		if b.Changed {
+			changes = ", with changes that were not committed"
+		}
+		p.Printf("commit %s, %s%s\n", b.Revision, b.Date, changes)
+	}
+	return p.Err
 }

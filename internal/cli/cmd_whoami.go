@@ -17,6 +17,7 @@ func whoamiCommand(env Env) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use: "whoami", Short: "Show who you are here, by what, and by which rule", Args: nothingElse,
+		Example: "  slipway whoami",
 		Long: "Show who you are here: your Hub and realm, as whom your sessions and jobs run, whom you stand for at token issuers and on the Grid, and\n" +
 			"the rule of the site's that says so. Exit code 1 when no session of yours would start.",
 	}
@@ -140,13 +141,15 @@ func accountsCommand(env Env) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "accounts", Short: "For administrators: list which user has which number, and forget one",
-		Args: nothingElse,
-		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context()) },
+		Example: "  slipway accounts",
+		Args:    nothingElse,
+		RunE:    func(c *cobra.Command, _ []string) error { return list(c.Context()) },
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(&cobra.Command{
 		Use: "release USER", Short: "Forget a user's number: her next start has the one that she has by then",
-		Args: exactly(1, "a user"),
+		Example: "  slipway accounts release alice",
+		Args:    exactly(1, "a user"),
 		Long: "Forget a user's number. Her next start has the one that she has by then, and hers may become another user's. She must have no sessions\n" +
 			"and jobs, which would have left files with the old number; her home is to be given to the new one first. Users of other realms than the\n" +
 			"site's are @realm/name.",

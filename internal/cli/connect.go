@@ -27,6 +27,9 @@ func connect(env Env) (*hubapi.Client, error) {
 		With("inside a session nothing is needed; outside, set SLIPWAY_URL to the service's address and SLIPWAY_TOKEN to a token from the Hub's token page")
 }
 
+// knowsService reports whether there is a service to connect to.
+func knowsService(env Env) bool { return env.Getenv("SLIPWAY_URL") != "" || socketOf(env) != "" }
+
 // socketOf finds the agent's socket; empty when this is no session.
 func socketOf(env Env) string {
 	if s := env.Getenv(control.SocketEnv); s != "" {

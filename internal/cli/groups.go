@@ -8,10 +8,10 @@ const (
 	operatorGroup = "operator"
 )
 
-// operatorCommands are for whoever runs the service; true: it is hidden in a session. `doctor` is not: `doctor data` is
-// for its user.
+// operatorCommands are for whoever runs the service; true: it is hidden in a session. `doctor` is not: there it is for
+// the user.
 var operatorCommands = map[string]bool{
-	"accounts": true, "bench": true, "config": true, "doctor": false, "keys": true, "serve": true,
+	"accounts": true, "bench": true, "config": true, "doctor": false, "init": true, "keys": true, "serve": true,
 }
 
 // group sorts the commands of root by who they are for. In a session or job the operators' are not shown; they still

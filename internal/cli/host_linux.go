@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 // hostCommands are those of the service's host and of what runs inside sessions and jobs: Linux alone has them.
 func hostCommands(env Env) []*cobra.Command {
 	return append(programCommands(env),
-		serveCommand(env), configCommand(env), keysCommand(env), doctorCommand(env), benchCommand(env), homeCommand(env),
+		serveCommand(env), initCommand(env), configCommand(env), keysCommand(env), benchCommand(env), homeCommand(env),
 		kernelBridgeCommand(env), workerCommand(env), workerKeepCommand(),
 		mpsEncloseCommand(), probeDirectoryCommand(env), lookAtPathsCommand(env), renewMountCommand(env),
 	)

@@ -2,7 +2,11 @@
 
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
 
 // hostCommands are none on a laptop: what is left speaks to a service elsewhere.
 func hostCommands(Env) []*cobra.Command { return nil }
@@ -10,3 +14,5 @@ func hostCommands(Env) []*cobra.Command { return nil }
 func hostEnvCommands(Env, *bool) []*cobra.Command { return nil }
 
 func hostGPUCommands(Env) []*cobra.Command { return nil }
+
+func hostDoctor(Env, *cobra.Command) func(context.Context) ([]finding, error) { return nil }

@@ -10,10 +10,13 @@ import (
 // Release is this program's. The linker sets it: -X slipway/internal/version.Release=...
 var Release = "development"
 
-// Build is what a program was built from. The revision is empty where it was not built in a checkout.
+// Build is what a program was built from. The revision, and when it was committed, are empty where the build did not
+// look at the checkout: releases do.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"`
+	Changed  bool   `json:"changed,omitempty"` // the checkout had changes that were not committed
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -23,8 +26,13 @@ func This() Build {
 	b := Build{Version: Release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
+			switch s.Key {
+			case "vcs.revision":
 				b.Revision = s.Value
+			case "vcs.time":
+				b.Date = s.Value
+			case "vcs.modified":
+				b.Changed = s.Value == "true"
 			}
 		}
 	}

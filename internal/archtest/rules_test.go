@@ -148,7 +148,7 @@ func rules() map[string]rule {
 		"spawner/culling":   {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
 		"spawner/disklimit": {own: []string{"spawner", "internal/clock", "internal/errs", "internal/units"}},
 		"spawner/workqueue": {own: []string{"spawner"}},
-		"spawner/diagnosis": {own: []string{"spawner", "internal/errs", "internal/units"}},
+		"spawner/diagnosis": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/units"}},
 		"spawner/journal":   {own: []string{"spawner"}},
 		"spawner/launch":    {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/engine": {
@@ -163,17 +163,20 @@ func rules() map[string]rule {
 			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "internal/agent/control", "internal/gpu"},
 		},
 		"spawner/jobs": {
-			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched", "internal/clock", "internal/errs", "internal/gpu", "internal/units"},
+			own: []string{
+				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched", "internal/agent/control", "internal/clock", "internal/errs",
+				"internal/gpu", "internal/units",
+			},
 		},
 		"spawner/sessions": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "spawner/engine", "internal/agent/control", "internal/clock", "internal/errs",
-				"internal/units",
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/launch", "internal/agent/control",
+				"internal/clock", "internal/errs", "internal/units",
 			},
 		},
 		"spawner/kernelpool": {
 			own: []string{
-				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/sched", "spawner/sessions", "internal/agent/control", "internal/clock",
+				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/sched", "spawner/sessions", "internal/agent/control", "internal/clock",
 				"internal/errs",
 			},
 		},

@@ -1,5 +1,5 @@
-// Package clock waits, and compares times. It promises that a wait ends with its context. It must not grow into
-// policies of when to try again: those are internal/backoff's.
+// Package clock waits, compares times, and says whether the clock of this host is believed. It promises that a wait
+// ends with its context. It must not grow into policies of when to try again: those are internal/backoff's.
 package clock
 
 import (

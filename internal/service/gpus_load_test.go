@@ -100,7 +100,7 @@ func TestRequestsUnderLoad(t *testing.T) {
 		t.Skip("it takes two seconds of both processors")
 	}
 	manager, gpus := loaded(t)
-	all, err := workloads.New(manager, workloads.Config{Logger: slog.New(slog.DiscardHandler)})
+	all, err := workloads.New(t.Context(), manager, workloads.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 		Launch: launch.Config{Image: func(context.Context, string) (string, error) { return "x.sif", nil }},
 	})
 	manager := s.engine
-	all, err := workloads.New(manager, workloads.Config{
+	all, err := workloads.New(t.Context(), manager, workloads.Config{
 		Account: account, Jobs: "local", Logger: slog.New(slog.DiscardHandler),
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:aa", nil },
 	})

@@ -12,7 +12,7 @@ import (
 // judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
-	c.Yield, c.HalfLife, c.KeepJobs, c.Pause = j.SessionsFirst, time.Duration(j.FairShareHalfLife), time.Duration(j.Retention), time.Duration(j.RetryPause)
+	c.Yield, c.HalfLife, c.Pause = j.SessionsFirst, time.Duration(j.FairShareHalfLife), time.Duration(j.RetryPause)
 	if len(j.Limits) > 0 {
 		c.Allowance = s.allowance
 	}

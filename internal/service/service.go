@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -220,14 +221,14 @@ func (s *service) makeEngine(ctx context.Context) error {
 	c := engine.Config{
 		Full:  func() error { return s.reserve.Check(ctx) },
 		Store: s.store, Backends: s.backends(), Agents: s.looking(s.agents()), Sealer: s.box, Account: s.account,
-		Ailment: s.homeMounts.Ailment, SliceUse: s.sliceUse, AnnounceStart: s.announceStart,
+		AnnounceStart: s.announceStart,
 		Launch: launch.Config{
 			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink,
 			House:   s.homeMounts.House,
 			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
 			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
 		},
-		Dir: s.path("workloads"), Base: s.environments.Base, Keep: s.environments.Keep, Capacity: s.capacity(),
+		Dir: s.path("workloads"), Capacity: s.capacity(),
 		Sessions: s.docker.Name(),
 		Logger:   s.log,
 	}
@@ -237,11 +238,12 @@ func (s *service) makeEngine(ctx context.Context) error {
 	if s.engine, err = engine.New(ctx, c); err != nil {
 		return err
 	}
-	s.workloads, err = workloads.New(s.engine, workloads.Config{
+	s.workloads, err = workloads.New(ctx, s.engine, workloads.Config{
 		Account: s.account, Environment: s.environments.Find, Catalogue: catalogueOf(s.cfg), Member: s.member,
-		Logger: s.log,
-		Jobs:   s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits,
-		Kernels: s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad),
+		Base: s.environments.Base, Keep: s.environments.Keep, Ailment: s.homeMounts.Ailment, Logger: s.log,
+		Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Retention: time.Duration(s.cfg.Jobs.Retention),
+		SliceUse: s.sliceUse,
+		Kernels:  s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad),
 	})
 	return err
 }

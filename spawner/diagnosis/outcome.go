@@ -2,8 +2,10 @@ package diagnosis
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
+	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -15,6 +17,25 @@ func FromError(err error) spawner.Outcome {
 		o.Reason, o.Remedy = strings.TrimSuffix(o.Reason, ": "+e.Remedy), e.Remedy
 	}
 	return o
+}
+
+// OfExit returns what an agent tells of how its app has exited, and a backend of what it took.
+func OfExit(s control.Status, o spawner.Observation) spawner.Outcome {
+	return spawner.Outcome{
+		ExitCode: s.ExitCode, Reason: s.Reason, MaxRSS: max(s.MaxRSS, o.Memory), CPU: max(s.CPU, o.CPU),
+	}
+}
+
+// AddReason notes what a backend knows of why a workload has failed.
+func AddReason(out *spawner.Outcome, o spawner.Observation) {
+	if out.Failed && o.Reason != "" {
+		out.Reason, out.Remedy = o.Reason, o.Remedy
+	}
+}
+
+// ExitWords say of a failure that nothing is known but an exit code.
+func ExitWords(k spawner.Kind, code int) string {
+	return fmt.Sprintf("%s ended with exit code %d", k.Title(), code)
 }
 
 // AddMissing notes that a job which ended well has not left all that it was to leave.

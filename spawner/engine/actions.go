@@ -31,18 +31,18 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.LaunchApp:
 		return m.abortable(ctx, e, m.hand)
 	case lifecycle.Adopt:
-		_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase = spawner.Booting })
+		_, err := m.Change(ctx, e, func(e *Entry) { e.Phase = spawner.Booting })
 		return err
 	case lifecycle.MarkRunning:
 		return m.welcome(ctx, e)
 	case lifecycle.Collect:
 		return m.abortable(ctx, e, func(ctx context.Context, e Entry) error { return m.collect(ctx, e, o) })
 	case lifecycle.Fail:
-		return m.end(ctx, e, m.ailment(e, m.whyFailed(e, o)))
+		return m.fail(ctx, e, m.whyFailed(e, o))
 	case lifecycle.Expire:
-		return m.end(ctx, e, m.expiredOf(e))
+		return m.Finish(ctx, e, m.Kind(e.Kind).Expired(e))
 	case lifecycle.Terminate:
-		return m.end(ctx, e, canceled(e))
+		return m.Finish(ctx, e, canceled(e))
 	case lifecycle.Kill:
 		if o.Existence == spawner.Unknown {
 			return m.killUnseen(ctx, e)
@@ -59,9 +59,9 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.Requeue:
 		return m.requeue(ctx, e)
 	case lifecycle.RetryJob:
-		return m.retryJob(ctx, e)
+		return m.Kind(e.Kind).Retry(ctx, e)
 	case lifecycle.EndBackoff:
-		return m.endBackoff(ctx, e)
+		return m.Kind(e.Kind).EndBackoff(ctx, e)
 	case lifecycle.Resume:
 		return m.resume(ctx, e)
 	case lifecycle.Release:
@@ -69,10 +69,10 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.Cleanup:
 		return m.cleanup(ctx, e)
 	case lifecycle.ClearDependency:
-		return m.clearDependency(ctx, e)
+		return m.Kind(e.Kind).ClearDependency(ctx, e)
 	case lifecycle.Retire:
-		_, err := m.change(
-			ctx, e.ID, e.Rev, func(e *Entry) { e.Phase, e.Secrets, e.Sealed = spawner.Removing, nil, nil },
+		_, err := m.Change(
+			ctx, e, func(e *Entry) { e.Phase, e.Secrets, e.Sealed = spawner.Removing, nil, nil },
 		)
 		return err
 	case lifecycle.Delete:
@@ -202,8 +202,8 @@ func (e *Entry) Interrupt() {
 func (m *Manager) lease(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	if why := m.sched.NeverFits(now.Backend, now.Spec.Resources); why != "" { // the site has become smaller meanwhile
@@ -253,27 +253,38 @@ func (m *Manager) leased(w spawner.Workload) string {
 	return words
 }
 
-// end notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
-func (m *Manager) end(ctx context.Context, e Entry, o spawner.Outcome) error {
-	if e.Kind == spawner.Job && e.Slice != nil && m.cfg.SliceUse != nil {
-		o.GPU = m.cfg.SliceUse(e.Workload)
+// Finish notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
+func (m *Manager) Finish(ctx context.Context, e Entry, o spawner.Outcome) error {
+	if use := m.Kind(e.Kind).SliceUse; use != nil && e.Slice != nil {
+		o.GPU = use(e.Workload)
 	}
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	return tx.Finish(ctx, now, o)
 }
 
-func (tx Tx) Finish(ctx context.Context, e *Entry, o spawner.Outcome) error {
-	tx.m.Ask(e.Kind, func(k Kind) { k.Ending(tx, e, o) })
-	return tx.Change(ctx, e, func(e *Entry) { e.finish(o) })
+// fail is Finish of what has failed, or has ended by itself.
+func (m *Manager) fail(ctx context.Context, e Entry, o spawner.Outcome) error {
+	if complete := m.Kind(e.Kind).Ailment; complete != nil && o.Failed && !o.Canceled {
+		o = complete(e, o)
+	}
+	return m.Finish(ctx, e, o)
 }
 
-// finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
-func (e *Entry) finish(o spawner.Outcome) {
+// Finish is that of the Manager, of a workload as it stands.
+func (tx Tx) Finish(ctx context.Context, e *Entry, o spawner.Outcome) error {
+	if ending := tx.m.Kind(e.Kind).Ending; ending != nil {
+		ending(tx, e, o)
+	}
+	return tx.Change(ctx, e, func(e *Entry) { e.Finish(o) })
+}
+
+// Finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
+func (e *Entry) Finish(o spawner.Outcome) {
 	if o.At = time.Now(); e.Kind == spawner.Job {
 		o = e.account(o)
 	}
@@ -324,7 +335,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 			e.Outcome = &out
 		}
 		if lost {
-			out := diagnosis.WithLost(*e.Outcome, notBack)
+			out := diagnosis.WithLost(*e.Outcome, NotBack)
 			e.Outcome = &out
 		}
 		if e.Outcome.Failed && e.Outcome.Tail == "" {
@@ -333,13 +344,14 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 			e.Outcome = &told
 		}
 	})
-	if changed && err == nil && e.Kind == spawner.Job {
-		m.files.Measure(e.ID, e.Principal())
+	if !changed || err != nil {
+		return err
 	}
-	if changed && err == nil {
-		m.bidFarewell(e.ID)
+	if released := m.Kind(e.Kind).Released; released != nil {
+		released(e)
 	}
-	return err
+	m.bidFarewell(e.ID)
+	return nil
 }
 
 // bidFarewell tells a workload's end to who follows its events.
@@ -378,14 +390,14 @@ func (m *Manager) forget(ctx context.Context, e Entry) error {
 func (m *Manager) deleteRecord(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
-	if err := m.mu.save(func() error { return m.cfg.Store.Delete(ctx, bucket, string(e.ID)) }); err != nil {
+	if err := tx.Delete(ctx, bucket, string(e.ID)); err != nil {
 		return err
 	}
 	if now := m.work[e.ID]; now != nil {
 		m.sched.Drop(now.Workload)
 		m.index.drop(now.Workload)
 		delete(m.work, e.ID)
-		tx.announce(now)
+		tx.Announce(now)
 		m.files.Uncount(now.ID)
 		if !tx.Needed(now.Bundle) {
 			m.files.UncountBundle(now.Bundle)

@@ -97,7 +97,7 @@ func jobService(b *testing.B) workloads.Workloads {
 	if err != nil {
 		b.Fatal(err)
 	}
-	all, err := workloads.New(m, workloads.Config{
+	all, err := workloads.New(b.Context(), m, workloads.Config{
 		Jobs: "local", Logger: quiet,
 		Account:     func(context.Context, string, spawner.User) (spawner.Account, error) { return spawner.Account{}, nil },
 		Environment: func(context.Context, string, spawner.User, string) (string, error) { return "sha256:1234", nil },

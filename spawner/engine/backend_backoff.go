@@ -23,8 +23,8 @@ func (m *Manager) backOff(ctx context.Context, e Entry, err error) error {
 func (m *Manager) postpone(ctx context.Context, e Entry, why string) error {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	again := m.sched.Refused(e.Workload, why, time.Now())

@@ -57,7 +57,7 @@ func newDoomed(t *testing.T, f *fuse) *doomed {
 	s.begin = func(f *fuse) {
 		d.config.Store = fusedStore{s.records, f}
 		d.config.Backends = []spawner.Backend{d.sessions, d.jobs, fusedPool{d.pool, f}}
-		d.config.Keep = func(ctx context.Context, w spawner.Workload, r io.Reader) (digest string, err error) {
+		d.parts.Keep = func(ctx context.Context, w spawner.Workload, r io.Reader) (digest string, err error) {
 			err = f.step(func() error { digest, err = d.keepChanges(ctx, w, r); return err })
 			return digest, err
 		}

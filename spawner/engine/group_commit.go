@@ -27,8 +27,8 @@ type ballots struct {
 	wait []*Update
 }
 
-// mostTogether is how many changes are saved together: others have their turn after so many.
-const mostTogether = 500
+// MostTogether is how many changes are saved together: others have their turn after so many.
+const MostTogether = 500
 
 // Update has a change decided and saved, with those that others ask for meanwhile.
 func (m *Manager) Update(ctx context.Context, b *Update) (spawner.Workload, error) {
@@ -64,7 +64,7 @@ func (tx Tx) count(ctx context.Context) []*Update {
 func (tx Tx) countSome(ctx context.Context, some []*Update) (n int) {
 	changes, of := []change{}, []*Update{}
 	touched, revived := map[*Entry]bool{}, map[spawner.Principal]int{}
-	for _, b := range some[:min(len(some), mostTogether)] {
+	for _, b := range some[:min(len(some), MostTogether)] {
 		e, edit, err := b.Decide(tx, revived)
 		if e != nil && touched[e] {
 			break

@@ -6,74 +6,93 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 )
 
-// Kind is what is particular to the workloads of some kinds. What takes a Tx or a View is called under the lock: it is
-// quick, and asks the Manager nothing.
-type Kind interface {
+// Kind is what is particular to the workloads of a kind. Of a function that is nil, nothing is. What takes a Tx or a
+// View is called under the lock: it is quick, and asks the Manager nothing.
+type Kind struct {
 	// Run does what goes on beside all workloads, until ctx ends.
-	Run(ctx context.Context)
+	Run func(ctx context.Context)
 	// Resynced is called after each look at everything.
-	Resynced(ctx context.Context)
-	// Follow follows what goes on in a workload for as long as the link to its agent is up.
-	Follow(ctx context.Context, id spawner.ID)
-	// Heard notes the word of an agent, and returns what is to be done without the lock; nil: nothing.
-	Heard(tx Tx, e *Entry, s control.Status) func(context.Context)
-	// Waits looks at a workload with which nothing is to be done now.
-	Waits(ctx context.Context, e Entry)
-	// Due reports whether a running workload is to be ended now, and Expired says why.
-	Due(e Entry, now time.Time) bool
-	Expired(e Entry) spawner.Outcome
-	// Prewarmed notes that a standby has done what can be done of its start beforehand.
-	Prewarmed(tx Tx, e *Entry)
-	// Up notes that a workload has come up.
-	Up(tx Tx, e *Entry)
-	// Active notes what a workload's agent tells of what goes on in it, before the engine does.
-	Active(tx Tx, e *Entry, a control.Activity)
-	// Left hears whether all clients of a workload have left it.
-	Left(ctx context.Context, id spawner.ID, left bool)
-	// Ending notes how a workload comes to its end, before that is saved.
-	Ending(tx Tx, e *Entry, o spawner.Outcome)
+	Resynced func(ctx context.Context)
 	// Count adds what is particular to a state in numbers.
-	Count(v View, s *spawner.Stats)
+	Count func(v View, s *spawner.Stats)
+
+	// Prewarmed notes that a standby has done what can be done of its start beforehand.
+	Prewarmed func(tx Tx, e *Entry)
+	// FindBase saves from which environment a workload is to start on another host.
+	FindBase func(ctx context.Context, e Entry) error
+	// SendInputs gives an agent what its app needs, before it is given the app.
+	SendInputs func(ctx context.Context, e Entry) error
+	// Up notes that a workload has come up.
+	Up func(tx Tx, e *Entry)
+
+	// Follow follows what goes on in a workload for as long as the link to its agent is up.
+	Follow func(ctx context.Context, id spawner.ID)
+	// Heard notes the word of an agent, and returns what is to be done without the lock; nil: nothing.
+	Heard func(tx Tx, e *Entry, s control.Status) func(context.Context)
+	// Active notes what a workload's agent tells of what goes on in it, before the engine does.
+	Active func(tx Tx, e *Entry, a control.Activity)
+	// Left hears whether all clients of a workload have left it.
+	Left func(ctx context.Context, id spawner.ID, left bool)
+	// Waits looks at a workload with which nothing is to be done now.
+	Waits func(ctx context.Context, e Entry)
+
+	// Due reports whether a running workload is to be ended now, and Expired says why.
+	Due     func(e Entry, now time.Time) bool
+	Expired func(e Entry) spawner.Outcome
+	// Exited returns the outcome of a workload whose agent says that its app has exited.
+	Exited func(e Entry, o spawner.Observation) spawner.Outcome
+	// Failed completes why a workload is given up, and Ailment why one has failed that is given up or has ended by
+	// itself.
+	Failed  func(e Entry, o spawner.Outcome) spawner.Outcome
+	Ailment func(e Entry, o spawner.Outcome) spawner.Outcome
+	// SliceUse says what a workload has made of its slice of a GPU so far. It does not wait.
+	SliceUse func(w spawner.Workload) *spawner.SliceUse
+	// Collect brings here what an app has left that has exited, and completes its outcome. It reports false where that
+	// cannot be kept now: it stays where it is, and Collect is called again. Until a time, what fails is tried again.
+	Collect func(
+		ctx context.Context, e Entry, from jobfiles.Source, until time.Time, o *spawner.Outcome,
+	) (kept bool, err error)
+	// Checkpoint brings here what came back of a run on another host, which is tried since a time, and calls NoteSaved;
+	// r is nil where nothing has come back. What it reports is as of Collect.
+	Checkpoint func(ctx context.Context, e Entry, r spawner.StagedOutput, since time.Time) (kept bool, err error)
+	// CheckpointViaAgent keeps what a workload on another host has changed before it is ended, where that may not come
+	// back by way of its batch system. It reports false when it has not.
+	CheckpointViaAgent func(ctx context.Context, e Entry) bool
+	// Ending notes how a workload comes to its end, before that is saved.
+	Ending func(tx Tx, e *Entry, o spawner.Outcome)
+	// Released is called when what a workload held was given back.
+	Released func(e Entry)
+
+	// Retry, EndBackoff and ClearDependency carry out the actions of package lifecycle that are called so.
+	Retry           func(ctx context.Context, e Entry) error
+	EndBackoff      func(ctx context.Context, e Entry) error
+	ClearDependency func(ctx context.Context, e Entry) error
 }
 
 // kinds are those of which something is particular.
 type kinds struct {
-	of  map[spawner.Kind]Kind
-	all []Kind
+	of  map[spawner.Kind]*Kind
+	all []*Kind
 }
 
 // Register has the engine ask k about the workloads of some kinds. It is called before Run.
 func (m *Manager) Register(k Kind, of ...spawner.Kind) {
 	for _, kind := range of {
-		m.kinds.of[kind] = k
+		m.kinds.of[kind] = &k
 	}
-	m.kinds.all = append(m.kinds.all, k)
+	m.kinds.all = append(m.kinds.all, &k)
 }
 
-// Ask asks about a workload of a kind, unless nothing is particular to it.
-func (m *Manager) Ask(kind spawner.Kind, do func(Kind)) {
-	if of := m.kinds.of[kind]; of != nil {
-		do(of)
+// Kind returns what is particular to a kind.
+func (m *Manager) Kind(of spawner.Kind) *Kind {
+	if k := m.kinds.of[of]; k != nil {
+		return k
 	}
-}
-
-// tell tells all.
-func (k kinds) tell(do func(Kind)) {
-	for _, of := range k.all {
-		do(of)
-	}
+	return &Kind{}
 }
 
 // due reports whether a running workload is to be ended now.
-func (m *Manager) due(e Entry) (due bool) {
-	m.Ask(e.Kind, func(k Kind) { due = k.Due(e, time.Now()) })
-	return due
-}
-
-// expiredOf returns the outcome of a workload whose time was up.
-func (m *Manager) expiredOf(e Entry) (o spawner.Outcome) {
-	m.Ask(e.Kind, func(k Kind) { o = k.Expired(e) })
-	return o
-}
+func (k *Kind) due(e Entry) bool { return k.Due != nil && k.Due(e, time.Now()) }

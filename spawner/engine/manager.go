@@ -114,21 +114,10 @@ type Config struct {
 	// Account returns the account of a hub's user, making it at the first time.
 	Account func(ctx context.Context, hub string, user spawner.User) (spawner.Account, error)
 	Launch  launch.Config // what starts are made of
-	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an
-	// image alone. It may take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
-	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
-	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset
-	// streams it. Repeating it gives the same one. Nil: a Remote runs no sessions.
-	Keep func(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error)
 	// AnnounceStart tells whoever asked for a start with Spec.EventsURL what happens in it, until it has come to its
 	// end, good or bad. It is called once a start, and again after a restart of the service. Nil: nobody is told.
 	AnnounceStart func(ctx context.Context, w spawner.Workload, secrets control.Env)
 	GPUs          GPUs // nil: this host has none
-	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing.
-	// Nil: it is not known.
-	Ailment func(w spawner.Workload) (why, remedy string)
-	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
-	SliceUse func(w spawner.Workload) *spawner.SliceUse
 	// Group says with whom a hub's user shares a GPU that is shared without isolation. Nil: with herself alone.
 	Group    func(hub string, user spawner.User) string
 	Lend     Lend                        // of idle slices of GPUs to jobs
@@ -137,8 +126,6 @@ type Config struct {
 	Sessions string                      // the backend of sessions
 	// Yield has no new job of this host given what a session waits for, whoever has asked first.
 	Yield bool
-	// for how long a job that has ended is kept, with its files. Zero: until its owner removes it
-	KeepJobs time.Duration
 	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one
 	// three times as long, up to five minutes. Zero: not at all.
 	Pause time.Duration
@@ -171,7 +158,6 @@ type Manager struct {
 	files    *jobfiles.Store
 	launches launch.Maker
 	born     time.Time
-	clock    clockNote // what was known of it when the service began
 
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
@@ -201,9 +187,9 @@ type Entry struct {
 	// when the agent of a Remote told that the app has exited, and it with that; zero: it has not
 	quit       time.Time
 	parting    string            // the run whose agent, on another host, has said that it ends
-	collecting time.Time         // since when what its app left is being fetched; zero: it is not
+	Collecting time.Time         // since when what its app left is being fetched; zero: it is not
 	Hindrance  string            // what keeps what a job has left from being kept here, in words; empty: nothing
-	keeping    attempts          // at keeping what came back of a run; zero: there was none
+	Keeping    Attempts          // at keeping what came back of a run; zero: there was none
 	Status     control.Status    // the agent's last word; zero while the link is down
 	Pulse      culling.Pulse     // what is known of what goes on in it
 	Alerts     Alerts            // what its owner is to know of its limits
@@ -211,7 +197,7 @@ type Entry struct {
 	Journal    journal.Journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
 	changed    chan struct{}      // closed and replaced at every change
-	copying    chan struct{}      // holds one token while a job's log is being copied here
+	LogCopy    chan struct{}      // holds one token while a job's log is being copied here
 }
 
 const (
@@ -228,7 +214,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(),
 		held:  map[spawner.ID]int{},
 		first: firstLook{believed: map[string]bool{}}, counters: newCounters(),
-		kinds: kinds{of: map[spawner.Kind]Kind{}},
+		kinds: kinds{of: map[spawner.Kind]*Kind{}},
 	}
 	isRemote := map[string]bool{}
 	for _, b := range cfg.Backends {
@@ -283,14 +269,8 @@ func (m *Manager) load(ctx context.Context) error {
 	if err := m.readTallies(ctx); err != nil {
 		return err
 	}
-	ended, newest, err := m.readWorkloads(ctx)
+	ended, err := m.readWorkloads(ctx)
 	if err != nil {
-		return err
-	}
-	if err := m.readTombstones(ctx); err != nil {
-		return err
-	}
-	if err := m.readClock(ctx, newest); err != nil {
 		return err
 	}
 	m.first.blank = len(m.work) == 0
@@ -302,29 +282,29 @@ func (m *Manager) load(ctx context.Context) error {
 	return tx.dispute(ctx)
 }
 
-// readWorkloads takes the records into memory. It returns what has ended on this host, and the newest time on record.
-func (m *Manager) readWorkloads(ctx context.Context) (ended []spawner.Workload, newest time.Time, err error) {
+// readWorkloads takes the records into memory. It returns what has ended on this host.
+func (m *Manager) readWorkloads(ctx context.Context) (ended []spawner.Workload, err error) {
 	tx := m.Begin()
 	defer tx.End()
 	for r, err := range m.cfg.Store.All(ctx, bucket) {
 		if err != nil {
-			return nil, newest, fmt.Errorf("read the workloads: %w", err)
+			return nil, fmt.Errorf("read the workloads: %w", err)
 		}
 		var w spawner.Workload
 		if err := json.Unmarshal(r.Value, &w); err != nil {
-			return nil, newest, fmt.Errorf("read workload %s: %w", r.Key, err)
+			return nil, fmt.Errorf("read workload %s: %w", r.Key, err)
 		}
 		tx.recall(tx.admit(w))
-		newest = clock.Latest(newest, w.Since)
+		m.first.newest = clock.Latest(m.first.newest, w.Since)
 		if w.Outcome != nil && !w.Up.IsZero() && !w.Remote {
 			ended = append(ended, w)
 		}
 	}
-	return ended, newest, nil
+	return ended, nil
 }
 
 func NewEntry(w spawner.Workload) *Entry {
-	return &Entry{Workload: w, changed: make(chan struct{}), copying: make(chan struct{}, 1)}
+	return &Entry{Workload: w, changed: make(chan struct{}), LogCopy: make(chan struct{}, 1)}
 }
 
 // admit takes a workload into memory.
@@ -366,7 +346,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	g.Go(func() error { m.resync(ctx); return nil })
 	g.Go(func() error { m.saveUsage(ctx); return nil })
 	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
-	m.kinds.tell(func(k Kind) { g.Go(func() error { k.Run(ctx); return nil }) })
+	for _, k := range m.kinds.all {
+		if k.Run != nil {
+			g.Go(func() error { k.Run(ctx); return nil })
+		}
+	}
 	err := g.Wait()
 	m.announcements.Wait()
 	m.queue.Stop()
@@ -442,22 +426,31 @@ func NewID(k spawner.Kind) spawner.ID {
 	return prefix + spawner.ID(strings.ToLower(rand.Text()[:16]))
 }
 
-// change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or
-// not of revision rev any more: what was decided on an older record does not overrule a newer one. Nothing changes when
-// it cannot be saved.
-func (m *Manager) change(ctx context.Context, id spawner.ID, rev int64, edit func(*Entry)) (bool, error) {
+// Change saves a change of a workload and makes it known. The change is refused (false) when the workload is gone or
+// its record is not as in e any more: what was decided on an older record does not overrule a newer one. Nothing
+// changes when it cannot be saved.
+func (m *Manager) Change(ctx context.Context, e Entry, edit func(*Entry)) (bool, error) {
 	tx := m.Begin()
 	defer tx.End()
-	e := m.work[id]
-	if e == nil || e.Rev != rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return false, nil
 	}
-	return true, tx.Change(ctx, e, edit)
+	return true, tx.Change(ctx, now, edit)
 }
 
 // Change saves a change, and makes it in memory when that is done. Readers go on meanwhile; see lock.
 func (tx Tx) Change(ctx context.Context, e *Entry, edit func(*Entry)) error {
 	return tx.save(ctx, []change{e.change(edit)})
+}
+
+// ChangeAll is Change of some different workloads: all or none.
+func (tx Tx) ChangeAll(ctx context.Context, list []*Entry, edit func(*Entry)) error {
+	changes := make([]change, len(list))
+	for i, e := range list {
+		changes[i] = e.change(edit)
+	}
+	return tx.save(ctx, changes)
 }
 
 // change returns a change of e that is decided.
@@ -495,14 +488,14 @@ func (tx Tx) apply(c change) {
 func (tx Tx) entered(before spawner.Workload, e *Entry) {
 	tx.m.work[e.ID] = e
 	wake := tx.book(before, e)
-	tx.announce(e)
+	tx.Announce(e)
 	if tx.m.queue.Add(e.ID); wake {
 		tx.wakeHeads()
 	}
 }
 
-// announce lets all that wait on a workload look again.
-func (tx Tx) announce(e *Entry) {
+// Announce lets all that wait on a workload look again.
+func (tx Tx) Announce(e *Entry) {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
@@ -521,7 +514,7 @@ func (tx Tx) Note(e *Entry, ev spawner.Event) {
 		ev.Time = time.Now()
 	}
 	e.Journal.Note(ev)
-	tx.announce(e)
+	tx.Announce(e)
 }
 
 func (m *Manager) note(id spawner.ID, ev spawner.Event) {

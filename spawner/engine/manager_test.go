@@ -90,7 +90,7 @@ func (s *service) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.parts.Account, s.parts.Logger = s.config.Account, s.config.Logger
-	if s.Workloads, err = workloads.New(m, s.parts); err != nil {
+	if s.Workloads, err = workloads.New(s.t.Context(), m, s.parts); err != nil {
 		s.t.Fatal(err)
 	}
 	go func() { defer close(done); _ = m.Run(ctx) }()

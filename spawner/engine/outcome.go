@@ -59,8 +59,8 @@ func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 		out.Reason = fmt.Sprintf("%s did not answer within %s", e.Kind.Title(), m.cfg.Limits.Boot)
 		out.Remedy = diagnosis.StartFresh
 	}
-	if e.Kind == spawner.Kernel {
-		out = diagnosis.OfKernel(out, e.Phase == spawner.Running)
+	if complete := m.Kind(e.Kind).Failed; complete != nil {
+		out = complete(e, out)
 	}
 	return out
 }
@@ -71,16 +71,4 @@ func (e *Entry) exitCause() spawner.Cause {
 		return spawner.CauseExit
 	}
 	return ""
-}
-
-// ailment adds to why a session failed what is known of its home: it may be full.
-func (m *Manager) ailment(e Entry, o spawner.Outcome) spawner.Outcome {
-	if e.Kind == spawner.Job || m.cfg.Ailment == nil || !o.Failed || o.Canceled {
-		return o
-	}
-	why, remedy := m.cfg.Ailment(e.Workload)
-	if why != "" {
-		o.Reason, o.Remedy = o.Reason+"; "+why, remedy
-	}
-	return o
 }

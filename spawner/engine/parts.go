@@ -31,12 +31,8 @@ func (m *Manager) Configured(name string) spawner.Backend { return m.backends[na
 // SessionBackend is the backend of sessions on this host.
 func (m *Manager) SessionBackend() string { return m.cfg.Sessions }
 
-// LacksEnvironments reports whether a backend runs sessions in environments alone, and this service has none for one
-// that was asked for with environment.
-func (m *Manager) LacksEnvironments(backend, environment string) bool {
-	return m.IsRemote(backend) && (m.cfg.Launch.Image == nil || m.cfg.Keep == nil ||
-		m.cfg.Base == nil && environment == "")
-}
+// RunsEnvironments reports whether this service keeps environments in which workloads run.
+func (m *Manager) RunsEnvironments() bool { return m.cfg.Launch.Image != nil }
 
 // Thaws reports whether sessions can start from environments.
 func (m *Manager) Thaws() bool { return m.cfg.Launch.Thaw != nil }
@@ -59,3 +55,6 @@ func (m *Manager) CheckGPU(r gpu.Request) error { return m.sched.CheckGPU(r) }
 func (m *Manager) Sync(ctx context.Context) error {
 	return m.cfg.Store.Sync(context.WithoutCancel(ctx))
 }
+
+// RetryPause is how long a job waits before it is tried again by itself for the first time; zero: not at all.
+func (m *Manager) RetryPause() time.Duration { return m.cfg.Pause }

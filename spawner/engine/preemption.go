@@ -53,8 +53,8 @@ func (tx Tx) recallSlice(ctx context.Context, job *Entry) error {
 func (m *Manager) recall(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	return tx.recallSlice(ctx, now)

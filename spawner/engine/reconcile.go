@@ -42,7 +42,9 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 		// then observe has seen to the next look, and no time that is up makes it sooner
 		if o.Existence != spawner.Unknown {
 			m.remind(e)
-			m.Ask(e.Kind, func(k Kind) { k.Waits(ctx, e) })
+			if waits := m.Kind(e.Kind).Waits; waits != nil {
+				waits(ctx, e)
+			}
 		}
 	}
 }
@@ -74,7 +76,7 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 			again = max(again, m.cfg.Interval)
 		}
 		m.queue.AddAfter(w.ID, again)
-		m.relay(
+		m.Relay(
 			w.ID,
 			"The backend "+m.At(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0,
 		)
@@ -115,7 +117,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 		return lifecycle.Running{
 			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Remote: remote, Overdue: overdue,
 			Recalled: m.recalled(e),
-			Leaves:   !e.quit.IsZero(), Expired: m.due(e),
+			Leaves:   !e.quit.IsZero(), Expired: m.Kind(e.Kind).due(e),
 		}
 	case spawner.Stopping:
 		return lifecycle.Stopping{

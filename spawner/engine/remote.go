@@ -8,7 +8,6 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/diagnosis"
 )
 
 // returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
@@ -55,9 +54,9 @@ func (m *Manager) sight(ctx context.Context, e Entry, o spawner.Observation) (En
 		if late {
 			verb = "It ran on "
 		}
-		saved, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Host = o.Host })
+		saved, err := m.Change(ctx, e, func(e *Entry) { e.Host = o.Host })
 		if err == nil && saved {
-			m.relay(e.ID, verb+o.Host, 80)
+			m.Relay(e.ID, verb+o.Host, 80)
 		}
 		if err == nil {
 			return e, false
@@ -67,8 +66,8 @@ func (m *Manager) sight(ctx context.Context, e Entry, o spawner.Observation) (En
 	}
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return e, false
 	}
 	now.Seen = o
@@ -104,37 +103,12 @@ func (e *Entry) Elsewhere(at string) string {
 	return verb + at + ": " + why
 }
 
-// findBase saves from which environment a session is to start on another host: the one that holds its changes, the one
-// that it was asked for with, or the one that is its image.
-func (m *Manager) findBase(ctx context.Context, e Entry) error {
-	from := cmp.Or(e.Kept, e.Spec.Environment)
-	if from == "" {
-		var err error
-		from, err = m.cfg.Base(
-			ctx, e.Spec.Image, func(message string, percent int) { m.relay(e.ID, message, percent/5) },
-		)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errs.Is(err, errs.Unavailable):
-			m.relay(e.ID, "Its image cannot be made ready for other hosts now; trying again. If this lasts, tell your administrator", 0)
-			return err
-		case err != nil:
-			return m.end(
-				ctx, e, diagnosis.FromError(fmt.Errorf("make an environment of image %s: %w", e.Spec.Image, err)),
-			)
-		}
-	}
-	_, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.From = from })
-	return err
-}
-
 // handleEviction has a workload that lost its place go back in line, unless that happens again and again.
 func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observation) error {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	host := cmp.Or(o.Host, e.Host, m.At(e.Backend))
@@ -177,7 +151,7 @@ func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
 	if !e.Asked.IsZero() {
 		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
 	}
-	if waits && m.needsAgentCheckpoint(e) && m.checkpointViaAgent(ctx, e) {
+	if keep := m.Kind(e.Kind).CheckpointViaAgent; waits && keep != nil && keep(ctx, e) {
 		m.queue.Add(e.ID)
 		return true
 	}
@@ -202,7 +176,7 @@ func (m *Manager) askToEnd(ctx context.Context, e Entry) {
 		return
 	}
 	if e.Asked.IsZero() {
-		saved, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Asked = time.Now() })
+		saved, err := m.Change(ctx, e, func(e *Entry) { e.Asked = time.Now() })
 		if err != nil {
 			m.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
 		}
@@ -210,7 +184,7 @@ func (m *Manager) askToEnd(ctx context.Context, e Entry) {
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+agentPatience)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+AgentPatience)
 	defer cancel()
 	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
 		m.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)

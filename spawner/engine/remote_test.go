@@ -33,11 +33,11 @@ func newDistant(t *testing.T) *distant {
 	s.config.Launch.Uplink = func(_ context.Context, w spawner.Workload) (*control.Uplink, error) {
 		return &control.Uplink{URL: "wss://slipway/api/v1/link", Token: "uplink of " + w.Run(), Image: w.Spec.Environment}, nil
 	}
-	s.config.Base = func(_ context.Context, image string, tell func(string, int)) (string, error) {
+	s.parts.Base = func(_ context.Context, image string, tell func(string, int)) (string, error) {
 		tell("Unpacking the image", 50)
 		return "sha256:" + image, nil
 	}
-	s.config.Keep = s.keepChanges
+	s.parts.Keep = s.keepChanges
 	s.start()
 	t.Cleanup(func() {
 		for _, f := range s.pool.Faults() {
@@ -662,10 +662,10 @@ func TestBatchSystemIsDown(t *testing.T) {
 // ends it.
 func TestImageThatIsNotReadyYet(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
-		base := s.config.Base
+		base := s.parts.Base
 		var why atomic.Pointer[errs.Error]
 		why.Store(errs.New(errs.Unavailable, "the engine does not answer"))
-		s.config.Base = func(ctx context.Context, image string, tell func(string, int)) (string, error) {
+		s.parts.Base = func(ctx context.Context, image string, tell func(string, int)) (string, error) {
 			if err := why.Load(); err != nil {
 				return "", err
 			}

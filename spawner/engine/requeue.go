@@ -28,8 +28,8 @@ func (m *Manager) leaveSlice(ctx context.Context, e Entry, why string, tested bo
 func (m *Manager) leave(ctx context.Context, e Entry, why string, tested bool) (condemn bool, err error) {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev || now.Slice == nil {
+	now := tx.Unchanged(e)
+	if now == nil || now.Slice == nil {
 		return false, nil
 	}
 	// What was borrowed may be bad only because its owner is on it too. It is not borrowed again, and nothing else
@@ -85,14 +85,19 @@ func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*
 	return nil
 }
 
-// requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept. A job
-// begins anew, so what it had printed and left is dropped.
-func (m *Manager) requeue(ctx context.Context, e Entry) error {
+// BackInLine saves an edit by which a workload that was seen gone goes back in line. What a job had printed and left is
+// dropped. It reports false where its record has changed.
+func (m *Manager) BackInLine(ctx context.Context, e Entry, edit func(*Entry)) (bool, error) {
 	m.cfg.Agents.Close(e.ID)
 	if err := m.files.ClearTry(e.ID); err != nil {
-		return err
+		return false, err
 	}
-	_, err := m.vacate(ctx, e, func(e *Entry) {
+	return m.vacate(ctx, e, edit)
+}
+
+// requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept.
+func (m *Manager) requeue(ctx context.Context, e Entry) error {
+	_, err := m.BackInLine(ctx, e, func(e *Entry) {
 		e.toLine()
 		if e.Withdrawn {
 			e.Withdrawn, e.Moves = false, e.Moves+1
@@ -105,7 +110,7 @@ func (m *Manager) requeue(ctx context.Context, e Entry) error {
 // is told.
 func (e *Entry) toLine() {
 	e.Phase, e.Slice, e.Lender, e.Moving, e.Begun, e.Status = spawner.Pending, nil, "", false, false, control.Status{}
-	e.collecting, e.Host, e.Reported = time.Time{}, "", nil
+	e.Collecting, e.Host, e.Reported = time.Time{}, "", nil
 	if e.Kind == spawner.Job {
 		e.Up = time.Time{}
 	}
@@ -115,8 +120,8 @@ func (e *Entry) toLine() {
 func (m *Manager) vacate(ctx context.Context, e Entry, edit func(*Entry)) (bool, error) {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return false, nil
 	}
 	err := tx.Change(ctx, now, edit)

@@ -14,11 +14,12 @@ type firstLook struct {
 	blank    bool            // there was no record at all when the service started
 	believed map[string]bool // backends that hold nothing of which records were lost; see forgetful
 	lost     int             // workloads that run though there is no record at all; see forgetful
+	newest   time.Time       // on record
 }
 
 // resync looks at everything from time to time: first of all at what an earlier run of the service left.
 func (m *Manager) resync(ctx context.Context) {
-	strangers, keeper := map[spawner.ID]bool{}, &retention{}
+	strangers := map[spawner.ID]bool{}
 	for {
 		m.turnShares()
 		found := m.survey(ctx)
@@ -27,8 +28,11 @@ func (m *Manager) resync(ctx context.Context) {
 		}
 		if !m.forgetful(found) {
 			strangers = m.reap(ctx, found, strangers)
-			m.tidy(ctx, keeper)
-			m.kinds.tell(func(k Kind) { k.Resynced(ctx) })
+			for _, k := range m.kinds.all {
+				if k.Resynced != nil {
+					k.Resynced(ctx)
+				}
+			}
 		}
 		tx := m.Begin()
 		m.first.ready = true

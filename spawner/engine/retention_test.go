@@ -16,7 +16,7 @@ import (
 func TestJobsExpire(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.KeepJobs, s.config.Interval = 30*24*time.Hour, time.Hour
+		s.parts.Retention, s.config.Interval = 30*24*time.Hour, time.Hour
 		s.start()
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })
 		old := s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped)
@@ -57,7 +57,7 @@ func TestJobsExpire(t *testing.T) {
 func TestScansExpireWhole(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.KeepJobs, s.config.Interval = 2*time.Hour, time.Minute
+		s.parts.Retention, s.config.Interval = 2*time.Hour, time.Minute
 		s.start()
 		play := &tries{fails: 1}
 		s.crew.Boot(play.boot)
@@ -109,7 +109,7 @@ func TestScansExpireWhole(t *testing.T) {
 func TestDoubtsOfTheClockStay(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.KeepJobs, s.config.Interval = 30*24*time.Hour, time.Minute
+		s.parts.Retention, s.config.Interval = 30*24*time.Hour, time.Minute
 		s.start()
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })
 		old := s.reach(s.submit(alice, simpleJob()).ID, spawner.Stopped)

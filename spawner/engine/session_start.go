@@ -21,7 +21,7 @@ func (tx Tx) Enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 	err := tx.Change(ctx, e, func(e *Entry) {
 		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
 		e.Secrets, e.Sealed = OrEmpty(r.Secrets), tx.m.Seal(e.ID, r.Launch, r.Secrets)
-		e.Begun, e.collecting, e.Pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
+		e.Begun, e.Collecting, e.Pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
 		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})

@@ -56,7 +56,7 @@ func (m *Manager) prepare(ctx context.Context, e Entry) error {
 	defer tx.End()
 	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
 		now.prepared = true
-		m.Ask(now.Kind, func(k Kind) { k.Prewarmed(tx, now) })
+		m.Kind(now.Kind).Prewarmed(tx, now)
 	}
 	return nil
 }

@@ -23,19 +23,19 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 			return m.noAccount(ctx, e, err)
 		}
 		if e.Unkept != "" {
-			m.relay(e.ID, "What could not be kept when it last ended is gone from "+m.At(e.Backend)+
+			m.Relay(e.ID, "What could not be kept when it last ended is gone from "+m.At(e.Backend)+
 				": it starts from what it had kept before", 0)
 		}
-		_, err = m.change(ctx, e.ID, e.Rev, func(e *Entry) {
+		_, err = m.Change(ctx, e, func(e *Entry) {
 			e.Phase, e.From, e.Saved, e.Unkept, e.Asked, e.Account = spawner.Starting, "", false, "", time.Time{}, account
-			e.Seen, e.startedAt, e.quit, e.keeping = spawner.Observation{}, time.Time{}, time.Time{}, attempts{}
+			e.Seen, e.startedAt, e.quit, e.Keeping = spawner.Observation{}, time.Time{}, time.Time{}, Attempts{}
 		})
 		return err
 	}
-	if e.Remote && e.Kind != spawner.Job && e.From == "" {
-		return m.findBase(ctx, e)
+	if find := m.Kind(e.Kind).FindBase; find != nil && e.Remote && e.From == "" {
+		return find(ctx, e)
 	}
-	m.relay(e.ID, m.opening(e), 0)
+	m.Relay(e.ID, m.opening(e), 0)
 	l, err := m.launch(ctx, e)
 	ready := err == nil
 	if ready {
@@ -45,14 +45,14 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, launch.ErrNotYet):
-		m.relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
+		m.Relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Remote && errs.Is(err, errs.Unavailable):
 		why := "What it needs is not at hand now (" + Brief(err) + ")"
 		if ready {
 			why = m.At(e.Backend) + " takes nothing now"
 		}
-		m.relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
+		m.Relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
 		return err
 	case e.Kind == spawner.Job && !ready && errs.Is(err, errs.Unavailable):
 		return m.postpone(ctx, e, "What it needs is not at hand now ("+Brief(err)+
@@ -63,7 +63,7 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
 	if err != nil {
-		return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
+		return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
 	}
 	m.noteStarted(e)
 	m.queue.Add(e.ID)
@@ -80,7 +80,7 @@ func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+
 			"): it is tried again. If this lasts, tell your administrator")
 	}
-	return m.end(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
+	return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
 }
 
 // account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
@@ -135,16 +135,16 @@ func (m *Manager) launch(ctx context.Context, e Entry) (spawner.Launch, error) {
 	l := spawner.Launch{
 		Workload: e.Workload, Account: account, Dir: m.files.Dir(e.ID), InputDir: m.files.InputDir(e.Workload),
 	}
-	l.Report = func(message string, percent int) { m.relay(e.ID, message, percent) }
+	l.Report = func(message string, percent int) { m.Relay(e.ID, message, percent) }
 	if err := m.launches.Prepare(ctx, &l); err != nil {
 		return spawner.Launch{}, err
 	}
 	return l, m.admitAgent(e, account)
 }
 
-// relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said
+// Relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said
 // last is not said again.
-func (m *Manager) relay(id spawner.ID, message string, percent int) {
+func (m *Manager) Relay(id spawner.ID, message string, percent int) {
 	tx := m.Begin()
 	defer tx.End()
 	e := m.work[id]
@@ -161,19 +161,19 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 		return err
 	}
 	if err := m.launches.Confine(ctx, e.Workload, m.backend(e.Backend)); errs.Is(err, errs.Missing) {
-		return m.end(ctx, e, diagnosis.FromError(err))
+		return m.Finish(ctx, e, diagnosis.FromError(err))
 	} else if err != nil {
 		return fmt.Errorf("hold it to its share of the GPU: %w", err)
 	}
 	app := m.launches.App(e.Workload, account, e.Secrets)
-	if e.Kind == spawner.Job {
-		err = sendInputs(ctx, m.cfg.Agents.Agent(e.ID), m.files.InputDir(e.Workload), e.Spec.Inputs)
+	if send := m.Kind(e.Kind).SendInputs; send != nil {
+		err = send(ctx, e)
 	}
 	if err == nil {
 		err = m.launchApp(ctx, e.ID, app)
 	}
 	if errs.Is(err, errs.Invalid) {
-		return m.end(ctx, e, diagnosis.FromError(err))
+		return m.Finish(ctx, e, diagnosis.FromError(err))
 	}
 	if err != nil {
 		return fmt.Errorf("give the agent its app: %w", err)
@@ -181,18 +181,18 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 	if e.Phase == spawner.Booting { // a repetition: the agent's word of the first time was still on its way
 		return nil
 	}
-	changed, err := m.change(ctx, e.ID, e.Rev, func(e *Entry) { e.Phase = spawner.Booting })
+	changed, err := m.Change(ctx, e, func(e *Entry) { e.Phase = spawner.Booting })
 	if changed && err == nil && e.Kind != spawner.Job {
 		m.note(e.ID, spawner.Event{Percent: 60, Message: "Starting " + e.Kind.Title()})
 	}
 	return err
 }
 
-// agentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
-const agentPatience = 15 * time.Second
+// AgentPatience is how long an agent may take to answer. It is the user's, so it may be mute.
+const AgentPatience = 15 * time.Second
 
 func (m *Manager) launchApp(ctx context.Context, id spawner.ID, app control.App) error {
-	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	ctx, cancel := context.WithTimeout(ctx, AgentPatience)
 	defer cancel()
 	return m.cfg.Agents.Agent(id).Launch(ctx, app)
 }
@@ -201,8 +201,8 @@ func (m *Manager) launchApp(ctx context.Context, id spawner.ID, app control.App)
 func (m *Manager) welcome(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	err := tx.Change(ctx, now, func(e *Entry) {
@@ -218,7 +218,9 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 		m.sched.Trust(*now.Slice)
 	}
 	took := max(now.Up.Sub(now.Started), 0) // a clock may have been set back
-	m.Ask(now.Kind, func(k Kind) { k.Up(tx, now) })
+	if up := m.Kind(now.Kind).Up; up != nil {
+		up(tx, now)
+	}
 	m.counters.started(e.Kind, took)
 	if e.Kind == spawner.Job {
 		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})

@@ -46,7 +46,11 @@ func (m *Manager) Stats() spawner.Stats {
 		Strangers: maps.Clone(m.counters.strange),
 	}
 	s.Kernels, s.KernelTook = map[string]map[spawner.Phase]int{}, m.counters.kernelTook
-	m.kinds.tell(func(k Kind) { k.Count(tx.View, &s) })
+	for _, k := range m.kinds.all {
+		if k.Count != nil {
+			k.Count(tx.View, &s)
+		}
+	}
 	m.counters.startTook, m.counters.kernelTook = nil, nil
 	s.Jobs, s.Refused = map[string]map[spawner.Phase]int{}, maps.Clone(m.counters.refused)
 	for _, name := range m.JobBackends() {

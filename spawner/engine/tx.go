@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 	"slipway/spawner/sched"
 )
 
@@ -40,6 +41,14 @@ func (v View) Sched() *sched.Scheduler { return v.m.sched }
 
 // Entry returns a workload, whosever it is; nil: there is none.
 func (v View) Entry(id spawner.ID) *Entry { return v.m.work[id] }
+
+// Unchanged returns a workload that was read as e; nil: it is gone, or its record has changed since.
+func (v View) Unchanged(e Entry) *Entry {
+	if now := v.m.work[e.ID]; now != nil && now.Rev == e.Rev {
+		return now
+	}
+	return nil
+}
 
 // All returns all workloads, in no order.
 func (v View) All() iter.Seq2[spawner.ID, *Entry] { return maps.All(v.m.work) }
@@ -78,6 +87,33 @@ func (tx Tx) Insert(ctx context.Context, list []spawner.Workload, each func(*Ent
 
 // Reopen has no event of a workload so far be final: it begins anew.
 func (tx Tx) Reopen(e *Entry) { e.Journal.Reopen() }
+
+// ScanEnd reports whether some points of a scan have not ended, and returns the latest end of one there is, or was.
+func (v View) ScanEnd(scan string) (active bool, ended time.Time) {
+	s := v.m.index.stays[scan]
+	return s.active > 0, s.ended
+}
+
+// Tombstones are what is remembered of jobs that have expired.
+func (v View) Tombstones() jobfiles.Tombstones { return v.m.tombstones }
+
+// NewestRecord returns the newest time on record when the service began.
+func (v View) NewestRecord() time.Time { return v.m.first.newest }
+
+// Records returns what the store has in a bucket.
+func (v View) Records(ctx context.Context, bucket string) iter.Seq2[Record, error] {
+	return v.m.cfg.Store.All(ctx, bucket)
+}
+
+// Put saves a record that is none of a workload. Readers go on meanwhile.
+func (tx Tx) Put(ctx context.Context, bucket, key string, value any) error {
+	return tx.m.mu.save(func() error { return tx.m.cfg.Store.Put(ctx, bucket, key, value) })
+}
+
+// Delete drops a record.
+func (tx Tx) Delete(ctx context.Context, bucket, key string) error {
+	return tx.m.mu.save(func() error { return tx.m.cfg.Store.Delete(ctx, bucket, key) })
+}
 
 // JobsOfBundle returns how many jobs have some input files.
 func (v View) JobsOfBundle(b spawner.ID) int { return v.m.index.bundles[b] }

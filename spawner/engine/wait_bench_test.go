@@ -85,7 +85,7 @@ func busyService(b *testing.B) (workloads.Workloads, func(*testing.B) (stop func
 	if err != nil {
 		b.Fatal(err)
 	}
-	all, err := workloads.New(m, workloads.Config{Account: account, Logger: quiet})
+	all, err := workloads.New(b.Context(), m, workloads.Config{Account: account, Logger: quiet})
 	if err != nil {
 		b.Fatal(err)
 	}

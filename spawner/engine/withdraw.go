@@ -24,8 +24,8 @@ func (m *Manager) withdraw(ctx context.Context, e Entry, r spawner.Remote) error
 func (m *Manager) resume(ctx context.Context, e Entry) error {
 	tx := m.Begin()
 	defer tx.End()
-	now := m.work[e.ID]
-	if now == nil || now.Rev != e.Rev {
+	now := tx.Unchanged(e)
+	if now == nil {
 		return nil
 	}
 	err := tx.Change(

@@ -99,7 +99,7 @@ func (j *Jobs) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error)
 	for id, jobs := range j.keepers(v, o) {
 		if kept := j.kept(v, jobs); kept.Bytes > 0 {
 			u.Kept = append(u.Kept, spawner.Kept{
-				ID: id, Name: v.Entry(jobs[0]).Name, Bytes: kept.Bytes, Files: kept.Files, Expires: j.expire(v, jobs),
+				ID: id, Name: v.Entry(jobs[0]).Name, Bytes: kept.Bytes, Files: kept.Files, Expires: j.lastExpiry(v, jobs),
 			})
 		}
 	}
@@ -122,10 +122,10 @@ func (j *Jobs) keepers(v engine.View, o spawner.Principal) map[string][]spawner.
 	return all
 }
 
-// expire returns when the last of some jobs is removed; zero: one goes on, or never is.
-func (j *Jobs) expire(v engine.View, jobs []spawner.ID) (last time.Time) {
+// lastExpiry returns when the last of some jobs is removed; zero: one goes on, or never is.
+func (j *Jobs) lastExpiry(v engine.View, jobs []spawner.ID) (last time.Time) {
 	for _, id := range jobs {
-		at := v.Expires(&v.Entry(id).Workload)
+		at := j.expires(v, &v.Entry(id).Workload)
 		if at.IsZero() {
 			return at
 		}

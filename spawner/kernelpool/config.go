@@ -46,6 +46,6 @@ func New(e *engine.Manager, s *sessions.Sessions, cfg Config) *Pool {
 		cfg: cfg, log: cfg.Logger, engine: e, sessions: s, pools: newPools(),
 		failures: causes{}, dropped: map[string]int64{}, restarts: causes{},
 	}
-	e.Register(kind{s.Kind(), k}, spawner.Kernel)
+	e.Register(k.kind(), spawner.Kernel)
 	return k
 }

@@ -7,51 +7,63 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/engine"
+	"slipway/spawner/jobfiles"
 )
 
-// kind is a Pool as the engine asks it about kernels.
-type kind struct {
-	engine.Kind // what kernels have in common with sessions
-	*Pool
+// kind returns what the engine asks about kernels: what it asks about sessions, and what is their own.
+func (k *Pool) kind() engine.Kind {
+	of := k.sessions.Kind()
+	collect := of.Collect
+	of.Collect = func(
+		ctx context.Context, e engine.Entry, from jobfiles.Source, until time.Time, o *spawner.Outcome,
+	) (kept bool, err error) {
+		kept, err = collect(ctx, e, from, until, o)
+		if o.Failed {
+			*o = explain(e, *o)
+		}
+		return kept, err
+	}
+	of.Run, of.Resynced, of.Count = k.keepPools, k.resynced, k.count
+	of.Prewarmed, of.Active, of.Left, of.Ending, of.Failed = k.prewarmed, k.active, k.trackOrphan, k.ending, explain
+	// Whoever has started a kernel is to have one stand by.
+	of.Up = func(engine.Tx, *engine.Entry) { k.fillPools() }
+	return of
 }
 
-// Run keeps standbys until ctx ends.
-func (k kind) Run(ctx context.Context) { k.keepPools(ctx) }
-
-// Resynced ends the kernels that nobody wants any more, and looks for lacking standbys.
-func (k kind) Resynced(ctx context.Context) {
+// resynced ends the kernels that nobody wants any more, and looks for lacking standbys.
+func (k *Pool) resynced(ctx context.Context) {
 	k.tidyKernels(ctx)
 	k.fillPools()
 }
 
-// Prewarmed notes that a standby has started well.
-func (k kind) Prewarmed(_ engine.Tx, e *engine.Entry) {
+// prewarmed notes that a standby has started well.
+func (k *Pool) prewarmed(_ engine.Tx, e *engine.Entry) {
 	if p := k.pools.of[poolOf(&e.Workload)]; p != nil {
 		p.failures, p.notUntil, p.lacks = 0, time.Time{}, ""
 	}
 }
 
-// Up looks for lacking standbys: whoever has started a kernel is to have one stand by.
-func (k kind) Up(engine.Tx, *engine.Entry) { k.fillPools() }
-
-// Active counts what was dropped, and which processes have ended.
-func (k kind) Active(_ engine.Tx, e *engine.Entry, a control.Activity) {
+// active counts what was dropped, and which processes have ended.
+func (k *Pool) active(_ engine.Tx, e *engine.Entry, a control.Activity) {
 	k.noteDropped(e, a.Dropped)
 	k.noteDeaths(e, a.Deaths)
 }
 
-// Left ends a kernel that its clients have left for too long.
-func (k kind) Left(ctx context.Context, id spawner.ID, left bool) { k.trackOrphan(ctx, id, left) }
-
-// Ending counts a kernel that has failed.
-func (k kind) Ending(_ engine.Tx, e *engine.Entry, o spawner.Outcome) {
+// ending counts a kernel that has failed.
+func (k *Pool) ending(_ engine.Tx, e *engine.Entry, o spawner.Outcome) {
 	k.failed(e, o)
 	k.countFailed(e, o)
 }
 
-// Count adds how standbys and failures of kernels are.
-func (k kind) Count(v engine.View, s *spawner.Stats) {
+// explain says of a kernel that has failed what its user can do with a kernel.
+func explain(e engine.Entry, o spawner.Outcome) spawner.Outcome {
+	return diagnosis.OfKernel(o, e.Phase == spawner.Running)
+}
+
+// count adds how standbys and failures of kernels are.
+func (k *Pool) count(v engine.View, s *spawner.Stats) {
 	s.Standbys = k.standbysOf(v)
 	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = k.failures.clone(), k.restarts.clone(), maps.Clone(k.dropped)
 }

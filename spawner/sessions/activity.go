@@ -43,7 +43,9 @@ func (s *Sessions) feelPulse(ctx context.Context, id spawner.ID) {
 		return
 	}
 	s.feel(ctx, id, a)
-	s.engine.Ask(e.Kind, func(k engine.Kind) { k.Left(ctx, id, a.Left) })
+	if left := s.engine.Kind(e.Kind).Left; left != nil {
+		left(ctx, id, a.Left)
+	}
 }
 
 // lookAfter says when to ask a session's agent again: soon while its slice of a GPU is lent, for its user is to have it
@@ -83,7 +85,9 @@ func (s *Sessions) feel(ctx context.Context, id spawner.ID, a control.Activity) 
 	}
 	now := time.Now()
 	e.Pulse.Mute = time.Time{}
-	s.engine.Ask(e.Kind, func(k engine.Kind) { k.Active(tx, e, a) })
+	if active := s.engine.Kind(e.Kind).Active; active != nil {
+		active(tx, e, a)
+	}
 	s.acted(ctx, tx, e, e.Pulse.ActiveAt(a, e.Spec.Life, now))
 	if a.Asked || e.Kind != spawner.Lab && e.Kind != spawner.Kernel {
 		e.Pulse.Looked, e.Pulse.CPU = now, a.CPU

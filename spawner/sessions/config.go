@@ -1,5 +1,6 @@
 // Package sessions does what is a session's own: it starts sessions, follows what goes on in them, warns of their end
-// and says when it has come, tells of limits, and compares them with the lists of their Hubs.
+// and says when it has come, tells of limits, keeps what was changed on other hosts, and compares sessions with the
+// lists of their Hubs.
 //
 // Promises: a server has one active session at most, of several starts that wait for its end the last is the one that
 // counts, and nobody starts with a profile that is not surely theirs. The records are the engine's; this package must
@@ -8,6 +9,7 @@ package sessions
 
 import (
 	"context"
+	"io"
 	"log/slog"
 
 	"slipway/spawner"
@@ -27,7 +29,16 @@ type Config struct {
 	// Environment finds an environment by digest, name or tag among those that a hub's user may use, and gives its
 	// digest. Nil: there are none.
 	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
-	Logger      *slog.Logger
+	// Base returns the environment of an image without changes, for a session of a Remote that was asked for by an
+	// image alone. It may take long, and tells how far it is. Nil: a Remote's sessions start from environments alone.
+	Base func(ctx context.Context, image string, tell func(message string, percent int)) (digest string, err error)
+	// Keep makes an environment of what a session has changed over w.Spec.Environment, as package images/changeset
+	// streams it. Repeating it gives the same one. Nil: a Remote runs no sessions.
+	Keep func(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error)
+	// Ailment says what of a session's home may have kept it from running, and what its user can do; empty: nothing.
+	// Nil: it is not known.
+	Ailment func(w spawner.Workload) (why, remedy string)
+	Logger  *slog.Logger
 }
 
 // Sessions does what is a session's own. Its methods are safe for concurrent use. The engine's lock guards what it has

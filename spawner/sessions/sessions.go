@@ -107,7 +107,7 @@ func (s *Sessions) checkSession(r spawner.SessionRequest) error {
 		return errs.Bad("launch", "", "a name for this start, such as a UUID")
 	case s.engine.Configured(r.Backend) == nil || r.Backend != s.engine.SessionBackend() && !s.engine.IsRemote(r.Backend):
 		return errs.Bad("backend", r.Backend, "a backend that runs sessions; the administrator names it in the profile")
-	case s.engine.LacksEnvironments(r.Backend, r.Spec.Environment):
+	case s.lacksEnvironments(r.Backend, r.Spec.Environment):
 		return errs.New(
 			errs.Missing, "backend %s runs sessions in environments, and this service keeps none", r.Backend,
 		)

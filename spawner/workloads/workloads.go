@@ -4,7 +4,9 @@ package workloads
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"time"
 
 	"slipway/spawner"
 	"slipway/spawner/catalog"
@@ -21,8 +23,13 @@ type Config struct {
 	Environment func(ctx context.Context, hub string, user spawner.User, ref string) (digest string, err error)
 	Catalogue   catalog.Catalogue
 	Member      func(hub string, user spawner.User, p catalog.Profile) (bool, error)
+	Base        func(ctx context.Context, image string, tell func(string, int)) (digest string, err error)
+	Keep        func(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error)
+	Ailment     func(w spawner.Workload) (why, remedy string)
 	Jobs        string // the backend of jobs whose submitter names none
 	Admits      func(backend string, r spawner.Resources) bool
+	Retention   time.Duration // of jobs that have ended
+	SliceUse    func(w spawner.Workload) *spawner.SliceUse
 	Kernels     int // most of a user's at once
 	Busy        func() bool
 	Logger      *slog.Logger
@@ -38,12 +45,14 @@ type Workloads struct {
 }
 
 // New joins an engine, which does not run yet, with its parts.
-func New(e *engine.Manager, c Config) (Workloads, error) {
+func New(ctx context.Context, e *engine.Manager, c Config) (Workloads, error) {
 	s := sessions.New(e, sessions.Config{
-		Account: c.Account, Environment: c.Environment, Catalogue: c.Catalogue, Member: c.Member, Logger: c.Logger,
+		Account: c.Account, Environment: c.Environment, Catalogue: c.Catalogue, Member: c.Member, Base: c.Base,
+		Keep: c.Keep, Ailment: c.Ailment, Logger: c.Logger,
 	})
-	j, err := jobs.New(e, jobs.Config{
+	j, err := jobs.New(ctx, e, jobs.Config{
 		Account: c.Account, Environment: c.Environment, Backend: c.Jobs, Admits: c.Admits,
+		Retention: c.Retention, SliceUse: c.SliceUse, Logger: c.Logger,
 	})
 	k := kernelpool.New(e, s, kernelpool.Config{Account: c.Account, PerUser: c.Kernels, Busy: c.Busy, Logger: c.Logger})
 	return Workloads{e, inspect.New(e), s, j, k}, err

@@ -43,7 +43,7 @@ func newEngine(
 		return workloads.Workloads{}, err
 	}
 	crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
-	return workloads.New(m, workloads.Config{Account: account, Logger: log})
+	return workloads.New(ctx, m, workloads.Config{Account: account, Logger: log})
 }
 
 func catalogue() catalog.Catalogue {

@@ -83,7 +83,7 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	if err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
-	if s.engine, err = workloads.New(m, workloads.Config{Account: account, Logger: log}); err != nil {
+	if s.engine, err = workloads.New(ctx, m, workloads.Config{Account: account, Logger: log}); err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
 	crew.Dial(func(id spawner.ID, up bool) { s.engine.LinkChanged(ctx, id, up) })

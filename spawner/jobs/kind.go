@@ -1,0 +1,66 @@
+package jobs
+
+import (
+	"context"
+
+	"slipway/internal/agent/control"
+	"slipway/spawner"
+	"slipway/spawner/engine"
+	"slipway/spawner/lifecycle"
+)
+
+// kind returns what the engine asks about jobs.
+func (j *Jobs) kind() engine.Kind {
+	return engine.Kind{
+		Resynced: j.tidy, SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear, Exited: exited,
+		SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure, Retry: j.nextTry, EndBackoff: j.endBackoff,
+		ClearDependency: j.clearDependency,
+	}
+}
+
+// hear notes how far a job's payload says that it is.
+func (j *Jobs) hear(_ engine.Tx, e *engine.Entry, s control.Status) func(context.Context) {
+	if s.Progress != nil && s.Launch == e.Run() {
+		e.Reported = s.Progress
+	}
+	return nil
+}
+
+// measure counts what a job keeps that has ended.
+func (j *Jobs) measure(e engine.Entry) { j.engine.JobFiles().Measure(e.ID, e.Principal()) }
+
+// nextTry has a job that has failed and was seen gone go back in line for its next try, in the turn that it had: after
+// a while.
+func (j *Jobs) nextTry(ctx context.Context, e engine.Entry) error {
+	changed, err := j.engine.BackInLine(ctx, e, func(e *engine.Entry) {
+		e.NextTry()
+		e.Rests = j.engine.RetryPause() > 0
+	})
+	if changed && err == nil {
+		j.announceTry(e.ID)
+	}
+	return err
+}
+
+// endBackoff has a job stand in line that has waited for long enough.
+func (j *Jobs) endBackoff(ctx context.Context, e engine.Entry) error {
+	changed, err := j.engine.Change(ctx, e, func(e *engine.Entry) { e.Rests = false })
+	if changed && err == nil {
+		j.announceTry(e.ID)
+	}
+	return err
+}
+
+// announceTry tells the owner of a job which try begins, and why.
+func (j *Jobs) announceTry(id spawner.ID) {
+	tx := j.engine.Begin()
+	defer tx.End()
+	if e := tx.Entry(id); e != nil {
+		tx.Reopen(e)
+		words := lifecycle.TryWords(e.Workload)
+		if e.InBackoff() {
+			words = "It " + j.engine.RestWords(*e)
+		}
+		tx.Note(e, spawner.Event{Percent: 0, Message: words})
+	}
+}

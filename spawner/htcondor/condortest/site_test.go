@@ -206,7 +206,6 @@ func TestSharedGPU(t *testing.T) {
 	t.Parallel()
 	p := site.Pool(t)
 	node := p.machines["gpus"]
-	node.must(t, "install", "--directory", "--mode", "1777", "/run/slipway-mps")
 	j := newJob(t, p, "gus", "")
 	j.script = "env >" + j.dir + "/env.$1; exec sleep 600"
 	j.submit(t, 5, on("gpus"), "arguments = $(Process)", "request_gpus = 1", "gpus_minimum_memory = 5G", `environment = "MINE='a b'"`)
@@ -233,14 +232,50 @@ func TestSharedGPU(t *testing.T) {
 	if env := node.must(t, "cat", mps+"log/env"); !strings.Contains(env, "CUDA_VISIBLE_DEVICES=GPU-a0223334\n") || strings.Contains(env, "MINE") {
 		t.Errorf("the daemon's environment: %s", env)
 	}
-	if n := strings.Count(node.must(t, "find", "/run/slipway-mps", "-name", "pid"), "\n"); n != 1 {
-		t.Errorf("%d daemons run", n)
+	if _, err := node.run("cat", "/proc/"+pid+"/comm"); err != nil {
+		t.Errorf("the daemon has not outlived the hooks: %v", err)
 	}
 	j.remove(t)
-	Await(t, "the daemon has ended", func() bool { _, err := node.run("cat", mps+"pipe/pid"); return err != nil })
-	if state, err := node.run("cat", "/proc/"+pid+"/comm"); err == nil && strings.TrimSpace(state) == "sleep" {
-		t.Error("the daemon was only forgotten")
+	awaitEnd(t, node, mps, pid)
+}
+
+// awaitEnd waits until the daemon of an MPS directory has ended.
+func awaitEnd(t *testing.T, node *machine, mps, pid string) {
+	t.Helper()
+	Await(t, "the daemon has ended", func() bool {
+		_, known := node.run("cat", mps+"pipe/pid")
+		name, there := node.run("cat", "/proc/"+pid+"/comm")
+		return known != nil && (there != nil || strings.TrimSpace(name) != "sleep")
+	})
+}
+
+// TestSharedGPUWithoutHook: HTCondor does not run the hook after a job whose starter was killed. The daemon ends with
+// the job's sandbox.
+func TestSharedGPUWithoutHook(t *testing.T) {
+	t.Parallel()
+	p := site.Pool(t)
+	p.AddUser(t, "fay", uids["fay"])
+	node := p.machines["gpus"]
+	if _, err := node.as("fay", "mkdir /tmp/sandbox && "+hook("begin", "GPU-fay", "/tmp/sandbox")); err != nil {
+		t.Fatal(err)
 	}
+	mps := "/run/slipway-mps/" + strconv.Itoa(uids["fay"]) + "-GPU-fay/"
+	pid := strings.TrimSpace(node.must(t, "cat", mps+"pipe/pid"))
+	node.must(t, "rmdir", "/tmp/sandbox")
+	awaitEnd(t, node, mps, pid)
+}
+
+// as runs a script as a user inside, where processes have the machine's numbers.
+func (m *machine) as(user, script string) (string, error) {
+	return docker("exec", "--user", user, m.container, "sh", "-c", script)
+}
+
+// hook is a script that runs a hook for a job with a share of a GPU.
+func hook(name, gpu, sandbox string) string {
+	ad := "/tmp/ad-" + gpu
+	return "echo 'GPUs_" + strings.ReplaceAll(gpu, "-", "_") + "_share1 = [ GlobalMemoryMb = 100; ]' >" + ad + "; " +
+		"_CONDOR_SLOT=slot1 _CONDOR_SCRATCH_DIR=" + sandbox + " _CONDOR_JOB_AD=/dev/null _CONDOR_MACHINE_AD=" + ad +
+		" _CONDOR_AssignedGPUs=" + gpu + "-share1 /usr/local/libexec/slipway/mps-" + name
 }
 
 // TestMPSPlace: where everybody may make directories, a user's daemon has one that is hers alone, or none.
@@ -250,9 +285,7 @@ func TestMPSPlace(t *testing.T) {
 	p.AddUser(t, "gus", uids["gus"])
 	p.AddUser(t, "fay", uids["fay"])
 	node := p.machines["gpus"]
-	node.must(t, "install", "--directory", "--mode", "1777", "/run/slipway-mps")
 	at := func(gpu string) string { return fmt.Sprintf("/run/slipway-mps/%d-%s", uids["gus"], gpu) }
-	as := func(user, script string) (string, error) { return node.run("su", user, "-s", "/bin/sh", "-c", script) }
 	for gpu, c := range map[string]struct{ user, before, refused string }{
 		"GPU-new":     {},
 		"GPU-own":     {user: "gus", before: "mkdir -m 700 " + at("GPU-own")},
@@ -263,24 +296,21 @@ func TestMPSPlace(t *testing.T) {
 		"GPU-file":    {"fay", "touch " + at("GPU-file"), "a regular empty file"},
 	} {
 		if c.before != "" {
-			if _, err := as(c.user, c.before); err != nil {
+			if _, err := node.as(c.user, c.before); err != nil {
 				t.Fatal(err)
 			}
 		}
-		out, err := as("gus", "/usr/local/libexec/slipway/mps-dir "+gpu)
-		if c.refused == "" && (err != nil || out != at(gpu)+"\n") {
+		out, err := node.as("gus", "/usr/local/libexec/slipway/mps-dir "+gpu)
+		if c.refused == "" && (err != nil || out != at(gpu)) {
 			t.Errorf("%s: %q, %v", gpu, out, err)
 		}
 		if c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%s is taken: %q, %v", gpu, out, err)
 		}
-		ad := "/tmp/ad-" + gpu
-		node.must(t, "sh", "-c", "echo 'GPUs_"+strings.ReplaceAll(gpu, "-", "_")+"_share1 = [ GlobalMemoryMb = 100; ]' >"+ad)
-		for _, hook := range []string{"mps-begin", "mps-end"} {
-			env := "_CONDOR_SLOT=slot1 _CONDOR_SCRATCH_DIR=/tmp _CONDOR_JOB_AD=/dev/null _CONDOR_MACHINE_AD=" + ad + " _CONDOR_AssignedGPUs=" + gpu + "-share1 "
-			out, err := as("gus", env+"/usr/local/libexec/slipway/"+hook)
+		for _, name := range []string{"begin", "end"} {
+			out, err := node.as("gus", hook(name, gpu, "/tmp"))
 			if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
-				t.Errorf("%s on %s: %q, %v", hook, gpu, out, err)
+				t.Errorf("%s on %s: %q, %v", name, gpu, out, err)
 			}
 		}
 	}

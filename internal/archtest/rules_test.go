@@ -195,18 +195,19 @@ func rules() map[string]rule {
 		"spawner/docker/layer":    {own: []string{"internal/errs"}, outside: []string{"golang.org/x/sys"}},
 		"spawner/docker/overlay":  {own: []string{"internal/errs", "internal/mounts"}},
 		"spawner/docker/progress": {own: []string{"internal/units"}, outside: []string{"github.com/moby/moby"}},
-		"spawner/docker/wake":     {},                                                                                                                           // the program beside a service that holds a container still
-		"spawner/batch":           {own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/units", "internal/worker"}}, // what backends of batch systems share
+		"spawner/docker/wake":     {},                                                                                                                                                                         // the program beside a service that holds a container still
+		"spawner/batch":           {own: []string{"spawner", "spawner/batch/command", "internal/agent/control", "internal/clock", "internal/errs", "internal/loglimit", "internal/units", "internal/worker"}}, // what backends of batch systems share
+		"spawner/batch/command":   {own: []string{"internal/errs"}},
 		"spawner/htcondor": {
 			own: []string{
-				"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "spawner/htcondor/pool", "internal/agent/control", "internal/clock", "internal/errs",
+				"spawner", "spawner/batch", "spawner/batch/command", "spawner/htcondor/classad", "spawner/htcondor/commands", "spawner/htcondor/pool", "internal/agent/control", "internal/clock", "internal/errs",
 				"internal/loglimit", "internal/units", "internal/worker",
 			},
 			tests: []string{"internal/gpu", "spawner/spawnertest", "spawner/htcondor/condortest"},
 		},
-		"spawner/htcondor/commands": {own: []string{"internal/errs"}},
+		"spawner/htcondor/commands": {own: []string{"internal/errs", "spawner/batch/command"}},
 		"spawner/htcondor/pool": {
-			own: []string{"spawner", "spawner/batch", "spawner/htcondor/classad", "spawner/htcondor/commands", "internal/errs", "internal/gpu", "internal/gpu/publish"},
+			own: []string{"spawner", "spawner/batch", "spawner/batch/command", "spawner/htcondor/classad", "internal/errs", "internal/gpu", "internal/gpu/publish"},
 		},
 		"spawner/htcondor/classad":    {},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}, tests: []string{"golang.org/x/sys"}}, // a real pool, for tests and the demo
@@ -465,7 +466,7 @@ func rules() map[string]rule {
 		"internal/service/backends": {
 			own: []string{
 				"images/sif", "internal/config", "internal/cvmfs", "internal/version", "spawner/docker",
-				"spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool", "spawner/local",
+				"spawner/batch", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool", "spawner/local",
 			},
 		},
 		"internal/service/clients": {own: []string{"hubapi/hub", "internal/config", "internal/oidc", "internal/xrd"}},
@@ -494,7 +495,7 @@ func rules() map[string]rule {
 				"internal/sshgate", "internal/store", "internal/tunnel", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit",
-				"spawner/docker", "spawner/engine", "spawner/htcondor", "spawner/htcondor/pool", "spawner/launch",
+				"spawner/batch", "spawner/docker", "spawner/engine", "spawner/htcondor", "spawner/htcondor/pool", "spawner/launch",
 				"spawner/local", "spawner/workloads",
 			},
 			outside: []string{"golang.org/x/sync"},
@@ -510,7 +511,7 @@ func rules() map[string]rule {
 				"internal/gpu/fakegpu", "internal/gpu/mps", "internal/homes", "internal/homes/homemounts",
 				"internal/identity", "internal/programs", "internal/quota", "internal/service/backends",
 				"internal/service/clients", "internal/units", "internal/version", "internal/x509proxy",
-				"internal/xrd", "spawner/docker", "spawner/htcondor", "spawner/local",
+				"internal/xrd", "spawner/batch", "spawner/docker", "spawner/htcondor", "spawner/local",
 			},
 			outside: []string{"golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
@@ -544,6 +545,8 @@ func never() []struct{ from, to, why string } {
 		{"spawner/docker", "spawner/engine", "a backend knows the engine's words alone"},
 		{"spawner/local", "spawner/engine", "a backend knows the engine's words alone"},
 		{"spawner/htcondor", "spawner/engine", "a backend knows the engine's words alone"},
+		{"spawner/batch", "spawner/engine", "a backend knows the engine's words alone"},
+		{"spawner/batch", "spawner/htcondor", "what is a batch system's own is behind batch.System"},
 		{"spawner/docker", "spawner/local", "backends do not know each other"},
 		{"spawner/local", "spawner/docker", "backends do not know each other"},
 		{"spawner/docker", "hubapi", "a backend knows the engine's words alone"},

@@ -9,6 +9,7 @@ import (
 
 	"slipway/internal/config"
 	"slipway/internal/errs"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor"
 )
 
@@ -64,10 +65,12 @@ func hasCondor(bin string) error {
 func accessPoint(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	h := cfg.HTCondor
 	backend, err := htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, Owner: h.Owner,
+		Config: batch.Config{
+			Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, Owner: h.Owner,
+			MarkKey: make([]byte, batch.MinKey), // it looks for no jobs
+			Logger:  log,
+		},
 		Domain: h.Domain, Key: h.Key,
-		MarkKey: make([]byte, 32), // it looks for no jobs
-		Logger:  log,
 	})
 	if err != nil {
 		return err

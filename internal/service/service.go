@@ -34,9 +34,9 @@ import (
 	gateway "slipway/kernels"
 	"slipway/kernels/kernelspecs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/docker"
 	"slipway/spawner/engine"
-	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/pool"
 	"slipway/spawner/launch"
 	"slipway/spawner/local"
@@ -58,8 +58,8 @@ type service struct {
 	journal      *gateway.Journal // likewise; nil: there are no kernels
 	docker       *docker.Backend
 	local        *local.Backend
-	htcondor     *htcondor.Backend // nil: the site has no pool
-	pool         *pool.Pool        // nil likewise
+	htcondor     *batch.Backend // nil: the site has no pool
+	pool         *pool.Pool     // nil likewise
 	cvmfs        cvmfs.Directory
 	self         string // this program
 	lean         string // the program that is started for each job, and to look at homes

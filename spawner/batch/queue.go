@@ -11,18 +11,11 @@ import (
 	"slipway/spawner"
 )
 
-// Job is what is to be known of a job of a batch system.
-type Job interface {
-	Workload() spawner.ID
-	Name() string // the batch system's
-	Observation() spawner.Observation
-}
-
 // Snapshot is one look at all jobs. The time at which it began decides what may be concluded from it.
-type Snapshot[J Job] struct {
+type Snapshot struct {
 	Begun time.Time
 	took  time.Duration
-	Jobs  map[spawner.ID][]J
+	Jobs  map[spawner.ID][]Job
 }
 
 // How long nobody looks after a look: MinRest at least, and RestFactor times as long as it took, but mostRest at most.
@@ -35,31 +28,31 @@ const (
 
 // Queue looks at the queue of a batch system, or at its history, for all who want to know of some job. However many
 // ask, there is one look at a time, and one that began late enough serves all. It is safe for concurrent use.
-type Queue[J Job] struct {
-	ask  func(ctx context.Context) ([]J, error)
+type Queue struct {
+	ask  func(ctx context.Context) ([]Job, error)
 	rest time.Duration // between two looks, at least
 
 	mu      sync.Mutex // guards the fields below
-	latest  *Snapshot[J]
+	latest  *Snapshot
 	failure lapse
 	idle    time.Time // from when on there may be another look
-	look    *look[J]
-	news    map[spawner.ID]news[J]
-	missed  map[spawner.ID]Absence[J]
+	look    *look
+	news    map[spawner.ID]news
+	missed  map[spawner.ID]Absence
 }
 
 // Absence is what looks in a row do not show.
-type Absence[J Job] struct {
+type Absence struct {
 	Since time.Time // when the first of them began
-	Last  []J       // as the one before showed it; none: no look of this run of the service did
+	Last  []Job     // as the one before showed it; none: no look of this run of the service did
 }
 
 // look is one that goes on, or is about to. Who asks while it has not begun yet is served by it.
-type look[J Job] struct {
+type look struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when what follows is set
 	begun  time.Time
-	snap   *Snapshot[J]
+	snap   *Snapshot
 	err    error
 }
 
@@ -70,20 +63,20 @@ type lapse struct {
 }
 
 // news is what is known of a workload from having done it, since before any look could have seen it.
-type news[J Job] struct {
+type news struct {
 	at  time.Time
-	job J
+	job Job
 }
 
 // NewQueue returns a queue that looks by ask, and between two looks rests for a while.
-func NewQueue[J Job](ask func(context.Context) ([]J, error), rest time.Duration) *Queue[J] {
-	return &Queue[J]{ask: ask, rest: rest, news: map[spawner.ID]news[J]{}, missed: map[spawner.ID]Absence[J]{}}
+func NewQueue(ask func(context.Context) ([]Job, error), rest time.Duration) *Queue {
+	return &Queue{ask: ask, rest: rest, news: map[spawner.ID]news{}, missed: map[spawner.ID]Absence{}}
 }
 
 // Since returns a look that began at t or later, or the error of one that has ended after t: who is content with what
 // was seen of late does not ask a batch system again and again that does not answer. It returns when ctx ends; the look
 // goes on for the others.
-func (q *Queue[J]) Since(ctx context.Context, t time.Time) (*Snapshot[J], error) {
+func (q *Queue) Since(ctx context.Context, t time.Time) (*Snapshot, error) {
 	for {
 		q.mu.Lock()
 		if q.latest != nil && !q.latest.Begun.Before(t) {
@@ -109,17 +102,17 @@ func (q *Queue[J]) Since(ctx context.Context, t time.Time) (*Snapshot[J], error)
 
 // lookLocked returns the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends
 // it.
-func (q *Queue[J]) lookLocked(ctx context.Context) *look[J] {
+func (q *Queue) lookLocked(ctx context.Context) *look {
 	if q.look == nil {
 		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		q.look = &look[J]{cancel: cancel, done: make(chan struct{})}
+		q.look = &look{cancel: cancel, done: make(chan struct{})}
 		go q.run(all, q.look)
 	}
 	return q.look
 }
 
 // run looks, when it is time for it.
-func (q *Queue[J]) run(ctx context.Context, l *look[J]) {
+func (q *Queue) run(ctx context.Context, l *look) {
 	defer l.cancel()
 	q.mu.Lock()
 	idle := q.idle
@@ -133,7 +126,7 @@ func (q *Queue[J]) run(ctx context.Context, l *look[J]) {
 }
 
 // endLocked notes what a look has seen.
-func (q *Queue[J]) endLocked(l *look[J], begun time.Time, jobs []J, err error) {
+func (q *Queue) endLocked(l *look, begun time.Time, jobs []Job, err error) {
 	defer close(l.done)
 	now := time.Now()
 	took := now.Sub(begun)
@@ -142,9 +135,9 @@ func (q *Queue[J]) endLocked(l *look[J], begun time.Time, jobs []J, err error) {
 		q.failure = lapse{now, err}
 		return
 	}
-	l.snap = &Snapshot[J]{Begun: begun, took: took, Jobs: map[spawner.ID][]J{}}
+	l.snap = &Snapshot{Begun: begun, took: took, Jobs: map[spawner.ID][]Job{}}
 	for _, j := range jobs {
-		l.snap.Jobs[j.Workload()] = append(l.snap.Jobs[j.Workload()], j)
+		l.snap.Jobs[j.ID] = append(l.snap.Jobs[j.ID], j)
 	}
 	q.compareLocked(q.latest, l.snap)
 	q.latest = l.snap
@@ -152,11 +145,11 @@ func (q *Queue[J]) endLocked(l *look[J], begun time.Time, jobs []J, err error) {
 
 // compareLocked notes which jobs a look lacks that the one before has shown, or that were submitted since. What is news
 // no more is forgotten.
-func (q *Queue[J]) compareLocked(before, now *Snapshot[J]) {
+func (q *Queue) compareLocked(before, now *Snapshot) {
 	if before != nil {
 		for id, jobs := range before.Jobs {
 			if now.Jobs[id] == nil {
-				q.missed[id] = Absence[J]{now.Begun, jobs}
+				q.missed[id] = Absence{now.Begun, jobs}
 			}
 		}
 	}
@@ -165,7 +158,7 @@ func (q *Queue[J]) compareLocked(before, now *Snapshot[J]) {
 			continue
 		}
 		if delete(q.news, id); now.Jobs[id] == nil {
-			q.missed[id] = Absence[J]{now.Begun, []J{n.job}}
+			q.missed[id] = Absence{now.Begun, []Job{n.job}}
 		}
 	}
 	for id := range now.Jobs {
@@ -174,7 +167,7 @@ func (q *Queue[J]) compareLocked(before, now *Snapshot[J]) {
 }
 
 // Finish ends the look that goes on, and waits for it.
-func (q *Queue[J]) Finish() {
+func (q *Queue) Finish() {
 	q.mu.Lock()
 	l := q.look
 	q.mu.Unlock()
@@ -185,7 +178,7 @@ func (q *Queue[J]) Finish() {
 }
 
 // Cost returns how long the latest look took.
-func (q *Queue[J]) Cost() time.Duration {
+func (q *Queue) Cost() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.latest == nil {
@@ -195,21 +188,21 @@ func (q *Queue[J]) Cost() time.Duration {
 }
 
 // Submitted notes that a job was submitted.
-func (q *Queue[J]) Submitted(j J) {
+func (q *Queue) Submitted(j Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.news[j.Workload()] = news[J]{time.Now(), j}
-	delete(q.missed, j.Workload())
+	q.news[j.ID] = news{time.Now(), j}
+	delete(q.missed, j.ID)
 }
 
 // MissingSince returns since when looks lack a workload's job, of which one does that began at begun.
-func (q *Queue[J]) MissingSince(id spawner.ID, begun time.Time) Absence[J] {
+func (q *Queue) MissingSince(id spawner.ID, begun time.Time) Absence {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if a, ok := q.missed[id]; ok {
 		return a
 	}
-	a := Absence[J]{Since: begun}
+	a := Absence{Since: begun}
 	if q.latest == nil || q.latest.Jobs[id] == nil { // else it is there again already
 		q.missed[id] = a
 	}
@@ -217,21 +210,21 @@ func (q *Queue[J]) MissingSince(id spawner.ID, begun time.Time) Absence[J] {
 }
 
 // Missing returns the workloads whose jobs are missed.
-func (q *Queue[J]) Missing() []spawner.ID {
+func (q *Queue) Missing() []spawner.ID {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Collect(maps.Keys(q.missed))
 }
 
 // Forget forgets that a workload's job was missed.
-func (q *Queue[J]) Forget(id spawner.ID) {
+func (q *Queue) Forget(id spawner.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.missed, id)
 }
 
 // Of returns the jobs of a workload as a look saw them that began at t or later, and when it began.
-func (q *Queue[J]) Of(ctx context.Context, id spawner.ID, t time.Time) ([]J, time.Time, error) {
+func (q *Queue) Of(ctx context.Context, id spawner.ID, t time.Time) ([]Job, time.Time, error) {
 	s, err := q.Since(ctx, t)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -239,7 +232,7 @@ func (q *Queue[J]) Of(ctx context.Context, id spawner.ID, t time.Time) ([]J, tim
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if n, ok := q.news[id]; ok && !n.at.Before(s.Begun) {
-		others := slices.DeleteFunc(slices.Clone(s.Jobs[id]), func(j J) bool { return j.Name() == n.job.Name() })
+		others := slices.DeleteFunc(slices.Clone(s.Jobs[id]), func(j Job) bool { return j.Name == n.job.Name })
 		return append(others, n.job), s.Begun, nil
 	}
 	return s.Jobs[id], s.Begun, nil

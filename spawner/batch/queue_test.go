@@ -15,12 +15,8 @@ import (
 )
 
 // seenJob is the only job of its workload.
-type seenJob spawner.ID
-
-func (j seenJob) Workload() spawner.ID { return spawner.ID(j) }
-func (j seenJob) Name() string         { return string(j) }
-func (j seenJob) Observation() spawner.Observation {
-	return spawner.Observation{Existence: spawner.Queued}
+func seenJob(id spawner.ID) Job {
+	return Job{ID: id, Name: string(id), Seen: spawner.Observation{Existence: spawner.Queued}}
 }
 
 func noError(t testing.TB, err error) {
@@ -35,7 +31,7 @@ func TestLooksRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		took, down := 10*time.Millisecond, error(nil)
 		var begun []time.Time
-		q := NewQueue(func(context.Context) ([]seenJob, error) {
+		q := NewQueue(func(context.Context) ([]Job, error) {
 			begun = append(begun, time.Now())
 			time.Sleep(took)
 			return nil, down
@@ -82,11 +78,11 @@ func TestLooksRest(t *testing.T) {
 // TestLeaveLook: who does not wait any more leaves at once; the look goes on for the others, until it is ended for all.
 func TestLeaveLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue(func(ctx context.Context) ([]seenJob, error) {
+		q := NewQueue(func(ctx context.Context) ([]Job, error) {
 			if !clock.Sleep(ctx, time.Minute) {
 				return nil, ctx.Err()
 			}
-			return []seenJob{"j-1"}, nil
+			return []Job{seenJob("j-1")}, nil
 		}, 0)
 		leader, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -123,7 +119,7 @@ func TestLeaveLook(t *testing.T) {
 func TestOneLookForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		q := NewQueue(func(context.Context) ([]seenJob, error) {
+		q := NewQueue(func(context.Context) ([]Job, error) {
 			time.Sleep(time.Second)
 			looks++
 			return nil, nil
@@ -158,7 +154,7 @@ func TestOneLookForAll(t *testing.T) {
 func TestFailedLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks, down := 0, errors.New("down")
-		q := NewQueue(func(context.Context) ([]seenJob, error) {
+		q := NewQueue(func(context.Context) ([]Job, error) {
 			time.Sleep(time.Minute)
 			looks++
 			return nil, down

@@ -26,9 +26,9 @@ type Watch struct {
 
 // Watch looks at the queue from time to time and calls w.changed for every workload that looks different, until ctx
 // ends. When it returns no look goes on.
-func (q *Queue[J]) Watch(ctx context.Context, w Watch) {
+func (q *Queue) Watch(ctx context.Context, w Watch) {
 	defer q.Finish()
-	var last *Snapshot[J]
+	var last *Snapshot
 	down := false
 	for {
 		now, err := q.Since(ctx, time.Now())
@@ -67,7 +67,7 @@ func (w Watch) rest(ctx context.Context, d time.Duration) bool {
 }
 
 // differences returns the workloads that two looks show differently. The first look of all shows no change.
-func differences[J Job](before, now *Snapshot[J]) []spawner.ID {
+func differences(before, now *Snapshot) []spawner.ID {
 	if before == nil {
 		return nil
 	}
@@ -85,12 +85,12 @@ func differences[J Job](before, now *Snapshot[J]) []spawner.ID {
 	return ids
 }
 
-func same[J Job](x, y []J) bool {
+func same(x, y []Job) bool {
 	if len(x) != len(y) {
 		return false
 	}
 	for i := range x {
-		if x[i].Name() != y[i].Name() || x[i].Observation() != y[i].Observation() {
+		if x[i].Name != y[i].Name || x[i].Seen != y[i].Seen {
 			return false
 		}
 	}

@@ -20,15 +20,15 @@ import (
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards what follows
-		var jobs []seenJob
+		var jobs []Job
 		var down error
 		var told []spawner.ID
-		set := func(err error, now ...seenJob) {
+		set := func(err error, now ...Job) {
 			mu.Lock()
 			defer mu.Unlock()
 			jobs, down = now, err
 		}
-		q := NewQueue(func(context.Context) ([]seenJob, error) {
+		q := NewQueue(func(context.Context) ([]Job, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Clone(jobs), down
@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 			}
 			told = nil
 		}
-		set(nil, "j-1")
+		set(nil, seenJob("j-1"))
 		step("at first", time.Second)
 		set(nil)
 		step("before the next look", 30*time.Second)
@@ -68,7 +68,7 @@ func TestWatch(t *testing.T) {
 		step("after a word", 2*time.Second, "j-1")
 		set(errors.New("no answer"))
 		step("down", 10*time.Minute)
-		set(nil, "j-2")
+		set(nil, seenJob("j-2"))
 		step("up again", 2*time.Minute, "j-2")
 		cancel()
 		<-done

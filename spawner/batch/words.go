@@ -1,15 +1,18 @@
-// Package batch has the parts of which a backend for a batch system is made, such as HTCondor's or Slurm's.
+// Package batch is the backend of batch systems, such as HTCondor or Slurm: it runs sessions and jobs as jobs of one, of
+// which it knows no more than a System tells.
 //
-//   - Queue looks at the system's queue, or at its history, for all who ask; one look serves many. The backend brings a
-//     function that asks the system, and a Job with the few facts that a look compares. Watch tells whose jobs changed.
+//   - Backend starts, observes, stops and removes workloads: what it concludes from what a System shows, or does not.
+//   - Queue looks at the system's queue, or at its history, for all who ask; one look serves many. Watch tells whose jobs
+//     changed.
 //   - Batcher joins calls of about the same time, such as submissions and removals, to one command.
 //   - Records keeps what is known of a workload's current run on disk, written before the system is asked for anything.
 //   - SubmitGuard waits for a submission that goes on though the service which began it was killed.
 //   - Marker makes the marks by which a service knows its own jobs from those that others submit in their likeness.
 //   - Sandbox holds what travels to the worker, and reads what came back of a run, without trusting any of it.
 //
-// Promises: all of it is safe for concurrent use; a look that did not answer says nothing of a job; a record is whole
-// or not there. The package must not know a batch system: what differs between them is the backend's.
+// Promises: all of it is safe for concurrent use; a run of a workload is at most one job, whatever is killed; a look
+// that did not answer, or does not show a job, does not end it; a record is whole or not there. The package must not
+// know a batch system: what differs between them is the System's.
 package batch
 
 import (

@@ -12,6 +12,7 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/batch"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/commands"
 )
 
@@ -45,7 +46,7 @@ func BenchmarkScan(b *testing.B) {
 			b.StopTimer()
 			mine, child = mine+used(b, syscall.RUSAGE_SELF)-before, child+used(b, syscall.RUSAGE_CHILDREN)-beforeChild
 			scans++
-			w.empty(b, backend)
+			w.empty(b)
 			b.StartTimer()
 		}
 		b.ReportMetric(mine.Seconds()/float64(scans), "service-cpu-s/scan")
@@ -53,9 +54,9 @@ func BenchmarkScan(b *testing.B) {
 	})
 	b.Run("condor_submit", func(b *testing.B) {
 		for b.Loop() {
-			w.fill(b, backend, points)
+			w.fill(b, points)
 			b.StopTimer()
-			w.empty(b, backend)
+			w.empty(b)
 			b.StartTimer()
 		}
 	})
@@ -67,16 +68,15 @@ func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			w := newWorld(b)
-			backend := w.backend(b)
 			for range max(n/1000, 1) {
-				w.fill(b, backend, min(n, 1000))
+				w.fill(b, min(n, 1000))
 			}
 			mine, child, schedd := used(b, syscall.RUSAGE_SELF), used(b, syscall.RUSAGE_CHILDREN), w.scheddTime(b)
 			begun, looks := time.Now(), 0
 			for b.Loop() {
-				snap, err := backend.queue.Since(b.Context(), time.Now())
-				if err != nil || len(snap.Jobs) != n {
-					b.Fatalf("%d jobs, %v", len(snap.Jobs), err)
+				jobs, err := w.system().Queue(b.Context())
+				if err != nil || len(jobs) != n {
+					b.Fatalf("%d jobs, %v", len(jobs), err)
 				}
 				looks++
 			}
@@ -85,7 +85,7 @@ func BenchmarkLook(b *testing.B) {
 			b.ReportMetric(per(used(b, syscall.RUSAGE_SELF)-mine), "service-cpu-ms/look")
 			b.ReportMetric(per(used(b, syscall.RUSAGE_CHILDREN)-child), "condor_q-cpu-ms/look")
 			b.ReportMetric(per(w.scheddTime(b)-schedd), "schedd-cpu-ms/look")
-			w.empty(b, backend)
+			w.empty(b)
 		})
 	}
 }
@@ -113,11 +113,12 @@ func (w *world) scheddTime(b *testing.B) time.Duration {
 }
 
 // fill puts jobs that wait into the queue, without a sandbox of their own.
-func (w *world) fill(b *testing.B, backend *Backend, n int) {
+func (w *world) fill(b *testing.B, n int) {
 	b.Helper()
+	s := w.system()
 	l := w.launch(b)
 	l.Spec.Resources.CPUs, l.Scan = 1000, "c-1"
-	lines, err := backend.describe(l.Workload, batch.Record{Run: "l-1", Login: "alice", User: "alice", Program: filepath.Join(w.agentDir, "slipway")})
+	lines, err := s.describe(l.Workload, batch.Record{Run: "l-1", Login: "alice", User: "alice", Program: filepath.Join(w.agentDir, "slipway")})
 	must(b, err)
 	for i := range lines {
 		if lines[i].Name == "initialdir" {
@@ -127,20 +128,20 @@ func (w *world) fill(b *testing.B, backend *Backend, n int) {
 	rows := make([]row, n)
 	for i := range rows {
 		rows[i] = row{id: fmt.Sprintf("j-%012d", serials.Add(1)), run: "l-1", point: strconv.Itoa(i)}
-		rows[i].mark = backend.signet.Mark("alice", rows[i].id, rows[i].run)
+		rows[i].mark = s.marker.Mark("alice", rows[i].id, rows[i].run)
 	}
-	dir, err := backend.tokens.of(b.Context(), "alice")
+	dir, err := s.tokens.of(b.Context(), "alice")
 	must(b, err)
-	_, err = backend.run(b.Context(), commands.Command{Name: "condor_submit", Args: []string{"-terse", "-disable", "-"}, Tokens: dir, Input: description(head(lines), rows)})
+	_, err = s.run(b.Context(), command.Command{Name: "condor_submit", Args: []string{"-terse", "-disable", "-"}, Env: commands.Showing(dir), Input: description(head(lines), rows)})
 	must(b, err)
 }
 
 // empty removes all of this service's jobs.
-func (w *world) empty(b *testing.B, backend *Backend) {
+func (w *world) empty(b *testing.B) {
 	b.Helper()
-	w.pool.Admin(b, "condor_rm", "-constraint", backend.constraint())
+	w.pool.Admin(b, "condor_rm", "-constraint", w.system().constraint())
 	until(b, "the queue is empty", func() bool {
-		snap, err := backend.queue.Since(b.Context(), time.Now())
-		return err == nil && len(snap.Jobs) == 0
+		jobs, err := w.system().Queue(b.Context())
+		return err == nil && len(jobs) == 0
 	})
 }

@@ -38,16 +38,16 @@ func TestRealWhoHolds(t *testing.T) {
 		return begin(t, b, l).ID
 	}
 	own, others := large(), large()
-	if out, err := w.pool.As(t, "alice", "/", "condor_hold", jobOf(t, b, own)).CombinedOutput(); err != nil {
+	if out, err := w.pool.As(t, "alice", "/", "condor_hold", jobOf(t, w, own)).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	w.pool.Admin(t, "condor_hold", "-reason", "disk on fire (by user alice)", jobOf(t, b, others))
+	w.pool.Admin(t, "condor_hold", "-reason", "disk on fire (by user alice)", jobOf(t, w, others))
 	if o := await(t, b, own, spawner.Held); o.HeldBy != "" || !strings.HasPrefix(o.Reason, "its owner holds it") {
 		t.Errorf("her own: %+v", o)
 	}
 	if o := await(t, b, others, spawner.Held); o.HeldBy != "condor" || !strings.Contains(o.Reason, "disk on fire") {
 		t.Errorf("an administrator's: %+v", o)
 	}
-	w.pool.Admin(t, "condor_release", jobOf(t, b, others))
+	w.pool.Admin(t, "condor_release", jobOf(t, w, others))
 	await(t, b, others, spawner.Queued)
 }

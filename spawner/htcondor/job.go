@@ -150,14 +150,16 @@ func (w wireJob) job() job {
 	}
 }
 
-// Workload returns whose job it is.
-func (j job) Workload() spawner.ID { return j.ID }
-
 // Name is the job's in HTCondor.
 func (j job) Name() string { return fmt.Sprintf("%d.%d", j.Cluster, j.Proc) }
 
-// live reports whether something of a job runs, or may come to.
-func (j job) live() bool { return j.Observation().Existence != spawner.Exited }
+// seen returns the job as a look at the queue shows it.
+func (j job) seen() batch.Job {
+	return batch.Job{
+		ID: j.ID, Run: j.Launch, Login: j.Login, Name: j.Name(), Number: int64(j.Cluster), Task: int64(j.Proc),
+		Begun: j.ran(), Leaving: j.Status == removed, Seen: j.Observation(),
+	}
+}
 
 // ran reports whether the pool has begun the job at some time: it never begins it again.
 func (j job) ran() bool { return j.Shadows > 0 }
@@ -237,22 +239,4 @@ func (j job) gone() batch.End {
 		e.Reason += ": " + batch.OneLine(j.RemoveReason, batch.MaxReason)
 	}
 	return e
-}
-
-// constraint asks for the jobs of this instance. What others submit in their likeness could be large, and all of it
-// would be printed.
-func (b *Backend) constraint() string {
-	return attrInstance + " == " + quoted(b.cfg.Instance) + " && size(" + attrMark + ") == 64 && size(" + attrID +
-		") <= 42 && size(" + attrLaunch + ") <= 1000"
-}
-
-// submitted is a job as it is right after it was submitted.
-func submitted(name string, id spawner.ID, launch, login string) (job, error) {
-	cluster, proc, ok := strings.Cut(name, ".")
-	c, err := strconv.ParseInt(cluster, 10, 64)
-	p, err2 := strconv.ParseInt(proc, 10, 64)
-	if !ok || err != nil || err2 != nil {
-		return job{}, fmt.Errorf("%q is no job of HTCondor", name)
-	}
-	return job{Cluster: integer(c), Proc: integer(p), Status: idle, ID: id, Launch: launch, Login: login}, nil
 }

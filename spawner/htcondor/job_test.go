@@ -115,8 +115,8 @@ func TestStates(t *testing.T) {
 		"held at the end of its day": {job{Status: held, HoldCode: 47, Shadows: 1}, spawner.Exited, false},
 		"of no known status":         {job{Status: 99}, spawner.Up, true},
 	} {
-		if o := tc.job.Observation(); o.Existence != tc.want || tc.job.live() != tc.live {
-			t.Errorf("%s: %+v, live %v; want %s, %v", name, o, tc.job.live(), tc.want, tc.live)
+		if o := tc.job.Observation(); o.Existence != tc.want || (tc.job.seen().Seen.Existence != spawner.Exited) != tc.live {
+			t.Errorf("%s: %+v, live %v; want %s, %v", name, o, (tc.job.seen().Seen.Existence != spawner.Exited), tc.want, tc.live)
 		}
 	}
 }
@@ -136,26 +136,5 @@ func TestHolds(t *testing.T) {
 	}
 	if o := (job{Status: held, HoldCode: 9999, HoldReason: "a new\x1b[31m one"}).Observation(); !strings.Contains(o.Reason, "9999") || strings.ContainsRune(o.Reason, 0x1b) {
 		t.Errorf("%+v", o)
-	}
-}
-
-// TestWhichOfSeveral: of several jobs of one workload the record's own counts, then the first that lives.
-func TestWhichOfSeveral(t *testing.T) {
-	a := job{Cluster: 5, Status: completed, Launch: "l-1"}
-	b := job{Cluster: 7, Proc: 3, Status: running, Launch: "l-1"}
-	c := job{Cluster: 7, Proc: 2, Status: running, Launch: "l-1"}
-	old := job{Cluster: 4, Status: running, Launch: "l-0"}
-	for _, tc := range []struct {
-		rec  batch.Record
-		want string
-	}{
-		{batch.Record{Run: "l-1", Job: "5.0"}, "5.0"}, {batch.Record{Run: "l-1"}, "7.2"}, {batch.Record{Run: "l-9"}, "4.0"},
-	} {
-		if got, _ := current(tc.rec, []job{a, b, c, old}); got.Name() != tc.want {
-			t.Errorf("%+v: %s, want %s", tc.rec, got.Name(), tc.want)
-		}
-	}
-	if _, ok := current(batch.Record{}, nil); ok {
-		t.Error("of none, one is picked")
 	}
 }

@@ -3,6 +3,7 @@ package htcondor
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/internal/clock"
 	"slipway/spawner"
@@ -36,7 +37,7 @@ func TestForged(t *testing.T) {
 	if err != nil || len(all) != 2 || all[l.ID] != spawner.Queued {
 		t.Errorf("List() = %v, %v", all, err)
 	}
-	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	clock.Sleep(t.Context(), 2*time.Millisecond)
 	if o, err := b.Observe(t.Context(), other.ID); err != nil || o.Existence != spawner.Queued || !strings.Contains(o.Detail, "does not show it") {
 		t.Errorf("another's job is taken for the workload's: %+v, %v", o, err)
 	}

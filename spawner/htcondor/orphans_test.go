@@ -13,6 +13,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 )
 
 // orphanDir names where a service is to be that this program becomes, to be killed.
@@ -28,13 +29,13 @@ var slowCommands = map[string]string{
 }
 
 // orphaned returns a service over the slow commands, and a launch, the same in each process.
-func orphaned(t *testing.T, dir string) (*Backend, spawner.Launch) {
+func orphaned(t *testing.T, dir string) (*batch.Backend, spawner.Launch) {
 	t.Helper()
 	uid, gid := testIDs()
-	b, err := New(Config{
-		Dir: filepath.Join(dir, "jobs"), Bin: filepath.Join(dir, "bin"), Instance: "t1", MarkKey: []byte(testKey), Domain: "slipway.test", PollEvery: time.Millisecond,
+	b, err := New(Config{Domain: "slipway.test", Config: batch.Config{
+		Dir: filepath.Join(dir, "jobs"), Bin: filepath.Join(dir, "bin"), Instance: "t1", MarkKey: []byte(testKey), PollEvery: time.Millisecond,
 		Lookup: func(string) (int, int, error) { return uid, gid, nil }, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
+	}})
 	must(t, err)
 	return b, spawner.Launch{
 		Workload: spawner.Workload{ID: "j-1", Kind: spawner.Job, Owner: "alice", Launch: "l-1", Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}},
@@ -56,9 +57,9 @@ func TestOrphan(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte("#!/bin/sh\n"+strings.ReplaceAll(text, "DIR", dir)+"\n"), 0o755))
 	}
 	b, l := orphaned(t, dir)
-	mark := b.signet.Mark("alice", string(l.ID), encode(l.Run()))
+	mark := ofTests("t1").Mark("alice", string(l.ID), batch.Encode(l.Run()))
 	must(t, os.WriteFile(filepath.Join(dir, "job"), fmt.Appendf(nil,
-		`[{"ClusterId":1,"ProcId":0,"JobStatus":1,"Owner":"alice","SlipwayInstance":"t1","SlipwayId":"j-1","SlipwayLaunch":"%s","SlipwayMark":"%s"}]`, encode(l.Run()), mark), 0o644))
+		`[{"ClusterId":1,"ProcId":0,"JobStatus":1,"Owner":"alice","SlipwayInstance":"t1","SlipwayId":"j-1","SlipwayLaunch":"%s","SlipwayMark":"%s"}]`, batch.Encode(l.Run()), mark), 0o644))
 	submissions := func() int {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
 		return strings.Count(string(log), "submits")
@@ -78,39 +79,7 @@ func TestOrphan(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
 	must(t, b.Start(t.Context(), l))
-	if o, err := b.Observe(t.Context(), l.ID); err != nil || o.Existence != spawner.Queued || submissions() != 1 || jobOf(t, b, l.ID) != "1.0" {
+	if o, err := b.Observe(t.Context(), l.ID); err != nil || o.Existence != spawner.Queued || submissions() != 1 || recordOf(t, filepath.Join(dir, "jobs"), l.ID).Job != "1.0" {
 		t.Errorf("%+v, %v after %d submissions", o, err, submissions())
-	}
-}
-
-// TestDoubles: of two jobs of a workload the one that is not its record's is removed when it is seen, and none that is
-// the next run's.
-func TestDoubles(t *testing.T) {
-	for name, state := range map[string]string{"waits": `"JobStatus":1`, "runs": `"JobStatus":2,"NumShadowStarts":1`, "has ended": `"JobStatus":4,"NumShadowStarts":1`} {
-		s := newSchedd()
-		b, launch := played(t, s)
-		l := launch(1)
-		must(t, b.Start(t.Context(), l))
-		_, err := s.run(t.Context(), s.calls[len(s.calls)-1]) // as an orphan does
-		must(t, err)
-		s.is("1.0", `"JobStatus":1`, state)
-		until(t, "the double is removed", func() bool {
-			o, err := b.Observe(t.Context(), l.ID)
-			must(t, err)
-			return len(s.names()) == 1 && o.Existence != ""
-		})
-		if got := s.names(); got[0] != "1.0" || jobOf(t, b, l.ID) != "1.0" {
-			t.Errorf("it %s, and %q is left", name, got)
-		}
-		rec, _, err := b.records.Get(l.ID)
-		must(t, err)
-		own, next := job{Cluster: 1, Status: idle, Login: "alice"}, job{Cluster: 7, Status: idle, Login: "alice"}
-		rec.Run, rec.Job = "l-1.1", "" // the next run is being submitted since
-		must(t, b.records.Put(rec))
-		before := s.count("condor_rm")
-		b.removeDoubles(t.Context(), l.ID, own, []job{own, next})
-		if n := s.count("condor_rm"); n != before {
-			t.Error("the next run's job is removed")
-		}
 	}
 }

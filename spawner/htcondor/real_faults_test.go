@@ -16,20 +16,30 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/condortest"
 )
 
 // jobOf returns the name of a workload's job.
-func jobOf(t testing.TB, b *Backend, id spawner.ID) string {
+func jobOf(t testing.TB, w *world, id spawner.ID) string {
 	t.Helper()
-	rec, known, err := b.records.Get(id)
-	if err != nil || !known || rec.Job == "" {
-		t.Fatalf("%s has the record %+v, %v", id, rec, err)
+	rec := recordOf(t, w.cfg.Dir, id)
+	if rec.Job == "" {
+		t.Fatalf("%s has the record %+v", id, rec)
 	}
 	return rec.Job
 }
 
-func begin(t testing.TB, b *Backend, l spawner.Launch) spawner.Launch {
+// recordOf reads the record of a workload below a directory of jobs.
+func recordOf(t testing.TB, dir string, id spawner.ID) (rec batch.Record) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, string(id), batch.RecordFile))
+	must(t, err)
+	must(t, json.Unmarshal(data, &rec))
+	return rec
+}
+
+func begin(t testing.TB, b *batch.Backend, l spawner.Launch) spawner.Launch {
 	t.Helper()
 	must(t, b.Start(t.Context(), l))
 	t.Cleanup(func() { sweep(t, b, l.ID) })
@@ -37,7 +47,7 @@ func begin(t testing.TB, b *Backend, l spawner.Launch) spawner.Launch {
 }
 
 // sweep leaves nothing of a workload.
-func sweep(t testing.TB, b *Backend, id spawner.ID) {
+func sweep(t testing.TB, b *batch.Backend, id spawner.ID) {
 	ctx, cancel := contextOfOwn()
 	defer cancel()
 	if err := b.Stop(ctx, id, 0); err != nil {
@@ -114,9 +124,9 @@ func TestRealWords(t *testing.T) {
 	for _, id := range []spawner.ID{kept, evicted, gone} {
 		await(t, b, id, spawner.Up)
 	}
-	w.pool.Admin(t, "condor_hold", "-reason", "the site is being repaired", jobOf(t, b, kept))
-	w.pool.Vacate(t, jobOf(t, b, evicted))
-	w.pool.Admin(t, "condor_rm", "-reason", "it is too loud", jobOf(t, b, gone))
+	w.pool.Admin(t, "condor_hold", "-reason", "the site is being repaired", jobOf(t, w, kept))
+	w.pool.Vacate(t, jobOf(t, w, evicted))
+	w.pool.Admin(t, "condor_rm", "-reason", "it is too loud", jobOf(t, w, gone))
 	for id, tc := range map[spawner.ID]struct {
 		want    spawner.Existence
 		words   string
@@ -136,7 +146,7 @@ func TestRealWords(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	// HTCondor does not begin again what it has begun: the evicted one, nor the held one when it is released.
-	w.pool.Admin(t, "condor_release", jobOf(t, b, kept))
+	w.pool.Admin(t, "condor_release", jobOf(t, w, kept))
 	for _, id := range []spawner.ID{kept, evicted} {
 		if o := await(t, b, id, spawner.Exited); !o.Evicted {
 			t.Errorf("%+v", o)
@@ -151,13 +161,13 @@ func TestRealQueueDown(t *testing.T) {
 	b := w.backend(t)
 	runs := begin(t, b, w.launch(t))
 	await(t, b, runs.ID, spawner.Up)
-	job := jobOf(t, b, runs.ID)
+	job := jobOf(t, w, runs.ID)
 	w.pool.Admin(t, "condor_off", "-fast", "-daemon", "schedd")
 	up := sync.OnceFunc(func() { w.pool.Admin(t, "condor_on", "-daemon", "schedd") })
 	defer up()
 	l := w.launch(t)
 	until(t, "the queue is down", func() bool {
-		_, err := b.queue.Since(t.Context(), time.Now())
+		_, err := w.system().Queue(t.Context())
 		return err != nil
 	})
 	if o, err := b.Observe(t.Context(), runs.ID); !errs.Is(err, errs.Unavailable) {
@@ -171,7 +181,7 @@ func TestRealQueueDown(t *testing.T) {
 	}
 	up()
 	until(t, "the queue is up", func() bool {
-		_, err := b.queue.Since(t.Context(), time.Now())
+		_, err := w.system().Queue(t.Context())
 		return err == nil
 	})
 	b = w.backend(t) // as if the service had been killed meanwhile
@@ -179,13 +189,13 @@ func TestRealQueueDown(t *testing.T) {
 	await(t, b, l.ID, spawner.Up)
 	// The access point takes its jobs up again, or gives them up, as it came to be ended: it never begins them again.
 	o := await(t, b, runs.ID, spawner.Up, spawner.Exited)
-	if jobOf(t, b, runs.ID) != job || o.Existence == spawner.Exited && !o.Evicted {
-		t.Errorf("%+v of job %s, which was %s", o, jobOf(t, b, runs.ID), job)
+	if jobOf(t, w, runs.ID) != job || o.Existence == spawner.Exited && !o.Evicted {
+		t.Errorf("%+v of job %s, which was %s", o, jobOf(t, w, runs.ID), job)
 	}
-	snap, err := b.queue.Since(t.Context(), time.Now())
+	jobs, err := w.system().Queue(t.Context())
 	must(t, err)
-	if len(snap.Jobs) != 2 || len(snap.Jobs[l.ID]) != 1 {
-		t.Errorf("in the queue: %+v", snap.Jobs)
+	if len(jobs) != 2 || jobs[0].ID == jobs[1].ID || jobs[0].ID != l.ID && jobs[1].ID != l.ID {
+		t.Errorf("in the queue: %+v", jobs)
 	}
 }
 
@@ -207,7 +217,7 @@ func TestRealScan(t *testing.T) {
 		}
 	}
 	t.Logf("%d points are in the queue after %v", points, time.Since(begun))
-	out := w.pool.Admin(t, "condor_q", "-allusers", "-json", "-attributes", "ClusterId,SlipwayPoint,SlipwayScan,SlipwayUser,Owner", "-constraint", b.constraint())
+	out := w.pool.Admin(t, "condor_q", "-allusers", "-json", "-attributes", "ClusterId,SlipwayPoint,SlipwayScan,SlipwayUser,Owner", "-constraint", w.system().constraint())
 	var ads []struct {
 		ClusterID                       int `json:"ClusterId"`
 		SlipwayPoint                    int
@@ -244,7 +254,7 @@ func TestRealDescriptions(t *testing.T) {
 		l.Owner, l.Spec.Resources.CPUs, l.Launch = user, 1000, "l-"+string(user)
 		begin(t, b, l)
 		out := w.pool.Admin(t, "condor_q", "-allusers", "-af", attrUser, attrLaunch, "-constraint", fmt.Sprintf("%s == %q", attrID, l.ID))
-		if want := encode(string(user)) + " " + encode("l-"+string(user)); strings.TrimSpace(out) != want {
+		if want := batch.Encode(string(user)) + " " + batch.Encode("l-"+string(user)); strings.TrimSpace(out) != want {
 			t.Errorf("user %d: %q, want %q", i, out, want)
 		}
 	}
@@ -259,7 +269,7 @@ func TestRealPartition(t *testing.T) {
 	w.cfg.Lease = 12 * time.Second
 	b := w.backend(t)
 	l := begin(t, b, w.launch(t))
-	job := jobOf(t, b, l.ID)
+	job := jobOf(t, w, l.ID)
 	until(t, "it runs on the worker", func() bool { return await(t, b, l.ID, spawner.Up).Host == "far.slipway.test" })
 	pool.Cut(t, "far")
 	for begun := time.Now(); time.Since(begun) < 6*time.Second; clock.Sleep(t.Context(), time.Second) {
@@ -269,7 +279,7 @@ func TestRealPartition(t *testing.T) {
 	}
 	pool.Heal(t, "far")
 	clock.Sleep(t.Context(), 2*time.Second)
-	if o := await(t, b, l.ID, spawner.Up, spawner.Exited); o.Existence != spawner.Up || jobOf(t, b, l.ID) != job {
+	if o := await(t, b, l.ID, spawner.Up, spawner.Exited); o.Existence != spawner.Up || jobOf(t, w, l.ID) != job {
 		t.Errorf("once its worker is back it shows %+v", o)
 	}
 	pool.Kill(t, "far")
@@ -278,7 +288,7 @@ func TestRealPartition(t *testing.T) {
 	}
 	l.Moves++
 	must(t, b.Start(t.Context(), l))
-	if got := jobOf(t, b, l.ID); got == job || !regexp.MustCompile(`^[0-9]+\.0$`).MatchString(got) {
+	if got := jobOf(t, w, l.ID); got == job || !regexp.MustCompile(`^[0-9]+\.0$`).MatchString(got) {
 		t.Errorf("the next run is job %s, after %s", got, job)
 	}
 }

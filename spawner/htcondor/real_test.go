@@ -15,6 +15,8 @@ import (
 
 	"slipway/internal/testenv"
 	"slipway/spawner"
+	"slipway/spawner/batch"
+	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/condortest"
 	"slipway/spawner/spawnertest"
 )
@@ -67,18 +69,24 @@ func worldOf(t testing.TB, pool *condortest.Pool) *world {
 	must(t, os.Mkdir(w.agentDir, 0o755))
 	must(t, os.WriteFile(filepath.Join(w.agentDir, "slipway"), program, 0o755))
 	must(t, os.WriteFile(w.image, nil, 0o644))
-	w.cfg = Config{
+	w.cfg = Config{Disk: 10 << 20, Config: batch.Config{
 		Dir: filepath.Join(root, "jobs"), Bin: pool.Bin, Instance: fmt.Sprintf("t%d-%d", os.Getpid(), worlds.Add(1)), MarkKey: []byte(testKey), Grace: time.Second,
-		Disk: 10 << 20, PollEvery: 150 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}
+		PollEvery: 150 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}}
 	return w
 }
 
-func (w *world) backend(t testing.TB) *Backend {
+func (w *world) backend(t testing.TB) *batch.Backend {
 	t.Helper()
 	b, err := New(w.cfg)
 	must(t, err)
 	return b
+}
+
+// system is HTCondor as the backend sees it.
+func (w *world) system() *system {
+	cfg := w.cfg.filled()
+	return newSystem(cfg, commands.In(cfg.Bin))
 }
 
 // launch returns a job of alice's, with all that the Manager would have made for it.
@@ -112,7 +120,7 @@ func until(t testing.TB, what string, ok func() bool) {
 }
 
 // await looks until a workload shows one of the given states.
-func await(t testing.TB, b *Backend, id spawner.ID, want ...spawner.Existence) spawner.Observation {
+func await(t testing.TB, b *batch.Backend, id spawner.ID, want ...spawner.Existence) spawner.Observation {
 	t.Helper()
 	var o spawner.Observation
 	until(t, fmt.Sprintf("%s is %v", id, want), func() bool {

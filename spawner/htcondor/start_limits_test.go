@@ -7,49 +7,12 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor/condortest"
 )
 
-// limited is a submission that has more jobs than one may.
-func limited(at int) func([]string) error {
-	return func(rows []string) error {
-		if len(rows) <= at {
-			return nil
-		}
-		f := &commands.Failure{Name: "condor_submit", Code: 1, Stderr: "ERROR: Failed to create proc; Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION"}
-		return errs.New(errs.NoCapacity, "too many at once: %w", f)
-	}
-}
-
-// TestTooManyAtOnce: what is more than one submission may have goes in several, and it is learnt how many.
-func TestTooManyAtOnce(t *testing.T) {
-	s := newSchedd()
-	b, launch := played(t, s)
-	s.refuse = limited(7)
-	ls := someLaunches(launch, 60)
-	for i, err := range startAll(t, b, ls) {
-		if err != nil {
-			t.Errorf("job %d: %v", i, err)
-		}
-	}
-	if n := len(s.names()); n != 60 {
-		t.Errorf("%d jobs are in the queue", n)
-	}
-	if n := s.count("condor_submit"); n > 40 {
-		t.Errorf("%d submissions", n)
-	}
-	if b.atOnce() > 7 {
-		t.Errorf("the next would have %d jobs", b.atOnce())
-	}
-	s.refuse = limited(0)
-	if err := b.Start(t.Context(), launch(99)); !errs.Is(err, errs.NoCapacity) {
-		t.Errorf("where not even one may be: %v", err)
-	}
-}
-
 // insist starts a workload as the engine does: what is not taken yet is tried again. It returns what it was told.
-func insist(t *testing.T, b *Backend, l spawner.Launch) (told string) {
+func insist(t *testing.T, b *batch.Backend, l spawner.Launch) (told string) {
 	t.Helper()
 	until(t, string(l.ID)+" is taken", func() bool {
 		err := b.Start(t.Context(), l)
@@ -91,10 +54,7 @@ func TestRealLimits(t *testing.T) {
 	if words := strings.Join(told, ""); !strings.Contains(words, "as many jobs in HTCondor's queue as one user may") {
 		t.Errorf("it was told %q", words)
 	}
-	if b.atOnce() > 2 {
-		t.Errorf("%d jobs would be submitted at once", b.atOnce())
-	}
-	w.cfg.Patience = b.cfg.PollEvery * 20
+	w.cfg.Patience = w.cfg.PollEvery * 20
 	b = w.backend(t)
 	stopped, left := w.launch(t), w.launch(t)
 	for _, l := range []spawner.Launch{stopped, left} {
@@ -102,7 +62,7 @@ func TestRealLimits(t *testing.T) {
 		t.Cleanup(func() { sweep(t, b, l.ID) })
 		await(t, b, l.ID, spawner.Up)
 	}
-	w.pool.Admin(t, "condor_rm", jobOf(t, b, stopped.ID), jobOf(t, b, left.ID))
+	w.pool.Admin(t, "condor_rm", jobOf(t, w, stopped.ID), jobOf(t, w, left.ID))
 	must(t, b.Stop(t.Context(), stopped.ID, 0))
 	await(t, b, stopped.ID, spawner.Exited)
 	if o := await(t, b, left.ID, spawner.Exited); o.Reason == "" || o.Remedy == "" {

@@ -31,25 +31,7 @@ const (
 )
 
 // quoted makes a text a string of a ClassAd.
-func quoted(text string) string { return `"` + encode(text) + `"` }
-
-// encode makes any text one of letters, digits and ._@%+-, and never two texts the same: what may be anything is never
-// quoted by rules that differ between HTCondor's parsers, it has nothing to quote.
-func encode(text string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		if c := text[i]; plain(c) {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
-}
-
-func plain(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._@+-", c) >= 0
-}
+func quoted(text string) string { return `"` + batch.Encode(text) + `"` }
 
 // oneLine reports whether a site's text stays one line, which is not continued on the next.
 func oneLine(text string) bool {
@@ -79,46 +61,51 @@ func ours(name string) bool {
 // it starts one, and NumJobStarts only some time after.
 const onceOnly = `(MY.NumShadowStarts ?: 0) == 0`
 
+// eventsFile is a file of a sandbox that HTCondor writes.
+const eventsFile = "events.log"
+
 // rowNames are the variables in which the jobs of one description differ.
 const rowNames = "SW_id,SW_run,SW_point,SW_mark"
 
 // row is one job of a description. None of its values is empty, or has a sign that parts them.
 type row struct{ id, run, point, mark string }
 
-func rowOf(s batch.Marker, r batch.Record, w spawner.Workload) row {
-	point := "-1"
-	if w.Scan != "" {
-		point = strconv.Itoa(w.Point)
-	}
-	run := encode(r.Run)
-	return row{id: string(w.ID), run: run, point: point, mark: s.Mark(r.Login, string(w.ID), run)}
-}
+func rowOf(e batch.Entry) row { return row{string(e.ID), e.Run, strconv.Itoa(e.Point), e.Mark} }
 
 // String returns the row as it stands in the description.
 func (r row) String() string { return strings.Join([]string{r.id, r.run, r.point, r.mark}, ",") }
 
+// Describe returns the shared lines as text.
+func (s *system) Describe(w spawner.Workload, r batch.Record) (batch.Description, error) {
+	lines, err := s.describe(w, r)
+	if err != nil {
+		return batch.Description{}, err
+	}
+	return batch.Description{Head: head(lines), Warning: s.warning(w, r)}, nil
+}
+
 // describe returns all lines that the jobs of one submission share. They are the same for the points of a scan.
-func (b *Backend) describe(w spawner.Workload, r batch.Record) ([]pool.Line, error) {
+func (s *system) describe(w spawner.Workload, r batch.Record) ([]pool.Line, error) {
 	gpus, err := pool.GPULines(w.Spec.GPU)
 	if err != nil {
 		return nil, err
 	}
-	d := b.demand(w, r.Arch, r.Bytes)
-	lines := slices.Concat(b.running(r), d.Lines(), gpus, b.lasting(w), b.paying(w, r), b.marks(w))
+	d := s.demand(w, r.Arch, r.Bytes)
+	lines := slices.Concat(s.running(r), d.Lines(), gpus, s.lasting(w), s.paying(w, r), s.marks(w))
 	lines = append(
 		lines, pool.Line{Name: "requirements", Value: onceOnly + " && " + pool.Requirements(pool.ClausesOf(d))},
 	)
-	if b.cfg.Rank != "" {
-		lines = append(lines, pool.Line{Name: "rank", Value: b.cfg.Rank})
+	if s.cfg.Rank != "" {
+		lines = append(lines, pool.Line{Name: "rank", Value: s.cfg.Rank})
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.cfg.Extra)) {
-		lines = append(lines, pool.Line{Name: name, Value: b.cfg.Extra[name]})
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.Extra)) {
+		lines = append(lines, pool.Line{Name: name, Value: s.cfg.Extra[name]})
 	}
 	return lines, nil
 }
 
 // running says what runs, and what travels.
-func (b *Backend) running(r batch.Record) []pool.Line {
+func (s *system) running(r batch.Record) []pool.Line {
 	files := []string{r.Program, worker.PlanFile, worker.LinkDir, worker.OutDir}
 	if r.Inputs {
 		files = append(files, worker.Inputs)
@@ -128,7 +115,7 @@ func (b *Backend) running(r batch.Record) []pool.Line {
 	}
 	return []pool.Line{
 		{Name: "universe", Value: "vanilla"},
-		{Name: "initialdir", Value: b.cfg.Dir + "/$(SW_id)/" + boxDir},
+		{Name: "initialdir", Value: string(s.cfg.Box("$(SW_id)"))},
 		{Name: "executable", Value: worker.Program},
 		{Name: "transfer_executable", Value: "false"}, // it is among the files, under its own name
 		{Name: "arguments", Value: "worker"},
@@ -136,7 +123,7 @@ func (b *Backend) running(r batch.Record) []pool.Line {
 		{Name: "when_to_transfer_output", Value: "ON_EXIT"},
 		{Name: "transfer_input_files", Value: strings.Join(files, ",")},
 		{Name: "transfer_output_files", Value: worker.OutDir},
-		{Name: "output", Value: stdoutFile}, {Name: "error", Value: stderrFile}, {Name: "log", Value: eventsFile},
+		{Name: "output", Value: "worker.out"}, {Name: "error", Value: "worker.err"}, {Name: "log", Value: eventsFile},
 		{Name: "notification", Value: "never"},
 		{Name: "getenv", Value: "false"},
 	}
@@ -154,11 +141,11 @@ const (
 )
 
 // diskFor is what a workload asks of a worker's disk, beside its image and its inputs.
-func (b *Backend) diskFor(w spawner.Workload) int64 {
+func (s *system) diskFor(w spawner.Workload) int64 {
 	if !w.Kind.HubServer() { // its changes go with it
-		return b.cfg.Disk
+		return s.cfg.Disk
 	}
-	return b.cfg.Disk * packedTwice
+	return s.cfg.Disk * packedTwice
 }
 
 // timeSlack is what a job may run above its time limit, which its worker holds it to, before HTCondor ends it: for its
@@ -166,12 +153,12 @@ func (b *Backend) diskFor(w spawner.Workload) int64 {
 const timeSlack = time.Hour
 
 // lasting says when a job ends, and what is left of it then. A completed one stays visible until it is removed.
-func (b *Backend) lasting(w spawner.Workload) []pool.Line {
+func (s *system) lasting(w spawner.Workload) []pool.Line {
 	lines := []pool.Line{
-		{Name: "max_transfer_output_mb", Value: strconv.FormatInt(pool.Mebibytes(b.cfg.Output), 10)},
+		{Name: "max_transfer_output_mb", Value: strconv.FormatInt(pool.Mebibytes(s.cfg.Output), 10)},
 		{Name: "leave_in_queue", Value: "JobStatus == 4"},
-		{Name: "job_lease_duration", Value: seconds(b.cfg.Lease)},
-		{Name: "job_max_vacate_time", Value: seconds(b.cfg.Grace)},
+		{Name: "job_lease_duration", Value: seconds(s.cfg.Lease)},
+		{Name: "job_max_vacate_time", Value: seconds(s.cfg.Grace)},
 	}
 	if w.Spec.TimeLimit > 0 {
 		lines = append(lines, pool.Line{Name: "allowed_execute_duration", Value: seconds(w.Spec.TimeLimit + timeSlack)})
@@ -182,49 +169,49 @@ func (b *Backend) lasting(w spawner.Workload) []pool.Line {
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10) }
 
 // paying says for whom a job counts, and puts sessions before that user's jobs.
-func (b *Backend) paying(w spawner.Workload, r batch.Record) []pool.Line {
+func (s *system) paying(w spawner.Workload, r batch.Record) []pool.Line {
 	var lines []pool.Line
-	if b.cfg.AccountingGroup != "" {
-		lines = append(lines, pool.Line{Name: "accounting_group", Value: b.cfg.AccountingGroup})
+	if s.cfg.AccountingGroup != "" {
+		lines = append(lines, pool.Line{Name: "accounting_group", Value: s.cfg.AccountingGroup})
 	}
-	if b.cfg.AccountingGroup != "" || r.Login != r.User {
+	if s.cfg.AccountingGroup != "" || r.Login != r.User {
 		lines = append(lines, pool.Line{Name: "accounting_group_user", Value: r.User})
 	}
-	if w.Kind != spawner.Job {
+	if w.Kind.Session() {
 		lines = append(lines, pool.Line{Name: "priority", Value: "10"})
 	}
 	return lines
 }
 
 // marks are the attributes by which a job is found again.
-func (b *Backend) marks(w spawner.Workload) []pool.Line {
+func (s *system) marks(w spawner.Workload) []pool.Line {
 	lines := []pool.Line{
-		{Name: "My." + attrInstance, Value: quoted(b.cfg.Instance)},
+		{Name: "My." + attrInstance, Value: quoted(s.cfg.Instance)},
 		{Name: "My." + attrID, Value: `"$(SW_id)"`},
 		{Name: "My." + attrLaunch, Value: `"$(SW_run)"`},
 		{Name: "My." + attrMark, Value: `"$(SW_mark)"`},
 		{Name: "My." + attrUser, Value: quoted(string(w.Owner))},
 		{Name: "My." + attrKind, Value: quoted(string(w.Kind))},
-		{Name: "My." + attrInteractive, Value: strconv.FormatBool(w.Kind != spawner.Job)},
+		{Name: "My." + attrInteractive, Value: strconv.FormatBool(w.Kind.Session())},
 	}
 	if w.Scan != "" {
 		lines = append(
 			lines, pool.Line{Name: "My." + attrScan, Value: quoted(w.Scan)},
 			pool.Line{Name: "My." + attrPoint, Value: "$(SW_point)"},
-			pool.Line{Name: "batch_name", Value: encode(w.Scan)},
+			pool.Line{Name: "batch_name", Value: batch.Encode(w.Scan)},
 		)
 	}
 	return lines
 }
 
 // demand is what a workload asks of a machine, whose image and inputs have so many bytes.
-func (b *Backend) demand(w spawner.Workload, arch string, bytes int64) pool.Demand {
-	d := pool.Demand{Resources: w.Spec.Resources, Own: ownMemory, Disk: b.diskFor(w) +
+func (s *system) demand(w spawner.Workload, arch string, bytes int64) pool.Demand {
+	d := pool.Demand{Resources: w.Spec.Resources, Own: ownMemory, Disk: s.diskFor(w) +
 		bytes, GPU: w.Spec.GPU, Arch: arch, Facts: map[string]classad.Value{
-		attrInteractive: w.Kind != spawner.Job, attrUser: encode(string(w.Owner)), attrKind: string(w.Kind),
+		attrInteractive: w.Kind.Session(), attrUser: batch.Encode(string(w.Owner)), attrKind: string(w.Kind),
 	}}
-	if b.cfg.Requirements != "" {
-		d.Site = []string{b.cfg.Requirements}
+	if s.cfg.Requirements != "" {
+		d.Site = []string{s.cfg.Requirements}
 	}
 	return d
 }

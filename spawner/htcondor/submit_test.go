@@ -13,7 +13,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/batch"
-	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/pool"
 )
 
@@ -28,8 +28,8 @@ func testIDs() (uid, gid int) {
 	return 4711, 4711
 }
 
-// inMemory returns a Backend whose commands are played.
-func inMemory(t testing.TB, cfg Config, run commands.Runner) *Backend {
+// inMemory returns HTCondor whose commands are played.
+func inMemory(t testing.TB, cfg Config, run command.Runner) *system {
 	t.Helper()
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
@@ -50,7 +50,7 @@ func inMemory(t testing.TB, cfg Config, run commands.Runner) *Backend {
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg = cfg.filled()
 	must(t, cfg.check())
-	return assemble(cfg, run)
+	return newSystem(cfg, run)
 }
 
 func golden(t *testing.T, name, got string) {
@@ -74,7 +74,7 @@ func point(n int) spawner.Workload {
 
 func TestDescription(t *testing.T) {
 	b := inMemory(t, Config{
-		Dir: "/var/lib/slipway/htcondor", Requirements: `TARGET.HasCVMFS`, Rank: "KFlops", AccountingGroup: "group_physics",
+		Config: batch.Config{Dir: "/var/lib/slipway/htcondor"}, Requirements: `TARGET.HasCVMFS`, Rank: "KFlops", AccountingGroup: "group_physics",
 		Extra: map[string]string{"+ProjectName": `"cms"`, "concurrency_limits": "licence"},
 	}, nil)
 	rec := batch.Record{Run: "l-1.2", Login: "slipway", User: "asa", Program: "/opt/agent/slipway", Inputs: true, Send: "/sif/a.sif", Arch: "X86_64", Bytes: 5000}
@@ -85,7 +85,7 @@ func TestDescription(t *testing.T) {
 		lines, err := b.describe(w, rec)
 		must(t, err)
 		heads = append(heads, head(lines))
-		rows = append(rows, rowOf(b.signet, rec, w))
+		rows = append(rows, rowOf(entryOf(b, rec, w)))
 	}
 	if heads[0] != heads[1] || heads[1] != heads[2] {
 		t.Error("the points of a scan do not share their lines")
@@ -94,9 +94,19 @@ func TestDescription(t *testing.T) {
 
 	w := point(0)
 	w.Kind, w.Scan, w.Spec.TimeLimit = spawner.Lab, "", 0
-	lines, err := inMemory(t, Config{Dir: "/var/lib/slipway/htcondor"}, nil).describe(w, batch.Record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
+	lines, err := inMemory(t, Config{Config: batch.Config{Dir: "/var/lib/slipway/htcondor"}}, nil).describe(w, batch.Record{Login: "asa", User: "asa", Program: "/opt/agent/slipway"})
 	must(t, err)
-	golden(t, "session.sub", description(head(lines), []row{rowOf(b.signet, batch.Record{Run: "l-9", Login: "asa"}, w)}))
+	golden(t, "session.sub", description(head(lines), []row{rowOf(entryOf(b, batch.Record{Run: "l-9", Login: "asa"}, w))}))
+}
+
+// entryOf is a workload's part of a submission, as the backend makes it.
+func entryOf(s *system, r batch.Record, w spawner.Workload) batch.Entry {
+	e := batch.Entry{ID: w.ID, Run: batch.Encode(r.Run), Point: -1}
+	if w.Scan != "" {
+		e.Point = w.Point
+	}
+	e.Mark = s.marker.Mark(r.Login, string(w.ID), e.Run)
+	return e
 }
 
 var safeLine = regexp.MustCompile(`^[A-Za-z_.+]+ = "?[A-Za-z0-9._@%+-]*"?$`)
@@ -107,8 +117,8 @@ func FuzzEncode(f *testing.F) {
 		f.Add(s, "other")
 	}
 	f.Fuzz(func(t *testing.T, x, y string) {
-		if (encode(x) == encode(y)) != (x == y) {
-			t.Errorf("%q and %q become %q and %q", x, y, encode(x), encode(y))
+		if (batch.Encode(x) == batch.Encode(y)) != (x == y) {
+			t.Errorf("%q and %q become %q and %q", x, y, batch.Encode(x), batch.Encode(y))
 		}
 		text := head([]pool.Line{{Name: "My.SlipwayUser", Value: quoted(x)}})
 		if !safeLine.MatchString(strings.TrimSuffix(text, "\n")) {
@@ -122,14 +132,14 @@ func FuzzDescription(f *testing.F) {
 	f.Add("alice", "c-1", "l-1", "lab")
 	f.Add("a\nqueue", "$(x)", ")\nqueue", "\"")
 	f.Fuzz(func(t *testing.T, user, scan, launch, kind string) {
-		b := assemble(Config{Dir: "/d", Instance: "i", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}.filled(), nil)
+		b := newSystem(Config{Config: batch.Config{Dir: "/d", Instance: "i", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}}.filled(), nil)
 		describe := func(user, scan, launch, kind string) []string {
 			w := spawner.Workload{ID: "j-1", Kind: spawner.Kind(kind), Owner: spawner.User(user), JobRecord: spawner.JobRecord{Scan: scan}, Launch: launch}
 			lines, err := b.describe(w, batch.Record{Run: launch, Login: "a", User: "a", Program: "/p"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return strings.Split(description(head(lines), []row{rowOf(b.signet, batch.Record{Run: launch}, w)}), "\n")
+			return strings.Split(description(head(lines), []row{rowOf(entryOf(b, batch.Record{Run: launch}, w))}), "\n")
 		}
 		plainScan := ""
 		if scan != "" {
@@ -158,7 +168,7 @@ func FuzzDescription(f *testing.F) {
 }
 
 func TestConfigThatCannotBeWritten(t *testing.T) {
-	good := Config{Dir: "/var/lib/slipway/htcondor", Instance: "a", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}.filled()
+	good := Config{Config: batch.Config{Dir: "/var/lib/slipway/htcondor", Instance: "a", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}}.filled()
 	must(t, good.check())
 	for name, change := range map[string]func(*Config){
 		"relative":      func(c *Config) { c.Dir = "jobs" },
@@ -205,7 +215,11 @@ func TestSubmittedNames(t *testing.T) {
 		{"5.0 - 5.0\n6.0 - 6.0\n", 2, []string{"5.0", "6.0"}},
 		{"5.0 - 5.2\n", 2, nil}, {"5.0 - 5.0\n", 2, nil}, {"", 1, nil}, {"5.0 - 6.0\n", 2, nil}, {"5.0 - 5.999999999\n", 1, nil}, {"5.3 - 5.1\n", 1, nil},
 	} {
-		got, err := parseSubmitted(tc.out, tc.n)
+		jobs, err := parseSubmitted(tc.out, tc.n)
+		var got []string
+		for _, j := range jobs {
+			got = append(got, j.Name)
+		}
 		if !cmp.Equal(got, tc.want) || (err == nil) != (tc.want != nil) {
 			t.Errorf("%q for %d jobs: %q, %v; want %q", tc.out, tc.n, got, err, tc.want)
 		}
@@ -219,25 +233,4 @@ func FuzzSubmittedNames(f *testing.F) {
 			t.Errorf("%q gives %d names for %d jobs", out, len(names), n)
 		}
 	})
-}
-
-func TestArchitecture(t *testing.T) {
-	header := func(magic, arch string) []byte {
-		b := make([]byte, 48)
-		copy(b[32:], magic)
-		copy(b[42:], "01")
-		copy(b[45:], arch)
-		return b
-	}
-	for _, tc := range []struct {
-		head []byte
-		want string
-	}{
-		{header("SIF_MAGIC", "02"), "X86_64"}, {header("SIF_MAGIC", "04"), "aarch64"}, {header("SIF_MAGIC", "06"), "ppc64le"},
-		{header("SIF_MAGIC", "11"), ""}, {header("hsqs", "02"), ""}, {nil, ""},
-	} {
-		if got := parseArch(tc.head); got != tc.want {
-			t.Errorf("%q is of %q, want %q", tc.head, got, tc.want)
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/spawner/batch"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/commands"
 )
 
@@ -40,7 +42,7 @@ func newTokens(dir string, mint func(context.Context, string) (string, error)) *
 
 // of returns the directory that holds a token of an account, and nothing else.
 func (t *tokens) of(ctx context.Context, login string) (string, error) {
-	if !safeWord.MatchString(login) {
+	if !batch.SafeWord.MatchString(login) {
 		return "", errs.New(errs.Invalid, "the account %q cannot be an identity of HTCondor", login).
 			With("use a login of letters, digits and ._-")
 	}
@@ -67,7 +69,7 @@ func (t *tokens) of(ctx context.Context, login string) (string, error) {
 
 // refused has an account's token made anew when HTCondor did not let its holder in, as when the pool has another key.
 func (t *tokens) refused(login string, err error) {
-	if !commands.Complained(err, commands.UnknownFace) {
+	if !command.Complained(err, commands.UnknownFace) {
 		return
 	}
 	t.mu.Lock()
@@ -97,13 +99,13 @@ func (t *tokens) make(ctx context.Context, dir, login string) error {
 }
 
 // mint has the pool's key sign a token, by which its holder is login and may do what a user may.
-func (b *Backend) mint(ctx context.Context, login string) (string, error) {
-	domain, err := b.domain(ctx)
+func (s *system) mint(ctx context.Context, login string) (string, error) {
+	domain, err := s.domain(ctx)
 	if err != nil {
 		return "", err
 	}
-	out, err := b.run(ctx, commands.Command{Name: "condor_token_create", Args: []string{
-		"-identity", login + "@" + domain, "-key", b.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ",
+	out, err := s.run(ctx, command.Command{Name: "condor_token_create", Args: []string{
+		"-identity", login + "@" + domain, "-key", s.cfg.Key, "-lifetime", seconds(tokenLife), "-authz", "READ",
 		"-authz", "WRITE",
 	}})
 	if errs.Is(err, errs.Unavailable) {
@@ -111,7 +113,7 @@ func (b *Backend) mint(ctx context.Context, login string) (string, error) {
 	}
 	if err != nil {
 		return "", errs.New(errs.Missing, "the service cannot sign tokens of HTCondor: %w", err).
-			With("have the pool's key " + b.cfg.Key + " in the access point's directory of passwords, or name another with htcondor.key")
+			With("have the pool's key " + s.cfg.Key + " in the access point's directory of passwords, or name another with htcondor.key")
 	}
 	token := strings.TrimSpace(string(out))
 	if strings.Count(token, ".") != 2 || strings.ContainsAny(token, " \n") {
@@ -121,16 +123,16 @@ func (b *Backend) mint(ctx context.Context, login string) (string, error) {
 }
 
 // domain returns what the pool's identities have behind the @.
-func (b *Backend) domain(ctx context.Context) (string, error) {
-	if b.cfg.Domain != "" {
-		return b.cfg.Domain, nil
+func (s *system) domain(ctx context.Context) (string, error) {
+	if s.cfg.Domain != "" {
+		return s.cfg.Domain, nil
 	}
-	b.asking.Lock()
-	defer b.asking.Unlock()
-	if b.asked != "" {
-		return b.asked, nil
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if s.asked != "" {
+		return s.asked, nil
 	}
-	out, err := b.run(ctx, commands.Command{Name: "condor_config_val", Args: []string{"UID_DOMAIN"}})
+	out, err := s.run(ctx, command.Command{Name: "condor_config_val", Args: []string{"UID_DOMAIN"}})
 	if errs.Is(err, errs.Unavailable) {
 		return "", err
 	}
@@ -138,9 +140,9 @@ func (b *Backend) domain(ctx context.Context) (string, error) {
 		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is not known: %w", err).
 			With("set it, or set htcondor.domain")
 	}
-	if b.asked = strings.TrimSpace(string(out)); !safeWord.MatchString(b.asked) {
-		defer func() { b.asked = "" }()
-		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is %q", b.asked).With("set it, or set htcondor.domain")
+	if s.asked = strings.TrimSpace(string(out)); !batch.SafeWord.MatchString(s.asked) {
+		defer func() { s.asked = "" }()
+		return "", errs.New(errs.Missing, "HTCondor's UID_DOMAIN is %q", s.asked).With("set it, or set htcondor.domain")
 	}
-	return b.asked, nil
+	return s.asked, nil
 }

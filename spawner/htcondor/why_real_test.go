@@ -48,9 +48,9 @@ func TestRealWhy(t *testing.T) {
 	explained(other, "none has room now", "counts it for bob@slipway.test", "1 other user waits too, and none goes before")
 	explained(waits, "1 other user waits too, and 1 goes before: 1 who used less of late (priority from ")
 
-	condor.Admin(t, "condor_hold", "-reason", "the disk is being looked at", jobOf(t, b, waits.ID))
+	condor.Admin(t, "condor_hold", "-reason", "the disk is being looked at", jobOf(t, w, waits.ID))
 	explained(waits, "HTCondor holds it: an administrator holds it: the disk is being looked at", "ask your administrator to release it")
-	condor.Admin(t, "condor_hold", "-reason", "enough", jobOf(t, b, filler.ID))
+	condor.Admin(t, "condor_hold", "-reason", "enough", jobOf(t, w, filler.ID))
 	explained(filler, "an administrator holds it: enough")
 	await(t, b, other.ID, spawner.Up)
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/internal/config"
+	"slipway/spawner/batch"
 	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/commands"
 	"slipway/spawner/htcondor/pool"
@@ -15,17 +16,19 @@ import (
 // machines an environment is.
 func HTCondor(
 	cfg config.Config, marks []byte, pool *pool.Pool, arch func(digest string) (string, error), log *slog.Logger,
-) (*htcondor.Backend, error) {
+) (*batch.Backend, error) {
 	h := cfg.HTCondor
 	if !h.Enabled {
 		return nil, nil
 	}
 	return htcondor.New(htcondor.Config{
-		Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, MarkKey: marks,
-		Owner: h.Owner, Domain: h.Domain, Key: h.Key, Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra,
-		AccountingGroup: h.Group, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer, HomeDirs: h.HomeDirs,
-		Binds: h.Binds, Lease: time.Duration(h.JobLeaseDuration), Disk: int64(h.RequestDisk),
-		PollEvery: time.Duration(h.PollInterval), Arch: arch, Pool: pool, Logger: log,
+		Config: batch.Config{
+			Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, MarkKey: marks,
+			Owner: h.Owner, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer, HomeDirs: h.HomeDirs,
+			Binds: h.Binds, PollEvery: time.Duration(h.PollInterval), Arch: arch, Logger: log,
+		},
+		Domain: h.Domain, Key: h.Key, Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra,
+		AccountingGroup: h.Group, Lease: time.Duration(h.JobLeaseDuration), Disk: int64(h.RequestDisk), Pool: pool,
 	})
 }
 

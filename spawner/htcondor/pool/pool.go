@@ -17,14 +17,14 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/classad"
-	"slipway/spawner/htcondor/commands"
 )
 
 // Config is what a Pool is made of.
 type Config struct {
-	Run  commands.Runner // runs HTCondor's commands; required
-	Site string          // what machines that do not name their site are of; empty: the pool's own name
+	Run  command.Runner // runs HTCondor's commands; required
+	Site string         // what machines that do not name their site are of; empty: the pool's own name
 	// History is the file that keeps what was found, for Keep. Empty: it is kept in memory alone.
 	History string
 	// Seen is the file that keeps what kinds of slots there were, as long. Empty: in memory alone.
@@ -150,7 +150,7 @@ func (p *Pool) all(ctx context.Context) ([]slot, time.Time, error) {
 
 func (p *Pool) askSlots(ctx context.Context) ([]slot, error) {
 	out, err := p.cfg.Run(
-		ctx, commands.Command{Name: "condor_status", Args: []string{"-json", "-constraint", notDynamic}},
+		ctx, command.Command{Name: "condor_status", Args: []string{"-json", "-constraint", notDynamic}},
 	)
 	if err != nil {
 		return nil, err

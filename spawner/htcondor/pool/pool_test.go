@@ -17,8 +17,8 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/classad"
-	"slipway/spawner/htcondor/commands"
 )
 
 // fakePool answers condor_status with a file, or with an error.
@@ -37,7 +37,7 @@ func (f *fakePool) fail(err error) {
 	f.err = err
 }
 
-func (f *fakePool) run(_ context.Context, c commands.Command) ([]byte, error) {
+func (f *fakePool) run(_ context.Context, c command.Command) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++

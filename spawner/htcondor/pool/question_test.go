@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/classad"
-	"slipway/spawner/htcondor/commands"
 )
 
 // slowPool answers after a time, of what it is asked for.
@@ -26,7 +26,7 @@ type slowPool struct {
 	err   error
 }
 
-func (s *slowPool) run(ctx context.Context, c commands.Command) ([]byte, error) {
+func (s *slowPool) run(ctx context.Context, c command.Command) ([]byte, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, c.Name+" "+c.Args[0])
 	err := s.err

@@ -7,8 +7,8 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/batch"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/classad"
-	"slipway/spawner/htcondor/commands"
 )
 
 // place is what HTCondor says of a job that waits.
@@ -28,7 +28,7 @@ type places struct {
 // askPlaces asks the access point for all jobs of Slipway's that wait: whoever asks for one of them is answered from
 // it.
 func (p *Pool) askPlaces(ctx context.Context) (places, error) {
-	out, err := p.cfg.Run(ctx, commands.Command{Name: "condor_q", Args: []string{
+	out, err := p.cfg.Run(ctx, command.Command{Name: "condor_q", Args: []string{
 		"-allusers", "-json", "-attributes", "ClusterId,ProcId,User,AccountingGroup,AutoClusterId,LastRejMatchReason",
 		"-constraint", "SlipwayInstance isnt undefined && JobStatus == 1",
 	}})

@@ -13,7 +13,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/batch/command"
 )
 
 // TestElastic has a pool that had H200s for a time judge what asks for one: what was there is waited for, what never
@@ -88,7 +88,7 @@ func TestSeenIsNoLicence(t *testing.T) {
 func TestAskedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
-		p, err := New(Config{Logger: slog.New(slog.DiscardHandler), Run: func(context.Context, commands.Command) ([]byte, error) {
+		p, err := New(Config{Logger: slog.New(slog.DiscardHandler), Run: func(context.Context, command.Command) ([]byte, error) {
 			<-slow
 			return nil, nil
 		}})

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"slipway/spawner/batch"
+	"slipway/spawner/batch/command"
 	"slipway/spawner/htcondor/classad"
-	"slipway/spawner/htcondor/commands"
 )
 
 // standing is how the pool's negotiator counts a user, and how many of the user's jobs are in its queues.
@@ -32,7 +32,7 @@ const noGroup = "<none>"
 
 // askStandings asks the collector how users stand to one another.
 func (p *Pool) askStandings(ctx context.Context) (standings, error) {
-	out, err := p.cfg.Run(ctx, commands.Command{Name: "condor_status", Args: []string{
+	out, err := p.cfg.Run(ctx, command.Command{Name: "condor_status", Args: []string{
 		"-any", "-json", "-constraint", `MyType == "Accounting" || MyType == "Submitter"`,
 		"-attributes", "MyType,Name,Priority,IsAccountingGroup,AccountingGroup,GroupSortKey,RunningJobs,IdleJobs",
 	}})

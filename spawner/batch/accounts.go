@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -14,8 +14,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/batch"
-	"slipway/spawner/htcondor/commands"
+	"slipway/spawner/batch/command"
 )
 
 // owner is the account that a job is of.
@@ -27,17 +26,18 @@ type owner struct {
 // getent asks the table of users of the access point.
 const getent = "getent"
 
-// lookup returns the numbers of an account at the access point. The getent in the directory of HTCondor's commands knows
-// them, where there is one, as when the commands stand for another machine's; else this host's table of users does.
-func lookup(dir, login string) (uid, gid int, err error) {
-	if _, err := exec.LookPath(filepath.Join(dir, getent)); dir == "" || err != nil {
-		return lookupHere(login)
+// lookup returns the numbers of an account where jobs are submitted. The getent in the directory of the batch system's
+// commands knows them, where there is one, as when the commands stand for another machine's; else this host's table of
+// users does.
+func lookup(c Config, system, login string) (uid, gid int, err error) {
+	if _, err := exec.LookPath(filepath.Join(c.Bin, getent)); c.Bin == "" || err != nil {
+		return lookupHere(c.Name, system, login)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	out, err := commands.In(dir)(ctx, commands.Command{Name: getent, Args: []string{"passwd", "--", login}})
-	if f, ok := commands.AsFailure(err); ok && f.Code == noSuchKey {
-		return 0, 0, noAccount(login)
+	out, err := command.Programs{System: system, Dir: c.Bin}.Run(ctx, command.Command{Name: getent, Args: []string{"passwd", "--", login}})
+	if f, ok := command.AsFailure(err); ok && f.Code == noSuchKey {
+		return 0, 0, noAccount(c.Name, system, login)
 	}
 	if err != nil {
 		return 0, 0, err
@@ -48,10 +48,10 @@ func lookup(dir, login string) (uid, gid int, err error) {
 // noSuchKey is how getent ends when there is no such account.
 const noSuchKey = 2
 
-func lookupHere(login string) (uid, gid int, err error) {
+func lookupHere(key, system, login string) (uid, gid int, err error) {
 	u, err := user.Lookup(login)
 	if _, ok := errors.AsType[user.UnknownUserError](err); ok {
-		return 0, 0, noAccount(login)
+		return 0, 0, noAccount(key, system, login)
 	}
 	if err != nil {
 		return 0, 0, errs.New(errs.Unavailable, "this host's table of users does not answer: %w", err)
@@ -61,10 +61,10 @@ func lookupHere(login string) (uid, gid int, err error) {
 	return uid, gid, errors.Join(err, err2)
 }
 
-func noAccount(login string) error {
+func noAccount(key, system, login string) error {
 	return errs.New(
-		errs.Forbidden, "there is no account %s at HTCondor's access point, as which the jobs are to run", login,
-	).With("tell your administrator: have the account made, or have htcondor.owner name one for all")
+		errs.Forbidden, "there is no account %s where %s's jobs are submitted, as which they are to run", login, system,
+	).With("tell your administrator: have the account made, or have " + key + ".owner name one for all")
 }
 
 // parsePasswd reads an account's line of a table of users.
@@ -72,7 +72,7 @@ func parsePasswd(line, login string) (uid, gid int, err error) {
 	f := strings.Split(strings.TrimSpace(line), ":")
 	if len(f) != 7 || f[0] != login {
 		return 0, 0, errs.New(
-			errs.Unavailable, "getent printed %q for the account %s", batch.OneLine(line, batch.MaxReason), login,
+			errs.Unavailable, "getent printed %q for the account %s", OneLine(line, MaxReason), login,
 		)
 	}
 	u, err := strconv.ParseUint(f[2], 10, 31)
@@ -87,9 +87,11 @@ const (
 	accountsAnew = 5 * time.Second
 )
 
-// accounts are those of the access point. It is safe for concurrent use.
+// accounts are those of the host where jobs are submitted. It is safe for concurrent use.
 type accounts struct {
 	lookup func(login string) (uid, gid int, err error)
+	system string     // the batch system's name
+	key    string     // its part of the configuration
 	mu     sync.Mutex // guards held, and is held while one is looked up: the points of a scan are all of one
 	held   map[string]answer
 }
@@ -110,7 +112,7 @@ func (a *accounts) of(login string) (owner, error) {
 	}
 	k := answer{owner: owner{login: login}}
 	if k.owner.uid, k.owner.gid, k.err = a.lookup(login); k.err == nil {
-		k.err = permitted(k.owner)
+		k.err = a.permitted(k.owner)
 	}
 	if k.until = time.Now().Add(accountsKept); k.err != nil {
 		k.owner, k.until = owner{}, time.Now().Add(accountsAnew)
@@ -122,15 +124,15 @@ func (a *accounts) of(login string) (owner, error) {
 // ownerOf returns the account that a workload's job is of: the user's own, which must be the same here and there,
 // unless all are mapped to one.
 func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
-	if !safeWord.MatchString(l.Account.Login) {
-		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of HTCondor", l.Account.Login).
+	if !SafeWord.MatchString(l.Account.Login) {
+		return owner{}, errs.New(errs.Invalid, "the account %q cannot be a user of %s", l.Account.Login, b.Title()).
 			With("have a login of letters, digits and ._-")
 	}
 	if b.cfg.Owner != "" {
 		return b.accounts.of(b.cfg.Owner)
 	}
 	own := owner{l.Account.Login, l.Account.UID, l.Account.GID}
-	if err := permitted(own); err != nil {
+	if err := b.accounts.permitted(own); err != nil {
 		return owner{}, err
 	}
 	there, err := b.accounts.of(own.login)
@@ -139,18 +141,19 @@ func (b *Backend) ownerOf(l spawner.Launch) (owner, error) {
 	}
 	if there.uid != own.uid {
 		return owner{}, errs.New(
-			errs.Forbidden, "the account %s is uid %d at HTCondor's access point, and %d here", own.login, there.uid,
-			own.uid,
-		).With("tell your administrator: the users' numbers are to be the same, or htcondor.owner is to name one account for all")
+			errs.Forbidden, "the account %s is uid %d where %s's jobs are submitted, and %d here", own.login, there.uid,
+			b.Title(), own.uid,
+		).With("tell your administrator: the users' numbers are to be the same, or " + b.cfg.Name +
+			".owner is to name one account for all")
 	}
 	return own, nil
 }
 
 // permitted refuses accounts that are not people's.
-func permitted(o owner) error {
+func (a *accounts) permitted(o owner) error {
 	if o.uid <= 0 || slices.Contains([]string{"root", "condor", "slurm", "nobody", "daemon"}, o.login) {
-		return errs.New(errs.Forbidden, "HTCondor runs no jobs of the account %s (uid %d) for anybody", o.login, o.uid).
-			With("tell your administrator: another account, or htcondor.owner for all")
+		return errs.New(errs.Forbidden, "%s runs no jobs of the account %s (uid %d) for anybody", a.system, o.login, o.uid).
+			With("tell your administrator: another account, or " + a.key + ".owner for all")
 	}
 	return nil
 }

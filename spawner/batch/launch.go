@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"errors"
@@ -10,34 +10,17 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/worker"
 	"slipway/spawner"
-	"slipway/spawner/batch"
 )
 
-// Files in a sandbox that HTCondor writes.
-const (
-	stdoutFile = "worker.out"
-	stderrFile = "worker.err"
-	eventsFile = "events.log"
-)
-
-// boxDir is the name of a workload's sandbox in its directory.
-const boxDir = "box"
-
-// How Config.Image may be written.
-const (
-	imageSend  = "send"
-	digestMark = "{digest}"
-)
-
-// recordOf decides what of a launch HTCondor is to be told.
-func (b *Backend) recordOf(l spawner.Launch, o owner) (batch.Record, error) {
-	r := batch.Record{
-		ID: l.ID, Run: l.Run(), Session: l.Kind != spawner.Job, Login: o.login, User: l.Account.Login,
+// recordOf decides what of a launch the batch system is to be told.
+func (b *Backend) recordOf(l spawner.Launch, o owner) (Record, error) {
+	r := Record{
+		ID: l.ID, Run: l.Run(), Session: l.Kind.Session(), Login: o.login, User: l.Account.Login,
 		Program: filepath.Join(l.AgentDir, worker.Program), Inputs: len(l.Spec.Inputs) > 0,
 		Limit: l.Spec.Resources.Memory,
 	}
-	if !safePath.MatchString(r.Program) {
-		return batch.Record{}, errs.New(
+	if !SafePath.MatchString(r.Program) {
+		return Record{}, errs.New(
 			errs.Invalid, "the path of the agent's program, %q, cannot stand in what is submitted", r.Program,
 		).With("have the service's directory at a path of letters, digits and ._+-")
 	}
@@ -46,26 +29,28 @@ func (b *Backend) recordOf(l spawner.Launch, o owner) (batch.Record, error) {
 	}
 	info, err := os.Stat(l.SIF)
 	if err != nil {
-		return batch.Record{}, errs.New(errs.NotFound, "the environment's image is gone: %w", err).
+		return Record{}, errs.New(errs.NotFound, "the environment's image is gone: %w", err).
 			With("submit it in another environment")
 	}
 	r.Bytes = info.Size()
-	if r.Arch, err = archOf(l.SIF); err != nil {
-		return batch.Record{}, err
+	arch, err := archOf(l.SIF)
+	if err != nil {
+		return Record{}, err
 	}
-	if b.cfg.Image == imageSend {
-		if !safePath.MatchString(l.SIF) {
-			return batch.Record{}, errs.New(
+	r.Arch = b.system.Arch(arch)
+	if b.cfg.Image == ImageSend {
+		if !SafePath.MatchString(l.SIF) {
+			return Record{}, errs.New(
 				errs.Invalid, "the path of the image, %q, cannot stand in what is submitted", l.SIF,
-			).With("set htcondor.image to something else than send")
+			).With("set " + b.cfg.Name + ".image to something else than send")
 		}
 		r.Send = l.SIF
 	}
 	return r, nil
 }
 
-// archOf reads from an image's header for which machines it is, as HTCondor calls them; empty when it has no header, or
-// for others than HTCondor has names for.
+// archOf reads from an image's header for which machines it is, as Go calls them; empty when it has no header, or for
+// others than are known here.
 func archOf(sif string) (string, error) {
 	f, err := os.Open(sif)
 	if err != nil {
@@ -88,9 +73,9 @@ func parseArch(head []byte) string {
 	}
 	switch string(head[45:47]) {
 	case "02":
-		return "X86_64"
+		return "amd64"
 	case "04":
-		return "aarch64"
+		return "arm64"
 	case "06":
 		return "ppc64le"
 	default:
@@ -99,9 +84,9 @@ func parseArch(head []byte) string {
 }
 
 // plan is what the worker is told. It holds no secret.
-func (b *Backend) plan(l spawner.Launch, r batch.Record) worker.Plan {
+func (b *Backend) plan(l spawner.Launch, r Record) worker.Plan {
 	p := worker.Plan{
-		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind == spawner.Kernel,
+		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind.Session() && !l.Kind.HubServer(),
 		Apptainer: b.cfg.Apptainer, Cache: b.cfg.Cache,
 		Image: worker.Image{Path: b.imagePath(l, r), Digest: l.Spec.Environment, Size: r.Bytes},
 		Login: l.Account.Login, Home: l.Account.Home, Binds: b.cfg.Binds, Env: l.Spec.Env, GPU: !l.Spec.GPU.None(),
@@ -113,7 +98,7 @@ func (b *Backend) plan(l spawner.Launch, r batch.Record) worker.Plan {
 	return p
 }
 
-func (b *Backend) imagePath(l spawner.Launch, r batch.Record) string {
+func (b *Backend) imagePath(l spawner.Launch, r Record) string {
 	if r.Send != "" {
 		return filepath.Base(r.Send)
 	}

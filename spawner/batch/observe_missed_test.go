@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -10,27 +10,12 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/htcondor/commands"
 )
-
-// vanish takes jobs out of the queue; those of which told says so are in the history.
-func (s *schedd) vanish(told func(n int) bool) (gone map[string]string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	gone = s.jobs
-	s.jobs = map[string]string{}
-	for n, name := range s.order {
-		if told(n) {
-			s.past[name] = strings.Replace(gone[name], `"JobStatus":1`, `"JobStatus":3,"RemoveReason":"by hand"`, 1)
-		}
-	}
-	return gone
-}
 
 func never(int) bool { return false }
 
 // slowly returns a Backend that looks every five seconds, in a bubble.
-func slowly(t *testing.T, s *schedd) (*Backend, func(int) spawner.Launch) {
+func slowly(t *testing.T, s *cluster) (*Backend, func(int) spawner.Launch) {
 	t.Helper()
 	b, launch := played(t, s)
 	b.cfg.PollEvery = 5 * time.Second
@@ -50,7 +35,7 @@ func looks(t *testing.T, b *Backend, id spawner.ID, later time.Duration) spawner
 // once for all. One that it knows nothing of is gone when none of it can run any more.
 func TestVanished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedd()
+		s := newCluster()
 		b, launch := slowly(t, s)
 		ls := someLaunches(launch, 20)
 		must(t, errors.Join(startAll(t, b, ls)...))
@@ -64,7 +49,7 @@ func TestVanished(t *testing.T) {
 				t.Errorf("after one look %s shows %+v", l.ID, o)
 			}
 		}
-		if n := s.count("condor_history"); n > 0 {
+		if n := s.count(asked); n > 0 {
 			t.Errorf("after one look the history is asked %d times", n)
 		}
 		time.Sleep(b.cfg.PollEvery + 1)
@@ -78,8 +63,8 @@ func TestVanished(t *testing.T) {
 				t.Errorf("after two looks %s shows %+v", l.ID, o)
 			}
 		}
-		if lost == "" || s.count("condor_history") != 1 {
-			t.Fatalf("%q is not in the history, asked %d times", lost, s.count("condor_history"))
+		if lost == "" || s.count(asked) != 1 {
+			t.Fatalf("%q is not in the history, asked %d times", lost, s.count(asked))
 		}
 		if o := looks(t, b, lost, b.cfg.Patience-2*b.cfg.PollEvery); o.Existence != spawner.Queued {
 			t.Errorf("while something of it may run it shows %+v", o)
@@ -94,7 +79,7 @@ func TestVanished(t *testing.T) {
 // it any more then.
 func TestMissedIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedd()
+		s := newCluster()
 		b, launch := slowly(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
@@ -130,11 +115,11 @@ func TestMissedIsWatched(t *testing.T) {
 // looks in a row, nor by two that another parts.
 func TestEmptyAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedd()
+		s := newCluster()
 		b, launch := slowly(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
-		s.is("1.0", `"JobStatus":1`, `"JobStatus":2,"NumShadowStarts":1,"RemoteHost":"slot1@n1"`)
+		s.is("1.0", begins("n1"))
 		want := looks(t, b, l.ID, b.cfg.PollEvery+1)
 		for range 4 {
 			jobs := s.vanish(never)
@@ -151,7 +136,7 @@ func TestEmptyAnswer(t *testing.T) {
 			}
 		}
 		s.vanish(never)
-		again := assemble(b.cfg, s.run)
+		again := assemble(b.cfg, s)
 		if o, err := again.Observe(t.Context(), l.ID); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("a service that has never seen it tells %+v, %v", o, err)
 		}
@@ -165,9 +150,9 @@ func TestEmptyAnswer(t *testing.T) {
 // can run.
 func TestNoHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedd()
-		s.after = func(c commands.Command) error {
-			if c.Name == "condor_history" {
+		s := newCluster()
+		s.after = func(c string) error {
+			if c == asked {
 				return errors.New("no history file is configured")
 			}
 			return nil
@@ -203,7 +188,7 @@ func TestNoHistory(t *testing.T) {
 // it.
 func TestSubmittedOrNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedd()
+		s := newCluster()
 		b, launch := slowly(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
@@ -218,9 +203,9 @@ func TestSubmittedOrNot(t *testing.T) {
 			s.jobs = jobs
 			s.mu.Unlock()
 		}()
-		again := assemble(b.cfg, s.run)
+		again := assemble(b.cfg, s)
 		must(t, again.Start(t.Context(), l))
-		if n := s.count("condor_submit"); n != 1 {
+		if n := s.count(submitted); n != 1 {
 			t.Errorf("%d submissions", n)
 		}
 	})

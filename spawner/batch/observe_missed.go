@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/batch"
 )
 
 // pastEvery is how often at most the history is asked for jobs that are missed, and have not been found there.
@@ -17,29 +16,29 @@ const pastEvery = time.Minute
 // missed tells of a job that a look does not show which began at begun. An access point that has just started again may
 // know nothing of its jobs, so it takes a second look some time after the first, and then the word of the history.
 // Where there is none, the job is gone when none of it can run any more.
-func (b *Backend) missed(ctx context.Context, rec batch.Record, begun time.Time) (spawner.Observation, error) {
+func (b *Backend) missed(ctx context.Context, rec Record, begun time.Time) (spawner.Observation, error) {
 	a := b.queue.MissingSince(rec.ID, begun)
 	second := a.Since.Add(b.cfg.PollEvery)
 	if begun.Before(second) {
-		return doubtful(a, rec, errors.New("it is looked for again"))
+		return b.doubtful(a, rec, errors.New("it is looked for again"))
 	}
 	if rec.Withdrawn {
 		return spawner.Observation{Existence: spawner.Absent}, nil
 	}
 	past, _, err := b.past.Of(ctx, rec.ID, clock.Latest(second, time.Now().Add(-pastEvery)))
 	if ctx.Err() != nil {
-		return doubtful(a, rec, ctx.Err())
+		return b.doubtful(a, rec, ctx.Err())
 	}
-	e, found := endOf(rec, past)
+	e, found := b.endOf(rec, past)
 	if !found && begun.Before(a.Since.Add(b.cfg.Patience)) {
 		if err == nil {
 			err = errors.New("nor does its history")
 		}
-		return doubtful(a, rec, err)
+		return b.doubtful(a, rec, err)
 	}
 	rec.End = &e
 	b.log.Info(
-		"a job has left HTCondor's queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.Since,
+		"a job has left "+b.Title()+"'s queue", "id", rec.ID, "job", rec.Job, "reason", e.Reason, "missed", a.Since,
 		"history", err,
 	)
 	b.learn(rec)
@@ -48,13 +47,13 @@ func (b *Backend) missed(ctx context.Context, rec batch.Record, begun time.Time)
 }
 
 // doubtful tells of a job that may be gone or not what was seen last of it, so that it can be ended meanwhile.
-func doubtful(a batch.Absence[job], rec batch.Record, cause error) (spawner.Observation, error) {
-	const words = "HTCondor's queue does not show it any more"
+func (b *Backend) doubtful(a Absence, rec Record, cause error) (spawner.Observation, error) {
+	words := b.Title() + "'s queue does not show it any more"
 	j, ok := current(rec, a.Last)
 	if !ok || !j.live() {
 		return spawner.Observation{}, errs.New(errs.Unavailable, "%s: %w", words, cause)
 	}
-	o := j.Observation()
+	o := j.Seen
 	if o.Existence == spawner.Queued {
 		o.Detail = words
 	}
@@ -62,21 +61,21 @@ func doubtful(a batch.Absence[job], rec batch.Record, cause error) (spawner.Obse
 }
 
 // endOf returns how a run ended by what has left the queue, and whether that knows of it.
-func endOf(rec batch.Record, past []job) (batch.End, bool) {
+func (b *Backend) endOf(rec Record, past []Job) (End, bool) {
 	for _, j := range past {
-		if j.Launch == encode(rec.Run) {
-			return j.gone(), true
+		if j.Run == Encode(rec.Run) {
+			return j.End, true
 		}
 	}
-	return batch.End{
-		Code: 1, Reason: "it is in HTCondor's queue no more, nor in its history",
+	return End{
+		Code: 1, Reason: "it is in " + b.Title() + "'s queue no more, nor in its history",
 		Remedy: "ask your administrator, and start it again",
 	}, false
 }
 
 // seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes
 // a second look, when nothing can submit it any more.
-func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]job, error) {
+func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]Job, error) {
 	jobs, _, err := b.queue.Of(ctx, id, time.Now())
 	if err != nil || len(jobs) > 0 {
 		return jobs, err

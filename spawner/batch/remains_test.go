@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"io"
@@ -13,11 +13,11 @@ import (
 
 // TestCutOffChanges: changes that came back with fewer bytes than their worker has told of are none.
 func TestCutOffChanges(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
-	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
+	s.is("1.0", exits)
 	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	out := filepath.Join(b.records.Dir(l.ID), boxDir, "out")
 	for name, text := range map[string]string{"end.json": `{"exit_code":0,"pack_size":3072}`, "changes.pack": strings.Repeat("x", 1024)} {

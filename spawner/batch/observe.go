@@ -1,44 +1,15 @@
-package htcondor
+package batch
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/batch"
-	"slipway/spawner/htcondor/commands"
 )
-
-// ask looks at the queue.
-func (b *Backend) ask(ctx context.Context) ([]job, error) {
-	out, err := b.run(ctx, commands.Command{
-		Name: "condor_q",
-		Args: []string{"-allusers", "-json", "-attributes", attributes(), "-constraint", b.constraint()},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("ask HTCondor for its queue: %w", err)
-	}
-	return parseJobs(out, b.signet)
-}
-
-// historyLimit is how many jobs that have left the queue are looked through for one, the latest first.
-const historyLimit = "20000"
-
-// askPast looks at the jobs that have left the queue, the latest first.
-func (b *Backend) askPast(ctx context.Context) ([]job, error) {
-	out, err := b.run(ctx, commands.Command{Name: "condor_history", Args: []string{
-		"-json", "-attributes", attributes(), "-constraint", b.constraint(), "-scanlimit", historyLimit,
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("ask HTCondor for its history: %w", err)
-	}
-	return parseJobs(out, b.signet)
-}
 
 // Observe tells what the latest look at the queue shows of a workload; a look that began before the workload was last
 // submitted does not count. What has ended is told in the words of the worker, where it left any.
@@ -67,7 +38,7 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	}
 	if j, ok := current(rec, jobs); ok {
 		b.removeDoubles(ctx, id, j, jobs)
-		o := j.Observation()
+		o := j.Seen
 		if known && o.Existence == spawner.Exited && !o.Evicted {
 			b.box(rec).Explain(&o)
 		}
@@ -82,20 +53,20 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 // recently is from when on a look is new enough for who only wants to see. It is so long ago that, where no look is,
 // the next may begin at once: nobody waits for longer than a look takes.
 func (b *Backend) recently() time.Time {
-	return time.Now().Add(-max(b.cfg.PollEvery, (batch.RestFactor+2)*b.queue.Cost()))
+	return time.Now().Add(-max(b.cfg.PollEvery, (RestFactor+2)*b.queue.Cost()))
 }
 
 // current picks the job of a workload that counts: of its record's run, and of several the one that is known, or the
 // first.
-func current(rec batch.Record, jobs []job) (job, bool) {
+func current(rec Record, jobs []Job) (Job, bool) {
 	if len(jobs) == 0 {
-		return job{}, false
+		return Job{}, false
 	}
-	rank := func(j job) int {
+	rank := func(j Job) int {
 		switch {
-		case rec.Job == j.Name():
+		case rec.Job == j.Name:
 			return 0
-		case j.Launch == encode(rec.Run) && j.live():
+		case j.Run == Encode(rec.Run) && j.live():
 			return 1
 		case j.live():
 			return 2
@@ -103,36 +74,39 @@ func current(rec batch.Record, jobs []job) (job, bool) {
 			return 3
 		}
 	}
-	return slices.MinFunc(jobs, func(x, y job) int {
+	return slices.MinFunc(jobs, func(x, y Job) int {
 		if d := rank(x) - rank(y); d != 0 {
 			return d
 		}
-		return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc))
+		return byAge(x, y)
 	}), true
 }
 
+// byAge orders jobs, those first that were submitted first.
+func byAge(x, y Job) int { return cmp.Or(cmp.Compare(x.Number, y.Number), cmp.Compare(x.Task, y.Task)) }
+
 // removeDoubles removes what else of a workload lives in the queue than the job of its record: what a command has
 // submitted of which it was concluded that it had not.
-func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own job, jobs []job) {
+func (b *Backend) removeDoubles(ctx context.Context, id spawner.ID, own Job, jobs []Job) {
 	if len(jobs) < 2 {
 		return
 	}
 	// as it is since the look: that shows the next run's job too where one was submitted meanwhile
 	rec, known, err := b.records.Get(id)
-	if err != nil || !known || rec.Job != own.Name() {
+	if err != nil || !known || rec.Job != own.Name {
 		return
 	}
 	for _, j := range jobs {
-		if j.Name() == rec.Job || !j.live() || j.Status == removed {
+		if j.Name == rec.Job || !j.live() || j.Leaving {
 			continue
 		}
-		_, err := b.removals.Join(ctx, removal{removalKey{login: j.Login}, j.Name()})
-		b.log.Warn("a second job of a workload is removed", "id", id, "job", rec.Job, "second", j.Name(), "error", err)
+		_, err := b.removals.Join(ctx, removal{removalKey{login: j.Login}, j.Name})
+		b.log.Warn("a second job of a workload is removed", "id", id, "job", rec.Job, "second", j.Name, "error", err)
 	}
 }
 
 // rests tells what is left of a workload that is not in the queue.
-func (b *Backend) rests(id spawner.ID, r batch.Record, known bool) spawner.Observation {
+func (b *Backend) rests(id spawner.ID, r Record, known bool) spawner.Observation {
 	switch {
 	case !known && !b.records.Has(id):
 		return spawner.Observation{Existence: spawner.Absent}
@@ -149,18 +123,18 @@ func (b *Backend) rests(id spawner.ID, r batch.Record, known bool) spawner.Obser
 // record cannot be read.
 func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+		return nil, fmt.Errorf("list %s's jobs: %w", b.Title(), err)
 	}
 	ids, err := b.records.IDs() // before the queue: who is submitted in between is listed as what was last told of it
 	if err != nil {
-		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+		return nil, fmt.Errorf("list %s's jobs: %w", b.Title(), err)
 	}
 	snap, err := b.queue.Since(ctx, b.recently())
 	if err != nil {
-		return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+		return nil, fmt.Errorf("list %s's jobs: %w", b.Title(), err)
 	}
 	all := map[spawner.ID]spawner.Existence{}
-	var strays []job
+	var strays []Job
 	for id := range snap.Jobs {
 		ids = append(ids, id)
 	}
@@ -170,15 +144,15 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 		}
 		jobs, _, err := b.queue.Of(ctx, id, snap.Begun)
 		if err != nil {
-			return nil, fmt.Errorf("list HTCondor's jobs: %w", err)
+			return nil, fmt.Errorf("list %s's jobs: %w", b.Title(), err)
 		}
 		rec, known, err := b.records.Get(id)
 		if err != nil {
-			b.log.Warn("a job of HTCondor's is not listed", "id", id, "error", err)
+			b.log.Warn("a job of "+b.Title()+"'s is not listed", "id", id, "error", err)
 			continue
 		}
 		if j, ok := current(rec, jobs); ok {
-			all[id] = j.Observation().Existence
+			all[id] = j.Seen.Existence
 			if !known {
 				strays = append(strays, j)
 			}
@@ -195,22 +169,19 @@ const mostStrays = 50
 
 // fewStrays leaves of the jobs without a record here the oldest alone: who knows nothing of them either ends what is
 // listed. Where the records were lost or damaged, there is time to see it.
-func (b *Backend) fewStrays(all map[spawner.ID]spawner.Existence, strays []job) {
+func (b *Backend) fewStrays(all map[spawner.ID]spawner.Existence, strays []Job) {
 	if len(strays) == 0 {
 		return
 	}
-	slices.SortFunc(
-		strays, func(x, y job) int { return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.Proc, y.Proc)) },
+	slices.SortFunc(strays, byAge)
+	b.log.Warn(
+		"jobs in "+b.Title()+"'s queue have no record here; only the oldest are looked after at a time",
+		"jobs", len(strays), "most", mostStrays,
+		"oldest", strays[0].Name, "id", strays[0].ID,
 	)
-	b.log.Warn("jobs in HTCondor's queue have no record here; only the oldest are looked after at a time", "jobs", len(strays), "most", mostStrays,
-		"oldest", strays[0].Name(), "id", strays[0].ID)
 	for _, j := range strays[min(len(strays), mostStrays):] {
 		delete(all, j.ID)
 	}
-}
-
-func (b *Backend) box(r batch.Record) batch.Sandbox {
-	return batch.Sandbox(filepath.Join(b.records.Dir(r.ID), boxDir))
 }
 
 // StagedOutput returns what a run has left that has ended.

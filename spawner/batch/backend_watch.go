@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -9,14 +9,13 @@ import (
 
 	"slipway/internal/clock"
 	"slipway/spawner"
-	"slipway/spawner/batch"
 )
 
 // Watch calls changed for every workload that looks different, until ctx ends. It makes looking cheap, not needless: what
 // it misses, a later look finds. When it returns no look goes on.
 func (b *Backend) Watch(ctx context.Context, changed func(spawner.ID)) error {
 	defer b.past.Finish()
-	b.queue.Watch(ctx, batch.Watch{
+	b.queue.Watch(ctx, Watch{
 		Every: b.cfg.PollEvery, Soon: b.soon, Delay: eventDelay, Missed: b.doubts, Changed: changed, Log: b.log,
 		System: b.Title(),
 	})
@@ -35,13 +34,16 @@ func (b *Backend) doubts() []spawner.ID {
 	})
 }
 
-// eventDelay is how long after HTCondor has noted an event of a job its queue may not show it yet.
+// eventDelay is how long after a batch system has noted an event of a job its queue may not show it yet.
 const eventDelay = time.Second
 
 // due returns from which time on a look shows a workload as it is, if one from t on does unless something has happened:
-// HTCondor notes events of a job in a file here. A time that has not come yet is none of HTCondor's.
-func (b *Backend) due(r batch.Record, t time.Time) time.Time {
-	info, err := os.Lstat(filepath.Join(string(b.box(r)), eventsFile))
+// some systems note events of a job in a file of its sandbox. A time that has not come yet is none of theirs.
+func (b *Backend) due(r Record, t time.Time) time.Time {
+	if b.cfg.Events == "" {
+		return t
+	}
+	info, err := os.Lstat(filepath.Join(string(b.box(r)), b.cfg.Events))
 	now := time.Now()
 	if err != nil || info.ModTime().After(now) {
 		return t

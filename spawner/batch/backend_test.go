@@ -1,7 +1,6 @@
-package htcondor
+package batch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,146 +18,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/worker"
 	"slipway/spawner"
-	"slipway/spawner/htcondor/commands"
 )
-
-// schedd plays HTCondor's commands over a queue in memory.
-type schedd struct {
-	mu      sync.Mutex // guards the fields below
-	cluster int
-	jobs    map[string]string // the job in JSON without its braces, by name
-	past    map[string]string
-	order   []string
-	calls   []commands.Command
-	refuse  func(rows []string) error      // a submission, before it is taken
-	before  func(c commands.Command)       // something else happens first
-	after   func(c commands.Command) error // the answer, after it was done
-	down    bool
-}
-
-func newSchedd() *schedd { return &schedd{jobs: map[string]string{}, past: map[string]string{}} }
-
-func (s *schedd) run(_ context.Context, c commands.Command) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, c)
-	if s.down && c.Name != "condor_token_create" {
-		return nil, errs.New(errs.Unavailable, "HTCondor's queue does not answer")
-	}
-	if s.before != nil {
-		s.before(c)
-	}
-	out, err := s.doLocked(c)
-	if err == nil && s.after != nil {
-		err = s.after(c)
-	}
-	return []byte(out), err
-}
-
-func (s *schedd) doLocked(c commands.Command) (string, error) {
-	switch c.Name {
-	case "condor_token_create":
-		return "a.b.c\n", nil
-	case "condor_submit":
-		return s.submitLocked(filepath.Base(c.Tokens), c.Input)
-	case "condor_rm":
-		names, unbegun := c.Args, len(c.Args) == 2 && c.Args[0] == "-constraint"
-		if unbegun {
-			names = strings.Split(strings.Split(c.Args[1], `"`)[3], ",")
-		}
-		for _, name := range names {
-			if unbegun && strings.Contains(s.jobs[name], "NumShadowStarts") {
-				continue
-			}
-			if text, ok := s.jobs[name]; ok {
-				s.past[name] = strings.Replace(text, `"JobStatus":1`, `"JobStatus":3`, 1)
-			}
-			delete(s.jobs, name)
-		}
-		return "", nil
-	case "condor_q":
-		return s.listLocked(s.jobs), nil
-	case "condor_history":
-		return s.listLocked(s.past), nil
-	default:
-		return "", fmt.Errorf("no command %s", c.Name)
-	}
-}
-
-func (s *schedd) listLocked(of map[string]string) string {
-	var all []string
-	for _, name := range s.order {
-		if text, ok := of[name]; ok {
-			all = append(all, "{"+text+"}")
-		}
-	}
-	return "[" + strings.Join(all, ",") + "]"
-}
-
-func (s *schedd) submitLocked(login, text string) (string, error) {
-	_, table, _ := strings.Cut(text, "from (\n")
-	rows := strings.Split(strings.TrimSuffix(table, "\n)\n"), "\n")
-	if s.refuse != nil {
-		if err := s.refuse(rows); err != nil {
-			return "", err
-		}
-	}
-	s.cluster++
-	for n, r := range rows {
-		f := strings.Split(r, ",")
-		name := fmt.Sprintf("%d.%d", s.cluster, n)
-		s.order = append(s.order, name)
-		s.jobs[name] = fmt.Sprintf(`"ClusterId":%d,"ProcId":%d,"JobStatus":1,"Owner":"%s","SlipwayInstance":"t1","SlipwayId":"%s","SlipwayLaunch":"%s","SlipwayMark":"%s"`,
-			s.cluster, n, login, f[0], f[1], f[3])
-	}
-	return fmt.Sprintf("%d.0 - %d.%d\n", s.cluster, s.cluster, len(rows)-1), nil
-}
-
-// is changes a job's attributes.
-func (s *schedd) is(name, old, now string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.jobs[name] = strings.Replace(s.jobs[name], old, now, 1)
-}
-
-func (s *schedd) count(name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for _, c := range s.calls {
-		if c.Name == name {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *schedd) names() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []string
-	for name := range s.jobs {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// played returns a Backend over a schedd in memory, and what makes launches for it.
-func played(t *testing.T, s *schedd) (*Backend, func(n int) spawner.Launch) {
-	t.Helper()
-	root := t.TempDir()
-	b := inMemory(t, Config{Dir: filepath.Join(root, "jobs"), PollEvery: time.Millisecond}, s.run)
-	must(t, os.MkdirAll(filepath.Join(b.cfg.Dir, tokensDir), 0o700))
-	uid, gid := testIDs()
-	return b, func(n int) spawner.Launch {
-		return spawner.Launch{
-			Workload: spawner.Workload{ID: spawner.ID(fmt.Sprintf("j-%d", n)), Kind: spawner.Job, Owner: "alice", Launch: fmt.Sprintf("l-%d", n), Spec: spawner.Spec{Resources: spawner.Resources{CPUs: 1, Memory: 1 << 30}}},
-			Account:  spawner.Account{UID: uid, GID: gid, Login: "alice", Home: "/home/alice"},
-			Dir:      filepath.Join(root, "work"), InputDir: filepath.Join(root, "work", "inputs"), AgentDir: root, Report: func(string, int) {},
-		}
-	}
-}
 
 func startAll(t *testing.T, b *Backend, launches []spawner.Launch) []error {
 	t.Helper()
@@ -181,7 +41,7 @@ func someLaunches(launch func(int) spawner.Launch, n int) []spawner.Launch {
 
 // TestStartsTogether: what comes together is submitted together, each account's own by itself.
 func TestStartsTogether(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	ls := someLaunches(launch, 60)
 	for i := range ls {
@@ -192,15 +52,15 @@ func TestStartsTogether(t *testing.T) {
 	if err := errors.Join(startAll(t, b, ls)...); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.count("condor_submit"); n > 10 {
+	if n := s.count(submitted); n > 10 {
 		t.Errorf("%d submissions for 60 jobs of two users", n)
 	}
 	if got := s.names(); len(got) != 60 {
 		t.Errorf("%d jobs are in the queue", len(got))
 	}
-	for _, c := range s.calls {
-		if c.Name == "condor_submit" && strings.Contains(c.Tokens, "bob") != strings.Contains(c.Input, `"bob"`) {
-			t.Errorf("submitted with the token in %s: %s", c.Tokens, c.Input)
+	for _, all := range s.sent {
+		if all.Login != all.Head {
+			t.Errorf("the jobs of %s are submitted as %s", all.Head, all.Login)
 		}
 	}
 	for _, l := range ls {
@@ -212,10 +72,10 @@ func TestStartsTogether(t *testing.T) {
 
 // TestPartRefused: where the queue takes only some, those are in it, and the others are told why.
 func TestPartRefused(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	room := 7
-	s.refuse = func(rows []string) error {
+	s.refuse = func(rows []Entry) error {
 		if len(rows) > room {
 			return errs.New(errs.OverQuota, "too many")
 		}
@@ -235,22 +95,22 @@ func TestPartRefused(t *testing.T) {
 	if taken != 7 || len(s.names()) != 7 {
 		t.Errorf("%d were taken, %d are in the queue, want 7", taken, len(s.names()))
 	}
-	if n := s.count("condor_submit"); n > 40 {
+	if n := s.count(submitted); n > 40 {
 		t.Errorf("%d submissions", n)
 	}
 }
 
 // TestAllRefused: what none would be taken for is not tried for each.
 func TestAllRefused(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
-	s.refuse = func([]string) error { return errs.New(errs.Forbidden, "not here") }
+	s.refuse = func([]Entry) error { return errs.New(errs.Forbidden, "not here") }
 	for i, err := range startAll(t, b, someLaunches(launch, 50)) {
 		if !errs.Is(err, errs.Forbidden) {
 			t.Errorf("job %d: %v", i, err)
 		}
 	}
-	if n := s.count("condor_submit"); n > 30 {
+	if n := s.count(submitted); n > 30 {
 		t.Errorf("%d submissions", n)
 	}
 	if all, err := b.List(t.Context()); err != nil || len(all) > 0 {
@@ -262,10 +122,10 @@ func TestAllRefused(t *testing.T) {
 func TestAnswerLost(t *testing.T) {
 	for name, downAfter := range map[string]bool{"the queue answers": false, "the queue is down": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newSchedd()
+			s := newCluster()
 			b, launch := played(t, s)
-			s.after = func(c commands.Command) error {
-				if c.Name != "condor_submit" {
+			s.after = func(c string) error {
+				if c != submitted {
 					return nil
 				}
 				s.down = downAfter
@@ -291,7 +151,7 @@ func TestAnswerLost(t *testing.T) {
 // submit it twice: not when it is in the queue, and not when it has left it.
 func TestKilledBetween(t *testing.T) {
 	for _, left := range []bool{false, true} {
-		s := newSchedd()
+		s := newCluster()
 		b, launch := played(t, s)
 		l := launch(1)
 		must(t, b.Start(t.Context(), l))
@@ -300,27 +160,26 @@ func TestKilledBetween(t *testing.T) {
 		rec.Job = "" // as it was saved before
 		must(t, b.records.Put(rec))
 		if left {
-			_, err := s.run(t.Context(), commands.Command{Name: "condor_rm", Args: []string{"1.0"}})
-			must(t, err)
+			must(t, s.Remove(t.Context(), "alice", []string{"1.0"}, false))
 		}
-		again := assemble(b.cfg, s.run)
+		again := assemble(b.cfg, s)
 		must(t, again.Start(t.Context(), l))
 		o, err := again.Observe(t.Context(), l.ID)
 		must(t, err)
-		if want := map[bool]spawner.Existence{false: spawner.Queued, true: spawner.Exited}[left]; o.Existence != want || s.count("condor_submit") != 1 {
-			t.Errorf("left %v: %+v after %d submissions", left, o, s.count("condor_submit"))
+		if want := map[bool]spawner.Existence{false: spawner.Queued, true: spawner.Exited}[left]; o.Existence != want || s.count(submitted) != 1 {
+			t.Errorf("left %v: %+v after %d submissions", left, o, s.count(submitted))
 		}
 	}
 }
 
 // TestStaleRun: a later run replaces what an earlier one has left, in the queue and here.
 func TestStaleRun(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
-	s.is("1.0", `"JobStatus":1`, `"JobStatus":1,"NumShadowStarts":1,"LastRemoteHost":"slot1@n1","VacateReason":"the owner came back"`)
 	want := spawner.Observation{Existence: spawner.Exited, ExitCode: 1, Evicted: true, Host: "n1", Reason: "the owner came back"}
+	s.is("1.0", func(j *Job) { j.Begun, j.Seen = true, want })
 	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	if o, err := b.Observe(t.Context(), l.ID); err != nil || o != want {
 		t.Errorf("%+v, %v", o, err)
@@ -338,7 +197,7 @@ func TestStaleRun(t *testing.T) {
 // TestStopOfWhatWaits: what has only waited leaves nothing; what is stopped and removed twice, or was never there, is
 // no error.
 func TestStopOfWhatWaits(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
@@ -350,7 +209,7 @@ func TestStopOfWhatWaits(t *testing.T) {
 		t.Errorf("List() = %v, %v; in the queue: %q", all, err, s.names())
 	}
 	must(t, b.Start(t.Context(), l))
-	s.is("2.0", `"JobStatus":1`, `"JobStatus":2,"NumShadowStarts":1`)
+	s.is("2.0", begins("n1"))
 	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	if err := b.Remove(t.Context(), l.ID); !errs.Is(err, errs.Conflict) {
 		t.Errorf("Remove of what runs = %v", err)
@@ -359,7 +218,7 @@ func TestStopOfWhatWaits(t *testing.T) {
 
 // TestStopMany: many are ended by few commands.
 func TestStopMany(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	ls := someLaunches(launch, 50)
 	must(t, errors.Join(startAll(t, b, ls)...))
@@ -372,14 +231,14 @@ func TestStopMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := s.count("condor_rm"); n > 10 || len(s.names()) > 0 {
+	if n := s.count(removed); n > 10 || len(s.names()) > 0 {
 		t.Errorf("%d commands; left: %q", n, s.names())
 	}
 }
 
 // TestQueueDown: that HTCondor does not answer is never taken for an answer.
 func TestQueueDown(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
@@ -404,7 +263,7 @@ func TestQueueDown(t *testing.T) {
 
 // TestDiskFull: a workload waits while there is no room for what it takes along, and leaves nothing.
 func TestDiskFull(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	full := true
 	lookup := b.accounts.lookup
@@ -415,7 +274,7 @@ func TestDiskFull(t *testing.T) {
 		return lookup(login)
 	}
 	l := launch(1)
-	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.records.Has(l.ID) || s.count("condor_submit") > 0 {
+	if err := b.Start(t.Context(), l); !errs.Is(err, errs.NoCapacity) || b.records.Has(l.ID) || s.count(submitted) > 0 {
 		t.Errorf("Start = %v", err)
 	}
 	full, b.accounts.held = false, map[string]answer{}
@@ -425,11 +284,11 @@ func TestDiskFull(t *testing.T) {
 // TestOddFiles: what lies in a sandbox is the user's. No link is followed, no pipe waited for, and no odd word taken
 // over.
 func TestOddFiles(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
-	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
+	s.is("1.0", exits)
 	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	out := filepath.Join(b.records.Dir(l.ID), boxDir, "out")
 	if _, err := b.StagedOutput(t.Context(), l.ID); !errs.Is(err, errs.NotFound) {
@@ -469,11 +328,11 @@ func owned(t *testing.T, name string) {
 // TestWhoseFiles: of the files in a sandbox only those are read that are its account's and have no other name, and of a
 // log no more than a worker brings back.
 func TestWhoseFiles(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	must(t, b.Start(t.Context(), l))
-	s.is("1.0", `"JobStatus":1`, `"JobStatus":4,"NumShadowStarts":1,"ExitCode":0`)
+	s.is("1.0", exits)
 	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
 	out := filepath.Join(b.records.Dir(l.ID), boxDir, "out")
 	log := filepath.Join(out, "log")
@@ -510,7 +369,7 @@ func TestWhoseFiles(t *testing.T) {
 
 // TestSecretsStay: what travels is the job's owner's alone, the token of the link too, and that is nowhere else.
 func TestSecretsStay(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	l.Uplink = &control.Uplink{URL: "wss://s/api/v1/link", Token: "t0k3n"}
@@ -520,10 +379,8 @@ func TestSecretsStay(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(l.InputDir, "data.txt"), nil, 0o666))
 	defer syscall.Umask(syscall.Umask(0))
 	must(t, b.Start(t.Context(), l))
-	for _, c := range s.calls {
-		if strings.Contains(strings.Join(c.Args, " ")+c.Input, "t0k3n") || strings.Contains(c.Input, "s3cr3t") {
-			t.Errorf("%s is told a secret", c.Name)
-		}
+	if told := fmt.Sprint(s.sent); strings.Contains(told, "t0k3n") || strings.Contains(told, "s3cr3t") {
+		t.Errorf("the batch system is told a secret: %s", told)
 	}
 	sandbox := filepath.Join(b.records.Dir(l.ID), boxDir)
 	secrets, files := 0, 0

@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"context"
@@ -8,10 +8,9 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/batch"
 )
 
-// Withdraw takes back a workload that has never begun to run. Whether it has is the schedd's word at the moment at
+// Withdraw takes back a workload that has never begun to run. Whether it has is the batch system's word at the moment at
 // which it removes the job, not that of a look before.
 func (b *Backend) Withdraw(ctx context.Context, id spawner.ID) error {
 	if err := b.knows(id); err != nil {
@@ -38,7 +37,7 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 			return err
 		}
 	case known && rec.Job != "" && !rec.Withdrawn:
-		return errs.New(errs.Conflict, "its job %s has left HTCondor's queue already", rec.Job)
+		return errs.New(errs.Conflict, "its job %s has left %s's queue already", rec.Job, b.Title())
 	}
 	b.queue.Forget(id)
 	return b.records.Drop(id)
@@ -46,21 +45,18 @@ func (b *Backend) withdraw(ctx context.Context, id spawner.ID) error {
 
 // takeBack removes the jobs of a workload that have not begun. That it does so is noted before: this service may not
 // live to see it done.
-func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec batch.Record, jobs []job) error {
+func (b *Backend) takeBack(ctx context.Context, id spawner.ID, rec Record, jobs []Job) error {
 	rec.ID, rec.Withdrawn = id, true // the record may be lost
 	if err := b.records.Amend(rec); err != nil {
 		return err
 	}
-	jobs, err := b.expel(ctx, id, jobs, job.waiting, true)
+	jobs, err := b.expel(ctx, id, jobs, Job.waiting, true)
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(jobs, job.ran); i >= 0 {
+	if i := slices.IndexFunc(jobs, Job.begun); i >= 0 {
 		rec.Withdrawn = false
-		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].Name()), b.records.Amend(rec))
+		return errors.Join(errs.New(errs.Conflict, "its job %s has begun to run", jobs[i].Name), b.records.Amend(rec))
 	}
 	return nil
 }
-
-// waiting reports whether a job has never begun, and may.
-func (j job) waiting() bool { return !j.ran() && j.live() }

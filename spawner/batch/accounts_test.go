@@ -1,4 +1,4 @@
-package htcondor
+package batch
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestOwners(t *testing.T) {
 		case "down":
 			return 0, 0, down
 		default:
-			return 0, 0, noAccount(login)
+			return 0, 0, noAccount("htcondor", "HTCondor", login)
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -53,8 +53,8 @@ func TestOwners(t *testing.T) {
 			b := inMemory(t, Config{Owner: tc.all, Lookup: func(login string) (int, int, error) {
 				asked++
 				return table(login)
-			}}, nil)
-			_, launch := played(t, newSchedd())
+			}}, newCluster())
+			_, launch := played(t, newCluster())
 			l := launch(1)
 			l.Account.Login, l.Account.UID, l.Account.GID = tc.login, tc.uid, 7
 			for range 3 {
@@ -73,19 +73,21 @@ func TestOwners(t *testing.T) {
 
 // TestRefusedOwner: what is refused for its owner leaves nothing, and HTCondor is told of none of it.
 func TestRefusedOwner(t *testing.T) {
-	s := newSchedd()
+	s := newCluster()
 	b, launch := played(t, s)
 	l := launch(1)
 	l.Account.UID++
-	if err := b.Start(t.Context(), l); !errs.Is(err, errs.Forbidden) || s.count("condor_submit") > 0 || b.records.Has(l.ID) {
-		t.Errorf("Start = %v after %d submissions", err, s.count("condor_submit"))
+	if err := b.Start(t.Context(), l); !errs.Is(err, errs.Forbidden) || s.count(submitted) > 0 || b.records.Has(l.ID) {
+		t.Errorf("Start = %v after %d submissions", err, s.count(submitted))
 	}
 }
 
 // TestGetent: the numbers come from the getent beside HTCondor's commands, or from this host's table.
 func TestGetent(t *testing.T) {
 	dir := t.TempDir()
-	find := func(login string) (uid, gid int, err error) { return lookup(dir, login) }
+	find := func(login string) (uid, gid int, err error) {
+		return lookup(Config{Name: "htcondor", Bin: dir}, "HTCondor", login)
+	}
 	if uid, gid, err := find("root"); err != nil || uid != 0 || gid != 0 {
 		t.Errorf("root is %d, %d, %v", uid, gid, err)
 	}

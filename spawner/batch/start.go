@@ -1,11 +1,10 @@
-package htcondor
+package batch
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/batch"
 )
 
 // Start submits a run of a workload, unless it is in the queue already. It does not wait for a machine: the workload is
@@ -42,23 +40,25 @@ func (b *Backend) start(ctx context.Context, l spawner.Launch) error {
 	defer arrived()
 	s, err := b.prepare(l)
 	if err != nil {
-		return errors.Join(noRoom(err), b.records.Drop(l.ID))
+		return errors.Join(b.noRoom(err), b.records.Drop(l.ID))
 	}
 	arrived()
-	b.forewarn(l, s.rec)
+	if s.warning != "" {
+		l.Report(b.Title()+": "+s.warning, -1)
+	}
 	if _, err := b.submits.Join(ctx, s); err != nil {
 		return b.undo(s, err)
 	}
-	s.rec.Job = s.job
+	s.rec.Job = s.job.Name
 	b.learn(s.rec)
 	return nil
 }
 
 // noRoom has it wait that a disk here is full.
-func noRoom(err error) error {
+func (b *Backend) noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errs.New(
-			errs.NoCapacity, "the disk is full on which the service keeps what is sent to HTCondor: %w", err,
+			errs.NoCapacity, "the disk is full on which the service keeps what is sent to %s: %w", b.Title(), err,
 		).With("tell your administrator")
 	}
 	return err
@@ -66,19 +66,20 @@ func noRoom(err error) error {
 
 // submission is one workload's part of a batch.
 type submission struct {
-	rec  batch.Record
-	head string
-	row  row
+	rec     Record
+	head    string
+	warning string
+	entry   Entry
 
-	job       string // of HTCondor; set by who submits
-	uncertain bool   // whether it is in the queue is not known
+	job       Job  // of the batch system; set by who submits
+	uncertain bool // whether it is in the queue is not known
 }
 
 // undo removes what a start has left of which it is known that it is not in the queue. The next start looks closely at
 // all else.
 func (b *Backend) undo(s *submission, err error) error {
 	if s.uncertain {
-		return errs.New(errs.Unavailable, "whether HTCondor has taken it is not known: %w", err)
+		return errs.New(errs.Unavailable, "whether %s has taken it is not known: %w", b.Title(), err)
 	}
 	return errors.Join(err, b.records.Drop(s.rec.ID))
 }
@@ -101,8 +102,8 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 	}
 	same := known && rec.Run == l.Run()
 	for _, j := range jobs {
-		if same && j.Launch == encode(l.Run()) && (!rec.Session || j.live()) {
-			rec.Job = j.Name()
+		if same && j.Run == Encode(l.Run()) && (!rec.Session || j.live()) {
+			rec.Job = j.Name
 			b.learn(rec)
 			return true, nil
 		}
@@ -114,7 +115,7 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 		}
 	case same && rec.Lives() && len(jobs) == 0:
 		return false, errs.New(
-			errs.Unavailable, "HTCondor's queue does not show the job %s any more, which may run yet", rec.Job,
+			errs.Unavailable, "%s's queue does not show the job %s any more, which may run yet", b.Title(), rec.Job,
 		)
 	}
 	if err := b.clear(ctx, l.ID, jobs); err != nil {
@@ -125,7 +126,7 @@ func (b *Backend) adopt(ctx context.Context, l spawner.Launch) (bool, error) {
 
 // there returns the jobs of a workload that is to be started. Of one that is not known here a look since the service
 // came up shows what a crash of the host has taken the record of.
-func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]job, error) {
+func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]Job, error) {
 	if known {
 		return b.seek(ctx, id)
 	}
@@ -134,30 +135,30 @@ func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]job, 
 }
 
 // restore makes the record anew of a run that is in the queue, with its sandbox here: it was lost, or is damaged.
-func (b *Backend) restore(l spawner.Launch, jobs []job) (batch.Record, bool, error) {
-	i := slices.IndexFunc(jobs, func(j job) bool { return j.Launch == encode(l.Run()) && j.live() })
+func (b *Backend) restore(l spawner.Launch, jobs []Job) (Record, bool, error) {
+	i := slices.IndexFunc(jobs, func(j Job) bool { return j.Run == Encode(l.Run()) && j.live() })
 	if i < 0 {
-		return batch.Record{}, false, nil
+		return Record{}, false, nil
 	}
-	if _, err := os.Lstat(filepath.Join(b.records.Dir(l.ID), boxDir)); err != nil {
-		return batch.Record{}, false, nil
+	if _, err := os.Lstat(string(b.cfg.Box(l.ID))); err != nil {
+		return Record{}, false, nil
 	}
 	o, err := b.ownerOf(l)
 	if err != nil || o.login != jobs[i].Login {
-		return batch.Record{}, false, err
+		return Record{}, false, err
 	}
 	rec, err := b.recordOf(l, o)
 	if err != nil {
-		return batch.Record{}, false, err
+		return Record{}, false, err
 	}
-	rec.Job = jobs[i].Name()
-	b.log.Warn("the record of a job in HTCondor's queue is made anew", "id", l.ID, "job", rec.Job)
+	rec.Job = jobs[i].Name
+	b.log.Warn("the record of a job in "+b.Title()+"'s queue is made anew", "id", l.ID, "job", rec.Job)
 	return rec, true, b.records.Put(rec)
 }
 
-// hasRun reports whether a job that is not in the queue has been there: then this run is over. An access point without
+// hasRun reports whether a job that is not in the queue has been there: then this run is over. A system without
 // a history cannot tell: what no look shows has not run then.
-func (b *Backend) hasRun(ctx context.Context, rec batch.Record) (bool, error) {
+func (b *Backend) hasRun(ctx context.Context, rec Record) (bool, error) {
 	if rec.Job != "" {
 		return true, nil
 	}
@@ -166,15 +167,17 @@ func (b *Backend) hasRun(ctx context.Context, rec batch.Record) (bool, error) {
 		return false, errors.Join(ctx.Err(), err)
 	}
 	if err != nil {
-		b.log.Warn("HTCondor's history tells nothing of a job that may have been submitted", "id", rec.ID, "error", err)
+		b.log.Warn(
+			b.Title()+"'s history tells nothing of a job that may have been submitted", "id", rec.ID, "error", err,
+		)
 		return false, nil
 	}
-	i := slices.IndexFunc(past, func(j job) bool { return j.Launch == encode(rec.Run) })
+	i := slices.IndexFunc(past, func(j Job) bool { return j.Run == Encode(rec.Run) })
 	if i < 0 {
 		return false, nil
 	}
-	e := past[i].gone()
-	rec.Job, rec.End = past[i].Name(), &e
+	e := past[i].End
+	rec.Job, rec.End = past[i].Name, &e
 	b.learn(rec)
 	return true, nil
 }
@@ -194,23 +197,33 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, err := b.describe(l.Workload, rec)
+	told, err := b.system.Describe(l.Workload, rec)
 	if err != nil {
 		return nil, err
 	}
 	if err := passable(b.records.Dir(l.ID)); err != nil {
 		return nil, err
 	}
-	contents := batch.Contents{Launch: l, Plan: b.plan(l, rec), UID: o.uid, GID: o.gid, Sync: b.sync}
+	contents := Contents{Launch: l, Plan: b.plan(l, rec), UID: o.uid, GID: o.gid, Sync: b.sync}
 	if err := b.box(rec).Fill(contents); err != nil {
 		return nil, err
 	}
-	return &submission{rec: rec, head: head(lines), row: rowOf(b.signet, rec, l.Workload)}, b.records.Put(rec)
+	s := &submission{rec: rec, head: told.Head, warning: told.Warning, entry: b.entryOf(rec, l.Workload)}
+	return s, b.records.Put(rec)
 }
 
-// learn notes what was learnt of a run. That a disk is full does not undo it: HTCondor can be asked again after a
+func (b *Backend) entryOf(r Record, w spawner.Workload) Entry {
+	e := Entry{ID: w.ID, Run: Encode(r.Run), Sandbox: b.cfg.Box(w.ID), Point: -1}
+	if w.Scan != "" {
+		e.Point = w.Point
+	}
+	e.Mark = b.marker.Mark(r.Login, string(w.ID), e.Run)
+	return e
+}
+
+// learn notes what was learnt of a run. That a disk is full does not undo it: the batch system can be asked again after a
 // restart.
-func (b *Backend) learn(r batch.Record) {
+func (b *Backend) learn(r Record) {
 	if err := b.records.Amend(r); err != nil {
 		b.log.Warn("what was learnt of a job is not saved", "id", r.ID, "job", r.Job, "error", err)
 		b.records.Hold(r)

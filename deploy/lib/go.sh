@@ -40,8 +40,11 @@ fetch_toolchain() {
   hash -r
 }
 
-# release: the linker's flags for a program of this release, which SLIPWAY_VERSION names.
-release() { echo "-s -w${SLIPWAY_VERSION:+ -X slipway/internal/version.Release=$SLIPWAY_VERSION}"; }
+# release: the linker's flags for a program of this release, which SLIPWAY_VERSION, SLIPWAY_COMMIT and SLIPWAY_DATE name.
+release() {
+  local at=slipway/internal/version
+  echo "-s -w${SLIPWAY_VERSION:+ -X $at.Release=$SLIPWAY_VERSION}${SLIPWAY_COMMIT:+ -X $at.Revision=$SLIPWAY_COMMIT}${SLIPWAY_DATE:+ -X $at.Date=$SLIPWAY_DATE}"
+}
 
 # build_slipway OUT: the one static program. The agent is the same file, so it must need no libc.
 build_slipway() {

@@ -27,16 +27,12 @@ func versionCommand(env Env) *cobra.Command {
 	return c
 }
 
-// printVersion leaves out the commit where the build did not look at the checkout.
+// printVersion leaves out a commit that is not known.
 func printVersion(w io.Writer, b version.Build) error {
 	p := render.Page{W: w}
 	p.Printf("slipway %s (%s, %s)\n", b.Version, b.Go, b.Platform)
 	if b.Revision != "" {
-		changes := ""
-		if b.Changed {
-			changes = ", with changes that were not committed"
-		}
-		p.Printf("commit %s, %s%s\n", b.Revision, b.Date, changes)
+		p.Printf("commit %s, %s\n", b.Revision, b.Date)
 	}
 	return p.Err
 }

@@ -11,13 +11,10 @@ func TestPrintVersion(t *testing.T) {
 	plain := version.Build{Version: "1.2.3", Go: "go1.26.8", Platform: "linux/amd64"}
 	release := plain
 	release.Revision, release.Date = "abc", "2026-11-28T19:00:00Z"
-	changed := release
-	changed.Changed = true
 	const first = "slipway 1.2.3 (go1.26.8, linux/amd64)\n"
 	for want, b := range map[string]version.Build{
 		first: plain,
-		first + "commit abc, 2026-11-28T19:00:00Z\n":                                       release,
-		first + "commit abc, 2026-11-28T19:00:00Z, with changes that were not committed\n": changed,
+		first + "commit abc, 2026-11-28T19:00:00Z\n": release,
 	} {
 		var out strings.Builder
 		if err := printVersion(&out, b); err != nil || out.String() != want {

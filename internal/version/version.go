@@ -7,32 +7,35 @@ import (
 	"strings"
 )
 
-// Release is this program's. The linker sets it: -X slipway/internal/version.Release=...
-var Release = "development"
+// What the linker sets for a release: -X slipway/internal/version.Release=...
+var (
+	Release  = "development"
+	Revision = "" // the commit; with -dirty behind it where the checkout had changes
+	Date     = "" // of the commit
+)
 
-// Build is what a program was built from. The revision, and when it was committed, are empty where the build did not
-// look at the checkout: releases do.
+// Build is what a program was built from. The revision and its date are empty where the build was not told them, and is
+// not stamped with those of a checkout.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Date     string `json:"date,omitempty"`
-	Changed  bool   `json:"changed,omitempty"` // the checkout had changes that were not committed
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
 // This returns this program's build.
 func This() Build {
-	b := Build{Version: Release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
+	b := Build{
+		Version: Release, Revision: Revision, Date: Date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && Revision == "" {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
 				b.Revision = s.Value
 			case "vcs.time":
 				b.Date = s.Value
-			case "vcs.modified":
-				b.Changed = s.Value == "true"
 			}
 		}
 	}

@@ -126,6 +126,27 @@ def routes() -> str:
     return page
 
 
+ALERT = re.compile(r"- alert: (\w+)\n +expr: (.+)\n(?: +for: (\w+)\n)?(?:.*\n){2} +summary: (.+)\n +remedy: \"(.+)\"\n")
+
+
+def alerts() -> str:
+    """Return a table of the alert rules, which name no metric that is not there."""
+    known = {name for name, _ in metrics()}
+    for file in sorted((REPO / "deploy" / "monitoring").iterdir()):
+        for name in sorted(set(re.findall(r"\bslipway_\w+", file.read_text()))):
+            if re.sub(r"_(bucket|count|sum)$", "", name) not in known:
+                sys.exit(f"{file.relative_to(REPO)}: there is no metric {name}")
+    text = (REPO / "deploy" / "monitoring" / "alerts.yaml").read_text()
+    table = "| alert | when | what to do |\n|---|---|---|\n"
+    found = ALERT.findall(text)
+    if len(found) != text.count("- alert:"):
+        sys.exit("deploy/monitoring/alerts.yaml: an alert has another form than the others")
+    for name, condition, lasting, _, remedy in found:
+        when = f"`{condition}`" + (f" for {lasting}" if lasting else "")
+        table += f"| {name} | {when.replace('|', chr(92) + '|')} | {cell(remedy)} |\n"
+    return table
+
+
 def main() -> None:
     """Write the pages."""
     program = sys.argv[1]
@@ -134,6 +155,7 @@ def main() -> None:
     (OUT / "configuration.md").write_text(configuration(json.loads(run(program, "config", "schema"))))
     (OUT / "grid.md").write_text("# The options of %%grid\n\n`%grid --help` prints them.\n\n" + block(grid_options()))
     (OUT / "routes.inc").write_text(routes())
+    (OUT / "alerts.inc").write_text(alerts())
     rows = "".join(f"| `{name}` | {text.replace('|', chr(92) + '|')} |\n" for name, text in metrics())
     (OUT / "metrics.md").write_text(
         "# The metrics\n\n`/metrics` serves them in the format of Prometheus.\n\n| metric | tells |\n|---|---|\n" + rows

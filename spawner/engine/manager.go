@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -30,6 +31,7 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/backends"
 	"slipway/spawner/culling"
 	"slipway/spawner/jobfiles"
 	"slipway/spawner/journal"
@@ -149,8 +151,8 @@ type Config struct {
 // Manager carries out what package lifecycle decides. Its methods are safe for concurrent use. They may be called as
 // soon as New has returned; Run makes things happen.
 type Manager struct {
+	backends.Backends
 	cfg      Config
-	backends map[string]spawner.Backend
 	queue    *workqueue.Queue
 	onRemote *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
 	log      *slog.Logger
@@ -208,33 +210,29 @@ const (
 // New makes a Manager over the records in the store.
 func New(ctx context.Context, cfg Config) (*Manager, error) {
 	cfg.fill()
+	site, err := backends.New(cfg.Backends, cfg.Sessions, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	if site.HasRemote() && cfg.Launch.Uplink == nil {
+		return nil, errors.New("some backends run workloads on other hosts: Config.Launch.Uplink is needed")
+	}
 	m := &Manager{
-		cfg: cfg, backends: map[string]spawner.Backend{}, queue: workqueue.New(), onRemote: workqueue.New(),
+		Backends: site, cfg: cfg, queue: workqueue.New(), onRemote: workqueue.New(),
 		log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(),
 		held:  map[spawner.ID]int{},
 		first: firstLook{believed: map[string]bool{}}, counters: newCounters(),
 		kinds: kinds{of: map[spawner.Kind]*Kind{}},
 	}
-	isRemote := map[string]bool{}
-	for _, b := range cfg.Backends {
-		m.backends[b.Name()] = b
-		_, remote := b.(spawner.Remote)
-		if isRemote[b.Name()] = remote; remote && cfg.Launch.Uplink == nil {
-			return nil, fmt.Errorf("backend %s runs workloads on other hosts: Config.Launch.Uplink is needed", b.Name())
-		}
-	}
-	if name := cfg.Sessions; name != "" && m.backends[name] == nil {
-		return nil, fmt.Errorf("no backend is called %q", name)
-	}
-	m.sched = sched.New(m.schedConfig(isRemote))
+	m.sched = sched.New(m.schedConfig())
 	m.files = m.newFiles()
 	m.launches = launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: m.At}
 	return m, m.load(ctx)
 }
 
-func (m *Manager) schedConfig(isRemote map[string]bool) sched.Config {
-	c := sched.Config{Capacity: m.cfg.Capacity, Remote: isRemote, SessionsFirst: m.cfg.Yield, HalfLife: m.cfg.HalfLife}
+func (m *Manager) schedConfig() sched.Config {
+	c := sched.Config{Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.Yield, HalfLife: m.cfg.HalfLife}
 	if m.cfg.GPUs != nil { // an interface that holds nil is not nil
 		c.GPUs = m.cfg.GPUs
 	}
@@ -337,7 +335,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for range m.cfg.Workers {
 		g.Go(func() error { m.labour(ctx); return nil })
 	}
-	if m.hasRemote() {
+	if m.HasRemote() {
 		for range m.cfg.RemoteWorkers {
 			g.Go(func() error { m.workRemote(ctx); return nil })
 		}
@@ -365,7 +363,7 @@ func (m *Manager) labour(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if e, _ := m.Snapshot(id); e.Remote && m.hasRemote() {
+		if e, _ := m.Snapshot(id); e.Remote && m.HasRemote() {
 			m.onRemote.Add(id)
 		} else {
 			m.reconcile(ctx, id)
@@ -384,16 +382,6 @@ func (m *Manager) workRemote(ctx context.Context) {
 		m.reconcile(ctx, id)
 		m.onRemote.Done(id)
 	}
-}
-
-// hasRemote reports whether workloads run on other hosts.
-func (m *Manager) hasRemote() bool {
-	for _, b := range m.backends {
-		if _, remote := b.(spawner.Remote); remote {
-			return true
-		}
-	}
-	return false
 }
 
 // Wake asks for a look at a workload now; backends that hear of changes call it.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"slipway/internal/gpu"
@@ -10,26 +9,8 @@ import (
 	"slipway/spawner/jobfiles"
 )
 
-// JobBackends returns the backends that jobs may name.
-func (m *Manager) JobBackends() []string {
-	var names []string
-	for name := range m.backends {
-		if name != m.cfg.Sessions || m.IsRemote(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // JobFiles returns the files of jobs.
 func (m *Manager) JobFiles() *jobfiles.Store { return m.files }
-
-// Configured returns a backend of the configuration; nil: it has none of this name.
-func (m *Manager) Configured(name string) spawner.Backend { return m.backends[name] }
-
-// SessionBackend is the backend of sessions on this host.
-func (m *Manager) SessionBackend() string { return m.cfg.Sessions }
 
 // RunsEnvironments reports whether this service keeps environments in which workloads run.
 func (m *Manager) RunsEnvironments() bool { return m.cfg.Launch.Image != nil }

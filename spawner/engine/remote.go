@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"slipway/internal/errs"
 	"slipway/spawner"
 )
 
@@ -19,26 +18,6 @@ const askPatience = 2 * time.Minute
 
 // mostEvictions is how often a start may lose its place before it fails.
 const mostEvictions = 10
-
-// IsRemote reports whether a backend runs its workloads on other hosts.
-func (m *Manager) IsRemote(backend string) bool {
-	_, ok := m.backends[backend].(spawner.Remote)
-	return ok
-}
-
-// Judge has a Remote refuse what could never start there. What it cannot tell now waits, and is told then.
-func (m *Manager) Judge(ctx context.Context, w spawner.Workload) error {
-	r, ok := m.backends[w.Backend].(spawner.Remote)
-	if !ok {
-		return nil
-	}
-	err := r.Judge(ctx, w)
-	if errs.Is(err, errs.Unavailable) {
-		m.log.Warn("a backend cannot judge a workload now", "backend", w.Backend, "err", err)
-		return nil
-	}
-	return err
-}
 
 // sight notes what a look at a workload on another host has shown, and tells its owner. It reports false when that
 // changed the record.

@@ -78,7 +78,7 @@ func (m *Manager) Stats() spawner.Stats {
 			s.Jobs[e.Backend][e.Phase]++
 		}
 	}
-	for name := range m.backends {
+	for name := range m.All() {
 		s.Use[name] = m.sched.Use(name)
 	}
 	if m.cfg.Capacity[spawner.Host] != (spawner.Capacity{}) {

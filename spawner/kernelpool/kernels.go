@@ -58,7 +58,7 @@ func (k *Pool) enterKernel(
 	if w, claimed, err := k.claim(ctx, tx, c.Hub, r, account); claimed {
 		return w, err
 	}
-	return tx.Enter(ctx, c.Hub, r, nil)
+	return k.sessions.Enter(ctx, tx, c.Hub, r, nil)
 }
 
 // tooManyKernels refuses one more than a user may have. Those that are ending do not count, so that whoever has shut

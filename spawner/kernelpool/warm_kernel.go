@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"strings"
-	"time"
 
 	"slipway/spawner"
 	"slipway/spawner/engine"
@@ -48,13 +47,9 @@ func (k *Pool) claim(
 		if !e.Claimable() {
 			continue
 		}
-		now := time.Now()
-		turn := tx.Sched().NextTurn()
-		err := tx.Change(ctx, e, func(e *engine.Entry) {
-			e.Spec, e.Launch, e.Kernel, e.Session, e.Standby = r.Spec, r.Launch, r.Kernel, r.From, ""
-			e.Created, e.Started, e.Since, e.Turn = now, now, now, turn
-			e.Secrets, e.Sealed = engine.OrEmpty(r.Secrets), k.engine.Seal(e.ID, r.Launch, r.Secrets)
-			e.Begun = false // should it have died unseen, it is started anew
+		err := tx.Start(ctx, e, r.Launch, r.Secrets, func(e *engine.Entry) {
+			e.Spec, e.Kernel, e.Session, e.Standby = r.Spec, r.Kernel, r.From, ""
+			e.Created, e.Since = e.Started, e.Started
 		})
 		if err == nil {
 			tx.Note(e, spawner.Event{Percent: 50, Message: "A kernel stood ready"})

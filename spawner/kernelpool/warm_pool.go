@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"slipway/internal/agent/control"
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -264,11 +263,7 @@ func (k *Pool) enterStandby(ctx context.Context, key poolKey, r spawner.SessionR
 	if err != nil {
 		return err
 	}
-	turn := tx.Sched().NextTurn()
-	err = tx.Change(ctx, e, func(e *engine.Entry) {
-		e.Standby, e.Launch, e.Want, e.Phase, e.Started, e.Turn = key.name, r.Launch, spawner.WantRunning, spawner.Pending, time.Now(), turn
-		e.Secrets, e.Sealed = control.Env{}, k.engine.Seal(e.ID, r.Launch, nil)
-	})
+	err = tx.Start(ctx, e, r.Launch, nil, func(e *engine.Entry) { e.Standby, e.Phase = key.name, spawner.Pending })
 	if err != nil {
 		return err
 	}
@@ -281,7 +276,7 @@ func (k *Pool) vacant(tx engine.Tx, key poolKey, r spawner.SessionRequest) (*eng
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "nobody is to have it any more")
 	}
 	r.Spec.GPU = k.engine.InGroup(r.Spec.GPU, key.Hub, r.User)
-	e := engine.NewEntry(k.engine.SessionOf(key.Hub, r))
+	e := engine.NewEntry(k.sessions.SessionOf(key.Hub, r))
 	g, lacks := tx.Sched().Vacancy(&e.Workload)
 	if lacks != "" || g.Lender != "" {
 		return nil, sched.Grant{}, errs.New(errs.NoCapacity, "there is no room: %s", lacks)

@@ -66,7 +66,7 @@ func (s *Sessions) Examined(ctx context.Context, hub string, r spawner.SessionRe
 	if _, err := s.cfg.Account(ctx, hub, r.User); err != nil {
 		return r, err
 	}
-	return r, s.engine.Judge(ctx, s.engine.SessionOf(hub, r))
+	return r, s.engine.Judge(ctx, s.SessionOf(hub, r))
 }
 
 // startsFrom returns the digest of the environment that a session is to start from, empty for none. A session that was
@@ -199,7 +199,7 @@ func (s *Sessions) tryStart(
 		}
 		kept = nil
 	}
-	w, err = tx.Enter(ctx, hub, r, kept)
+	w, err = s.Enter(ctx, tx, hub, r, kept)
 	return w, nil, err
 }
 

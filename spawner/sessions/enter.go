@@ -1,4 +1,4 @@
-package engine
+package sessions
 
 import (
 	"context"
@@ -7,28 +7,28 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/culling"
+	"slipway/spawner/engine"
 )
 
 // Enter saves a new start: of the kept session, or of a new one when kept is nil.
-func (tx Tx) Enter(ctx context.Context, hub string, r spawner.SessionRequest, kept *Entry) (spawner.Workload, error) {
-	now := time.Now()
+func (s *Sessions) Enter(
+	ctx context.Context, tx engine.Tx, hub string, r spawner.SessionRequest, kept *engine.Entry,
+) (spawner.Workload, error) {
 	e := kept
 	if e == nil {
-		e = NewEntry(tx.m.SessionOf(hub, r))
+		e = engine.NewEntry(s.SessionOf(hub, r))
 	}
-	turn := tx.m.sched.NextTurn()
-	r.Spec.GPU = tx.m.InGroup(r.Spec.GPU, hub, r.User)
-	err := tx.Change(ctx, e, func(e *Entry) {
-		e.Spec, e.Launch, e.Want, e.Phase, e.Outcome, e.Started, e.Turn = r.Spec, r.Launch, spawner.WantRunning, spawner.Pending, nil, now, turn
-		e.Secrets, e.Sealed = OrEmpty(r.Secrets), tx.m.Seal(e.ID, r.Launch, r.Secrets)
-		e.Begun, e.Collecting, e.Pulse, e.Moves, e.Bad, e.Evictions = false, time.Time{}, culling.Pulse{}, 0, nil, 0
+	r.Spec.GPU = s.engine.InGroup(r.Spec.GPU, hub, r.User)
+	err := tx.Start(ctx, e, r.Launch, r.Secrets, func(e *engine.Entry) {
+		e.Spec, e.Phase, e.Outcome = r.Spec, spawner.Pending, nil
+		e.Pulse, e.Moves, e.Bad, e.Evictions = culling.Pulse{}, 0, nil, 0
 		e.Host, e.Kernel, e.Session = "", r.Kernel, r.From
 		e.Up, e.Active, e.Visited, e.KeepUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	})
 	if err != nil {
 		return spawner.Workload{}, err
 	}
-	tx.m.sched.Asked(&e.Workload)
+	tx.Sched().Asked(&e.Workload)
 	message := "Asked for a session"
 	if r.Kind == spawner.Kernel {
 		message = "Asked for a kernel"
@@ -41,12 +41,12 @@ func (tx Tx) Enter(ctx context.Context, hub string, r spawner.SessionRequest, ke
 }
 
 // SessionOf returns a new session, as nobody has started it yet.
-func (m *Manager) SessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
+func (s *Sessions) SessionOf(hub string, r spawner.SessionRequest) spawner.Workload {
 	now := time.Now()
 	return spawner.Workload{
-		ID: NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name,
+		ID: engine.NewID(r.Kind), Kind: r.Kind, Owner: r.User, Hub: hub, Name: r.Name,
 		KernelRecord: spawner.KernelRecord{Entry: r.Entry}, Backend: r.Backend,
-		RemoteRecord: spawner.RemoteRecord{Remote: m.IsRemote(r.Backend)}, Spec: r.Spec,
+		RemoteRecord: spawner.RemoteRecord{Remote: s.engine.IsRemote(r.Backend)}, Spec: r.Spec,
 		Created: now, Since: now,
 	}
 }

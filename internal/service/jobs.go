@@ -9,13 +9,18 @@ import (
 	"slipway/spawner/engine"
 )
 
-// judgeJobs puts what the engine needs to say who may have what of jobs, and when, into its configuration.
+// judgeJobs puts what the engine needs to say when jobs go on into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
 	c.Yield, c.HalfLife, c.Pause = j.SessionsFirst, time.Duration(j.FairShareHalfLife), time.Duration(j.RetryPause)
-	if len(j.Limits) > 0 {
-		c.Allowance = s.allowance
+}
+
+// allowances returns what says who may have what of jobs; nil: nobody is limited.
+func (s *service) allowances() func(hub string, user spawner.User) (spawner.Allowance, bool) {
+	if len(s.cfg.Jobs.Limits) == 0 {
+		return nil
 	}
+	return s.allowance
 }
 
 // allowance says what the jobs of a hub's user may have: the first entry of jobs.limits that she is among. sure is

@@ -242,8 +242,8 @@ func (s *service) makeEngine(ctx context.Context) error {
 		Account: s.account, Environment: s.environments.Find, Catalogue: catalogueOf(s.cfg), Member: s.member,
 		Base: s.environments.Base, Keep: s.environments.Keep, Ailment: s.homeMounts.Ailment, Logger: s.log,
 		Jobs: s.cfg.Jobs.Backend, Admits: jobPolicyOf(s.cfg).Admits, Retention: time.Duration(s.cfg.Jobs.Retention),
-		SliceUse: s.sliceUse,
-		Kernels:  s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad),
+		SliceUse: s.sliceUse, Allowance: s.allowances(),
+		Kernels: s.cfg.Kernels.MaxPerUser, Busy: busyAbove(s.cfg.Kernels.MaxWarmLoad),
 	})
 	return err
 }

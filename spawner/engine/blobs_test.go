@@ -186,7 +186,7 @@ func (s *service) put(text string) error {
 // allow restarts the service with a most for what a user's jobs keep.
 func (s *service) allow(storage int64) {
 	s.kill()
-	s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
+	s.parts.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
 		return spawner.Allowance{Storage: storage}, true
 	}
 	s.start()

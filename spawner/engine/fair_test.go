@@ -181,7 +181,7 @@ func TestLimitsHoldOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serves(t, 8, time.Hour)
 		s.kill()
-		s.config.Allowance = func(_ string, u spawner.User) (spawner.Allowance, bool) {
+		s.parts.Allowance = func(_ string, u spawner.User) (spawner.Allowance, bool) {
 			if u == "bob" {
 				return spawner.Allowance{}, true
 			}
@@ -264,7 +264,7 @@ func TestGPUHoursAreCounted(t *testing.T) {
 		s, _ := newGPUService(t, 3)
 		s.kill()
 		s.config.Launch.SelfTest = 0
-		s.config.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
+		s.parts.Allowance = func(string, spawner.User) (spawner.Allowance, bool) {
 			return spawner.Allowance{GPUHours: 1, Window: 24 * time.Hour}, true
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })

@@ -134,11 +134,8 @@ type Config struct {
 	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs.
 	// Zero: 24 h.
 	HalfLife time.Duration
-	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now.
-	// It asks the Manager nothing. Nil: nobody is limited.
-	Allowance func(hub string, user spawner.User) (spawner.Allowance, bool)
-	Limits    Limits
-	Output    int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
+	Limits   Limits
+	Output   int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
 	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
 	Room     func(dir string) (int64, error)
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
@@ -158,6 +155,7 @@ type Manager struct {
 	log      *slog.Logger
 	links    chan linkChange // to Run
 	files    *jobfiles.Store
+	usage    usageStore
 	launches launch.Maker
 	born     time.Time
 
@@ -226,6 +224,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		kinds: kinds{of: map[spawner.Kind]*Kind{}},
 	}
 	m.sched = sched.New(m.schedConfig())
+	m.usage = usageStore{store: cfg.Store, sched: m.sched, lock: &m.mu, log: cfg.Logger}
 	m.files = m.newFiles()
 	m.launches = launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: m.At}
 	return m, m.load(ctx)
@@ -264,7 +263,7 @@ func (c *Config) fill() {
 
 // load reads the records, and with them the leases.
 func (m *Manager) load(ctx context.Context) error {
-	if err := m.readTallies(ctx); err != nil {
+	if err := m.usage.read(ctx); err != nil {
 		return err
 	}
 	ended, err := m.readWorkloads(ctx)
@@ -273,10 +272,8 @@ func (m *Manager) load(ctx context.Context) error {
 	}
 	m.first.blank = len(m.work) == 0
 	m.sched.LearnReleases(ended)
-	m.relearn()
 	tx := m.Begin()
 	defer tx.End()
-	m.sched.Recount(time.Now())
 	return tx.dispute(ctx)
 }
 
@@ -342,7 +339,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { m.followLinks(ctx); return nil })
 	g.Go(func() error { m.resync(ctx); return nil })
-	g.Go(func() error { m.saveUsage(ctx); return nil })
+	g.Go(func() error { m.usage.run(ctx); return nil })
 	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
 	for _, k := range m.kinds.all {
 		if k.Run != nil {

@@ -204,3 +204,11 @@ func (m *Manager) reapOne(ctx context.Context, b spawner.Backend, id spawner.ID)
 	}
 	return runs || remove
 }
+
+// turnShares has who waits stand in the order of what users have had until now, and looks at who is next in it.
+func (m *Manager) turnShares() {
+	tx := m.Begin()
+	defer tx.End()
+	m.sched.Tick(time.Now())
+	tx.wakeHeads()
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"slipway/internal/clock"
@@ -16,28 +18,35 @@ const tallies = "tallies"
 // saveUsageEvery is how often it is counted and saved: a service that is killed loses so much of it at most.
 const saveUsageEvery = time.Minute
 
-// readTallies reads what users have had in earlier runs of the service.
-func (m *Manager) readTallies(ctx context.Context) error {
+// usageStore keeps what users have had over restarts of the service.
+type usageStore struct {
+	store Store
+	sched *sched.Scheduler
+	lock  sync.Locker // guards sched
+	log   *slog.Logger
+}
+
+// read reads what users have had in earlier runs of the service.
+func (u *usageStore) read(ctx context.Context) error {
 	now := time.Now()
-	for r, err := range m.cfg.Store.All(ctx, tallies) {
+	for r, err := range u.store.All(ctx, tallies) {
 		if err != nil {
 			return fmt.Errorf("read what users have had: %w", err)
 		}
-		var u sched.Usage
-		if err := json.Unmarshal(r.Value, &u); err != nil {
-			m.log.Warn("what a user has had cannot be read, and counts no more", "user", r.Key, "err", err)
+		var had sched.Usage
+		if err := json.Unmarshal(r.Value, &had); err != nil {
+			u.log.Warn("what a user has had cannot be read, and counts no more", "user", r.Key, "err", err)
 			continue
 		}
-		m.sched.Restore(u, now)
+		u.sched.Restore(had, now)
 	}
 	return nil
 }
 
-// saveUsage counts and saves what users have, from time to time until ctx ends.
-func (m *Manager) saveUsage(ctx context.Context) {
+// run counts and saves what users have, from time to time until ctx ends.
+func (u *usageStore) run(ctx context.Context) {
 	for {
-		m.relearn()
-		m.saveTallies(context.WithoutCancel(ctx))
+		u.save(context.WithoutCancel(ctx))
 		if ctx.Err() != nil {
 			return
 		}
@@ -45,31 +54,23 @@ func (m *Manager) saveUsage(ctx context.Context) {
 	}
 }
 
-func (m *Manager) saveTallies(ctx context.Context) {
-	tx := m.Begin()
-	counted := m.sched.Count(time.Now())
-	tx.End()
+func (u *usageStore) save(ctx context.Context) {
+	u.lock.Lock()
+	counted := u.sched.Count(time.Now())
+	u.lock.Unlock()
 	if len(counted) == 0 {
 		return
 	}
 	values := make(map[string]any, len(counted))
-	for o, u := range counted {
-		values[o.Key()] = u
+	for o, had := range counted {
+		values[o.Key()] = had
 	}
-	if err := m.cfg.Store.PutAll(ctx, tallies, values); err != nil {
-		m.log.Warn("what users have had cannot be saved now; it is tried again", "err", err)
-		tx := m.Begin()
-		defer tx.End()
+	if err := u.store.PutAll(ctx, tallies, values); err != nil {
+		u.log.Warn("what users have had cannot be saved now; it is tried again", "err", err)
+		u.lock.Lock()
+		defer u.lock.Unlock()
 		for o := range counted {
-			m.sched.Unsaved(o)
+			u.sched.Unsaved(o)
 		}
 	}
-}
-
-// turnShares has who waits stand in the order of what users have had until now, and looks at who is next in it.
-func (m *Manager) turnShares() {
-	tx := m.Begin()
-	defer tx.End()
-	m.sched.Tick(time.Now())
-	tx.wakeHeads()
 }

@@ -29,6 +29,9 @@ type Config struct {
 	// Admits says whether a job for AnyBackend may have so much on a backend. What a job may that names its backend is
 	// for whoever makes the request to know. Nil: it always may.
 	Admits func(backend string, r spawner.Resources) bool
+	// Allowance says what a hub's user may have of jobs; false: it may be something else, which is not known just now.
+	// It asks the engine nothing. Nil: nobody is limited.
+	Allowance func(hub string, user spawner.User) (spawner.Allowance, bool)
 	// Retention is for how long a job that has ended is kept, with its files. Zero: until its owner removes it.
 	Retention time.Duration
 	// SliceUse says what a job has made of its slice of a GPU so far. It does not wait. Nil: nothing is measured.
@@ -56,6 +59,10 @@ func New(ctx context.Context, e *engine.Manager, cfg Config) (*Jobs, error) {
 	if err := j.readClock(ctx); err != nil {
 		return nil, err
 	}
+	j.relearn()
+	tx := e.Begin()
+	tx.Sched().Recount(time.Now())
+	tx.End()
 	e.Register(j.kind(), spawner.Job)
 	return j, nil
 }

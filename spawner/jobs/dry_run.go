@@ -28,7 +28,7 @@ func (j *Jobs) Plan(ctx context.Context, c spawner.Caller, req spawner.JobReques
 	if err := j.engine.Judge(ctx, w); err != nil {
 		return spawner.Plan{}, err
 	}
-	j.engine.Learn(w.Principal())
+	j.learn(w.Principal())
 	tx := j.engine.Begin()
 	defer tx.End()
 	if _, err := j.affordIn(tx.View, w.Principal(), j.demand(r, max(1, len(r.Points)))); err != nil {
@@ -92,7 +92,7 @@ func (j *Jobs) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error)
 		return spawner.Usage{}, errs.New(errs.Forbidden, "only users have jobs")
 	}
 	o := c.Principal()
-	j.engine.Learn(o)
+	j.learn(o)
 	v := j.engine.View()
 	defer v.End()
 	u := spawner.Usage{Use: j.use(v, o), Inputs: j.engine.JobFiles().Usage(o).Unused, Kept: []spawner.Kept{}}

@@ -12,7 +12,7 @@ import (
 // kind returns what the engine asks about jobs.
 func (j *Jobs) kind() engine.Kind {
 	return engine.Kind{
-		Resynced: j.tidy, SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear, Exited: exited,
+		Run: j.keepLearning, Resynced: j.tidy, SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear, Exited: exited,
 		SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure, Retry: j.nextTry, EndBackoff: j.endBackoff,
 		ClearDependency: j.clearDependency,
 	}

@@ -1,6 +1,10 @@
 package jobs
 
 import (
+	"context"
+	"time"
+
+	"slipway/internal/clock"
 	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobfiles"
@@ -36,7 +40,7 @@ func (j *Jobs) affordIn(v engine.View, o spawner.Principal, d demand) (string, e
 
 // afford refuses jobs where their owner would have too much with them.
 func (j *Jobs) afford(o spawner.Principal, d demand) error {
-	j.engine.Learn(o)
+	j.learn(o)
 	tx := j.engine.Begin()
 	defer tx.End()
 	why, err := j.affordIn(tx.View, o, d)
@@ -44,4 +48,34 @@ func (j *Jobs) afford(o spawner.Principal, d demand) error {
 		tx.CountRefused(why)
 	}
 	return err
+}
+
+// learn finds out what the jobs of users may have. While that is not surely known, what was known before counts.
+func (j *Jobs) learn(owners ...spawner.Principal) {
+	if j.cfg.Allowance == nil {
+		return
+	}
+	for _, o := range owners {
+		a, sure := j.cfg.Allowance(o.Hub, o.User)
+		tx := j.engine.Begin()
+		tx.Sched().Allow(o, a, sure)
+		tx.End()
+	}
+}
+
+// relearn does so again for all who have jobs.
+func (j *Jobs) relearn() {
+	v := j.engine.View()
+	owners := v.Sched().Users()
+	v.End()
+	j.learn(owners...)
+}
+
+const relearnEvery = time.Minute
+
+// keepLearning does so from time to time until ctx ends.
+func (j *Jobs) keepLearning(ctx context.Context) {
+	for j.relearn(); clock.Sleep(ctx, relearnEvery); {
+		j.relearn()
+	}
 }

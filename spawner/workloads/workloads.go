@@ -28,6 +28,7 @@ type Config struct {
 	Ailment     func(w spawner.Workload) (why, remedy string)
 	Jobs        string // the backend of jobs whose submitter names none
 	Admits      func(backend string, r spawner.Resources) bool
+	Allowance   func(hub string, user spawner.User) (spawner.Allowance, bool)
 	Retention   time.Duration // of jobs that have ended
 	SliceUse    func(w spawner.Workload) *spawner.SliceUse
 	Kernels     int // most of a user's at once
@@ -52,7 +53,7 @@ func New(ctx context.Context, e *engine.Manager, c Config) (Workloads, error) {
 	})
 	j, err := jobs.New(ctx, e, jobs.Config{
 		Account: c.Account, Environment: c.Environment, Backend: c.Jobs, Admits: c.Admits,
-		Retention: c.Retention, SliceUse: c.SliceUse, Logger: c.Logger,
+		Allowance: c.Allowance, Retention: c.Retention, SliceUse: c.SliceUse, Logger: c.Logger,
 	})
 	k := kernelpool.New(e, s, kernelpool.Config{Account: c.Account, PerUser: c.Kernels, Busy: c.Busy, Logger: c.Logger})
 	return Workloads{e, inspect.New(e), s, j, k}, err

@@ -138,20 +138,6 @@ func (m *Manager) killUnseen(ctx context.Context, e Entry) error {
 	return err
 }
 
-// grace returns how long a workload has between being told to end and being killed. A slice that is called back is to
-// be back by its deadline, however often the service was killed meanwhile.
-//
-// Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.
-func (m *Manager) grace(e Entry) time.Duration {
-	if e.Kind == spawner.Job && !e.Remote && appOf(e) == control.Exited {
-		return 0
-	}
-	if !e.Moving || e.Lender == "" || m.cfg.Lend.Recall == 0 {
-		return m.cfg.Limits.Grace
-	}
-	return max(m.cfg.Lend.Recall-time.Since(m.phaseOwn(e)), time.Second)
-}
-
 func (m *Manager) cleanup(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
 	defer cancel()

@@ -93,17 +93,6 @@ type Agents interface {
 	Agent(id spawner.ID) Agent
 }
 
-// Limits are how long a phase may last before the workload is given up.
-type Limits struct {
-	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
-	// the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
-	BootRemote time.Duration
-	Boot       time.Duration // from there to the first answer. Zero: 3 min
-	Grace      time.Duration // between asking a workload to end and killing it. Zero: 10 s
-	// what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
-	Pack time.Duration
-}
-
 // Config is what a Manager needs. All fields without a stated default are required.
 type Config struct {
 	Store Store
@@ -149,6 +138,7 @@ type Config struct {
 // soon as New has returned; Run makes things happen.
 type Manager struct {
 	backends.Backends
+	deadlines
 	cfg      Config
 	queue    *workqueue.Queue
 	onRemote *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
@@ -157,7 +147,6 @@ type Manager struct {
 	files    *jobfiles.Store
 	usage    usageStore
 	launches launch.Maker
-	born     time.Time
 
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
@@ -216,8 +205,12 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, errors.New("some backends run workloads on other hosts: Config.Launch.Uplink is needed")
 	}
 	m := &Manager{
-		Backends: site, cfg: cfg, queue: workqueue.New(), onRemote: workqueue.New(),
-		log: cfg.Logger, links: make(chan linkChange, 64), born: time.Now(),
+		Backends: site, cfg: cfg,
+		deadlines: deadlines{
+			limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.Pause,
+		},
+		queue: workqueue.New(), onRemote: workqueue.New(),
+		log: cfg.Logger, links: make(chan linkChange, 64),
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(),
 		held:  map[spawner.ID]int{},
 		first: firstLook{believed: map[string]bool{}}, counters: newCounters(),

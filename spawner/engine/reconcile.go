@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/clock"
 	"slipway/spawner"
 	"slipway/spawner/lifecycle"
 	"slipway/spawner/sched"
@@ -14,9 +13,6 @@ import (
 
 // retryAfter is how long the Manager waits before it repeats what did not work.
 const retryAfter = 2 * time.Second
-
-// kernelMemory is for how long it is known of a kernel that ended by itself why it did.
-const kernelMemory = 10 * time.Minute
 
 // reconcile looks at a workload and does the next thing for it. Every change of the record brings it back, so one step
 // a call is enough.
@@ -190,48 +186,6 @@ func dependency(p sched.Prerequisites) lifecycle.Dependency {
 	}
 }
 
-// unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two
-// tries.
-const unseenPatience = time.Minute
-
-// unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a
-// session has changed could be lost by that: it is looked for until its backend tells what has become of it.
-func (m *Manager) unseen(e Entry) bool {
-	given := e.Want == spawner.WantGone || e.Kind == spawner.Job && e.Want == spawner.WantStopped
-	return e.Remote && e.Phase == spawner.Stopping && given && min(
-		m.inPhase(e), time.Since(e.blindly),
-	) >= unseenPatience
-}
-
-// phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a
-// backend's Start takes what it takes.
-func (m *Manager) phaseBegan(e Entry) time.Time {
-	switch {
-	case !e.quit.IsZero():
-		return e.quit
-	case e.Phase == spawner.Starting && e.Begun && !e.startedAt.IsZero():
-		return e.startedAt
-	case e.Since.Before(m.born):
-		return m.born
-	default:
-		return m.phaseOwn(e)
-	}
-}
-
-// phaseOwn returns when a phase began, whoever was there to see to it. A time that has not come yet is of a clock that
-// was set back.
-func (m *Manager) phaseOwn(e Entry) time.Time {
-	if e.Since.After(time.Now()) {
-		return m.born
-	}
-	return e.Since
-}
-
-// inPhase returns for how long this run of the service has seen to a workload's phase.
-func (m *Manager) inPhase(e Entry) time.Duration {
-	return time.Since(clock.Latest(m.phaseOwn(e), m.born))
-}
-
 // listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service,
 // and again when that did not work. It is harmless when the door is open.
 func (m *Manager) listen(ctx context.Context, e Entry) {
@@ -268,29 +222,6 @@ func appOf(e Entry) control.State {
 		return ""
 	}
 	return e.Status.State
-}
-
-// limit returns how long the phase may last; false when for ever. On another host none counts before something runs
-// there, and a job needs none but for the way back of what it has left.
-func (m *Manager) limit(e Entry) (time.Duration, bool) {
-	switch {
-	case e.Rests && e.Phase == spawner.Pending:
-		return lifecycle.PauseBefore(e.Attempt, m.cfg.Pause), true
-	case e.Remote && (e.Kind == spawner.Job || !e.quit.IsZero()):
-		return returnPatience, !e.quit.IsZero()
-	case e.Phase == spawner.Booting && e.Remote && e.Status.State == "": // the way to it is down, for a while
-		return m.cfg.Limits.BootRemote, true
-	case e.Phase == spawner.Booting:
-		return m.cfg.Limits.Boot, true
-	case e.Phase == spawner.Starting && e.Remote:
-		return m.cfg.Limits.BootRemote, !e.startedAt.IsZero()
-	case e.Phase == spawner.Starting:
-		return m.cfg.Limits.Agent, true
-	case e.Phase == spawner.Stopped:
-		return kernelMemory, e.Kind == spawner.Kernel
-	default:
-		return 0, false
-	}
 }
 
 // remind asks for another look when the phase's time is up. Who waits all the same waits for something else.

@@ -9,13 +9,6 @@ import (
 	"slipway/spawner"
 )
 
-// returnPatience is how long what a job has left may be on its way back, when its agent has told that it has ended.
-const returnPatience = 10 * time.Minute
-
-// askPatience is how long it is tried to have an agent on another host end its app, beside the app's own grace. Where
-// it has what nobody else has, it is longer; see askFor.
-const askPatience = 2 * time.Minute
-
 // mostEvictions is how often a start may lose its place before it fails.
 const mostEvictions = 10
 
@@ -174,40 +167,4 @@ func (m *Manager) askToEnd(ctx context.Context, e Entry) {
 	if now := m.work[e.ID]; now != nil {
 		now.parting = e.Run()
 	}
-}
-
-// askFor is how long it is tried to have an agent end. That of a session that was up has what was changed in it: a link
-// that is down for a while is no reason to lose that, and no shorter than one that is waited for when it starts. With a
-// job's only its output is lost: its link has the time to come up again that the job would have to end, as after a
-// restart of the service.
-func (m *Manager) askFor(e Entry) time.Duration {
-	patience := m.cfg.Limits.Grace + askPatience
-	switch {
-	case e.Kind != spawner.Job && !e.Up.IsZero():
-		return max(patience, m.cfg.Limits.BootRemote)
-	case e.Kind == spawner.Job && e.Status.State == "":
-		return m.cfg.Limits.Grace
-	default:
-		return patience
-	}
-}
-
-// wayBack is how long what a workload leaves may take from its end to this host.
-func (m *Manager) wayBack(e Entry) time.Duration {
-	if e.Kind == spawner.Job {
-		return m.cfg.Limits.Grace + askPatience
-	}
-	return m.cfg.Limits.Grace + m.cfg.Limits.Pack
-}
-
-// Resists reports whether a workload on another host runs on though its backend was asked to end it.
-func (m *Manager) Resists(e Entry) bool {
-	patience := m.cfg.Limits.Grace + backendPatience
-	switch {
-	case !e.Asked.IsZero():
-		patience += m.wayBack(e)
-	case !e.Moving || e.Kind != spawner.Job:
-		patience += m.askFor(e)
-	}
-	return m.inPhase(e) > patience
 }

@@ -8,18 +8,6 @@ import (
 	"slipway/spawner/lifecycle"
 )
 
-// RestWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
-// code 1".
-func (m *Manager) RestWords(e Entry) string {
-	words := "tries again in " + max(
-		time.Until(m.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, m.cfg.Pause))), time.Second,
-	).Round(time.Second).String()
-	if len(e.Attempts) > 0 {
-		words += ": " + e.Attempts[len(e.Attempts)-1].Reason
-	}
-	return words
-}
-
 // InBackoff reports whether a job waits before it is tried again.
 func (e *Entry) InBackoff() bool {
 	return e.Rests && e.Phase == spawner.Pending && e.Want == spawner.WantRunning

@@ -32,6 +32,9 @@ var lastEvent = map[string]string{"Last-Event-ID": "the id of the last event tha
 
 // operations describes every route. One that is missing here, or that there is not, fails the test.
 func operations() map[string]operation {
+	chart := func(of []string) map[string]string {
+		return map[string]string{"chart": "a picture (SVG) in place of JSON: " + strings.Join(of, ", ")}
+	}
 	user := map[string]string{"user": "an administrator names another user; else the caller's own are meant"}
 	return map[string]operation{
 		"GET /openapi.json": {does: "This document", sends: "application/json", open: true},
@@ -49,7 +52,25 @@ func operations() map[string]operation {
 				"user": "whose form it is", "name": "of which server", "options": "what was chosen last, JSON",
 			}, sends: "text/html",
 		},
-		"GET /quota":                      {does: "How full the caller's home and areas are"},
+		"GET /quota": {does: "How full the caller's home and areas are"},
+		"GET /usage": {
+			does:  "What runs now of the caller's, and what it uses of CPU, memory and GPU",
+			query: map[string]string{"all": "true: of everybody. For administrators"},
+		},
+		"GET /usage/site": {
+			does: "How the site was used over the last 7 days. For administrators", out: hubapi.SiteUsage{},
+			query: chart(hubapi.SiteCharts),
+		},
+		"GET /sessions/{id}/usage": {
+			does: "What a session has used over the last 7 days", out: hubapi.UsageSeries{}, query: chart(hubapi.UsageCharts),
+		},
+		"GET /jobs/{id}/usage": {
+			does: "What a job has used over the last 7 days", out: hubapi.UsageSeries{}, query: chart(hubapi.UsageCharts),
+		},
+		"GET /scans/{id}/progress": {
+			does: "How many points of a scan had ended at each time", out: hubapi.ScanProgress{},
+			query: chart([]string{"progress"}),
+		},
 		"GET /kernelspecs":                {does: "The kernels on slices of GPUs that the caller may start"},
 		"POST /kernelspecs/{name}/switch": {does: "Have the caller's next kernels of this kind made otherwise"},
 
@@ -254,6 +275,6 @@ var groups = []struct {
 	{"GPUs and kernels", []string{"gpus", "kernelspecs"}},
 	{"Data and credentials", []string{"data", "quota", "credentials", "credential-logins"}},
 	{"ssh", []string{"ssh"}},
-	{"Users", []string{"me", "whoami", "accounts"}},
+	{"Users", []string{"me", "whoami", "accounts", "usage"}},
 	{"The service", []string{"openapi.json", "docs", "link"}},
 }

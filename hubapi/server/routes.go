@@ -31,6 +31,7 @@ func (s *Server) Public() http.Handler {
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.Web.Authenticate(s.Web.ByToken), s.Web.Bounded)
 		s.API.Routes(r)
+		s.usage.Routes(r)
 		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
 	if s.cfg.Registry != nil {
@@ -51,6 +52,7 @@ func (s *Server) AgentAPI() http.Handler {
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.Web.Authenticate(s.Web.ByAgent), s.Web.Bounded)
 		s.API.Routes(r)
+		s.usage.Routes(r)
 		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
 	s.API.KernelRoutes(r, s.Web.ByAgent)

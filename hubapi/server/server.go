@@ -1,7 +1,7 @@
 // Package server serves Slipway's HTTP. It makes its rooms and mounts them: the native API, the pages, the session
 // proxy, the Outpost protocol, and what they share below. Who imports whom goes one way: audit and hubs know no other
-// room, web knows these two, convert, offers, feeds, proxy and outpost stand on web, the API on those, and the pages on
-// the API.
+// room, web knows these two, convert, offers, feeds, proxy and outpost stand on web, the API on those, usage on the
+// API, and the pages on all.
 //
 // A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. A
 // clean shutdown ends every stream.
@@ -27,6 +27,7 @@ import (
 	"slipway/hubapi/server/outpost"
 	"slipway/hubapi/server/pages"
 	"slipway/hubapi/server/proxy"
+	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
@@ -83,6 +84,7 @@ type Config struct {
 	GPUSeries   func(holder string) []hubapi.GPUPoint
 	GPUUse      func(holder string) gpu.Use
 	PublishGPUs func(format string) (string, error)
+	Usage       usage.Meter     // nil: nothing is measured over time
 	Pool        api.Pool        // nil: the site has no HTCondor pool
 	Shipper     api.Shipper     // nil likewise
 	Exporter    api.Exporter    // nil likewise
@@ -134,6 +136,7 @@ type Server struct {
 	box     *secret.Box // seals what browsers keep
 	offers  *offers.Offers
 	feeds   *feeds.Feeds
+	usage   *usage.Room
 }
 
 // New makes a Server.
@@ -169,9 +172,11 @@ func New(cfg Config) *Server {
 		SSH:        cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People,
 		Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
+	s.usage = usage.New(usage.Config{Web: s.Web, API: s.API, Workloads: cfg.Engine, Meter: cfg.Usage})
 	s.box = secret.NewBox()
 	s.pages = pages.New(pages.Config{
 		Web: s.Web, API: s.API, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds,
+		Usage:     s.usage,
 		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
 		Environments: cfg.Environments,
 		GPUs:         cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool,

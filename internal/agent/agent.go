@@ -116,10 +116,11 @@ func Run(ctx context.Context, cfg Config) error {
 	a.ssh = newSSH(a)
 	a.remote = newRemote(cfg)
 	a.credentials = newCredentials(cfg)
+	alone := process.Alone("/proc", os.Getpid(), os.Getppid())
 	a.lookout = newLookout(
-		a.app.server, a.ssh.Activity,
-		process.NewCPUMeter("/proc", os.Getpid(), process.Alone("/proc", os.Getpid(), os.Getppid())).Seconds, a.log,
+		a.app.server, a.ssh.Activity, process.NewCPUMeter("/proc", os.Getpid(), alone).Seconds, a.log,
 	)
+	a.lookout.memory = func() int64 { return process.MemoryInUse(cgroupRoot, "/proc", os.Getpid(), alone) }
 	a.lookout.kernel = a.app.kernelNow
 	a.lookout.editors, a.lookout.printed = a.code.editors, a.code.printed
 	a.uplink = tunnel.NewUplink(tunnel.UplinkConfig{Dial: wayTo(cfg), Changed: a.remote.changed, Logger: cfg.Logger, Doors: map[tunnel.Door]func(context.Context, net.Conn){

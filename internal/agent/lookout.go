@@ -26,6 +26,8 @@ type lookout struct {
 	cpu func() float64
 	log *slog.Logger
 
+	memory func() int64 // that is in use; nil: it is not known
+
 	kernel  func() *kernel.Kernel                    // the app, where it is one; nil: it is none
 	editors func() (t authproxy.Traffic, asked bool) // what VS Code carries; asked: it is the app. Nil: there is none
 	printed func() time.Time                         // when its terminals last showed something; zero: never
@@ -62,6 +64,9 @@ func (l *lookout) speak(ctx context.Context, write func()) {
 func (l *lookout) look(ctx context.Context) {
 	if l.at.IsZero() || time.Since(l.at) >= fresh {
 		l.latest = control.Activity{Quiet: -1, CPU: l.cpu()}
+		if l.memory != nil {
+			l.latest.Memory = l.memory()
+		}
 		if j := l.app(); j != nil {
 			l.ask(ctx, j)
 		}

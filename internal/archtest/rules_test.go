@@ -31,6 +31,15 @@ func rules() map[string]rule {
 		"internal/version":   {},
 		"internal/testenv":   {},
 		"internal/archtest":  {},
+		"internal/chart":     {},
+
+		"internal/timeseries": {own: []string{"internal/clock"}},
+		"internal/usage": {
+			own: []string{
+				"hubapi", "internal/agent/control", "internal/gpu", "internal/timeseries", "spawner",
+			},
+			outside: []string{"golang.org/x/sync"},
+		},
 
 		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/loopback", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}, tests: []string{"github.com/invopop/jsonschema"}},
 		"internal/mounts":             {own: []string{"internal/backoff", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
@@ -344,7 +353,7 @@ func rules() map[string]rule {
 		"hubapi/server/pages": {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
-				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web",
+				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/usage", "hubapi/server/web",
 				"internal/errs", "internal/units", "internal/secret", "internal/sshauth",
 				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
 			},
@@ -355,6 +364,13 @@ func rules() map[string]rule {
 				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/web",
 				"internal/agent/control", "internal/errs", "internal/webui", "spawner",
 			},
+		},
+		"hubapi/server/usage": {
+			own: []string{
+				"hubapi", "hubapi/server/api", "hubapi/server/convert", "hubapi/server/web", "internal/chart",
+				"internal/errs", "internal/units", "spawner",
+			},
+			outside: []string{"github.com/go-chi/chi"},
 		},
 		"hubapi/server/web": {
 			own: []string{
@@ -367,7 +383,7 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
 				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost",
-				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/web", "internal/gpu",
+				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/usage", "hubapi/server/web", "internal/gpu",
 				"internal/metrics", "internal/secret", "internal/sshauth", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -443,7 +459,7 @@ func rules() map[string]rule {
 			},
 		},
 		// What commands print. It knows no command, and asks nothing.
-		"internal/cli/render": {own: []string{"hubapi", "internal/units"}, outside: []string{"golang.org/x/sys"}},
+		"internal/cli/render": {own: []string{"hubapi", "internal/clock", "internal/units"}, outside: []string{"golang.org/x/sys"}},
 		// Man pages of commands, whichever they are.
 		"internal/cli/manual": {outside: []string{"github.com/spf13/cobra"}},
 		// Commands: they parse, call and print. Of what runs here they know the service as a whole alone, no backend.
@@ -493,7 +509,7 @@ func rules() map[string]rule {
 				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts",
 				"internal/programs", "internal/programs/install", "internal/reserve", "internal/secret",
 				"internal/service/backends", "internal/service/clients", "internal/sockets", "internal/sshauth",
-				"internal/sshgate", "internal/store", "internal/tunnel", "internal/version", "internal/webui",
+				"internal/sshgate", "internal/store", "internal/tunnel", "internal/usage", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit",
 				"spawner/batch", "spawner/docker", "spawner/engine", "spawner/htcondor", "spawner/htcondor/pool", "spawner/launch",

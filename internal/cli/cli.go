@@ -90,7 +90,7 @@ func newRoot(env Env) *cobra.Command {
 	})
 	root.AddCommand(
 		sessionsCommand(env), kernelsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env),
-		gpusCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env),
+		gpusCommand(env), topCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env),
 		whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
 		sshCommand(env), sshKeyCommand(env), versionCommand(env), doctorCommand(env), manCommand(),
 	)

@@ -99,6 +99,28 @@ func (f *stubService) byToken(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// usage is of the example's session and job: of the job nothing was measured.
+func (f *stubService) usage(w http.ResponseWriter, r *http.Request, user string) {
+	list := hubapi.UsageList{Workloads: []hubapi.UsageNow{}}
+	switch {
+	case r.URL.Query().Get("all") == "true" && user != f.session.User:
+		refuse(w, 403, "forbidden", "what everybody uses is for administrators", "leave it out to see what is yours")
+		return
+	case user == f.session.User:
+		cpu, memory, busy := 1.25, int64(3<<29), 40.0
+		up := time.Now().Add(-2 * time.Hour)
+		list.Waiting = 3
+		list.Workloads = []hubapi.UsageNow{
+			{
+				Meta: f.session.Meta, Kind: "lab", Up: up, CPUs: 2, Memory: 4 << 30, Slice: "1g.18gb", GPUMemory: 16 << 30,
+				Use: hubapi.UsagePoint{CPU: &cpu, Memory: &memory, GPU: &busy},
+			},
+			{Meta: f.job.Meta, Kind: "job", Up: up, CPUs: 1, Memory: 1 << 30},
+		}
+	}
+	answer(w, list)
+}
+
 // routes are what user sees.
 func (f *stubService) routes(user string) http.Handler {
 	mux := http.NewServeMux()
@@ -131,6 +153,7 @@ func (f *stubService) routes(user string) http.Handler {
 		answer(w, me)
 	})
 	f.gpus.routes(mux, user == f.session.User)
+	mux.HandleFunc("GET "+api+"/usage", func(w http.ResponseWriter, r *http.Request) { f.usage(w, r, user) })
 	f.environments.routes(mux, user == f.session.User)
 	if user == f.session.User {
 		f.environments.ship(mux)

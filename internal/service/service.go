@@ -30,6 +30,7 @@ import (
 	"slipway/internal/sshgate"
 	"slipway/internal/store"
 	"slipway/internal/tunnel"
+	"slipway/internal/usage"
 	"slipway/internal/version"
 	gateway "slipway/kernels"
 	"slipway/kernels/kernelspecs"
@@ -75,6 +76,7 @@ type service struct {
 	doctor       *dataDoctor
 	hubs         []hubPart
 	sshKeys      *sshauth.Authority // nil: the site has no ssh
+	usage        *usage.Meter
 	server       *server.Server
 	gate         *sshgate.Gate      // nil likewise
 	end          context.CancelFunc // ends everything that was made for this run
@@ -114,7 +116,7 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		s.openData, s.makeHubs, s.makeCVMFS, s.makeHomeMounts, s.makeBackends, s.makeCredentials, s.makeMounter,
-		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeUsage, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return s.reserve.Explain(err)
@@ -282,7 +284,8 @@ func (s *service) makeServer(context.Context) error {
 		Kernels: s.kernelGateway(offers), KernelMenu: s.menuOf(offers), Credentials: s.credentials(),
 		UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
-		Pool: s.poolGPUs(), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
+		Usage: siteUsage{s.usage, s},
+		Pool:  s.poolGPUs(), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
 		Quota: s.homeMounts.Quota, KnownQuota: s.homeMounts.KnownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
@@ -306,6 +309,7 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	g.Go(func() error { return s.links.Run(after) })
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { s.reserve.Run(ctx); return nil })
+	g.Go(func() error { s.usage.Run(ctx); return nil })
 	s.environments.Run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)

@@ -3,6 +3,7 @@ package webui
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -294,6 +295,13 @@ type Details struct {
 	// Parameters are what sets a point apart from the others of its scan.
 	Parameters map[string]string
 	Data       *hubapi.DataReport // what was found of its user's data in a session; nil: nothing has looked
+	Charts     []Chart            // of what it has used
+}
+
+// Chart is a picture of numbers over time.
+type Chart struct {
+	Name string
+	SVG  template.HTML
 }
 
 type single struct {
@@ -302,6 +310,7 @@ type single struct {
 	Tail       string
 	Parameters map[string]string
 	Data       *hubapi.DataReport
+	Charts     []Chart
 }
 
 // Cut reports whether the first steps of the start are not known: a restart of the service forgets them.
@@ -331,7 +340,7 @@ func (s single) Last() int64 {
 func Single(w http.ResponseWriter, v Visit, c catalog.Catalogue, d Details) error {
 	s := single{
 		row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters,
-		Data: d.Data,
+		Data: d.Data, Charts: d.Charts,
 	}
 	f := frame{Title: s.Called() + " " + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() || s.Looking() {

@@ -2,6 +2,7 @@ package webui
 
 import (
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,6 +30,8 @@ type ScanView struct {
 	Leaves int
 	From   int // the number, among those of State, of the first that is shown, from 1
 	Most   int // of them in all
+	// Progress draws how many points had ended at each time.
+	Progress template.HTML
 }
 
 type scanBody struct {

@@ -74,6 +74,23 @@ func (s *Scheduler) Recount(now time.Time) {
 	}
 }
 
+// GPUHoursSince returns the GPU hours that users have had since a time, by the hour of the clock since 1970. Reads only.
+func (s *Scheduler) GPUHoursSince(t time.Time) map[spawner.Principal]map[int64]float64 {
+	out := map[spawner.Principal]map[int64]float64{}
+	for o, mine := range s.hours.of {
+		for hour, n := range mine {
+			if hour < hourOf(t) {
+				continue
+			}
+			if out[o] == nil {
+				out[o] = map[int64]float64{}
+			}
+			out[o][hour] = n
+		}
+	}
+	return out
+}
+
 // GPUHours returns how many GPU hours a user has had in her window, and how long that is. Reads only.
 func (s *Scheduler) GPUHours(o spawner.Principal, now time.Time) (hours float64, window time.Duration) {
 	window = s.window(o)

@@ -65,7 +65,7 @@ func (s *API) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, error)
 }
 
 func (s *API) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
@@ -81,7 +81,7 @@ func (s *API) ReportOf(ctx context.Context, w spawner.Workload) (hubapi.DataRepo
 
 // keepDataReport takes what was found in a session from a program in it alone: nobody else can have looked.
 func (s *API) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.DataReport, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
@@ -127,7 +127,7 @@ func lineOf(text string) string {
 }
 
 func (s *API) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}

@@ -175,7 +175,7 @@ func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
-	found, err := s.find(r, false)
+	found, err := s.Find(r, false)
 	if err != nil {
 		return err
 	}

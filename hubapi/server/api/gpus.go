@@ -34,7 +34,7 @@ func (s *API) gpus(w http.ResponseWriter, r *http.Request) error {
 
 // InventoryFor returns what a caller may read of the inventory. Whose parts are is decided where it is shown.
 func (s *API) InventoryFor(c spawner.Caller) gpu.Inventory {
-	if administers(c) {
+	if Administers(c) {
 		return s.Inventory()
 	}
 	return s.Inventory().Public()
@@ -159,12 +159,12 @@ func (s *API) Lent() map[spawner.ID]bool {
 }
 
 func (s *API) sessionGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	return s.series(w), err
 }
 
 func (s *API) jobGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
-	w, err := s.find(r, true)
+	w, err := s.Find(r, true)
 	return s.series(w), err
 }
 

@@ -16,7 +16,7 @@ import (
 
 // administers reports whether c may know of everybody's parts of the GPUs, and take GPUs out of use: administrators by
 // themselves, and no program in a session of theirs.
-func administers(c spawner.Caller) bool {
+func Administers(c spawner.Caller) bool {
 	return c.System || c.Admin && !c.Spawner && c.Workload == ""
 }
 
@@ -29,7 +29,7 @@ func (s *API) keeping() keeping { return keeping{s.cfg.Keeper} }
 // may refuses whoever is no administrator, before anything is said of what there is.
 func (k keeping) may(c spawner.Caller) error {
 	switch {
-	case !administers(c):
+	case !Administers(c):
 		return errs.New(errs.Forbidden, "only administrators take GPUs out of use and put them back").
 			With("use an administrator's own token, outside of sessions; `admin_users` of the hub in the configuration names them")
 	case k.keeper == nil:

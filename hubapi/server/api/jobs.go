@@ -53,14 +53,14 @@ func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobReq
 }
 
 func (s *API) job(r *http.Request, _ web.None) (hubapi.Job, error) {
-	w, err := s.find(r, true)
+	w, err := s.Find(r, true)
 	return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
 func (s *API) changeJob(do Act) func(*http.Request, web.None) (hubapi.Job, error) {
 	return func(r *http.Request, _ web.None) (hubapi.Job, error) {
-		w, err := s.find(r, true)
+		w, err := s.Find(r, true)
 		if err == nil {
 			w, err = do(r.Context(), web.CallerOf(r.Context()), w.ID)
 		}
@@ -69,7 +69,7 @@ func (s *API) changeJob(do Act) func(*http.Request, web.None) (hubapi.Job, error
 }
 
 func (s *API) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
-	w, err := s.find(r, true)
+	w, err := s.Find(r, true)
 	if err != nil {
 		return hubapi.Explanation{}, err
 	}
@@ -77,7 +77,7 @@ func (s *API) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 }
 
 func (s *API) removeJob(r *http.Request, _ web.None) (web.None, error) {
-	w, err := s.find(r, true)
+	w, err := s.Find(r, true)
 	if err == nil {
 		err = hasEnded(w)
 	}
@@ -88,7 +88,7 @@ func (s *API) removeJob(r *http.Request, _ web.None) (web.None, error) {
 }
 
 func (s *API) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
-	w, err := s.find(r, true)
+	w, err := s.Find(r, true)
 	if err != nil {
 		return hubapi.Files{Files: []hubapi.File{}}, err
 	}
@@ -107,7 +107,7 @@ func (s *API) FilesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]h
 }
 
 func (s *API) jobFile(w http.ResponseWriter, r *http.Request) error {
-	job, err := s.find(r, true)
+	job, err := s.Find(r, true)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *API) jobFile(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *API) jobEvents(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.find(r, true)
+	found, err := s.Find(r, true)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *API) SendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller,
 
 // jobLog streams a job's output as it is written.
 func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
-	job, err := s.find(r, true)
+	job, err := s.Find(r, true)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer log.Close()
 	// behind the opening: a reader who is told of too late a run only begins anew
-	if job, err = s.find(r, true); err != nil {
+	if job, err = s.Find(r, true); err != nil {
 		return err
 	}
 	w.Header().Set(hubapi.LogHeader, runOf(job))

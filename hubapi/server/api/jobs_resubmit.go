@@ -10,7 +10,7 @@ import (
 )
 
 func (s *API) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
-	w, err := s.find(r, true)
+	w, err := s.Find(r, true)
 	if err != nil {
 		return hubapi.Job{}, err
 	}

@@ -28,8 +28,8 @@ func (s *API) me(r *http.Request, _ web.None) (hubapi.Me, error) {
 	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
 }
 
-// find returns the workload that the path names, if it is of the kind that the route is for.
-func (s *API) find(r *http.Request, job bool) (spawner.Workload, error) {
+// Find returns the workload that the path names, if it is of the kind that the route is for.
+func (s *API) Find(r *http.Request, job bool) (spawner.Workload, error) {
 	name, err := web.Param(r, "id")
 	if err != nil {
 		return spawner.Workload{}, err
@@ -52,7 +52,7 @@ func (s *API) find(r *http.Request, job bool) (spawner.Workload, error) {
 }
 
 func (s *API) sessionEvents(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.find(r, false)
+	found, err := s.Find(r, false)
 	if err != nil {
 		return err
 	}
@@ -103,14 +103,14 @@ func (s *API) listSessions(r *http.Request, _ web.None) (hubapi.Sessions, error)
 }
 
 func (s *API) session(r *http.Request, _ web.None) (hubapi.Session, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	return s.cfg.Convert.Session(w), err
 }
 
 // waitSession answers as soon as the start has come to its end, good or bad, or after a while with the session as it
 // is.
 func (s *API) waitSession(r *http.Request, _ web.None) (hubapi.Session, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
@@ -142,7 +142,7 @@ func (s *API) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 	if wait != "" && wait != "yes" && wait != "no" {
 		return hubapi.Session{}, errs.Bad("wait", wait, "yes or no")
 	}
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
@@ -159,7 +159,7 @@ func (s *API) stopSession(r *http.Request, _ web.None) (hubapi.Session, error) {
 
 // keepSession keeps a session running though nothing may go on in it.
 func (s *API) keepSession(r *http.Request, req hubapi.KeepRequest) (hubapi.Session, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.Session{}, err
 	}
@@ -181,7 +181,7 @@ func KeepTime(text string) (time.Duration, error) {
 }
 
 func (s *API) removeSession(r *http.Request, _ web.None) (web.None, error) {
-	w, err := s.find(r, false)
+	w, err := s.Find(r, false)
 	if err != nil {
 		return web.None{}, err
 	}
@@ -224,7 +224,7 @@ func (s *API) removeSessionsOf(r *http.Request, _ web.None) (web.None, error) {
 }
 
 func (s *API) sessionLog(w http.ResponseWriter, r *http.Request) error {
-	found, err := s.find(r, false)
+	found, err := s.Find(r, false)
 	if err != nil {
 		return err
 	}

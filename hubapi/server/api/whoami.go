@@ -69,7 +69,7 @@ func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 // mayNumber refuses whoever is no administrator.
 func (s *API) mayNumber(c spawner.Caller) error {
 	switch {
-	case !administers(c):
+	case !Administers(c):
 		return errs.New(errs.Forbidden, "only administrators see and forget users' numbers").
 			With("use an administrator's own token, outside of sessions; `slipway whoami` shows yours")
 	case s.cfg.People == nil:

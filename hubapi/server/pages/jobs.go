@@ -14,6 +14,7 @@ import (
 	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
@@ -108,8 +109,10 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	sum, places := convert.NewTally(), []place(nil)
+	var ends usage.Ends
 	err = p.cfg.API.EachPoint(r, id, func(w *spawner.Workload) {
 		sum.Add(w)
+		ends.Add(w)
 		if state := convert.State(w); view.State == "" || view.State == string(state) {
 			places = append(places, place{w.ID, w.Point, state})
 		}
@@ -118,7 +121,7 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return err
 	}
 	slices.SortFunc(places, inTable)
-	view.Scan = p.cfg.Convert.Scan(sum)
+	view.Scan, view.Progress = p.cfg.Convert.Scan(sum), picture(ends.Chart())
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1

@@ -23,6 +23,7 @@ import (
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/offers"
+	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -71,6 +72,7 @@ type Config struct {
 	Offers  *offers.Offers
 	Convert *convert.Converter
 	Feeds   *feeds.Feeds
+	Usage   *usage.Room
 
 	Workloads       Workloads
 	Actions         Actions
@@ -113,6 +115,7 @@ func New(cfg Config) *Pages {
 		r.Get("/logged_out", p.loggedOut)
 		r.Post("/logout", p.act(p.logout))
 		r.Get("/room", web.GetOnly(p.room))
+		r.Get("/usage", p.show(p.usagePage))
 		r.Get("/gpus", p.show(p.gpusPage))
 		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)

@@ -152,6 +152,7 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
+	details.Charts = chartsOf(p.cfg.Usage.Series(found))
 	if report, err := p.cfg.API.ReportOf(r.Context(), found); err == nil {
 		details.Data = &report
 	}

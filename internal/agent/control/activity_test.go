@@ -23,6 +23,9 @@ func TestActivityIsCut(t *testing.T) {
 		want Activity
 	}{
 		"sound":                {`{"asked":true,"kernels":3,"busy":1,"terminals":2,"quiet":4.5,"cpu":6.25}`, Activity{Asked: true, Kernels: 3, Busy: 1, Terminals: 2, Quiet: 4.5, CPU: 6.25}},
+		"memory":               {`{"asked":true,"quiet":1,"cpu":6.25,"memory":4294967296}`, Activity{Asked: true, Quiet: 1, CPU: 6.25, Memory: 4 << 30}},
+		"too much memory":      {`{"asked":true,"quiet":1,"memory":9223372036854775807}`, Activity{Asked: true, Quiet: 1, Memory: maxMemory}},
+		"less than no memory":  {`{"asked":true,"quiet":1,"memory":-1}`, Activity{Asked: true, Quiet: 1}},
 		"nothing":              {`{}`, Activity{Quiet: -1}},
 		"null":                 {`null`, Activity{Quiet: -1}},
 		"newer":                {`{"asked":true,"quiet":1,"gpu":[1,2]}`, Activity{Asked: true, Quiet: 1}},
@@ -71,7 +74,8 @@ func FuzzActivity(f *testing.F) {
 			return
 		}
 		sound := a.Kernels >= 0 && a.Kernels <= maxCount && a.Busy >= 0 && a.Busy <= a.Kernels && a.Terminals >= 0 && a.Terminals <= maxCount &&
-			(a.Quiet == -1 || a.Quiet >= 0) && a.Quiet <= maxSeconds && a.CPU >= 0 && a.CPU <= maxSeconds
+			(a.Quiet == -1 || a.Quiet >= 0) && a.Quiet <= maxSeconds && a.CPU >= 0 && a.CPU <= maxSeconds &&
+			a.Memory >= 0 && a.Memory <= maxMemory
 		if !sound || !a.Asked && (a.Kernels > 0 || a.Terminals > 0 || a.Quiet != -1) {
 			t.Errorf("%q: %+v", b, a)
 		}

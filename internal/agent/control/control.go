@@ -197,6 +197,8 @@ type Activity struct {
 	Quiet float64 `json:"quiet"`
 	// CPU seconds that the workload's processes have used since the agent began, its own left out.
 	CPU float64 `json:"cpu"`
+	// Bytes of memory that they use now; 0: it is not known.
+	Memory int64 `json:"memory,omitempty"`
 }
 
 // Deaths counts the processes of a kernel that ended without being asked to and that another took the place of, by why

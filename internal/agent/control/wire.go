@@ -27,6 +27,7 @@ const (
 	maxActivity  = 4 << 10
 	maxCount     = 100_000 // kernels, terminals, channels, editors
 	maxSeconds   = 9e9     // 285 years, about what a time.Duration holds
+	maxMemory    = 1 << 50 // bytes
 )
 
 // TempPrefix begins the names of files that are still being written; no file of that name is ever an output.
@@ -181,7 +182,7 @@ func parseActivity(b []byte) (Activity, error) {
 	if err := json.Unmarshal(b, &a); err != nil {
 		return Activity{}, errs.New(errs.Unavailable, "read the agent's account of its session: %w", err)
 	}
-	a.CPU = min(max(a.CPU, 0), maxSeconds)
+	a.CPU, a.Memory = min(max(a.CPU, 0), maxSeconds), min(max(a.Memory, 0), maxMemory)
 	if !a.Asked {
 		a.Kernels, a.Busy, a.Terminals = 0, 0, 0
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -66,9 +67,49 @@ func (m Memory) Exceeded(before Memory) string {
 // Since says what was killed between before and m; nil: nothing was. Without a limit the counters are the whole host's
 // and say nothing of this app.
 func (m Memory) Since(before Memory) *control.OutOfMemory {
-	const most = int64(1) << 50 // larger limits mean none
-	if m.kills <= before.kills || m.limit <= 0 || m.limit > most {
+	if m.kills <= before.kills || !m.limited() {
 		return nil
 	}
 	return &control.OutOfMemory{Kills: m.kills - before.kills, Limit: m.limit, Peak: m.peak}
+}
+
+// limited reports whether the control group is the container's own.
+func (m Memory) limited() bool {
+	const most = int64(1) << 50 // larger limits mean none
+	return m.limit > 0 && m.limit <= most
+}
+
+// MemoryInUse returns how many bytes of memory the workload's processes use now; 0: it is not known. In a container with
+// a limit it is what the kernel holds against that, but for files that it can drop (the working set). Elsewhere it is
+// what the processes have of memory, where what several share is counted once. self is the agent; all says that every
+// process in proc is the workload's.
+func MemoryInUse(root, proc string, self int, all bool) int64 {
+	if ReadMemory(root).limited() {
+		for _, v := range []struct{ current, stat, files string }{
+			{"memory.current", "memory.stat", "inactive_file"},
+			{"memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"},
+		} {
+			if n := numberIn(root + "/" + v.current); n > 0 {
+				b, _ := os.ReadFile(root + "/" + v.stat)
+				return max(0, n-counter(string(b), v.files))
+			}
+		}
+	}
+	sum := int64(0)
+	for _, p := range others(List(proc), self, all) {
+		b, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(p.Pid), "smaps_rollup"))
+		sum += share(string(b))
+	}
+	return sum
+}
+
+// share returns a process's part of memory in bytes, from its smaps_rollup.
+func share(text string) int64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "Pss:" {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
 }

@@ -68,26 +68,37 @@ func List(proc string) []Stat {
 // process counts once, as long as it lives and after it. All says that every process is the workload's; else those are
 // that come from self.
 func used(list []Stat, self int, all bool) (ticks int64) {
+	for _, p := range list {
+		if p.Pid == self {
+			ticks += p.waited
+		}
+	}
+	for _, p := range others(list, self, all) {
+		ticks += p.own + p.waited
+	}
+	return ticks
+}
+
+// others returns the workload's processes without self.
+func others(list []Stat, self int, all bool) (out []Stat) {
 	children := map[int][]Stat{}
 	for _, p := range list {
 		parent := p.Parent
 		if all {
 			parent = self
 		}
-		if p.Pid == self {
-			ticks += p.waited
-		} else {
+		if p.Pid != self {
 			children[parent] = append(children[parent], p)
 		}
 	}
 	for next := []int{self}; len(next) > 0; next = next[1:] {
 		for _, p := range children[next[0]] {
-			ticks += p.own + p.waited
+			out = append(out, p)
 			next = append(next, p.Pid)
 		}
 		delete(children, next[0])
 	}
-	return ticks
+	return out
 }
 
 // Alone reports whether all processes that can be seen are the workload's: the agent is the first of them, or, under

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
+
+	"slipway/internal/clock"
 )
 
 // How often a board is drawn, at most and at least, and how often it is told in lines where there is no terminal.
@@ -39,6 +42,33 @@ func Watch(ctx context.Context, w io.Writer, b *Board, what string, source func(
 			if err := v.show(false); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// Refresh shows a text that look makes anew every so often, until ctx ends. Where there is no terminal it is shown once.
+func Refresh(ctx context.Context, w io.Writer, every time.Duration, look func(ctx context.Context) (string, error)) error {
+	s := &screen{w: w}
+	for {
+		text, err := look(ctx)
+		if err != nil {
+			return err
+		}
+		width, height, ok := terminalSize(w)
+		if !ok {
+			_, err := io.WriteString(w, text)
+			return err
+		}
+		lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+		lines = lines[:min(len(lines), max(1, height-1))]
+		for i := range lines {
+			lines[i] = cut(lines[i], width)
+		}
+		if err := s.draw(lines, width); err != nil {
+			return err
+		}
+		if !clock.Sleep(ctx, every) {
+			return ctx.Err()
 		}
 	}
 }

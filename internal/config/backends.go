@@ -21,6 +21,24 @@ type Backend struct {
 	// Enabled reports whether the site has it; nil: every site does. Switch is the key that says so.
 	Enabled func(Config) bool
 	Switch  string
+	// What follows is of a batch system. Nodes says what workloads find on its nodes, and Limits what the site allows
+	// there; check looks at its part of the configuration.
+	Nodes  func(Config) Nodes
+	Limits func(Config) BatchLimits
+	check  func(Config, *problems)
+}
+
+// Nodes is what workloads find on the hosts of a batch system.
+type Nodes struct {
+	HomeDirs bool     // the users' homes, where this host has them
+	Binds    []string // directories of the node, where they are there
+}
+
+// BatchLimits are what the site allows in a batch system. Zero: as of all jobs.
+type BatchLimits struct {
+	MaxCPUs        float64 // of one job
+	MaxMemory      Size    // of one job
+	MaxJobsPerUser int     // in the queue at once
 }
 
 // Backends returns all that there are, those of this host first.
@@ -31,6 +49,8 @@ func Backends() []Backend {
 		{
 			Name: BackendHTCondor, Sessions: true, Jobs: true, System: "HTCondor",
 			Enabled: func(c Config) bool { return c.HTCondor.Enabled }, Switch: "htcondor.enabled",
+			Nodes:  func(c Config) Nodes { return Nodes{c.HTCondor.HomeDirs, c.HTCondor.Binds} },
+			Limits: func(c Config) BatchLimits { return c.HTCondor.limits() }, check: Config.checkHTCondor,
 		},
 	}
 }
@@ -48,6 +68,42 @@ func BatchSystems() map[string]string {
 		}
 	}
 	return systems
+}
+
+// NodesOf returns what workloads find where a backend runs them; of one of this host, nothing.
+func (c Config) NodesOf(backend string) Nodes {
+	for _, b := range Backends() {
+		if b.Name == backend && b.Nodes != nil {
+			return b.Nodes(c)
+		}
+	}
+	return Nodes{}
+}
+
+// LimitsOf returns what the site allows in each batch system that it has, by the backend's name.
+func (c Config) LimitsOf() map[string]BatchLimits {
+	all := map[string]BatchLimits{}
+	for _, b := range Backends() {
+		if b.Limits != nil && b.Enabled(c) {
+			all[b.Name] = b.Limits(c)
+		}
+	}
+	return all
+}
+
+// hasBatchSystem reports whether workloads can run on other hosts.
+func (c Config) hasBatchSystem() bool {
+	return slices.ContainsFunc(Backends(), func(b Backend) bool { return b.System != "" && b.Enabled(c) })
+}
+
+// checkBackends looks at where jobs run, and at the parts of batch systems.
+func (c Config) checkBackends(p *problems) {
+	c.checkBackend("jobs.", c.Jobs.Backend, func(b Backend) bool { return b.Jobs }, p)
+	for _, b := range Backends() {
+		if b.check != nil {
+			b.check(c, p)
+		}
+	}
 }
 
 // checkBackend looks at where sessions or jobs run.

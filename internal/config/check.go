@@ -83,7 +83,7 @@ func (c Config) Check() error {
 	c.checkHubs(&p)
 	c.checkProfiles(&p)
 	c.checkGPU(&p)
-	c.checkHTCondor(&p)
+	c.checkBackends(&p)
 	c.checkJobs(&p)
 	c.checkKernels(&p)
 	c.checkEnvironments(&p)

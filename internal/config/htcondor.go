@@ -53,6 +53,10 @@ func defaultHTCondor() HTCondor {
 	}
 }
 
+func (h HTCondor) limits() BatchLimits {
+	return BatchLimits{MaxCPUs: h.MaxCPUs, MaxMemory: h.MaxMemory, MaxJobsPerUser: h.MaxJobsPerUser}
+}
+
 var (
 	accountName   = regexp.MustCompile(`^[a-z_][a-z0-9_.-]*$`)
 	submitCommand = regexp.MustCompile(`^\+?[A-Za-z_][A-Za-z0-9_.]*$`)
@@ -60,7 +64,6 @@ var (
 
 func (c Config) checkHTCondor(p *problems) {
 	h := c.HTCondor
-	c.checkBackend("jobs.", c.Jobs.Backend, func(b Backend) bool { return b.Jobs }, p)
 	if h.Enabled && c.Uplink.URL == "" {
 		p.add("uplink.url", "", "the service's address for the pool's workers, such as https://slipway.example.org, because htcondor.enabled is true")
 	}

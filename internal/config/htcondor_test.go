@@ -48,7 +48,7 @@ func TestHTCondor(t *testing.T) {
 			continue
 		}
 		var p problems
-		c.checkHTCondor(&p)
+		c.checkBackends(&p)
 		c.checkProfiles(&p)
 		c.checkGPU(&p)
 		if tt.want == "" && len(p) > 0 || tt.want != "" && (len(p) != 1 || !strings.Contains(p[0].Error(), tt.want)) {

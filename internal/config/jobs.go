@@ -17,7 +17,7 @@ type Jobs struct {
 	MaxTime       Duration `yaml:"max_time"`       // of one job
 	GPUs          []string `yaml:"gpus"`           // what a job may ask for
 	// Where jobs run whose submitter names none.
-	Backend           string     `yaml:"backend" jsonschema:"enum=local,enum=htcondor"`
+	Backend           string     `yaml:"backend"`
 	Retention         Duration   `yaml:"retention"`            // after their end, with their files; 0: for ever
 	RetryPause        Duration   `yaml:"retry_pause"`          // before a job is tried again by itself, for the first time
 	FairShareHalfLife Duration   `yaml:"fair_share_half_life"` // of what a user has had, in line

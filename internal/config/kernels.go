@@ -150,7 +150,7 @@ func (c Config) checkKernelProfile(at string, k KernelSpec, p *problems) {
 		return
 	}
 	f := c.Profiles[i]
-	if k.MaxWarm < 0 || k.MaxWarm > 0 && f.Backend != BackendDocker {
+	if k.MaxWarm < 0 || k.MaxWarm > 0 && BatchSystem(f.Backend) != "" {
 		p.add(at+"max_warm", k.MaxWarm, "0, or more where the profile's sessions run on this host")
 	}
 	if each := cmp.Or(k.CPUs, f.CPUs); k.MaxWarm > 0 && c.Docker.MaxTotalCPUs > 0 &&

@@ -24,7 +24,7 @@ type Profile struct {
 	AllowedUsers  []string `yaml:"allowed_users"`  // to whom it is open; empty, and no groups: to everybody
 	AllowedGroups []string `yaml:"allowed_groups"` // likewise
 	// Where its sessions run.
-	Backend string `yaml:"backend" jsonschema:"enum=docker,enum=htcondor"`
+	Backend string `yaml:"backend"`
 	Rescue  bool   `yaml:"rescue"` // its sessions write nothing to the home by themselves
 
 	GPU          string `yaml:"gpu"`           // what slice of one, as gpu.ParseRequest reads it
@@ -72,13 +72,13 @@ func (c Config) checkProfiles(p *problems) {
 				"none, or at least "+units.DiskWords(leastSessionDisk),
 			)
 		}
-		if f.MaxDisk > 0 && f.Backend != BackendDocker {
+		if f.MaxDisk > 0 && BatchSystem(f.Backend) != "" {
 			p.add(
 				at+"max_disk", units.DiskWords(int64(f.MaxDisk)),
 				"backend: docker; a batch system has limits of its own",
 			)
 		}
-		if f.Rescue && f.Backend != BackendDocker {
+		if f.Rescue && BatchSystem(f.Backend) != "" {
 			p.add(at+"rescue", f.Rescue, "backend: docker, where the homes are")
 		}
 	}

@@ -29,6 +29,10 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	s := r.ReflectFromType(reflect.TypeFor[Config]())
+	ofJobs, _ := s.Properties.Get("jobs")
+	ofProfiles, _ := s.Properties.Get("profiles")
+	chooseBackend(ofJobs, func(b Backend) bool { return b.Jobs })
+	chooseBackend(ofProfiles.Items, func(b Backend) bool { return b.Sessions })
 	s.Title, s.Description = "slipway.yaml", "The configuration of `slipway serve`."
 	var example yaml.Node
 	if err := yaml.Unmarshal([]byte(Example()), &example); err != nil {
@@ -40,6 +44,16 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "schema.json", string(text)+"\n")
+}
+
+// chooseBackend says which backends the key of that name may have.
+func chooseBackend(s *jsonschema.Schema, runs func(Backend) bool) {
+	property, _ := s.Properties.Get("backend")
+	for _, b := range Backends() {
+		if runs(b) {
+			property.Enum = append(property.Enum, b.Name)
+		}
+	}
 }
 
 // mapped returns the schema of a type that is read from text; nil for any other.

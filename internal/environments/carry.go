@@ -193,8 +193,9 @@ func (f *Service) remote(ctx context.Context, w spawner.Workload, environment st
 	if err != nil {
 		return remoteChanges{}, err
 	}
-	mounts := append([]string{"/tmp", "/var/tmp"}, f.cfg.Site.HTCondor.Binds...)
-	if f.cfg.Site.HTCondor.HomeDirs { // elsewhere the home is among what the session changes
+	nodes := f.cfg.Site.NodesOf(w.Backend)
+	mounts := append([]string{"/tmp", "/var/tmp"}, nodes.Binds...)
+	if nodes.HomeDirs { // elsewhere the home is among what the session changes
 		mounts = append(mounts, account.Home)
 	}
 	return remoteChanges{

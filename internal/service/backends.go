@@ -1,12 +1,45 @@
 package service
 
-import "slipway/spawner"
+import (
+	"context"
+
+	"slipway/internal/service/backends"
+	"slipway/spawner"
+	"slipway/spawner/batch"
+)
+
+// makeBatchSystems makes the backends of the batch systems that the site has.
+func (s *service) makeBatchSystems() error {
+	host := backends.Host{Config: s.cfg, Key: s.box.Derive, Arch: s.architecture, Log: s.log}
+	for _, system := range []func() (*batch.Backend, error){
+		func() (*batch.Backend, error) { return host.HTCondor(s.pool) },
+	} {
+		b, err := system()
+		if err != nil {
+			return err
+		}
+		if b != nil {
+			s.batch = append(s.batch, b)
+		}
+	}
+	return nil
+}
+
+// runBatchSystems looks after what sessions and jobs on other hosts need of this service.
+func (s *service) runBatchSystems(ctx context.Context, run func(func() error)) {
+	for _, b := range s.batch {
+		run(func() error { return b.Watch(ctx, s.engine.Wake) })
+	}
+	if s.pool != nil {
+		run(func() error { return s.pool.Run(ctx) })
+	}
+}
 
 // backends returns all that the site has.
 func (s *service) backends() []spawner.Backend {
 	all := []spawner.Backend{s.docker, s.local}
-	if s.htcondor != nil {
-		all = append(all, s.htcondor)
+	for _, b := range s.batch {
+		all = append(all, b)
 	}
 	return all
 }
@@ -18,8 +51,8 @@ func (s *service) capacity() map[string]spawner.Capacity {
 		s.local.Name():  {Count: s.cfg.Local.MaxJobs},
 		spawner.Host:    {CPUs: s.cfg.Host.MaxTotalCPUs, Memory: int64(s.cfg.Host.MaxTotalMemory)},
 	}
-	if s.htcondor != nil {
-		out[s.htcondor.Name()] = spawner.Capacity{PerUser: s.cfg.HTCondor.MaxJobsPerUser}
+	for backend, l := range s.cfg.LimitsOf() {
+		out[backend] = spawner.Capacity{PerUser: l.MaxJobsPerUser}
 	}
 	return out
 }

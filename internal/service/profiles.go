@@ -73,19 +73,22 @@ func sliceOf(p config.Profile) gpu.Request {
 
 // backendOf names where a profile's sessions run, unless that is where all others do.
 func backendOf(p config.Profile) string {
-	if p.Backend == config.BackendDocker {
+	if config.BatchSystem(p.Backend) == "" {
 		return ""
 	}
 	return p.Backend
 }
 
 func jobPolicyOf(cfg config.Config) catalog.JobPolicy {
-	c, far := cfg.Jobs, cfg.HTCondor
+	c, most := cfg.Jobs, map[string]catalog.JobMost{}
+	for backend, l := range cfg.LimitsOf() {
+		most[backend] = catalog.JobMost{CPUs: l.MaxCPUs, Memory: int64(l.MaxMemory)}
+	}
 	return catalog.JobPolicy{
 		DefaultCPUs: c.DefaultCPUs, MaxCPUs: c.MaxCPUs, DefaultMemory: int64(c.DefaultMemory),
 		MaxMemory:   int64(c.MaxMemory),
 		DefaultTime: time.Duration(c.DefaultTime), MaxTime: time.Duration(c.MaxTime), GPUs: c.GPUs,
 		Backend: c.Backend,
-		Most:    map[string]catalog.JobMost{config.BackendHTCondor: {CPUs: far.MaxCPUs, Memory: int64(far.MaxMemory)}},
+		Most:    most,
 	}
 }

@@ -14,7 +14,7 @@ import (
 // TestJobLimitsOfThePool: the pool's own limits count there, and this host's where it has none.
 func TestJobLimitsOfThePool(t *testing.T) {
 	cfg := config.Default()
-	cfg.HTCondor.MaxCPUs = 32
+	cfg.HTCondor.Enabled, cfg.HTCondor.MaxCPUs = true, 32
 	p := jobPolicyOf(cfg)
 	if here, far := p.On(""), p.On(config.BackendHTCondor); here.MaxCPUs != 2 || far.MaxCPUs != 32 ||
 		far.MaxMemory != here.MaxMemory {

@@ -59,8 +59,8 @@ type service struct {
 	journal      *gateway.Journal // likewise; nil: there are no kernels
 	docker       *docker.Backend
 	local        *local.Backend
-	htcondor     *batch.Backend // nil: the site has no pool
-	pool         *pool.Pool     // nil likewise
+	batch        []*batch.Backend // of the batch systems that the site has
+	pool         *pool.Pool       // nil: the site has no HTCondor
 	cvmfs        cvmfs.Directory
 	self         string // this program
 	lean         string // the program that is started for each job, and to look at homes
@@ -195,8 +195,7 @@ func (s *service) makeBackends(ctx context.Context) error {
 	}
 	s.storage = newStorage(s.cfg.Data, s.log)
 	s.storage.remote = s.runsRemotely
-	s.htcondor, err = backends.HTCondor(s.cfg, s.box.Derive(markPurpose), s.pool, s.architecture, s.log)
-	return err
+	return s.makeBatchSystems()
 }
 
 // architecture returns for which machines an environment is.
@@ -319,7 +318,7 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	g.Go(func() error { return s.docker.Watch(ctx, s.engine.Wake) })
 	s.runGPUs(ctx, g.Go)
 	s.cvmfs.Run(ctx, s.processes, g.Go)
-	s.runHTCondor(ctx, g.Go)
+	s.runBatchSystems(ctx, g.Go)
 	s.runGate(ctx, l.SSH, g.Go)
 	for _, p := range s.hubs {
 		g.Go(func() error { return s.syncer(p).Run(ctx) })

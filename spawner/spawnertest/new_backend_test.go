@@ -10,27 +10,61 @@ import (
 	"testing"
 )
 
-// edits are what a new backend changes outside of its own directory, as deploy/docs/book/develop/backend.md says: a text
-// of each file, and what is added behind it.
-var edits = map[string][][2]string{
+// edits are what a backend changes outside of its own directory, as deploy/docs/book/develop/backend.md says: a text of
+// each file, and what is added behind it.
+type edits map[string][][2]string
+
+var ofThisHost = edits{
 	"internal/config/backends.go":     {{"		{Name: BackendLocal, Jobs: true},\n", "		{Name: \"dummy\", Jobs: true},\n"}},
 	"internal/service/backends.go":    {{"import ", "(\n\"slipway/spawner/dummy\"\n)\nimport "}, {"{s.docker, s.local", ", dummy.New()"}},
 	"internal/archtest/rules_test.go": {{"	return map[string]rule{\n", "		\"spawner/dummy\": {own: []string{\"spawner\"}},\n"}},
 }
 
-// TestANewBackend adds a backend to the tree by an overlay: with at most four other files changed, the service is built
-// with it and it passes the suite.
+// A batch system's backend is package batch's: its own directory has what implements batch.System. What differs from
+// another's nodes and limits is its row's.
+var ofBatchSystem = edits{
+	"internal/config/backends.go": {{
+		"		{Name: BackendLocal, Jobs: true},\n",
+		"		{\n			Name: \"dummybatch\", Sessions: true, Jobs: true, System: \"Dummy\", Switch: \"dummybatch.enabled\",\n" +
+			"			Enabled: func(c Config) bool { return c.DummyBatch.Enabled },\n" +
+			"			Nodes:   func(c Config) Nodes { return Nodes{Binds: []string{\"/dummy\"}} },\n" +
+			"			Limits:  func(c Config) BatchLimits { return BatchLimits{MaxCPUs: 3} },\n		},\n",
+	}},
+	"internal/config/config.go": {{
+		"	HTCondor       HTCondor            `yaml:\"htcondor\"`\n",
+		"	DummyBatch struct{ Enabled bool `yaml:\"enabled\"` } `yaml:\"dummybatch\"`\n",
+	}},
+	"internal/service/backends.go": {
+		{"	\"slipway/internal/service/backends\"\n", "	\"slipway/spawner/dummybatch\"\n"},
+		{
+			"host.HTCondor(s.pool) },\n",
+			"		func() (*batch.Backend, error) {\n			return dummybatch.New(host.Config.DataDir, host.Key(\"dummybatch mark\"), host.Log)\n		},\n",
+		},
+	},
+	"internal/archtest/rules_test.go": {{
+		"	return map[string]rule{\n", "		\"spawner/dummybatch\": {own: []string{\"spawner\", \"spawner/batch\"}},\n",
+	}},
+}
+
+// TestANewBackend adds two backends to the tree by an overlay, one of this host and one of a batch system: with at most
+// four other files changed for each, the service is built with them and they pass the suite.
 func TestANewBackend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a part of the tree")
 	}
-	if len(edits) > 4 {
-		t.Errorf("a new backend changes %d files outside of its own directory", len(edits))
+	all := edits{}
+	for name, e := range map[string]edits{"dummy": ofThisHost, "dummybatch": ofBatchSystem} {
+		if len(e) > 4 {
+			t.Errorf("%s changes %d files outside of its own directory", name, len(e))
+		}
+		for file, additions := range e {
+			all[file] = append(all[file], additions...)
+		}
 	}
 	root, err := filepath.Abs("../..")
 	noError(t, err)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for name, additions := range edits {
+	for name, additions := range all {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		noError(t, err)
 		changed := string(text)
@@ -44,13 +78,12 @@ func TestANewBackend(t *testing.T) {
 		noError(t, os.WriteFile(at, []byte(changed), 0o600))
 		overlay.Replace[filepath.Join(root, name)] = at
 	}
-	for _, name := range []string{"dummy.go", "dummy_test.go"} {
-		overlay.Replace[filepath.Join(root, "spawner/dummy", name)] = filepath.Join(root, "spawner/spawnertest/testdata/dummy", name)
+	for _, name := range []string{"dummy/dummy.go", "dummy/dummy_test.go", "dummybatch/dummybatch.go", "dummybatch/dummybatch_test.go"} {
+		overlay.Replace[filepath.Join(root, "spawner", name)] = filepath.Join(root, "spawner/spawnertest/testdata", name)
 	}
 	list := filepath.Join(t.TempDir(), "overlay.json")
 	text, err := json.Marshal(overlay)
 	noError(t, errors.Join(err, os.WriteFile(list, text, 0o600)))
-	program := filepath.Join(t.TempDir(), "dummy.test")
 	run := func(dir, name string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
@@ -61,8 +94,11 @@ func TestANewBackend(t *testing.T) {
 	}
 	run(root, "go", "build", "-overlay", list, "./internal/service")
 	run(root, "go", "vet", "-overlay", list, "./internal/archtest")
-	run(root, "go", "test", "-c", "-vet=off", "-o", program, "-overlay", list, "./spawner/dummy") // its directory is not there to test in
-	run(t.TempDir(), program)
+	for _, name := range []string{"dummy", "dummybatch"} {
+		program := filepath.Join(t.TempDir(), name+".test")
+		run(root, "go", "test", "-c", "-vet=off", "-o", program, "-overlay", list, "./spawner/"+name) // its directory is not there to test in
+		run(t.TempDir(), program)
+	}
 }
 
 func noError(t *testing.T, err error) {

@@ -12,23 +12,20 @@ import (
 	"slipway/spawner/htcondor/pool"
 )
 
-// HTCondor makes the backend of a pool, whose jobs bear marks of a key; nil: the site has none. Arch returns for which
-// machines an environment is.
-func HTCondor(
-	cfg config.Config, marks []byte, pool *pool.Pool, arch func(digest string) (string, error), log *slog.Logger,
-) (*batch.Backend, error) {
-	h := cfg.HTCondor
-	if !h.Enabled {
+// HTCondor makes the backend of a pool; nil: the site has none.
+func (h Host) HTCondor(pool *pool.Pool) (*batch.Backend, error) {
+	c := h.Config.HTCondor
+	if !c.Enabled {
 		return nil, nil
 	}
 	return htcondor.New(htcondor.Config{
 		Config: batch.Config{
-			Dir: filepath.Join(cfg.DataDir, "htcondor"), Bin: h.Bin, Instance: cfg.Instance, MarkKey: marks,
-			Owner: h.Owner, Image: h.Image, Cache: h.Cache, Apptainer: h.Apptainer, HomeDirs: h.HomeDirs,
-			Binds: h.Binds, PollEvery: time.Duration(h.PollInterval), Arch: arch, Logger: log,
+			Dir: filepath.Join(h.Config.DataDir, "htcondor"), Bin: c.Bin, Instance: h.Config.Instance,
+			MarkKey: h.Key("htcondor mark"), Owner: c.Owner, Image: c.Image, Cache: c.Cache, Apptainer: c.Apptainer,
+			HomeDirs: c.HomeDirs, Binds: c.Binds, PollEvery: time.Duration(c.PollInterval), Arch: h.Arch, Logger: h.Log,
 		},
-		Domain: h.Domain, Key: h.Key, Requirements: h.Requirements, Rank: h.Rank, Extra: h.Extra,
-		AccountingGroup: h.Group, Lease: time.Duration(h.JobLeaseDuration), Disk: int64(h.RequestDisk), Pool: pool,
+		Domain: c.Domain, Key: c.Key, Requirements: c.Requirements, Rank: c.Rank, Extra: c.Extra,
+		AccountingGroup: c.Group, Lease: time.Duration(c.JobLeaseDuration), Disk: int64(c.RequestDisk), Pool: pool,
 	})
 }
 

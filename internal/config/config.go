@@ -116,7 +116,7 @@ func Load(path string) (Config, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && path == StandardPath:
 		return Config{}, errs.New(errs.Invalid, "there is no %s", path).
-			With("name the configuration by --config FILE; `slipway config example` prints one to start from")
+			With("name the configuration by --config FILE; `slipway init` makes a first one")
 	case errors.Is(err, fs.ErrNotExist):
 		return Config{}, errs.New(errs.Invalid, "there is no file %s", path)
 	case err != nil:

@@ -288,7 +288,7 @@ func (s *service) makeServer(context.Context) error {
 		Quota: s.homeMounts.Quota, KnownQuota: s.homeMounts.KnownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
-			Stats: s.engine.Stats, GPUs: s.inventory(), Stores: s.environments.Stores,
+			Stats: s.workloads.Stats, GPUs: s.inventory(), Stores: s.environments.Stores,
 			Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.Metrics, Kernels: s.kernelTraffic(),
 			Library: s.environments.Swept, Links: s.links.Count,

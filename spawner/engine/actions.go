@@ -104,7 +104,7 @@ const backendPatience = time.Minute
 const LookAgain = 2 * time.Millisecond
 
 func (m *Manager) kill(ctx context.Context, e Entry) error {
-	if r, ok := m.Named(e.Backend).(spawner.Remote); ok && e.Withdrawing() {
+	if r, ok := m.Backends.Named(e.Backend).(spawner.Remote); ok && e.Withdrawing() {
 		return m.withdraw(ctx, e, r)
 	}
 	if m.partsByItself(ctx, e) {
@@ -116,7 +116,7 @@ func (m *Manager) kill(ctx context.Context, e Entry) error {
 	if err := m.part(ctx, e); err != nil {
 		return err
 	}
-	if err := m.Named(e.Backend).Stop(ctx, e.ID, grace); err != nil {
+	if err := m.Backends.Named(e.Backend).Stop(ctx, e.ID, grace); err != nil {
 		return err
 	}
 	m.queue.AddAfter(e.ID, LookAgain)
@@ -141,7 +141,7 @@ func (m *Manager) killUnseen(ctx context.Context, e Entry) error {
 func (m *Manager) cleanup(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
 	defer cancel()
-	if err := m.Named(e.Backend).Remove(ctx, e.ID); err != nil {
+	if err := m.Backends.Named(e.Backend).Remove(ctx, e.ID); err != nil {
 		return err
 	}
 	m.queue.AddAfter(e.ID, LookAgain)

@@ -37,6 +37,7 @@ import (
 	"slipway/spawner/journal"
 	"slipway/spawner/launch"
 	"slipway/spawner/sched"
+	"slipway/spawner/usage"
 	"slipway/spawner/workqueue"
 )
 
@@ -145,7 +146,7 @@ type Manager struct {
 	log      *slog.Logger
 	links    chan linkChange // to Run
 	files    *jobfiles.Store
-	usage    usageStore
+	usage    usage.Store
 	launches launch.Maker
 
 	announcements sync.WaitGroup
@@ -181,7 +182,7 @@ type Entry struct {
 	Keeping    Attempts          // at keeping what came back of a run; zero: there was none
 	Status     control.Status    // the agent's last word; zero while the link is down
 	Pulse      culling.Pulse     // what is known of what goes on in it
-	Alerts     Alerts            // what its owner is to know of its limits
+	Alerts     journal.Alerts    // what its owner is to know of its limits
 	Reported   *control.Progress // what its payload has last said of how far it is; nil: nothing
 	Journal    journal.Journal
 	abort      context.CancelFunc // ends what is being done and may take long; nil when nothing is
@@ -217,14 +218,16 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		kinds: kinds{of: map[spawner.Kind]*Kind{}},
 	}
 	m.sched = sched.New(m.schedConfig())
-	m.usage = usageStore{store: cfg.Store, sched: m.sched, lock: &m.mu, log: cfg.Logger}
+	m.usage = usage.New(usage.Config{Store: cfg.Store, Sched: m.sched, Lock: &m.mu, Logger: cfg.Logger})
 	m.files = m.newFiles()
 	m.launches = launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: m.At}
 	return m, m.load(ctx)
 }
 
 func (m *Manager) schedConfig() sched.Config {
-	c := sched.Config{Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.Yield, HalfLife: m.cfg.HalfLife}
+	c := sched.Config{
+		Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.Yield, HalfLife: m.cfg.HalfLife,
+	}
 	if m.cfg.GPUs != nil { // an interface that holds nil is not nil
 		c.GPUs = m.cfg.GPUs
 	}
@@ -256,7 +259,7 @@ func (c *Config) fill() {
 
 // load reads the records, and with them the leases.
 func (m *Manager) load(ctx context.Context) error {
-	if err := m.usage.read(ctx); err != nil {
+	if err := m.usage.Read(ctx); err != nil {
 		return err
 	}
 	ended, err := m.readWorkloads(ctx)
@@ -332,7 +335,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { m.followLinks(ctx); return nil })
 	g.Go(func() error { m.resync(ctx); return nil })
-	g.Go(func() error { m.usage.run(ctx); return nil })
+	g.Go(func() error { m.usage.Run(ctx); return nil })
 	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
 	for _, k := range m.kinds.all {
 		if k.Run != nil {

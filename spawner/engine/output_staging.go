@@ -38,7 +38,7 @@ func (m *Manager) source(ctx context.Context, e Entry, o spawner.Observation) (j
 func cameBack(e Entry, o spawner.Observation) bool { return e.Remote && o.Existence == spawner.Exited }
 
 func (m *Manager) stagedOutput(ctx context.Context, e Entry) (spawner.StagedOutput, error) {
-	backend, ok := m.Named(e.Backend).(spawner.Remote)
+	backend, ok := m.Backends.Named(e.Backend).(spawner.Remote)
 	if !ok {
 		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
 	}

@@ -63,7 +63,7 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	o, err := m.Named(w.Backend).Observe(ctx, w.ID)
+	o, err := m.Backends.Named(w.Backend).Observe(ctx, w.ID)
 	if err != nil {
 		// resync warns, once for all
 		m.log.Debug("cannot look at workload", "id", w.ID, "backend", w.Backend, "err", err)

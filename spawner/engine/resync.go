@@ -46,7 +46,7 @@ func (m *Manager) resync(ctx context.Context) {
 // survey asks each backend once for all that it holds. One that does not answer is not in the result.
 func (m *Manager) survey(ctx context.Context) map[string]map[spawner.ID]spawner.Existence {
 	found := map[string]map[spawner.ID]spawner.Existence{}
-	for name, b := range m.All() {
+	for name, b := range m.Backends.All() {
 		list, err := m.list(ctx, b)
 		if err != nil {
 			m.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
@@ -152,7 +152,7 @@ func (m *Manager) reap(
 				continue
 			}
 			now[id] = true
-			if before[id] && reaped < mostReaped && m.reapOne(ctx, m.Named(name), id) {
+			if before[id] && reaped < mostReaped && m.reapOne(ctx, m.Backends.Named(name), id) {
 				reaped++
 			}
 		}

@@ -39,7 +39,7 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 	l, err := m.launch(ctx, e)
 	ready := err == nil
 	if ready {
-		err = m.Named(e.Backend).Start(ctx, l)
+		err = m.Backends.Named(e.Backend).Start(ctx, l)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -160,7 +160,7 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := m.launches.Confine(ctx, e.Workload, m.Named(e.Backend)); errs.Is(err, errs.Missing) {
+	if err := m.launches.Confine(ctx, e.Workload, m.Backends.Named(e.Backend)); errs.Is(err, errs.Missing) {
 		return m.Finish(ctx, e, diagnosis.FromError(err))
 	} else if err != nil {
 		return fmt.Errorf("hold it to its share of the GPU: %w", err)

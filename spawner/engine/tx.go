@@ -141,3 +141,11 @@ func (tx Tx) SaveActivity(ctx context.Context, e *Entry, now time.Time) {
 		tx.m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
 }
+
+// Overrun returns why a session is to end that has gone beyond a limit; nil: it has not.
+func (e *Entry) Overrun() *spawner.Alert {
+	if e.Alerts.Launch != e.Launch {
+		return nil
+	}
+	return e.Alerts.Over
+}

@@ -12,9 +12,10 @@ import (
 // kind returns what the engine asks about jobs.
 func (j *Jobs) kind() engine.Kind {
 	return engine.Kind{
-		Run: j.keepLearning, Resynced: j.tidy, SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear, Exited: exited,
-		SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure, Retry: j.nextTry, EndBackoff: j.endBackoff,
-		ClearDependency: j.clearDependency,
+		Run: j.keepLearning, Resynced: j.tidy, Count: j.count,
+		SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear,
+		Exited: exited, SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure,
+		Retry: j.nextTry, EndBackoff: j.endBackoff, ClearDependency: j.clearDependency,
 	}
 }
 
@@ -62,5 +63,22 @@ func (j *Jobs) announceTry(id spawner.ID) {
 			words = "It " + j.engine.RestWords(*e)
 		}
 		tx.Note(e, spawner.Event{Percent: 0, Message: words})
+	}
+}
+
+// count counts the active jobs of each backend that jobs may name, or that has some.
+func (j *Jobs) count(v engine.View, s *spawner.Stats) {
+	s.Jobs = map[string]map[spawner.Phase]int{}
+	for _, name := range j.engine.JobBackends() {
+		s.Jobs[name] = map[spawner.Phase]int{}
+	}
+	for _, e := range v.All() {
+		if e.Kind != spawner.Job || !e.Phase.Active() {
+			continue
+		}
+		if s.Jobs[e.Backend] == nil { // the site has it no more
+			s.Jobs[e.Backend] = map[spawner.Phase]int{}
+		}
+		s.Jobs[e.Backend][e.Phase]++
 	}
 }

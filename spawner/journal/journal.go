@@ -1,4 +1,5 @@
-// Package journal keeps what happens to a workload, for those who follow it.
+// Package journal keeps what happens to a workload, for those who follow it, and what its owner is to know of its
+// limits.
 //
 // Promises: the numbers of events grow, over a restart of the service too, how far a launch has come never goes back,
 // and what is kept is bounded. It has no clock and no lock of its own, and does no I/O.

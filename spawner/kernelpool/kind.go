@@ -64,6 +64,20 @@ func explain(e engine.Entry, o spawner.Outcome) spawner.Outcome {
 
 // count adds how standbys and failures of kernels are.
 func (k *Pool) count(v engine.View, s *spawner.Stats) {
+	s.Kernels = map[string]map[spawner.Phase]int{}
+	for _, e := range v.All() {
+		if e.Kind != spawner.Kernel {
+			continue
+		}
+		phase := e.Phase
+		if e.IsStandby() {
+			phase = spawner.StandsBy
+		}
+		if s.Kernels[e.EntryName()] == nil {
+			s.Kernels[e.EntryName()] = map[spawner.Phase]int{}
+		}
+		s.Kernels[e.EntryName()][phase]++
+	}
 	s.Standbys = k.standbysOf(v)
 	s.KernelsFailed, s.KernelRestarts, s.KernelsDropped = k.failures.clone(), k.restarts.clone(), maps.Clone(k.dropped)
 }

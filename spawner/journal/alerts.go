@@ -1,4 +1,4 @@
-package engine
+package journal
 
 import (
 	"slices"
@@ -27,12 +27,4 @@ func (a *Alerts) Put(one spawner.Alert) {
 	a.List = append(
 		slices.DeleteFunc(slices.Clone(a.List), func(o spawner.Alert) bool { return o.Cause == one.Cause }), one,
 	)
-}
-
-// Overrun returns why a session is to end that has gone beyond a limit; nil: it has not.
-func (e *Entry) Overrun() *spawner.Alert {
-	if e.Alerts.Launch != e.Launch {
-		return nil
-	}
-	return e.Alerts.Over
 }

@@ -1,4 +1,5 @@
 // What a page must have for those who use it by keys, or do not see well.
+import axe from "axe-core";
 import { require } from "./browser.mjs";
 
 // Presses Tab until an element has the focus. Whatever has it on the way must show that.
@@ -70,4 +71,12 @@ function inspect() {
     if (field.placeholder) check(field, getComputedStyle(field, "::placeholder").color, 4.5, `what stands in #${field.id} at first`);
   }
   return lacks;
+}
+
+// axe-core finds nothing wrong with a part of the page.
+export async function audited(page, selector) {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate((selector) => window.axe.run(selector, { resultTypes: ["violations"] }), selector);
+  const words = violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" | ")}`);
+  require(words.length === 0, `axe-core finds in ${selector}: ${words.join("; ")}`);
 }

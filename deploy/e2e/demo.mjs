@@ -16,6 +16,7 @@ import { frozen } from "./environments.mjs";
 import { sliced } from "./gpus.mjs";
 import { openNotebook, run } from "./lab.mjs";
 import { allStopped, fillForm, keep, remembered, stop, submit, waitInLine } from "./pages.mjs";
+import { paneled } from "./panel.mjs";
 import { pooled } from "./pool.mjs";
 import { scanned } from "./scan.mjs";
 import { sshed } from "./ssh.mjs";
@@ -100,6 +101,8 @@ async function story(page) {
   await shoot(page, "grid");
   say("a scan");
   await scanned(page);
+  say("the panel in JupyterLab");
+  await paneled(page);
   say("an environment, and a session from it");
   await frozen(page, hub, user);
   say("the session's page");

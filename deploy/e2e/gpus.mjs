@@ -22,6 +22,7 @@ async function start(page, hub, user) {
   await page.check(profile);
   await page.click('form#spawn_form [type="submit"]');
   await page.waitForURL(/\/sliced\/lab/);
+  await page.waitForSelector(`#slipway-slice:has-text("${slice} (simulated)")`); // in JupyterLab's status bar
 }
 
 async function pageOfSession(page, hub) {

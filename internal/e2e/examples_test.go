@@ -25,7 +25,7 @@ func TestExampleNotebooks(t *testing.T) {
 	}
 	s.put("alice", "testdata/notebooks.py", "notebooks.py")
 	for name := range looks {
-		s.put("alice", "../../notebooks/examples/"+name+".ipynb", name+".ipynb")
+		s.put("alice", "../../notebooks/src/slipway/examples/"+name+".ipynb", name+".ipynb")
 	}
 	if failed := s.in("alice", "cd ~ && python3 notebooks.py *.ipynb 2>&1"); strings.Contains(failed, ".ipynb") {
 		t.Errorf("not all came to their ends:\n%s", failed)

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from fake import FakeService
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "src/slipway/examples"
 
 
 def execute(name: str, monkeypatch: pytest.MonkeyPatch, service: FakeService, more: str = "") -> dict[str, str]:

@@ -14,6 +14,8 @@ import pytest
 
 from fake import FakeService, Fault
 from ports import free_port
+from slipway import Client, Target
+from slipway._transport import ServerEvent, read_events
 
 TOKEN = "jupyter-0123"
 
@@ -91,7 +93,8 @@ def test_the_sessions_own_kernel_is_called_so(http: httpx.Client) -> None:
 
 def test_looking_is_no_activity(http: httpx.Client, service: FakeService) -> None:
     before = http.get("/api/status?no_track_activity=1", headers=token()).json()["last_activity"]
-    http.get("/slipway/session", headers=token()).raise_for_status()
+    for path in ("session", "memory", "api/jobs?points=no"):
+        http.get(f"/slipway/{path}", headers=token()).raise_for_status()
     assert http.get("/api/status?no_track_activity=1", headers=token()).json()["last_activity"] == before
 
 
@@ -131,6 +134,103 @@ def test_refusals_and_faults_come_through(http: httpx.Client, service: FakeServi
         service.up()
     assert answer.status_code == 503
     assert "does not answer" in answer.json()["message"]
+
+
+def job_of(service: FakeService, *argv: str) -> str:
+    """Have a job run to its end."""
+    with Client(Target(socket=service.socket)) as client:
+        job = client.submit(environment="sha256:" + "ab" * 32, argv=argv, name="fit")
+        service.wait_jobs()
+    service.asked.clear()
+    return job.id
+
+
+def test_the_panel_reads_what_it_shows(http: httpx.Client, service: FakeService) -> None:
+    job = job_of(service, "echo", "6 * 7")
+    listed = http.get(f"/slipway/api/jobs?points=no&token={TOKEN}").raise_for_status().json()
+    assert [one["id"] for one in listed["jobs"]] == [job]
+    log = http.get(f"/slipway/api/jobs/{job}/log?tail=5", headers=token()).raise_for_status()
+    assert (log.text, log.headers["content-type"]) == ("6 * 7", "text/plain; charset=utf-8")
+    for path in ("gpus", "environments", "environments/gpu:1/diff?from=gpu:0"):
+        http.get(f"/slipway/api/{path}", headers=token()).raise_for_status()
+    assert service.asked[0] == ("GET", "/api/v1/jobs?points=no")  # no token of Jupyter Server goes along
+    assert service.asked[-1] == ("GET", "/api/v1/environments/gpu:1/diff?from=gpu%3A0")
+
+
+def test_the_panel_changes_jobs_and_environments(http: httpx.Client, service: FakeService) -> None:
+    job = job_of(service, "false")
+    answer = http.post(f"/slipway/api/jobs/{job}/cancel", headers=token(), json={})
+    assert (answer.status_code, answer.json()["id"]) == (202, job)
+    assert (job, "cancel") in service.changes
+    http.post("/slipway/api/environments/gpu:1/share", headers=token(), json={"with": "public"}).raise_for_status()
+    assert service.environment_changes[-1] == ("gpu:1", "share", {"with": "public"})
+
+
+@pytest.mark.parametrize(
+    "path", ["credentials", "jobs/x/files", "jobs/../me", "jobs/..", "jobs/a%2Fb/log", "sessions/s-2"]
+)
+def test_nothing_else_is_passed_on(http: httpx.Client, service: FakeService, path: str) -> None:
+    url = f"{http.base_url}slipway/api/{path}"
+    assert http.get(httpx.URL(url), headers=token()).status_code == 404
+    assert http.post(httpx.URL(url), headers=token(), json={}).status_code == 404
+    assert service.asked == []
+
+
+def test_the_panel_is_no_way_in_for_strangers(http: httpx.Client, service: FakeService) -> None:
+    for path in ("api/jobs", "events"):
+        assert http.get(f"/slipway/{path}").status_code == 403
+    for path in ("api/sessions/self/freeze", "api/servers", "examples"):
+        assert http.post(f"/slipway/{path}", json={}).status_code == 403
+        http.get("/api/me", params={"token": TOKEN}).raise_for_status()  # now with a cookie, as a browser
+        assert http.post(f"/slipway/{path}", json={}).status_code == 403  # no XSRF header
+        http.cookies.clear()
+    assert service.asked == []
+
+
+def test_a_freeze_tells_its_steps(http: httpx.Client, service: FakeService) -> None:
+    def frozen() -> list[ServerEvent]:
+        with http.stream("POST", "/slipway/api/sessions/self/freeze", headers=token(), json={"name": "ana"}) as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            return list(read_events(answer))
+
+    assert [event.event for event in frozen()] == ["progress", "done"]
+    assert service.freeze_asked == {"name": "ana"}
+    service.fail("/freeze", Fault("conflict", 409, "another freeze is under way", remedy="wait for it"))
+    (event,) = frozen()
+    said = {"error": {"message": "another freeze is under way", "remedy": "wait for it"}}
+    assert (event.event, event.json()) == ("error", said)
+
+
+def test_one_stream_tells_of_all(http: httpx.Client, service: FakeService) -> None:
+    jobs = [job_of(service, "true"), job_of(service, "false")]
+    told: dict[str, list[object]] = {job: [] for job in jobs}
+    with http.stream("GET", f"/slipway/events?job={jobs[0]}&job={jobs[1]}&scan=none", headers=token()) as answer:
+        for event in read_events(answer):
+            doc = event.json() or {}
+            if "job" in doc:
+                told[doc["job"]].append(doc["data"] and doc["data"]["message"])
+            if all(None in messages for messages in told.values()):
+                break  # and the stream goes on: a page opens another when there is more to follow
+    assert told == {jobs[0]: ["queued", "running", "done", None], jobs[1]: ["queued", "running", "failed", None]}
+
+
+@pytest.mark.parametrize("query", ["job=a/b", "scan=..", "&".join(f"job=j-{n}" for n in range(31))])
+def test_what_cannot_be_followed(http: httpx.Client, service: FakeService, query: str) -> None:
+    assert http.get(f"/slipway/events?{query}", headers=token()).status_code == 422
+    assert service.asked == []
+
+
+def test_the_examples_are_copied_once(http: httpx.Client, service: FakeService) -> None:
+    doc = http.post("/slipway/examples", headers=token(), json={}).raise_for_status().json()
+    assert doc == {"folder": "slipway-examples", "first": "slipway-examples/hello_grid.ipynb"}
+    first = http.get(f"/api/contents/{doc['first']}", headers=token()).raise_for_status().json()
+    mine = {**first["content"], "cells": []}
+    put = {"type": "notebook", "format": "json", "content": mine}
+    http.put(f"/api/contents/{doc['first']}", headers=token(), json=put).raise_for_status()
+    http.post("/slipway/examples", headers=token(), json={}).raise_for_status()
+    assert http.get(f"/api/contents/{doc['first']}", headers=token()).json()["content"]["cells"] == []
+    names = {one["name"] for one in http.get("/api/contents/slipway-examples", headers=token()).json()["content"]}
+    assert "repaired_scan.ipynb" in names
 
 
 def test_a_slow_service_blocks_nothing_else(http: httpx.Client, service: FakeService) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import httpx
 from ._decode import decode
 from ._errors import InternalError, InvalidError, UnavailableError, from_body, from_status
 from ._models import Event
-from ._transport import Parser
+from ._transport import Parser, ServerEvent
 
 BRISK = 20
 """How many requests that are answered at once are under way together; more of them stand in line."""
@@ -102,22 +102,30 @@ class AsyncService:
         last, seen = "", -1
         while True:
             try:
-                async with self._open("GET", path, params=params, last=last) as response:
-                    parser = Parser()
-                    async for chunk in response.aiter_raw():
-                        for raw in parser.feed(chunk):
-                            doc = raw.json()
-                            last = raw.id or last
-                            event = decode(Event, doc) if doc is not None else None
-                            if event is None or event.seq <= seen:
-                                continue
-                            seen = event.seq
-                            yield event
-                            if event.final:
-                                return
+                async with aclosing(self.stream("GET", path, params=params, last=last)) as stream:
+                    async for raw in stream:
+                        doc = raw.json()
+                        last = raw.id or last
+                        event = decode(Event, doc) if doc is not None else None
+                        if event is None or event.seq <= seen:
+                            continue
+                        seen = event.seq
+                        yield event
+                        if event.final:
+                            return
             except UnavailableError:
                 pass
             await asyncio.sleep(0.3)
+
+    async def stream(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: object = None, last: str = ""
+    ) -> AsyncGenerator[ServerEvent]:
+        """Read the events of one answer as they come; ``last`` is the id of the last one that the reader has."""
+        async with self._open(method, path, params=params, body=body, last=last) as response:
+            parser = Parser()
+            async for chunk in response.aiter_raw():
+                for event in parser.feed(chunk):
+                    yield event
 
     @asynccontextmanager
     async def _open(

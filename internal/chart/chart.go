@@ -221,7 +221,8 @@ func newPicture(a Axes, highest float64, words string, keys []key) *picture {
 	for i, k := range keys {
 		p.key(k, 8+i%inRow*keyWidth, height+i/inRow*keyHeight)
 	}
-	for v := 0.0; v <= p.top*1.001; v += step {
+	for i := range int(p.top/step+.5) + 1 {
+		v := float64(i) * step
 		y := p.y(v)
 		fmt.Fprintf(p, `<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, left, y, width-right, y)
 		fmt.Fprintf(
@@ -253,7 +254,8 @@ func (p *picture) times() {
 		return
 	}
 	step := timeStep(span)
-	for d := time.Duration(0); d <= span; d += step {
+	for i := range int(span/step) + 1 {
+		d := time.Duration(i) * step
 		at, word := float64(d)/float64(span), ageWords(d)
 		if !p.axes.Since {
 			at = 1 - at

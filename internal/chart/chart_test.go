@@ -68,6 +68,7 @@ func TestChartsOfNothing(t *testing.T) {
 		"no line":     Lines(axes(time.Hour)),
 		"no time":     Lines(axes(0), Line{Dots: []Dot{{noon, 1}}}),
 		"zeros":       Lines(axes(time.Hour), Line{Dots: []Dot{{noon, 0}, {noon, 0}}}),
+		"ages":        Stack(Axes{Title: "CPU", To: noon, Format: plain}, []time.Time{{}}, Layer{Name: "a", Values: []float64{1e300}}),
 		"no layers":   Stack(axes(time.Hour), nil),
 		"empty layer": Stack(axes(time.Hour), nil, Layer{Name: "a"}),
 	} {

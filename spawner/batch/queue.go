@@ -29,14 +29,14 @@ const (
 // Queue looks at the queue of a batch system, or at its history, for all who want to know of some job. However many
 // ask, there is one look at a time, and one that began late enough serves all. It is safe for concurrent use.
 type Queue struct {
-	ask  func(ctx context.Context) ([]Job, error)
-	rest time.Duration // between two looks, at least
+	ask   func(ctx context.Context) ([]Job, error)
+	rest  time.Duration // between two looks, at least
+	looks Inquiry[look]
 
 	mu      sync.Mutex // guards the fields below
 	latest  *Snapshot
 	failure lapse
 	idle    time.Time // from when on there may be another look
-	look    *look
 	news    map[spawner.ID]news
 	missed  map[spawner.ID]Absence
 }
@@ -47,13 +47,11 @@ type Absence struct {
 	Last  []Job     // as the one before showed it; none: no look of this run of the service did
 }
 
-// look is one that goes on, or is about to. Who asks while it has not begun yet is served by it.
+// look is what came of one.
 type look struct {
-	cancel context.CancelFunc
-	done   chan struct{} // closed when what follows is set
-	begun  time.Time
-	snap   *Snapshot
-	err    error
+	begun time.Time
+	snap  *Snapshot
+	err   error
 }
 
 // lapse is the last look that saw nothing.
@@ -70,7 +68,9 @@ type news struct {
 
 // NewQueue returns a queue that looks by ask, and between two looks rests for a while.
 func NewQueue(ask func(context.Context) ([]Job, error), rest time.Duration) *Queue {
-	return &Queue{ask: ask, rest: rest, news: map[spawner.ID]news{}, missed: map[spawner.ID]Absence{}}
+	q := &Queue{ask: ask, rest: rest, news: map[spawner.ID]news{}, missed: map[spawner.ID]Absence{}}
+	q.looks.Ask = q.look
+	return q
 }
 
 // Since returns a look that began at t or later, or the error of one that has ended after t: who is content with what
@@ -87,12 +87,11 @@ func (q *Queue) Since(ctx context.Context, t time.Time) (*Snapshot, error) {
 			defer q.mu.Unlock()
 			return nil, q.failure.err
 		}
-		l := q.lookLocked(ctx)
+		going := q.looks.Join(ctx) // before another look can end unseen
 		q.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-l.done:
+		l, err := going.Wait(ctx)
+		if err != nil {
+			return nil, err
 		}
 		if !l.begun.Before(t) {
 			return l.snap, l.err
@@ -100,20 +99,8 @@ func (q *Queue) Since(ctx context.Context, t time.Time) (*Snapshot, error) {
 	}
 }
 
-// lookLocked returns the look that goes on, or begins one. It ends by itself, as its command does, or when finish ends
-// it.
-func (q *Queue) lookLocked(ctx context.Context) *look {
-	if q.look == nil {
-		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		q.look = &look{cancel: cancel, done: make(chan struct{})}
-		go q.run(all, q.look)
-	}
-	return q.look
-}
-
-// run looks, when it is time for it.
-func (q *Queue) run(ctx context.Context, l *look) {
-	defer l.cancel()
+// look looks, when it is time for it. Who asks while it has not begun yet is served by it.
+func (q *Queue) look(ctx context.Context) look {
 	q.mu.Lock()
 	idle := q.idle
 	q.mu.Unlock()
@@ -122,25 +109,25 @@ func (q *Queue) run(ctx context.Context, l *look) {
 	jobs, err := q.ask(ctx)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.endLocked(l, begun, jobs, err)
+	return q.endLocked(begun, jobs, err)
 }
 
 // endLocked notes what a look has seen.
-func (q *Queue) endLocked(l *look, begun time.Time, jobs []Job, err error) {
-	defer close(l.done)
+func (q *Queue) endLocked(begun time.Time, jobs []Job, err error) look {
 	now := time.Now()
 	took := now.Sub(begun)
-	q.look, q.idle = nil, now.Add(max(q.rest, min(RestFactor*took, mostRest)))
-	if l.begun, l.err = begun, err; err != nil {
+	q.idle = now.Add(max(q.rest, min(RestFactor*took, mostRest)))
+	if err != nil {
 		q.failure = lapse{now, err}
-		return
+		return look{begun: begun, err: err}
 	}
-	l.snap = &Snapshot{Begun: begun, took: took, Jobs: map[spawner.ID][]Job{}}
+	snap := &Snapshot{Begun: begun, took: took, Jobs: map[spawner.ID][]Job{}}
 	for _, j := range jobs {
-		l.snap.Jobs[j.ID] = append(l.snap.Jobs[j.ID], j)
+		snap.Jobs[j.ID] = append(snap.Jobs[j.ID], j)
 	}
-	q.compareLocked(q.latest, l.snap)
-	q.latest = l.snap
+	q.compareLocked(q.latest, snap)
+	q.latest = snap
+	return look{begun: begun, snap: snap}
 }
 
 // compareLocked notes which jobs a look lacks that the one before has shown, or that were submitted since. What is news
@@ -167,15 +154,7 @@ func (q *Queue) compareLocked(before, now *Snapshot) {
 }
 
 // Finish ends the look that goes on, and waits for it.
-func (q *Queue) Finish() {
-	q.mu.Lock()
-	l := q.look
-	q.mu.Unlock()
-	if l != nil {
-		l.cancel()
-		<-l.done
-	}
-}
+func (q *Queue) Finish() { q.looks.Finish() }
 
 // Cost returns how long the latest look took.
 func (q *Queue) Cost() time.Duration {

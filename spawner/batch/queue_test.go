@@ -108,7 +108,7 @@ func TestLeaveLook(t *testing.T) {
 		begun := time.Now()
 		q.Finish()
 		wg.Wait()
-		if q.look != nil || time.Since(begun) > 0 {
+		if q.looks.going != nil || time.Since(begun) > 0 {
 			t.Errorf("a look goes on after %v", time.Since(begun))
 		}
 		q.Finish()

@@ -4,6 +4,7 @@
 //   - Backend starts, observes, stops and removes workloads: what it concludes from what a System shows, or does not.
 //   - Queue looks at the system's queue, or at its history, for all who ask; one look serves many. Watch tells whose jobs
 //     changed.
+//   - Inquiry asks one question for all who want to know.
 //   - Batcher joins calls of about the same time, such as submissions and removals, to one command.
 //   - Records keeps what is known of a workload's current run on disk, written before the system is asked for anything.
 //   - SubmitGuard waits for a submission that goes on though the service which began it was killed.

@@ -44,9 +44,9 @@ type Pool struct {
 	cfg Config
 	log *slog.Logger
 
-	slots     question[[]slot]
-	standings question[standings]
-	places    question[places]
+	slots     *question[[]slot]
+	standings *question[standings]
+	places    *question[places]
 
 	book      *history
 	sightings *sightings
@@ -84,18 +84,15 @@ func New(cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("read what slots the pool has had: %w", err)
 	}
 	p := &Pool{cfg: cfg, log: cfg.Logger, book: book, sightings: past}
-	p.slots = question[[]slot]{
-		ask: p.askSlots, fresh: cfg.Fresh,
-		tell: p.teller("the pool's machines", "all jobs are taken, also what it has nothing for"),
-	}
-	p.standings = question[standings]{
-		ask: p.askStandings, fresh: cfg.Fresh,
-		tell: p.teller("the standing of the pool's users", "nobody is told who goes before her"),
-	}
-	p.places = question[places]{
-		ask: p.askPlaces, fresh: cfg.Fresh,
-		tell: p.teller("the jobs that wait", "nobody is told which limit she waits for"),
-	}
+	p.slots = newQuestion(
+		p.askSlots, cfg.Fresh, p.teller("the pool's machines", "all jobs are taken, also what it has nothing for"),
+	)
+	p.standings = newQuestion(
+		p.askStandings, cfg.Fresh, p.teller("the standing of the pool's users", "nobody is told who goes before her"),
+	)
+	p.places = newQuestion(
+		p.askPlaces, cfg.Fresh, p.teller("the jobs that wait", "nobody is told which limit she waits for"),
+	)
 	return p, nil
 }
 

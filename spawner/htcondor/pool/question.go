@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"slipway/spawner/batch"
 )
 
 // question is one to HTCondor that serves all who want to know: there is one at a time, and what comes of it holds for
@@ -14,9 +16,9 @@ type question[T any] struct {
 	fresh time.Duration   // how long an answer holds
 	tell  func(err error) // is called when there is no answer any more, and with nil when there is one again
 
-	mu     sync.Mutex // guards what follows
-	latest reply[T]
-	now    *asking[T]
+	inquiry batch.Inquiry[reply[T]]
+	mu      sync.Mutex // guards latest
+	latest  reply[T]
 }
 
 // reply is what came of a question.
@@ -26,11 +28,10 @@ type reply[T any] struct {
 	err          error
 }
 
-// asking is a question that goes on.
-type asking[T any] struct {
-	cancel context.CancelFunc
-	done   chan struct{} // closed when what follows is set
-	reply  reply[T]
+func newQuestion[T any](ask func(context.Context) (T, error), fresh time.Duration, tell func(error)) *question[T] {
+	q := &question[T]{ask: ask, fresh: fresh, tell: tell}
+	q.inquiry.Ask = q.run
+	return q
 }
 
 // answered returns an answer that is fresh. It returns when ctx ends.
@@ -40,14 +41,13 @@ func (q *question[T]) answered(ctx context.Context) reply[T] {
 		q.mu.Unlock()
 		return last
 	}
-	a := q.askLocked(ctx)
+	going := q.inquiry.Join(ctx) // before it can end unseen
 	q.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return reply[T]{begun: time.Now(), err: ctx.Err()}
-	case <-a.done:
-		return a.reply
+	got, err := going.Wait(ctx)
+	if err != nil {
+		return reply[T]{begun: time.Now(), err: err}
 	}
+	return got
 }
 
 // known returns the latest answer without waiting, however old it is.
@@ -57,42 +57,21 @@ func (q *question[T]) known() reply[T] {
 	return q.latest
 }
 
-// askLocked returns the question that goes on, or begins one. It ends by itself, as its command does, or when finish
-// ends it.
-func (q *question[T]) askLocked(ctx context.Context) *asking[T] {
-	if q.now == nil {
-		all, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		q.now = &asking[T]{cancel: cancel, done: make(chan struct{})}
-		go q.run(all, q.now)
-	}
-	return q.now
-}
-
-func (q *question[T]) run(ctx context.Context, a *asking[T]) {
-	defer a.cancel()
+func (q *question[T]) run(ctx context.Context) reply[T] {
 	got := reply[T]{begun: time.Now()}
 	got.value, got.err = q.ask(ctx)
 	got.ended = time.Now()
+	if errors.Is(got.err, context.Canceled) {
+		return got // that says nothing of HTCondor
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	defer close(a.done)
-	q.now, a.reply = nil, got
-	if errors.Is(got.err, context.Canceled) {
-		return // that says nothing of HTCondor
-	}
 	if (got.err == nil) != (q.latest.err == nil) {
 		q.tell(got.err)
 	}
 	q.latest = got
+	return got
 }
 
 // finish ends the question that goes on, and waits for it.
-func (q *question[T]) finish() {
-	q.mu.Lock()
-	a := q.now
-	q.mu.Unlock()
-	if a != nil {
-		a.cancel()
-		<-a.done
-	}
-}
+func (q *question[T]) finish() { q.inquiry.Finish() }

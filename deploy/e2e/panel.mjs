@@ -88,7 +88,7 @@ async function inBothThemes(page) {
 
 // The card of the launcher copies the examples and opens the first one.
 async function examples(page) {
-  const base = page.url().replace(/\/lab.*/, "");
+  const base = page.url().replace(/\/lab([/?].*)?$/, "");
   const other = await launcher(page.context(), base, "examples");
   await other.click('.jp-LauncherCard:has-text("Slipway examples")');
   await other.waitForSelector('.jp-NotebookPanel .jp-MarkdownOutput');

@@ -85,11 +85,11 @@ func TestJobsOnPagesAreChosen(t *testing.T) {
 		count       int
 		said, never string
 	}{
-		"":                          {"scan-7 j-other j-many046", 51, "Page 1 of 3", "Newer"},
-		"?page=3":                   {"j-many097 j-many098 j-many119", 23, "Page 3 of 3", "Older"},
-		"?page=99":                  {"j-many097 j-many098 j-many119", 23, "Page 3 of 3", "Older"},
-		"?page=0":                   {"scan-7 j-other j-many046", 51, "Page 1 of 3", "Newer"},
-		"?name=many&page=2":         {"j-many050 j-many051 j-many099", 50, `href="?name=many&amp;page=3#found"`, "scan-7"},
+		"":                          {"scan-7 j-other j-many016", 21, "Page 1 of 7", "Newer"},
+		"?page=7":                   {"j-many117 j-many118 j-many119", 3, "Page 7 of 7", "Older"},
+		"?page=99":                  {"j-many117 j-many118 j-many119", 3, "Page 7 of 7", "Older"},
+		"?page=0":                   {"scan-7 j-other j-many016", 21, "Page 1 of 7", "Newer"},
+		"?name=many&page=2":         {"j-many020 j-many021 j-many039", 20, `href="?name=many&amp;page=3#found"`, "scan-7"},
 		"?name=fit&state=failed":    {"scan-7 j-old j-old", 2, "<option selected>failed</option>", "Page 1 of"},
 		"?since=7d":                 {"scan-7 j-other j-new", 3, `<option value="7d" selected>the last 7 days</option>`, "j-old"},
 		"?since=2w":                 {"scan-7 j-other j-new", 3, `<option value="2w" selected>since 2w</option>`, "j-old"},

@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 type EnvironmentsView struct {
 	Environments []hubapi.Environment // the visitor's, and those that are shared with her, the newest first
 	Usage        hubapi.EnvironmentUsage
+	Find         string // words by which everybody's are looked for; empty: those are not shown
 }
 
 // environmentRow is one environment as the pages show it.
@@ -81,17 +83,51 @@ func environmentRows(v Visit, list []hubapi.Environment) []environmentRow {
 
 type environmentsBody struct {
 	Mine, Shared []environmentRow
+	Public       []environmentRow // of others, that have the words looked for
+	Publics      int              // of others in all
+	Find         string
 	Usage        hubapi.EnvironmentUsage
+}
+
+// publicShown bounds the list of what was found.
+const publicShown = 30
+
+// has reports whether an environment has all words, in its name, its owner, its note, its base or its digest.
+func (e environmentRow) has(words string) bool {
+	text := strings.ToLower(strings.Join([]string{e.Title(), e.Owner, e.Note, e.Base, e.Digest}, " "))
+	for _, word := range strings.Fields(strings.ToLower(words)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// FileName returns the name that an environment's image has on a user's own disk.
+func FileName(e hubapi.Environment) string {
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("/\\:*?\"<>| ", r) {
+			return '-'
+		}
+		return r
+	}, cmp.Or(strings.TrimSuffix(e.Name+":"+e.Tag, ":"), ShortDigest(e.Digest)))
+	return name + ".sif"
 }
 
 // EnvironmentsPage answers with the visitor's environments and those that are shared with her.
 func EnvironmentsPage(w http.ResponseWriter, v Visit, view EnvironmentsView) error {
-	body := environmentsBody{Usage: view.Usage}
+	body := environmentsBody{Usage: view.Usage, Find: view.Find}
 	for _, e := range environmentRows(v, view.Environments) {
-		if e.Mine {
+		switch {
+		case e.Mine:
 			body.Mine = append(body.Mine, e)
-		} else {
+		case e.Share.With != "public":
 			body.Shared = append(body.Shared, e)
+		default:
+			body.Publics++
+			if view.Find != "" && len(body.Public) < publicShown && e.has(view.Find) {
+				body.Public = append(body.Public, e)
+			}
 		}
 	}
 	return write(
@@ -105,6 +141,7 @@ type EnvironmentView struct {
 	hubapi.EnvironmentDetails
 	History []hubapi.Environment // of its name and session, the newest first; empty for somebody else's
 	Groups  []string             // of the visitor, with which it can be shared
+	Others  []hubapi.Environment // with which it can be compared, it may be among them
 }
 
 type environmentBody struct {
@@ -113,6 +150,24 @@ type environmentBody struct {
 	Inside  inside
 	History []step
 	Groups  []string
+	Others  []environmentRow // with which it can be compared
+}
+
+// comparedMost bounds the choice of others.
+const comparedMost = 100
+
+// comparable returns the others with which an environment can be compared: the visitor's own first.
+func (v EnvironmentView) comparable(visit Visit) (out []environmentRow) {
+	seen := map[string]bool{v.Digest: true}
+	for _, mine := range []bool{true, false} {
+		for _, e := range environmentRows(visit, v.Others) {
+			if e.Mine == mine && !seen[e.Digest] && len(out) < comparedMost {
+				seen[e.Digest] = true
+				out = append(out, e)
+			}
+		}
+	}
+	return out
 }
 
 // step is one environment in a history.
@@ -141,7 +196,7 @@ func EnvironmentPage(w http.ResponseWriter, v Visit, view EnvironmentView) error
 	e := environmentRow{Environment: view.Environment, Visit: v}
 	body := environmentBody{
 		environmentRow: e, Details: view.EnvironmentDetails, Inside: readInside(view.Inventory),
-		History: steps(v, view),
+		History: steps(v, view), Others: view.comparable(v),
 	}
 	body.Groups = view.groups()
 	f := frame{Title: "Environment " + e.Title(), Script: true, Visit: v, Body: body}

@@ -51,7 +51,8 @@ func shown(t *testing.T, show func(http.ResponseWriter) error) *html.Node {
 	}
 	for _, f := range all(doc, "form") {
 		token := func(n *html.Node) bool { return attr(n, "name") == "token" && attr(n, "value") == "form-word" }
-		if attr(f, "method") != "post" || !slices.ContainsFunc(all(f, "input"), token) {
+		// one that only asks for a page has no token, which would stand in its address
+		if posts := attr(f, "method") == "post"; posts != slices.ContainsFunc(all(f, "input"), token) || !posts && attr(f, "method") != "get" {
 			t.Errorf("the form %s is not protected", attr(f, "action"))
 		}
 	}
@@ -144,8 +145,8 @@ func TestEnvironmentPage(t *testing.T) {
 	if compare != 3 {
 		t.Errorf("%d links compare it with the one before", compare)
 	}
-	if len(all(doc, "form")) != 3 { // to log out, share, and tag
-		t.Errorf("%d forms", len(all(doc, "form")))
+	if n := len(all(all(doc, "main")[0], "form")); n != 2 { // to share, and tag
+		t.Errorf("%d forms", n)
 	}
 }
 
@@ -155,7 +156,7 @@ func TestEnvironmentPageOfAnothers(t *testing.T) {
 	doc := shown(t, func(w http.ResponseWriter) error {
 		return EnvironmentPage(w, keepsEnvironments(), EnvironmentView{EnvironmentDetails: d})
 	})
-	if len(all(doc, "form")) != 1 || strings.Contains(text(doc), "Remove") || strings.Contains(text(doc), "History") {
+	if len(all(all(doc, "main")[0], "form")) != 0 || strings.Contains(text(doc), "Remove") || strings.Contains(text(doc), "History") {
 		t.Error("it offers to change another's environment")
 	}
 	if !strings.Contains(text(doc), "It is looked at some seconds after the freeze.") || !strings.Contains(text(doc), "There are none yet") {
@@ -216,5 +217,48 @@ func TestWhereASessionStartedFrom(t *testing.T) {
 		if !strings.Contains(text(doc), "environment aaaaaaaaaaaa") || link != v.Environments {
 			t.Errorf("link %t: %s", link, text(doc))
 		}
+	}
+}
+
+// TestOthersEnvironmentsAreLookedFor: what everybody may use is shown to who looks for it, and to nobody else.
+func TestOthersEnvironmentsAreLookedFor(t *testing.T) {
+	public := hubapi.Share{With: "public"}
+	list := []hubapi.Environment{
+		{Digest: digest("a"), Name: "mine", Mine: true, Share: public},
+		{Digest: digest("b"), Name: "group", Owner: "carol", Share: hubapi.Share{With: "group", Group: "higgs"}},
+		{Digest: digest("c"), Name: "strange", Owner: "dave", Share: public, Note: "for <Muons>"},
+	}
+	for find, want := range map[string]bool{"": false, "muon DAVE": true, "electron": false} {
+		doc := shown(t, func(w http.ResponseWriter) error {
+			return EnvironmentsPage(w, keepsEnvironments(), EnvironmentsView{Environments: list, Find: find})
+		})
+		if got := strings.Contains(text(doc), "strange"); got != want {
+			t.Errorf("looked for %q: shown %t", find, got)
+		}
+		if !strings.Contains(text(doc), "mine") || !strings.Contains(text(doc), "group") {
+			t.Errorf("looked for %q: hers and her group's are not shown", find)
+		}
+	}
+}
+
+func TestEnvironmentsCanBeCompared(t *testing.T) {
+	d := details(t)
+	others := []hubapi.Environment{
+		{Digest: digest("b"), Name: "theirs", Owner: "carol"}, {Digest: d.Digest, Name: "itself", Mine: true},
+		{Digest: digest("e"), Name: "older", Mine: true}, {Digest: digest("e"), Name: "same", Mine: true},
+	}
+	doc := shown(t, func(w http.ResponseWriter) error {
+		return EnvironmentPage(w, keepsEnvironments(), EnvironmentView{EnvironmentDetails: d, Others: others})
+	})
+	var from []string
+	for _, s := range all(doc, "select") {
+		for _, o := range all(s, "option") {
+			if attr(s, "name") == "from" {
+				from = append(from, attr(o, "value"))
+			}
+		}
+	}
+	if !slices.Equal(from, []string{digest("e"), digest("b")}) {
+		t.Errorf("it can be compared with %q", from)
 	}
 }

@@ -35,6 +35,61 @@ func headwayOf(p hubapi.JobProgress) *headway {
 	return &f
 }
 
+// stage is a part of what has happened to a job, and how long it took.
+type stage struct {
+	Name string
+	At   time.Time
+	For  string // empty: it goes on, or takes no time
+}
+
+// Timeline is what has happened to a job in its last try.
+func (r row) Timeline() []stage {
+	all := []stage{{"Submitted", r.Created, ""}}
+	began := r.Up
+	if Ran(r.Workload) < 0 {
+		began = time.Time{}
+	}
+	asked := r.asked()
+	switch {
+	case !began.IsZero():
+		all = append(all, stage{"Waited and prepared", asked, took(began.Sub(asked))}, stage{"Ran", began, r.Took()})
+	case r.Phase.Active():
+		all = append(all, stage{"Waits or is prepared", asked, took(time.Since(asked))})
+	}
+	if !r.Phase.Active() && r.Outcome != nil {
+		all = append(all, stage{"Ended", r.Outcome.At, ""})
+	}
+	return all
+}
+
+// asked is when its last try was asked for.
+func (r row) asked() time.Time {
+	if r.Started.After(r.Created) {
+		return r.Started
+	}
+	return r.Created
+}
+
+// Took is how long it has run, or ran last; empty: it has not begun.
+func (r row) Took() string {
+	if d := Ran(r.Workload); d >= 0 {
+		return took(d)
+	}
+	return ""
+}
+
+// Ran returns how long a workload has run, or ran last; negative: it has not begun.
+func Ran(w spawner.Workload) time.Duration {
+	switch {
+	case w.Up.IsZero() || w.Phase.Active() && w.Phase != spawner.Running && w.Phase != spawner.Stopping:
+		return -1
+	case w.Outcome != nil && !w.Phase.Active():
+		return max(0, w.Outcome.At.Sub(w.Up))
+	default:
+		return max(0, time.Since(w.Up))
+	}
+}
+
 // Try says which try it is, where there is more than one: "2 of 4".
 func (r row) Try() string {
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // JobsShown bounds the tables of jobs and of scans on a page of the overview.
-const JobsShown = 50
+const JobsShown = 20
 
 // PageOf returns which page is shown of lists of so many rows, and how many pages there are: what is asked for may have
 // gone meanwhile.
@@ -32,6 +32,7 @@ type OverviewView struct {
 	Kernels        []Item
 	Scans          []hubapi.Scan
 	Filter         hubapi.JobFilter // by which Jobs and Scans were chosen
+	Sort           string           // one of JobOrders: how Jobs are sorted
 	Page, Pages    int              // of Jobs and Scans, from 1
 	All            bool             // they are everybody's
 }
@@ -57,7 +58,7 @@ func (o overview) link(page int) string {
 		return ""
 	}
 	q := url.Values{"page": {strconv.Itoa(page)}}
-	for name, value := range map[string]string{"state": o.Filter.State, "name": o.Filter.Name, "since": o.Filter.Since} {
+	for name, value := range map[string]string{"state": o.Filter.State, "name": o.Filter.Name, "since": o.Filter.Since, "sort": o.Sort} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -67,6 +68,20 @@ func (o overview) link(page int) string {
 	}
 	return "?" + q.Encode() + "#found"
 }
+
+// JobOrder is how jobs can be sorted.
+type JobOrder struct{ Value, Words string }
+
+// JobOrders returns the orders of jobs.
+func JobOrders() []JobOrder {
+	return []JobOrder{
+		{"", "running first"}, {"newest", "newest"}, {"oldest", "oldest"}, {"name", "name"}, {"state", "state"},
+		{"longest", "longest run"},
+	}
+}
+
+// Orders returns the same.
+func (o overview) Orders() []JobOrder { return JobOrders() }
 
 // States returns the states by which jobs can be chosen.
 func (o overview) States() []hubapi.State { return hubapi.Order() }

@@ -28,8 +28,9 @@ type Visit struct {
 	Pool   bool   // the site has a pool, and the page of its GPUs lies at Prefix + "gpus/pool"
 	// Environments: the service keeps some, and their page lies at Prefix + "environments".
 	Environments bool
-	SSH          bool // sessions are reached by ssh, and its page lies at Prefix + "ssh"
-	Credentials  bool // the service keeps tokens and proxies, and their page lies at Prefix + "credentials"
+	SSH          bool   // sessions are reached by ssh, and its page lies at Prefix + "ssh"
+	Theme        string // light or dark, as the visitor has chosen; empty: as the browser has it
+	Credentials  bool   // the service keeps tokens and proxies, and their page lies at Prefix + "credentials"
 }
 
 // Item is a workload with what the engine says of it.

@@ -11,7 +11,6 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/units"
-	"slipway/spawner"
 	"slipway/spawner/catalog"
 )
 
@@ -178,18 +177,6 @@ func cut(value string) string {
 		return string(r[:valueShown]) + "..."
 	}
 	return value
-}
-
-// Took is how long it has run, or ran last.
-func (p pointRow) Took() string {
-	switch {
-	case p.Up.IsZero() || p.Phase.Active() && p.Phase != spawner.Running && p.Phase != spawner.Stopping:
-		return ""
-	case p.Outcome != nil && !p.Phase.Active():
-		return took(p.Outcome.At.Sub(p.Up))
-	default:
-		return took(time.Since(p.Up))
-	}
 }
 
 // Here names the host of a point that runs, or ran, where the service does.

@@ -22,7 +22,11 @@ type UsageView struct {
 type usageBody struct {
 	UsageView
 	Rows []usageRow
+	More int // that are not shown
 }
+
+// usageShown bounds the list of what runs.
+const usageShown = 25
 
 // usageRow is a session or job that runs.
 type usageRow struct {
@@ -33,7 +37,8 @@ type usageRow struct {
 // UsagePage answers with what is used.
 func UsagePage(w http.ResponseWriter, v Visit, u UsageView) error {
 	body := usageBody{UsageView: u}
-	for _, one := range u.List.Workloads {
+	body.More = max(0, len(u.List.Workloads)-usageShown)
+	for _, one := range u.List.Workloads[:len(u.List.Workloads)-body.More] {
 		body.Rows = append(body.Rows, usageRow{one, v})
 	}
 	return write(w, http.StatusOK, "usage.html", frame{Title: "Usage", Refresh: 30, Script: true, Visit: v, Body: body})

@@ -32,7 +32,11 @@ func (s *API) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	form := r.URL.Query().Get("as")
+	return s.SendEnvironment(w, r, ref, r.URL.Query().Get("as"))
+}
+
+// SendEnvironment sends an environment as a file of a form.
+func (s *API) SendEnvironment(w http.ResponseWriter, r *http.Request, ref, form string) error {
 	switch {
 	case form != "sif" && form != "oci":
 		return errs.Bad("as", form, "sif or oci")

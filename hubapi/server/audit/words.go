@@ -55,6 +55,8 @@ func Words() map[string]string {
 		"POST /pages/logout":                    "a visit of the pages is ended",
 		"POST /pages/sessions/{id}/discard":     "a session is removed, with its changes",
 		"POST /pages/jobs/{id}/stop":            "a job is canceled",
+		"POST /pages/jobs-chosen":               "jobs are canceled, retried or removed together",
+		"POST /pages/theme":                     "a visitor chooses light or dark pages",
 		"POST /pages/jobs/{id}/keep":            "a job is kept",
 		"POST /pages/jobs/{id}/discard":         "a job is removed",
 		"POST /pages/scans/{id}/discard":        "the ended points of a scan are removed",

@@ -9,6 +9,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
 )
@@ -19,6 +20,7 @@ func (p *Pages) environmentPages(r chi.Router) {
 	r.Get("/environments/{ref}", p.show(p.environment))
 	r.Get("/environments/{owner}/{name}", p.show(p.environment))
 	r.Get("/environments/{ref}/diff", p.show(p.difference))
+	r.Get("/environments/{ref}/sif", web.GetOnly(p.show(p.saveEnvironment)))
 	r.Get("/environments/{ref}/remove", p.show(p.askRemove))
 	r.Post("/environments/{ref}/share", p.act(p.share))
 	r.Post("/environments/{ref}/tag", p.act(p.tag))
@@ -54,7 +56,26 @@ func (p *Pages) environments(w http.ResponseWriter, r *http.Request, v visitor) 
 	if err != nil {
 		return err
 	}
-	return webui.EnvironmentsPage(w, p.view(v), webui.EnvironmentsView{Environments: all, Usage: usage})
+	view := webui.EnvironmentsView{Environments: all, Usage: usage, Find: r.URL.Query().Get("find")}
+	return webui.EnvironmentsPage(w, p.view(v), view)
+}
+
+// saveEnvironment sends an environment's image.
+func (p *Pages) saveEnvironment(w http.ResponseWriter, r *http.Request, v visitor) error {
+	ref, err := p.refOf(r)
+	if err != nil {
+		return err
+	}
+	e, err := p.cfg.Environments.Get(r.Context(), v.caller, ref)
+	if err != nil {
+		return err
+	}
+	saveAs(w, webui.FileName(e))
+	err = p.cfg.API.SendEnvironment(w, r.WithContext(web.WithCaller(r.Context(), v.caller)), e.Digest, "sif")
+	if err != nil {
+		w.Header().Del("Content-Disposition")
+	}
+	return err
 }
 
 // environment shows one environment. Its history is its owner's alone.
@@ -68,6 +89,9 @@ func (p *Pages) environment(w http.ResponseWriter, r *http.Request, v visitor) e
 		return err
 	}
 	view := webui.EnvironmentView{EnvironmentDetails: details}
+	if view.Others, err = p.cfg.Environments.List(r.Context(), v.caller, true); err != nil {
+		return err
+	}
 	if details.Mine {
 		if view.History, err = p.cfg.Environments.History(r.Context(), v.caller, ref); err != nil {
 			return err

@@ -26,6 +26,8 @@ func (p *Pages) jobPages(r chi.Router) {
 	r.Post("/jobs/{id}/hold", p.act(p.reorder(p.cfg.Actions.Hold)))
 	r.Post("/jobs/{id}/release", p.act(p.reorder(p.cfg.Actions.Release)))
 	r.Post("/jobs/{id}/requeue", p.act(p.reorder(p.cfg.Actions.Requeue)))
+	r.Get("/jobs-chosen", p.show(p.askChosen))
+	r.Post("/jobs-chosen", p.act(p.actOnChosen))
 	r.Get("/jobs/{id}/retry", p.show(p.askRetry))
 	r.Post("/jobs/{id}/retry", p.act(p.retry))
 	r.Get("/scans/{id}/retry", p.show(p.askRetryScan))

@@ -114,6 +114,7 @@ func New(cfg Config) *Pages {
 		r.Get("/oauth_callback", web.GetOnly(p.callback))
 		r.Get("/logged_out", p.loggedOut)
 		r.Post("/logout", p.act(p.logout))
+		r.Post("/theme", p.setTheme)
 		r.Get("/room", web.GetOnly(p.room))
 		r.Get("/usage", p.show(p.usagePage))
 		r.Get("/gpus", p.show(p.gpusPage))
@@ -189,6 +190,7 @@ type visitor struct {
 	key    string
 	hub    hubs.Hub
 	caller spawner.Caller
+	theme  string // light, dark or empty
 }
 
 // view is what pages show of it.
@@ -197,7 +199,7 @@ func (p *Pages) view(v visitor) webui.Visit {
 		GPUs: p.cfg.GPUs, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil,
 		Credentials: p.cfg.UserCredentials != nil,
 		User:        string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: v.hub.Home(),
-		Form: v.form, Stream: v.stream,
+		Form: v.form, Stream: v.stream, Theme: v.theme,
 	}
 }
 
@@ -338,7 +340,7 @@ func (p *Pages) visit(r *http.Request, key, session string) (visitor, error) {
 	}
 	c := h.Caller(id)
 	web.Known(r.Context(), c)
-	return visitor{visit: v, key: key, hub: h, caller: c}, nil
+	return visitor{visit: v, key: key, hub: h, caller: c, theme: themeOf(r)}, nil
 }
 
 // nothing answers for a path that is no page.

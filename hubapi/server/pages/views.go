@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,22 @@ func (p *Pages) checkDataPage(r *http.Request, v visitor) (string, error) {
 	return backTo(r, found) + "#data", nil
 }
 
+// accessLine is a line in which Jupyter tells of a request that it has answered well.
+var accessLine = regexp.MustCompile(`^\[[DI] [^\]]*\] [123]\d\d (GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) `)
+
+// withoutAccessLog leaves out what a server of Jupyter tells of each request: what matters would be lost among that.
+func withoutAccessLog(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !accessLine.MatchString(line) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 const (
+	readTail   = 400              // lines that are read for them, as most are left out
 	pageTail   = 40               // lines of output
 	tailTime   = 2 * time.Second  // for them: a page does not wait for a mute agent
 	streamTime = 10 * time.Minute // then the browser asks again, and the Hub is asked about the visitor again
@@ -96,8 +112,12 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 			first(b.Phase.Active())-first(a.Phase.Active()), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID),
 		)
 	})
+	order, known := jobOrders[q.Get("sort")]
+	if !known {
+		return errs.Bad("sort", q.Get("sort"), "newest, oldest, name, state or longest")
+	}
 	chosenBy := hubapi.JobFilter{State: q.Get("state"), Name: q.Get("name"), Since: q.Get("since")}
-	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy}, p.cfg.API.Lent(), []spawner.Workload{}
+	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy, Sort: q.Get("sort")}, p.cfg.API.Lent(), []spawner.Workload{}
 	for _, found := range list {
 		switch {
 		case found.Kind == spawner.Kernel:
@@ -108,6 +128,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 			jobs = append(jobs, found)
 		}
 	}
+	slices.SortStableFunc(jobs, order)
 	view.Scans = p.cfg.Convert.Scans(sums)
 	slices.SortStableFunc(view.Scans, func(a, b hubapi.Scan) int {
 		return cmp.Or(first(!b.Ended())-first(!a.Ended()), b.Created.Compare(a.Created))
@@ -119,6 +140,19 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 		view.Jobs = append(view.Jobs, p.item(v, job, lent))
 	}
 	return webui.Overview(w, p.view(v), p.cfg.Catalogue, view)
+}
+
+// jobOrders are how jobs are sorted, by webui.JobOrders. Those that are equal stay as they are: what runs first, and then
+// the newest.
+var jobOrders = map[string]func(a, b spawner.Workload) int{
+	"":        func(a, b spawner.Workload) int { return 0 },
+	"newest":  func(a, b spawner.Workload) int { return b.Created.Compare(a.Created) },
+	"oldest":  func(a, b spawner.Workload) int { return a.Created.Compare(b.Created) },
+	"name":    func(a, b spawner.Workload) int { return cmp.Compare(a.Name, b.Name) },
+	"longest": func(a, b spawner.Workload) int { return cmp.Compare(webui.Ran(b), webui.Ran(a)) },
+	"state": func(a, b spawner.Workload) int {
+		return slices.Index(hubapi.Order(), convert.State(&a)) - slices.Index(hubapi.Order(), convert.State(&b))
+	},
 }
 
 func first(yes bool) int {
@@ -182,15 +216,19 @@ func (p *Pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID)
 // output returns the last lines of what a workload has written; empty when they cannot be had quickly.
 func (p *Pages) output(ctx context.Context, c spawner.Caller, w spawner.Workload) string {
 	if w.Outcome != nil && w.Outcome.Tail != "" && !w.Phase.Active() {
-		return lastLines(w.Outcome.Tail, pageTail)
+		return lastLines(withoutAccessLog(w.Outcome.Tail), pageTail)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tailTime)
 	defer cancel()
-	text, err := p.cfg.Workloads.Tail(ctx, c, w.ID, pageTail)
+	lines := pageTail
+	if w.Kind.HubServer() {
+		lines = readTail
+	}
+	text, err := p.cfg.Workloads.Tail(ctx, c, w.ID, lines)
 	if err != nil {
 		return ""
 	}
-	return text
+	return lastLines(withoutAccessLog(text), pageTail)
 }
 
 func lastLines(text string, n int) string {

@@ -36,17 +36,20 @@ func Chart(s hubapi.UsageSeries, of string) string {
 	case "cpu":
 		a.Limit, y = s.CPUs, func(p hubapi.UsagePoint) float64 { return orNaN(p.CPU) }
 	case "memory":
-		a.Limit, a.Unit, a.Format, line.Peak = float64(s.Memory), unitOf(s.Memory), memory, true
+		a.Limit, a.Format, line.Peak = float64(s.Memory), memory, true
 		y = func(p hubapi.UsagePoint) float64 { return orNaN(p.Memory) }
 	case "gpu":
 		a.Limit, a.Format = 100, percent
 		y = func(p hubapi.UsagePoint) float64 { return orNaN(p.GPU) }
 	default:
-		a.Limit, a.Unit, a.Format, line.Peak = float64(s.GPUMemory), unitOf(s.GPUMemory), memory, true
+		a.Limit, a.Format, line.Peak = float64(s.GPUMemory), memory, true
 		y = func(p hubapi.UsagePoint) float64 { return orNaN(p.GPUMemory) }
 	}
 	for _, p := range s.Points {
 		line.Dots = append(line.Dots, chart.Dot{At: p.At, Y: y(p)})
+		if line.Peak { // the highest is drawn: of memory
+			a.Unit = max(a.Unit, unitOf(a.Limit), unitOf(y(p)))
+		}
 	}
 	return chart.Lines(a, line)
 }
@@ -90,8 +93,8 @@ func duration(v float64) string {
 }
 
 // unitOf returns in which steps an axis of memory counts.
-func unitOf(limit int64) float64 {
-	if limit >= 2<<30 {
+func unitOf(highest float64) float64 {
+	if highest >= 1<<30 {
 		return 1 << 30
 	}
 	return 1 << 20

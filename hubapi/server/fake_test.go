@@ -320,6 +320,14 @@ func (f *fakeEngine) Tail(_ context.Context, c spawner.Caller, id spawner.ID, li
 	return strings.Repeat("line\n", lines), err
 }
 
+func (f *fakeEngine) Code(_ context.Context, c spawner.Caller, id spawner.ID) (string, string, error) {
+	w, _, err := f.peek(c, id)
+	if err != nil || w.Owner != c.User {
+		return "", "", err
+	}
+	return "cell.py", "print('of " + string(w.Owner) + "') # <b>", nil
+}
+
 func (f *fakeEngine) Files(_ context.Context, c spawner.Caller, id spawner.ID) ([]control.File, error) {
 	_, _, err := f.peek(c, id)
 	return []control.File{{Name: "out put.bin", Size: 5}}, err

@@ -132,3 +132,17 @@ func TestEnvironmentIsSavedFromItsPage(t *testing.T) {
 		t.Errorf("bob: %d", r.Code)
 	}
 }
+
+// TestCodeOfAJob: its owner reads it, and can put it into a notebook; nobody else does.
+func TestCodeOfAJob(t *testing.T) {
+	h := startPages(t, newFake(threeJobs()...), nil)
+	page := h.visitor(t, "alice").get(prefix + "jobs/j-a").Body.String()
+	for _, want := range []string{"%%grid --name alpha\nprint(&#39;of alice&#39;) # &lt;b&gt;", "paste it into a notebook", `data-copy="code"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if page := h.visitor(t, "root").get(prefix + "jobs/j-a").Body.String(); strings.Contains(page, "of alice&#39;") {
+		t.Error("an administrator reads what may hold secrets")
+	}
+}

@@ -297,6 +297,8 @@ type Details struct {
 	Parameters map[string]string
 	Data       *hubapi.DataReport // what was found of its user's data in a session; nil: nothing has looked
 	Charts     []Chart            // of what it has used
+	// Code is what a job runs, and CodeName its file; empty: nothing is to be shown.
+	Code, CodeName string
 }
 
 // Chart is a picture of numbers over time.
@@ -312,6 +314,8 @@ type single struct {
 	Parameters map[string]string
 	Data       *hubapi.DataReport
 	Charts     []Chart
+	CodeName   string
+	code       string
 }
 
 // Cut reports whether the first steps of the start are not known: a restart of the service forgets them.
@@ -341,7 +345,7 @@ func (s single) Last() int64 {
 func Single(w http.ResponseWriter, v Visit, c catalog.Catalogue, d Details) error {
 	s := single{
 		row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters,
-		Data: d.Data, Charts: d.Charts,
+		Data: d.Data, Charts: d.Charts, CodeName: d.CodeName, code: d.Code,
 	}
 	f := frame{Title: s.Called() + " " + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() || s.Looking() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 
 	"slipway/internal/agent/control"
 	"slipway/spawner"
@@ -93,4 +94,26 @@ func (i *Inspector) Progress(id spawner.ID) *control.Progress {
 	default:
 		return e.Reported
 	}
+}
+
+// Cell is the name of the input file that has a notebook's cell, and mostCode bounds what is shown of code.
+const (
+	Cell     = "cell.py"
+	mostCode = 64 << 10
+)
+
+// Code returns the program that a job runs, with its name: a notebook's cell, or the input file that its command names.
+// Its owner alone reads it, for there may be secrets in it. Empty: it has none, or none that is text.
+func (i *Inspector) Code(ctx context.Context, c spawner.Caller, id spawner.ID) (name, text string, err error) {
+	w, err := i.engine.Get(ctx, c, id)
+	if err != nil || w.Principal() != c.Principal() {
+		return "", "", err
+	}
+	for _, word := range append([]string{Cell}, w.Spec.Argv...) {
+		if slices.Contains(w.Spec.Inputs, word) {
+			text, err := i.engine.JobFiles().InputText(w, word, mostCode)
+			return word, text, err
+		}
+	}
+	return "", "", nil
 }

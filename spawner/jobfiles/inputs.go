@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -79,4 +81,18 @@ func (s *Store) CheckInputs(w spawner.Workload) error {
 		}
 	}
 	return nil
+}
+
+// InputText returns an input file of a job, if it is text of at most so many bytes; else nothing.
+func (s *Store) InputText(w spawner.Workload, name string, most int64) (string, error) {
+	f, err := os.Open(filepath.Join(s.InputDir(w), name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil || int64(len(text)) > most || !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return "", err
+	}
+	return string(text), nil
 }

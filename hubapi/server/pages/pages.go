@@ -42,6 +42,7 @@ type Workloads interface {
 	Events(ctx context.Context, c spawner.Caller, id spawner.ID, launch string, after int64) (iter.Seq[spawner.Event], error)
 	Log(ctx context.Context, c spawner.Caller, id spawner.ID, from int64, follow bool) (io.ReadCloser, error)
 	Tail(ctx context.Context, c spawner.Caller, id spawner.ID, lines int) (string, error)
+	Code(ctx context.Context, c spawner.Caller, id spawner.ID) (name, text string, err error)
 }
 
 // Actions are what the buttons of pages do.

@@ -186,6 +186,10 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
+	if !found.Kind.Session() {
+		// what cannot be read is not shown
+		details.CodeName, details.Code, _ = p.cfg.Workloads.Code(r.Context(), v.caller, found.ID)
+	}
 	details.Charts = chartsOf(p.cfg.Usage.Series(found))
 	if report, err := p.cfg.API.ReportOf(r.Context(), found); err == nil {
 		details.Data = &report

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +33,9 @@ func serveCommand(env Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		// Sessions and jobs run as their users, who need the way to the programs and directories that the service makes
+		// for them: what it keeps to itself it says with each file, and no mask of who starts it may take more away.
+		syscall.Umask(0o022)
 		log := newLogger(env, asJSON, verbose)
 		if hold {
 			return holdPorts(

@@ -181,13 +181,14 @@ func rules() map[string]rule {
 		},
 		"spawner/sessions": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/launch", "internal/agent/control",
+				"spawner", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/launch", "spawner/lifecycle",
+				"internal/agent/control",
 				"internal/clock", "internal/errs", "internal/units",
 			},
 		},
 		"spawner/kernelpool": {
 			own: []string{
-				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/sched", "spawner/sessions", "internal/agent/control", "internal/clock",
+				"spawner", "spawner/diagnosis", "spawner/engine", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched", "spawner/sessions", "internal/agent/control", "internal/clock",
 				"internal/errs",
 			},
 		},

@@ -42,7 +42,7 @@ func (m *Manager) act(ctx context.Context, e Entry, a lifecycle.Action, o spawne
 	case lifecycle.Expire:
 		return m.Finish(ctx, e, m.Kind(e.Kind).Expired(e))
 	case lifecycle.Terminate:
-		return m.Finish(ctx, e, canceled(e))
+		return m.Finish(ctx, e, m.Kind(e.Kind).Canceled(e))
 	case lifecycle.Kill:
 		if o.Existence == spawner.Unknown {
 			return m.killUnseen(ctx, e)
@@ -216,27 +216,16 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 	err := tx.Change(ctx, now, func(e *Entry) { e.Phase, e.Slice, e.Lender = spawner.Leased, g.Slice, g.Lender })
 	if err == nil {
 		m.sched.Sent(now.Workload)
-		tx.Note(now, spawner.Event{Percent: 10, Message: m.leased(now.Workload)})
+		tx.Note(now, spawner.Event{Percent: 10, Message: m.leased(now)})
 	}
 	return err
 }
 
 // leased says in words what a workload holds now, or asks for.
-func (m *Manager) leased(w spawner.Workload) string {
-	words := fmt.Sprintf(
-		"%s and %s of memory", sched.FormatCPUs(w.Spec.Resources.CPUs), units.MemoryWords(w.Spec.Resources.Memory),
-	)
-	if w.Remote {
-		return "It is its turn: it asks " + m.At(w.Backend) + " for " + words
-	}
-	words = "Leased " + words
-	if w.Slice != nil {
-		words += ", and " + w.Slice.String()
-	}
-	if w.Lender != "" {
-		words += ", borrowed while its owner is away: it may be called back"
-	}
-	return words
+func (m *Manager) leased(e *Entry) string {
+	return e.place().leased(e, m.At(e.Backend), fmt.Sprintf(
+		"%s and %s of memory", sched.FormatCPUs(e.Spec.Resources.CPUs), units.MemoryWords(e.Spec.Resources.Memory),
+	))
 }
 
 // Finish notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
@@ -314,7 +303,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 		e.Phase, e.Begun, e.Status, e.Secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
-			out := canceled(*e)
+			out := m.Kind(e.Kind).Canceled(*e)
 			if out.At = time.Now(); e.Kind == spawner.Job {
 				out = e.account(out)
 			}

@@ -80,27 +80,48 @@ func (d *deadlines) inPhase(e Entry) time.Duration {
 	return time.Since(clock.Latest(d.phaseOwn(e), d.born))
 }
 
-// limit returns how long the phase may last; false when for ever. On another host none counts before something runs
-// there, and a job needs none but for the way back of what it has left.
+// limit returns how long the phase may last; false when for ever.
 func (d *deadlines) limit(e Entry) (time.Duration, bool) {
-	switch {
-	case e.Rests && e.Phase == spawner.Pending:
+	if e.Rests && e.Phase == spawner.Pending {
 		return lifecycle.PauseBefore(e.Attempt, d.pause), true
-	case e.Remote && (e.Kind == spawner.Job || !e.quit.IsZero()):
+	}
+	if e.Remote {
+		return d.limitElsewhere(&e)
+	}
+	return d.limitHere(&e)
+}
+
+func (d *deadlines) limitHere(e *Entry) (time.Duration, bool) {
+	switch e.Phase {
+	case spawner.Booting:
+		return d.limits.Boot, true
+	case spawner.Starting:
+		return d.limits.Agent, true
+	default:
+		return e.remembered()
+	}
+}
+
+// limitElsewhere counts nothing before something runs on the other host, and of a job only the way back of what it has
+// left.
+func (d *deadlines) limitElsewhere(e *Entry) (time.Duration, bool) {
+	switch {
+	case e.Kind == spawner.Job || !e.quit.IsZero():
 		return returnPatience, !e.quit.IsZero()
-	case e.Phase == spawner.Booting && e.Remote && e.Status.State == "": // the way to it is down, for a while
+	case e.Phase == spawner.Booting && e.Status.State == "": // the way to it is down, for a while
 		return d.limits.BootRemote, true
 	case e.Phase == spawner.Booting:
 		return d.limits.Boot, true
-	case e.Phase == spawner.Starting && e.Remote:
-		return d.limits.BootRemote, !e.startedAt.IsZero()
 	case e.Phase == spawner.Starting:
-		return d.limits.Agent, true
-	case e.Phase == spawner.Stopped:
-		return kernelMemory, e.Kind == spawner.Kernel
+		return d.limits.BootRemote, !e.startedAt.IsZero()
 	default:
-		return 0, false
+		return e.remembered()
 	}
+}
+
+// remembered returns for how long a workload that has ended by itself is kept; false: until its owner removes it.
+func (e *Entry) remembered() (time.Duration, bool) {
+	return kernelMemory, e.Kind == spawner.Kernel && e.Phase == spawner.Stopped
 }
 
 // grace returns how long a workload has between being told to end and being killed. A slice that is called back is to

@@ -7,11 +7,21 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/spawner"
 	"slipway/spawner/jobfiles"
+	"slipway/spawner/lifecycle"
 )
 
 // Kind is what is particular to the workloads of a kind. Of a function that is nil, nothing is. What takes a Tx or a
 // View is called under the lock: it is quick, and asks the Manager nothing.
 type Kind struct {
+	Role lifecycle.Role
+	// Fleeting says that there is nothing to come back to once it has ended: stopping it is removing it.
+	Fleeting bool
+	// Postponed says that a start for which something is missing just now goes back in line, for nobody is there to try
+	// again.
+	Postponed bool
+	// Evicted says what becomes of a workload that has lost its place on another host.
+	Evicted string
+
 	// Run does what goes on beside all workloads, until ctx ends.
 	Run func(ctx context.Context)
 	// Resynced is called after each look at everything.
@@ -42,6 +52,8 @@ type Kind struct {
 	// Due reports whether a running workload is to be ended now, and Expired says why.
 	Due     func(e Entry, now time.Time) bool
 	Expired func(e Entry) spawner.Outcome
+	// Canceled returns the outcome of a workload that its owner has ended. It is required.
+	Canceled func(e Entry) spawner.Outcome
 	// Exited returns the outcome of a workload whose agent says that its app has exited.
 	Exited func(e Entry, o spawner.Observation) spawner.Outcome
 	// Failed completes why a workload is given up, and Ailment why one has failed that is given up or has ended by

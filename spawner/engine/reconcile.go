@@ -85,7 +85,7 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 	limit, ok := m.limit(e)
 	overdue := ok && !o.Returning && time.Since(m.phaseBegan(e)) >= limit
-	seen, role, remote := o.Existence, e.role(), e.Remote
+	seen, role, remote := o.Existence, m.role(&e), e.Remote
 	if remote && o.Evicted && seen == spawner.Exited {
 		seen = lifecycle.Evicted
 	}
@@ -129,18 +129,14 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 }
 
 // role returns what a workload is to the state machine.
-func (e *Entry) role() lifecycle.Role {
+func (m *Manager) role(e *Entry) lifecycle.Role {
 	switch {
-	case e.Kind == spawner.Job:
-		return lifecycle.Job
 	case e.Standby != "" && e.prepared:
 		return lifecycle.Prewarmed
 	case e.Standby != "":
 		return lifecycle.Standby
-	case e.Kind == spawner.Kernel:
-		return lifecycle.Kernel
 	default:
-		return lifecycle.Session
+		return m.Kind(e.Kind).Role
 	}
 }
 
@@ -204,10 +200,7 @@ func (m *Manager) listen(ctx context.Context, e Entry) {
 
 // admitAgent opens the door for a workload's agent.
 func (m *Manager) admitAgent(e Entry, account spawner.Account) error {
-	if e.Remote {
-		return m.cfg.Agents.Expect(e.ID)
-	}
-	return m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
+	return e.place().admit(m.cfg.Agents, e.ID, m.socket(e.ID), account.UID)
 }
 
 // socket is where the service listens for the agent of a workload.

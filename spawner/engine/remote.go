@@ -91,27 +91,21 @@ func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observa
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})
 	}
-	return tx.Requeue(ctx, now, evictedFrom(host, o, e), func(e *Entry) { e.Evictions++ })
+	return tx.Requeue(ctx, now, evictedFrom(host, o, m.Kind(e.Kind).Evicted), func(e *Entry) { e.Evictions++ })
 }
 
-func evictedFrom(host string, o spawner.Observation, e Entry) string {
+func evictedFrom(host string, o spawner.Observation, then string) string {
 	text := "It was evicted from " + host
 	if o.Reason != "" {
 		text += " (" + o.Reason + ")"
 	}
-	switch e.Kind {
-	case spawner.Job:
-		return text + ": it begins anew"
-	case spawner.Kernel:
-		return text + ": it begins anew; what it had in memory is lost"
-	}
-	return text + ": it begins anew; what ran in it is lost, and what was changed outside your home if it does not come back"
+	return text + ": it begins anew" + then
 }
 
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes
 // back. It reports false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
 func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
-	if !e.Remote || e.Kind == spawner.Kernel || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
+	if !e.Remote || m.Kind(e.Kind).Fleeting || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
 		e.Moving && e.Kind == spawner.Job || e.Seen.Existence != spawner.Up {
 		return false
 	}

@@ -35,7 +35,7 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 	if find := m.Kind(e.Kind).FindBase; find != nil && e.Remote && e.From == "" {
 		return find(ctx, e)
 	}
-	m.Relay(e.ID, m.opening(e), 0)
+	m.Relay(e.ID, e.place().opening(e.Kind, m.At(e.Backend)), 0)
 	l, err := m.launch(ctx, e)
 	ready := err == nil
 	if ready {
@@ -47,27 +47,34 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 	case errors.Is(err, launch.ErrNotYet):
 		m.Relay(e.ID, "The driver of the GPUs does not answer; trying again. If this lasts, tell your administrator", 0)
 		return err
-	case e.Remote && errs.Is(err, errs.Unavailable):
-		why := "What it needs is not at hand now (" + Brief(err) + ")"
-		if ready {
-			why = m.At(e.Backend) + " takes nothing now"
-		}
-		m.Relay(e.ID, why+"; trying again. If this lasts, tell your administrator", 0)
-		return err
-	case e.Kind == spawner.Job && !ready && errs.Is(err, errs.Unavailable):
+	case e.Remote && (errs.Is(err, errs.Unavailable) || errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
+		return m.notTaken(ctx, e, err, ready)
+	case !ready && m.Kind(e.Kind).Postponed && errs.Is(err, errs.Unavailable):
 		return m.postpone(ctx, e, "What it needs is not at hand now ("+Brief(err)+
 			"): it is tried again. If this lasts, tell your administrator")
-	case e.Remote && (errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
-		return m.backOff(ctx, e, err)
 	case errors.Is(err, gpu.ErrBadPlace):
 		return m.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
 	}
 	if err != nil {
-		return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
+		return m.startFailed(ctx, e, err)
 	}
 	m.noteStarted(e)
 	m.queue.Add(e.ID)
 	return nil
+}
+
+// notTaken has a workload tried again that a Remote does not take now, or that was not ready for it.
+func (m *Manager) notTaken(ctx context.Context, e Entry, err error, ready bool) error {
+	switch {
+	case !errs.Is(err, errs.Unavailable):
+		return m.backOff(ctx, e, err)
+	case ready:
+		m.Relay(e.ID, m.At(e.Backend)+" takes nothing now; trying again. If this lasts, tell your administrator", 0)
+	default:
+		m.Relay(e.ID, "What it needs is not at hand now ("+Brief(err)+
+			"); trying again. If this lasts, tell your administrator", 0)
+	}
+	return err
 }
 
 // noAccount refuses a start, with the reason why its owner has no account to run as. That it is not known just now a
@@ -76,11 +83,16 @@ func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case e.Kind == spawner.Job && errs.Is(err, errs.Unavailable):
+	case m.Kind(e.Kind).Postponed && errs.Is(err, errs.Unavailable):
 		return m.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+
 			"): it is tried again. If this lasts, tell your administrator")
 	}
-	return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel(e), err)))
+	return m.startFailed(ctx, e, err)
+}
+
+// startFailed ends a workload that cannot be started.
+func (m *Manager) startFailed(ctx context.Context, e Entry, err error) error {
+	return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", e.place().vessel(e.Kind), err)))
 }
 
 // account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
@@ -102,28 +114,9 @@ func (m *Manager) noteStarted(e Entry) {
 	}
 	if tx.taken(now); !now.Remote {
 		now.startedAt = time.Now()
-		tx.Note(now, spawner.Event{Percent: 50, Message: "The " + vessel(e) + " runs; waiting for its agent"})
+		message := "The " + e.place().vessel(e.Kind) + " runs; waiting for its agent"
+		tx.Note(now, spawner.Event{Percent: 50, Message: message})
 	}
-}
-
-// vessel names what a workload runs in.
-func vessel(e Entry) string {
-	switch {
-	case e.Remote:
-		return "batch job"
-	case e.Kind == spawner.Job:
-		return "job's container"
-	default:
-		return "container"
-	}
-}
-
-// opening says that the backend is asked to start a workload.
-func (m *Manager) opening(e Entry) string {
-	if e.Remote {
-		return "Submitting it to " + m.At(e.Backend)
-	}
-	return "Starting the " + vessel(e)
 }
 
 // launch gathers what the backend needs, and opens the door for the agent.

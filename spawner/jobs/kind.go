@@ -12,6 +12,7 @@ import (
 // kind returns what the engine asks about jobs.
 func (j *Jobs) kind() engine.Kind {
 	return engine.Kind{
+		Role: lifecycle.Job, Postponed: true, Canceled: canceled,
 		Run: j.keepLearning, Resynced: j.tidy, Count: j.count,
 		SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear,
 		Exited: exited, SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure,
@@ -80,5 +81,12 @@ func (j *Jobs) count(v engine.View, s *spawner.Stats) {
 			s.Jobs[e.Backend] = map[spawner.Phase]int{}
 		}
 		s.Jobs[e.Backend][e.Phase]++
+	}
+}
+
+// canceled returns the outcome of a job that its owner has ended.
+func canceled(engine.Entry) spawner.Outcome {
+	return spawner.Outcome{
+		Canceled: true, Failed: true, ExitCode: 143, Reason: "stopped by its owner", Cause: spawner.CauseCanceled,
 	}
 }

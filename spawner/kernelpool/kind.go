@@ -10,11 +10,13 @@ import (
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/engine"
 	"slipway/spawner/jobfiles"
+	"slipway/spawner/lifecycle"
 )
 
 // kind returns what the engine asks about kernels: what it asks about sessions, and what is their own.
 func (k *Pool) kind() engine.Kind {
 	of := k.sessions.Kind()
+	of.Role, of.Fleeting, of.Evicted = lifecycle.Kernel, true, "; what it had in memory is lost"
 	collect := of.Collect
 	of.Collect = func(
 		ctx context.Context, e engine.Entry, from jobfiles.Source, until time.Time, o *spawner.Outcome,

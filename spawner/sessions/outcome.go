@@ -62,3 +62,12 @@ func (s *Sessions) ailment(e engine.Entry, o spawner.Outcome) spawner.Outcome {
 	}
 	return o
 }
+
+// canceled returns the outcome of a session that its owner has ended.
+func canceled(e engine.Entry) spawner.Outcome {
+	o := spawner.Outcome{Canceled: true, ExitCode: 143, Reason: "stopped by its owner"}
+	if e.Phase != spawner.Running {
+		o.Reason = "its start was canceled"
+	}
+	return o
+}

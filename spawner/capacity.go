@@ -15,9 +15,9 @@ type Capacity struct {
 
 // Allowance is what one user's jobs may have. A field of zero is not limited.
 type Allowance struct {
-	Running  int           // jobs at once that run, or that a batch system has
-	Waiting  int           // jobs at once that wait or run
-	Storage  int64         // bytes of files that her jobs keep
-	GPUHours float64       // of GPUs of this host, of her sessions and jobs, within Window
-	Window   time.Duration // required with GPUHours
+	Running   int           // jobs at once that run, or that a batch system has
+	Submitted int           // jobs at once that wait or run
+	Storage   int64         // bytes of files that her jobs keep
+	GPUHours  float64       // of GPUs of this host, of her sessions and jobs, within Window
+	Window    time.Duration // required with GPUHours
 }

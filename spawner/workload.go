@@ -128,12 +128,12 @@ type JobRecord struct {
 	// old record.
 	Bundle ID `json:"bundle,omitempty"`
 	// After are the jobs and scans that it waits for, as far as they are not done.
-	After    []string  `json:"after,omitempty"`
-	Attempt  int       `json:"attempt,omitempty"`  // how many tries ended before this one
-	Attempts []Outcome `json:"attempts,omitempty"` // how, without their tails; the oldest are dropped
-	Rests    bool      `json:"rests,omitempty"`    // it waits a while before this try, which nobody has asked for
-	Retried  []string  `json:"retried,omitempty"`  // the requests that had it tried again; the oldest are dropped
-	Origin   ID        `json:"origin,omitempty"`   // from which it was submitted anew
+	After      []string  `json:"after,omitempty"`
+	Attempt    int       `json:"attempt,omitempty"`  // how many tries ended before this one
+	Attempts   []Outcome `json:"attempts,omitempty"` // how, without their tails; the oldest are dropped
+	BackingOff bool      `json:"rests,omitempty"`    // it waits a while before this try, which nobody has asked for
+	Retried    []string  `json:"retried,omitempty"`  // the requests that had it tried again; the oldest are dropped
+	Origin     ID        `json:"origin,omitempty"`   // from which it was submitted anew
 	// Withdrawn: it is being ended to be held, where it has not begun to run. If it turns out that it has, it goes on.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
@@ -174,7 +174,7 @@ func (w Workload) Run() string {
 // InQueue reports whether w stands in line for room: those that asked first go first, so that a large one is not
 // starved by small ones.
 func (w Workload) InQueue() bool {
-	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.Rests &&
+	return w.Phase == Pending && w.Standby == "" && w.Want == WantRunning && !w.Held && !w.Moving && !w.BackingOff &&
 		len(w.After) == 0
 }
 

@@ -12,7 +12,8 @@ import (
 // judgeJobs puts what the engine needs to say when jobs go on into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
-	c.Yield, c.HalfLife, c.Pause = j.SessionsFirst, time.Duration(j.FairShareHalfLife), time.Duration(j.RetryPause)
+	c.SessionsFirst, c.HalfLife = j.SessionsFirst, time.Duration(j.FairShareHalfLife)
+	c.RetryPause = time.Duration(j.RetryPause)
 }
 
 // allowances returns what says who may have what of jobs; nil: nobody is limited.
@@ -43,7 +44,7 @@ func (s *service) allowance(hub string, user spawner.User) (a spawner.Allowance,
 
 func allowanceOf(l config.JobLimit) spawner.Allowance {
 	return spawner.Allowance{
-		Running: l.MaxRunning, Waiting: l.MaxSubmitted, Storage: int64(l.MaxStorage), GPUHours: l.MaxGPUHours,
+		Running: l.MaxRunning, Submitted: l.MaxSubmitted, Storage: int64(l.MaxStorage), GPUHours: l.MaxGPUHours,
 		Window: time.Duration(l.GPUHoursWindow),
 	}
 }

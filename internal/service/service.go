@@ -225,8 +225,8 @@ func (s *service) makeEngine(ctx context.Context) error {
 		AnnounceStart: s.announceStart,
 		Launch: launch.Config{
 			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink,
-			House:   s.homeMounts.House,
-			Storage: s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
+			HomeMounts: s.homeMounts.House,
+			Storage:    s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
 			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
 		},
 		Dir: s.path("workloads"), Capacity: s.capacity(),

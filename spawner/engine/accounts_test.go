@@ -88,7 +88,7 @@ func TestAJobWaitsForItsHome(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		var away atomic.Bool
 		s.kill()
-		s.config.Launch.House = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (launch.HomeMounts, error) {
+		s.config.Launch.HomeMounts = func(_ context.Context, w spawner.Workload, _ spawner.Account, _ func(string)) (launch.HomeMounts, error) {
 			if away.Load() && w.Owner == "alice" {
 				return launch.HomeMounts{}, errs.New(errs.Unavailable, "/nfs does not answer")
 			}

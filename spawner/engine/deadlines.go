@@ -82,7 +82,7 @@ func (d *deadlines) inPhase(e Entry) time.Duration {
 
 // limit returns how long the phase may last; false when for ever.
 func (d *deadlines) limit(e Entry) (time.Duration, bool) {
-	if e.Rests && e.Phase == spawner.Pending {
+	if e.BackingOff && e.Phase == spawner.Pending {
 		return lifecycle.PauseBefore(e.Attempt, d.pause), true
 	}
 	if e.Remote {
@@ -174,9 +174,9 @@ func (d *deadlines) Resists(e Entry) bool {
 	return d.inPhase(e) > patience
 }
 
-// RestWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
+// BackoffWords says how long a job waits yet before its next try, and why: "tries again in 30s: the job ended with exit
 // code 1".
-func (d *deadlines) RestWords(e Entry) string {
+func (d *deadlines) BackoffWords(e Entry) string {
 	words := "tries again in " + max(
 		time.Until(d.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, d.pause))), time.Second,
 	).Round(time.Second).String()

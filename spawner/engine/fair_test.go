@@ -150,7 +150,7 @@ func TestSessionsGoBeforeJobsOfTheHost(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := serves(t, 8, time.Minute)
 			s.kill()
-			s.config.Capacity["docker"], s.config.Capacity[spawner.Host], s.config.Yield = spawner.Capacity{}, spawner.Capacity{CPUs: 2}, yield
+			s.config.Capacity["docker"], s.config.Capacity[spawner.Host], s.config.SessionsFirst = spawner.Capacity{}, spawner.Capacity{CPUs: 2}, yield
 			s.start()
 			small := simpleJob()
 			small.Resources.CPUs = 1
@@ -185,7 +185,7 @@ func TestLimitsHoldOverARestart(t *testing.T) {
 			if u == "bob" {
 				return spawner.Allowance{}, true
 			}
-			return spawner.Allowance{Running: 2, Waiting: 5, Storage: 1000}, true
+			return spawner.Allowance{Running: 2, Submitted: 5, Storage: 1000}, true
 		}
 		s.start()
 		refused := func(c spawner.Caller, r spawner.JobRequest, n int, words ...string) {

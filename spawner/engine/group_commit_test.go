@@ -87,7 +87,7 @@ func TestLimitsHoldTogether(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		const most, all = 20, 200
 		s.kill()
-		s.parts.Allowance = func(string, spawner.User) (spawner.Allowance, bool) { return spawner.Allowance{Waiting: most}, true }
+		s.parts.Allowance = func(string, spawner.User) (spawner.Allowance, bool) { return spawner.Allowance{Submitted: most}, true }
 		s.start()
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(1) })
 		var jobs []spawner.Workload

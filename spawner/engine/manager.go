@@ -116,11 +116,11 @@ type Config struct {
 	Dir      string                      // the workloads' own directories
 	Capacity map[string]spawner.Capacity // by backend, and of Host; what is not in it is not limited
 	Sessions string                      // the backend of sessions
-	// Yield has no new job of this host given what a session waits for, whoever has asked first.
-	Yield bool
-	// Pause is how long a job waits before it is tried again by itself for the first time; before each further one
+	// SessionsFirst has no new job of this host given what a session waits for, whoever has asked first.
+	SessionsFirst bool
+	// RetryPause is how long a job waits before it is tried again by itself for the first time; before each further one
 	// three times as long, up to five minutes. Zero: not at all.
-	Pause time.Duration
+	RetryPause time.Duration
 	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs.
 	// Zero: 24 h.
 	HalfLife time.Duration
@@ -208,7 +208,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	m := &Manager{
 		Backends: site, cfg: cfg,
 		deadlines: deadlines{
-			limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.Pause,
+			limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
 		},
 		queue: workqueue.New(), onRemote: workqueue.New(),
 		log: cfg.Logger, links: make(chan linkChange, 64),
@@ -226,7 +226,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 
 func (m *Manager) schedConfig() sched.Config {
 	c := sched.Config{
-		Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.Yield, HalfLife: m.cfg.HalfLife,
+		Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.SessionsFirst, HalfLife: m.cfg.HalfLife,
 	}
 	if m.cfg.GPUs != nil { // an interface that holds nil is not nil
 		c.GPUs = m.cfg.GPUs

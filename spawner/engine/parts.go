@@ -38,4 +38,4 @@ func (m *Manager) Sync(ctx context.Context) error {
 }
 
 // RetryPause is how long a job waits before it is tried again by itself for the first time; zero: not at all.
-func (m *Manager) RetryPause() time.Duration { return m.cfg.Pause }
+func (m *Manager) RetryPause() time.Duration { return m.cfg.RetryPause }

@@ -160,9 +160,9 @@ func (e *Entry) purpose() lifecycle.Purpose {
 // backoff returns whether a job waits before its next try. over says that its pause is.
 func (e *Entry) backoff(over bool) lifecycle.Backoff {
 	switch {
-	case e.Rests && over:
+	case e.BackingOff && over:
 		return lifecycle.BackoffEnded
-	case e.Rests:
+	case e.BackingOff:
 		return lifecycle.InBackoff
 	default:
 		return lifecycle.NoBackoff

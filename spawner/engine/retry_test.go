@@ -308,7 +308,7 @@ func TestCrashInTries(t *testing.T) {
 func TestPausesBetweenTries(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.Pause = 10 * time.Second
+		s.config.RetryPause = 10 * time.Second
 		s.start()
 		play := &tries{fails: 3}
 		s.crew.Boot(play.boot)
@@ -343,7 +343,7 @@ func TestPausesBetweenTries(t *testing.T) {
 		}
 		play.fails = 1000
 		j = s.submit(alice, r)
-		s.await(j.ID, func(w spawner.Workload) bool { return w.Rests })
+		s.await(j.ID, func(w spawner.Workload) bool { return w.BackingOff })
 		if _, err := s.Stop(t.Context(), alice, j.ID); err != nil {
 			t.Fatal(err)
 		}

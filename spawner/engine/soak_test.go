@@ -137,7 +137,7 @@ func (s *watched) judge(before, w spawner.Workload) {
 			if w.Kind != other.Kind || w.Kind == spawner.Job && (other.Owner != w.Owner || other.Hub != w.Hub) {
 				continue // a session of a Remote goes before jobs, and whose jobs have had least go before others
 			}
-			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Standby == "" && other.Want == spawner.WantRunning && !other.Held && !other.Rests && len(other.After) == 0 && !other.Moving && other.Turn < w.Turn {
+			if other.Backend == w.Backend && other.Spec.GPU.Mode == w.Spec.GPU.Mode && other.Phase == spawner.Pending && other.Standby == "" && other.Want == spawner.WantRunning && !other.Held && !other.BackingOff && len(other.After) == 0 && !other.Moving && other.Turn < w.Turn {
 				s.t.Errorf("%s of turn %d goes before %s of turn %d", w.ID, w.Turn, other.ID, other.Turn)
 			}
 		}
@@ -286,7 +286,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s.records = &watched{t: t, capacity: s.config.Capacity, work: map[spawner.ID]spawner.Workload{}}
 	s.gpus = spawnertest.NewGPUs(3)
 	s.gpus.Hold(func() []gpu.Lease { return s.Leases() })
-	s.config.Pause = of(s.dice, 0, time.Second, 10*time.Second)
+	s.config.RetryPause = of(s.dice, 0, time.Second, 10*time.Second)
 	s.config.GPUs, s.config.Launch.SelfTest = s.gpus, 10*time.Second
 	s.config.Lend = engine.Lend{On: true, After: time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) {
 		return time.Time{}, s.dice.n(4) > 0

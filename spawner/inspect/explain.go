@@ -20,7 +20,7 @@ func (i *Inspector) Why(ctx context.Context, c spawner.Caller, id spawner.ID) (s
 	switch {
 	case e.InBackoff() && !e.Held:
 		return spawner.Explanation{
-			Summary: "it " + i.engine.RestWords(e), Remedy: "cancel it if that would not help",
+			Summary: "it " + i.engine.BackoffWords(e), Remedy: "cancel it if that would not help",
 		}, nil
 	case e.Hindrance != "":
 		return spawner.Explanation{Summary: e.Hindrance, Remedy: "tell your administrator; `slipway jobs rm` gives the files up"}, nil
@@ -88,7 +88,7 @@ func (i *Inspector) Detail(w spawner.Workload) string {
 	case e.Held:
 		return "its owner has it wait"
 	case e.InBackoff():
-		return i.engine.RestWords(e)
+		return i.engine.BackoffWords(e)
 	case e.AwaitsDependencies():
 		return i.awaited(&e.Workload)
 	case e.WaitsElsewhere() || e.HeldElsewhere():

@@ -36,7 +36,7 @@ func (j *Jobs) measure(e engine.Entry) { j.engine.JobFiles().Measure(e.ID, e.Pri
 func (j *Jobs) nextTry(ctx context.Context, e engine.Entry) error {
 	changed, err := j.engine.BackInLine(ctx, e, func(e *engine.Entry) {
 		e.NextTry()
-		e.Rests = j.engine.RetryPause() > 0
+		e.BackingOff = j.engine.RetryPause() > 0
 	})
 	if changed && err == nil {
 		j.announceTry(e.ID)
@@ -46,7 +46,7 @@ func (j *Jobs) nextTry(ctx context.Context, e engine.Entry) error {
 
 // endBackoff has a job stand in line that has waited for long enough.
 func (j *Jobs) endBackoff(ctx context.Context, e engine.Entry) error {
-	changed, err := j.engine.Change(ctx, e, func(e *engine.Entry) { e.Rests = false })
+	changed, err := j.engine.Change(ctx, e, func(e *engine.Entry) { e.BackingOff = false })
 	if changed && err == nil {
 		j.announceTry(e.ID)
 	}
@@ -61,7 +61,7 @@ func (j *Jobs) announceTry(id spawner.ID) {
 		tx.Reopen(e)
 		words := lifecycle.TryWords(e.Workload)
 		if e.InBackoff() {
-			words = "It " + j.engine.RestWords(*e)
+			words = "It " + j.engine.BackoffWords(*e)
 		}
 		tx.Note(e, spawner.Event{Percent: 0, Message: words})
 	}

@@ -16,12 +16,12 @@ type HomeMounts struct {
 	Areas   []spawner.Area
 }
 
-// house gives a launch its directories. What cannot be had is told, or is the error of the start.
-func (m *Maker) house(ctx context.Context, l *spawner.Launch) error {
-	if m.House == nil {
+// homeMounts gives a launch its directories. What cannot be had is told, or is the error of the start.
+func (m *Maker) homeMounts(ctx context.Context, l *spawner.Launch) error {
+	if m.HomeMounts == nil {
 		return nil
 	}
-	h, err := m.House(ctx, l.Workload, l.Account, func(message string) { l.Report(message, 0) })
+	h, err := m.HomeMounts(ctx, l.Workload, l.Account, func(message string) { l.Report(message, 0) })
 	if err != nil {
 		return err
 	}

@@ -49,9 +49,11 @@ type Config struct {
 	Env map[string]string
 	// Storage shows workloads of this host their users' storage. Nil: they see none.
 	Storage Storage
-	// House finds the home and the areas that a workload has of this host, or says why it cannot start without one.
-	// What it cannot have otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
-	House    func(ctx context.Context, w spawner.Workload, a spawner.Account, tell func(message string)) (HomeMounts, error)
+	// HomeMounts finds the home and the areas that a workload has of this host, or says why it cannot start without
+	// one. What it cannot have otherwise is told. Nil: the account's HomeDir is there, and there are no areas.
+	HomeMounts func(
+		ctx context.Context, w spawner.Workload, a spawner.Account, tell func(message string),
+	) (HomeMounts, error)
 	SelfTest time.Duration // how long a test of a slice may take before the app starts. Zero: none is made
 	AgentDir string        // holds the agent's program
 }
@@ -68,7 +70,7 @@ type Maker struct {
 func (m *Maker) Prepare(ctx context.Context, l *spawner.Launch) error {
 	w := l.Workload
 	l.AgentDir = m.AgentDir
-	if err := m.house(ctx, l); err != nil {
+	if err := m.homeMounts(ctx, l); err != nil {
 		return err
 	}
 	if l.Remote {

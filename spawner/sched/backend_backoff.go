@@ -21,17 +21,18 @@ const allAtOnce = 64
 // backoffs are the backends that nothing more of a user's can be sent to now: a Remote has said that it takes no more,
 // or what her jobs need on this host is away. All of hers wait in line then, and the first of them is sent from time to
 // time to see. They are lost with the service, which costs a repetition.
-type backoffs map[client]*backoff
+type backoffs map[association]*backoff
 
-// client is a user of a backend, with her jobs or with her sessions: the one do not count where the others are limited.
-type client struct {
+// association is a user of a backend, with their jobs or with their sessions: the one do not count where the others are
+// limited.
+type association struct {
 	backend string
 	of      spawner.Principal
 	jobs    bool
 }
 
-func clientOf(w spawner.Workload) client {
-	return client{w.Backend, w.Principal(), w.Kind == spawner.Job}
+func associationOf(w spawner.Workload) association {
+	return association{w.Backend, w.Principal(), w.Kind == spawner.Job}
 }
 
 type backoff struct {
@@ -43,14 +44,14 @@ type backoff struct {
 }
 
 // shut reports whether none of a user's may be sent at now.
-func (r backoffs) shut(c client, now time.Time) bool {
+func (r backoffs) shut(c association, now time.Time) bool {
 	b := r[c]
 	return b != nil && (now.Before(b.until) || len(b.sent) >= b.room)
 }
 
 // add notes at now that id was not taken, and gives the time until one is sent again.
-func (r backoffs) add(c client, id spawner.ID, why string, now time.Time) time.Duration {
-	maps.DeleteFunc(r, func(_ client, b *backoff) bool { return now.Sub(b.until) > time.Hour && len(b.sent) == 0 })
+func (r backoffs) add(c association, id spawner.ID, why string, now time.Time) time.Duration {
+	maps.DeleteFunc(r, func(_ association, b *backoff) bool { return now.Sub(b.until) > time.Hour && len(b.sent) == 0 })
 	b := r[c]
 	if b == nil {
 		b = &backoff{sent: map[spawner.ID]bool{}}
@@ -65,14 +66,14 @@ func (r backoffs) add(c client, id spawner.ID, why string, now time.Time) time.D
 }
 
 // send notes that id is on its way.
-func (r backoffs) send(c client, id spawner.ID) {
+func (r backoffs) send(c association, id spawner.ID) {
 	if b := r[c]; b != nil {
 		b.sent[id] = true
 	}
 }
 
 // taken notes that id was taken. It reports true when it was sent to see whether it would be: then there is room again.
-func (r backoffs) taken(c client, id spawner.ID) bool {
+func (r backoffs) taken(c association, id spawner.ID) bool {
 	b := r[c]
 	if b == nil || !b.sent[id] {
 		return false
@@ -86,7 +87,7 @@ func (r backoffs) taken(c client, id spawner.ID) bool {
 
 // left notes at now that id is on its way no more. ended says that it has ended where it was taken: there may be room
 // again.
-func (r backoffs) left(c client, id spawner.ID, ended bool, now time.Time) {
+func (r backoffs) left(c association, id spawner.ID, ended bool, now time.Time) {
 	b := r[c]
 	if b == nil {
 		return
@@ -97,12 +98,12 @@ func (r backoffs) left(c client, id spawner.ID, ended bool, now time.Time) {
 }
 
 // barred reports whether a user may have no more of a line now, whatever room there is.
-func (s *Scheduler) barred(c client, l line) bool {
+func (s *Scheduler) barred(c association, l line) bool {
 	return s.ledger.full(c) || s.backoffs.shut(c, time.Now()) || s.full(c) != "" || s.overspent(c, l)
 }
 
 // whyBarred says so in words.
-func (s *Scheduler) whyBarred(c client, l line) string {
+func (s *Scheduler) whyBarred(c association, l line) string {
 	switch {
 	case s.backoffs.shut(c, time.Now()):
 		return s.backoffs[c].why
@@ -114,13 +115,13 @@ func (s *Scheduler) whyBarred(c client, l line) string {
 }
 
 // Sent notes that w is on its way to its backend.
-func (s *Scheduler) Sent(w spawner.Workload) { s.backoffs.send(clientOf(w), w.ID) }
+func (s *Scheduler) Sent(w spawner.Workload) { s.backoffs.send(associationOf(w), w.ID) }
 
 // Refused notes that a backend did not take w, and returns the time until one of the same user's is sent again.
 func (s *Scheduler) Refused(w spawner.Workload, why string, now time.Time) time.Duration {
-	return s.backoffs.add(clientOf(w), w.ID, why, now)
+	return s.backoffs.add(associationOf(w), w.ID, why, now)
 }
 
 // Taken notes that a backend has taken w. It reports true when w was sent to see whether it would be: then others may
 // go too.
-func (s *Scheduler) Taken(w spawner.Workload) bool { return s.backoffs.taken(clientOf(w), w.ID) }
+func (s *Scheduler) Taken(w spawner.Workload) bool { return s.backoffs.taken(associationOf(w), w.ID) }

@@ -148,13 +148,13 @@ func least(a, b int) int {
 }
 
 // full reports whether a user may have no more of a kind on a backend now.
-func (l ledger) full(c client) bool {
+func (l ledger) full(c association) bool {
 	most := l.capacity[c.backend].PerUser
 	return most > 0 && c.jobs && l.of[c.backend][c.of] >= most
 }
 
 // lacksOwn says in words why a user may have no more of a kind on a backend now; empty when she may.
-func (l ledger) lacksOwn(c client) string {
+func (l ledger) lacksOwn(c association) string {
 	if !l.full(c) {
 		return ""
 	}

@@ -42,7 +42,7 @@ func TestLedgerOfOneUser(t *testing.T) {
 	l := newLedger(map[string]spawner.Capacity{"pool": {PerUser: 2}}, map[string]bool{})
 	alice, bob := spawner.Principal{Hub: "hub", User: "alice"}, spawner.Principal{Hub: "hub", User: "bob"}
 	lacks := func(backend string, o spawner.Principal, jobs bool) string {
-		return l.lacksOwn(client{backend, o, jobs})
+		return l.lacksOwn(association{backend, o, jobs})
 	}
 	first, second := spawner.Workload{ID: "1", Kind: spawner.Job, Hub: "hub", Owner: "alice", Backend: "pool"}, spawner.Workload{ID: "2", Kind: spawner.Job, Hub: "hub", Owner: "alice", Backend: "pool"}
 	l.enter(spawner.Workload{ID: "3", Kind: spawner.Lab, Hub: "hub", Owner: "alice", Backend: "pool"}) // counts for nothing

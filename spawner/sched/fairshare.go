@@ -21,7 +21,7 @@ const (
 // begin and end and at a tick, so that between two of these the order is the same for all who look.
 type shares struct {
 	half time.Duration
-	of   map[client]*share
+	of   map[association]*share
 	jobs map[spawner.ID]held // that hold something
 	seq  int64
 	// changes counts what may have changed the order.
@@ -30,7 +30,7 @@ type shares struct {
 
 // held is what a job holds.
 type held struct {
-	of   client
+	of   association
 	part float64 // of its backend, from 0 to 1
 }
 
@@ -44,12 +44,12 @@ type share struct {
 }
 
 func newShares(half time.Duration) shares {
-	return shares{half: cmp.Or(half, defaultHalfLife), of: map[client]*share{}, jobs: map[spawner.ID]held{}}
+	return shares{half: cmp.Or(half, defaultHalfLife), of: map[association]*share{}, jobs: map[spawner.ID]held{}}
 }
 
 // meet notes that there is a job, by which its owner has a place among others.
 func (s *shares) meet(w spawner.Workload, now time.Time) *share {
-	c := clientOf(w)
+	c := associationOf(w)
 	if s.of[c] == nil {
 		s.of[c] = &share{at: now, came: w.Turn}
 		s.changes++
@@ -67,7 +67,7 @@ func (s *shares) hold(w spawner.Workload, part float64, now time.Time) {
 	s.seq++
 	s.changes++
 	mine.held, mine.count, mine.served = mine.held+part, mine.count+1, s.seq
-	s.jobs[w.ID] = held{clientOf(w), part}
+	s.jobs[w.ID] = held{associationOf(w), part}
 }
 
 // drop notes that a job holds nothing any more, and reports whether it did until now.
@@ -107,11 +107,11 @@ func (s *share) settle(now time.Time, half time.Duration) {
 	s.at = now
 }
 
-// compare says which of two clients of one backend goes first.
-func (s *shares) compare(a, b client) int { return s.get(a).compare(s.get(b), a.of, b.of) }
+// compare says which of two associations of one backend goes first.
+func (s *shares) compare(a, b association) int { return s.get(a).compare(s.get(b), a.of, b.of) }
 
-// get returns what a client has had.
-func (s *shares) get(c client) *share {
+// get returns what an association has had.
+func (s *shares) get(c association) *share {
 	if mine := s.of[c]; mine != nil {
 		return mine
 	}

@@ -7,9 +7,9 @@ import (
 
 // fairshareOrder is the order in which users have their turn in a line of jobs.
 type fairshareOrder struct {
-	benches, shares int64 // which changes it has seen of what it follows from
-	clients         []client
-	sizes           []int // how many of each wait
+	lines, shares int64 // which changes it has seen of what it follows from
+	associations  []association
+	sizes         []int // how many of each wait
 }
 
 // fairshareOrders remembers that order for as long as it holds. Many are asked for their places between two changes:
@@ -24,7 +24,7 @@ func (s *Scheduler) fairshareOrder(l line) fairshareOrder {
 	s.orders.mu.Lock()
 	defer s.orders.mu.Unlock()
 	o, known := s.orders.of[l]
-	if known && o.benches == s.lines.changes && o.shares == s.shares.changes {
+	if known && o.lines == s.lines.changes && o.shares == s.shares.changes {
 		return o
 	}
 	o = s.lineUp(l)
@@ -36,19 +36,19 @@ func (s *Scheduler) fairshareOrder(l line) fairshareOrder {
 }
 
 func (s *Scheduler) lineUp(l line) fairshareOrder {
-	o := fairshareOrder{benches: s.lines.changes, shares: s.shares.changes}
-	for c := range s.lines.byClient[l] {
-		o.clients = append(o.clients, c)
+	o := fairshareOrder{lines: s.lines.changes, shares: s.shares.changes}
+	for c := range s.lines.byAssociation[l] {
+		o.associations = append(o.associations, c)
 	}
-	slices.SortFunc(o.clients, s.shares.compare)
-	for _, c := range o.clients {
-		o.sizes = append(o.sizes, s.lines.byClient[l][c].size())
+	slices.SortFunc(o.associations, s.shares.compare)
+	for _, c := range o.associations {
+		o.sizes = append(o.sizes, s.lines.byAssociation[l][c].size())
 	}
 	return o
 }
 
-// ahead counts the jobs before one of a client if users take turns. own is how many of the client's own jobs go before
-// it, at is the client's index in the order, and has says whether the client is in the line already.
+// ahead counts the jobs before one of an association if users take turns. own is how many of the association's own jobs
+// go before it, at is the association's index in the order, and has says whether it is in the line already.
 func (o fairshareOrder) ahead(own, at int, has bool) int {
 	n := own
 	for i, size := range o.sizes {

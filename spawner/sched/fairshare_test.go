@@ -19,7 +19,7 @@ func TestUseDecays(t *testing.T) {
 	s.hold(w, 0.5, noon)
 	s.hold(w, 0.5, noon) // a repetition
 	s.drop(w.ID, noon.Add(time.Minute))
-	mine := s.of[clientOf(w)]
+	mine := s.of[associationOf(w)]
 	if got := mine.use; math.Abs(got-30) > 0.5 {
 		t.Errorf("half of it for a minute is %g s", got)
 	}
@@ -42,9 +42,9 @@ func TestWhoHasHadLeastGoesFirst(t *testing.T) {
 	}
 	first := func(want string) {
 		t.Helper()
-		best := clientOf(of("a"))
+		best := associationOf(of("a"))
 		for _, user := range []string{"b", "c"} {
-			if c := clientOf(of(user)); s.compare(c, best) < 0 {
+			if c := associationOf(of(user)); s.compare(c, best) < 0 {
 				best = c
 			}
 		}
@@ -125,9 +125,9 @@ func TestStandingIsRemembered(t *testing.T) {
 	m := line10k(20, 50)
 	l, rnd := line{backend: "local", jobs: true}, rand.New(rand.NewPCG(1, 2))
 	naive := func(w *spawner.Workload) (ahead int) {
-		c := clientOf(*w)
-		own := m.lines.byClient[l][c].before(ticketOf(*w))
-		for other, b := range m.lines.byClient[l] {
+		c := associationOf(*w)
+		own := m.lines.byAssociation[l][c].before(ticketOf(*w))
+		for other, b := range m.lines.byAssociation[l] {
 			n := own
 			if other != c && m.shares.compare(other, c) < 0 {
 				n++
@@ -151,8 +151,8 @@ func TestStandingIsRemembered(t *testing.T) {
 				t.Fatalf("after change %d %d go before %s of %s, want %d", n, got, w.ID, w.Owner, want)
 			}
 		}
-		for c, b := range m.lines.byClient[l] {
-			if head := m.head(l); head == nil || c != clientOf(*head) && b.size() > 0 && m.shares.compare(c, clientOf(*head)) < 0 {
+		for c, b := range m.lines.byAssociation[l] {
+			if head := m.head(l); head == nil || c != associationOf(*head) && b.size() > 0 && m.shares.compare(c, associationOf(*head)) < 0 {
 				t.Fatalf("after change %d %+v goes before the head %+v", n, c, head)
 			}
 		}

@@ -132,7 +132,7 @@ func (s *Scheduler) window(o spawner.Principal) time.Duration {
 }
 
 // overspent reports whether a user's jobs of a line have to wait until she has had fewer GPU hours.
-func (s *Scheduler) overspent(c client, l line) bool {
+func (s *Scheduler) overspent(c association, l line) bool {
 	most := s.allowances[c.of].GPUHours
 	return most > 0 && c.jobs && l.mode != "" && s.hours.sum[c.of] >= most
 }

@@ -43,11 +43,12 @@ func (r row) without(t ticket, by order) row {
 	return r
 }
 
-// bench is where those of one client in a line wait, by what they ask for of a GPU, in the order of byPriority.
-type bench map[gpu.Request]row
+// requestQueues are where those of one association in a line wait, by what they ask for of a GPU, in the order of
+// byPriority.
+type requestQueues map[gpu.Request]row
 
 // size counts who waits there.
-func (b bench) size() int {
+func (b requestQueues) size() int {
 	n := 0
 	for _, r := range b {
 		n += len(r)
@@ -56,7 +57,7 @@ func (b bench) size() int {
 }
 
 // before counts who goes before t.
-func (b bench) before(t ticket) int {
+func (b requestQueues) before(t ticket) int {
 	n := 0
 	for _, r := range b {
 		at, _ := slices.BinarySearchFunc(r, t, byPriority)
@@ -81,37 +82,39 @@ func lineOf(w spawner.Workload) line {
 // lines are all lines. They agree with the records at all times, for Put keeps them so.
 type lines struct {
 	byAge map[line]row
-	// the same lines split by client, so that a client at its limit is skipped in one step
-	byClient map[line]map[client]bench
-	changes  int64 // so far
+	// the same lines split by association, so that an association at its limit is skipped in one step
+	byAssociation map[line]map[association]requestQueues
+	changes       int64 // so far
 }
 
-func newLines() lines { return lines{byAge: map[line]row{}, byClient: map[line]map[client]bench{}} }
+func newLines() lines {
+	return lines{byAge: map[line]row{}, byAssociation: map[line]map[association]requestQueues{}}
+}
 
 // enter has w stand in line.
 func (x *lines) enter(w spawner.Workload) {
 	x.changes++
-	l, c, t, asks := lineOf(w), clientOf(w), ticketOf(w), w.LocalGPU()
-	if x.byClient[l] == nil {
-		x.byClient[l] = map[client]bench{}
+	l, c, t, asks := lineOf(w), associationOf(w), ticketOf(w), w.LocalGPU()
+	if x.byAssociation[l] == nil {
+		x.byAssociation[l] = map[association]requestQueues{}
 	}
-	if x.byClient[l][c] == nil {
-		x.byClient[l][c] = bench{}
+	if x.byAssociation[l][c] == nil {
+		x.byAssociation[l][c] = requestQueues{}
 	}
-	x.byAge[l], x.byClient[l][c][asks] = x.byAge[l].with(t, byAge), x.byClient[l][c][asks].with(t, byPriority)
+	x.byAge[l], x.byAssociation[l][c][asks] = x.byAge[l].with(t, byAge), x.byAssociation[l][c][asks].with(t, byPriority)
 }
 
 // leave has w stand in line no more.
 func (x *lines) leave(w spawner.Workload) {
 	x.changes++
-	l, c, t, asks := lineOf(w), clientOf(w), ticketOf(w), w.LocalGPU()
-	mine := x.byClient[l][c]
+	l, c, t, asks := lineOf(w), associationOf(w), ticketOf(w), w.LocalGPU()
+	mine := x.byAssociation[l][c]
 	x.byAge[l] = x.byAge[l].without(t, byAge)
 	if mine[asks] = mine[asks].without(t, byPriority); len(mine[asks]) == 0 {
 		delete(mine, asks)
 	}
 	if len(mine) == 0 {
-		delete(x.byClient[l], c)
+		delete(x.byAssociation[l], c)
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Scheduler) Turn(w *spawner.Workload) (spawner.Queue, Grant) {
 	l := lineOf(*w)
 	ahead := s.ahead(w)
 	q := spawner.Queue{Place: ahead + 1, Estimate: s.estimate(l, ahead+1)}
-	if q.Lacks = s.whyBarred(clientOf(*w), l); q.Lacks != "" {
+	if q.Lacks = s.whyBarred(associationOf(*w), l); q.Lacks != "" {
 		return q, Grant{}
 	}
 	if ahead > 0 && s.head(l) != w {
@@ -43,14 +43,14 @@ func (s *Scheduler) ahead(w *spawner.Workload) int {
 	if w.Kind != spawner.Job {
 		return s.lines.age(*w)
 	}
-	c, order := clientOf(*w), s.fairshareOrder(lineOf(*w))
-	at, has := slices.BinarySearchFunc(order.clients, c, s.shares.compare)
-	return order.ahead(s.lines.byClient[lineOf(*w)][c].before(ticketOf(*w)), at, has)
+	c, order := associationOf(*w), s.fairshareOrder(lineOf(*w))
+	at, has := slices.BinarySearchFunc(order.associations, c, s.shares.compare)
+	return order.ahead(s.lines.byAssociation[lineOf(*w)][c].before(ticketOf(*w)), at, has)
 }
 
-// candidate is who is first of one client in a line.
+// candidate is who is first of one association in a line.
 type candidate struct {
-	client
+	association
 	ticket
 }
 
@@ -61,16 +61,16 @@ func (s *Scheduler) before(a, b candidate) bool {
 	switch {
 	case !a.jobs:
 		return byAge(a.ticket, b.ticket) < 0
-	case a.client == b.client:
+	case a.association == b.association:
 		return byPriority(a.ticket, b.ticket) < 0
 	default:
-		return s.shares.compare(a.client, b.client) < 0
+		return s.shares.compare(a.association, b.association) < 0
 	}
 }
 
 // candidateOf returns w as one of those who stand in a line.
 func candidateOf(w *spawner.Workload) candidate {
-	return candidate{clientOf(*w), ticketOf(*w)}
+	return candidate{associationOf(*w), ticketOf(*w)}
 }
 
 // head returns who is next in a line: the first of those whom anything that is given back could serve. Who waits for
@@ -81,7 +81,7 @@ func (s *Scheduler) head(l line) *spawner.Workload {
 	}
 	head, found := candidate{}, false
 	stuck := map[gpu.Request]bool{}
-	for c, b := range s.lines.byClient[l] {
+	for c, b := range s.lines.byAssociation[l] {
 		t, ok := s.first(b, stuck)
 		if ok = ok && !s.barred(c, l); ok && (!found || s.before(candidate{c, t}, head)) {
 			head, found = candidate{c, t}, true
@@ -96,19 +96,19 @@ func (s *Scheduler) head(l line) *spawner.Workload {
 // headOfJobs is head where whoever has had least of late goes first.
 func (s *Scheduler) headOfJobs(l line) *spawner.Workload {
 	stuck := map[gpu.Request]bool{}
-	for _, c := range s.fairshareOrder(l).clients {
+	for _, c := range s.fairshareOrder(l).associations {
 		if s.barred(c, l) {
 			continue
 		}
-		if t, ok := s.first(s.lines.byClient[l][c], stuck); ok {
+		if t, ok := s.first(s.lines.byAssociation[l][c], stuck); ok {
 			return s.work[t.id]
 		}
 	}
 	return s.work[s.lines.head(l)]
 }
 
-// first returns the first of one client's in a line that anything that is given back could serve; false: none.
-func (s *Scheduler) first(b bench, stuck map[gpu.Request]bool) (first ticket, found bool) {
+// first returns the first of one association's in a line that anything that is given back could serve; false: none.
+func (s *Scheduler) first(b requestQueues, stuck map[gpu.Request]bool) (first ticket, found bool) {
 	for asks, r := range b {
 		is, known := stuck[asks]
 		if !known {
@@ -141,7 +141,7 @@ func (s *Scheduler) yields(w spawner.Workload, g Grant) string {
 	for l := range s.lines.byAge {
 		first := s.head(l)
 		if first == nil || l == lineOf(w) || !s.precedes(*first, w) || s.stuck(first.LocalGPU()) ||
-			s.barred(clientOf(*first), l) {
+			s.barred(associationOf(*first), l) {
 			continue
 		}
 		noRoom := s.ledger.lacks(l.backend, first.Spec.Resources) != ""

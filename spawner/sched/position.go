@@ -19,7 +19,7 @@ func (s *Scheduler) Room(w spawner.Workload) spawner.Room {
 		s.roomOnGPUs(&room, g, s.slices.heldBeside(standbys))
 	}
 	if w.Kind == spawner.Job {
-		room.Lacks = cmp.Or(s.whyBarred(clientOf(w), l), room.Lacks)
+		room.Lacks = cmp.Or(s.whyBarred(associationOf(w), l), room.Lacks)
 	}
 	if first := s.head(l); room.Lacks == "" && first != nil && !s.before(candidateOf(&w), candidateOf(first)) {
 		room.Lacks = "others wait in line"

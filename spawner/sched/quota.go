@@ -9,7 +9,7 @@ import (
 )
 
 // full says in words why a user may have no more jobs running now; empty when she may.
-func (s *Scheduler) full(c client) string {
+func (s *Scheduler) full(c association) string {
 	most, have := s.allowances[c.of].Running, s.ledger.jobs[c.of]
 	if !c.jobs || most == 0 || have < most {
 		return ""
@@ -28,11 +28,11 @@ const (
 // reason in a word too. gpu says that they ask for a GPU of this host.
 func (s *Scheduler) Afford(o spawner.Principal, jobs int, gpu bool) (reason string, err error) {
 	a := s.allowances[o]
-	if have := s.jobs[o]; a.Waiting > 0 && jobs > 0 && have+jobs > a.Waiting {
+	if have := s.jobs[o]; a.Submitted > 0 && jobs > 0 && have+jobs > a.Submitted {
 		return RefusedWaiting, errs.New(
 			errs.OverQuota,
 			"%d of your jobs wait or run, and with %d more they would be more than the %d that you may have at once",
-			have, jobs, a.Waiting,
+			have, jobs, a.Submitted,
 		).With("wait until some have ended, or cancel some: `slipway jobs` lists them")
 	}
 	if s.recount(o, time.Now()); gpu && a.GPUHours > 0 && s.hours.sum[o] >= a.GPUHours {

@@ -113,7 +113,7 @@ func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.T
 		s.releases[lineOf(before)] = s.releases[lineOf(before)].add(now)
 	}
 	if w.Phase != spawner.Leased && w.Phase != spawner.Starting {
-		s.backoffs.left(clientOf(*w), w.ID, freed, now)
+		s.backoffs.left(associationOf(*w), w.ID, freed, now)
 	}
 	return look, before.InQueue() && !w.InQueue() || freed || before.Slice != nil && w.Slice == nil
 }

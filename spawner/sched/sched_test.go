@@ -93,29 +93,29 @@ func (r *records) disagreement() string {
 			use[w.Backend] = plus(use[w.Backend], w.Spec.Resources, 1)
 		}
 		if w.Phase == spawner.Pending && w.Want == spawner.WantRunning && !w.Held {
-			l, c := lineOf(*w), clientOf(*w)
-			if want.byClient[l] == nil {
-				want.byClient[l] = map[client]bench{}
+			l, c := lineOf(*w), associationOf(*w)
+			if want.byAssociation[l] == nil {
+				want.byAssociation[l] = map[association]requestQueues{}
 			}
-			if want.byClient[l][c] == nil {
-				want.byClient[l][c] = bench{}
+			if want.byAssociation[l][c] == nil {
+				want.byAssociation[l][c] = requestQueues{}
 			}
-			mine := want.byClient[l][c]
+			mine := want.byAssociation[l][c]
 			want.byAge[l], mine[w.Spec.GPU] = append(want.byAge[l], ticketOf(*w)), append(mine[w.Spec.GPU], ticketOf(*w))
 		}
 	}
 	for l, all := range want.byAge {
 		slices.SortFunc(all, byAge)
-		for _, own := range want.byClient[l] {
+		for _, own := range want.byAssociation[l] {
 			for _, r := range own {
 				slices.SortFunc(r, byPriority)
 			}
 		}
 	}
-	got := lines{byAge: maps.Clone(r.sched.lines.byAge), byClient: maps.Clone(r.sched.lines.byClient)}
+	got := lines{byAge: maps.Clone(r.sched.lines.byAge), byAssociation: maps.Clone(r.sched.lines.byAssociation)}
 	maps.DeleteFunc(got.byAge, func(_ line, all row) bool { return len(all) == 0 })
-	maps.DeleteFunc(got.byClient, func(_ line, all map[client]bench) bool { return len(all) == 0 })
-	unexported := cmp.AllowUnexported(lines{}, client{}, line{}, ticket{})
+	maps.DeleteFunc(got.byAssociation, func(_ line, all map[association]requestQueues) bool { return len(all) == 0 })
+	unexported := cmp.AllowUnexported(lines{}, association{}, line{}, ticket{})
 	if diff := cmp.Diff(want, got, unexported); diff != "" {
 		return "the lines: " + diff
 	}

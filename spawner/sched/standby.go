@@ -72,7 +72,8 @@ func (s *Scheduler) AwaitedBy(w *spawner.Workload, g Grant) *spawner.Workload {
 	after := s.ledger.plus(1, []spawner.Workload{*w})
 	for l := range s.lines.byAge {
 		first := s.head(l)
-		if s.ledger.remote[l.backend] || first == nil || s.stuck(first.LocalGPU()) || s.barred(clientOf(*first), l) {
+		if s.ledger.remote[l.backend] || first == nil || s.stuck(first.LocalGPU()) ||
+			s.barred(associationOf(*first), l) {
 			continue
 		}
 		noRoom := s.ledger.together(w.Backend, first.Backend) && after.lacks(first.Backend, first.Spec.Resources) != ""

@@ -27,7 +27,7 @@ func (s *Scheduler) Restore(u Usage, now time.Time) {
 	for backend, use := range u.Uses {
 		mine := &share{use: use, at: u.At}
 		mine.settle(now, s.shares.half)
-		s.shares.of[client{backend, o, true}] = mine
+		s.shares.of[association{backend, o, true}] = mine
 	}
 }
 
@@ -57,7 +57,7 @@ func (s *Scheduler) usage(o spawner.Principal, now time.Time) Usage {
 		u.Hours[hour] = n
 	}
 	for name := range s.cfg.Remote {
-		if mine := s.shares.of[client{name, o, true}]; mine != nil && mine.use > 0 {
+		if mine := s.shares.of[association{name, o, true}]; mine != nil && mine.use > 0 {
 			u.Uses[name] = mine.use
 		}
 	}

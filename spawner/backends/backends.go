@@ -1,8 +1,9 @@
-// Package backends finds the backends of a site by the names that records have, and says which of them run workloads on
-// other hosts.
+// Package backends finds the backends of a site by the names that records have, says which of them run workloads on
+// other hosts, and asks all of them for what they hold.
 //
 // Promises: a backend that the configuration does not have any more is found all the same, and nothing is concluded
-// about what it holds. The package must not decide what becomes of a workload.
+// about what it holds, nor about what one holds that does not answer. The package must not decide what becomes of a
+// workload.
 package backends
 
 import (
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"slipway/internal/errs"
 	"slipway/spawner"
@@ -111,4 +113,53 @@ func (b Backends) Judge(ctx context.Context, w spawner.Workload) error {
 		return nil
 	}
 	return err
+}
+
+// listPatience is for how long a backend is asked for all that it holds: one that does not answer must not keep the
+// others from being looked at.
+const listPatience = 30 * time.Second
+
+// Survey asks each backend once for all that it holds. One that does not answer is not in the result.
+func (b Backends) Survey(ctx context.Context) map[string]map[spawner.ID]spawner.Existence {
+	found := map[string]map[spawner.ID]spawner.Existence{}
+	for name, one := range b.of {
+		list, err := listOf(ctx, one)
+		if err != nil {
+			b.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
+			continue
+		}
+		found[name] = list
+	}
+	return found
+}
+
+func listOf(ctx context.Context, one spawner.Backend) (map[spawner.ID]spawner.Existence, error) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	return one.List(ctx)
+}
+
+// Patience is how long a backend may take to answer, beside the grace of the workload's own processes.
+const Patience = time.Minute
+
+// Reap ends what runs without a record, and removes what a job has left; what a session has left is kept, for it may be
+// somebody's work. It reports whether there was anything to end or to remove.
+func (b Backends) Reap(ctx context.Context, name string, id spawner.ID, grace time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, grace+Patience)
+	defer cancel()
+	one := b.Named(name)
+	o, err := one.Observe(ctx, id)
+	runs, remove := o.Existence.Alive(), id.OfJob() || o.Existence == spawner.Created
+	if err == nil && runs {
+		b.log.Warn("stopping what runs without a record", "backend", name, "id", id)
+		err = one.Stop(ctx, id, grace)
+	}
+	if err == nil && remove {
+		b.log.Warn("removing what was left without a record", "backend", name, "id", id)
+		err = one.Remove(ctx, id)
+	}
+	if err != nil {
+		b.log.Warn("cannot reap", "backend", name, "id", id, "err", err)
+	}
+	return runs || remove
 }

@@ -9,6 +9,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/units"
 	"slipway/spawner"
+	"slipway/spawner/backends"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/lifecycle"
 	"slipway/spawner/sched"
@@ -96,9 +97,6 @@ func restsOnRecord(a lifecycle.Action, k spawner.Kind) bool {
 	}
 }
 
-// backendPatience is how long a backend may take to answer, beside the grace of the workload's own processes.
-const backendPatience = time.Minute
-
 // lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed
 // waits for retryAfter.
 const LookAgain = 2 * time.Millisecond
@@ -111,7 +109,7 @@ func (m *Manager) kill(ctx context.Context, e Entry) error {
 		return nil
 	}
 	grace := m.grace(e)
-	ctx, cancel := context.WithTimeout(ctx, grace+backendPatience)
+	ctx, cancel := context.WithTimeout(ctx, grace+backends.Patience)
 	defer cancel()
 	if err := m.part(ctx, e); err != nil {
 		return err
@@ -139,7 +137,7 @@ func (m *Manager) killUnseen(ctx context.Context, e Entry) error {
 }
 
 func (m *Manager) cleanup(ctx context.Context, e Entry) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*backendPatience)
+	ctx, cancel := context.WithTimeout(ctx, 2*backends.Patience)
 	defer cancel()
 	if err := m.Backends.Named(e.Backend).Remove(ctx, e.ID); err != nil {
 		return err

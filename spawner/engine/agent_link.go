@@ -18,16 +18,20 @@ type linkChange struct {
 	up bool
 }
 
-// LinkChanged tells the Manager that the link to a workload's agent has come up or gone down.
-func (m *Manager) LinkChanged(ctx context.Context, id spawner.ID, up bool) {
+// links say which links to agents have come up or gone down.
+type links struct{ changes chan linkChange }
+
+// LinkChanged tells that the link to a workload's agent has come up or gone down.
+func (l links) LinkChanged(ctx context.Context, id spawner.ID, up bool) {
 	select {
-	case m.links <- linkChange{id, up}:
+	case l.changes <- linkChange{id, up}:
 	case <-ctx.Done():
 	}
 }
 
-// followLinks attends to every agent whose link is up.
-func (m *Manager) followLinks(ctx context.Context) {
+// follow attends to every agent whose link is up: attend is called for each, and its context ends when the link goes
+// down or comes up anew. down is called for each that goes down.
+func (l links) follow(ctx context.Context, attend, down func(ctx context.Context, id spawner.ID)) {
 	g, ctx := errgroup.WithContext(ctx)
 	ends := map[spawner.ID]context.CancelFunc{}
 	for {
@@ -35,18 +39,18 @@ func (m *Manager) followLinks(ctx context.Context) {
 		case <-ctx.Done():
 			_ = g.Wait() // attend returns no error
 			return
-		case c := <-m.links:
+		case c := <-l.changes:
 			if end := ends[c.id]; end != nil {
 				end()
 				delete(ends, c.id)
 			}
 			if !c.up {
-				m.hear(ctx, c.id, control.Status{})
+				down(ctx, c.id)
 				continue
 			}
 			own, end := context.WithCancel(ctx)
 			ends[c.id] = end
-			g.Go(func() error { m.followAgent(own, c.id); return nil })
+			g.Go(func() error { attend(own, c.id); return nil })
 		}
 	}
 }

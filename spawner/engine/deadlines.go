@@ -6,6 +6,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/clock"
 	"slipway/spawner"
+	"slipway/spawner/backends"
 	"slipway/spawner/lifecycle"
 )
 
@@ -164,7 +165,7 @@ func (d *deadlines) wayBack(e Entry) time.Duration {
 
 // Resists reports whether a workload on another host runs on though its backend was asked to end it.
 func (d *deadlines) Resists(e Entry) bool {
-	patience := d.limits.Grace + backendPatience
+	patience := d.limits.Grace + backends.Patience
 	switch {
 	case !e.Asked.IsZero():
 		patience += d.wayBack(e)

@@ -140,11 +140,11 @@ type Config struct {
 type Manager struct {
 	backends.Backends
 	deadlines
+	links
 	cfg      Config
 	queue    *workqueue.Queue
 	onRemote *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
 	log      *slog.Logger
-	links    chan linkChange // to Run
 	files    *jobfiles.Store
 	usage    usage.Store
 	launches launch.Maker
@@ -211,7 +211,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 			limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
 		},
 		queue: workqueue.New(), onRemote: workqueue.New(),
-		log: cfg.Logger, links: make(chan linkChange, 64),
+		log: cfg.Logger, links: links{make(chan linkChange, 64)},
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(),
 		held:  map[spawner.ID]int{},
 		first: firstLook{believed: map[string]bool{}}, counters: newCounters(),
@@ -333,7 +333,10 @@ func (m *Manager) Run(ctx context.Context) error {
 			g.Go(func() error { m.workRemote(ctx); return nil })
 		}
 	}
-	g.Go(func() error { m.followLinks(ctx); return nil })
+	g.Go(func() error {
+		m.follow(ctx, m.followAgent, func(ctx context.Context, id spawner.ID) { m.hear(ctx, id, control.Status{}) })
+		return nil
+	})
 	g.Go(func() error { m.resync(ctx); return nil })
 	g.Go(func() error { m.usage.Run(ctx); return nil })
 	g.Go(func() error { m.files.MeasureAll(ctx); return nil })

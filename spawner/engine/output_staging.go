@@ -9,6 +9,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/backends"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/jobfiles"
 )
@@ -42,7 +43,7 @@ func (m *Manager) stagedOutput(ctx context.Context, e Entry) (spawner.StagedOutp
 	if !ok {
 		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
 	}
-	ctx, cancel := context.WithTimeout(ctx, backendPatience)
+	ctx, cancel := context.WithTimeout(ctx, backends.Patience)
 	defer cancel()
 	return backend.StagedOutput(ctx, e.ID)
 }

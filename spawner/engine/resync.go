@@ -22,7 +22,7 @@ func (m *Manager) resync(ctx context.Context) {
 	strangers := map[spawner.ID]bool{}
 	for {
 		m.turnShares()
-		found := m.survey(ctx)
+		found := m.Survey(ctx)
 		for _, id := range m.toLookAt(found) {
 			m.queue.Add(id)
 		}
@@ -41,20 +41,6 @@ func (m *Manager) resync(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// survey asks each backend once for all that it holds. One that does not answer is not in the result.
-func (m *Manager) survey(ctx context.Context) map[string]map[spawner.ID]spawner.Existence {
-	found := map[string]map[spawner.ID]spawner.Existence{}
-	for name, b := range m.Backends.All() {
-		list, err := m.list(ctx, b)
-		if err != nil {
-			m.log.Warn("cannot list what a backend holds", "backend", name, "err", err)
-			continue
-		}
-		found[name] = list
-	}
-	return found
 }
 
 // toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way,
@@ -152,7 +138,7 @@ func (m *Manager) reap(
 				continue
 			}
 			now[id] = true
-			if before[id] && reaped < mostReaped && m.reapOne(ctx, m.Backends.Named(name), id) {
+			if before[id] && reaped < mostReaped && m.Reap(ctx, name, id, m.cfg.Limits.Grace) {
 				reaped++
 			}
 		}
@@ -175,34 +161,6 @@ func (m *Manager) knows(id spawner.ID) bool {
 	v := m.View()
 	defer v.End()
 	return m.work[id] != nil
-}
-
-// list asks a backend, for half a minute at most: one that does not answer must not keep the others from being looked
-// at.
-func (m *Manager) list(ctx context.Context, b spawner.Backend) (map[spawner.ID]spawner.Existence, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return b.List(ctx)
-}
-
-// reapOne reports whether there was anything to end or to remove.
-func (m *Manager) reapOne(ctx context.Context, b spawner.Backend, id spawner.ID) bool {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+backendPatience)
-	defer cancel()
-	o, err := b.Observe(ctx, id)
-	runs, remove := o.Existence.Alive(), id.OfJob() || o.Existence == spawner.Created
-	if err == nil && runs {
-		m.log.Warn("stopping what runs without a record", "backend", b.Name(), "id", id)
-		err = b.Stop(ctx, id, m.cfg.Limits.Grace)
-	}
-	if err == nil && remove {
-		m.log.Warn("removing what was left without a record", "backend", b.Name(), "id", id)
-		err = b.Remove(ctx, id)
-	}
-	if err != nil {
-		m.log.Warn("cannot reap", "backend", b.Name(), "id", id, "err", err)
-	}
-	return runs || remove
 }
 
 // turnShares has who waits stand in the order of what users have had until now, and looks at who is next in it.

@@ -5,11 +5,12 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/backends"
 )
 
 // withdraw takes a job back from a Remote, unless it has begun there.
 func (m *Manager) withdraw(ctx context.Context, e Entry, r spawner.Remote) error {
-	ctx, cancel := context.WithTimeout(ctx, backendPatience)
+	ctx, cancel := context.WithTimeout(ctx, backends.Patience)
 	defer cancel()
 	if err := r.Withdraw(ctx, e.ID); errs.Is(err, errs.Conflict) {
 		return m.resume(ctx, e)

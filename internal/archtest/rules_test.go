@@ -157,6 +157,7 @@ func rules() map[string]rule {
 		"spawner/culling":   {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
 		"spawner/disklimit": {own: []string{"spawner", "internal/clock", "internal/errs", "internal/units"}},
 		"spawner/backends":  {own: []string{"spawner", "internal/errs"}},
+		"spawner/place":     {own: []string{"spawner"}},
 		"spawner/usage":     {own: []string{"internal/clock", "spawner/sched"}},
 		"spawner/workqueue": {own: []string{"spawner"}},
 		"spawner/diagnosis": {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/units"}},
@@ -164,7 +165,7 @@ func rules() map[string]rule {
 		"spawner/launch":    {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/engine": {
 			own: []string{
-				"spawner", "spawner/backends", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/journal", "spawner/launch", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/sched", "spawner/usage",
+				"spawner", "spawner/backends", "spawner/catalog", "spawner/culling", "spawner/diagnosis", "internal/clock", "spawner/journal", "spawner/launch", "spawner/workqueue", "spawner/jobfiles", "spawner/lifecycle", "spawner/place", "spawner/sched", "spawner/usage",
 				"internal/agent/control", "internal/units", "internal/errs", "internal/gpu", "internal/secret",
 			},
 			outside: []string{"golang.org/x/sync"},

@@ -12,6 +12,7 @@ import (
 	"slipway/spawner/backends"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/lifecycle"
+	"slipway/spawner/place"
 	"slipway/spawner/sched"
 )
 
@@ -221,7 +222,7 @@ func (m *Manager) lease(ctx context.Context, e Entry) error {
 
 // leased says in words what a workload holds now, or asks for.
 func (m *Manager) leased(e *Entry) string {
-	return e.place().leased(e, m.At(e.Backend), fmt.Sprintf(
+	return place.Of(&e.Workload).Leased(&e.Workload, m.At(e.Backend), fmt.Sprintf(
 		"%s and %s of memory", sched.FormatCPUs(e.Spec.Resources.CPUs), units.MemoryWords(e.Spec.Resources.Memory),
 	))
 }

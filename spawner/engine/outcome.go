@@ -6,11 +6,12 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
+	"slipway/spawner/place"
 )
 
 // whyFailed says in plain words why a workload that should run is given up.
 func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
-	out, at := spawner.Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}, e.place()
+	out, at := spawner.Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}, place.Of(&e.Workload)
 	switch app := appOf(e); {
 	case m.prerequisites(&e.Workload).Lost:
 		return m.forsaken(&e.Workload)
@@ -20,15 +21,15 @@ func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, diagnosis.SignalOf(o.ExitCode), e.exitCause()
 	case o.Existence == spawner.Exited:
 		out.Signal, out.Cause = diagnosis.SignalOf(o.ExitCode), e.exitCause()
-		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", at.process(), o.ExitCode), o.Tail
+		out.Reason, out.Tail = fmt.Sprintf("its %s ended with exit code %d", at.Process(), o.ExitCode), o.Tail
 	case !e.armed() && e.Phase != spawner.Running && (e.Phase != spawner.Booting || app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case o.Existence == spawner.Absent || o.Existence == spawner.Created:
-		out.Reason, out.Cause = at.gone(m.At(e.Backend)), spawner.CauseLost
+		out.Reason, out.Cause = at.Gone(m.At(e.Backend)), spawner.CauseLost
 	case app == control.Idle && e.Phase == spawner.Running:
 		out.Reason = "its container was restarted outside Slipway"
 	case e.Phase == spawner.Starting:
-		out.Reason, out.Remedy = at.mute(m.limits, e.Host)
+		out.Reason, out.Remedy = at.Mute(m.limits.Agent, m.limits.BootRemote, e.Host)
 	default:
 		out.Reason = fmt.Sprintf("%s did not answer within %s", e.Kind.Title(), m.cfg.Limits.Boot)
 		out.Remedy = diagnosis.StartFresh

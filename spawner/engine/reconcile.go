@@ -200,7 +200,10 @@ func (m *Manager) listen(ctx context.Context, e Entry) {
 
 // admitAgent opens the door for a workload's agent.
 func (m *Manager) admitAgent(e Entry, account spawner.Account) error {
-	return e.place().admit(m.cfg.Agents, e.ID, m.socket(e.ID), account.UID)
+	if e.Remote {
+		return m.cfg.Agents.Expect(e.ID)
+	}
+	return m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
 }
 
 // socket is where the service listens for the agent of a workload.

@@ -13,6 +13,7 @@ import (
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
 	"slipway/spawner/launch"
+	"slipway/spawner/place"
 )
 
 // start saves that the start has begun, then has the backend do it.
@@ -35,7 +36,7 @@ func (m *Manager) start(ctx context.Context, e Entry) error {
 	if find := m.Kind(e.Kind).FindBase; find != nil && e.Remote && e.From == "" {
 		return find(ctx, e)
 	}
-	m.Relay(e.ID, e.place().opening(e.Kind, m.At(e.Backend)), 0)
+	m.Relay(e.ID, place.Of(&e.Workload).Opening(e.Kind, m.At(e.Backend)), 0)
 	l, err := m.launch(ctx, e)
 	ready := err == nil
 	if ready {
@@ -92,7 +93,8 @@ func (m *Manager) noAccount(ctx context.Context, e Entry, err error) error {
 
 // startFailed ends a workload that cannot be started.
 func (m *Manager) startFailed(ctx context.Context, e Entry, err error) error {
-	return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", e.place().vessel(e.Kind), err)))
+	vessel := place.Of(&e.Workload).Vessel(e.Kind)
+	return m.Finish(ctx, e, diagnosis.FromError(fmt.Errorf("start the %s: %w", vessel, err)))
 }
 
 // account returns as whom a workload runs: that is settled once for each start. Records of before may not have it.
@@ -114,7 +116,7 @@ func (m *Manager) noteStarted(e Entry) {
 	}
 	if tx.taken(now); !now.Remote {
 		now.startedAt = time.Now()
-		message := "The " + e.place().vessel(e.Kind) + " runs; waiting for its agent"
+		message := "The " + place.Of(&e.Workload).Vessel(e.Kind) + " runs; waiting for its agent"
 		tx.Note(now, spawner.Event{Percent: 50, Message: message})
 	}
 }

@@ -222,6 +222,8 @@ func rules() map[string]rule {
 		"spawner/htcondor/pool": {
 			own: []string{"spawner", "spawner/batch", "spawner/batch/command", "spawner/htcondor/classad", "internal/errs", "internal/gpu", "internal/gpu/publish"},
 		},
+		"spawner/slurm":               {own: []string{"spawner", "spawner/batch", "spawner/batch/command", "internal/errs", "internal/gpu"}, tests: []string{"spawner/slurm/slurmtest", "spawner/spawnertest"}},
+		"spawner/slurm/slurmtest":     {own: []string{"internal/testenv"}}, // a real cluster, for tests
 		"spawner/htcondor/classad":    {},
 		"spawner/htcondor/condortest": {own: []string{"internal/testenv"}, tests: []string{"golang.org/x/sys"}}, // a real pool, for tests and the demo
 		"deploy/dev/pool":             {own: []string{"spawner/htcondor/condortest"}},
@@ -486,7 +488,7 @@ func rules() map[string]rule {
 		"internal/service/backends": {
 			own: []string{
 				"images/sif", "internal/config", "internal/cvmfs", "internal/version", "spawner/docker",
-				"spawner/batch", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool", "spawner/local",
+				"spawner/batch", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool", "spawner/local", "spawner/slurm",
 			},
 		},
 		"internal/service/clients": {own: []string{"hubapi/hub", "internal/config", "internal/oidc", "internal/xrd"}},

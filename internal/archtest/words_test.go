@@ -18,8 +18,8 @@ func retired() map[string]string {
 	}
 }
 
-// pythons are names of Python's own.
-var pythons = regexp.MustCompile(`\.cancelled\(\)|CancelledError`)
+// others are names of Python's own, and of Slurm's.
+var others = regexp.MustCompile(`\.cancelled\(\)|CancelledError|\bCANCELLED\b`)
 
 // wordFaults finds retired words: alone, with an ending, and as a part of a name.
 func wordFaults(texts map[string]string) (faults []string) {
@@ -34,7 +34,7 @@ func wordFaults(texts map[string]string) (faults []string) {
 			continue
 		}
 		for i, line := range strings.Split(texts[name], "\n") {
-			line = pythons.ReplaceAllString(line, "")
+			line = others.ReplaceAllString(line, "")
 			m := strings.ToLower(pattern.FindString(line))
 			at := slices.IndexFunc(words, func(w string) bool { return m != "" && strings.HasSuffix(m, w) })
 			if at >= 0 {

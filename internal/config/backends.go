@@ -10,6 +10,7 @@ const (
 	BackendDocker   = "docker"
 	BackendLocal    = "local"
 	BackendHTCondor = "htcondor"
+	BackendSlurm    = "slurm"
 )
 
 // Backend is what the configuration has to know of a place where workloads run.
@@ -51,6 +52,12 @@ func Backends() []Backend {
 			Enabled: func(c Config) bool { return c.HTCondor.Enabled }, Switch: "htcondor.enabled",
 			Nodes:  func(c Config) Nodes { return Nodes{c.HTCondor.HomeDirs, c.HTCondor.Binds} },
 			Limits: func(c Config) BatchLimits { return c.HTCondor.limits() }, check: Config.checkHTCondor,
+		},
+		{
+			Name: BackendSlurm, Jobs: true, System: "Slurm",
+			Enabled: func(c Config) bool { return c.Slurm.Enabled }, Switch: "slurm.enabled",
+			Nodes:  func(c Config) Nodes { return Nodes{c.Slurm.HomeDirs, c.Slurm.Binds} },
+			Limits: func(c Config) BatchLimits { return c.Slurm.limits() }, check: Config.checkSlurm,
 		},
 	}
 }

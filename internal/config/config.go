@@ -36,6 +36,7 @@ type Config struct {
 	Docker         Docker              `yaml:"docker"`
 	Local          Local               `yaml:"local"`
 	HTCondor       HTCondor            `yaml:"htcondor"`
+	Slurm          Slurm               `yaml:"slurm"`
 	GPU            GPU                 `yaml:"gpu"`
 	SSH            SSH                 `yaml:"ssh"`
 	VSCode         VSCode              `yaml:"vscode"`
@@ -101,7 +102,7 @@ func Default() Config {
 		Jobs:      defaultJobs(),
 		Docker:    Docker{Socket: "/var/run/docker.sock"},
 		Local:     Local{Apptainer: "apptainer", MaxJobs: 2, Network: "outward", Reach: []string{}, MaxDisk: 50e9},
-		GPU:       defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), SSH: defaultSSH(),
+		GPU:       defaultGPU(), Environments: defaultEnvironments(), HTCondor: defaultHTCondor(), Slurm: defaultSlurm(), SSH: defaultSSH(),
 		Data:        defaultData(),
 		Credentials: defaultCredentials(), Identities: defaultIdentities(), Kernels: defaultKernels(),
 	}

@@ -12,7 +12,7 @@ import (
 func (s *service) makeBatchSystems() error {
 	host := backends.Host{Config: s.cfg, Key: s.box.Derive, Arch: s.architecture, Log: s.log}
 	for _, system := range []func() (*batch.Backend, error){
-		func() (*batch.Backend, error) { return host.HTCondor(s.pool) },
+		func() (*batch.Backend, error) { return host.HTCondor(s.pool) }, host.Slurm,
 	} {
 		b, err := system()
 		if err != nil {

@@ -44,6 +44,7 @@ const (
 	Registry Part = "registry" // docker-registry, the reference implementation of OCI's distribution
 	// the image of a machine of a pool in the engine, and root, who goes into its namespaces
 	HTCondor  Part = "htcondor"
+	Slurm     Part = "slurm"   // the image of a machine with Slurm in the engine, and root, likewise
 	OpenSSH   Part = "openssh" // OpenSSH's clients and what they work with: git and xauth
 	Rsync     Part = "rsync"
 	PuTTY     Part = "putty"     // plink and psftp
@@ -149,7 +150,9 @@ func probe(p Part) error {
 	case Registry:
 		return onPath("docker-registry")
 	case HTCondor:
-		return poolImage()
+		return hasImage("htcondor", "nsenter", "iptables")
+	case Slurm:
+		return hasImage("slurm", "nsenter")
 	case OpenSSH:
 		return errors.Join(
 			onPath("ssh"), onPath("scp"), onPath("sftp"), onPath("ssh-agent"), onPath("git"), onPath("xauth"),

@@ -216,6 +216,49 @@ func TestStopOfWhatWaits(t *testing.T) {
 	}
 }
 
+// TestOver: a job that has ended counts as long as the batch system shows it, and after it has forgotten it; it is no
+// hindrance to what comes after, and none to whom it is not of any more.
+func TestOver(t *testing.T) {
+	s := newCluster()
+	b, launch := played(t, s)
+	l := launch(1)
+	must(t, b.Start(t.Context(), l))
+	s.is("1.0", func(j *Job) {
+		exits(j)
+		j.Over, j.End = true, End{Code: 7, Host: "n1"}
+	})
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	sees := func(what string, want spawner.Existence, code int) {
+		t.Helper()
+		o, err := b.Observe(t.Context(), l.ID)
+		all, err2 := b.List(t.Context())
+		if errors.Join(err, err2) != nil || o.Existence != want || o.ExitCode != code || len(all) == 0 != (want == spawner.Absent) {
+			t.Errorf("%s: %+v, %v, %v", what, o, all, errors.Join(err, err2))
+		}
+	}
+	sees("while it is shown", spawner.Exited, 7)
+	must(t, b.Stop(t.Context(), l.ID, 0))
+	must(t, b.Start(t.Context(), l)) // a job runs once
+	if n := s.count(submitted); n != 1 {
+		t.Errorf("%d submissions", n)
+	}
+	over := s.vanish(never)
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	sees("when it is forgotten", spawner.Exited, 7)
+	s.mu.Lock()
+	s.jobs = over
+	s.mu.Unlock()
+	clock.Sleep(t.Context(), 2*b.cfg.PollEvery)
+	must(t, b.Remove(t.Context(), l.ID))
+	sees("removed", spawner.Absent, 0)
+	l.Moves++
+	must(t, b.Start(t.Context(), l))
+	sees("the next run", spawner.Queued, 0)
+	if n := s.count(submitted); n != 2 || s.count(removed) != 0 {
+		t.Errorf("%d submissions, %d removals", n, s.count(removed))
+	}
+}
+
 // TestStopMany: many are ended by few commands.
 func TestStopMany(t *testing.T) {
 	s := newCluster()

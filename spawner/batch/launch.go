@@ -83,6 +83,12 @@ func parseArch(head []byte) string {
 	}
 }
 
+// OwnMemory is what Slipway's own programs need on a node beside what the user asked for, where a batch system counts all
+// of a job together: the worker (33 MB resident, measured in a pool), what it keeps beside the job (33), the agent (37),
+// Apptainer (24), and the FUSE programs that show the image (22) and the changes over it (11). Where there are no cgroups
+// HTCondor adds these up.
+const OwnMemory = 160 << 20
+
 // plan is what the worker is told. It holds no secret.
 func (b *Backend) plan(l spawner.Launch, r Record) worker.Plan {
 	p := worker.Plan{

@@ -32,12 +32,15 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 	if err != nil {
 		return spawner.Observation{}, err
 	}
-	jobs, begun, err := b.queue.Of(ctx, id, b.due(rec, b.recently()))
+	jobs, begun, err := b.jobsOf(ctx, id, b.due(rec, b.recently()))
 	if err != nil {
 		return spawner.Observation{}, err
 	}
 	if j, ok := current(rec, jobs); ok {
 		b.removeDoubles(ctx, id, j, jobs)
+		if j.Over && known {
+			return b.ends(rec, j), nil
+		}
 		o := j.Seen
 		if known && o.Existence == spawner.Exited && !o.Evicted {
 			b.box(rec).Explain(&o)
@@ -48,6 +51,45 @@ func (b *Backend) observe(ctx context.Context, id spawner.ID) (spawner.Observati
 		return b.missed(ctx, rec, begun)
 	}
 	return b.rests(id, rec, known), nil
+}
+
+// jobsOf returns the jobs of a workload as a look shows them that began at t or later. Of those that are over only
+// that of its current run counts: the batch system shows others too, until it forgets them.
+func (b *Backend) jobsOf(ctx context.Context, id spawner.ID, t time.Time) ([]Job, time.Time, error) {
+	jobs, begun, err := b.queue.Of(ctx, id, t)
+	if err != nil || !slices.ContainsFunc(jobs, isOver) {
+		return jobs, begun, err
+	}
+	rec, known, err := b.records.Get(id)
+	if err != nil {
+		return nil, begun, err
+	}
+	other := func(j Job) bool {
+		own := known && j.Run == Encode(rec.Run) && (rec.Job == "" || rec.Job == j.Name)
+		return j.Over && !own
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), other), begun, nil
+}
+
+func isOver(j Job) bool { return j.Over }
+
+// ends notes that the job of a run is over, before the batch system forgets it, and tells how it ended.
+func (b *Backend) ends(rec Record, j Job) spawner.Observation {
+	if rec.End == nil {
+		end := j.End
+		rec.Job, rec.End = j.Name, &end
+		b.learn(rec)
+	}
+	return b.over(rec)
+}
+
+// over tells how a run ended. Where the batch system has no reason of its own, the worker's words count.
+func (b *Backend) over(rec Record) spawner.Observation {
+	o := rec.End.Observation()
+	if o.Reason == "" && !o.Evicted {
+		b.box(rec).Explain(&o)
+	}
+	return o
 }
 
 // recently is from when on a look is new enough for who only wants to see. It is so long ago that, where no look is,
@@ -111,7 +153,7 @@ func (b *Backend) rests(id spawner.ID, r Record, known bool) spawner.Observation
 	case !known && !b.records.Has(id):
 		return spawner.Observation{Existence: spawner.Absent}
 	case r.End != nil:
-		return r.End.Observation()
+		return b.over(r)
 	case r.Job != "":
 		return spawner.Observation{Existence: spawner.Unknown} // a closer look tells
 	default:
@@ -142,7 +184,7 @@ func (b *Backend) List(ctx context.Context) (map[spawner.ID]spawner.Existence, e
 		if _, done := all[id]; done {
 			continue
 		}
-		jobs, _, err := b.queue.Of(ctx, id, snap.Begun)
+		jobs, _, err := b.jobsOf(ctx, id, snap.Begun)
 		if err != nil {
 			return nil, fmt.Errorf("list %s's jobs: %w", b.Title(), err)
 		}

@@ -43,7 +43,7 @@ func (b *Backend) missed(ctx context.Context, rec Record, begun time.Time) (spaw
 	)
 	b.learn(rec)
 	b.queue.Forget(rec.ID)
-	return e.Observation(), nil
+	return b.over(rec), nil
 }
 
 // doubtful tells of a job that may be gone or not what was seen last of it, so that it can be ended meanwhile.
@@ -76,7 +76,7 @@ func (b *Backend) endOf(rec Record, past []Job) (End, bool) {
 // seek returns the jobs of a workload as a look shows them that begins now. That one which should be there is not takes
 // a second look, when nothing can submit it any more.
 func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]Job, error) {
-	jobs, _, err := b.queue.Of(ctx, id, time.Now())
+	jobs, _, err := b.jobsOf(ctx, id, time.Now())
 	if err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
@@ -90,6 +90,6 @@ func (b *Backend) seek(ctx context.Context, id spawner.ID) ([]Job, error) {
 	if !clock.Sleep(ctx, b.cfg.PollEvery) {
 		return nil, ctx.Err()
 	}
-	jobs, _, err = b.queue.Of(ctx, id, time.Now())
+	jobs, _, err = b.jobsOf(ctx, id, time.Now())
 	return jobs, err
 }

@@ -43,12 +43,15 @@ type End struct {
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 	Host   string `json:"host,omitempty"`
+	// Evicted says that the batch system took its place away.
+	Evicted bool `json:"evicted,omitempty"`
 }
 
 // Observation returns what is to be seen of a workload that ended so.
 func (e End) Observation() spawner.Observation {
 	return spawner.Observation{
 		Existence: spawner.Exited, ExitCode: e.Code, Reason: e.Reason, Remedy: e.Remedy, Host: e.Host,
+		Evicted: e.Evicted,
 	}
 }
 

@@ -69,6 +69,7 @@ type submission struct {
 	rec     Record
 	head    string
 	warning string
+	gid     int
 	entry   Entry
 
 	job       Job  // of the batch system; set by who submits
@@ -130,7 +131,7 @@ func (b *Backend) there(ctx context.Context, id spawner.ID, known bool) ([]Job, 
 	if known {
 		return b.seek(ctx, id)
 	}
-	jobs, _, err := b.queue.Of(ctx, id, b.born)
+	jobs, _, err := b.jobsOf(ctx, id, b.born)
 	return jobs, err
 }
 
@@ -208,7 +209,7 @@ func (b *Backend) prepare(l spawner.Launch) (*submission, error) {
 	if err := b.box(rec).Fill(contents); err != nil {
 		return nil, err
 	}
-	s := &submission{rec: rec, head: told.Head, warning: told.Warning, entry: b.entryOf(rec, l.Workload)}
+	s := &submission{rec: rec, head: told.Head, warning: told.Warning, gid: o.gid, entry: b.entryOf(rec, l.Workload)}
 	return s, b.records.Put(rec)
 }
 

@@ -95,9 +95,9 @@ func (b *Backend) remove(ctx context.Context, id spawner.ID) error {
 	return b.records.Drop(id)
 }
 
-// clear takes all jobs of a workload out of the queue.
+// clear takes all jobs of a workload out of the queue, but those that are over.
 func (b *Backend) clear(ctx context.Context, id spawner.ID, jobs []Job) error {
-	_, err := b.expel(ctx, id, jobs, func(Job) bool { return true }, false)
+	_, err := b.expel(ctx, id, jobs, func(j Job) bool { return !j.Over }, false)
 	return err
 }
 
@@ -116,7 +116,7 @@ func (b *Backend) expel(
 			}
 			asked[j.Name] = true
 		}
-		again, _, err := b.queue.Of(ctx, id, time.Now())
+		again, _, err := b.jobsOf(ctx, id, time.Now())
 		if err != nil {
 			return nil, err
 		}

@@ -126,7 +126,7 @@ func (b *Backend) submitOnce(ctx context.Context, group []*Call[*submission]) er
 	}
 	defer held.Close()
 	first := group[0].Arg
-	all := Submission{Login: first.rec.Login, Head: first.head, Holds: held}
+	all := Submission{Login: first.rec.Login, GID: first.gid, Head: first.head, Holds: held}
 	for _, w := range group {
 		all.Entries = append(all.Entries, w.Arg.entry)
 	}

@@ -46,8 +46,11 @@ type Job struct {
 	Number, Task int64
 	Begun        bool // the batch system has begun it at some time
 	Leaving      bool // it is being removed
-	Seen         spawner.Observation
-	End          End // of the history: how it ended
+	// Over says that it has ended, and is shown until the batch system forgets it: it cannot be removed. One that stays
+	// in the queue until it is removed is not.
+	Over bool
+	Seen spawner.Observation
+	End  End // of the history, or of one that is Over: how it ended
 }
 
 // live reports whether something of a job runs, or may come to.
@@ -67,6 +70,7 @@ type Description struct {
 // Submission are jobs of one account that share a description.
 type Submission struct {
 	Login   string
+	GID     int // the account's group
 	Head    string
 	Entries []Entry
 	// Holds is to be held open by the command that submits, for as long as it runs.

@@ -80,7 +80,7 @@ func (j job) onHold() spawner.Observation {
 	if j.HoldCode == 34 && j.HoldSub == 102 && j.MemoryMB > 0 {
 		o.Reason = fmt.Sprintf(
 			"%s (limit %s, of which %s are for what runs it)", h.reason, units.MemoryWords(int64(j.MemoryMB)<<20),
-			units.MemoryWords(ownMemory),
+			units.MemoryWords(batch.OwnMemory),
 		)
 		return o
 	}

@@ -47,7 +47,7 @@ var built = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "slipway")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "./testdata/standin")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", name, "slipway/spawner/batch/testdata/standin")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the stand-in: %w\n%s", err, out)

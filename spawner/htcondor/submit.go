@@ -129,16 +129,9 @@ func (s *system) running(r batch.Record) []pool.Line {
 	}
 }
 
-// What Slipway's own programs need on a worker beside what the user asked for: HTCondor counts all of a job together.
-const (
-	// ownMemory is for the worker (33 MB resident, measured in a pool), what it keeps beside the job (33), the agent
-	// (37), Apptainer (24), and the FUSE programs that show the image (22) and the changes over it (11). Where there
-	// are no cgroups HTCondor adds these up.
-	ownMemory = 160 << 20
-	// packedTwice is for a session that ends: its changes lie on the worker as they are and, packed to be sent, once
-	// more beside that.
-	packedTwice = 2
-)
+// packedTwice is for a session that ends: its changes lie on the worker as they are and, packed to be sent, once more
+// beside that.
+const packedTwice = 2
 
 // diskFor is what a workload asks of a worker's disk, beside its image and its inputs.
 func (s *system) diskFor(w spawner.Workload) int64 {
@@ -206,7 +199,7 @@ func (s *system) marks(w spawner.Workload) []pool.Line {
 
 // demand is what a workload asks of a machine, whose image and inputs have so many bytes.
 func (s *system) demand(w spawner.Workload, arch string, bytes int64) pool.Demand {
-	d := pool.Demand{Resources: w.Spec.Resources, Own: ownMemory, Disk: s.diskFor(w) +
+	d := pool.Demand{Resources: w.Spec.Resources, Own: batch.OwnMemory, Disk: s.diskFor(w) +
 		bytes, GPU: w.Spec.GPU, Arch: arch, Facts: map[string]classad.Value{
 		attrInteractive: w.Kind.Session(), attrUser: batch.Encode(string(w.Owner)), attrKind: string(w.Kind),
 	}}

@@ -46,6 +46,9 @@ const Domain = "slipway.test"
 // Main is the name of the pool's own machine.
 const Main = "pool"
 
+// label marks containers and networks; its value is the pool's mark.
+const label = "slipway.condortest"
+
 // Options say what a pool has beside its own machine. The zero value is a good pool.
 type Options struct {
 	Workers []Worker
@@ -81,7 +84,7 @@ type Pool struct {
 	outward  bool
 	image    string
 	machines map[string]*machine
-	reaper   *reaper
+	reaper   *testenv.Reaper
 
 	mu       sync.Mutex     // guards what follows, and which machines are up
 	accounts map[string]int // that all machines have which are up: uids by name
@@ -119,7 +122,7 @@ func New(o Options) (*Pool, error) {
 	if p.image, err = testenv.HTCondorImage(); err != nil {
 		return p, err
 	}
-	if p.reaper, err = newReaper(p.mark, p.Dir); err != nil {
+	if p.reaper, err = testenv.NewReaper(label, p.mark, p.Dir); err != nil {
 		return p, err
 	}
 	for _, step := range []func(Options) error{p.makeDirs, p.makeNetwork, p.startMain, p.startWorkers, p.makeUsers, p.makeCommands, p.awaitSlots} {
@@ -135,7 +138,7 @@ func (p *Pool) Close() error {
 	if p.reaper == nil {
 		return nil
 	}
-	return p.reaper.reap()
+	return p.reaper.Reap()
 }
 
 // TempDir returns a directory below Dir that anybody may pass through, and that goes with the test.

@@ -13,27 +13,37 @@ import (
 	"testing"
 )
 
-// HTCondorImage returns the image of a machine of an HTCondor pool: the one that deploy/images/htcondor/build makes of
-// the recipe as it lies in this checkout.
-func HTCondorImage() (string, error) {
+// HTCondorImage returns the image of a machine of an HTCondor pool.
+func HTCondorImage() (string, error) { return imageOf("htcondor") }
+
+// SlurmImage returns the image of a machine with Slurm.
+func SlurmImage() (string, error) { return imageOf("slurm") }
+
+// imageOf returns the image that the recipe's build makes, below deploy/images, as it lies in this checkout.
+func imageOf(recipe string) (string, error) {
 	root, err := checkout()
 	if err != nil {
 		return "", err
 	}
-	digest, err := treeDigest(os.DirFS(filepath.Join(root, "deploy/images/htcondor")))
-	return "slipway/htcondor:" + digest, err
+	digest, err := treeDigest(os.DirFS(filepath.Join(root, "deploy/images", recipe)))
+	return "slipway/" + recipe + ":" + digest, err
 }
 
-func poolImage() error {
-	image, err := HTCondorImage()
+// hasImage says why the image of a recipe cannot be used here, by root with some programs.
+func hasImage(recipe string, programs ...string) error {
+	image, err := imageOf(recipe)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(probe(Root), onPath("nsenter"), onPath("iptables")); err != nil {
+	err = probe(Root)
+	for _, p := range programs {
+		err = errors.Join(err, onPath(p))
+	}
+	if err != nil {
 		return err
 	}
 	if err := exec.Command("docker", "image", "inspect", image).Run(); err != nil {
-		return fmt.Errorf("no image %s: deploy/images/htcondor/build makes it", image)
+		return fmt.Errorf("no image %s: deploy/images/%s/build makes it", image, recipe)
 	}
 	return nil
 }

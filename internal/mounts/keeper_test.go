@@ -53,6 +53,22 @@ func (i inside) read(name string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// tell shows what a failure can be explained by: what the process has mounted, what this host has at dir, and what waits.
+func (i inside) tell(dir string) {
+	i.t.Helper()
+	for _, look := range [][]string{
+		{"grep", "-w", i.target, "/proc/" + strconv.Itoa(i.pid) + "/mountinfo"},
+		{"grep", "-w", dir, "/proc/self/mountinfo"},
+		{"nsenter", "--mount", "--target", strconv.Itoa(i.pid), "timeout", "5", "ls", "-la", i.target},
+		{"nsenter", "--mount", "--target", strconv.Itoa(i.pid), "timeout", "5", "cat", filepath.Join(i.target, autofs.Repository, "hello.txt")},
+		{"timeout", "5", "ls", "-la", dir},
+		{"ps", "-e", "-o", "pid,ppid,stat,wchan:30,args"},
+	} {
+		out, err := exec.Command(look[0], look[1:]...).CombinedOutput()
+		i.t.Logf("%s: %v\n%s", strings.Join(look, " "), err, out)
+	}
+}
+
 // mounted returns what the process has mounted at the target. What others mount on this host meanwhile reaches the
 // process too.
 func (i inside) mounted() (list []Mount) {
@@ -92,14 +108,24 @@ func TestAutofsIsStartedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var said strings.Builder
 	k := NewKeeper(KeeperConfig{
 		Source: a.Dir, Target: i.target, Program: []string{self, "renew"}, Deadline: time.Minute, Every: 20 * time.Millisecond,
-		Processes: func(context.Context) ([]int, error) { return []int{i.pid, 1 << 22}, nil },
+		Processes: func(context.Context) ([]int, error) { return []int{i.pid, 1 << 22}, nil }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() {
+		if t.Failed() {
+			i.tell(a.Dir)
+		}
+		cancel()
+		<-ended
+		if t.Failed() {
+			t.Logf("the keeper: %s", &said)
+		}
+	})
 	await(t, "it reads what is mounted anew", func() bool { return i.read(autofs.Repository+"/hello.txt") == hello })
 	a.AwaitExpiry(autofs.Repository)
 	if got := i.read(autofs.Repository + "/hello.txt"); got != hello {

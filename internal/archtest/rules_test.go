@@ -464,7 +464,7 @@ func rules() map[string]rule {
 			},
 		},
 		// What commands print. It knows no command, and asks nothing.
-		"internal/cli/render": {own: []string{"hubapi", "internal/clock", "internal/units"}, outside: []string{"golang.org/x/sys"}},
+		"internal/cli/render": {own: []string{"hubapi", "internal/clock", "internal/units"}, outside: []string{"go.yaml.in/yaml/v4", "golang.org/x/sys"}},
 		// Man pages of commands, whichever they are.
 		"internal/cli/manual": {outside: []string{"github.com/spf13/cobra"}},
 		// Commands: they parse, call and print. Of what runs here they know the service as a whole alone, no backend.

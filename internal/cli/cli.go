@@ -1,7 +1,8 @@
 // Package cli is the command line: one cmd_x.go a command. A command parses, calls and prints; what it calls stands in
 // other packages. It knows no backend.
 //
-// Commands print tables for people and, with --json, exactly what the API answered for programs. Errors go to standard
+// Commands print tables for people and, with --json, exactly what the API answered for programs; -o has it as YAML, or
+// its names alone. Errors go to standard
 // error with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit`, `slipway jobs watch`
 // and `slipway jobs logs -f` pass on the job's own.
 package cli
@@ -25,6 +26,8 @@ type Env struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+
+	output *string // what -o asks for
 }
 
 // The exit codes.
@@ -73,17 +76,21 @@ func strayHelp(root *cobra.Command, args []string) error {
 }
 
 func newRoot(env Env) *cobra.Command {
+	env.output = new(string)
 	root := &cobra.Command{
 		Use:   "slipway",
 		Short: "Build an analysis in a session and launch the very same environment to batch",
 		Long: "Build an analysis in a session and launch the very same environment to batch.\n\n" +
 			"Inside a session the commands need no token. Outside, set SLIPWAY_URL and SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE)\n" +
 			"to the service's address and a token from the Hub's token page.\n\n" +
+			"What a command shows, `-o json` and `-o yaml` print for programs, and `-o name` as IDs alone for other commands. `-o wide` is a\n" +
+			"table with more columns.\n\n" +
 			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit`, `jobs watch` and `jobs logs -f` pass on the job's own, and end with\n" +
 			"130 when Ctrl-C ends the watching. `slipway completion --help` says how a shell completes commands, IDs and names.",
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:              cobra.NoArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return chooseOutput(env, c) },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
@@ -95,6 +102,7 @@ func newRoot(env Env) *cobra.Command {
 		sshCommand(env), sshKeyCommand(env), versionCommand(env), doctorCommand(env), manCommand(),
 	)
 	root.AddCommand(hostCommands(env)...)
+	addOutput(env, root)
 	group(root, socketOf(env) != "")
 	completeAll(root, env)
 	completeKernels(root, env)

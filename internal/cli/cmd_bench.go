@@ -77,7 +77,7 @@ func (b benchHub) run(ctx context.Context, env Env) error {
 		return err
 	}
 	if b.asJSON {
-		err = render.JSON(env.Stdout, report)
+		err = env.data(report)
 	} else {
 		err = printReport(env, report)
 	}

@@ -83,7 +83,7 @@ func (s *credentialsCall) list(ctx context.Context) error {
 		return err
 	}
 	if s.asJSON {
-		return render.JSON(s.env.Stdout, all)
+		return s.env.data(all)
 	}
 	return printCredentials(s.env.Stdout, all, time.Now())
 }
@@ -190,7 +190,7 @@ func (s *credentialsCall) tell(c hubapi.Credential, what string) error {
 
 func tellCredential(env Env, c hubapi.Credential, what string, asJSON bool) error {
 	if asJSON {
-		return render.JSON(env.Stdout, c)
+		return env.data(c)
 	}
 	lasts := ""
 	if c.Expires != nil {
@@ -212,7 +212,7 @@ func (s *credentialsCall) revoke(ctx context.Context, name string) error {
 		return err
 	}
 	if s.asJSON {
-		return render.JSON(s.env.Stdout, gone)
+		return s.env.data(gone)
 	}
 	p := render.Page{W: s.env.Stdout}
 	p.Printf("%s is taken away, from running sessions and jobs too\n", render.Printable(gone.Name))

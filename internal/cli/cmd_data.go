@@ -37,7 +37,7 @@ func runData(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, all)
+		return env.data(all)
 	}
 	var rows [][]string
 	for _, s := range all.Storage {
@@ -92,7 +92,7 @@ func dataURLCommand(env Env) *cobra.Command {
 			case err != nil:
 				return err
 			case asJSON:
-				return render.JSON(env.Stdout, u)
+				return env.data(u)
 			}
 			if u.Why != "" {
 				fmt.Fprintf(env.Stderr, "slipway: %s; this is the origin's\n", render.Printable(u.Why))

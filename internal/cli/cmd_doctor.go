@@ -54,7 +54,7 @@ type finding struct {
 func reportFindings(env Env, findings []finding, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = render.JSON(env.Stdout, findings)
+		err = env.data(findings)
 	} else {
 		err = printFindings(env, findings)
 	}

@@ -70,7 +70,7 @@ func runDoctorData(ctx context.Context, env Env, asJSON, quiet bool) error {
 		return err
 	}
 	if asJSON {
-		err = render.JSON(env.Stdout, report)
+		err = env.data(report)
 	} else {
 		err = printDataReport(env, report)
 	}

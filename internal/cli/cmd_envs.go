@@ -64,7 +64,7 @@ func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, hubapi.Environments{Environments: list})
+		return env.data(hubapi.Environments{Environments: list})
 	}
 	var rows [][]string
 	for _, e := range list {
@@ -75,6 +75,9 @@ func runEnvs(ctx context.Context, env Env, shared, asJSON bool) error {
 		})
 	}
 	head := []string{"DIGEST", "NAME", "TAG", "SIZE", "OWN", "PYTHON", "PACKAGES", "BASE", "MADE", "SHARED", "NOTE"}
+	head = env.wider(head, rows, []string{"SESSION", "WHOLE DIGEST"}, func(i int) []string {
+		return []string{list[i].Session, list[i].Digest}
+	})
 	return render.Table(env.Stdout, head, rows, "No environments. `slipway freeze` in a session makes one; so does %%grid.")
 }
 
@@ -169,7 +172,7 @@ func runEnvHistory(ctx context.Context, env Env, ref string, asJSON bool) error 
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, hubapi.Environments{Environments: list})
+		return env.data(hubapi.Environments{Environments: list})
 	}
 	var rows [][]string
 	for _, e := range list {
@@ -204,7 +207,7 @@ func runEnvUsage(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, u)
+		return env.data(u)
 	}
 	list, err := client.Environments(ctx, false)
 	if err != nil {

@@ -40,7 +40,7 @@ func runEnvTag(ctx context.Context, env Env, ref, label string, asJSON bool) err
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, e)
+		return env.data(e)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is %s\n", render.ShortDigest(e.Digest), render.Printable(fullName(e)))
 	return err
@@ -82,7 +82,7 @@ func runEnvShare(ctx context.Context, env Env, ref string, s hubapi.Share, asJSO
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, e)
+		return env.data(e)
 	}
 	if e.Share.With == "private" {
 		_, err = fmt.Fprintf(
@@ -136,7 +136,7 @@ func runEnvRemove(ctx context.Context, env Env, refs []string, asJSON bool) erro
 		done = append(done, removed)
 	}
 	if asJSON {
-		return errors.Join(append(failed, render.JSON(env.Stdout, done))...)
+		return errors.Join(append(failed, env.data(done))...)
 	}
 	after, err := client.Environments(ctx, false)
 	if err != nil {
@@ -214,7 +214,7 @@ func runEnvSweep(ctx context.Context, env Env, dry, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, s)
+		return env.data(s)
 	}
 	verb := "Removed"
 	if s.Dry {

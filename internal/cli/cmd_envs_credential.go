@@ -10,7 +10,6 @@ import (
 
 	"slipway/hubapi"
 	"slipway/images/transfer"
-	"slipway/internal/cli/render"
 )
 
 func envCredentialCommand(env Env, asJSON *bool) *cobra.Command {
@@ -44,7 +43,7 @@ func runEnvCredential(ctx context.Context, env Env, r hubapi.CredentialRequest, 
 	case err != nil:
 		return err
 	case asJSON:
-		return render.JSON(env.Stdout, got)
+		return env.data(got)
 	case authfile == "":
 		_, err = fmt.Fprintln(env.Stdout, got.Password)
 		return err

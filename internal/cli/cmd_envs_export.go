@@ -60,7 +60,7 @@ func runEnvExport(ctx context.Context, env Env, ref, form, path string, asJSON b
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, done)
+		return env.data(done)
 	}
 	return render.Pairs(env.Stdout, [][2]string{{"environment", done.Environment}, {"file", done.Digest}})
 }

@@ -40,7 +40,7 @@ func runEnvDiff(ctx context.Context, env Env, old, now string, files, asJSON boo
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, d)
+		return env.data(d)
 	}
 	p := &render.Page{W: env.Stdout}
 	p.Printf("%s -> %s\n", render.Printable(nameAndDigest(d.Old)), render.Printable(nameAndDigest(d.New)))
@@ -122,7 +122,7 @@ func runEnvVerify(ctx context.Context, env Env, ref string, asJSON bool) error {
 	}
 	fmt.Fprintf(env.Stderr, "verify: done in %.1f s\n", time.Since(start).Seconds())
 	if asJSON {
-		err = render.JSON(env.Stdout, check)
+		err = env.data(check)
 	} else {
 		err = tellCheck(env.Stdout, check)
 	}
@@ -181,5 +181,5 @@ func runEnvSBOM(ctx context.Context, env Env, ref string) error {
 	if err != nil {
 		return err
 	}
-	return render.JSON(env.Stdout, document)
+	return env.data(document)
 }

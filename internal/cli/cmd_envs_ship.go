@@ -132,7 +132,7 @@ func runEnvPush(ctx context.Context, env Env, ref string, r hubapi.PushRequest, 
 	}
 	fmt.Fprintf(env.Stderr, "push: %s sent, %.1f s\n", units.DiskWords(done.Sent), time.Since(start).Seconds())
 	if asJSON {
-		return render.JSON(env.Stdout, done)
+		return env.data(done)
 	}
 	_, err = fmt.Fprintln(env.Stdout, done.Environment)
 	return err
@@ -187,7 +187,7 @@ func runEnvPull(ctx context.Context, env Env, r hubapi.PullRequest, asJSON bool)
 		time.Since(start).Seconds(),
 	)
 	if asJSON {
-		return render.JSON(env.Stdout, e)
+		return env.data(e)
 	}
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err

@@ -51,7 +51,7 @@ func runEnvShow(ctx context.Context, env Env, ref string, o showOptions, asJSON 
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, d)
+		return env.data(d)
 	}
 	var in inventory.Inventory
 	if err := json.Unmarshal(d.Inventory, &in); err != nil {

@@ -70,7 +70,7 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 		return err
 	}
 	if o.asJSON {
-		return render.JSON(env.Stdout, e)
+		return env.data(e)
 	}
 	_, err = fmt.Fprintln(env.Stdout, e.Digest)
 	return err

@@ -71,7 +71,7 @@ func runGPUs(ctx context.Context, env Env, asJSON bool, format string) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, all)
+		return env.data(all)
 	}
 	if all.Problem != "" && len(all.GPUs) == 0 {
 		return errs.New(errs.Unavailable, "the GPUs cannot be asked for: %s", all.Problem).With("the administrator looks at `slipway doctor`")

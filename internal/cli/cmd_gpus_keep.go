@@ -59,7 +59,7 @@ func runGPUsDrain(ctx context.Context, env Env, name, why string, asJSON bool) e
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, done)
+		return env.data(done)
 	}
 	return tellDrained(env.Stdout, done)
 }
@@ -74,7 +74,7 @@ func runGPUsResume(ctx context.Context, env Env, name string, asJSON bool) error
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, done)
+		return env.data(done)
 	}
 	return tellResumed(env.Stdout, done)
 }

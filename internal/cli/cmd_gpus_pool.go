@@ -41,7 +41,7 @@ func runPoolGPUs(ctx context.Context, env Env, o poolOptions) error {
 		return err
 	}
 	if o.json {
-		return render.JSON(env.Stdout, all)
+		return env.data(all)
 	}
 	return printPool(env, all, o.history)
 }

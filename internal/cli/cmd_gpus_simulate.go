@@ -65,7 +65,7 @@ func runGPUsSimulate(env Env, path string, names []string, asJSON bool) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, report)
+		return env.data(report)
 	}
 	return printSimulation(env, report)
 }

@@ -69,18 +69,22 @@ func runJobs(ctx context.Context, env Env, filter hubapi.JobFilter, points, asJS
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, list)
+		return env.data(list)
 	}
 	head := []string{"ID", "USER", "NAME", "STATE", "EXIT", "BACKEND", "ENVIRONMENT", "SUBMITTED", "REMARK"}
 	none := "No jobs. %%grid in a notebook or `slipway submit` makes one."
 	if filter != (hubapi.JobFilter{}) {
 		none = "No jobs match. `slipway jobs` lists all."
 	}
-	return render.Table(env.Stdout, head, jobRows(list, time.Now()), none)
+	if env.wide() {
+		head = append(head, "CPUS", "MEMORY", "SLICE", "WHERE")
+	}
+	return render.Table(env.Stdout, head, jobRows(list, time.Now(), env.wide()), none)
 }
 
-// jobRows returns a row for each job and scan, the newest first: that is the one that is looked for.
-func jobRows(list hubapi.Jobs, now time.Time) [][]string {
+// jobRows returns a row for each job and scan, the newest first: that is the one that is looked for. A wide one says
+// also what a job asks for, and where it runs.
+func jobRows(list hubapi.Jobs, now time.Time, wide bool) [][]string {
 	type row struct {
 		at    time.Time
 		scan  string // of which it is the point
@@ -89,10 +93,16 @@ func jobRows(list hubapi.Jobs, now time.Time) [][]string {
 	}
 	var rows []row
 	for _, j := range list.Jobs {
-		rows = append(rows, row{j.Created, j.Scan, j.Point, []string{
+		cells := []string{
 			j.ID, j.User, j.Name, stateAndTry(j), exitOf(j), j.Backend, render.ShortDigest(j.Environment),
 			render.Ago(j.Created, now), jobRemark(j),
-		}})
+		}
+		if wide {
+			cells = append(
+				cells, fmt.Sprint(j.CPUs), units.MemoryText(j.Memory), heldWord(j.Workload), whereWord(j.Workload),
+			)
+		}
+		rows = append(rows, row{j.Created, j.Scan, j.Point, cells})
 	}
 	for _, s := range list.Scans {
 		rows = append(rows, row{s.Created, "", 0, []string{

@@ -78,7 +78,7 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 	case err != nil:
 		return err
 	case asJSON:
-		return render.JSON(env.Stdout, j)
+		return env.data(j)
 	case j.State.Ended():
 		_, err = fmt.Fprintf(env.Stdout, "%s has ended already: %s\n", j.ID, j.State)
 	default:
@@ -90,7 +90,7 @@ func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJ
 // printScanChange says to how many points of a scan something was done, and how it stands then.
 func printScanChange(env Env, done hubapi.ScanChange, words, none string, asJSON bool) error {
 	if asJSON {
-		return render.JSON(env.Stdout, done)
+		return env.data(done)
 	}
 	printChanged(env.Stdout, done, words, none)
 	if now := stateWords(done.Scan); now != "" {

@@ -32,7 +32,7 @@ func runJobUsage(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, u)
+		return env.data(u)
 	}
 	if err := render.Pairs(env.Stdout, usagePairs(u)); err != nil {
 		return err

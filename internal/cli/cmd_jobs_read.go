@@ -158,7 +158,7 @@ func runJobFiles(ctx context.Context, env Env, id, into string, asJSON bool) err
 		return fetchFiles(ctx, env, client, id, into, ofPayload(files))
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, map[string]any{"files": files})
+		return env.data(map[string]any{"files": files})
 	}
 	var rows [][]string
 	for _, f := range ofPayload(files) {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -70,7 +69,7 @@ func removeOne(ctx context.Context, env Env, id string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, done)
+		return env.data(done)
 	}
 	printChanged(env.Stdout, done, "removed", "none of its points has ended")
 	return nil

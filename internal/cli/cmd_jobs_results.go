@@ -64,7 +64,7 @@ func runJobResults(ctx context.Context, env Env, id, to string, asJSON bool) err
 	case err != nil:
 		return err
 	case asJSON:
-		return render.JSON(env.Stdout, map[string]any{"results": results})
+		return env.data(map[string]any{"results": results})
 	}
 	return printResults(env.Stdout, results)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/cli/render"
 )
 
 // jobRetryCommand is `slipway jobs retry`.
@@ -72,7 +71,7 @@ func runJobRetry(ctx context.Context, env Env, id string, r hubapi.RetryRequest,
 	case err != nil:
 		return err
 	case asJSON:
-		return render.JSON(env.Stdout, j)
+		return env.data(j)
 	}
 	_, err = fmt.Fprintf(env.Stdout, "%s is tried again: try %d\n", j.ID, j.Attempt)
 	return err
@@ -130,7 +129,7 @@ func runJobResubmit(ctx context.Context, env Env, id string, r hubapi.ResubmitRe
 	case err != nil:
 		return err
 	case asJSON:
-		return render.JSON(env.Stdout, j)
+		return env.data(j)
 	}
 	_, err = fmt.Fprintln(env.Stdout, j.ID)
 	return err

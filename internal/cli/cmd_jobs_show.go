@@ -26,7 +26,7 @@ func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, j)
+		return env.data(j)
 	}
 	return render.Pairs(env.Stdout, jobPairs(j))
 }
@@ -116,7 +116,7 @@ func showScan(ctx context.Context, env Env, client *hubapi.Client, id string, as
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, list)
+		return env.data(list)
 	}
 	for _, s := range list.Scans {
 		if err := render.Pairs(env.Stdout, scanPairs(s)); err != nil {

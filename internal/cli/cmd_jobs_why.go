@@ -23,7 +23,7 @@ func runJobWhy(ctx context.Context, env Env, id string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, e)
+		return env.data(e)
 	}
 	return printWhy(env, e)
 }

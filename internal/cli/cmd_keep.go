@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
-	"slipway/internal/cli/render"
 	"slipway/internal/errs"
 )
 
@@ -45,7 +44,7 @@ func runKeep(ctx context.Context, env Env, session, text string, asJSON bool) er
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, s)
+		return env.data(s)
 	}
 	return tellKept(env.Stdout, s)
 }

@@ -110,7 +110,7 @@ func runKernels(ctx context.Context, env Env, asJSON, everybody bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, map[string][]ownKernel{"kernels": list})
+		return env.data(map[string][]ownKernel{"kernels": list})
 	}
 	var rows [][]string
 	for _, k := range list {
@@ -143,7 +143,7 @@ func runEverybodysKernels(ctx context.Context, env Env, client *hubapi.Client, a
 	}
 	all = slices.DeleteFunc(all, func(s hubapi.Session) bool { return s.Kind != "kernel" })
 	if asJSON {
-		return render.JSON(env.Stdout, hubapi.Sessions{Sessions: all})
+		return env.data(hubapi.Sessions{Sessions: all})
 	}
 	var rows [][]string
 	for _, s := range all {

@@ -20,7 +20,7 @@ func runKernelSpecs(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, hubapi.KernelSpecs{KernelSpecs: list})
+		return env.data(hubapi.KernelSpecs{KernelSpecs: list})
 	}
 	var rows [][]string
 	head := []string{"NAME", "KERNEL", "GPU", "CPUS", "MEMORY", "NOW", "CAN SWITCH TO"}

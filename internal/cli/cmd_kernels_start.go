@@ -93,7 +93,7 @@ func takeBack(client *hubapi.Client, id string) error {
 
 func tellStarted(env Env, k hubapi.Kernel, asJSON bool) error {
 	if asJSON {
-		return render.JSON(env.Stdout, k)
+		return env.data(k)
 	}
 	_, err := fmt.Fprintf(env.Stdout, "%s (%s) is %s\n", k.Session, render.Printable(k.Name), k.State)
 	return err

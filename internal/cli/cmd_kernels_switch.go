@@ -75,7 +75,7 @@ func runKernelSwitch(ctx context.Context, env Env, spec, part, value string, asJ
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, k)
+		return env.data(k)
 	}
 	return tellSwitched(env.Stdout, k)
 }

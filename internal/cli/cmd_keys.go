@@ -154,7 +154,7 @@ func (k *keysCall) list() error {
 		return err
 	}
 	if k.asJSON {
-		return render.JSON(k.env.Stdout, map[string][]keyView{"keys": viewKeys(list)})
+		return k.env.data(map[string][]keyView{"keys": viewKeys(list)})
 	}
 	var rows [][]string
 	for _, key := range list {
@@ -201,7 +201,7 @@ func (k *keysCall) show(id string) error {
 		return errs.New(errs.NotFound, "there is no key %q", id).With("`slipway keys list` shows which there are")
 	}
 	if k.asJSON {
-		return render.JSON(k.env.Stdout, viewKeys(list[at : at+1])[0])
+		return k.env.data(viewKeys(list[at : at+1])[0])
 	}
 	_, err = k.env.Stdout.Write(list[at].PEM())
 	return err
@@ -246,7 +246,7 @@ func readKey(file string) ([]byte, error) {
 // tell says what came of a change that has a key.
 func (k *keysCall) tell(key signing.Key, format string, args ...any) error {
 	if k.asJSON {
-		return render.JSON(k.env.Stdout, viewKeys([]signing.Key{key})[0])
+		return k.env.data(viewKeys([]signing.Key{key})[0])
 	}
 	_, err := fmt.Fprintf(k.env.Stdout, format, args...)
 	return err
@@ -273,7 +273,7 @@ func (k *keysCall) remove(id string) error {
 // done says that something is gone; programs learn it from the exit code.
 func (k *keysCall) done(what, format string) error {
 	if k.asJSON {
-		return render.JSON(k.env.Stdout, map[string]string{"removed": what})
+		return k.env.data(map[string]string{"removed": what})
 	}
 	_, err := fmt.Fprintf(k.env.Stdout, format, what)
 	return err

@@ -110,7 +110,7 @@ func runProxyShow(ctx context.Context, env Env, asJSON bool) error {
 		return errs.New(errs.NotFound, "you have no proxy here").
 			With("make one with voms-proxy-init, and put it: slipway proxy put")
 	case asJSON:
-		return render.JSON(env.Stdout, all.Credentials[i])
+		return env.data(all.Credentials[i])
 	}
 	return printProxy(env, all.Credentials[i], time.Now())
 }

@@ -34,7 +34,7 @@ func runQuota(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, all)
+		return env.data(all)
 	}
 	var rows [][]string
 	for _, q := range all.Quotas {

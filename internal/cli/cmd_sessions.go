@@ -53,7 +53,7 @@ func runSessions(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, hubapi.Sessions{Sessions: list})
+		return env.data(hubapi.Sessions{Sessions: list})
 	}
 	var rows [][]string
 	for _, s := range list {
@@ -63,6 +63,10 @@ func runSessions(ctx context.Context, env Env, asJSON bool) error {
 		})
 	}
 	head := []string{"ID", "USER", "NAME", "KIND", "PHASE", "PROFILE", "CPUS", "MEMORY", "SINCE", "REMARK"}
+	head = env.wider(head, rows, []string{"SLICE", "WHERE", "IMAGE", "ENVIRONMENT"}, func(i int) []string {
+		s := list[i]
+		return []string{heldWord(s.Workload), whereWord(s.Workload), s.Image, render.ShortDigest(s.Environment)}
+	})
 	return render.Table(env.Stdout, head, rows, "No sessions. Start your server in JupyterHub.")
 }
 
@@ -129,7 +133,7 @@ func runSessionShow(ctx context.Context, env Env, word string, asJSON bool) erro
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, s)
+		return env.data(s)
 	}
 	pairs := append(
 		pairsOf(s.Workload),

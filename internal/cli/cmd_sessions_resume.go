@@ -57,7 +57,7 @@ func runSessionResume(ctx context.Context, env Env, name string, asJSON bool) er
 // tellRunning says of what is to be resumed that it goes on.
 func tellRunning(env Env, s hubapi.Session, asJSON bool) error {
 	if asJSON {
-		return render.JSON(env.Stdout, s)
+		return env.data(s)
 	}
 	_, err := fmt.Fprintf(env.Stdout, "%s runs already, at %s of your Hub\n", s.ID, render.Printable(s.Prefix))
 	return err

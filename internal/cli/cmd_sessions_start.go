@@ -76,7 +76,7 @@ func runSessionStart(ctx context.Context, env Env, r hubapi.ServerRequest, asJSO
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, s)
+		return env.data(s)
 	}
 	where := s.Prefix + " of your Hub"
 	if s.URL != "" {

@@ -62,7 +62,7 @@ func runSSHKeys(ctx context.Context, env Env, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, hubapi.SSHKeys{Keys: list})
+		return env.data(hubapi.SSHKeys{Keys: list})
 	}
 	var rows [][]string
 	for _, k := range list {
@@ -90,7 +90,7 @@ func runSSHKeyAdd(ctx context.Context, env Env, file, comment string, asJSON boo
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, k)
+		return env.data(k)
 	}
 	if k.Already {
 		_, err = fmt.Fprintf(
@@ -178,7 +178,7 @@ func runSSHKeyRemove(ctx context.Context, env Env, name string, asJSON bool) err
 		return err
 	}
 	if asJSON {
-		return render.JSON(env.Stdout, map[string]string{"removed": k.Fingerprint})
+		return env.data(map[string]string{"removed": k.Fingerprint})
 	}
 	_, err = fmt.Fprintf(
 		env.Stdout, "%s (%s) is removed, and its connections are ended\n", k.Fingerprint, render.Printable(k.Comment),

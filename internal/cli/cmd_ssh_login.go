@@ -203,7 +203,7 @@ func (l *sshLogin) tell(
 	files *sshclientconfig.Files, login sshclientconfig.Service, in sshclientconfig.Included,
 ) error {
 	if l.asJSON {
-		return render.JSON(l.env.Stdout, viewLogin(files, login))
+		return l.env.data(viewLogin(files, login))
 	}
 	p := render.Page{W: l.env.Stdout}
 	p.Printf("%s is logged in at %s until %s.\n\n", login.User, login.Host, untilWords(files, login.Name))

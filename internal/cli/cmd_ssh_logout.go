@@ -68,7 +68,7 @@ func (s *sshCall) logout(ctx context.Context, connections bool) error {
 	}
 	out.Removed, out.Address = gone.Name, gone.Address
 	if s.asJSON {
-		return render.JSON(s.env.Stdout, out)
+		return s.env.data(out)
 	}
 	_, err = fmt.Fprintf(
 		s.env.Stdout, "This computer is logged out of %s: its key, its certificate and its Host entries are gone.\n%s",

@@ -65,7 +65,7 @@ func (s *sshCall) status() error {
 		for _, l := range list {
 			views = append(views, viewLogin(files, l))
 		}
-		return render.JSON(s.env.Stdout, map[string]any{"logins": views, "included": in.Line == ""})
+		return s.env.data(map[string]any{"logins": views, "included": in.Line == ""})
 	}
 	var rows [][]string
 	for _, l := range list {
@@ -152,7 +152,7 @@ func (s *sshCall) plain(
 
 func (s *sshCall) block(login sshclientconfig.Service, text string) error {
 	if s.asJSON {
-		return render.JSON(s.env.Stdout, map[string]string{"name": login.Name, "config": text})
+		return s.env.data(map[string]string{"name": login.Name, "config": text})
 	}
 	_, err := fmt.Fprint(s.env.Stdout, text)
 	return err
@@ -173,7 +173,7 @@ func (s *sshCall) knownHosts(ctx context.Context, address string) error {
 		return err
 	}
 	if s.asJSON {
-		return render.JSON(s.env.Stdout, service)
+		return s.env.data(service)
 	}
 	for _, line := range service.KnownHosts {
 		if _, err := fmt.Fprintln(s.env.Stdout, render.Printable(line)); err != nil {

@@ -155,7 +155,7 @@ func runSubmit(ctx context.Context, env Env, o submitOptions, script string, arg
 	case err != nil:
 		return err
 	case o.detach && o.asJSON:
-		return render.JSON(env.Stdout, j)
+		return env.data(j)
 	case o.detach:
 		_, err := fmt.Fprintln(env.Stdout, j.ID)
 		return err

@@ -38,7 +38,7 @@ func runScan(
 // printNewScan tells of a scan that was submitted: its ID or, in JSON, it and the first of its jobs.
 func printNewScan(env Env, list hubapi.Jobs, asJSON bool) error {
 	if asJSON {
-		return render.JSON(env.Stdout, list)
+		return env.data(list)
 	}
 	_, err := fmt.Fprintln(env.Stdout, list.Scans[0].ID)
 	return err

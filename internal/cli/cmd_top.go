@@ -47,7 +47,7 @@ func runTop(ctx context.Context, env Env, asJSON, all bool, every time.Duration)
 		if err != nil {
 			return err
 		}
-		return render.JSON(env.Stdout, list)
+		return env.data(list)
 	}
 	err = render.Refresh(ctx, env.Stdout, every, func(ctx context.Context) (string, error) {
 		list, err := client.Usage(ctx, all)

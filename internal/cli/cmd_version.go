@@ -18,7 +18,7 @@ func versionCommand(env Env) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := version.This()
 			if asJSON {
-				return render.JSON(env.Stdout, b)
+				return env.data(b)
 			}
 			return printVersion(env.Stdout, b)
 		},

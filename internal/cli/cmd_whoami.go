@@ -35,11 +35,12 @@ func whoami(ctx context.Context, env Env, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	print := printWhoami
 	if asJSON {
-		print = func(w io.Writer, me hubapi.Whoami) error { return render.JSON(w, me) }
+		err = env.data(me)
+	} else {
+		err = printWhoami(env.Stdout, me)
 	}
-	if err := print(env.Stdout, me); err != nil {
+	if err != nil {
 		return err
 	}
 	if me.Person.Trouble != "" {
@@ -131,7 +132,7 @@ func accountsCommand(env Env) *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return render.JSON(env.Stdout, all)
+			return env.data(all)
 		}
 		var rows [][]string
 		for _, a := range all.Accounts {
@@ -163,7 +164,7 @@ func accountsCommand(env Env) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return render.JSON(env.Stdout, gone)
+				return env.data(gone)
 			}
 			_, err = fmt.Fprintf(
 				env.Stdout, "the number %d of %s is forgotten\n", gone.UID, render.Printable(gone.User),

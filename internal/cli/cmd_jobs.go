@@ -20,10 +20,11 @@ import (
 func jobsCommand(env Env) *cobra.Command {
 	asJSON, points, filter := false, false, hubapi.JobFilter{}
 	c := &cobra.Command{
-		Use:     "jobs",
-		Short:   "List your jobs and scans; watch, show, explain, read, fetch, hold, retry, cancel or remove them",
-		Args:    nothingElse,
-		Long:    "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.",
+		Use:   "jobs",
+		Short: "List your jobs and scans; watch, show, explain, read, fetch, hold, retry, cancel or remove them",
+		Args:  nothingElse,
+		Long: "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.\n" +
+			"Where a command below takes an ID, it takes a name that one of your jobs and scans has, too.",
 		Example: "  slipway jobs list --state failed --since 2d\n  slipway jobs list --name fit",
 		RunE:    func(c *cobra.Command, _ []string) error { return runJobs(c.Context(), env, filter, points, asJSON) },
 	}

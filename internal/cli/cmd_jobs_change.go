@@ -62,7 +62,7 @@ func jobChangeCommands(env Env, asJSON *bool) []*cobra.Command {
 }
 
 func runJobChange(ctx context.Context, env Env, change jobChange, id string, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

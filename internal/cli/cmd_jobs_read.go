@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,20 +52,63 @@ func jobReadCommands(env Env, asJSON *bool) []*cobra.Command {
 // ofScan tells a scan from a job by its ID.
 func ofScan(id string) bool { return strings.HasPrefix(id, "scan-") }
 
-// connectForID connects for what jobs and scans have, which go by their IDs: names may be there twice.
-func connectForID(env Env, id string) (*hubapi.Client, error) {
-	if !ofScan(id) && !strings.HasPrefix(id, "j-") && id != hubapi.Self {
-		return nil, errs.Bad("ID", id, "the ID of a job or scan, not its name: `slipway jobs` lists them")
+// connectForID connects for what jobs and scans have. A word that is no ID is the name of one of the caller's.
+func connectForID(ctx context.Context, env Env, word string) (client *hubapi.Client, id string, err error) {
+	if strings.TrimSpace(word) == "" {
+		return nil, "", errs.Bad("ID", word, "the ID or the name of a job or scan: `slipway jobs` lists them")
 	}
-	return connect(env)
+	if client, err = connect(env); err != nil {
+		return nil, "", err
+	}
+	if ofScan(word) || strings.HasPrefix(word, "j-") || word == hubapi.Self {
+		return client, word, nil
+	}
+	id, err = jobNamed(ctx, client, word)
+	return client, id, err
+}
+
+// jobNamed returns the ID of the one job or scan of the caller's that has a name.
+func jobNamed(ctx context.Context, client *hubapi.Client, name string) (string, error) {
+	me, err := client.Me(ctx)
+	if err != nil {
+		return "", err
+	}
+	list, err := jobsOf(ctx, client, me.User)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	var several []errs.Detail
+	add := func(id, called, state string, created time.Time) {
+		if called == name {
+			found = append(found, id)
+			several = append(several, errs.Detail{What: id + ": " + state + ", " + render.Ago(created, time.Now())})
+		}
+	}
+	for _, j := range list.Jobs {
+		add(j.ID, j.Name, jobState(j), j.Created)
+	}
+	for _, s := range list.Scans {
+		add(s.ID, s.Name, s.Word(), s.Created)
+	}
+	switch len(found) {
+	case 0:
+		return "", errs.New(errs.NotFound, "there is no job or scan %.80q of yours", name).With("`slipway jobs` lists them")
+	case 1:
+		return found[0], nil
+	}
+	return "", errs.New(errs.Conflict, "%d of your jobs and scans are called %.80q", len(found), name).Naming(several).
+		With("name one by its ID")
 }
 
 // connectForJob connects for what only a single job has.
-func connectForJob(env Env, id string) (*hubapi.Client, error) {
-	if ofScan(id) {
-		return nil, errs.New(errs.Invalid, "%s is a scan, and what is asked for is a job's", id).With("name one of its jobs, as `slipway jobs show " + id + "` lists them")
+func connectForJob(ctx context.Context, env Env, word string) (*hubapi.Client, string, error) {
+	client, id, err := connectForID(ctx, env, word)
+	if err == nil && ofScan(id) {
+		err = errs.New(errs.Invalid, "%s is a scan, and what is asked for is a job's", word).
+			With("name one of its jobs, as `slipway jobs show " + id + "` lists them")
 	}
-	return connectForID(env, id)
+	return client, id, err
 }
 
 // logOptions are the flags of `slipway jobs logs`.
@@ -74,6 +118,10 @@ type logOptions struct {
 }
 
 func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
+	client, id, err := connectForID(ctx, env, id)
+	if err != nil {
+		return err
+	}
 	switch {
 	case o.point >= 0 && !ofScan(id):
 		return usageError{errors.New("--point is of a scan; a job has one output")}
@@ -81,10 +129,6 @@ func runJobLogs(ctx context.Context, env Env, id string, o logOptions) error {
 		return usageError{errors.New("--tail prints what is there, and --follow goes on with all: give one of them")}
 	case ofScan(id) && o.point < 0:
 		return usageError{fmt.Errorf("each point of a scan has an output of its own: give --point N, as `slipway jobs results %s` lists them", id)}
-	}
-	client, err := connectForID(env, id)
-	if err != nil {
-		return err
 	}
 	if ofScan(id) {
 		if id, err = pointOf(ctx, client, id, o.point); err != nil {
@@ -146,7 +190,7 @@ func exitAsJob(ctx context.Context, env Env, notes io.Writer, client *hubapi.Cli
 }
 
 func runJobFiles(ctx context.Context, env Env, id, into string, asJSON bool) error {
-	client, err := connectForJob(env, id)
+	client, id, err := connectForJob(ctx, env, id)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func runJobRemove(ctx context.Context, env Env, ids []string, asJSON bool) error
 }
 
 func removeOne(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type result struct {
 }
 
 func runJobResults(ctx context.Context, env Env, id, to string, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func given(flag string) any {
 }
 
 func runJobRetry(ctx context.Context, env Env, id string, r hubapi.RetryRequest, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func jobResubmitCommand(env Env, asJSON *bool) *cobra.Command {
 }
 
 func runJobResubmit(ctx context.Context, env Env, id string, r hubapi.ResubmitRequest, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

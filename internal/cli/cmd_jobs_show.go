@@ -14,7 +14,7 @@ import (
 )
 
 func runJobShow(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

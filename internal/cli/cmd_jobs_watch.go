@@ -38,7 +38,7 @@ func jobWatchCommand(env Env) *cobra.Command {
 }
 
 func runWatch(ctx context.Context, env Env, id string) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

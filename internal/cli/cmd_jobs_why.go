@@ -10,7 +10,7 @@ import (
 )
 
 func runJobWhy(ctx context.Context, env Env, id string, asJSON bool) error {
-	client, err := connectForID(env, id)
+	client, id, err := connectForID(ctx, env, id)
 	if err != nil {
 		return err
 	}

@@ -53,14 +53,15 @@ func (i inside) read(name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// tell shows what a failure can be explained by: what the process has mounted, what this host has at dir, and what waits.
+// tell shows what a failure can be explained by: what the process has mounted, what this host has at dir, and what
+// waits.
 func (i inside) tell(dir string) {
 	i.t.Helper()
+	pid := strconv.Itoa(i.pid)
 	for _, look := range [][]string{
-		{"grep", "-w", i.target, "/proc/" + strconv.Itoa(i.pid) + "/mountinfo"},
+		{"grep", "-w", i.target, "/proc/" + pid + "/mountinfo"},
 		{"grep", "-w", dir, "/proc/self/mountinfo"},
-		{"nsenter", "--mount", "--target", strconv.Itoa(i.pid), "timeout", "5", "ls", "-la", i.target},
-		{"nsenter", "--mount", "--target", strconv.Itoa(i.pid), "timeout", "5", "cat", filepath.Join(i.target, autofs.Repository, "hello.txt")},
+		{"nsenter", "--mount", "--target", pid, "timeout", "5", "ls", "-lR", i.target},
 		{"timeout", "5", "ls", "-la", dir},
 		{"ps", "-e", "-o", "pid,ppid,stat,wchan:30,args"},
 	} {
@@ -111,7 +112,8 @@ func TestAutofsIsStartedAnew(t *testing.T) {
 	var said strings.Builder
 	k := NewKeeper(KeeperConfig{
 		Source: a.Dir, Target: i.target, Program: []string{self, "renew"}, Deadline: time.Minute, Every: 20 * time.Millisecond,
-		Processes: func(context.Context) ([]int, error) { return []int{i.pid, 1 << 22}, nil }, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+		Processes: func(context.Context) ([]int, error) { return []int{i.pid, 1 << 22}, nil },
+		Logger:    slog.New(slog.NewTextHandler(&said, nil)),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -147,6 +149,33 @@ func TestMountsOfThisHostAreNotTouched(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	if err := Renew(os.Getpid(), "/", t.TempDir(), "0:1"); err == nil || !strings.Contains(err.Error(), "the mounts of this host") {
 		t.Error(err)
+	}
+}
+
+// TestMountedMeanwhile: what is mounted on this host while the copy is not in its place yet is not lacking.
+func TestMountedMeanwhile(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	i, source := bound(t, "/proc"), t.TempDir()
+	stale := i.mounted()[0].Device
+	late := filepath.Join(source, "late")
+	err := errors.Join(
+		unix.Mount("test", source, "tmpfs", 0, ""), unix.Mount("", source, "", unix.MS_SHARED, ""), os.Mkdir(late, 0o755),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(late, 0); _ = unix.Unmount(source, 0) })
+	copies := 0
+	err = renew(i.pid, source, i.target, stale, func() {
+		if copies++; copies == 1 {
+			if err := unix.Mount("late", late, "tmpfs", 0, ""); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	list := i.mounted()
+	if err != nil || copies > 2 || len(list) != 2 || list[0].Point != i.target || list[1].Point != i.target+"/late" {
+		t.Errorf("%d copies, %v, and the process has %+v", copies, err, list)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -47,17 +46,22 @@ func Stale(pid int, target, device string) (string, error) {
 
 // Renew puts what is mounted at source on this host in the place of what a process has at target, for all that share
 // its mounts, if that is the stale device still: the process's number may be another's by now. What they have open
-// stays open. It is the whole of the program `slipway renew-mount PID SOURCE TARGET DEVICE`, and for a process of its
-// own: the calling thread stays in the other's mount namespace.
+// stays open. It is the whole of the program `slipway renew-mount PID SOURCE TARGET DEVICE`.
 func Renew(pid int, source, target, stale string) error {
-	if err := renew(pid, source, target, stale); err != nil {
+	if err := renew(pid, source, target, stale, func() {}); err != nil {
 		return fmt.Errorf("mount %s anew for process %d: %w", target, pid, err)
 	}
 	return nil
 }
 
-func renew(pid int, source, target, stale string) error {
-	runtime.LockOSThread() // never unlocked
+// mostCopies is how often a copy is made when something is mounted meanwhile each time.
+const mostCopies = 10
+
+// renew calls copied after each copy that it has made. The kernel tells a copy nothing of what is mounted below source
+// until it is in its place. What the process lacks then it would lack for good: autofs takes what is mounted for this
+// host to be mounted for everybody, and keeps it mounted for as long as the process asks for it. So the copy is made
+// again.
+func renew(pid int, source, target, stale string, copied func()) error {
 	name, err := filepath.Rel("/", target)
 	if err != nil {
 		return err
@@ -66,17 +70,31 @@ func renew(pid int, source, target, stale string) error {
 	if err != nil {
 		return err
 	}
-	ours, err := v.mountinfo()
-	if err != nil {
-		return err
+	for range mostCopies {
+		ours, err := v.mountinfo()
+		if err != nil {
+			return err
+		}
+		tree, err := clone(source)
+		if err != nil {
+			return err
+		}
+		copied()
+		err = v.inside(func() error { return exchange(v, ours, tree, name, target, stale) })
+		_ = unix.Close(tree)
+		if err != nil {
+			return err
+		}
+		var lacks bool
+		if stale, lacks, err = v.compare(source, target); err != nil || !lacks {
+			return err
+		}
 	}
-	tree, err := clone(source)
-	if err != nil {
-		return err
-	}
-	if err := v.enter(); err != nil {
-		return err
-	}
+	return errs.New(errs.Conflict, "something is mounted there all the time").With("it is looked at again")
+}
+
+// exchange puts the copy in the place of the stale device. It is called inside.
+func exchange(v *visitor, ours string, tree int, name, target, stale string) error {
 	theirs, err := v.mountinfo()
 	if err != nil {
 		return err
@@ -89,6 +107,44 @@ func renew(pid int, source, target, stale string) error {
 		release(name) // no daemon serves it
 	}
 	return replace(tree, name)
+}
+
+// compare returns the device that the process has at target, and whether it lacks what this host has below source.
+// This host is looked at first: what is mounted after that reaches both.
+func (v *visitor) compare(source, target string) (device string, lacks bool, err error) {
+	ours, err := v.mountinfo()
+	if err != nil {
+		return "", false, err
+	}
+	real, err := locate(ours, source)
+	if err != nil {
+		return "", false, err
+	}
+	var theirs string
+	if err := v.inside(func() (err error) { theirs, err = v.mountinfo(); return err }); err != nil {
+		return "", false, err
+	}
+	there := below(theirs, target)
+	for mount := range below(ours, real) {
+		lacks = lacks || !there[mount]
+	}
+	return holder(theirs, target).Device, lacks, nil
+}
+
+// below returns the paths of what is mounted below dir, with the devices, but for what lies hidden below another mount.
+func below(mountinfo, dir string) map[string]bool {
+	top := holder(mountinfo, dir)
+	shown, found := map[string]bool{top.ID: true}, map[string]bool{}
+	for grows := true; grows; {
+		grows = false
+		for m := range Mounts(mountinfo) {
+			path, is := strings.CutPrefix(m.Point, dir+"/")
+			if is && shown[m.Parent] && !shown[m.ID] {
+				shown[m.ID], found[path+" "+m.Device], grows = true, true, true
+			}
+		}
+	}
+	return found
 }
 
 // has reports whether a device is mounted.

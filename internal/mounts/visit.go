@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,21 @@ func sameFile(a, b *os.File) (bool, error) {
 	}
 	y, err := b.Stat()
 	return err == nil && os.SameFile(x, y), err
+}
+
+// inside calls a function in the process's mounts: paths are the process's there. It has a thread of its own, which ends
+// with it.
+func (v *visitor) inside(do func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		err := v.enter()
+		if err == nil {
+			err = do()
+		}
+		ended <- err
+	}()
+	return <-ended
 }
 
 // enter takes the calling thread there for good: paths are the process's from then on, and the thread is at its root.

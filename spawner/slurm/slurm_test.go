@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -275,6 +276,8 @@ func TestSubmission(t *testing.T) {
 		Config: batch.Config{Dir: filepath.Join(dir, "shared"), Instance: "t1", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)},
 	}.filled()
 	must(t, cfg.check())
+	must(t, os.MkdirAll(cfg.Dir, 0o755))
+	defer syscall.Umask(syscall.Umask(0o077))
 	var told []command.Command
 	s := newSystem(cfg, func(_ context.Context, c command.Command) ([]byte, error) {
 		told = append(told, c)
@@ -291,6 +294,15 @@ func TestSubmission(t *testing.T) {
 	}})
 	if err != nil || len(jobs) != 1 || jobs[0].Name != "17" {
 		t.Fatalf("%+v, %v", jobs, err)
+	}
+	for _, file := range []string{"", filepath.Base(d.Head[:strings.LastIndex(d.Head, "/")]), "slipway"} {
+		at := filepath.Join(cfg.Dir, ".bin", file)
+		if file == "slipway" {
+			at = d.Head[strings.LastIndex(d.Head, "\n")+1:]
+		}
+		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("users cannot run %s: %v, %v", at, info, err)
+		}
 	}
 	args := strings.Join(told[0].Args, " ")
 	for _, want := range []string{

@@ -175,8 +175,11 @@ func isGone(complaint string) bool {
 	return strings.Contains(said, "invalid job id") || strings.Contains(said, "already completing or completed")
 }
 
+// copyProgram puts a program where every user can run it, whatever the umask.
 func copyProgram(from, to string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	dir := filepath.Dir(to)
+	err = errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755))
+	if err != nil {
 		return err
 	}
 	in, err := os.Open(from)

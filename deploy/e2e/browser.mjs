@@ -73,10 +73,22 @@ export async function open(hub) {
   return { browser, context: await watched(browser, hub, outside), outside };
 }
 
+// Without a graphics card each frame of a spinner or a blinking cursor is drawn by the processors: they turn once.
+function endAnimations() {
+  const once = new CSSStyleSheet();
+  once.replaceSync("*, ::before, ::after { animation-iteration-count: 1 !important }");
+  document.adoptedStyleSheets.push(once);
+}
+
 // A window of its own, with its own cookies, that takes note of what its pages ask of others.
 export async function watched(browser, hub, outside) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "light" });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: "light",
+    reducedMotion: "reduce",
+  });
   context.setDefaultTimeout(60_000);
+  await context.addInitScript(endAnimations);
   context.on("request", async (request) => {
     const url = request.url();
     if (url.startsWith(hub) || /^(data|blob|about):/.test(url)) return;

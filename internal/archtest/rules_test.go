@@ -590,7 +590,7 @@ func never() []struct{ from, to, why string } {
 // rooms are the entries that the root may have.
 func rooms() []string {
 	return []string{
-		".ci", ".git", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
+		".ci", ".git", ".gitignore", "LICENSE", "README.md", "go.mod", "go.sum", "main.go",
 		"deploy", "hubapi", "images", "internal", "kernels", "notebooks", "spawner",
 		"slipway", "slipway-gpu", "slipway-gpu-inside", // built, and ignored by git
 	}

@@ -33,8 +33,9 @@ prepare_all() {
 }
 
 install_packages() {
-  need curl=curl debootstrap=debootstrap dockerd=docker.io docker=docker.io \
-    git=git iptables=iptables pasta=passt nft=nftables "$CA_BUNDLE=ca-certificates" gcc=gcc /usr/include/stdio.h=libc6-dev
+  need curl=curl debootstrap=debootstrap dockerd=docker.io git=git iptables=iptables pasta=passt nft=nftables \
+    "$CA_BUNDLE=ca-certificates" gcc=gcc /usr/include/stdio.h=libc6-dev
+  need docker=docker-cli # since Debian 13: before, docker.io has brought it
   (python) >/dev/null 2>&1 || apt_install python3 python3-venv
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,9 @@ func (b *Backend) Check(ctx context.Context) error {
 		return errs.New(errs.Missing, "%s --version: %w: %s", program, err, strings.TrimSpace(string(out))).
 			With("install it again with deploy/apptainer/install")
 	}
+	if err := configured(ctx, program); err != nil {
+		return err
+	}
 	if missing := b.groups.Missing(); len(missing) > 0 {
 		return errs.New(
 			errs.Missing, "this host has no control of %s for groups of processes", strings.Join(missing, ", "),
@@ -35,6 +39,20 @@ func (b *Backend) Check(ctx context.Context) error {
 	}
 	_, err = b.networkPrograms()
 	return err
+}
+
+// configured looks for Apptainer's configuration file: without it, it tells its version and starts nothing.
+func configured(ctx context.Context, program string) error {
+	out, err := exec.CommandContext(ctx, program, "buildcfg", "APPTAINER_CONF_FILE").Output()
+	if err != nil {
+		return nil // one that does not tell where it lies
+	}
+	path := strings.TrimSpace(string(out))
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return errs.New(errs.Missing, "Apptainer's configuration %s is not there, and no job can start", path).
+			With("install Apptainer again, with its configuration (dpkg keeps files removed: --force-confmiss)")
+	}
+	return nil
 }
 
 // host is the file tree in which to look for what the kernel offers.

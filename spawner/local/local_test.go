@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -198,6 +199,15 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	must(t, err)
 	if err := without.Check(t.Context()); !errs.Is(err, errs.Missing) {
 		t.Errorf("Check without Apptainer = %v, want missing", err)
+	}
+	bare := w.cfg
+	bare.Apptainer = filepath.Join(t.TempDir(), "apptainer")
+	must(t, os.WriteFile(bare.Apptainer, []byte("#!/bin/sh\necho /etc/not-there.conf\n"), 0o700))
+	unconfigured, err := local.New(bare)
+	must(t, err)
+	err = unconfigured.Check(t.Context())
+	if !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "/etc/not-there.conf") {
+		t.Errorf("Check without Apptainer's configuration = %v", err)
 	}
 	for name, tc := range map[string]struct {
 		backend *local.Backend

@@ -37,7 +37,7 @@ var ofBatchSystem = edits{
 	"internal/service/backends.go": {
 		{"	\"slipway/internal/service/backends\"\n", "	\"slipway/spawner/dummybatch\"\n"},
 		{
-			"host.HTCondor(s.pool) },\n",
+			"host.Slurm,\n",
 			"		func() (*batch.Backend, error) {\n			return dummybatch.New(host.Config.DataDir, host.Key(\"dummybatch mark\"), host.Log)\n		},\n",
 		},
 	},

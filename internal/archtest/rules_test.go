@@ -24,6 +24,7 @@ func rules() map[string]rule {
 		"internal/backoff":   {own: []string{"internal/clock"}},
 		"internal/clock":     {},
 		"internal/errs":      {},
+		"internal/kernellog": {},
 		"internal/loglimit":  {},
 		"internal/loopback":  {},
 		"internal/secret":    {},
@@ -201,7 +202,7 @@ func rules() map[string]rule {
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/accounts":    {own: []string{"spawner", "internal/errs"}},
 		"spawner/docker": {
-			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/backoff", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/mounts", "internal/quota", "spawner/accounts", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
+			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/backoff", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/kernellog", "internal/mounts", "internal/quota", "spawner/accounts", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
 			outside: []string{"github.com/moby/moby", "github.com/containerd/errdefs", "github.com/distribution/reference", "github.com/opencontainers", "golang.org/x/sys"},
 			tests:   []string{"spawner/spawnertest", "internal/testenv/autofs", "github.com/google/go-containerregistry/pkg/registry"},
 		},

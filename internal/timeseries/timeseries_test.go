@@ -266,6 +266,7 @@ func TestRunSavesAtTheEnd(t *testing.T) {
 		go func() { defer close(ended); db.Run(ctx) }()
 		db.Add("a", two(1, 1))
 		time.Sleep(saveEvery + time.Second)
+		synctest.Wait()
 		if len(store.records) != 1 {
 			t.Error("nothing is saved from time to time")
 		}

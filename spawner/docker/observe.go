@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
+	"slipway/internal/kernellog"
 	"slipway/spawner"
 )
 
@@ -71,16 +72,15 @@ func (b *Backend) ending(ctx context.Context, c container.InspectResponse, print
 	e.foreign = strings.HasPrefix(last, "exec ") && strings.HasSuffix(last, ": exec format error")
 	if !e.oom && !e.with && e.err == "" && !e.foreign {
 		e.signaled = b.signaled(ctx, c)
+		// An engine that is busy, or too late to look into the container's control group, has not noticed it.
+		e.oom = e.code == killed && !e.signaled && !c.State.OOMKilled && kernellog.KilledAtLimit(c.ID)
 	}
 	return e
 }
 
 // moment reads a time as the engine writes it; zero when it is none.
 func moment(s string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339Nano, s)
 	return t
 }
 

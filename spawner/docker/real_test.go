@@ -18,6 +18,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
+	"slipway/internal/kernellog"
 	"slipway/internal/testenv"
 	"slipway/spawner"
 	"slipway/spawner/spawnertest"
@@ -64,6 +65,10 @@ func TestOutOfMemory(t *testing.T) {
 	o := w.sees(t, l.ID, spawner.Exited)
 	if o.ExitCode != 137 || o.Reason != "out of memory (limit 0.1 GB)" || o.Remedy == "" {
 		t.Errorf("Observe = %+v, want 137, out of memory with its limit, and a remedy", o)
+	}
+	// The engine does not always notice it: the kernel does.
+	if c, _, err := w.find(t.Context(), l.ID); err != nil || !kernellog.KilledAtLimit(c.ID) {
+		t.Errorf("the kernel's log does not tell of it: %v", err)
 	}
 }
 

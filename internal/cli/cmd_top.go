@@ -23,7 +23,7 @@ func topCommand(env Env) *cobra.Command {
 		Long: "Show what your running sessions and jobs use of CPU, memory and GPU, the busiest first. In a terminal the table is drawn anew\n" +
 			"every few seconds until Ctrl-C; elsewhere it is printed once. The numbers are of the last half minute. What was not measured is \"-\".\n\n" +
 			"The page of a session or job has the same as pictures over the last 7 days.",
-		Example: "  slipway top\n  slipway top --all          # an administrator: of everybody\n  slipway top --json | jq '.workloads[0].use.memory'",
+		Example: "  slipway top\n  slipway top --all\n  slipway top --json | jq '.workloads[0].use.memory'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if every < time.Second {
 				return usageError{fmt.Errorf("--every %s: a second at least", every)}

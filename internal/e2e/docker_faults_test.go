@@ -7,7 +7,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway/internal/testenv"
 )
+
+// pause stops a container's processes. The engine's runtime gives up where they are too busy to be stopped at once, and
+// lets them go on: who asked tries again, as the service does.
+func pause(t testing.TB, container string) {
+	t.Helper()
+	testenv.Until(t, "the engine pauses "+container, testenv.Hang, func() bool {
+		out, err := exec.CommandContext(t.Context(), "docker", "pause", container).CombinedOutput()
+		if err != nil && !strings.Contains(string(out), "unable to freeze") {
+			t.Fatalf("docker pause %s: %s, %v", container, out, err)
+		}
+		return err == nil
+	})
+}
 
 // TestContainerFaults does to containers what Slipway did not order. The user sees what happened and what to do, and
 // with her next start she goes on from her changes, unless they are gone with the container.

@@ -79,13 +79,17 @@ func TestKernelsFateIsTold(t *testing.T) {
 	}
 	id := start()
 	n := j.open(id)
-	docker := func(t *testing.T, argv ...string) string {
-		t.Helper()
+	running := func() (containers []string) {
 		for _, w := range s.list("alice", "sessions") {
 			if w["phase"] == "running" {
-				argv = append(argv, "slipway-"+w["id"].(string))
+				containers = append(containers, "slipway-"+w["id"].(string))
 			}
 		}
+		return containers
+	}
+	docker := func(t *testing.T, argv ...string) string {
+		t.Helper()
+		argv = append(argv, running()...)
 		out, err := exec.CommandContext(t.Context(), "docker", argv...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("docker %v: %s, %v", argv, out, err)
@@ -94,7 +98,9 @@ func TestKernelsFateIsTold(t *testing.T) {
 	}
 	t.Run("many reconnects", func(t *testing.T) { n.reconnects(t, id) })
 	t.Run("paused container", func(t *testing.T) {
-		docker(t, "pause")
+		for _, container := range running() {
+			pause(t, container)
+		}
 		cell := n.run("print('goes on')")
 		if state := s.call("alice", http.MethodGet, "/kernels/api/kernels/"+id, nil).object(t)["execution_state"]; state != "unknown" {
 			t.Errorf("a kernel that does not answer is %v", state)

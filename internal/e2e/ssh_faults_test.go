@@ -100,7 +100,7 @@ func (s *sshSite) killedAgent(l *laptop, container string) {
 	}
 	sizes := "stat -c %s /tmp/on /tmp/large /tmp/large2 /tmp/.large3.* 2>/dev/null | grep -c ......"
 	l.eventually("all are under way", func() bool { return l.ssh(sizes).out == "4\n" })
-	l.must("docker", "pause", container)
+	pause(l.t, container)
 	<-time.After(time.Second)
 	l.must("docker", "unpause", container)
 	if code := goesOn.wait(); code != 0 {

@@ -33,6 +33,7 @@ type Axes struct {
 	Since  bool
 	Format func(float64) string // of a number on the axis and in words
 	Unit   float64              // of the axis: 1; 1 << 30 where it counts GiB. 0: 1
+	Whole  bool                 // the axis counts whole units
 	Limit  float64              // a line across; 0: there is none
 }
 
@@ -210,7 +211,11 @@ func newPicture(a Axes, highest float64, words string, keys []key) *picture {
 	if a.Unit == 0 {
 		a.Unit = 1
 	}
-	step := niceStep(highest/a.Unit) * a.Unit
+	step := niceStep(highest / a.Unit)
+	if a.Whole {
+		step = math.Ceil(step)
+	}
+	step *= a.Unit
 	p := &picture{axes: a, top: max(step, math.Ceil(highest/step-1e-9)*step)}
 	inRow := width / keyWidth
 	rows := (len(keys) + inRow - 1) / inRow

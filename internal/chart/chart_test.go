@@ -62,6 +62,19 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestWholeUnits: an axis that counts has no line between two of what it counts.
+func TestWholeUnits(t *testing.T) {
+	a := axes(time.Hour)
+	a.Whole, a.Unit = true, 60
+	a.Format = func(v float64) string { return fmt.Sprintf("%d min", int(v/60)) }
+	svg := sound(t, Lines(a, Line{Dots: []Dot{{noon, 12}}}))
+	for _, want := range []string{">0 min<", ">1 min<"} {
+		if n := strings.Count(svg, want); n != 1 {
+			t.Errorf("%d times %s in %s", n, want, svg)
+		}
+	}
+}
+
 func TestChartsOfNothing(t *testing.T) {
 	for name, svg := range map[string]string{
 		"no numbers":  Lines(axes(time.Hour), Line{}),

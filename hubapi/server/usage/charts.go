@@ -109,13 +109,14 @@ func SiteChart(s hubapi.SiteUsage, of string) string {
 		a.Limit = float64(s.GPUs)
 		return gpusChart(a, s.GPUHours)
 	case "queue":
+		a.Whole = true
 		return chart.Lines(
 			a, queueLine("waiting", s.Queue, func(q hubapi.QueuePoint) int { return q.Waiting }),
 			queueLine("jobs running", s.Queue, func(q hubapi.QueuePoint) int { return q.Jobs }),
 			queueLine("sessions", s.Queue, func(q hubapi.QueuePoint) int { return q.Sessions }),
 		)
 	case "wait":
-		a.Format, a.Unit = duration, 60
+		a.Format, a.Unit, a.Whole = duration, 60, true
 		return chart.Lines(a, queueLine("wait", s.Queue, func(q hubapi.QueuePoint) int { return q.Wait }))
 	default:
 		a.Format, a.Unit = disk, 1e6

@@ -39,11 +39,28 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	explain(s, reflect.ValueOf(Default()), example.Content[0])
+	explained(t, "", s)
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "schema.json", string(text)+"\n")
+}
+
+// explained fails for each key that the example does not explain: editors and the book show these words.
+func explained(t *testing.T, path string, s *jsonschema.Schema) {
+	t.Helper()
+	if s == nil || s.Properties == nil {
+		return
+	}
+	for key := s.Properties.Oldest(); key != nil; key = key.Next() {
+		name := path + key.Key
+		if key.Value.Description == "" {
+			t.Errorf("the example has no comment of its own above %s", name)
+		}
+		explained(t, name+".", key.Value)
+		explained(t, name+"[].", key.Value.Items)
+	}
 }
 
 // chooseBackend says which backends the key of that name may have.

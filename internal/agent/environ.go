@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"slipway/internal/agent/control"
 	"slipway/internal/errs"
@@ -134,12 +137,32 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// freePort finds a port of the loopback that nobody listens on.
+// portRange is where Linux says from where to where it chooses ports by itself.
+const portRange = "/proc/sys/net/ipv4/ip_local_port_range"
+
+// freePort finds a port of the loopback that nobody listens on. The app takes it seconds later: so it is one that the
+// kernel gives nobody meanwhile, neither who asks for any port nor a connection outwards.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a port for the app: %w", err)
+	text, _ := os.ReadFile(portRange)
+	low, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\t")
+	for range portTries {
+		port := 0 // any, where there is no room below the kernel's
+		if n, err := strconv.Atoi(low); err == nil && n > 2*lowestPort {
+			port = lowestPort + rand.IntN(n-lowestPort)
+		}
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+		if err == nil {
+			defer l.Close()
+			return l.Addr().(*net.TCPAddr).Port, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return 0, fmt.Errorf("find a port for the app: %w", err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("find a port for the app: none of %d was free", portTries)
 }
+
+const (
+	lowestPort = 10000 // what listens for good, mostly has a port below
+	portTries  = 100
+)

@@ -231,6 +231,33 @@ func TestWithoutApps(t *testing.T) {
 	}
 }
 
+// TestPortOfAnAppIsNobodyElses: the app takes its port seconds after it was found. The agent's own relay was given it
+// once, and answered in the app's place.
+func TestPortOfAnAppIsNobodyElses(t *testing.T) {
+	data, err := os.ReadFile(portRange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var low, high int
+	if _, err := fmt.Sscan(string(data), &low, &high); err != nil {
+		t.Fatal(err)
+	}
+	if low <= 2*lowestPort {
+		t.Skipf("the kernel chooses from %d on: nothing is left below", low)
+	}
+	seen := map[int]bool{}
+	for range 50 {
+		port, err := freePort()
+		if err != nil || port < lowestPort || port >= low {
+			t.Fatalf("freePort() = %d, %v, want one below %d", port, err, low)
+		}
+		seen[port] = true
+	}
+	if len(seen) < 2 {
+		t.Error("each app has the same port")
+	}
+}
+
 func TestEnvironOfASlice(t *testing.T) {
 	for path, want := range map[string]string{"": control.GPULibDir, "/cuda/compat": "/cuda/compat:" + control.GPULibDir} {
 		cfg := Config{APISocket: "/s", BinDir: "/b", Env: []string{control.GPUDirEnv + "=" + control.GPUDir, "PATH=/x", "LD_LIBRARY_PATH=" + path}}

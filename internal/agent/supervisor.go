@@ -283,12 +283,12 @@ func (s *supervisor) prepareHTTP(app control.App) (relay string, err error) {
 	if !app.HTTP {
 		return "", nil
 	}
-	if s.port, err = freePort(); err != nil {
-		return "", err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0") // first: else it could be given the port that was just found for the app
 	if err != nil {
 		return "", fmt.Errorf("open the relay to the Hub: %w", err)
+	}
+	if s.port, err = freePort(); err != nil {
+		return "", errors.Join(err, l.Close())
 	}
 	a := s.agent
 	a.work.Go(func() { a.relay(a.ctx, l, tunnel.DoorHub) })

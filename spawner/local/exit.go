@@ -19,6 +19,7 @@ type exit struct {
 	Memory    int64         `json:"memory,omitempty"`    // the memory limit
 	Disk      int64         `json:"disk,omitempty"`      // the disk limit, when that ended it or it was full at the end
 	DiskUsed  int64         `json:"disk_used,omitempty"` // what it had then
+	Pids      int64         `json:"pids,omitempty"`      // the limit of processes and threads, when it asked for more
 	Container string        `json:"container,omitempty"` // why there was no container, in Apptainer's words
 	Lost      bool          `json:"-"`                   // nobody saw the end
 	Usage     cgroup.Usage  `json:"usage"`
@@ -56,7 +57,20 @@ func (e exit) observation() spawner.Observation {
 	case e.Signal > 0:
 		o.Reason = fmt.Sprintf("ended by signal %d (%s)", e.Signal, syscall.Signal(e.Signal))
 	}
+	if e.Pids > 0 && e.Code != 0 && o.Remedy == "" {
+		o.Reason, o.Remedy = outOfPids(e.Pids, o.Reason)
+	}
 	return o
+}
+
+// outOfPids tells of an end after the kernel had refused a process or a thread. Which of the two came of the other is
+// not known, so how it ended is told as well.
+func outOfPids(limit int64, end string) (reason, remedy string) {
+	reason = fmt.Sprintf("it had reached its limit of %d processes and threads", limit)
+	if end != "" {
+		reason = end + "; " + reason
+	}
+	return reason, "start fewer processes and threads at a time (fewer workers, OMP_NUM_THREADS=1)"
 }
 
 func outOfMemory(limit, peak int64) (reason, remedy string) {

@@ -185,12 +185,16 @@ func (k *keeper) wait(ctx context.Context) error {
 	if why.full == 0 {
 		why.full = k.plan.full()
 	}
+	refused := k.group.Refused() // before the end, which lets nobody start a process any more
 	err := k.plan.end(context.WithoutCancel(ctx), k.group)
 	leave()
 	err = errors.Join(err, k.net.end(context.WithoutCancel(ctx)))
 	used := k.group.Usage()
 	helpers.Wait()
 	e := k.account(status, words, why, used)
+	if refused > 0 {
+		e.Pids = k.plan.Resources.Pids
+	}
 	return errors.Join(err, k.output.Close(), os.WriteFile(k.dir.path(outputFile), words, 0o600),
 		k.dir.write(exitFile, e), k.group.Remove())
 }

@@ -115,6 +115,10 @@ func TestObservation(t *testing.T) {
 		"memory only": {exit{Code: 0, Memory: 3 << 29, Usage: cgroup.Usage{OOMKills: 2}}, 0, "out of memory (limit 1.5 GiB)", "ask for more memory: --mem"},
 		"time":        {exit{Code: 143, Limit: 2 * time.Second}, 143, "time limit of 2s reached", "ask for more time: --time"},
 		"signal":      {exit{Code: 139, Signal: 11}, 139, "ended by signal 11 (segmentation fault)", ""},
+		"threads": {exit{Code: 139, Signal: 11, Pids: 80}, 139, "ended by signal 11 (segmentation fault); it had reached its limit of 80 processes and threads",
+			"start fewer processes and threads at a time (fewer workers, OMP_NUM_THREADS=1)"},
+		"threads, exit": {exit{Code: 1, Pids: 80}, 1, "it had reached its limit of 80 processes and threads", "start fewer processes and threads at a time (fewer workers, OMP_NUM_THREADS=1)"},
+		"threads, done": {exit{Pids: 80}, 0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := spawner.Observation{Existence: spawner.Exited, ExitCode: tc.code, Reason: tc.reason, Remedy: tc.remedy, Memory: tc.exit.Usage.MemoryPeak}

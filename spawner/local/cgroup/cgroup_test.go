@@ -31,7 +31,7 @@ func TestUnifiedGroups(t *testing.T) {
 	tr := fakeTree(t, map[string]string{
 		"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "slipway/cgroup.subtree_control": "",
 		"slipway/main/cgroup.subtree_control": "", job + "cgroup.procs": "12\n13\n", job + "memory.max": "", job + "memory.swap.max": "",
-		job + "pids.max": "", job + "cpu.max": "", job + "memory.peak": "1048576\n", job + "memory.events": "low 0\noom 2\noom_kill 1\n",
+		job + "pids.max": "", job + "pids.events": "max 3\n", job + "cpu.max": "", job + "memory.peak": "1048576\n", job + "memory.events": "low 0\noom 2\noom_kill 1\n",
 		job + "cpu.stat": "usage_usec 1500000\nuser_usec 1\n",
 	})
 	g := tr.Group("j-1")
@@ -49,6 +49,9 @@ func TestUnifiedGroups(t *testing.T) {
 	}
 	if got, want := g.Usage(), (Usage{OOMKills: 1, MemoryPeak: 1 << 20, CPU: 1.5}); got != want {
 		t.Errorf("usage = %+v, want %+v", got, want)
+	}
+	if n := g.Refused(); n != 3 {
+		t.Errorf("%d processes were refused, want 3", n)
 	}
 	if pids, err := g.Pids(); err != nil || !cmp.Equal(pids, []int{12, 13}) {
 		t.Errorf("pids = %v, %v", pids, err)

@@ -32,6 +32,11 @@ func (g Group) Usage() Usage {
 	}
 }
 
+// Refused returns how many processes and threads the kernel has refused the group because of its limit.
+func (g Group) Refused() int64 {
+	return keyed(g.read("pids", "pids.events"), "max")
+}
+
 // read returns one of the kernel's files about the group; nothing when it is not there.
 func (g Group) read(controller, file string) []byte {
 	data, _ := os.ReadFile(filepath.Join(g.dir(controller), file))

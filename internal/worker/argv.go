@@ -61,7 +61,7 @@ func (w *worker) argv(program, image string) []string {
 		"--userns", // never a program with root's rights, even where one is installed
 		"--pid", "--ipc", "--cleanenv",
 		"--no-eval", // values are not shell text
-		"--home", cmp.Or(w.plan.nodeHome(), w.box.path(homeDir)) + ":" + w.plan.Home,
+		"--home", cmp.Or(w.plan.nodeHome(), w.box.own(homeDir)) + ":" + w.plan.Home,
 	}, w.contained())
 	if w.plan.keepsHome() {
 		// nothing is mounted there, and HOME and the user's entry in /etc/passwd say the same
@@ -71,7 +71,7 @@ func (w *worker) argv(program, image string) []string {
 		args = append(args, "--nv")
 	}
 	if w.plan.Session {
-		args = append(args, "--overlay", w.box.path(overlayDir))
+		args = append(args, "--overlay", w.box.own(overlayDir))
 	}
 	for _, b := range w.binds() {
 		args = append(args, "--bind", b)
@@ -85,11 +85,11 @@ func (w *worker) argv(program, image string) []string {
 func (w *worker) contained() []string {
 	const unwanted = "bind-paths,cwd"
 	if w.daemon == "" {
-		return []string{"--contain", "--no-mount", unwanted, "--workdir", w.box.path(scratchDir)}
+		return []string{"--contain", "--no-mount", unwanted, "--workdir", w.box.own(scratchDir)}
 	}
 	return []string{
-		"--no-mount", unwanted + ",tmp,hostfs", "--bind", w.box.path(scratchDir, tmpDir) + ":/tmp", "--bind",
-		w.box.path(scratchDir, varTmpDir) + ":/var/tmp",
+		"--no-mount", unwanted + ",tmp,hostfs", "--bind", w.box.own(scratchDir, tmpDir) + ":/tmp", "--bind",
+		w.box.own(scratchDir, varTmpDir) + ":/var/tmp",
 	}
 }
 
@@ -99,12 +99,12 @@ const hosts = "/etc/hosts"
 
 func (w *worker) binds() []string {
 	list := []string{
-		w.box.path(runDir) + ":" + control.RunDir,
-		w.box.path(binDir) + ":" + control.BinDir + ":ro",
+		w.box.own(runDir) + ":" + control.RunDir,
+		w.box.own(binDir) + ":" + control.BinDir + ":ro",
 		w.box.path(LinkDir) + ":" + control.LinkDir + ":ro",
 	}
 	if w.plan.Session {
-		list = append(list, w.box.path(overlayDir)+":"+control.OverlayDir)
+		list = append(list, w.box.own(overlayDir)+":"+control.OverlayDir)
 	}
 	if _, err := os.Stat(hosts); err == nil {
 		list = append(list, hosts+":"+hosts+":ro")
@@ -166,7 +166,7 @@ func passes(name string) bool {
 // environ is Apptainer's own environment. What has the prefix reaches the run, without it.
 func (w *worker) environ() []string {
 	const inside = "APPTAINERENV_"
-	scratch := w.box.path(scratchDir)
+	scratch := w.box.own(scratchDir)
 	env := []string{
 		"PATH=" + usualPath,
 		"LANG=C.UTF-8",

@@ -27,11 +27,11 @@ type remains struct {
 // gather moves what the agent has left into the directory that comes back. Nothing runs any more.
 func (w *worker) gather() remains {
 	g := gatherer{box: w.box, logger: w.log, inputs: w.inputs}
-	if !plainDir(w.box.path(runDir)) {
+	if !plainDir(w.box.own(runDir)) {
 		g.miss("what the run has left", errors.New("its directory is gone"))
 		return g.remains
 	}
-	last := w.box.path(runDir, filepath.Base(control.LastDir))
+	last := w.box.own(runDir, filepath.Base(control.LastDir))
 	if plainDir(last) {
 		g.status = g.move(filepath.Join(last, filepath.Base(control.LastStatus)), StatusFile, MaxStatus)
 		if w.plan.Session {
@@ -76,7 +76,7 @@ func (g *gatherer) move(from, name string, limit int64) bool {
 		err = os.Chmod(from, st.Mode().Perm()|0o600) // it must be readable to travel
 	}
 	if err == nil {
-		err = os.Rename(from, g.box.path(OutDir, name))
+		err = moveFile(from, g.box.path(OutDir, name))
 	}
 	if err != nil {
 		g.miss(name, err)
@@ -93,7 +93,7 @@ func (g *gatherer) changes(from string) {
 
 // printed brings the app's output, whose beginning is in a second file when only its end was kept.
 func (g *gatherer) printed() {
-	log := g.box.path(runDir, filepath.Base(control.LogFile))
+	log := g.box.own(runDir, filepath.Base(control.LogFile))
 	older := log + ".1"
 	if st, err := os.Lstat(older); err == nil && st.Mode().IsRegular() {
 		if err := appendTo(older, log); err == nil {
@@ -133,7 +133,7 @@ func appendTo(name, more string) error {
 
 // files brings the regular files of the work directory that are no inputs.
 func (g *gatherer) files() {
-	dir := g.box.path(runDir, filepath.Base(control.WorkDir))
+	dir := g.box.own(runDir, filepath.Base(control.WorkDir))
 	if !plainDir(dir) {
 		return
 	}

@@ -108,7 +108,7 @@ func (w *worker) fetched(ctx context.Context, missing error) (path string, relea
 		}
 		w.log.Warn("the image is fetched for this run alone", "error", err)
 	}
-	path = w.box.path(imageFile)
+	path = w.box.own(imageFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return "", nil, err

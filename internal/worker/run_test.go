@@ -35,6 +35,34 @@ func TestJob(t *testing.T) {
 	}
 }
 
+// TestScratch: where the node has a directory for it, a run writes on another disk than its sandbox's, and all comes
+// back. What a killed worker has left there goes.
+func TestScratch(t *testing.T) {
+	n := newNode(t, `cat in.txt; echo o > out.txt; mkdir -p sealed/in; chmod 0 sealed; echo v > /var/tmp/x`)
+	above, err := os.MkdirTemp("/dev/shm", "slipway-worker-test-")
+	must(t, err, os.Chmod(above, 0o777|os.ModeSticky))
+	t.Cleanup(func() { must(t, os.RemoveAll(above)) })
+	n.plan.Scratch = above
+	own := filepath.Join(above, scratchName+"65534")
+	left := filepath.Join(own, "run-before")
+	must(t, os.MkdirAll(filepath.Join(left, "sealed", "in"), 0o700), os.Chown(own, nobody, nobody), os.Chown(left, nobody, nobody))
+	for _, dir := range []string{"sealed/in", "sealed"} {
+		must(t, os.Chown(filepath.Join(left, dir), nobody, nobody), os.Chmod(filepath.Join(left, dir), 0))
+	}
+	code, e := n.run("in.txt")
+	if code != 0 || n.out(LogFile) != "sent in.txt" || n.out(FilesDir, "out.txt") != "o\n" {
+		t.Errorf("code %d, end %+v, log %q", code, e, n.out(LogFile))
+	}
+	if list, err := os.ReadDir(own); err != nil || len(list) > 0 {
+		t.Errorf("on the node there stays %v, %v", list, err)
+	}
+	for _, name := range []string{runDir, scratchDir, homeDir} {
+		if _, err := os.Lstat(n.at(name)); err == nil {
+			t.Errorf("the sandbox has %s", name)
+		}
+	}
+}
+
 // What a job leaves may be anything: links lead nowhere, what is too large stays, and all the rest comes.
 func TestHostileRemains(t *testing.T) {
 	n := newNode(t, `ln -s /etc/passwd link; ln -s ../link/app.json secret; mkfifo pipe; mkdir dir; echo x > dir/x; touch "$(echo -e 'new\nline')" '..x'

@@ -15,7 +15,7 @@ import (
 	"slipway/internal/errs"
 )
 
-// What the worker itself makes in the sandbox.
+// What the worker itself makes, on the node's own disk where it has a directory there.
 const (
 	runDir     = "run"     // bound on control.RunDir
 	binDir     = "bin"     // bound on control.BinDir; holds the agent's program
@@ -26,24 +26,34 @@ const (
 	overlayDir = "overlay" // a session's changes
 	upperDir   = "upper"   // in it, as Apptainer has it
 	imageFile  = "image"   // what was fetched, where there is no cache
-	reserved   = "reserve" // room for the last word, on a disk that the run has filled
 )
+
+// reserved is a file of the sandbox: room for the last word, on a disk that the run has filled.
+const reserved = "reserve"
 
 const maxPlan = 1 << 20 // bytes of a plan, or of an uplink
 
 // sandbox is the directory that the batch system made for the run. All in it is the user's.
-type sandbox struct{ dir string }
+type sandbox struct {
+	dir   string
+	local string // holds what the run writes; dir itself, unless the node has a directory for it
+}
 
 func openSandbox(dir string) (sandbox, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return sandbox{}, fmt.Errorf("find the sandbox: %w", err)
 	}
-	return sandbox{dir: abs}, nil
+	return sandbox{dir: abs, local: abs}, nil
 }
 
 func (s sandbox) path(elem ...string) string {
 	return filepath.Join(append([]string{s.dir}, elem...)...)
+}
+
+// own is the path of what the worker itself makes.
+func (s sandbox) own(elem ...string) string {
+	return filepath.Join(append([]string{s.local}, elem...)...)
 }
 
 // begin makes the directory that comes back, with the end that holds unless another is written.
@@ -67,7 +77,7 @@ func (s sandbox) finish(e End) error {
 		return nil
 	}
 	for _, name := range []string{scratchDir, overlayDir, imageFile, homeDir} {
-		_ = os.RemoveAll(s.path(name))
+		_ = os.RemoveAll(s.own(name))
 	}
 	if s.write(e) == nil {
 		return nil
@@ -120,8 +130,10 @@ func (s sandbox) read(name string, into any) error {
 // check refuses what Apptainer's options cannot express.
 func (p Plan) check(dir string) error {
 	paths := append([]string{dir, p.Home}, p.Binds...)
-	if p.HomeDir != "" {
-		paths = append(paths, p.HomeDir)
+	for _, path := range []string{p.HomeDir, p.Scratch} {
+		if path != "" {
+			paths = append(paths, path)
+		}
 	}
 	for _, path := range paths {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" ||
@@ -143,12 +155,11 @@ func (p Plan) check(dir string) error {
 // furnish makes the directories of the run, and puts its files in place.
 func (s sandbox) furnish(program string, p Plan) error {
 	for _, dir := range []string{
-		filepath.Join(runDir, "bin"), filepath.Join(runDir, "link"), filepath.Join(runDir, "work"),
-		filepath.Join(runDir, "overlay"),
-		filepath.Join(scratchDir, tmpDir), filepath.Join(scratchDir, varTmpDir), binDir, homeDir, overlayDir, LinkDir,
-		Inputs,
+		s.own(runDir, "bin"), s.own(runDir, "link"), s.own(runDir, "work"), s.own(runDir, "overlay"),
+		s.own(scratchDir, tmpDir), s.own(scratchDir, varTmpDir), s.own(binDir), s.own(homeDir), s.own(overlayDir),
+		s.path(LinkDir), s.path(Inputs),
 	} {
-		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("furnish the sandbox: %w", err)
 		}
 	}
@@ -183,7 +194,7 @@ func (s sandbox) keepToOneself(dir string) error {
 
 // install puts the agent's program where it is bound from.
 func (s sandbox) install(program string) error {
-	to := s.path(binDir, filepath.Base(control.Program))
+	to := s.own(binDir, filepath.Base(control.Program))
 	if os.Link(program, to) == nil {
 		return nil
 	}
@@ -215,12 +226,34 @@ func (s sandbox) takeInputs() (names map[string]bool, err error) {
 			continue
 		}
 		names[e.Name()] = true
-		to := s.path(runDir, "work", e.Name())
-		if err := errors.Join(os.Rename(s.path(Inputs, e.Name()), to), os.Chmod(to, 0o700)); err != nil {
+		to := s.own(runDir, "work", e.Name())
+		if err := errors.Join(moveFile(s.path(Inputs, e.Name()), to), os.Chmod(to, 0o700)); err != nil {
 			return nil, fmt.Errorf("put the input %q in place: %w", e.Name(), err)
 		}
 	}
 	return names, nil
+}
+
+// moveFile moves a file, also to another disk.
+func moveFile(from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return os.Remove(from)
 }
 
 // nodeHome returns the user's home on the node; empty: she has none there.
@@ -237,7 +270,7 @@ func (p Plan) keepsHome() bool { return p.Session && p.nodeHome() == "" }
 
 // makeHome makes such a home. Whoever starts from what was kept finds in it what the last session had there.
 func (s sandbox) makeHome(p Plan) error {
-	at := s.path(overlayDir, upperDir)
+	at := s.own(overlayDir, upperDir)
 	for _, part := range append([]string{"."}, strings.Split(p.Home[1:], "/")...) {
 		at = filepath.Join(at, part)
 		// as images have them, whatever the umask

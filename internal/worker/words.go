@@ -119,11 +119,13 @@ func complaints(said string) string {
 	return b.String()
 }
 
-// full reports whether the sandbox's disk has no room left.
-func (s sandbox) full() bool {
+// full reports whether a disk of the run's has no room left.
+func (s sandbox) full() bool { return fullAt(s.local) || fullAt(s.dir) }
+
+func fullAt(dir string) bool {
 	const little = 1 << 20
 	var st unix.Statfs_t
-	if err := unix.Statfs(s.dir, &st); err != nil {
+	if err := unix.Statfs(dir, &st); err != nil {
 		return false
 	}
 	return st.Bavail*uint64(st.Bsize) < little || st.Files > 0 && st.Ffree == 0

@@ -46,7 +46,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{cfg: cfg, log: cfg.Logger, box: box, began: time.Now()}
+	w := &worker{cfg: cfg, log: cfg.Logger, box: box, began: time.Now(), release: func() {}}
+	defer func() { w.release() }()
 	// Whoever kills this process leaves that word behind, for it cannot say another.
 	unseen := w.end(
 		killed, "what kept it on its worker node was killed, and could not see how it ended",
@@ -56,7 +57,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	e, left := w.work(ctx)
-	if err := box.finish(e); err != nil {
+	if err := w.box.finish(e); err != nil {
 		return err
 	}
 	if w.begun && !left.status {
@@ -78,8 +79,9 @@ type worker struct {
 	plan  Plan
 	begun bool // the container was started
 
-	inputs map[string]bool // names of the input files, which do not come back
-	daemon string          // directory of the one by which jobs share a GPU; empty: there is none
+	inputs  map[string]bool // names of the input files, which do not come back
+	release func()          // lets go of what it has on the node beside the sandbox
+	daemon  string          // directory of the one by which jobs share a GPU; empty: there is none
 }
 
 // end is how the run ended, as of now.
@@ -136,6 +138,7 @@ func (w *worker) prepare(ctx context.Context) (c command, release func(), err er
 	if w.daemon, err = w.shared(); err != nil {
 		return command{}, nil, err
 	}
+	w.release = w.box.takeScratch(w.plan.Scratch, w.log)
 	if err := w.box.furnish(w.cfg.Program, w.plan); err != nil {
 		return command{}, nil, noRoom(err)
 	}

@@ -19,27 +19,9 @@ type Backend struct {
 	Sessions bool   // runs sessions
 	Jobs     bool   // runs jobs
 	System   string // the batch system that runs them on other hosts, as people write it; empty: they run on this host
-	// Enabled reports whether the site has it; nil: every site does. Switch is the key that says so.
-	Enabled func(Config) bool
-	Switch  string
-	// What follows is of a batch system. Nodes says what workloads find on its nodes, and Limits what the site allows
-	// there; check looks at its part of the configuration.
-	Nodes  func(Config) Nodes
-	Limits func(Config) BatchLimits
-	check  func(Config, *problems)
-}
-
-// Nodes is what workloads find on the hosts of a batch system.
-type Nodes struct {
-	HomeDirs bool     // the users' homes, where this host has them
-	Binds    []string // directories of the node, where they are there
-}
-
-// BatchLimits are what the site allows in a batch system. Zero: as of all jobs.
-type BatchLimits struct {
-	MaxCPUs        float64 // of one job
-	MaxMemory      Size    // of one job
-	MaxJobsPerUser int     // in the queue at once
+	// Batch returns its part of the configuration, and check looks at what it alone has there. nil: it is no batch system.
+	Batch func(Config) Batch
+	check func(Config, *problems)
 }
 
 // Backends returns all that there are, those of this host first.
@@ -49,15 +31,11 @@ func Backends() []Backend {
 		{Name: BackendLocal, Jobs: true},
 		{
 			Name: BackendHTCondor, Sessions: true, Jobs: true, System: "HTCondor",
-			Enabled: func(c Config) bool { return c.HTCondor.Enabled }, Switch: "htcondor.enabled",
-			Nodes:  func(c Config) Nodes { return Nodes{c.HTCondor.HomeDirs, c.HTCondor.Binds} },
-			Limits: func(c Config) BatchLimits { return c.HTCondor.limits() }, check: Config.checkHTCondor,
+			Batch: func(c Config) Batch { return c.HTCondor.Batch }, check: Config.checkHTCondor,
 		},
 		{
 			Name: BackendSlurm, Jobs: true, System: "Slurm",
-			Enabled: func(c Config) bool { return c.Slurm.Enabled }, Switch: "slurm.enabled",
-			Nodes:  func(c Config) Nodes { return Nodes{c.Slurm.HomeDirs, c.Slurm.Binds} },
-			Limits: func(c Config) BatchLimits { return c.Slurm.limits() }, check: Config.checkSlurm,
+			Batch: func(c Config) Batch { return c.Slurm.Batch }, check: Config.checkSlurm,
 		},
 	}
 }
@@ -77,36 +55,34 @@ func BatchSystems() map[string]string {
 	return systems
 }
 
-// NodesOf returns what workloads find where a backend runs them; of one of this host, nothing.
-func (c Config) NodesOf(backend string) Nodes {
+// BatchOf returns the configuration of a backend's batch system; of a backend of this host, nothing.
+func (c Config) BatchOf(backend string) Batch {
 	for _, b := range Backends() {
-		if b.Name == backend && b.Nodes != nil {
-			return b.Nodes(c)
+		if b.Name == backend && b.Batch != nil {
+			return b.Batch(c)
 		}
 	}
-	return Nodes{}
+	return Batch{}
 }
 
-// LimitsOf returns what the site allows in each batch system that it has, by the backend's name.
-func (c Config) LimitsOf() map[string]BatchLimits {
-	all := map[string]BatchLimits{}
+// EnabledBatch returns the configuration of each batch system that the site has, by the backend's name.
+func (c Config) EnabledBatch() map[string]Batch {
+	enabled := map[string]Batch{}
 	for _, b := range Backends() {
-		if b.Limits != nil && b.Enabled(c) {
-			all[b.Name] = b.Limits(c)
+		if b.Batch != nil && b.Batch(c).Enabled {
+			enabled[b.Name] = b.Batch(c)
 		}
 	}
-	return all
-}
-
-// hasBatchSystem reports whether workloads can run on other hosts.
-func (c Config) hasBatchSystem() bool {
-	return slices.ContainsFunc(Backends(), func(b Backend) bool { return b.System != "" && b.Enabled(c) })
+	return enabled
 }
 
 // checkBackends looks at where jobs run, and at the parts of batch systems.
 func (c Config) checkBackends(p *problems) {
 	c.checkBackend("jobs.", c.Jobs.Backend, func(b Backend) bool { return b.Jobs }, p)
 	for _, b := range Backends() {
+		if b.Batch != nil {
+			c.checkBatch(b, p)
+		}
 		if b.check != nil {
 			b.check(c, p)
 		}
@@ -120,10 +96,10 @@ func (c Config) checkBackend(at, backend string, runs func(Backend) bool, p *pro
 		switch {
 		case !runs(b):
 			continue
-		case b.Enabled == nil || b.Enabled(c):
+		case b.Batch == nil || b.Batch(c).Enabled:
 			enabled = append(enabled, b.Name)
 		case b.Name == backend:
-			p.add(at+"backend", backend, strings.Join(enabled, " or ")+", or "+b.Switch+" set to true")
+			p.add(at+"backend", backend, strings.Join(enabled, " or ")+", or "+b.Name+".enabled set to true")
 			return
 		}
 		names = append(names, b.Name)

@@ -215,9 +215,15 @@ func (d *decoder) meant(key, path string) string {
 	return d.help
 }
 
-// fieldOf returns the field of a struct that a key stands for.
+// fieldOf returns the field of a struct, or of one that it embeds, that a key stands for.
 func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 	for f, field := range v.Fields() {
+		if f.Anonymous {
+			if of, ok := fieldOf(field, key); ok {
+				return of, true
+			}
+			continue
+		}
 		if f.Tag.Get("yaml") == key {
 			return field, true
 		}

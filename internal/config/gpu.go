@@ -110,7 +110,7 @@ func (c Config) checkGPU(p *problems) {
 	}
 	for _, name := range c.Jobs.GPUs {
 		if name != "*" {
-			c.checkRequest(p, "jobs.", name, "", c.hasBatchSystem())
+			c.checkRequest(p, "jobs.", name, "", len(c.EnabledBatch()) > 0)
 		}
 	}
 }

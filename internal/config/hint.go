@@ -21,6 +21,9 @@ func keys(t reflect.Type, prefix string) []string {
 	var all []string
 	for f := range t.Fields() {
 		name := f.Tag.Get("yaml")
+		if f.Anonymous {
+			all = append(all, keys(f.Type, prefix)...)
+		}
 		if name == "" {
 			continue
 		}

@@ -92,6 +92,10 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 // them, which is more than the comments of fields do.
 func explain(s *jsonschema.Schema, v reflect.Value, example *yaml.Node) {
 	for f, value := range v.Fields() {
+		if f.Anonymous {
+			explain(s, value, example)
+			continue
+		}
 		name := f.Tag.Get("yaml")
 		key, shown := shownKey(example, name)
 		property, _ := s.Properties.Get(name)

@@ -69,7 +69,7 @@ func TestKnobs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bin := condorBin(t, "condor_config_val", tc.script)
-			if err := limitsFit(t.Context(), config.HTCondor{Bin: bin, MaxJobsPerUser: 2000}); !says(err, tc.limits) {
+			if err := limitsFit(t.Context(), config.HTCondor{Batch: config.Batch{Bin: bin, MaxJobsPerUser: 2000}}); !says(err, tc.limits) {
 				t.Errorf("limits: %v, want %q", err, tc.limits)
 			}
 			if err := historyKept(t.Context(), bin); !says(err, tc.history) {
@@ -94,13 +94,15 @@ func TestSharesApart(t *testing.T) {
 		"broken":           {"slipway", "echo no configuration >&2; exit 2", "no configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := config.HTCondor{Bin: condorBin(t, "condor_config_val", tc.script), Owner: tc.owner, MaxJobsPerUser: 2000}
+			bin := condorBin(t, "condor_config_val", tc.script)
+			h := config.HTCondor{Batch: config.Batch{Bin: bin, Owner: tc.owner, MaxJobsPerUser: 2000}}
 			if err := sharesApart(t.Context(), h); !says(err, tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
 	}
-	h := config.HTCondor{Bin: condorBin(t, "condor_config_val", "case $1 in *OWNER) echo 9000 ;; *) exit 1 ;; esac"), Owner: "slipway", MaxJobsPerUser: 2000}
+	bin := condorBin(t, "condor_config_val", "case $1 in *OWNER) echo 9000 ;; *) exit 1 ;; esac")
+	h := config.HTCondor{Batch: config.Batch{Bin: bin, Owner: "slipway", MaxJobsPerUser: 2000}}
 	if err := limitsFit(t.Context(), h); !says(err, "ok: MAX_JOBS_PER_OWNER 9000 for all users together (htcondor.owner)") {
 		t.Error(err)
 	}
@@ -159,7 +161,7 @@ func TestHasCondor(t *testing.T) {
 	if err := hasCondor(bin); !errs.Is(err, errs.Missing) || !strings.Contains(err.Error(), "not there: condor_submit:") {
 		t.Error(err)
 	}
-	cfg := config.Config{HTCondor: config.HTCondor{Enabled: true, Bin: bin}}
+	cfg := config.Config{HTCondor: config.HTCondor{Batch: config.Batch{Enabled: true, Bin: bin}}}
 	if all := condorChecks(cfg, slog.New(slog.DiscardHandler)); len(all) != 2 {
 		t.Errorf("one fault is told by %d checks", len(all))
 	}

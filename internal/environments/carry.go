@@ -193,7 +193,7 @@ func (f *Service) remote(ctx context.Context, w spawner.Workload, environment st
 	if err != nil {
 		return remoteChanges{}, err
 	}
-	nodes := f.cfg.Site.NodesOf(w.Backend)
+	nodes := f.cfg.Site.BatchOf(w.Backend)
 	mounts := append([]string{"/tmp", "/var/tmp"}, nodes.Binds...)
 	if nodes.HomeDirs { // elsewhere the home is among what the session changes
 		mounts = append(mounts, account.Home)

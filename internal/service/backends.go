@@ -51,7 +51,7 @@ func (s *service) capacity() map[string]spawner.Capacity {
 		s.local.Name():  {Count: s.cfg.Local.MaxJobs},
 		spawner.Host:    {CPUs: s.cfg.Host.MaxTotalCPUs, Memory: int64(s.cfg.Host.MaxTotalMemory)},
 	}
-	for backend, l := range s.cfg.LimitsOf() {
+	for backend, l := range s.cfg.EnabledBatch() {
 		out[backend] = spawner.Capacity{PerUser: l.MaxJobsPerUser}
 	}
 	return out

@@ -81,7 +81,7 @@ func backendOf(p config.Profile) string {
 
 func jobPolicyOf(cfg config.Config) catalog.JobPolicy {
 	c, most := cfg.Jobs, map[string]catalog.JobMost{}
-	for backend, l := range cfg.LimitsOf() {
+	for backend, l := range cfg.EnabledBatch() {
 		most[backend] = catalog.JobMost{CPUs: l.MaxCPUs, Memory: int64(l.MaxMemory)}
 	}
 	return catalog.JobPolicy{

@@ -25,14 +25,13 @@ var ofThisHost = edits{
 var ofBatchSystem = edits{
 	"internal/config/backends.go": {{
 		"		{Name: BackendLocal, Jobs: true},\n",
-		"		{\n			Name: \"dummybatch\", Sessions: true, Jobs: true, System: \"Dummy\", Switch: \"dummybatch.enabled\",\n" +
-			"			Enabled: func(c Config) bool { return c.DummyBatch.Enabled },\n" +
-			"			Nodes:   func(c Config) Nodes { return Nodes{Binds: []string{\"/dummy\"}} },\n" +
-			"			Limits:  func(c Config) BatchLimits { return BatchLimits{MaxCPUs: 3} },\n		},\n",
+		"		{\n			Name: \"dummybatch\", Sessions: true, Jobs: true, System: \"Dummy\",\n" +
+			"			Batch: func(c Config) Batch {\n" +
+			"				b := c.DummyBatch\n				b.Binds, b.MaxCPUs = []string{\"/dummy\"}, 3\n				return b\n			},\n		},\n",
 	}},
 	"internal/config/config.go": {{
 		"	HTCondor       HTCondor            `yaml:\"htcondor\"`\n",
-		"	DummyBatch struct{ Enabled bool `yaml:\"enabled\"` } `yaml:\"dummybatch\"`\n",
+		"	DummyBatch Batch `yaml:\"dummybatch\"`\n",
 	}},
 	"internal/service/backends.go": {
 		{"	\"slipway/internal/service/backends\"\n", "	\"slipway/spawner/dummybatch\"\n"},

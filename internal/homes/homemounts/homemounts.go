@@ -158,7 +158,7 @@ func (m *Mounts) areaOf(i int, hub string, user spawner.User, a spawner.Account)
 func (m *Mounts) House(
 	ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string),
 ) (launch.HomeMounts, error) {
-	if w.Remote && !m.cfg.Site.NodesOf(w.Backend).HomeDirs {
+	if w.Remote && !m.cfg.Site.BatchOf(w.Backend).HomeDirs {
 		return launch.HomeMounts{}, nil
 	}
 	home, err := m.Homes.Find(ctx, m.homeOf(w.Hub, w.Owner, a))

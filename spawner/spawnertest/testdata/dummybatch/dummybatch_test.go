@@ -56,11 +56,11 @@ func TestConforms(t *testing.T) {
 func TestItsOwn(t *testing.T) {
 	cfg := config.Default()
 	cfg.DummyBatch.Enabled, cfg.HTCondor.Enabled, cfg.HTCondor.HomeDirs, cfg.HTCondor.MaxCPUs = true, true, true, 32
-	nodes, limits := cfg.NodesOf("dummybatch"), cfg.LimitsOf()
+	nodes, limits := cfg.BatchOf("dummybatch"), cfg.EnabledBatch()
 	if nodes.HomeDirs || len(nodes.Binds) != 1 || nodes.Binds[0] != "/dummy" || limits["dummybatch"].MaxCPUs != 3 {
 		t.Errorf("its nodes are %+v, its limits %+v", nodes, limits["dummybatch"])
 	}
-	if !cfg.NodesOf(config.BackendHTCondor).HomeDirs || limits[config.BackendHTCondor].MaxCPUs != 32 {
+	if !cfg.BatchOf(config.BackendHTCondor).HomeDirs || limits[config.BackendHTCondor].MaxCPUs != 32 {
 		t.Error("another batch system's are not its own any more")
 	}
 	if config.BatchSystem("dummybatch") != "Dummy" {

@@ -28,40 +28,6 @@ type Principal struct {
 // Key names p in the store.
 func (p Principal) Key() string { return p.Hub + "/" + string(p.User) }
 
-// Kind says what a workload runs.
-type Kind string
-
-// The kinds of workload. All but Job are sessions.
-const (
-	Lab  Kind = "lab"  // JupyterLab
-	Code Kind = "code" // VS Code in the browser, without a Jupyter server
-	Job  Kind = "job"  // one batch job in a frozen environment
-	// Kernel is a single Jupyter kernel. Its user starts it, not her Hub, and it keeps nothing when it ends.
-	Kernel Kind = "kernel"
-)
-
-// Session reports whether workloads of this kind are sessions: their users work in them until they are stopped.
-func (k Kind) Session() bool { return k != Job }
-
-// HubServer reports whether sessions of this kind are servers that a hub knows and starts.
-func (k Kind) HubServer() bool { return k != Job && k != Kernel }
-
-// Title names a kind to its user.
-func (k Kind) Title() string {
-	switch k {
-	case Lab:
-		return "JupyterLab"
-	case Code:
-		return "VS Code"
-	case Job:
-		return "the job"
-	case Kernel:
-		return "the kernel"
-	default:
-		return string(k)
-	}
-}
-
 // Want is what the owner wants of a workload.
 type Want string
 

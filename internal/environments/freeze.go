@@ -23,7 +23,7 @@ func (f *Service) Freeze(
 		return hubapi.Environment{}, err
 	}
 	switch {
-	case !w.Kind.Session():
+	case w.Kind.Batch():
 		return hubapi.Environment{}, errs.New(errs.Invalid, "%s is a job", id).
 			With("its environment is frozen already: " + w.Spec.Environment)
 	case w.Phase == spawner.Pending || w.Phase == spawner.Leased || w.Phase == spawner.Removing:

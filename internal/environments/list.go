@@ -376,7 +376,7 @@ func (f *Service) inUse(ctx context.Context) ([]string, error) {
 	all, err := f.cfg.Engine().List(ctx, spawner.Caller{System: true})
 	var out []string
 	for _, w := range all {
-		if !w.Kind.Session() && !w.Phase.Active() {
+		if w.Kind.Batch() && !w.Phase.Active() {
 			continue
 		}
 		for _, digest := range []string{w.Spec.Environment, w.From, w.Kept} {

@@ -76,7 +76,7 @@ type storageMounts struct {
 // Open is spawner.Storage's.
 func (m storageMounts) Open(w spawner.Workload, tell func(string)) (string, error) {
 	dir, err := m.mounter.Open(m.session(w), tell)
-	if err == nil && !w.Kind.Session() {
+	if err == nil && w.Kind.Batch() {
 		m.mounter.Await(string(w.ID), jobPatience)
 	}
 	return dir, err

@@ -228,7 +228,7 @@ func (m *Meter) rate(t target, r reading) float64 {
 func (m *Meter) lookAtDisks() {
 	users := map[spawner.Principal]bool{}
 	m.cfg.Each(func(w *spawner.Workload) {
-		if !w.Kind.Session() {
+		if w.Kind.Batch() {
 			users[w.Principal()] = true
 		}
 	})

@@ -64,17 +64,15 @@ type row struct {
 }
 
 // IsJob reports whether it is a job.
-func (r row) IsJob() bool { return r.Kind == spawner.Job }
+func (r row) IsJob() bool { return r.Kind.Batch() }
 
 // IsKernel reports whether it is a kernel, of which nothing is kept when it ends.
-func (r row) IsKernel() bool { return r.Kind == spawner.Kernel }
+func (r row) IsKernel() bool { return r.Kind.Ephemeral() }
 
 // Called is what it is called at the head of its page.
 func (r row) Called() string {
-	if r.IsKernel() {
-		return "Kernel"
-	}
-	return r.either("Job", "Session")
+	noun := r.Kind.Noun()
+	return strings.ToUpper(noun[:1]) + noun[1:]
 }
 
 // standsBy reports whether it is to become its owner's next kernel, and waits for nothing but that.

@@ -92,7 +92,7 @@ const OwnMemory = 160 << 20
 // plan is what the worker is told. It holds no secret.
 func (b *Backend) plan(l spawner.Launch, r Record) worker.Plan {
 	p := worker.Plan{
-		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind.Session() && !l.Kind.HubServer(),
+		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind.Ephemeral(),
 		Apptainer: b.cfg.Apptainer, Cache: b.cfg.Cache,
 		Image: worker.Image{Path: b.imagePath(l, r), Digest: l.Spec.Environment, Size: r.Bytes},
 		Login: l.Account.Login, Home: l.Account.Home, Binds: b.cfg.Binds, Env: l.Spec.Env, GPU: !l.Spec.GPU.None(),

@@ -117,7 +117,7 @@ func (p Profile) check(field string, images map[string]bool) error {
 	note := func(name string, value any, remedy string) {
 		all = append(all, errs.Bad(field+"."+name, value, remedy))
 	}
-	if p.Kind != spawner.Lab && p.Kind != spawner.Code {
+	if !p.Kind.HubServer() {
 		note("kind", p.Kind, fmt.Sprintf("%s or %s", spawner.Lab, spawner.Code))
 	}
 	if len(p.Images) == 0 {

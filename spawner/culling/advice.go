@@ -14,7 +14,7 @@ func Advice(p spawner.Prospect, k spawner.Kind) string {
 		keep = " To keep it: slipway keep " + keepFor(p)
 	}
 	switch {
-	case k != spawner.Kernel:
+	case !k.Ephemeral():
 		return "Your changes are kept." + keep
 	case p.Idle:
 		return "What it has in memory will be lost. To keep it, run any cell"

@@ -87,7 +87,7 @@ func Farewell(w spawner.Workload) spawner.Event {
 		return spawner.Event{Percent: 100, Message: "Stopped", Final: true}
 	case o.Failed && !o.Canceled:
 		return spawner.Event{Percent: 100, Message: sentence(o), Final: true, Failed: true}
-	case w.Kind == spawner.Job && !o.Canceled:
+	case w.Kind.Batch() && !o.Canceled:
 		return spawner.Event{Percent: 100, Message: "The job is done", Final: true}
 	default:
 		return spawner.Event{Percent: 100, Message: "Stopped: " + sentence(o), Final: true, Failed: o.Failed}

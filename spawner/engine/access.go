@@ -105,7 +105,7 @@ func (m *Manager) wishFor(find func() spawner.ID, c spawner.Caller, want spawner
 	decide := func(tx Tx, _ map[spawner.Principal]int) (*Entry, func(*Entry), error) {
 		e, err := tx.Find(c, find())
 		want := want
-		if e != nil && tx.m.Kind(e.Kind).Fleeting {
+		if e != nil && e.Kind.Ephemeral() {
 			want = spawner.WantGone
 		}
 		if err != nil || e.Want == want || e.Want == spawner.WantGone {

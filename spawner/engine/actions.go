@@ -92,7 +92,7 @@ func restsOnRecord(a lifecycle.Action, k spawner.Kind) bool {
 	case lifecycle.Start, lifecycle.LaunchApp, lifecycle.Cleanup, lifecycle.Requeue, lifecycle.RetryJob, lifecycle.Delete:
 		return true
 	case lifecycle.Kill:
-		return k == spawner.Job
+		return k.Batch()
 	default:
 		return false
 	}
@@ -259,7 +259,7 @@ func (tx Tx) Finish(ctx context.Context, e *Entry, o spawner.Outcome) error {
 
 // Finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
 func (e *Entry) Finish(o spawner.Outcome) {
-	if o.At = time.Now(); e.Kind == spawner.Job {
+	if o.At = time.Now(); e.Kind.Batch() {
 		o = e.account(o)
 	}
 	if e.Outcome, e.Secrets, e.Sealed = &o, nil, nil; e.Phase != spawner.Pending { // who only waited held nothing
@@ -303,7 +303,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
 			out := m.Kind(e.Kind).Canceled(*e)
-			if out.At = time.Now(); e.Kind == spawner.Job {
+			if out.At = time.Now(); e.Kind.Batch() {
 				out = e.account(out)
 			}
 			e.Outcome = &out

@@ -87,7 +87,7 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 	defer tx.End()
 	if e := m.work[id]; e != nil && ctx.Err() == nil {
 		e.Status, e.Pulse.Mute = s, time.Time{}
-		if e.Remote && (e.Kind == spawner.Job || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
+		if e.Remote && (e.Kind.Batch() || s.Leaving) && appOf(*e) == control.Exited && e.quit.IsZero() {
 			e.quit = time.Now()
 		}
 		if heard := m.Kind(e.Kind).Heard; heard != nil {

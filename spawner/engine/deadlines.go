@@ -46,7 +46,7 @@ type deadlines struct {
 // unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a
 // session has changed could be lost by that: it is looked for until its backend tells what has become of it.
 func (d *deadlines) unseen(e Entry) bool {
-	given := e.Want == spawner.WantGone || e.Kind == spawner.Job && e.Want == spawner.WantStopped
+	given := e.Want == spawner.WantGone || e.Kind.Batch() && e.Want == spawner.WantStopped
 	return e.Remote && e.Phase == spawner.Stopping && given && min(
 		d.inPhase(e), time.Since(e.blindly),
 	) >= unseenPatience
@@ -107,7 +107,7 @@ func (d *deadlines) limitHere(e *Entry) (time.Duration, bool) {
 // left.
 func (d *deadlines) limitElsewhere(e *Entry) (time.Duration, bool) {
 	switch {
-	case e.Kind == spawner.Job || !e.quit.IsZero():
+	case e.Kind.Batch() || !e.quit.IsZero():
 		return returnPatience, !e.quit.IsZero()
 	case e.Phase == spawner.Booting && e.Status.State == "": // the way to it is down, for a while
 		return d.limits.BootRemote, true
@@ -130,7 +130,7 @@ func (e *Entry) remembered() (time.Duration, bool) {
 //
 // Of a job whose app has exited nothing is left to be asked: what that has left running its agent would kill too.
 func (d *deadlines) grace(e Entry) time.Duration {
-	if e.Kind == spawner.Job && !e.Remote && appOf(e) == control.Exited {
+	if e.Kind.Batch() && !e.Remote && appOf(e) == control.Exited {
 		return 0
 	}
 	if !e.Moving || e.Lender == "" || d.recall == 0 {
@@ -146,9 +146,9 @@ func (d *deadlines) grace(e Entry) time.Duration {
 func (d *deadlines) askFor(e Entry) time.Duration {
 	patience := d.limits.Grace + askPatience
 	switch {
-	case e.Kind != spawner.Job && !e.Up.IsZero():
+	case e.Kind.Session() && !e.Up.IsZero():
 		return max(patience, d.limits.BootRemote)
-	case e.Kind == spawner.Job && e.Status.State == "":
+	case e.Kind.Batch() && e.Status.State == "":
 		return d.limits.Grace
 	default:
 		return patience
@@ -157,7 +157,7 @@ func (d *deadlines) askFor(e Entry) time.Duration {
 
 // wayBack is how long what a workload leaves may take from its end to this host.
 func (d *deadlines) wayBack(e Entry) time.Duration {
-	if e.Kind == spawner.Job {
+	if e.Kind.Batch() {
 		return d.limits.Grace + askPatience
 	}
 	return d.limits.Grace + d.limits.Pack
@@ -169,7 +169,7 @@ func (d *deadlines) Resists(e Entry) bool {
 	switch {
 	case !e.Asked.IsZero():
 		patience += d.wayBack(e)
-	case !e.Moving || e.Kind != spawner.Job:
+	case !e.Moving || e.Kind.Session():
 		patience += d.askFor(e)
 	}
 	return d.inPhase(e) > patience

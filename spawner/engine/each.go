@@ -17,7 +17,7 @@ func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each fu
 	defer v.End()
 	found := false
 	for e := range v.among(c, scan) {
-		if c.May(e.Workload) && !(e.Kind == spawner.Job && e.Want == spawner.WantGone) {
+		if c.May(e.Workload) && !(e.Kind.Batch() && e.Want == spawner.WantGone) {
 			found = true
 			each(&e.Workload)
 		}

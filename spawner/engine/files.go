@@ -37,7 +37,7 @@ func (m *Manager) fileOwners() (jobs, bundles map[spawner.ID]spawner.Principal) 
 	defer v.End()
 	jobs, bundles = map[spawner.ID]spawner.Principal{}, map[spawner.ID]spawner.Principal{}
 	for id, e := range m.work {
-		if e.Kind == spawner.Job {
+		if e.Kind.Batch() {
 			jobs[id] = e.Principal()
 		}
 		if e.Bundle != "" {

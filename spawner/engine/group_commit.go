@@ -78,7 +78,7 @@ func (tx Tx) countSome(ctx context.Context, some []*Update) (n int) {
 		}
 		c := e.change(edit)
 		changes, of, touched[e] = append(changes, c), append(of, b), true
-		if c.w.Kind == spawner.Job && c.w.Phase.Active() && !e.Phase.Active() {
+		if c.w.Kind.Batch() && c.w.Phase.Active() && !e.Phase.Active() {
 			revived[c.w.Principal()]++
 		}
 	}

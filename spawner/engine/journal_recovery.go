@@ -11,14 +11,14 @@ import (
 // recall writes down where a workload of an earlier run of the service stands, and when it came there: its events
 // were not saved, and who follows them waits for the last one, which is new to her.
 func (tx Tx) recall(e *Entry) {
-	if e.Kind == spawner.Job {
+	if e.Kind.Batch() {
 		tx.recallTries(e)
 	}
 	up := spawner.Event{Percent: 100, Message: e.Kind.Title() + " is ready", Final: true}
-	if e.Kind == spawner.Job {
+	if e.Kind.Batch() {
 		up = spawner.Event{Percent: 50, Message: "The job runs", Time: e.Up}
 	}
-	if e.Kind == spawner.Job && e.Phase == spawner.Stopped && !e.Up.IsZero() {
+	if e.Kind.Batch() && e.Phase == spawner.Stopped && !e.Up.IsZero() {
 		tx.Note(e, up)
 	}
 	e.Journal.Begin(time.Now())

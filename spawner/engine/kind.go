@@ -14,8 +14,6 @@ import (
 // View is called under the lock: it is quick, and asks the Manager nothing.
 type Kind struct {
 	Role lifecycle.Role
-	// Fleeting says that there is nothing to come back to once it has ended: stopping it is removing it.
-	Fleeting bool
 	// Postponed says that a start for which something is missing just now goes back in line, for nobody is there to try
 	// again.
 	Postponed bool

@@ -404,7 +404,7 @@ func (m *Manager) Ready() error {
 // NewID makes an ID of a kind.
 func NewID(k spawner.Kind) spawner.ID {
 	prefix := spawner.ID("s-")
-	if k == spawner.Job {
+	if k.Batch() {
 		prefix = "j-"
 	}
 	return prefix + spawner.ID(strings.ToLower(rand.Text()[:16]))

@@ -42,7 +42,7 @@ func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 
 // exitCause is why a job failed of which nothing is known but an exit code: that is its payload's where it had one.
 func (e *Entry) exitCause() spawner.Cause {
-	if e.Kind == spawner.Job && (e.Phase == spawner.Running || e.Remote) {
+	if e.Kind.Batch() && (e.Phase == spawner.Running || e.Remote) {
 		return spawner.CauseExit
 	}
 	return ""

@@ -65,7 +65,7 @@ func (m *Manager) recall(ctx context.Context, e Entry) error {
 // third ones.
 func (v View) lends(id spawner.ID) bool {
 	e := v.m.work[id]
-	if e == nil || e.Kind == spawner.Job || e.Phase != spawner.Running || e.Want != spawner.WantRunning ||
+	if e == nil || e.Kind.Batch() || e.Phase != spawner.Running || e.Want != spawner.WantRunning ||
 		e.Slice.Tier != gpu.Hardware {
 		return false
 	}

@@ -72,5 +72,5 @@ func vehicle(w spawner.Workload) string {
 // furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon
 // as anything of it does, and its agent is heard when that is over.
 func (e *Entry) furnishes() bool {
-	return e.Phase == spawner.Starting || e.Kind == spawner.Job && e.Phase == spawner.Running && e.Status.State == ""
+	return e.Phase == spawner.Starting || e.Kind.Batch() && e.Phase == spawner.Running && e.Status.State == ""
 }

@@ -141,7 +141,7 @@ func (m *Manager) role(e *Entry) lifecycle.Role {
 }
 
 // armed reports whether what the app needs is at hand.
-func (e *Entry) armed() bool { return e.Kind == spawner.Job || e.Secrets != nil }
+func (e *Entry) armed() bool { return e.Kind.Batch() || e.Secrets != nil }
 
 // purpose returns what a workload is being ended for.
 func (e *Entry) purpose() lifecycle.Purpose {

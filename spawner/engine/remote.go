@@ -16,7 +16,7 @@ const mostEvictions = 10
 // changed the record.
 func (m *Manager) sight(ctx context.Context, e Entry, o spawner.Observation) (Entry, bool) {
 	// it came and went between two looks
-	late := e.Kind == spawner.Job && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited
+	late := e.Kind.Batch() && e.Host == "" && e.Phase.Active() && o.Existence == spawner.Exited
 	moved := o.Host != "" && o.Host != e.Host && (o.Existence == spawner.Up || late)
 	if !e.Remote || o.Existence == spawner.Unknown || e.Phase == spawner.Pending || o == e.Seen && !moved {
 		return e, true
@@ -105,8 +105,8 @@ func evictedFrom(host string, o spawner.Observation, then string) string {
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes
 // back. It reports false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
 func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
-	if !e.Remote || m.Kind(e.Kind).Fleeting || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
-		e.Moving && e.Kind == spawner.Job || e.Seen.Existence != spawner.Up {
+	if !e.Remote || e.Kind.Ephemeral() || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
+		e.Moving && e.Kind.Batch() || e.Seen.Existence != spawner.Up {
 		return false
 	}
 	if e.Seen.Returning { // for as long as the batch system brings it

@@ -111,7 +111,7 @@ func (m *Manager) requeue(ctx context.Context, e Entry) error {
 func (e *Entry) toLine() {
 	e.Phase, e.Slice, e.Lender, e.Moving, e.Begun, e.Status = spawner.Pending, nil, "", false, false, control.Status{}
 	e.Collecting, e.Host, e.Reported = time.Time{}, "", nil
-	if e.Kind == spawner.Job {
+	if e.Kind.Batch() {
 		e.Up = time.Time{}
 	}
 }

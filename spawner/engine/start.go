@@ -177,7 +177,7 @@ func (m *Manager) hand(ctx context.Context, e Entry) error {
 		return nil
 	}
 	changed, err := m.Change(ctx, e, func(e *Entry) { e.Phase = spawner.Booting })
-	if changed && err == nil && e.Kind != spawner.Job {
+	if changed && err == nil && e.Kind.Session() {
 		m.note(e.ID, spawner.Event{Percent: 60, Message: "Starting " + e.Kind.Title()})
 	}
 	return err
@@ -217,7 +217,7 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 		up(tx, now)
 	}
 	m.counters.started(e.Kind, took)
-	if e.Kind == spawner.Job {
+	if e.Kind.Batch() {
 		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})
 	} else {
 		tx.Note(now, spawner.Event{

@@ -42,7 +42,7 @@ func (i *Inspector) explain(w spawner.Workload) spawner.Explanation {
 		return spawner.Explanation{Summary: "it waits on " + i.engine.At(w.Backend) + ": " + i.waitingFor(w)}
 	case w.Phase == spawner.Running && w.Host != "":
 		return spawner.Explanation{Summary: "it runs on " + w.Host}
-	case w.Phase == spawner.Stopped && w.Kind == spawner.Job:
+	case w.Phase == spawner.Stopped && w.Kind.Batch():
 		return ended(w.Outcome)
 	default:
 		return spawner.Explanation{Summary: fmt.Sprintf("it does not wait: it is %s", w.Phase)}
@@ -97,7 +97,7 @@ func (i *Inspector) Detail(w spawner.Workload) string {
 		return i.wayHome(e)
 	case e.Remote && e.Phase.Active() && e.Phase != spawner.Pending && e.Seen.Returning:
 		return i.onItsWay(e)
-	case e.Remote && e.Kind != spawner.Job && e.Phase == spawner.Running && e.Status.State == "":
+	case e.Remote && e.Kind.Session() && e.Phase == spawner.Running && e.Status.State == "":
 		return "it runs on " + i.hostOf(e) + ", which does not reach the service now"
 	case e.Remote && e.Phase == spawner.Running && !e.Pulse.Mute.IsZero():
 		return fmt.Sprintf("no word from %s for %s", i.hostOf(e), time.Since(e.Pulse.Mute).Round(time.Second))
@@ -109,7 +109,7 @@ func (i *Inspector) Detail(w spawner.Workload) string {
 // onItsWay says what comes back of what has ended on another host.
 func (i *Inspector) onItsWay(e engine.Entry) string {
 	what := "what has been changed in it"
-	if e.Kind == spawner.Job {
+	if e.Kind.Batch() {
 		what = "what it has left"
 	}
 	return "it has ended on " + i.hostOf(e) + ", and " + what + " is on its way back"
@@ -120,7 +120,7 @@ func (i *Inspector) wayHome(e engine.Entry) string {
 	switch {
 	case e.Want == spawner.WantGone:
 		return ""
-	case e.Moving && e.Kind == spawner.Job && e.Seen.Existence == spawner.Exited:
+	case e.Moving && e.Kind.Batch() && e.Seen.Existence == spawner.Exited:
 		return "what is left of it at " + i.engine.At(e.Backend) + " is being removed"
 	case e.Seen.Existence == "":
 		return i.engine.At(e.Backend) + " does not tell now what has become of it"
@@ -133,7 +133,7 @@ func (i *Inspector) wayHome(e engine.Entry) string {
 		return "it ends on " + i.hostOf(e) + ", and brings back what it has"
 	case e.Seen.Existence == spawner.Up:
 		return "it is being ended on " + i.hostOf(e)
-	case e.Seen.Existence == spawner.Exited && !e.Saved && e.Kind != spawner.Job:
+	case e.Seen.Existence == spawner.Exited && !e.Saved && e.Kind.Session():
 		return "its changes are being kept"
 	case e.Seen.Existence == spawner.Exited:
 		return "what is left of it at " + i.engine.At(e.Backend) + " is being removed"

@@ -39,7 +39,7 @@ func (i *Inspector) Log(
 	switch {
 	case err != nil:
 		return nil, err
-	case w.Kind != spawner.Job:
+	case w.Kind.Session():
 		return i.sessionLog(ctx, w, from, follow)
 	case !follow:
 		return i.engine.JobFiles().OpenLog(id, from)
@@ -69,7 +69,7 @@ func (i *Inspector) Tail(ctx context.Context, c spawner.Caller, id spawner.ID, l
 	if err != nil {
 		return "", err
 	}
-	if w.Kind == spawner.Job {
+	if w.Kind.Batch() {
 		return i.engine.JobFiles().TailLog(id, lines)
 	}
 	e, _ := i.engine.Snapshot(id)

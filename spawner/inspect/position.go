@@ -36,7 +36,7 @@ func (i *Inspector) Census(hub string, per func(spawner.Workload) string) map[st
 	defer v.End()
 	count := map[string]int{}
 	for _, e := range v.All() {
-		if e.Kind == spawner.Job || e.Standby != "" || e.Hub != hub || !e.Phase.Active() {
+		if e.Kind.Batch() || e.Standby != "" || e.Hub != hub || !e.Phase.Active() {
 			continue
 		}
 		if word := per(e.Workload); word != "" {

@@ -13,7 +13,7 @@ import (
 // for a scan is removed as a whole. Zero: it has not ended, or another of its scan has not, or keep is zero, which
 // means never.
 func Expires(w *spawner.Workload, scanActive bool, scanEnded time.Time, keep time.Duration) time.Time {
-	if w.Kind != spawner.Job || w.Phase != spawner.Stopped || w.Outcome == nil || scanActive || keep == 0 {
+	if w.Kind.Session() || w.Phase != spawner.Stopped || w.Outcome == nil || scanActive || keep == 0 {
 		return time.Time{}
 	}
 	last := w.Outcome.At

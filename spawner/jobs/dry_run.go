@@ -48,7 +48,7 @@ const mostTypical = 50
 func typical(own map[spawner.ID]*engine.Entry, w spawner.Workload) time.Duration {
 	var last []*engine.Entry // the latest first
 	for _, e := range own {
-		if e.Kind == spawner.Job && e.Name == w.Name && e.Phase == spawner.Stopped && e.Outcome != nil &&
+		if e.Kind.Batch() && e.Name == w.Name && e.Phase == spawner.Stopped && e.Outcome != nil &&
 			!e.Outcome.Failed && !e.Outcome.Canceled {
 			at, _ := slices.BinarySearchFunc(
 				last, e, func(a, b *engine.Entry) int { return b.Outcome.At.Compare(a.Outcome.At) },
@@ -114,7 +114,7 @@ func (j *Jobs) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error)
 func (j *Jobs) keepers(v engine.View, o spawner.Principal) map[string][]spawner.ID {
 	all := map[string][]spawner.ID{}
 	for id, e := range v.Owned(o) {
-		if e.Kind == spawner.Job {
+		if e.Kind.Batch() {
 			name := cmp.Or(e.Scan, string(id))
 			all[name] = append(all[name], id)
 		}

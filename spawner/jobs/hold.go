@@ -92,7 +92,7 @@ func (j *Jobs) reorderIn(
 	switch {
 	case err != nil:
 		return spawner.Workload{}, err
-	case e.Kind != spawner.Job:
+	case e.Kind.Session():
 		return spawner.Workload{}, errs.New(errs.Invalid, "%s is a session: it does not wait in line as jobs do", id).
 			With("stop it, and start it again")
 	case e.Want != spawner.WantRunning || !e.Phase.Active():

@@ -185,7 +185,7 @@ func (j *Jobs) repeatedIn(v engine.View, c spawner.Caller, request string) []spa
 	mine := v.Owned(c.Principal())
 	for _, e := range mine {
 		switch {
-		case e.Kind != spawner.Job || e.Launch != request:
+		case e.Kind.Session() || e.Launch != request:
 		case e.Scan == "":
 			return []spawner.Workload{e.Workload}
 		default:

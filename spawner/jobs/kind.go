@@ -74,7 +74,7 @@ func (j *Jobs) count(v engine.View, s *spawner.Stats) {
 		s.Jobs[name] = map[spawner.Phase]int{}
 	}
 	for _, e := range v.All() {
-		if e.Kind != spawner.Job || !e.Phase.Active() {
+		if e.Kind.Session() || !e.Phase.Active() {
 			continue
 		}
 		if s.Jobs[e.Backend] == nil { // the site has it no more

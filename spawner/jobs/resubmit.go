@@ -62,7 +62,7 @@ func (j *Jobs) origins(ctx context.Context, c spawner.Caller, ids []spawner.ID) 
 		switch {
 		case err != nil:
 			return nil, err
-		case w.Kind != spawner.Job:
+		case w.Kind.Session():
 			return nil, errs.Bad("jobs", id, "the ID of a job: a session is started again")
 		case w.Principal() != c.Principal():
 			return nil, errs.New(errs.Forbidden, "job %s is another user's: who submits anew does so for herself", id)

@@ -70,7 +70,7 @@ func retriedBy(w spawner.Workload, request string) bool {
 // mayTry refuses to try again what has not ended, and what has ended otherwise than is meant.
 func mayTry(w spawner.Workload, r spawner.Retry) error {
 	switch {
-	case w.Kind != spawner.Job:
+	case w.Kind.Session():
 		return errs.New(errs.Invalid, "%s is a session: it is not tried again as jobs are", w.ID).With("start it again")
 	case w.Want == spawner.WantGone || w.Phase == spawner.Removing:
 		return errs.New(errs.Conflict, "job %s is being removed", w.ID).With("submit it again")

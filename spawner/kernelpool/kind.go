@@ -16,7 +16,7 @@ import (
 // kind returns what the engine asks about kernels: what it asks about sessions, and what is their own.
 func (k *Pool) kind() engine.Kind {
 	of := k.sessions.Kind()
-	of.Role, of.Fleeting, of.Evicted = lifecycle.Kernel, true, "; what it had in memory is lost"
+	of.Role, of.Evicted = lifecycle.Kernel, "; what it had in memory is lost"
 	collect := of.Collect
 	of.Collect = func(
 		ctx context.Context, e engine.Entry, from jobfiles.Source, until time.Time, o *spawner.Outcome,

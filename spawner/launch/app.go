@@ -16,19 +16,18 @@ func (m *Maker) App(w spawner.Workload, account spawner.Account, secrets control
 	maps.Copy(app.Env, w.Spec.Env)
 	maps.Copy(app.Env, secrets)
 	if w.Kind.HubServer() {
-		app.HTTP, app.Ready, app.Jupyter = true, w.Spec.Ready, w.Kind == spawner.Lab
+		app.HTTP, app.Ready, app.Jupyter, app.Slices = true, w.Spec.Ready, w.Kind.Jupyter(), m.Gateway
 	}
-	if w.Kind != spawner.Job {
+	if w.Kind.Session() {
 		app.Dir, app.Rescue = account.Home, w.Spec.Rescue
 	}
-	if (w.Kind == spawner.Lab || w.Kind == spawner.Kernel) && m.Stacks != nil {
+	if w.Kind.Jupyter() && m.Stacks != nil {
 		app.Stacks = m.Stacks(w)
 	}
-	app.Slices = m.Gateway && (w.Kind == spawner.Lab || w.Kind == spawner.Code)
-	if w.Kind == spawner.Kernel {
+	switch w.Kind {
+	case spawner.Kernel:
 		app.Kernel = kernelApp(w)
-	}
-	if w.Kind == spawner.Code { // what the Hub would run is a Jupyter server
+	case spawner.Code: // what the Hub would run is a Jupyter server
 		app.Code, app.Argv = true, []string{CodeServer, account.Home}
 	}
 	return app

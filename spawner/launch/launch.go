@@ -82,7 +82,7 @@ func (m *Maker) Prepare(ctx context.Context, l *spawner.Launch) error {
 // prepareLocal makes what a workload of this host needs.
 func (m *Maker) prepareLocal(ctx context.Context, l *spawner.Launch) (err error) {
 	environment := l.Spec.Environment
-	if l.Kind == spawner.Job {
+	if l.Kind.Batch() {
 		if l.SIF, err = m.Image(ctx, environment); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (m *Maker) prepareLocal(ctx context.Context, l *spawner.Launch) (err error)
 
 // prepareRemote makes what a workload of a Remote needs.
 func (m *Maker) prepareRemote(ctx context.Context, w spawner.Workload, l *spawner.Launch) (err error) {
-	if l.Kind != spawner.Job && m.Storage != nil {
+	if l.Kind.Session() && m.Storage != nil {
 		l.Report("Storage is no directory on "+m.Title(l.Backend)+": `slipway data url` gives URLs to read it by", 0)
 	}
 	l.Workload = WithEnvironment(w)
@@ -115,7 +115,7 @@ func (m *Maker) prepareRemote(ctx context.Context, w spawner.Workload, l *spawne
 	if l.Uplink, err = m.Uplink(ctx, l.Workload); err != nil {
 		return err
 	}
-	if l.Kind == spawner.Job {
+	if l.Kind.Batch() {
 		app := m.App(w, l.Account, nil)
 		l.App = &app
 	}

@@ -21,7 +21,7 @@ func WillRetry(w spawner.Workload) bool {
 // hasTriesLeft reports whether a job that is being ended has failed and has tries left.
 func hasTriesLeft(w spawner.Workload) bool {
 	o := w.Outcome
-	if w.Kind != spawner.Job || w.Phase != spawner.Stopping || o == nil || !o.Failed || o.Canceled {
+	if w.Kind.Session() || w.Phase != spawner.Stopping || o == nil || !o.Failed || o.Canceled {
 		return false
 	}
 	return o.Cause != spawner.CauseDependency && o.Cause != spawner.CauseCanceled && w.Attempt < w.Spec.Retries

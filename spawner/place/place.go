@@ -39,7 +39,7 @@ type here struct{}
 func (here) Process() string { return "container" }
 
 func (h here) Vessel(k spawner.Kind) string {
-	if k == spawner.Job {
+	if k.Batch() {
 		return "job's " + h.Process()
 	}
 	return h.Process()

@@ -32,7 +32,7 @@ type association struct {
 }
 
 func associationOf(w spawner.Workload) association {
-	return association{w.Backend, w.Principal(), w.Kind == spawner.Job}
+	return association{w.Backend, w.Principal(), w.Kind.Batch()}
 }
 
 type backoff struct {

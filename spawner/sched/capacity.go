@@ -41,7 +41,7 @@ func (l ledger) enter(w spawner.Workload) {
 	for _, of := range l.counts(w.Backend) {
 		l.sum[of] = plus(l.sum[of], w.Spec.Resources, 1)
 	}
-	if w.Kind == spawner.Job {
+	if w.Kind.Batch() {
 		l.of[w.Backend][w.Principal()]++
 		l.jobs[w.Principal()]++
 	}
@@ -68,7 +68,7 @@ func (l ledger) remove(w spawner.Workload) {
 			delete(l.sum, of) // and with it what sums of decimal fractions have gone astray
 		}
 	}
-	if w.Kind == spawner.Job {
+	if w.Kind.Batch() {
 		l.of[backend][w.Principal()]--
 		l.jobs[w.Principal()]--
 	}

@@ -80,7 +80,7 @@ func newDependencies() dependencies {
 
 // put enters w, which was before until now, and returns the job and the scan of which those who wait are to hear.
 func (d dependencies) put(before, w *spawner.Workload) (tell []string) {
-	if w.Kind != spawner.Job {
+	if w.Kind.Session() {
 		return nil
 	}
 	if before.AwaitsDependencies() != w.AwaitsDependencies() || len(before.After) != len(w.After) {
@@ -346,5 +346,5 @@ func (s *Scheduler) owns(o spawner.Principal, target string) bool {
 		return t.owner == o
 	}
 	w := s.work[spawner.ID(target)]
-	return w != nil && w.Kind == spawner.Job && w.Principal() == o
+	return w != nil && w.Kind.Batch() && w.Principal() == o
 }

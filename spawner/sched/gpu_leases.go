@@ -191,7 +191,7 @@ func (s *Scheduler) Asked(w *spawner.Workload) {
 
 // lender finds an idle session whose slice would do for a job that may be put back in line.
 func (s *Scheduler) lender(job *spawner.Workload) (spawner.ID, gpu.Slice) {
-	if s.cfg.Lends == nil || job.Kind != spawner.Job || !job.Spec.Preemptible {
+	if s.cfg.Lends == nil || job.Kind.Session() || !job.Spec.Preemptible {
 		return "", gpu.Slice{}
 	}
 	for id, held := range s.slices {

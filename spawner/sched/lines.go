@@ -76,7 +76,7 @@ type line struct {
 
 // lineOf returns the line in which w stands when it waits.
 func lineOf(w spawner.Workload) line {
-	return line{w.Backend, w.LocalGPU().Mode, w.Kind == spawner.Job}
+	return line{w.Backend, w.LocalGPU().Mode, w.Kind.Batch()}
 }
 
 // lines are all lines. They agree with the records at all times, for Put keeps them so.

@@ -40,7 +40,7 @@ func (s *Scheduler) Turn(w *spawner.Workload) (spawner.Queue, Grant) {
 
 // ahead counts who goes before w in its line; see Queue.Place.
 func (s *Scheduler) ahead(w *spawner.Workload) int {
-	if w.Kind != spawner.Job {
+	if w.Kind.Session() {
 		return s.lines.age(*w)
 	}
 	c, order := associationOf(*w), s.fairshareOrder(lineOf(*w))
@@ -147,7 +147,7 @@ func (s *Scheduler) yields(w spawner.Workload, g Grant) string {
 		noRoom := s.ledger.lacks(l.backend, first.Spec.Resources) != ""
 		noPart := !first.LocalGPU().None() && s.cfg.GPUs != nil && s.partLacks(first)
 		polite := "others go first"
-		if first.Kind != spawner.Job && w.Kind == spawner.Job {
+		if first.Kind.Session() && w.Kind.Batch() {
 			polite = "a session goes first"
 		}
 		switch {
@@ -176,7 +176,7 @@ func (s *Scheduler) competes(first *spawner.Workload, w spawner.Workload) bool {
 // waits, goes before jobs of the same Remote, and on this host unless the site has it otherwise: then all jobs of a
 // backend stand where the oldest of them does, so that no three can wait for one another.
 func (s *Scheduler) precedes(a, b spawner.Workload) bool {
-	aJob, bJob := a.Kind == spawner.Job, b.Kind == spawner.Job
+	aJob, bJob := a.Kind.Batch(), b.Kind.Batch()
 	switch {
 	case aJob && bJob && a.Backend == b.Backend:
 		return s.before(candidateOf(&a), candidateOf(&b))
@@ -189,7 +189,7 @@ func (s *Scheduler) precedes(a, b spawner.Workload) bool {
 
 // turnOf returns the turn that counts for w where sessions and jobs stand in one order.
 func (s *Scheduler) turnOf(w spawner.Workload) int64 {
-	if w.Kind == spawner.Job {
+	if w.Kind.Batch() {
 		return min(w.Turn, s.lines.oldest(w.Backend))
 	}
 	return w.Turn

@@ -18,7 +18,7 @@ func (s *Scheduler) Room(w spawner.Workload) spawner.Room {
 	if !g.None() {
 		s.roomOnGPUs(&room, g, s.slices.heldBeside(standbys))
 	}
-	if w.Kind == spawner.Job {
+	if w.Kind.Batch() {
 		room.Lacks = cmp.Or(s.whyBarred(associationOf(w), l), room.Lacks)
 	}
 	if first := s.head(l); room.Lacks == "" && first != nil && !s.before(candidateOf(&w), candidateOf(first)) {

@@ -99,7 +99,7 @@ func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.T
 	if w.Standby != "" {
 		s.standbys[w.ID] = true
 	}
-	if w.Kind == spawner.Job && w.Phase.Active() {
+	if w.Kind.Batch() && w.Phase.Active() {
 		s.jobs[w.Principal()]++
 		s.shares.meet(*w, now)
 	}
@@ -132,7 +132,7 @@ func (s *Scheduler) hold(w *spawner.Workload, now time.Time) {
 		s.ledger.remove(*w)
 		s.slices.remove(w.ID)
 	}
-	if holds && w.Kind == spawner.Job {
+	if holds && w.Kind.Batch() {
 		s.shares.hold(*w, s.ledger.part(*w), now)
 	} else if s.shares.drop(w.ID, now) {
 		s.unsaved[w.Principal()] = true
@@ -142,7 +142,7 @@ func (s *Scheduler) hold(w *spawner.Workload, now time.Time) {
 // take forgets where a record stood.
 func (s *Scheduler) take(w spawner.Workload) {
 	delete(s.standbys, w.ID)
-	if w.Kind == spawner.Job && w.Phase.Active() {
+	if w.Kind.Batch() && w.Phase.Active() {
 		if s.jobs[w.Principal()]--; s.jobs[w.Principal()] == 0 {
 			delete(s.jobs, w.Principal())
 		}

@@ -89,7 +89,7 @@ func (s *Sessions) feel(ctx context.Context, id spawner.ID, a control.Activity) 
 		active(tx, e, a)
 	}
 	s.acted(ctx, tx, e, e.Pulse.ActiveAt(a, e.Spec.Life, now))
-	if a.Asked || e.Kind != spawner.Lab && e.Kind != spawner.Kernel {
+	if a.Asked || !e.Kind.Jupyter() {
 		e.Pulse.Looked, e.Pulse.CPU = now, a.CPU
 	}
 	if p := prospect(e, now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
@@ -148,7 +148,7 @@ func (s *Sessions) isNews(id spawner.ID, acted bool, now time.Time) bool {
 	defer v.End()
 	e := v.Entry(id)
 	if e == nil || e.Phase != spawner.Running {
-		return e != nil && e.Kind == spawner.Kernel && now.Sub(e.Pulse.Asked) > visitGrain
+		return e != nil && e.Kind.Ephemeral() && now.Sub(e.Pulse.Asked) > visitGrain
 	}
 	return e.Visited.IsZero() || acted && now.Sub(e.Active) > visitGrain
 }
@@ -173,7 +173,7 @@ func (s *Sessions) keep(
 	}
 	most := e.Spec.Life.MaxKeep
 	switch {
-	case e.Kind == spawner.Job:
+	case e.Kind.Batch():
 		return spawner.Workload{}, errs.New(errs.Invalid, "%s is a job: it runs until it is done", id)
 	case e.Phase != spawner.Running || e.Want != spawner.WantRunning:
 		return spawner.Workload{}, errs.New(errs.Conflict, "session %s is %s", id, e.Phase).With("start it first")
@@ -263,7 +263,7 @@ func (s *Sessions) expired(e engine.Entry) spawner.Outcome {
 	}
 	p := prospect(&e, time.Now())
 	remedy := "start it again: its changes are kept"
-	if e.Kind == spawner.Kernel {
+	if e.Kind.Ephemeral() {
 		remedy = diagnosis.AnotherKernel
 	}
 	return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + p.Why, Remedy: remedy}

@@ -29,10 +29,7 @@ func (s *Sessions) Enter(
 		return spawner.Workload{}, err
 	}
 	tx.Sched().Asked(&e.Workload)
-	message := "Asked for a session"
-	if r.Kind == spawner.Kernel {
-		message = "Asked for a kernel"
-	}
+	message := "Asked for a " + r.Kind.Noun()
 	if kept != nil && kept.Ran {
 		message = fmt.Sprintf("Found your session of %s: its changes come back", kept.Created.Format("2 January 15:04"))
 	}

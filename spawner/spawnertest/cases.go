@@ -61,7 +61,7 @@ func startBringsUp(t *testing.T, h harness) {
 	l := h.up(t, "")
 	h.runs(t, l.ID)
 	h.lists(t, h.Backend, l.ID)
-	if l.Kind != spawner.Job {
+	if l.Kind.Session() {
 		h.ran(t, l.ID, 1)
 	}
 }
@@ -71,7 +71,7 @@ func startTwiceAdopts(t *testing.T, h harness) {
 	h.start(t, l)
 	h.sees(t, l.ID, spawner.Up)
 	h.lists(t, h.Backend, l.ID)
-	if l.Kind != spawner.Job {
+	if l.Kind.Session() {
 		h.ran(t, l.ID, 1)
 	}
 	h.stop(t, l.ID)
@@ -126,7 +126,7 @@ func startContextEnds(t *testing.T, h harness) {
 			continue
 		}
 		seen := h.sees(t, l.ID, h.unfinished()...)
-		if l.Kind == spawner.Job && seen.Existence == spawner.Exited {
+		if l.Kind.Batch() && seen.Existence == spawner.Exited {
 			continue // a job runs at most once
 		}
 		h.start(t, l)
@@ -145,7 +145,7 @@ func (h harness) unfinished() []spawner.Existence {
 
 func startAfterStop(t *testing.T, h harness) {
 	l := h.up(t, "")
-	if l.Kind == spawner.Job || h.Remote {
+	if l.Kind.Batch() || h.Remote {
 		return
 	}
 	h.ran(t, l.ID, 1)
@@ -157,7 +157,7 @@ func startAfterStop(t *testing.T, h harness) {
 
 func startAfterExit(t *testing.T, h harness) {
 	l := h.up(t, ExitWith+"3")
-	if l.Kind == spawner.Job || h.Remote {
+	if l.Kind.Batch() || h.Remote {
 		return
 	}
 	h.await(t, l.ID)
@@ -169,7 +169,7 @@ func startAfterExit(t *testing.T, h harness) {
 
 func startAfterRemove(t *testing.T, h harness) {
 	l := h.up(t, "")
-	if l.Kind == spawner.Job && !h.Remote {
+	if l.Kind.Batch() && !h.Remote {
 		return
 	}
 	h.ran(t, l.ID, 1)
@@ -205,12 +205,12 @@ func exitIsSeen(t *testing.T, h harness) {
 
 func stopEnds(t *testing.T, h harness) {
 	l := h.up(t, "")
-	if l.Kind != spawner.Job {
+	if l.Kind.Session() {
 		h.ran(t, l.ID, 1)
 	}
 	h.stop(t, l.ID)
 	h.ended(t, l)
-	if l.Kind != spawner.Job && !h.Remote {
+	if l.Kind.Session() && !h.Remote {
 		h.lists(t, h.Backend, l.ID)
 		h.ran(t, l.ID, 1)
 	}
@@ -284,7 +284,7 @@ func restart(t *testing.T, h harness) {
 	h.lists(t, h.Backend, l.ID)
 	h.sees(t, l.ID, spawner.Up)
 	h.start(t, l)
-	if l.Kind != spawner.Job {
+	if l.Kind.Session() {
 		h.ran(t, l.ID, 1)
 	}
 	h.Backend = h.Again(t)

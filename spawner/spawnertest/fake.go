@@ -140,7 +140,7 @@ func (f *Fake) launch(ctx context.Context, l spawner.Launch) error {
 		return fmt.Errorf("start %s: %w", l.ID, ctx.Err())
 	case w == nil:
 		return errs.New(errs.Conflict, "start %s: it vanished meanwhile", l.ID)
-	case l.Kind == spawner.Job && w.Existence == spawner.Exited:
+	case l.Kind.Batch() && w.Existence == spawner.Exited:
 		return errs.New(errs.Conflict, "start %s: the job ran already", l.ID)
 	}
 	w.Observation, w.launch = spawner.Observation{Existence: spawner.Up}, l

@@ -159,7 +159,7 @@ func (h harness) ended(t *testing.T, l spawner.Launch) {
 	switch {
 	case h.Remote:
 		h.sees(t, l.ID, spawner.Exited, spawner.Absent, spawner.Created)
-	case l.Kind == spawner.Job:
+	case l.Kind.Batch():
 		h.sees(t, l.ID, spawner.Exited, spawner.Absent)
 	default:
 		h.sees(t, l.ID, spawner.Exited)

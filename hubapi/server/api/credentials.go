@@ -109,7 +109,7 @@ func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what U
 	switch {
 	case err != nil:
 		return err
-	case !w.Kind.Session():
+	case w.Kind.Batch():
 		return errs.New(errs.Forbidden, "a job neither sees nor changes its user's credentials").
 			With("they lie in /run/slipway/credentials")
 	case !own:

@@ -48,7 +48,7 @@ func choiceOf(r *http.Request) (choice, error) {
 
 // has reports whether the list is to have a workload.
 func (c choice) has(w *spawner.Workload) bool {
-	return w.Kind == spawner.Job && (!c.noPoints || w.Scan == "") && c.filter.Has(w)
+	return w.Kind.Batch() && (!c.noPoints || w.Scan == "") && c.filter.Has(w)
 }
 
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their

@@ -27,7 +27,7 @@ func (h Hub) Page(w spawner.Workload) string {
 
 // PathOf returns the path of a workload's page below a hub's prefix.
 func PathOf(w spawner.Workload) string {
-	if !w.Kind.Session() {
+	if w.Kind.Batch() {
 		return "jobs/" + string(w.ID)
 	}
 	return "sessions/" + string(w.ID)

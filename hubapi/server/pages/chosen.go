@@ -33,7 +33,7 @@ func (p *Pages) chosenJobs(r *http.Request, v visitor, form url.Values) (meant [
 	}
 	for _, id := range ids {
 		// one that is gone meanwhile is left out
-		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, spawner.ID(id)); err == nil && !w.Kind.Session() && can(w) {
+		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, spawner.ID(id)); err == nil && w.Kind.Batch() && can(w) {
 			meant = append(meant, w)
 		}
 	}

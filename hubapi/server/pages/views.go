@@ -68,7 +68,7 @@ func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 		Alerts: p.cfg.Status.Alerts(w), Use: p.cfg.Convert.UseOf(w), Lent: lent[w.ID],
 	}
 	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Status.Expires(w)
-	if !w.Kind.Session() {
+	if w.Kind.Batch() {
 		item.Progress = p.cfg.Convert.Progress(w.ID)
 	}
 	if convert.Owns(v.caller, w) && p.cfg.KnownQuota != nil {
@@ -120,7 +120,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy, Sort: q.Get("sort")}, p.cfg.API.Lent(), []spawner.Workload{}
 	for _, found := range list {
 		switch {
-		case found.Kind == spawner.Kernel:
+		case found.Kind.Ephemeral():
 			view.Kernels = append(view.Kernels, p.item(v, found, lent))
 		case found.Kind.Session():
 			view.Sessions = append(view.Sessions, p.item(v, found, lent))
@@ -186,7 +186,7 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		), Parameters: convert.Parameters(found),
 	}
 	p.left(r, v, &details.Item)
-	if !found.Kind.Session() {
+	if found.Kind.Batch() {
 		// what cannot be read is not shown
 		details.CodeName, details.Code, _ = p.cfg.Workloads.Code(r.Context(), v.caller, found.ID)
 	}
@@ -286,7 +286,7 @@ func (p *Pages) stop(r *http.Request, v visitor) (string, error) {
 		return "", err
 	}
 	_, err = p.cfg.Actions.Stop(r.Context(), v.caller, found.ID)
-	if found.Kind == spawner.Kernel && r.PostForm.Get("back") == "" { // its page goes with it
+	if found.Kind.Ephemeral() && r.PostForm.Get("back") == "" { // its page goes with it
 		return "", err
 	}
 	return backTo(r, found), err

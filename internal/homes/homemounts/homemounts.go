@@ -290,7 +290,7 @@ func (m *Mounts) rescueHint(w spawner.Workload) string {
 	switch {
 	case w.Spec.Rescue:
 		return ". This is a rescue session: `slipway home usage` in a terminal shows what is big"
-	case !w.Kind.Session() || !ok:
+	case w.Kind.Batch() || !ok:
 		return ". Make room in it"
 	}
 	return fmt.Sprintf(

@@ -53,7 +53,7 @@ func (m *Mounts) lookAtAll(ctx context.Context, hub string, user spawner.User, a
 
 // KnownQuota is what was last found of the directories of a workload's owner, for pages, which do not wait.
 func (m *Mounts) KnownQuota(w spawner.Workload) []hubapi.Quota {
-	if w.Remote || !w.Kind.Session() {
+	if w.Remote || w.Kind.Batch() {
 		return nil
 	}
 	m.mu.Lock()

@@ -109,7 +109,7 @@ async function byCode(page, hub, computer, user) {
   const ended = new Promise((resolve) => ssh.on("close", resolve));
   try {
     const code = await shown(out, ended);
-    await page.goto(`${hub}/services/slipway/ssh/login`);
+    await page.goto(`${hub}/services/slipway/login`);
     await page.keyboard.type("BBBB-BBBB");
     await page.keyboard.press("Enter");
     await page.waitForSelector('#code[aria-invalid="true"]:focus');

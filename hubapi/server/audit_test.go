@@ -41,7 +41,7 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 	hers := job("j-alice", "alice")
 	hers.Scan = "scan-alice"
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
-		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = &fakeServers{}, fakePool{}, authority(t)
+		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = &fakeServers{}, fakePool{}, authority(t, cfg.Logins)
 		add(t, cfg.SSH, "alice", alicesKey)
 		newCredentials("main:alice").with(cfg)
 	})
@@ -103,7 +103,7 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 // TestOtherDoorsAreInTheLog: likewise of the pages, of programs in sessions, and of the Hubs' spawners.
 func TestOtherDoorsAreInTheLog(t *testing.T) {
 	h := startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), func(cfg *Config) {
-		cfg.SSH = authority(t)
+		cfg.SSH = authority(t, cfg.Logins)
 		newCredentials("main:alice").with(cfg)
 	})
 	walkRoutes(t, h.pages.Routes(), func(method, route string) {
@@ -123,7 +123,7 @@ func TestOtherDoorsAreInTheLog(t *testing.T) {
 	if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || !strings.Contains(lines[0], "door=page") {
 		t.Errorf("the page without its token: %s", lines)
 	}
-	for path, fields := range map[string][]string{"ssh/keys": {"key", "nonsense"}, "ssh/login": {"code", "WRONG"}, "credentials/proxy": {"file", ""}} {
+	for path, fields := range map[string][]string{"ssh/keys": {"key", "nonsense"}, "login": {"code", "WRONG"}, "credentials/proxy": {"file", ""}} {
 		before = len(h.logged.String())
 		p.do("POST", prefix+path, map[string][]string{"token": {formToken(t, p.get(prefix).Body.String())}, fields[0]: {fields[1]}})
 		if lines := auditLines(h.logged.String()[before:]); len(lines) != 1 || !strings.Contains(lines[0], "audit=refused") || strings.HasSuffix(lines[0], ` why=""`) {

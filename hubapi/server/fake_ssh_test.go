@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"slipway/internal/devicelogin"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
 )
@@ -79,19 +80,12 @@ var sshFiles = sync.OnceValues(func() (map[string][]byte, error) {
 func authorityConfig(dir string) sshauth.Config {
 	return sshauth.Config{
 		Store: &memory{values: map[string]json.RawMessage{}}, Dir: dir, Host: "hub.test", Port: 2222, Logger: slog.New(slog.DiscardHandler),
-		Hubs:  []sshauth.Hub{{Name: "main", Realm: "site"}},
-		Pages: []sshauth.Page{{Hub: "main", URL: "http://hub.test" + prefix + "ssh/login"}},
+		Hubs: []sshauth.Hub{{Name: "main", Realm: "site"}},
 	}
 }
 
 // authority knows who may come in by ssh: nobody yet.
-func authority(t *testing.T) *sshauth.Authority {
-	t.Helper()
-	return authorityOf(t, authorityConfig("").Pages)
-}
-
-// authorityOf is one with these pages.
-func authorityOf(t *testing.T, pages []sshauth.Page) *sshauth.Authority {
+func authority(t *testing.T, logins *devicelogin.Logins) *sshauth.Authority {
 	t.Helper()
 	all, err := sshFiles()
 	if err != nil {
@@ -107,7 +101,7 @@ func authorityOf(t *testing.T, pages []sshauth.Page) *sshauth.Authority {
 		}
 	}
 	cfg := authorityConfig(dir)
-	cfg.Pages = pages
+	cfg.Logins = logins
 	a, err := sshauth.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

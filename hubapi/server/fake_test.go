@@ -23,6 +23,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server/hubs"
 	"slipway/internal/agent/control"
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 	"slipway/internal/gpu"
 	"slipway/internal/secret"
@@ -426,6 +427,7 @@ func start(t testing.TB, engine *fakeEngine, change func(*Config)) *harness {
 			Profiles: []catalog.Profile{{Name: "small", Kind: spawner.Lab, Images: []string{"notebook"}, CPUs: 1, MaxCPUs: 2, Memory: 2 << 30, MaxMemory: 4 << 30, Default: true}},
 		},
 		Jobs:         catalog.JobPolicy{DefaultCPUs: 1, MaxCPUs: 2, DefaultMemory: 1 << 30, MaxMemory: 4 << 30, DefaultTime: time.Hour, MaxTime: 2 * time.Hour},
+		Logins:       devicelogin.New([]devicelogin.Page{{Hub: "main", URL: "http://hub.test" + prefix + "login"}}),
 		Environments: &fakeEnvironments{owner: "alice"}, Shipper: fakeShipper{&fakeEnvironments{owner: "alice"}}, Exporter: fakeShipper{&fakeEnvironments{owner: "alice"}},
 		Storage: fakeStorage{}, KernelMenu: fakeMenu{}, Quota: fakeQuota, KnownQuota: knownQuota, DataDoctor: newFakeDoctor(),
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {

@@ -21,7 +21,7 @@ import (
 // withAll starts a server that has what stands before its routes.
 func withAll(t *testing.T) *harness {
 	return startPages(t, newFake(lab("s-alice", "alice", "/base/user/alice/")), func(c *Config) {
-		c.SSH, c.Metrics = authority(t), metrics.New(metrics.Config{})
+		c.SSH, c.Metrics = authority(t, c.Logins), metrics.New(metrics.Config{})
 		c.Hubs[0].Outpost = []hubs.Credential{{Username: "main", Password: secret.New(outpostPassword)}}
 		c.Kernels = func(find func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler {
 			return kernels.New(kernels.Config{Identify: find, Tell: tell, Specs: func(spawner.Caller) []kernels.Spec { return nil }, Logger: quiet()})

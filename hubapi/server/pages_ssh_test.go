@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"slipway/internal/sshauth"
+	"slipway/internal/devicelogin"
 	"slipway/spawner"
 )
 
@@ -33,7 +33,7 @@ func sshPagesOf(t *testing.T) *harness {
 	code := named("s-two", "alice", "two")
 	code.Kind = spawner.Code
 	return startPages(t, newFake(code, named("s-bob", "bob", "his")), func(c *Config) {
-		c.SSH = authority(t)
+		c.SSH = authority(t, c.Logins)
 		c.Hubs[0].Address = "https://slipway.test"
 		add(t, c.SSH, "bob", freeKey)
 	})
@@ -95,51 +95,51 @@ func TestSSHPage(t *testing.T) {
 func TestSSHLoginPages(t *testing.T) {
 	h := sshPagesOf(t)
 	p, bobs := h.visitor(t, "alice"), h.visitor(t, "bob")
-	token := formToken(t, p.read("ssh/login"))
-	begin := func() sshauth.Login {
+	token := formToken(t, p.read("login"))
+	begin := func() devicelogin.Login {
 		t.Helper()
-		l, err := h.cfg.SSH.Begin(sshauth.Ask{Hub: "main", Key: alicesKey, Computer: "<i>laptop"})
+		l, err := h.cfg.SSH.Begin(devicelogin.Ask{Hub: "main", Key: alicesKey, Computer: "<i>laptop"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
 	yes, no := begin(), begin()
-	if page := p.read("ssh/login?code=" + yes.Code); strings.Contains(page, yes.Code) || strings.Contains(page, "Let it in") {
+	if page := p.read("login?code=" + yes.Code); strings.Contains(page, yes.Code) || strings.Contains(page, "Let it in") {
 		t.Error("the code is taken from the address")
 	}
-	if status, _, body := p.post("ssh/login", token, url.Values{"code": {"BBBB-BBBB"}}); status != 404 || !strings.Contains(body, "No login waits under this code") ||
+	if status, _, body := p.post("login", token, url.Values{"code": {"BBBB-BBBB"}}); status != 404 || !strings.Contains(body, "No login waits under this code") ||
 		!strings.Contains(body, `name="code" required`) || strings.Contains(body, "BBBB") {
 		t.Errorf("a wrong code: %d %s", status, body)
 	}
-	answer := func(l sshauth.Login, word string) (int, string) {
-		status, to, _ := p.post("ssh/login/decide", token, url.Values{"code": {l.Code}, "answer": {word}})
+	answer := func(l devicelogin.Login, word string) (int, string) {
+		status, to, _ := p.post("login/decide", token, url.Values{"code": {l.Code}, "answer": {word}})
 		return status, to
 	}
 	if status, _ := answer(yes, "yes"); status != 404 {
 		t.Errorf("confirmed unseen: %d", status)
 	}
-	for _, l := range []sshauth.Login{yes, no} {
-		if status, to, body := p.post("ssh/login", token, url.Values{"code": {strings.ToLower(l.Code)}}); status != http.StatusSeeOther || to != "ssh/login" {
+	for _, l := range []devicelogin.Login{yes, no} {
+		if status, to, body := p.post("login", token, url.Values{"code": {strings.ToLower(l.Code)}}); status != http.StatusSeeOther || to != "login" {
 			t.Fatalf("%d %s", status, body)
 		}
 	}
-	page := p.read("ssh/login")
+	page := p.read("login")
 	for _, words := range []string{yes.Code, no.Code, "<i>laptop", alicesPrint, "for 12 h", "through a proxy"} {
 		if !strings.Contains(page, words) {
 			t.Errorf("the page does not say %q: %s", words, page)
 		}
 	}
-	if page := bobs.read("ssh/login"); strings.Contains(page, yes.Code) {
+	if page := bobs.read("login"); strings.Contains(page, yes.Code) {
 		t.Error("bob sees it")
 	}
 	for _, tc := range []struct {
-		l           sshauth.Login
+		l           devicelogin.Login
 		word        string
 		status      int
 		to, leadsTo string
 	}{
-		{yes, "perhaps", 422, "", ""}, {yes, "yes", 303, "ssh/login/confirmed", "Let in"}, {no, "no", 303, "ssh/login/refused", "Refused"}, {yes, "yes", 404, "", ""},
+		{yes, "perhaps", 422, "", ""}, {yes, "yes", 303, "login/confirmed", "Let in"}, {no, "no", 303, "login/refused", "Refused"}, {yes, "yes", 404, "", ""},
 	} {
 		if status, to := answer(tc.l, tc.word); status != tc.status || to != tc.to {
 			t.Errorf("%s: %d %s", tc.word, status, to)
@@ -168,21 +168,21 @@ func TestSSHLoginPages(t *testing.T) {
 
 // TestSSHLoginNamesItsHub: where there are several, the page says whose sessions are opened.
 func TestSSHLoginNamesItsHub(t *testing.T) {
-	for n, pages := range [][]sshauth.Page{{{Hub: "main", URL: "x"}}, {{Hub: "main", URL: "x"}, {Hub: "school", URL: "y"}}} {
-		h := startPages(t, newFake(), func(c *Config) { c.SSH = authorityOf(t, pages) })
+	for n, pages := range [][]devicelogin.Page{{{Hub: "main", URL: "x"}}, {{Hub: "main", URL: "x"}, {Hub: "school", URL: "y"}}} {
+		h := startPages(t, newFake(), func(c *Config) { c.Logins = devicelogin.New(pages); c.SSH = authority(t, c.Logins) })
 		p := h.visitor(t, "alice")
-		l, err := h.cfg.SSH.Begin(sshauth.Ask{Login: "alice"})
+		l, err := h.cfg.SSH.Begin(devicelogin.Ask{Login: "alice"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		words, several := "at the Hub <strong>main</strong>", n == 1
-		if page := p.read("ssh/login"); strings.Contains(page, words) != several {
+		if page := p.read("login"); strings.Contains(page, words) != several {
 			t.Errorf("%v: %s", pages, page)
 		}
-		if status, _, body := p.post("ssh/login", formToken(t, p.read("ssh/login")), url.Values{"code": {l.Code}}); status != http.StatusSeeOther {
+		if status, _, body := p.post("login", formToken(t, p.read("login")), url.Values{"code": {l.Code}}); status != http.StatusSeeOther {
 			t.Fatalf("%d %s", status, body)
 		}
-		if page := p.read("ssh/login"); strings.Contains(page, words) != several || !strings.Contains(page, "Let it in") {
+		if page := p.read("login"); strings.Contains(page, words) != several || !strings.Contains(page, "Let it in") {
 			t.Errorf("%v: %s", pages, page)
 		}
 	}
@@ -226,10 +226,14 @@ func TestNoSSHPages(t *testing.T) {
 			t.Errorf("%q speaks of ssh", path)
 		}
 	}
-	for _, path := range []string{"ssh", "ssh/login"} {
-		if r := p.get(prefix + path); r.Code != http.StatusNotImplemented || !strings.Contains(r.Body.String(), "ssh.listen") {
-			t.Errorf("%s: %d", path, r.Code)
-		}
+	if r := p.get(prefix + "ssh"); r.Code != http.StatusNotImplemented || !strings.Contains(r.Body.String(), "ssh.listen") {
+		t.Errorf("%d", r.Code)
+	}
+	if r := p.get(prefix + "ssh/login"); r.Code != http.StatusFound || r.Header().Get("Location") != prefix+"login" {
+		t.Errorf("where codes were typed before: %d", r.Code)
+	}
+	if page := p.read("login"); !strings.Contains(page, `name="code" required`) || strings.Contains(page, "ssh") {
+		t.Errorf("codes are typed without ssh, too: %s", page)
 	}
 }
 
@@ -241,7 +245,7 @@ func TestSSHPlaceNamedLikeAClosedProfile(t *testing.T) {
 		for i := range c.Catalogue.Profiles {
 			c.Catalogue.Profiles[i].Description = "about " + c.Catalogue.Profiles[i].Name
 		}
-		c.SSH = authority(t)
+		c.SSH = authority(t, c.Logins)
 	})
 	page := h.visitor(t, "alice").read("ssh")
 	for words, want := range map[string]bool{"alice+closed@": true, "your server of this name": true, "about small": true, "about closed": false} {

@@ -8,6 +8,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -29,6 +30,7 @@ import (
 	"slipway/hubapi/server/proxy"
 	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
+	"slipway/internal/devicelogin"
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
 	"slipway/internal/secret"
@@ -96,8 +98,9 @@ type Config struct {
 	// owner, without waiting. Nil: nobody knows.
 	Quota      func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
 	KnownQuota func(w spawner.Workload) []hubapi.Quota
-	DataDoctor api.DataDoctor     // nil: the site has no data to look at
-	SSH        *sshauth.Authority // who may come in by ssh; nil: there is none
+	DataDoctor api.DataDoctor      // nil: the site has no data to look at
+	Logins     *devicelogin.Logins // of programs that users let in; nil: no hub has pages to confirm them on
+	SSH        *sshauth.Authority  // who may come in by ssh; nil: there is none
 	// UserCredentials has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it
 	// knows a hub's user.
 	UserCredentials api.UserCredentials
@@ -141,6 +144,7 @@ type Server struct {
 
 // New makes a Server.
 func New(cfg Config) *Server {
+	cfg.Logins = cmp.Or(cfg.Logins, devicelogin.New(nil))
 	s := &Server{
 		Audit: &audit.Log{Logger: cfg.Logger, Principal: cfg.Principal, People: cfg.People},
 		cfg:   cfg, hubs: hubs.NewSet(cfg.Hubs), ready: newReadiness(cfg.Engine, cfg.Checks),
@@ -169,7 +173,7 @@ func New(cfg Config) *Server {
 		Pool:    cfg.Pool,
 		Storage: cfg.Storage, KernelMenu: cfg.KernelMenu, Kernels: cfg.Kernels, Quota: cfg.Quota,
 		DataDoctor: cfg.DataDoctor,
-		SSH:        cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People,
+		Logins:     cfg.Logins, SSH: cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People,
 		Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
 	s.usage = usage.New(usage.Config{Web: s.Web, API: s.API, Workloads: cfg.Engine, Meter: cfg.Usage})
@@ -180,7 +184,7 @@ func New(cfg Config) *Server {
 		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
 		Environments: cfg.Environments,
 		GPUs:         cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool,
-		SSH:             cfg.SSH,
+		Logins: cfg.Logins, SSH: cfg.SSH,
 		UserCredentials: cfg.UserCredentials,
 		Box:             s.box,
 	})

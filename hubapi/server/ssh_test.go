@@ -20,7 +20,7 @@ import (
 )
 
 func TestSSHKeysOverTheAPI(t *testing.T) {
-	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	alice, bob := h.client(t, "alice-token"), h.client(t, "bob-token")
 	k, err := alice.AddSSHKey(t.Context(), hubapi.SSHKeyRequest{Key: alicesKey + " x", Comment: "laptop"})
 	if err != nil || k.Fingerprint != alicesPrint || k.Comment != "laptop" || k.Used != nil || k.Key != alicesKey {
@@ -54,7 +54,7 @@ func TestSSHKeysOverTheAPI(t *testing.T) {
 }
 
 func TestSSHCertificatesOverTheAPI(t *testing.T) {
-	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	alice, bob := h.client(t, "alice-token"), h.client(t, "bob-token")
 	c, err := alice.IssueSSHCertificate(t.Context(), hubapi.SSHCertificateRequest{Key: alicesKey, Session: "gpu10"})
 	if err != nil || !strings.HasPrefix(c.Certificate, "ssh-ed25519-cert-v01@openssh.com ") || c.Fingerprint != alicesPrint || c.Session != "gpu10" {
@@ -82,7 +82,7 @@ func TestSSHCertificatesOverTheAPI(t *testing.T) {
 
 // TestEndSSH: a user ends her own connections, by the API and on the page, and nobody else's.
 func TestEndSSH(t *testing.T) {
-	h := startPages(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	h := startPages(t, newFake(), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	hers, his := sshauth.Pass{Owner: sshauth.Owner{Hub: "main", User: "alice"}}, sshauth.Pass{Owner: sshauth.Owner{Hub: "main", User: "bob"}}
 	ended := make(chan bool, 1)
 	h.cfg.SSH.OnRevoke(func(gone func(sshauth.Pass) bool) { ended <- gone(hers) && !gone(his) })
@@ -137,7 +137,7 @@ func TestAddressOf(t *testing.T) {
 
 // TestForgedHeadersPushOutNobody: who asks for logins in a row, under whatever headers, does not end those of others.
 func TestForgedHeadersPushOutNobody(t *testing.T) {
-	h := startPages(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	h := startPages(t, newFake(), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	front := h.Public()
 	ask := func(from string, i int) string {
 		r := httptest.NewRequest("POST", "/api/v1/ssh/logins", strings.NewReader(`{"hub":"main","key":"`+freeKey+`"}`))
@@ -165,7 +165,7 @@ func TestForgedHeadersPushOutNobody(t *testing.T) {
 // TestWhoHasNoKeys: what runs in a session may be somebody else's notebook, and must not let its author in for ever.
 func TestWhoHasNoKeys(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), job("j-alice", "alice")), func(c *Config) {
-		c.SSH = authority(t)
+		c.SSH = authority(t, c.Logins)
 		add(t, c.SSH, "alice", alicesKey)
 	})
 	body := `{"key":"` + freeKey + `"}`
@@ -196,7 +196,7 @@ func TestWhoHasNoKeys(t *testing.T) {
 }
 
 func TestSSHLogin(t *testing.T) {
-	h := start(t, newFake(named("s-two", "alice", "two")), func(c *Config) { c.SSH = authority(t) })
+	h := start(t, newFake(named("s-two", "alice", "two")), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	nobody := h.client(t, "")
 	service, err := nobody.SSH(t.Context())
 	if err != nil || !service.On || service.Host != "hub.test" || service.Port != 2222 || len(service.Pages) != 1 || len(service.KnownHosts) != 4 {
@@ -210,10 +210,10 @@ func TestSSHLogin(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	alice := sshauth.Owner{Hub: "main", User: "alice"}
-	if _, err := h.cfg.SSH.Find(alice, l.Code); err != nil {
+	if _, err := h.cfg.Logins.Find(alice, l.Code); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.cfg.SSH.Decide(alice, l.Code, true); err != nil {
+	if _, err := h.cfg.Logins.Decide(alice, l.Code, true); err != nil {
 		t.Fatal(err)
 	}
 	s, err := nobody.PollSSHLogin(t.Context(), l.ID)
@@ -253,7 +253,7 @@ func TestNoSSH(t *testing.T) {
 }
 
 func TestSessionSaysItsLine(t *testing.T) {
-	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), named("s-two", "alice", "two")), func(c *Config) { c.SSH = authority(t) })
+	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), named("s-two", "alice", "two")), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	for id, want := range map[string]string{"s-alice": "ssh -p 2222 alice@hub.test", "s-two": "ssh -p 2222 alice+two@hub.test"} {
 		if s, err := h.client(t, "alice-token").Session(t.Context(), id); err != nil || s.SSH != want {
 			t.Errorf("%s: %q, %v", id, s.SSH, err)
@@ -263,7 +263,7 @@ func TestSessionSaysItsLine(t *testing.T) {
 
 // TestSSHLogout: a certificate ends for who holds its key, without a token, and once.
 func TestSSHLogout(t *testing.T) {
-	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t) })
+	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	_, private, _ := ed25519.GenerateKey(rand.Reader)
 	mine, err := ssh.NewSignerFromKey(private)
 	if err != nil {

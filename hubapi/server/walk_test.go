@@ -136,7 +136,7 @@ func TestNoRouteGivesAnothersThings(t *testing.T) {
 	hers := job("j-alice", "alice")
 	hers.Scan = "scan-alice"
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
-		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = servers, fakePool{}, authority(t)
+		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = servers, fakePool{}, authority(t, cfg.Logins)
 		add(t, cfg.SSH, "alice", alicesKey)
 		newCredentials("main:alice").with(cfg)
 	})

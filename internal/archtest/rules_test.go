@@ -58,7 +58,8 @@ func rules() map[string]rule {
 		"internal/credentials": {
 			own: []string{"internal/backoff", "internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
-		"internal/sshauth": {own: []string{"internal/clock", "internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
+		"internal/devicelogin": {own: []string{"internal/errs"}},
+		"internal/sshauth":     {own: []string{"internal/clock", "internal/devicelogin", "internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":           {own: []string{"internal/errs", "internal/units"}},
@@ -324,7 +325,8 @@ func rules() map[string]rule {
 				"hubapi", "hubapi/openapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
 				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web", "internal/agent/control",
 				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/units",
-				"internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner", "spawner/catalog",
+				"internal/devicelogin", "internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner",
+				"spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 		},
@@ -360,7 +362,7 @@ func rules() map[string]rule {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
 				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/usage", "hubapi/server/web",
-				"internal/errs", "internal/units", "internal/secret", "internal/sshauth",
+				"internal/errs", "internal/units", "internal/secret", "internal/devicelogin", "internal/sshauth",
 				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
@@ -390,7 +392,7 @@ func rules() map[string]rule {
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
 				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost",
 				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/usage", "hubapi/server/web", "internal/gpu",
-				"internal/metrics", "internal/secret", "internal/sshauth", "spawner", "spawner/catalog",
+				"internal/metrics", "internal/secret", "internal/devicelogin", "internal/sshauth", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
@@ -403,11 +405,11 @@ func rules() map[string]rule {
 		"hubapi/openapi":   {},
 		"internal/hubsync": {own: []string{"hubapi/hub", "spawner", "internal/agent/control", "internal/clock", "internal/backoff", "internal/errs", "internal/secret"}},
 		"internal/sshgate": {
-			own:     []string{"hubapi", "internal/backoff", "internal/clock", "internal/errs", "internal/loglimit", "internal/metrics", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
+			own:     []string{"hubapi", "internal/backoff", "internal/clock", "internal/errs", "internal/loglimit", "internal/metrics", "internal/devicelogin", "internal/sshauth", "internal/sshtunnel", "spawner", "spawner/catalog", "spawner/catalog"},
 			outside: []string{"github.com/pires/go-proxyproto", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 		"internal/metrics": {own: []string{"internal/gpu", "spawner"}, outside: []string{"github.com/prometheus/client_golang"}},
-		"internal/webui":   {own: []string{"hubapi", "spawner", "spawner/catalog", "internal/units", "internal/errs", "internal/gpu"}, tests: []string{"golang.org/x/net/html"}},
+		"internal/webui":   {own: []string{"hubapi", "spawner", "spawner/catalog", "internal/devicelogin", "internal/units", "internal/errs", "internal/gpu"}, tests: []string{"golang.org/x/net/html"}},
 
 		// What only measures.
 		"internal/bench":       {own: []string{"hubapi/hub", "internal/clock", "internal/errs", "internal/secret"}, outside: []string{"golang.org/x/sync"}},
@@ -514,7 +516,8 @@ func rules() map[string]rule {
 				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes/homemounts", "internal/hubsync",
 				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts",
 				"internal/programs", "internal/programs/install", "internal/reserve", "internal/secret",
-				"internal/service/backends", "internal/service/clients", "internal/sockets", "internal/sshauth",
+				"internal/devicelogin", "internal/service/backends", "internal/service/clients", "internal/sockets",
+				"internal/sshauth",
 				"internal/sshgate", "internal/store", "internal/tunnel", "internal/usage", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit",

@@ -79,17 +79,17 @@ func (s *hubSite) browserLogin(l *laptop) {
 	code := ""
 	l.eventually("the code is shown", func() bool { code = loginCode.FindString(p.out.String()); return code != "" })
 	browser := s.hub.Browse("alice")
-	page := browser.Get("/services/slipway/ssh/login")
+	page := browser.Get("/services/slipway/login")
 	form := regexp.MustCompile(`name="token" value="([^"]+)"`).FindSubmatch(page.Body)
 	if form == nil {
 		l.t.Fatalf("not the page of a code: %s", page.Text())
 	}
 	fields := url.Values{"token": {string(form[1])}, "code": {code}}
-	if page = browser.Post("/services/slipway/ssh/login", fields); page.Status != http.StatusOK || !strings.Contains(html.UnescapeString(string(page.Body)), "alice+small") {
+	if page = browser.Post("/services/slipway/login", fields); page.Status != http.StatusOK || !strings.Contains(html.UnescapeString(string(page.Body)), "alice+small") {
 		l.t.Fatalf("a code is typed: %s", page.Text())
 	}
 	fields.Set("answer", "yes")
-	if page = browser.Post("/services/slipway/ssh/login/decide", fields); page.Status != http.StatusOK || !strings.Contains(page.URL, "confirmed") {
+	if page = browser.Post("/services/slipway/login/decide", fields); page.Status != http.StatusOK || !strings.Contains(page.URL, "confirmed") {
 		l.t.Fatalf("a login is confirmed: %s", page.Text())
 	}
 	p.types("\r")

@@ -15,6 +15,7 @@ import (
 	"slipway/hubapi/server"
 	"slipway/internal/config"
 	"slipway/internal/cvmfs"
+	"slipway/internal/devicelogin"
 	"slipway/internal/environments"
 	"slipway/internal/errs"
 	"slipway/internal/homes/homemounts"
@@ -75,6 +76,7 @@ type service struct {
 	storage      *storage
 	doctor       *dataDoctor
 	hubs         []hubPart
+	logins       *devicelogin.Logins
 	sshKeys      *sshauth.Authority // nil: the site has no ssh
 	usage        *usage.Meter
 	server       *server.Server
@@ -96,7 +98,10 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	programs.SaveMemory()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &service{cfg: cfg, log: log, self: self, end: cancel, reserve: reserve.New(cfg.DataDir, log)}
+	s := &service{
+		cfg: cfg, log: log, self: self, end: cancel, reserve: reserve.New(cfg.DataDir, log),
+		logins: devicelogin.New(loginPages(cfg)),
+	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.assemble(ctx); err != nil {
 		listeners.Close()
@@ -284,7 +289,7 @@ func (s *service) makeServer(context.Context) error {
 		UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Usage: siteUsage{s.usage, s},
-		Pool:  s.poolGPUs(), SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
+		Pool:  s.poolGPUs(), Logins: s.logins, SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
 		Quota: s.homeMounts.Quota, KnownQuota: s.homeMounts.KnownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{

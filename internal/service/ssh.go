@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"slipway/internal/config"
+	"slipway/internal/devicelogin"
 	"slipway/internal/metrics"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshgate"
@@ -31,7 +32,7 @@ func (s *service) makeGate(context.Context) error {
 		Offers: func(o sshgate.Owner) catalog.Catalogue { return s.workloads.Offers(o.Hub, spawner.User(o.User)) },
 		Dial:   agents{s.links}.dialSSH,
 		Groups: func(o sshgate.Owner) []string { return s.groupsOf(o.Hub, spawner.User(o.User)) },
-		Known:  s.knownAt, Browser: c.BrowserLogin && len(loginPages(s.cfg)) > 0, Networks: networksOf(c),
+		Known:  s.knownAt, Browser: c.BrowserLogin && len(s.logins.Pages()) > 0, Networks: networksOf(c),
 		Proxies: config.Prefixes(c.TrustedProxies), Deny: config.Prefixes(c.DeniedNetworks),
 		AtOnce: c.MaxConnectionsPerUser, Logger: s.log,
 	})
@@ -93,7 +94,7 @@ type gatekeeper struct{ *sshauth.Authority }
 
 // Browser begins a login by the browser.
 func (g gatekeeper) Browser(_ context.Context, login string, from netip.Addr) (sshgate.Prompt, error) {
-	begun, err := g.Begin(sshauth.Ask{Login: login, Address: from, Computer: "ssh"})
+	begun, err := g.Begin(devicelogin.Ask{Login: login, Address: from, Computer: "ssh"})
 	if err != nil {
 		return sshgate.Prompt{}, err
 	}
@@ -110,7 +111,7 @@ func (g gatekeeper) Browser(_ context.Context, login string, from netip.Addr) (s
 
 // pageWords says where a login is confirmed. Where there are several hubs, the one at which that is done has the
 // sessions that she gets to.
-func pageWords(pages []sshauth.Page) string {
+func pageWords(pages []devicelogin.Page) string {
 	var lines []string
 	for _, p := range pages {
 		if len(pages) == 1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway/internal/config"
+	"slipway/internal/devicelogin"
 	"slipway/internal/loopback"
 	"slipway/internal/sshauth"
 )
@@ -20,7 +21,7 @@ func (s *service) makeSSHKeys(ctx context.Context) (err error) {
 	s.sshKeys, err = sshauth.New(ctx, sshauth.Config{
 		Store: s.store, Dir: s.path("ssh"), Host: s.cfg.SSH.Host, Port: s.cfg.SSH.PortShown(),
 		Certificate: time.Duration(s.cfg.SSH.CertificateLifetime),
-		Hubs:        s.sshHubs(), Pages: loginPages(s.cfg), Logger: s.log,
+		Hubs:        s.sshHubs(), Logins: s.logins, Logger: s.log,
 	})
 	return err
 }
@@ -54,11 +55,11 @@ func userAddress(cfg config.Config, h config.Hub) string {
 }
 
 // loginPages are where users of the hubs confirm logins.
-func loginPages(cfg config.Config) (pages []sshauth.Page) {
+func loginPages(cfg config.Config) (pages []devicelogin.Page) {
 	for _, h := range cfg.Hubs {
 		if prefix := h.PagesPrefix(); prefix != "" {
 			at := strings.TrimRight(cmp.Or(h.URL, "https://"+cfg.SSH.Host), "/")
-			pages = append(pages, sshauth.Page{Hub: h.Name, URL: at + prefix + "ssh/login"})
+			pages = append(pages, devicelogin.Page{Hub: h.Name, URL: at + prefix + "login"})
 		}
 	}
 	return pages

@@ -16,6 +16,7 @@ import (
 	"slipway/hubapi/hub"
 	"slipway/hubapi/server/hubs"
 	"slipway/internal/config"
+	"slipway/internal/devicelogin"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
 	"slipway/internal/sshgate"
@@ -33,7 +34,7 @@ func TestKnownAt(t *testing.T) {
 	defer h.Close()
 	at, _ := url.Parse(h.URL + "/hub/api")
 	client := hub.New(hub.Config{APIURL: at, Service: "slipway", Token: secret.New(strings.Repeat("t", 30))})
-	s := &service{sshKeys: newAuthority(t), hubs: []hubPart{
+	s := &service{sshKeys: newAuthority(t, devicelogin.New(nil)), hubs: []hubPart{
 		{cfg: config.Hub{Name: "main"}, client: client, server: hubs.Hub{Activity: true}},
 		{cfg: config.Hub{Name: "silent"}},
 	}}
@@ -56,8 +57,8 @@ func TestKnownAt(t *testing.T) {
 	}
 }
 
-// newAuthority returns one of hubs that have pages.
-func newAuthority(t *testing.T) *sshauth.Authority {
+// newAuthority returns one whose users confirm these logins.
+func newAuthority(t *testing.T, logins *devicelogin.Logins) *sshauth.Authority {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	db, err := store.Open(t.Context(), t.TempDir()+"/records/s.db", log)
@@ -67,10 +68,7 @@ func newAuthority(t *testing.T) *sshauth.Authority {
 	t.Cleanup(func() { _ = db.Close() })
 	a, err := sshauth.New(t.Context(), sshauth.Config{
 		Store: db, Dir: t.TempDir() + "/ssh", Host: "hub.example.org", Port: 2222, Logger: log,
-		Pages: []sshauth.Page{
-			{Hub: "main", URL: "https://hub.example.org/services/slipway/ssh/login"},
-			{Hub: "school", URL: "https://school/ssh/login"},
-		},
+		Logins: logins,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,17 +78,21 @@ func newAuthority(t *testing.T) *sshauth.Authority {
 
 // TestGatekeeperBrowser: the code that ssh shows lets in whoever confirms it, and nobody before.
 func TestGatekeeperBrowser(t *testing.T) {
-	a := newAuthority(t)
+	logins := devicelogin.New([]devicelogin.Page{
+		{Hub: "main", URL: "https://hub.example.org/services/slipway/login"},
+		{Hub: "school", URL: "https://school/login"},
+	})
+	a := newAuthority(t, logins)
 	prompt, err := gatekeeper{a}.Browser(t.Context(), "alice+gpu", netip.MustParseAddr("192.0.2.1"))
-	if err != nil || !strings.Contains(prompt.Words, "https://hub.example.org/services/slipway/ssh/login for your sessions at main\n") || time.Until(prompt.Until) < time.Minute {
+	if err != nil || !strings.Contains(prompt.Words, "https://hub.example.org/services/slipway/login for your sessions at main\n") || time.Until(prompt.Until) < time.Minute {
 		t.Fatalf("%+v, %v", prompt, err)
 	}
 	lines := strings.Fields(prompt.Words)
 	code, owner := lines[len(lines)-1], sshauth.Owner{Hub: "main", User: "alice"}
-	if _, err := a.Find(owner, code); err != nil {
+	if _, err := logins.Find(owner, code); err != nil {
 		t.Fatalf("%q: %v", code, err)
 	}
-	if _, err := a.Decide(owner, code, true); err != nil {
+	if _, err := logins.Decide(owner, code, true); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
@@ -108,7 +110,7 @@ func TestSSHHubs(t *testing.T) {
 	if got := s.sshHubs(); !slices.Equal(got, []sshauth.Hub{{Name: "main", Realm: "site"}, {Name: "school", Realm: "school"}}) {
 		t.Errorf("%+v", got)
 	}
-	if got := pageWords([]sshauth.Page{{Hub: "main", URL: "https://x"}}); got != "https://x" {
+	if got := pageWords([]devicelogin.Page{{Hub: "main", URL: "https://x"}}); got != "https://x" {
 		t.Error(got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 )
 
@@ -77,7 +78,7 @@ func (a *Authority) Issue(ctx context.Context, owner Owner, r Request) (Certific
 	if err != nil {
 		return Certificate{}, err
 	}
-	if r.Session != tidy(r.Session) {
+	if r.Session != devicelogin.Label(r.Session) {
 		return Certificate{}, errs.Bad(
 			"session", r.Session, "the name of one of your servers, or "+AnySession+" for all",
 		)
@@ -93,7 +94,7 @@ func (a *Authority) Issue(ctx context.Context, owner Owner, r Request) (Certific
 	now := time.Now().UTC().Truncate(time.Second)
 	c := Certificate{
 		Owner: owner, Serial: a.newSerial(), Fingerprint: ssh.FingerprintSHA256(key), Session: r.Session,
-		Computer: tidy(r.Computer),
+		Computer: devicelogin.Label(r.Computer),
 		Issued:   now, Expires: now.Add(a.cfg.Certificate),
 	}
 	if c.Text, err = a.sign(c, key); err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"slipway/internal/devicelogin"
 	"slipway/internal/store"
 )
 
@@ -132,8 +133,11 @@ func configOf(t testing.TB, s Store) Config {
 	t.Helper()
 	return Config{
 		Store: s, Dir: withFiles(t), Host: "hub.example.org", Port: 2222, Logger: slog.New(slog.DiscardHandler),
-		Hubs:  []Hub{{"main", "site"}, {"second", "site"}, {"other", "elsewhere"}},
-		Pages: []Page{{"main", "https://hub.example.org/services/slipway/ssh/login"}, {"other", "https://other.example.org/services/slipway/ssh/login"}},
+		Hubs: []Hub{{"main", "site"}, {"second", "site"}, {"other", "elsewhere"}},
+		Logins: devicelogin.New([]devicelogin.Page{
+			{Hub: "main", URL: "https://hub.example.org/services/slipway/login"},
+			{Hub: "other", URL: "https://other.example.org/services/slipway/login"},
+		}),
 	}
 }
 
@@ -188,5 +192,5 @@ func ecdsaKey(t testing.TB, c elliptic.Curve) ssh.PublicKey {
 	return public(t, &key.PublicKey)
 }
 
-func alice() Owner { return Owner{"main", "alice"} }
-func bob() Owner   { return Owner{"main", "bob"} }
+func alice() Owner { return Owner{Hub: "main", User: "alice"} }
+func bob() Owner   { return Owner{Hub: "main", User: "bob"} }

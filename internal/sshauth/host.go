@@ -4,10 +4,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"slipway/internal/devicelogin"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -79,9 +80,6 @@ func (a *Authority) Port() int { return a.cfg.Port }
 // Life is how long certificates are good.
 func (a *Authority) Life() time.Duration { return a.cfg.Certificate }
 
-// Pages are where users confirm logins.
-func (a *Authority) Pages() []Page { return slices.Clone(a.cfg.Pages) }
-
 // HostAuthority is the key that signs the host keys, as an authorized_keys file has it.
 func (a *Authority) HostAuthority() string { return plain(a.files.host.PublicKey()) }
 
@@ -132,6 +130,6 @@ func LoginName(user, server string) (string, bool) {
 	if server != "" {
 		login += "+" + server
 	}
-	return login, user != "" && login[0] != '-' && !strings.ContainsAny(login, odd) && login == tidy(login) &&
+	return login, user != "" && login[0] != '-' && !strings.ContainsAny(login, odd) && login == devicelogin.Label(login) &&
 		!strings.Contains(login, " -")
 }

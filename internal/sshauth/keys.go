@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 )
 
@@ -65,7 +66,7 @@ func (a *Authority) AddKey(ctx context.Context, owner Owner, text, comment strin
 	a.change.Lock()
 	defer a.change.Unlock()
 	k := Key{
-		Owner: owner, Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type(), Comment: cmp.Or(tidy(comment), own),
+		Owner: owner, Fingerprint: ssh.FingerprintSHA256(key), Type: key.Type(), Comment: cmp.Or(devicelogin.Label(comment), own),
 		Public: plain(key),
 		Added:  time.Now().UTC(),
 	}

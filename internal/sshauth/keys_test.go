@@ -61,7 +61,7 @@ func TestRemoveKey(t *testing.T) {
 	his, _ := a.Check("bob", key)
 	var gone []bool
 	a.OnRevoke(func(is func(Pass) bool) { gone = append(gone, is(hers), is(his)) })
-	if err := a.RemoveKey(t.Context(), Owner{"other", "alice"}, k.Fingerprint); !errs.Is(err, errs.NotFound) || gone != nil {
+	if err := a.RemoveKey(t.Context(), Owner{Hub: "other", User: "alice"}, k.Fingerprint); !errs.Is(err, errs.NotFound) || gone != nil {
 		t.Errorf("another hub's alice: %v", err)
 	}
 	s.broken = true

@@ -1,62 +1,12 @@
 package sshauth
 
 import (
-	"cmp"
-	"crypto/rand"
-	"net/netip"
-	"slices"
-	"strings"
-	"sync"
-	"time"
+	"context"
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/errs"
+	"slipway/internal/devicelogin"
 )
-
-const (
-	loginTime     = 10 * time.Minute // then a login that nobody has confirmed is over
-	loginInterval = 3 * time.Second  // between two looks of who asks
-	// of all that wait: of those for a certificate, and as many that the gateway has begun
-	loginLimit   = 1000
-	sourceLimit  = 20  // of those of one source
-	networkLimit = 200 // of those of one network, which may have many sources
-	guessLimit   = 10  // of codes that one user gets wrong
-	guessTime    = 10 * time.Minute
-)
-
-// letters are those of codes: no vowels, so that no code is a word (RFC 8628, section 6.1).
-const letters = "BCDFGHJKLMNPQRSTVWXZ"
-
-const codeLength = 8
-
-// Ask says who wants in.
-type Ask struct {
-	Hub   string // of which a user is to confirm; empty: of any
-	Login string // the login name that was given; empty: whoever confirms is let in
-	// the public key that a certificate is to be issued for, as ssh-keygen writes it; empty: none is
-	Key      string
-	Computer string     // as who asks calls it; may be empty
-	Address  netip.Addr // where it is asked from; the zero one: not known
-	Peer     netip.Addr // whose logins are limited together; the zero one: Address
-}
-
-// source is where an Ask comes from as far as limits go.
-func (a Ask) source() netip.Prefix {
-	if a.Peer.IsValid() {
-		return Source(a.Peer)
-	}
-	return Source(a.Address)
-}
-
-// Login is a login that waits to be confirmed.
-type Login struct {
-	ID       string // a secret of who asks
-	Code     string // what the user types
-	Pages    []Page // where she does: one of them
-	Interval time.Duration
-	Expires  time.Time
-}
 
 // State is what has become of a login.
 type State struct {
@@ -65,201 +15,46 @@ type State struct {
 	Certificate Certificate // its Serial is 0 where none was asked for
 }
 
-// Waiting is a login as its user sees it before she confirms it.
-type Waiting struct {
-	Code        string
-	Login       string // the login name; empty: it is for a certificate
-	Computer    string
-	Address     netip.Addr
-	Fingerprint string // of the key that gets a certificate; empty: none does
-	Expires     time.Time
-}
-
-// login is one that waits, or that is decided and not yet fetched.
-type login struct {
-	Ask
-	id, code    string
-	fingerprint string
-	expires     time.Time
-	owner       Owner         // who has typed the code; zero: nobody yet
-	decided     chan struct{} // closed when she has confirmed or refused
-	confirmed   bool
-}
-
-// logins are kept in memory alone: after a restart who asks begins anew.
-type logins struct {
-	mu      sync.Mutex // guards the fields below
-	byID    map[string]*login
-	guesses map[Owner][]time.Time // codes that were not found
-}
-
-func newLogins() *logins { return &logins{byID: map[string]*login{}, guesses: map[Owner][]time.Time{}} }
-
-// Begin lets somebody ask for a login.
-func (a *Authority) Begin(ask Ask) (Login, error) {
-	pages := slices.DeleteFunc(
-		slices.Clone(a.cfg.Pages), func(p Page) bool { return ask.Hub != "" && p.Hub != ask.Hub },
-	)
-	if len(pages) == 0 {
-		return Login{}, errs.Bad(
-			"hub", ask.Hub, "leave it out, or name a hub of this service that has pages: "+hubNames(a.cfg.Pages),
-		)
-	}
-	l := &login{Ask: ask, id: rand.Text(), expires: time.Now().Add(loginTime), decided: make(chan struct{})}
-	l.Computer = tidy(l.Computer)
+// Begin lets somebody ask for a login: for a certificate where a key is given, else for one connection.
+func (a *Authority) Begin(ask devicelogin.Ask) (devicelogin.Login, error) {
+	ask.Purpose, ask.Computer = devicelogin.SSHConnection, devicelogin.Label(ask.Computer)
 	if ask.Key != "" {
 		key, _, err := ParseKey(ask.Key)
 		if err != nil {
-			return Login{}, err
+			return devicelogin.Login{}, err
 		}
-		l.fingerprint = ssh.FingerprintSHA256(key)
+		ask.Purpose, ask.Fingerprint = devicelogin.SSHCertificate, ssh.FingerprintSHA256(key)
 	}
-	if err := a.logins.add(l); err != nil {
-		return Login{}, err
+	if ask.Login != "" {
+		ask.Allows = func(user string) bool { _, fits := Target(ask.Login, user); return fits }
 	}
-	return Login{ID: l.id, Code: spaced(l.code), Pages: pages, Interval: loginInterval, Expires: l.expires}, nil
+	return a.cfg.Logins.Begin(ask)
 }
 
-func hubNames(pages []Page) string {
-	var names []string
-	for _, p := range pages {
-		names = append(names, p.Hub)
+// Poll returns what has become of a login: errs.Forbidden where it was refused, errs.NotFound where it is over. What
+// was confirmed is given once.
+func (a *Authority) Poll(ctx context.Context, id string) (State, error) {
+	l, ok, err := a.cfg.Logins.Take(id, devicelogin.SSHConnection, devicelogin.SSHCertificate)
+	if err != nil || !ok {
+		return State{Pending: err == nil}, err
 	}
-	return cmp.Or(strings.Join(names, ", "), "there is none")
+	s := State{Pass: Pass{Owner: l.Owner, Session: AnySession}}
+	if l.Key == "" {
+		return s, nil
+	}
+	s.Certificate, err = a.Issue(ctx, l.Owner, Request{Key: l.Key, Session: AnySession, Computer: l.Computer})
+	if err != nil {
+		a.cfg.Logins.PutBack(l)
+		return State{}, err
+	}
+	s.Pass.Key, s.Pass.Serial, s.Pass.Expires = s.Certificate.Fingerprint, s.Certificate.Serial, s.Certificate.Expires
+	return s, nil
 }
 
-// add keeps a login that begins. Where too many wait, one that nobody has typed the code of makes room: of its own
-// source, of the source with the most in its own network, or of the network with the most. So nobody pushes out more of
-// others' logins than these have too many.
-func (l *logins) add(new *login) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sweepLocked()
-	source := new.source()
-	like := func(other *login) bool { return (other.Key == "") == (new.Key == "") }
-	near := func(other *login) bool { return like(other) && Network(other.source()) == Network(source) }
-	here := func(other *login) bool { return like(other) && other.source() == source }
-	apart := source.IsValid() && !source.Addr().IsLoopback() // there many come from one
-	if apart && !(l.roomLocked(sourceLimit, here) && l.roomLocked(networkLimit, near)) ||
-		!l.roomLocked(loginLimit, like) {
-		return errs.New(errs.OverQuota, "too many logins wait to be confirmed").
-			With("confirm one of yours, or try again in 10 minutes")
+// Await is Poll for who can wait: it returns when the login is decided or over. When ctx ends, so does the login.
+func (a *Authority) Await(ctx context.Context, id string) (State, error) {
+	if err := a.cfg.Logins.Wait(ctx, id); err != nil {
+		return State{}, err
 	}
-	for new.code = newCode(); l.takenLocked(new.code); {
-		new.code = newCode()
-	}
-	l.byID[new.id] = new
-	return nil
-}
-
-// roomLocked makes room for one more among at most so many that are alike: of those that nobody has typed the code of,
-// the oldest of the source with the most in the network with the most goes.
-func (l *logins) roomLocked(most int, alike func(*login) bool) bool {
-	n, sources, networks := 0, map[netip.Prefix]int{}, map[netip.Prefix]int{}
-	for _, each := range l.byID {
-		if alike(each) {
-			n++
-			sources[each.source()]++
-			networks[Network(each.source())]++
-		}
-	}
-	if n < most {
-		return true
-	}
-	var goes *login
-	for _, each := range l.byID {
-		if !alike(each) || each.owner != (Owner{}) {
-			continue
-		}
-		if goes == nil || cmp.Or(
-			cmp.Compare(networks[Network(each.source())], networks[Network(goes.source())]),
-			cmp.Compare(sources[each.source()], sources[goes.source()]),
-			goes.expires.Compare(each.expires),
-		) > 0 {
-			goes = each
-		}
-	}
-	if goes == nil {
-		return false
-	}
-	delete(l.byID, goes.id)
-	close(goes.decided) // whoever awaits it learns that it is over
-	return true
-}
-
-func (l *logins) takenLocked(code string) bool {
-	for _, each := range l.byID {
-		if each.code == code {
-			return true
-		}
-	}
-	return false
-}
-
-// sweepLocked forgets what is over.
-func (l *logins) sweepLocked() {
-	now := time.Now()
-	for id, each := range l.byID {
-		if !now.Before(each.expires) {
-			delete(l.byID, id)
-		}
-	}
-	for owner, at := range l.guesses {
-		if now.Sub(at[len(at)-1]) > guessTime {
-			delete(l.guesses, owner)
-		}
-	}
-}
-
-// Source returns what stands for one source of requests: an IPv6 network gives its hosts as many addresses as they
-// like. No address has none.
-func Source(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	p, _ := a.Prefix(bits)
-	return p
-}
-
-// Network returns what one holder of addresses has of them: an IPv6 site gets a /48 with 65,536 sources, an IPv4
-// network often is a /24.
-func Network(source netip.Prefix) netip.Prefix {
-	bits := 24
-	if source.Addr().Is6() {
-		bits = 48
-	}
-	p, _ := source.Addr().Prefix(bits)
-	return p
-}
-
-// newCode returns one of 20^8 codes, 2.6e10. A user has 10 wrong ones in 10 minutes (guessLimit), and of the logins
-// that wait there are at most 2,000: a guess hits one with a probability of 8e-8. A user who guesses for a year, 5e5
-// times, finds one with 4 %; and has then only let somebody else into her own account.
-func newCode() string {
-	var code []byte
-	for len(code) < codeLength {
-		var b [codeLength]byte
-		_, _ = rand.Read(b[:]) // never fails
-		for _, n := range b {
-			if int(n) < 256/len(letters)*len(letters) && len(code) < codeLength {
-				code = append(code, letters[int(n)%len(letters)])
-			}
-		}
-	}
-	return string(code)
-}
-
-// spaced writes a code as people read it.
-func spaced(code string) string { return code[:codeLength/2] + "-" + code[codeLength/2:] }
-
-// read takes a code as people type it.
-func read(code string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 'A' || r > 'Z' {
-			return -1
-		}
-		return r
-	}, strings.ToUpper(code))
+	return a.Poll(ctx, id)
 }

@@ -7,7 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
+
+	"slipway/internal/devicelogin"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -63,7 +64,7 @@ func ParseKey(text string) (ssh.PublicKey, string, error) {
 	if err := checkSize(key); err != nil {
 		return nil, "", err
 	}
-	return key, tidy(comment), nil
+	return key, devicelogin.Label(comment), nil
 }
 
 // oneLine returns the line of a text that holds one key.
@@ -131,18 +132,6 @@ func checkSize(key ssh.PublicKey) error {
 		)
 	}
 	return nil
-}
-
-// tidy makes one line that can be shown anywhere of what somebody else has written.
-func tidy(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	runes := []rune(strings.TrimSpace(text))
-	return string(runes[:min(len(runes), commentLimit)])
 }
 
 // plain returns a public key as an authorized_keys file has it, without a comment.

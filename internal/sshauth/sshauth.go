@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 )
 
@@ -33,10 +34,7 @@ const (
 const AnySession = "*"
 
 // Owner is a user of a hub.
-type Owner struct {
-	Hub  string `json:"hub"`
-	User string `json:"user"`
-}
+type Owner = devicelogin.Owner
 
 // Pass is what lets somebody in.
 type Pass struct {
@@ -61,9 +59,6 @@ type Store interface {
 	Sync(ctx context.Context) error
 }
 
-// Page is where users of a hub confirm logins.
-type Page struct{ Hub, URL string }
-
 // Config is what an Authority needs.
 type Config struct {
 	Store       Store
@@ -72,15 +67,14 @@ type Config struct {
 	Port        int           // likewise
 	Certificate time.Duration // how long certificates are good; zero: 12 h
 	Hubs        []Hub         // whose users may come in; of those of one person the first counts
-	Pages       []Page        // of the hubs whose users may confirm logins
+	Logins      *devicelogin.Logins
 	Logger      *slog.Logger
 }
 
 // Authority knows who may come in. It is safe for concurrent use.
 type Authority struct {
-	cfg    Config
-	files  keyring
-	logins *logins
+	cfg   Config
+	files keyring
 
 	missing map[Owner]missing // Follow's alone
 
@@ -98,7 +92,7 @@ func New(ctx context.Context, cfg Config) (*Authority, error) {
 		cfg.Certificate = 12 * time.Hour
 	}
 	a := &Authority{
-		cfg: cfg, logins: newLogins(), missing: map[Owner]missing{}, keys: map[string][]Key{},
+		cfg: cfg, missing: map[Owner]missing{}, keys: map[string][]Key{},
 		certificates: map[uint64]Certificate{},
 	}
 	var err error

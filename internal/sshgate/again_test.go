@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"slipway/internal/sshauth"
+	"slipway/internal/devicelogin"
 	"slipway/spawner"
 )
 
@@ -60,7 +60,7 @@ func TestSuspectGetsIn(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)
 	for range mostFailures {
-		h.gate.door.failed(&guest{from: sshauth.Source(addr("127.0.0.1"))})
+		h.gate.door.failed(&guest{from: devicelogin.Source(addr("127.0.0.1"))})
 	}
 	for n, waits := range map[int]time.Duration{0: 0, mostGuesses - 1: 0, mostGuesses: suspectDelay, mostGuesses + 1: 2 * suspectDelay} {
 		var keys []ssh.Signer

@@ -21,7 +21,7 @@ func TestBrowser(t *testing.T) {
 	for user, lets := range map[string]bool{"alice": true, "bob": false, "": false} {
 		h := open(t, func(c *Config, h *hall) { c.Browser = true })
 		h.keeper.browser = func(login string) (Prompt, error) {
-			return Prompt{Words: "open https://hub/ssh/login and type BCDF-GHJK", Until: time.Now().Add(time.Minute), Await: func(context.Context) (Pass, error) {
+			return Prompt{Words: "open https://hub/login and type BCDF-GHJK", Until: time.Now().Add(time.Minute), Await: func(context.Context) (Pass, error) {
 				if user == "" {
 					return Pass{}, errs.New(errs.Forbidden, "refused")
 				}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"slipway/internal/sshauth"
+	"slipway/internal/devicelogin"
 )
 
 // What those may take who have not proved yet who they are.
@@ -100,7 +100,7 @@ func (e *entrance) wait(proxy netip.Addr, closing func()) (in, out *guest) {
 	if e.silent.all >= mostSilent {
 		out = e.silent.dismiss(e.silent.largest(), now)
 	}
-	in = &guest{from: sshauth.Source(proxy), since: now, close: closing}
+	in = &guest{from: devicelogin.Source(proxy), since: now, close: closing}
 	e.silent.add(in)
 	return in, out
 }
@@ -121,7 +121,7 @@ func (e *entrance) enter(from netip.Addr, closing func()) (in *guest, ok bool) {
 func (e *entrance) place(from netip.Addr, closing func()) (in, out *guest) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now, source := time.Now(), sshauth.Source(from)
+	now, source := time.Now(), devicelogin.Source(from)
 	f, most := e.failures[source], mostOfAddress
 	suspect := f != nil && now.Before(f.suspect)
 	if suspect {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"slipway/internal/sshauth"
+	"slipway/internal/devicelogin"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -147,7 +147,7 @@ func TestBrowse(t *testing.T) {
 func TestSuspicionLeavesTheBrowser(t *testing.T) {
 	e := newEntrance(slog.New(slog.DiscardHandler))
 	for range 2 * mostFailures {
-		e.failed(&guest{from: sshauth.Source(addr("192.0.2.1"))})
+		e.failed(&guest{from: devicelogin.Source(addr("192.0.2.1"))})
 	}
 	g, ok := e.enter(addr("192.0.2.1"), func() {})
 	if !ok || !g.suspect || !e.browse(g, "alice") {

@@ -2,9 +2,7 @@ package webui
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -104,45 +102,4 @@ func (b sshBody) Session(c hubapi.SSHCertificate) string {
 	default:
 		return "the server " + c.Session + " alone"
 	}
-}
-
-// SSHAsk is a login that waits for the visitor to confirm it.
-type SSHAsk struct {
-	Code, Login, Computer, Fingerprint string
-	Address                            netip.Addr
-}
-
-// From says where it comes from. An invalid address is that of a proxy, which has said so.
-func (a SSHAsk) From() string {
-	switch {
-	case !a.Address.IsValid():
-		return "not known: it came through a proxy"
-	case a.Address.IsLoopback():
-		return fmt.Sprintf("this server itself (%s), or a forward or proxy on it", a.Address)
-	}
-	return a.Address.String()
-}
-
-// SSHLoginView is what the page of a login is made of.
-type SSHLoginView struct {
-	Asks []SSHAsk      // whose code the visitor has typed
-	Life time.Duration // of certificates
-	Hub  string        // the page's, where there are several: who is let in gets to the sessions there
-
-	Status int    // of the answer; 0: 200
-	Wrong  string // what was wrong with the code that was typed; empty: nothing
-}
-
-type sshLoginBody struct {
-	SSHLoginView
-	Visit Visit
-	Back  string // as in row: these forms send none
-}
-
-// SSHLoginPage asks for the code of a login, and for those whose code was typed whether they are to be let in.
-func SSHLoginPage(w http.ResponseWriter, v Visit, view SSHLoginView) error {
-	return write(
-		w, cmp.Or(view.Status, http.StatusOK), "ssh-login.html",
-		frame{Title: "Log in by ssh", Visit: v, Body: sshLoginBody{SSHLoginView: view, Visit: v}},
-	)
 }

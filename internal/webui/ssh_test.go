@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway/hubapi"
+	"slipway/internal/devicelogin"
 )
 
 // TestPaste has a shell carry out, twice, what users of macOS and Linux paste: what she has stays, behind one line.
@@ -64,11 +65,11 @@ func TestSSHWords(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{"192.0.2.7": "192.0.2.7", "127.0.0.1": "this server itself (127.0.0.1), or a forward or proxy on it"} {
-		if got := (SSHAsk{Address: netip.MustParseAddr(address)}).From(); got != want {
+		if got := (DeviceAsk{devicelogin.Waiting{Ask: devicelogin.Ask{Address: netip.MustParseAddr(address)}}}).From(); got != want {
 			t.Errorf("%s: %q", address, got)
 		}
 	}
-	if got := (SSHAsk{}).From(); !strings.HasPrefix(got, "not known") {
+	if got := (DeviceAsk{}).From(); !strings.HasPrefix(got, "not known") {
 		t.Errorf("%q", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
+	"slipway/internal/devicelogin"
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
 	"slipway/internal/sshauth"
@@ -108,6 +109,7 @@ type Config struct {
 	Kernels     Gateway
 	Quota       func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
 	DataDoctor  DataDoctor
+	Logins      *devicelogin.Logins
 	SSH         *sshauth.Authority
 	// UserCredentials has users' tokens and proxies. Principal returns the word by which it knows a hub's user.
 	UserCredentials UserCredentials

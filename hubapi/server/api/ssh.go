@@ -44,21 +44,12 @@ func noSSH() error {
 		With("its administrator switches it on: ssh.listen in its configuration")
 }
 
-// SSHOwner returns the user whose keys the caller may see and change: her own, where she is known herself. A session or
-// job is not let in though it acts as its owner: what runs in it may be somebody else's, and a key lets in for ever.
+// SSHOwner returns the user whose keys the caller may see and change.
 func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
-	switch {
-	case s.cfg.SSH == nil:
+	if s.cfg.SSH == nil {
 		return sshauth.Owner{}, noSSH()
-	case c.Workload != "":
-		return sshauth.Owner{}, errs.New(
-			errs.Forbidden,
-			"what lets in by ssh is not seen or changed out of a session or job, in which others' code may run",
-		).With("use the page SSH of your Hub's Slipway, or `slipway` on your own computer")
-	case c.Spawner || c.System || c.User == "":
-		return sshauth.Owner{}, errs.New(errs.Forbidden, "only a user has keys for ssh").With(web.TokenRemedy)
 	}
-	return sshauth.Owner{Hub: c.Hub, User: string(c.User)}, nil
+	return s.LoginOwner(c)
 }
 
 func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {

@@ -8,20 +8,11 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
-	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/web"
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
-	"slipway/internal/sshauth"
 	"slipway/spawner"
 )
-
-// loginPages are those of the hubs that a request may be of.
-func (s *API) loginPages(r *http.Request) []sshauth.Page {
-	served := s.cfg.Hubs.Of(r.Context())
-	return slices.DeleteFunc(s.cfg.SSH.Pages(), func(p sshauth.Page) bool {
-		return !slices.ContainsFunc(served, func(h hubs.Hub) bool { return h.Name == p.Hub })
-	})
-}
 
 // beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of
 // one must not be confirmed at another, where the same name may be somebody else's.
@@ -36,7 +27,7 @@ func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.
 	if strings.TrimSpace(in.Key) == "" {
 		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
-	l, err := s.cfg.SSH.Begin(sshauth.Ask{
+	l, err := s.cfg.SSH.Begin(devicelogin.Ask{
 		Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.cfg.Web.AddressOf(r),
 		Peer: s.cfg.Web.PeerOf(r),
 	})
@@ -46,23 +37,6 @@ func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.
 	return hubapi.SSHLogin{
 		ID: l.ID, Code: l.Code, URL: page.URL, Interval: int(l.Interval.Seconds()), Expires: l.Expires.UTC(),
 	}, nil
-}
-
-// chosenPage finds the page of a hub; where none is named, the only one.
-func chosenPage(pages []sshauth.Page, hub string) (sshauth.Page, error) {
-	var names []string
-	for _, p := range pages {
-		if p.Hub == hub || hub == "" && len(pages) == 1 {
-			return p, nil
-		}
-		names = append(names, p.Hub)
-	}
-	if len(names) == 0 {
-		return sshauth.Page{}, errs.New(
-			errs.Missing, "no hub of this service has pages on which a login could be confirmed",
-		).With("add a public key with `slipway ssh-key add` instead; an administrator sets hubs.token_file for pages")
-	}
-	return sshauth.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
 }
 
 // pollSSHLogin tells what has become of a login: 202 while it waits.

@@ -208,8 +208,8 @@ func pagesBack(rest string, there bool) (link, label string) {
 		"environments": "Back to the environment", "scans": "Back to the scan", "jobs": "Back to the job",
 	}[words[0]]
 	switch {
-	case words[0] == "ssh" && len(words) > 1 && words[1] == "login":
-		return "ssh/login", "Type a code"
+	case words[0] == "login":
+		return "login", "Type a code"
 	case words[0] == "ssh":
 		return "ssh", "Your keys"
 	case words[0] == "credentials":

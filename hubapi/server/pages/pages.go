@@ -25,6 +25,7 @@ import (
 	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
 	"slipway/internal/sshauth"
@@ -85,6 +86,7 @@ type Config struct {
 	Kernels         bool // paths of kernels below a hub's prefix go to the routes
 	KnownQuota      func(w spawner.Workload) []hubapi.Quota
 	Pool            api.Pool
+	Logins          *devicelogin.Logins
 	SSH             *sshauth.Authority
 	UserCredentials api.UserCredentials
 	Box             *secret.Box // seals what browsers keep
@@ -122,6 +124,7 @@ func New(cfg Config) *Pages {
 		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)
 		p.jobPages(r)
+		p.deviceLoginPages(r)
 		p.sshPages(r)
 		p.credentialPages(r)
 		r.Post("/sessions/{id}/check", p.act(p.checkDataPage))

@@ -20,8 +20,10 @@ import (
 	"slipway/spawner/catalog"
 )
 
-// sshPages are the pages of keys and of logins by ssh. A code is only ever typed: an address with one in it would have
-// people confirm what somebody else has begun.
+// sshLabel is the name of the page of keys and certificates where others lead to it.
+const sshLabel = "Your keys and computers"
+
+// sshPages are the pages of keys, certificates and connections.
 func (p *Pages) sshPages(r chi.Router) {
 	r.Get("/ssh", p.show(p.sshPage))
 	r.Get("/ssh/keys", p.show(p.sshPage)) // where a key is that was not taken
@@ -29,12 +31,9 @@ func (p *Pages) sshPages(r chi.Router) {
 	r.Post("/ssh/keys/remove", p.act(p.removeKey))
 	r.Post("/ssh/certificates/revoke", p.act(p.revokeCertificate))
 	r.Post("/ssh/connections/end", p.act(p.endConnections))
-	r.Get("/ssh/connections/ended", p.show(p.sshDone("Ended", "Your ssh connections are ended. Your sessions go on.")))
-	r.Get("/ssh/login", p.show(p.sshLoginPage))
-	r.Post("/ssh/login", p.typedCode)
-	r.Post("/ssh/login/decide", p.act(p.decideLogin))
-	r.Get("/ssh/login/confirmed", p.show(p.sshDone("Let in", "What you have begun goes on by itself.")))
-	r.Get("/ssh/login/refused", p.show(p.sshDone("Refused", "Nobody was let in.")))
+	r.Get("/ssh/connections/ended", p.show(p.done(
+		webui.Notice{Title: "Ended", Text: "Your ssh connections are ended. Your sessions go on."}, "ssh", sshLabel,
+	)))
 }
 
 func (p *Pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error {
@@ -185,98 +184,4 @@ func (p *Pages) endConnections(r *http.Request, v visitor) (string, error) {
 	}
 	_, err = audit.Told(p.cfg.API.EndSSH, api.AuditEnded)(r, web.None{})
 	return "ssh/connections/ended", err
-}
-
-func (p *Pages) sshLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
-	owner, err := p.cfg.API.SSHOwner(v.caller)
-	if err != nil {
-		return err
-	}
-	var asks []webui.SSHAsk
-	for _, f := range p.cfg.SSH.Found(owner) {
-		asks = append(asks, webui.SSHAsk{
-			Code: f.Code, Login: f.Login, Computer: f.Computer, Fingerprint: f.Fingerprint, Address: f.Address,
-		})
-	}
-	view := p.loginView(owner)
-	view.Asks = asks
-	return webui.SSHLoginPage(w, p.view(v), view)
-}
-
-func (p *Pages) loginView(owner sshauth.Owner) webui.SSHLoginView {
-	hub := ""
-	if len(p.cfg.SSH.Pages()) > 1 {
-		hub = owner.Hub
-	}
-	return webui.SSHLoginView{Life: p.cfg.SSH.Life(), Hub: hub}
-}
-
-// typedCode looks for the login of a code. One that is wrong is asked for again.
-func (p *Pages) typedCode(w http.ResponseWriter, r *http.Request) {
-	var v visitor
-	_, err := p.acted(w, r, func(r *http.Request, who visitor) (string, error) {
-		v = who
-		return "", p.findLogin(r, who)
-	})
-	if errs.Is(err, errs.NotFound) && p.cfg.SSH != nil {
-		err = p.codeAgain(w, r, v, err)
-	} else if err == nil {
-		http.Redirect(w, r, hubOfPage(r.Context()).PagesPrefix+"ssh/login", http.StatusSeeOther)
-	}
-	if err != nil {
-		p.problem(w, r, err)
-	}
-}
-
-func (p *Pages) findLogin(r *http.Request, v visitor) error {
-	_, owner, err := p.posted(r, v)
-	if err != nil {
-		return err
-	}
-	_, err = p.cfg.SSH.Find(owner, r.PostForm.Get("code"))
-	return err
-}
-
-// codeAgain is the page with the field for a code, and what was wrong with the one that was typed.
-func (p *Pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
-	owner, err := p.cfg.API.SSHOwner(v.caller)
-	if err != nil {
-		return err
-	}
-	said := p.cfg.Web.ErrorBody(r, wrong).Error
-	view := p.loginView(owner)
-	view.Status, view.Wrong = http.StatusNotFound, web.Sentence(said.Message)+" "+web.Sentence(said.Remedy)
-	return webui.SSHLoginPage(w, p.view(v), view)
-}
-
-func (p *Pages) decideLogin(r *http.Request, v visitor) (string, error) {
-	r, owner, err := p.posted(r, v)
-	if err != nil {
-		return "", err
-	}
-	answer := r.PostForm.Get("answer")
-	if answer != "yes" && answer != "no" {
-		return "", errs.Bad("answer", answer, "yes or no")
-	}
-	f, err := p.cfg.SSH.Decide(owner, r.PostForm.Get("code"), answer == "yes")
-	if err != nil {
-		return "", err
-	}
-	what, to := "an ssh login is refused", "ssh/login/refused"
-	if answer == "yes" {
-		what, to = "an ssh login is confirmed", "ssh/login/confirmed"
-	}
-	audit.Note(r.Context(), what, "login", f.Login, "key", f.Fingerprint, "computer", f.Computer, "from", f.Address)
-	return to, nil
-}
-
-// sshDone says what was done.
-func (p *Pages) sshDone(title, text string) func(http.ResponseWriter, *http.Request, visitor) error {
-	return func(w http.ResponseWriter, r *http.Request, v visitor) error {
-		webui.Tell(w, r, webui.Notice{
-			Status: http.StatusOK, Title: title, Text: text, Next: "You can close this page.",
-			Link: v.hub.PagesPrefix + "ssh", Label: "Your keys and computers",
-		})
-		return nil
-	}
 }

@@ -490,7 +490,7 @@ func rules() map[string]rule {
 		// first knows every backend.
 		"internal/service/backends": {
 			own: []string{
-				"images/sif", "internal/config", "internal/cvmfs", "internal/version", "spawner/docker",
+				"images/sif", "internal/config", "internal/cvmfs", "internal/version", "internal/worker", "spawner/docker",
 				"spawner/batch", "spawner/htcondor", "spawner/htcondor/commands", "spawner/htcondor/pool", "spawner/local", "spawner/slurm",
 			},
 		},
@@ -552,7 +552,7 @@ func rules() map[string]rule {
 		// The built program with real parts: tests alone.
 		"internal/e2e": {tests: []string{
 			"hubapi", "images/registry/registrytest", "internal/hubtest", "internal/store", "internal/testenv/autofs", "internal/testenv/oidcissuer",
-			"internal/testenv/program", "internal/xrd/xrdtest", "spawner/htcondor/condortest",
+			"internal/testenv/program", "internal/xrd/xrdtest", "spawner/htcondor/condortest", "spawner/slurm/slurmtest",
 			"github.com/coder/websocket", "github.com/rogpeppe/go-internal", "golang.org/x/crypto/ssh", "golang.org/x/sys",
 		}},
 	}

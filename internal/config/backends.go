@@ -34,7 +34,7 @@ func Backends() []Backend {
 			Batch: func(c Config) Batch { return c.HTCondor.Batch }, check: Config.checkHTCondor,
 		},
 		{
-			Name: BackendSlurm, Jobs: true, System: "Slurm",
+			Name: BackendSlurm, Sessions: true, Jobs: true, System: "Slurm",
 			Batch: func(c Config) Batch { return c.Slurm.Batch }, check: Config.checkSlurm,
 		},
 	}

@@ -10,10 +10,11 @@ import (
 	"slipway/internal/gpu"
 )
 
-// Slurm is the backend of jobs on the nodes of a cluster.
+// Slurm is the backend of sessions and jobs on the nodes of a cluster.
 type Slurm struct {
 	Batch
-	Dir         string            `yaml:"dir"` // that the nodes share with this host, at the same path
+	Dir         string            `yaml:"dir"`     // that the nodes share with this host, at the same path
+	Scratch     string            `yaml:"scratch"` // of each node, for what a run writes; empty: in dir
 	Partition   string            `yaml:"partition"`
 	Account     string            `yaml:"account"`
 	QOS         string            `yaml:"qos"`
@@ -25,15 +26,19 @@ type Slurm struct {
 // slurmWord is a name in Slurm.
 var slurmWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-func defaultSlurm() Slurm { return Slurm{Batch: defaultBatch(), GRES: map[string]string{}} }
+func defaultSlurm() Slurm {
+	return Slurm{Batch: defaultBatch(), Scratch: "/var/tmp", GRES: map[string]string{}}
+}
 
 func (c Config) checkSlurm(p *problems) {
 	s := c.Slurm
 	if s.Enabled && s.Dir == "" {
 		p.add("slurm.dir", "", "a directory that the nodes share with this host at the same path, such as /shared/slipway")
 	}
-	if s.Dir != "" {
-		p.absolute("slurm.dir", s.Dir)
+	for field, path := range map[string]string{"dir": s.Dir, "scratch": s.Scratch} {
+		if path != "" {
+			p.absolute("slurm."+field, path)
+		}
 	}
 	if s.Image != "" && (!filepath.IsAbs(s.Image) || !strings.Contains(s.Image, DigestWord)) {
 		p.add("slurm.image", s.Image, "an absolute path with "+DigestWord+" in it, or nothing: Slurm moves no files")

@@ -222,7 +222,7 @@ htcondor: {enabled: true, bin: %[2]s/bin, poll_interval: 1s, job_lease_duration:
 }
 
 // certify makes an authority of the site's own and a certificate for an address, and gives who trusts it.
-func (s *farSite) certify(address string) *http.Client {
+func (s *site) certify(address string) *http.Client {
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the site"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

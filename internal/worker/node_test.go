@@ -90,7 +90,7 @@ func newNode(t *testing.T, line string) *node {
 	return &node{
 		t: t, box: box, uid: nobody,
 		plan: Plan{
-			ID: "j-0123456789abcdef", Launch: "l1", Apptainer: testenv.ApptainerPath(), Login: "alice", Home: "/home/alice",
+			ID: "j-0123456789abcdef", Launch: "l1", Node: Node{Apptainer: testenv.ApptainerPath()}, Login: "alice", Home: "/home/alice",
 			Image: Image{Path: filepath.Join(shared(), "image"), Digest: "sha256:" + strings.Repeat("ab", 32)}, Grace: time.Second,
 		},
 		app: &control.App{Launch: "l1", Argv: []string{"sh", "-c", line}, Grace: time.Second},

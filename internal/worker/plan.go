@@ -38,28 +38,33 @@ const (
 	MaxLog    = control.LogLimit
 )
 
-// Plan is all that the worker needs to know. It holds no secret.
-type Plan struct {
-	ID        string `json:"id"`
-	Launch    string `json:"launch"` // the run, as spawner.Workload.Run gives it
-	Session   bool   `json:"session"`
-	Fleeting  bool   `json:"fleeting,omitempty"` // a session of which nothing is kept
-	Image     Image  `json:"image"`
+// Node is what runs find on the nodes of a batch system.
+type Node struct {
 	Apptainer string `json:"apptainer,omitempty"` // the program; empty: apptainer on PATH
 	// Cache is a directory of the node, for images of all users' jobs: each user has her own part of it, and what root
 	// puts into it is for all. Where it is not there, each user has a directory beside it. Empty: each run fetches its
 	// own.
-	Cache     string `json:"cache,omitempty"`
-	CacheSize int64  `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 20 GiB
+	Cache string `json:"cache,omitempty"`
 	// Scratch is a directory of the node, on a disk of its own, for what the run writes until it comes back: where the
 	// sandbox lies on what the nodes share. Empty, or where it is not there: it writes into the sandbox.
-	Scratch   string            `json:"scratch,omitempty"`
-	Login     string            `json:"login"`              // of the user, inside
-	Home      string            `json:"home"`               // inside
-	HomeDir   string            `json:"home_dir,omitempty"` // on the node; where it is not there or another's, home begins empty and lasts as long as the run
-	Binds     []string          `json:"binds,omitempty"`    // of the node, such as /cvmfs: bound where they are there
-	Env       map[string]string `json:"env,omitempty"`      // public
-	GPU       bool              `json:"gpu,omitempty"`      // make the node's NVIDIA driver usable inside
+	Scratch string   `json:"scratch,omitempty"`
+	Binds   []string `json:"binds,omitempty"` // such as /cvmfs: bound where they are there
+}
+
+// Plan is all that the worker needs to know. It holds no secret.
+type Plan struct {
+	Node
+	ID        string            `json:"id"`
+	Launch    string            `json:"launch"` // the run, as spawner.Workload.Run gives it
+	Session   bool              `json:"session"`
+	Fleeting  bool              `json:"fleeting,omitempty"` // a session of which nothing is kept
+	Image     Image             `json:"image"`
+	CacheSize int64             `json:"cache_size,omitempty"` // most bytes of one user's images in Cache; 0: 20 GiB
+	Login     string            `json:"login"`                // of the user, inside
+	Home      string            `json:"home"`                 // inside
+	HomeDir   string            `json:"home_dir,omitempty"`   // on the node; where it is not there or another's, home begins empty and lasts as long as the run
+	Env       map[string]string `json:"env,omitempty"`        // public
+	GPU       bool              `json:"gpu,omitempty"`        // make the node's NVIDIA driver usable inside
 	TimeLimit time.Duration     `json:"time_limit,omitempty"`
 	Grace     time.Duration     `json:"grace,omitempty"` // between asking the app to end and killing it
 }

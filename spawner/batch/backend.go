@@ -11,6 +11,7 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/internal/loglimit"
+	"slipway/internal/worker"
 	"slipway/spawner"
 	"slipway/spawner/batch/command"
 )
@@ -34,11 +35,9 @@ type Config struct {
 	// Image says how the nodes get at images: a path on what they share with {digest} in it, such as
 	// /cvmfs/slipway/{digest}.sif; "send": each job brings its own; empty: they fetch them from the service. Where a
 	// path is not there, they fetch.
-	Image     string
-	Cache     string   // a directory of the nodes, for fetched images
-	Apptainer string   // the program on the nodes; empty: apptainer on PATH
-	HomeDirs  bool     // the nodes have the users' homes at the same path as this host
-	Binds     []string // of the nodes, such as /cvmfs: bound where they are there
+	Image    string
+	HomeDirs bool // the nodes have the users' homes at the same path as this host
+	Node     worker.Node
 
 	// Events is a file of a sandbox in which the batch system notes what happens to the job; empty: it does not.
 	Events string
@@ -176,7 +175,7 @@ func (b *Backend) Title() string { return b.system.Title() }
 func (b *Backend) HomeDirs() bool { return b.cfg.HomeDirs }
 
 // Binds are the directories of the nodes that workloads see.
-func (b *Backend) Binds() []string { return b.cfg.Binds }
+func (b *Backend) Binds() []string { return b.cfg.Node.Binds }
 
 // knows refuses an ID that is none.
 func (b *Backend) knows(id spawner.ID) error {

@@ -92,10 +92,9 @@ const OwnMemory = 160 << 20
 // plan is what the worker is told. It holds no secret.
 func (b *Backend) plan(l spawner.Launch, r Record) worker.Plan {
 	p := worker.Plan{
-		ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind.Ephemeral(),
-		Apptainer: b.cfg.Apptainer, Cache: b.cfg.Cache,
+		Node: b.cfg.Node, ID: string(l.ID), Launch: r.Run, Session: r.Session, Fleeting: l.Kind.Ephemeral(),
 		Image: worker.Image{Path: b.imagePath(l, r), Digest: l.Spec.Environment, Size: r.Bytes},
-		Login: l.Account.Login, Home: l.Account.Home, Binds: b.cfg.Binds, Env: l.Spec.Env, GPU: !l.Spec.GPU.None(),
+		Login: l.Account.Login, Home: l.Account.Home, Env: l.Spec.Env, GPU: !l.Spec.GPU.None(),
 		TimeLimit: l.Spec.TimeLimit, Grace: b.cfg.Grace * 2 / 3, // the rest is for what the worker does after it
 	}
 	if b.cfg.HomeDirs {

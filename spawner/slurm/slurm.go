@@ -1,4 +1,4 @@
-// Package slurm runs jobs as jobs of a Slurm cluster, from a host that has Slurm's commands and shares a directory with
+// Package slurm runs sessions and jobs as jobs of a Slurm cluster, from a host that has Slurm's commands and shares a directory with
 // the nodes.
 //
 // Promises: a run of a workload is at most one job: it is found again by the mark in its comment, and Slurm is told

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway/internal/config"
+	"slipway/internal/worker"
 	"slipway/spawner/batch"
 	"slipway/spawner/htcondor"
 	"slipway/spawner/htcondor/commands"
@@ -21,8 +22,9 @@ func (h Host) HTCondor(pool *pool.Pool) (*batch.Backend, error) {
 	return htcondor.New(htcondor.Config{
 		Config: batch.Config{
 			Dir: filepath.Join(h.Config.DataDir, "htcondor"), Bin: c.Bin, Instance: h.Config.Instance,
-			MarkKey: h.Key("htcondor mark"), Owner: c.Owner, Image: c.Image, Cache: c.Cache, Apptainer: c.Apptainer,
-			HomeDirs: c.HomeDirs, Binds: c.Binds, PollEvery: time.Duration(c.PollInterval), Arch: h.Arch, Logger: h.Log,
+			MarkKey: h.Key("htcondor mark"), Owner: c.Owner, Image: c.Image,
+			HomeDirs: c.HomeDirs, Node: worker.Node{Apptainer: c.Apptainer, Cache: c.Cache, Binds: c.Binds},
+			PollEvery: time.Duration(c.PollInterval), Arch: h.Arch, Logger: h.Log,
 		},
 		Domain: c.Domain, Key: c.Key, Requirements: c.Requirements, Rank: c.Rank, Extra: c.Extra,
 		AccountingGroup: c.Group, Lease: time.Duration(c.JobLeaseDuration), Disk: int64(c.RequestDisk), Pool: pool,

@@ -3,6 +3,7 @@ package backends
 import (
 	"time"
 
+	"slipway/internal/worker"
 	"slipway/spawner/batch"
 	"slipway/spawner/slurm"
 )
@@ -16,7 +17,8 @@ func (h Host) Slurm() (*batch.Backend, error) {
 	return slurm.New(slurm.Config{
 		Config: batch.Config{
 			Dir: c.Dir, Bin: c.Bin, Instance: h.Config.Instance, MarkKey: h.Key("slurm mark"), Owner: c.Owner,
-			Image: c.Image, Cache: c.Cache, Apptainer: c.Apptainer, HomeDirs: c.HomeDirs, Binds: c.Binds,
+			Image: c.Image, HomeDirs: c.HomeDirs,
+			Node:      worker.Node{Apptainer: c.Apptainer, Cache: c.Cache, Scratch: c.Scratch, Binds: c.Binds},
 			PollEvery: time.Duration(c.PollInterval), Arch: h.Arch, Logger: h.Log,
 		},
 		Partition: c.Partition, Account: c.Account, QOS: c.QOS, Constraint: c.Constraint, Reservation: c.Reservation,

@@ -1,5 +1,5 @@
-// Package slurmtest runs a real Slurm cluster for tests: Slurm 24.11, without accounting, in one container of the image
-// that deploy/images/slurm makes, which is controller and node.
+// Package slurmtest runs a real Slurm cluster for tests: Slurm 24.11 with Apptainer, without accounting, in one container
+// of the image that deploy/images/slurm makes, which is controller and node.
 //
 // A package has one cluster for all its tests:
 //
@@ -12,6 +12,8 @@
 //		cluster.AddUser(t, "alice", 41234)
 //		dir := cluster.TempDir(t)           // here and on the node, at the same path
 //		...
+//
+// Start returns a cluster of the test's own. What jobs can reach of this host is Cluster.Address, and nothing beyond.
 //
 // This host is the one that submits as far as a program can tell: the commands in Cluster.Bin run inside, as root, with
 // the caller's working directory.
@@ -71,18 +73,7 @@ func start() (*Cluster, error) {
 			return c, err
 		}
 	}
-	// One without a network would not do: where there is no address but the loopback's, Slurm cannot listen.
-	if _, err := output(exec.Command(
-		"docker", "network", "create", "--internal", "--label", label+"="+mark, c.name,
-	)); err != nil {
-		return c, err
-	}
-	_, err = output(exec.Command(
-		"docker", "run", "--detach", "--name", c.name, "--label", label+"="+mark, "--hostname", "slurm",
-		"--network", c.name, "--init", "--cap-add", "MKNOD",
-		"--volume", c.Dir+":"+c.Dir, image,
-	))
-	if err != nil {
+	if err := c.startMachine(image, label+"="+mark); err != nil {
 		return c, err
 	}
 	if c.pid, err = output(exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", c.name)); err != nil {
@@ -92,6 +83,38 @@ func start() (*Cluster, error) {
 		return c, fmt.Errorf("the cluster does not run: %s", c.log())
 	}
 	return c, errors.Join(c.makeCommands(), c.awaitNode())
+}
+
+// startMachine starts the container in a network of its own. Without one there would be no address but the loopback's,
+// and Slurm could not listen. Apptainer without setuid needs what is unconfined here, and no capability; and the kernel
+// stacks no overlay on the container's own file system, on which /var/tmp would be.
+func (c *Cluster) startMachine(image, label string) error {
+	for _, argv := range [][]string{
+		{"network", "create", "--internal", "--label", label, c.name},
+		{
+			"run", "--detach", "--name", c.name, "--label", label, "--hostname", "slurm", "--network", c.name,
+			"--dns", "127.0.0.1", "--init", "--cap-add", "MKNOD", "--security-opt", "seccomp=unconfined",
+			"--security-opt", "systempaths=unconfined", "--device", "/dev/fuse", "--volume", "/var/tmp",
+			"--volume", c.Dir + ":" + c.Dir, image,
+		},
+	} {
+		if _, err := output(exec.Command("docker", argv...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Address returns this host's address, as the node sees it.
+func (c *Cluster) Address(t testing.TB) string {
+	t.Helper()
+	address, err := output(exec.Command(
+		"docker", "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", c.name,
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // Close ends the cluster and removes all of it.
@@ -202,6 +225,22 @@ func (c *Cluster) Signal(t testing.TB, signal string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Start returns a cluster of the test's own, which ends with it.
+func Start(t testing.TB) *Cluster {
+	t.Helper()
+	testenv.Need(t, testenv.Slurm)
+	c, err := start()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatalf("start a cluster: %v", err)
+	}
+	return c
 }
 
 // Shared is one cluster for all tests of a package, started by the first that asks.

@@ -44,7 +44,7 @@ hubs:
     service: slipway
     spawner_token_file: $STATE/hub/spawner-token
     token_file: $STATE/hub/service-token
-    unknown_sessions: {action: stop, poll_interval: 30s, min_age: 2m}
+    unknown_sessions: {action: stop}
     admin_users: [admin] # whoever logs in by that name
 users:
   uids: 20000-29999

@@ -169,7 +169,6 @@ func TestHubs(t *testing.T) {
 		{hub("a", ", ca_file: "+password), "hubs[0].ca_file"},
 		{hub("a", ", token_file: /nonexistent"), "hubs[0].token_file"},
 		{hub("a", ", unknown_sessions: {action: kill}"), "hubs[0].unknown_sessions.action"},
-		{hub("a", ", unknown_sessions: {poll_interval: 1s}"), "hubs[0].unknown_sessions"},
 		{hub("a", ", outpost: {credentials: [{username: 'a:b', password_file: "+password+"}]}"), "hubs[0].outpost.credentials[0].username"},
 		{hub("a", ", outpost: {credentials: [{username: a, password_file: /nonexistent}]}"), "hubs[0].outpost.credentials[0].password_file"},
 		{hub("a", ", outpost: {address: '[::1]:80'}"), "hubs[0].outpost.address"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Each of these was once passed over in silence, with all that stood below the key.
@@ -39,11 +38,12 @@ func TestWhatIsReadIsAllThatIsWritten(t *testing.T) {
 	if err == nil {
 		t.Errorf("%+v", c)
 	}
-	c, err = Parse([]byte("jobs:\nhubs:\n- name: &n main\n  api_url: *n\n- name: b\n  unknown_sessions: {poll_interval: 1m}\ngpu: {devices: [{mode: mig}]}\nhtcondor: {extra: {'7': x}}\n"))
+	c, err = Parse([]byte("jobs:\nhubs:\n- name: &n main\n  api_url: *n\n- name: b\n  unknown_sessions: {action: stop}\n- {name: c}\ngpu: {devices: [{mode: mig}]}\nhtcondor: {extra: {'7': x}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Hubs[0].APIURL != "main" || c.Hubs[1].Service != "slipway" || c.Hubs[1].UnknownSessions.PollInterval != Duration(time.Minute) || c.Hubs[1].UnknownSessions.Action != UnknownReport {
+	if c.Hubs[0].APIURL != "main" || c.Hubs[1].Service != "slipway" || c.Hubs[1].UnknownSessions.Action != UnknownStop ||
+		c.Hubs[2].UnknownSessions.Action != UnknownReport {
 		t.Errorf("%+v", c.Hubs)
 	}
 	if c.GPU.Devices[0].Match != "*" || len(c.GPU.Devices) != 1 || c.HTCondor.Extra["7"] != "x" || c.Jobs.MaxTime != Default().Jobs.MaxTime {

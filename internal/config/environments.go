@@ -14,9 +14,7 @@ type Environments struct {
 	KeysDir   string              `yaml:"keys_dir"`  // directory of the keys that sign; empty: data_dir/keys
 	Quota     Bound               `yaml:"quota"`     // of each user
 	Quotas    Quotas              `yaml:"quotas"`    // of some
-	MaxFiles  int64               `yaml:"max_files"` // that one freeze may find changed
 	Retention Duration            `yaml:"retention"` // environments without a name, after their last use, unless they are shared; 0: for ever
-	Registry  string              `yaml:"registry"`  // where other hosts find the service's registry: http(s)://host; empty: at listen
 	Stores    []EnvironmentStore  `yaml:"stores"`    // with a copy of each
 	Exports   []EnvironmentExport `yaml:"exports"`   // that others publish
 }
@@ -28,15 +26,12 @@ type Quotas struct {
 }
 
 func defaultEnvironments() Environments {
-	return Environments{MaxFiles: 5_000_000, Retention: Duration(30 * 24 * time.Hour)}
+	return Environments{Retention: Duration(30 * 24 * time.Hour)}
 }
 
 // checkEnvironments looks at what is kept of environments, and for whom.
 func (c Config) checkEnvironments(p *problems) {
 	e := c.Environments
-	if e.MaxFiles < 1 {
-		p.add("environments.max_files", e.MaxFiles, "1 or more, such as 5000000")
-	}
 	if e.Retention < 0 || e.Retention > 0 && e.Retention < Duration(leastKeep) {
 		p.add(
 			"environments.retention", time.Duration(e.Retention),

@@ -28,7 +28,6 @@ func TestEnvironmentsGroups(t *testing.T) {
 		{main, "hub_groups: {poll_interval: 1s}", "hub_groups: "},
 		{main, "hub_groups: {poll_interval: 1m, max_age: 90s}", "hub_groups: "},
 		{main, "environments: {quotas: {groups: {nobody: 1G}}}", "environments.quotas.groups"},
-		{main, "environments: {max_files: 0}", "environments.max_files"},
 		{main, "environments: {retention: 0s}", ""},
 		{main, "environments: {retention: 720h}", ""},
 		{main, "environments: {retention: 5m}", "environments.retention"},

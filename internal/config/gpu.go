@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"slipway/internal/gpu"
 )
@@ -42,15 +41,12 @@ type GPURule struct {
 
 // Preemption says whether idle slices of sessions are lent to jobs.
 type Preemption struct {
-	Enabled     bool     `yaml:"enabled"`      // idle slices of sessions are lent to jobs
-	IdleFor     Duration `yaml:"idle_for"`     // the slice was idle
-	GracePeriod Duration `yaml:"grace_period"` // between telling a job and killing it
+	Enabled bool `yaml:"enabled"` // idle slices of sessions are lent to jobs
 }
 
 func defaultGPU() GPU {
 	return GPU{
 		Driver: DriverNone, Devices: []GPURule{{Match: "*", Mode: "whole"}}, Placement: "frag", SelfTest: true,
-		Preemption: Preemption{IdleFor: Duration(20 * time.Minute), GracePeriod: Duration(30 * time.Second)},
 	}
 }
 
@@ -72,11 +68,6 @@ func (c Config) checkGPU(p *problems) {
 	}
 	if g.Driver == DriverSimulated && len(g.Simulated) == 0 {
 		p.add("gpu.simulated", "[]", "at least one model, such as H200")
-	}
-	for key, d := range map[string]Duration{"idle_for": g.Preemption.IdleFor, "grace_period": g.Preemption.GracePeriod} {
-		if d <= 0 {
-			p.add("gpu.preemption."+key, time.Duration(d), "a time such as 10m")
-		}
 	}
 	for i, r := range g.Devices {
 		at := fmt.Sprintf("gpu.devices[%d].", i)

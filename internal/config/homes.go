@@ -14,12 +14,11 @@ import (
 type Home struct {
 	Path         string   `yaml:"path"`          // a homes.Template; empty: below Users.Homes
 	Create       bool     `yaml:"create"`        // one that is missing is made
-	Warn         []int    `yaml:"warn"`          // percent
 	PollInterval Duration `yaml:"poll_interval"` // how often those of users with sessions are looked at
 }
 
 func defaultHome() Home {
-	return Home{Create: true, Warn: []int{80, 95}, PollInterval: Duration(5 * time.Minute)}
+	return Home{Create: true, PollInterval: Duration(5 * time.Minute)}
 }
 
 // Area is a shared area.
@@ -62,12 +61,6 @@ func (c Config) checkHomes(p *problems) {
 			p.add("users.home.path", h.Path, ofHers)
 		} else {
 			c.checkApart("users.home.path", h.Path, t, p)
-		}
-	}
-	for i, mark := range h.Warn {
-		if mark < 1 || mark > 100 || i > 0 && mark <= h.Warn[i-1] {
-			p.add("users.home.warn", fmt.Sprint(h.Warn), "rising percentages such as [80, 95], or [] for no warnings")
-			break
 		}
 	}
 	if h.PollInterval < Duration(time.Second) {

@@ -11,7 +11,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"time"
 
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -39,9 +38,7 @@ type Hub struct {
 // UnknownSessions says what happens to sessions that their Hub does not know.
 type UnknownSessions struct {
 	// Off: the Hub is not asked; report: they are counted; stop: they are stopped.
-	Action       string   `yaml:"action" jsonschema:"enum=off,enum=report,enum=stop"`
-	PollInterval Duration `yaml:"poll_interval"` // between two looks
-	MinAge       Duration `yaml:"min_age"`       // younger ones may be on their way
+	Action string `yaml:"action" jsonschema:"enum=off,enum=report,enum=stop"`
 }
 
 // The actions on UnknownSessions.
@@ -65,9 +62,7 @@ type Credential struct {
 }
 
 func (h *Hub) setDefaults() {
-	*h = Hub{Service: "slipway", UnknownSessions: UnknownSessions{
-		Action: UnknownReport, PollInterval: Duration(5 * time.Minute), MinAge: Duration(30 * time.Minute),
-	}}
+	*h = Hub{Service: "slipway", UnknownSessions: UnknownSessions{Action: UnknownReport}}
 }
 
 // SpawnerToken reads what the hub's Spawner presents; empty when none is configured.
@@ -195,12 +190,6 @@ func (h Hub) check(at string, p *problems) {
 	case UnknownOff, UnknownReport, UnknownStop:
 	default:
 		p.add(at+"unknown_sessions.action", h.UnknownSessions.Action, "off, report or stop")
-	}
-	if h.UnknownSessions.PollInterval < Duration(10*time.Second) || h.UnknownSessions.MinAge < Duration(time.Minute) {
-		p.add(at+"unknown_sessions", fmt.Sprintf(
-			"poll_interval %s, min_age %s", time.Duration(h.UnknownSessions.PollInterval),
-			time.Duration(h.UnknownSessions.MinAge),
-		), "poll_interval 10s or more, min_age 1m or more")
 	}
 }
 

@@ -17,12 +17,11 @@ type Jobs struct {
 	MaxTime       Duration `yaml:"max_time"`       // of one job
 	GPUs          []string `yaml:"gpus"`           // what a job may ask for
 	// Where jobs run whose submitter names none.
-	Backend           string     `yaml:"backend"`
-	Retention         Duration   `yaml:"retention"`            // after their end, with their files; 0: for ever
-	RetryPause        Duration   `yaml:"retry_pause"`          // before a job is tried again by itself, for the first time
-	FairShareHalfLife Duration   `yaml:"fair_share_half_life"` // of what a user has had, in line
-	SessionsFirst     bool       `yaml:"sessions_first"`       // sessions of this host go before its jobs
-	Limits            []JobLimit `yaml:"limits"`
+	Backend       string     `yaml:"backend"`
+	Retention     Duration   `yaml:"retention"`      // after their end, with their files; 0: for ever
+	RetryPause    Duration   `yaml:"retry_pause"`    // before a job is tried again by itself, for the first time
+	SessionsFirst bool       `yaml:"sessions_first"` // sessions of this host go before its jobs
+	Limits        []JobLimit `yaml:"limits"`
 }
 
 // JobLimit is what some users' jobs may have. The first whose users or groups they are among counts. Zero: not limited.
@@ -57,7 +56,7 @@ func defaultJobs() Jobs {
 		MaxCPUs: 2, MaxMemory: 8 << 30, DefaultCPUs: 1, DefaultMemory: 2 << 30, DefaultTime: Duration(time.Hour),
 		MaxTime: Duration(24 * time.Hour),
 		Backend: BackendLocal, Retention: Duration(30 * 24 * time.Hour), RetryPause: Duration(10 * time.Second),
-		FairShareHalfLife: Duration(24 * time.Hour), SessionsFirst: true,
+		SessionsFirst: true,
 	}
 }
 
@@ -86,9 +85,6 @@ func (c Config) checkJobs(p *problems) {
 			"jobs.retention", time.Duration(j.Retention),
 			fmt.Sprintf("0 for ever, or %s or more: users need time to fetch their results", leastKeep),
 		)
-	}
-	if j.FairShareHalfLife < Duration(time.Minute) {
-		p.add("jobs.fair_share_half_life", time.Duration(j.FairShareHalfLife), "1m or more, such as 24h")
 	}
 	if j.RetryPause < 0 || j.RetryPause > Duration(mostRetryPause) {
 		p.add(

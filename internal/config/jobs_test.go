@@ -11,7 +11,6 @@ func TestWrongLimitsOfJobsAreTold(t *testing.T) {
 		"jobs: {retention: 5m}":                                  "jobs.retention",
 		"jobs: {retention: -1h}":                                 "jobs.retention",
 		"jobs: {retry_pause: 6m}":                                "jobs.retry_pause",
-		"jobs: {fair_share_half_life: 0s}":                       "jobs.fair_share_half_life",
 		"jobs: {limits: [{max_running: -1}]}":                    "jobs.limits[0].max_running",
 		"jobs: {limits: [{max_gpu_hours: -0.5}]}":                "jobs.limits[0].max_gpu_hours",
 		"jobs: {limits: [{gpu_hours_window: 2400h}]}":            "jobs.limits[0].gpu_hours_window",

@@ -63,6 +63,7 @@ type rewriting struct {
 type edit struct {
 	from, to int
 	text     string
+	last     bool // it takes out the last entry of a mapping in braces: a comma before it goes with it
 }
 
 // entry is a key and its value.
@@ -89,11 +90,25 @@ func rewrite(text string, each func(*rewriting, entry, renaming)) (string, []Cha
 			each(w, e, r)
 		}
 	})
-	slices.SortFunc(w.edits, func(a, b edit) int { return cmp.Compare(b.from, a.from) })
-	for _, e := range w.edits {
-		text = text[:e.from] + e.text + text[e.to:]
+	return w.append(w.edited(), document.Content[0]), w.changes, w.err
+}
+
+// edited returns the text with all edits. Entries that stand one behind the other are taken out together.
+func (w *rewriting) edited() string {
+	slices.SortFunc(w.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	text := w.text
+	for i := len(w.edits) - 1; i >= 0; i-- {
+		e := w.edits[i]
+		for ; i > 0 && e.text == "" && w.edits[i-1].text == "" && w.edits[i-1].to == e.from; i-- {
+			e.from = w.edits[i-1].from
+		}
+		before := text[:e.from]
+		if e.last {
+			before = strings.TrimSuffix(strings.TrimRight(before, " \t\n"), ",")
+		}
+		text = before + e.text + text[e.to:]
 	}
-	return w.append(text, document.Content[0]), w.changes, w.err
+	return text
 }
 
 // append writes the entries that are moved to the end of the file.
@@ -144,8 +159,10 @@ func (w *rewriting) rename(e entry, r renaming) {
 		return
 	}
 	_, word := split(r.new)
-	w.edits = append(w.edits, edit{at, at + len(e.key.Value), word})
-	w.changes = append(w.changes, Change{e.key.Line, r.String()})
+	w.edits = append(w.edits, edit{from: at, to: at + len(e.key.Value), text: word})
+	if r.final() == r { // else it is told with what has become of its new name
+		w.changes = append(w.changes, Change{e.key.Line, r.String()})
+	}
 }
 
 // takeOut takes an entry out of its place, and writes it at the end where it has another one.
@@ -155,11 +172,11 @@ func (w *rewriting) takeOut(e entry, r renaming) {
 	case r.new != "":
 		what += ", and stands at the end of the file"
 		w.moved = append(w.moved, w.atMargin(e, r.new))
-	case e.value.Kind == yaml.ScalarNode:
+	case e.value.Kind == yaml.ScalarNode && e.value.Value != "":
 		what += " (it was " + e.value.Value + ")"
 	}
 	from, to := w.extent(e)
-	w.edits = append(w.edits, edit{from, to, ""})
+	w.edits = append(w.edits, edit{from: from, to: to, last: e.flow && e.next == nil})
 	w.changes = append(w.changes, Change{e.key.Line, what})
 }
 
@@ -191,8 +208,7 @@ func (w *rewriting) extent(e entry) (from, to int) {
 	case e.next != nil && (e.flow || strings.TrimSpace(before) != ""):
 		return from, w.offset(e.next)
 	case e.flow:
-		kept := strings.TrimRight(w.text[:from], " \t\n")
-		return len(strings.TrimSuffix(kept, ",")), w.flowEnd(from)
+		return from, w.flowEnd(from)
 	case strings.TrimSpace(before) != "":
 		return from, w.lineStart(w.blockEnd(e))
 	}

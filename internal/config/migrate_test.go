@@ -91,8 +91,14 @@ func TestMigrate(t *testing.T) {
 		"in braces, first": {"gpu: {sample: 5s, driver: none}\n", "gpu: {driver: none}\n"},
 		"in braces, last":  {"gpu: {driver: none, mps: {control: 'a, }b', dir: /x}}\n", "gpu: {driver: none}\n"},
 		"in braces, alone": {"docker: { instance: it's }\n", "docker: {}\ninstance: it's\n"},
-		"JSON":             {`{"docker": {"instance": "x", "cpus": 2}}`, `{"docker": {"max_total_cpus": 2}, instance: "x"}`},
-		"over two lines":   {"gpu: {driver: none,\n  sample: 5s}\n", "gpu: {driver: none}\n"},
+		"in braces, both":  {"gpu: {driver: none, sample: 5s, idle_after: 1m}\n", "gpu: {driver: none}\n"},
+		"in braces, all":   {"gpu: {sample: 5s, idle_after: 1m}\n", "gpu: {}\n"},
+		"renamed, then gone": {
+			"hubs:\n- {name: a, roster: {mode: stop, every: 1m, age: 2m}}\n",
+			"hubs:\n- {name: a, unknown_sessions: {action: stop}}\n",
+		},
+		"JSON":           {`{"docker": {"instance": "x", "cpus": 2}}`, `{"docker": {"max_total_cpus": 2}, instance: "x"}`},
+		"over two lines": {"gpu: {driver: none,\n  sample: 5s}\n", "gpu: {driver: none}\n"},
 		"its comments": {
 			"gpu:\n  # none or nvml\n  driver: none\n\n  # how often\n  # it is measured\n  sample: 5s # s\n  # and\n  self_test: true\n",
 			"gpu:\n  # none or nvml\n  driver: none\n\n  # and\n  self_test: true\n",

@@ -12,7 +12,7 @@ docker:
   sokket: x
   max_total_cpus: many
 hubs:
-  - {name: a, apiurl: x, unknown_sessions: {poll_interval: soon}}
+  - {name: a, apiurl: x, unknown_sessions: {action: []}}
   - {name: b, apiurl: x}
 jobs: {max_memory: much, max_time: long}
 gpu: 5

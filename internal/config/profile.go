@@ -36,13 +36,11 @@ type Profile struct {
 	MaxAge       Duration `yaml:"max_age"`       // 0: any
 	FirstConnect Duration `yaml:"first_connect"` // within which somebody must open it; 0: any time
 	Warning      Duration `yaml:"warning"`       // before a stop
-	MaxKeep      Duration `yaml:"max_keep"`      // that `slipway keep` holds off the idle limit
 }
 
 func (p *Profile) setDefaults() {
 	*p = Profile{
 		FirstConnect: Duration(20 * time.Minute), Warning: Duration(10 * time.Minute),
-		MaxKeep: Duration(24 * time.Hour),
 		Backend: BackendDocker,
 	}
 }
@@ -53,7 +51,6 @@ func (c Config) checkProfiles(p *problems) {
 		c.checkBackend(at, f.Backend, func(b Backend) bool { return b.Sessions }, p)
 		for key, d := range map[string]Duration{
 			"idle_limit": f.IdleLimit, "max_age": f.MaxAge, "first_connect": f.FirstConnect, "warning": f.Warning,
-			"max_keep": f.MaxKeep,
 		} {
 			if d < 0 {
 				p.add(at+key, time.Duration(d), "0 for never, or a time such as 2h")

@@ -23,6 +23,8 @@ var renamings = []renaming{
 	{old: "environments.hub_groups.fresh", new: "hub_groups.max_age"},
 	{old: "environments.keep", new: "environments.retention"},
 	{old: "environments.keys", new: "environments.keys_dir"},
+	{old: "environments.max_files", because: "a session that is frozen may have changed 5000000 files"},
+	{old: "environments.registry", because: "other hosts reach this service at `uplink.url`, for images too"},
 	{old: "environments.stores[].s3.plain", new: "environments.stores[].s3.allow_plain_http"},
 
 	{old: "hubs[].admins", new: "hubs[].admin_users"},
@@ -31,6 +33,9 @@ var renamings = []renaming{
 	{old: "hubs[].roster.every", new: "hubs[].unknown_sessions.poll_interval"},
 	{old: "hubs[].roster.age", new: "hubs[].unknown_sessions.min_age"},
 	{old: "users.home.every", new: "users.home.poll_interval"},
+	{old: "hubs[].unknown_sessions.poll_interval", because: "each Hub is asked every 5m"},
+	{old: "hubs[].unknown_sessions.min_age", because: "a session counts as unknown when it is 30m old"},
+	{old: "users.home.warn", because: "a user is told at 80 and 95 %"},
 	{old: "users.home.look", because: "a home has 5 s to answer"},
 
 	{old: "images[].title", new: "images[].display_name"},
@@ -39,10 +44,12 @@ var renamings = []renaming{
 	{old: "profiles[].groups", new: "profiles[].allowed_groups"},
 	{old: "profiles[].pids", new: "profiles[].max_pids"},
 	{old: "profiles[].disk", new: "profiles[].max_disk"},
+	{old: "profiles[].max_keep", because: "`slipway keep` holds off the idle limit for 24h at most"},
 	{old: "profiles[].busy_cpu", because: "a session that uses more than a tenth of a processor is busy"},
 
 	{old: "jobs.keep", new: "jobs.retention"},
 	{old: "jobs.half_life", new: "jobs.fair_share_half_life"},
+	{old: "jobs.fair_share_half_life", because: "what a user has had counts half as much 24h later"},
 	{old: "jobs.yield", new: "jobs.sessions_first"},
 	{old: "jobs.limits[].running", new: "jobs.limits[].max_running"},
 	{old: "jobs.limits[].waiting", new: "jobs.limits[].max_submitted"},
@@ -67,6 +74,8 @@ var renamings = []renaming{
 	{old: "gpu.lend", new: "gpu.preemption"},
 	{old: "gpu.lend.after", new: "gpu.preemption.idle_for"},
 	{old: "gpu.lend.recall", new: "gpu.preemption.grace_period"},
+	{old: "gpu.preemption.idle_for", because: "a slice is lent after 20m in which its session did nothing"},
+	{old: "gpu.preemption.grace_period", because: "a job has 30s to end before it is killed"},
 	{old: "gpu.helper", because: "slipway-gpu is looked for beside slipway, then on PATH"},
 	{old: "gpu.quarantine", because: "a part of a GPU that has failed is left alone for 30m at first"},
 	{old: "gpu.sample", because: "use is measured every 10s"},
@@ -120,8 +129,17 @@ func (r renaming) stays() bool {
 	return r.new != "" && was == is
 }
 
+// final returns what has become of the key in the end: its new name may have gone, too.
+func (r renaming) final() renaming {
+	if next, ok := formerly(r.new); ok {
+		return renaming{old: r.old, new: next.new, because: next.because}.final()
+	}
+	return r
+}
+
 // String says what to do about it.
 func (r renaming) String() string {
+	r = r.final()
 	if r.new == "" {
 		return r.old + " is no key any more: " + r.because
 	}

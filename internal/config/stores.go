@@ -64,8 +64,8 @@ func (e *EnvironmentExport) setDefaults() {
 
 // RegistryURL returns where other hosts find the service's registry.
 func (c Config) RegistryURL() *url.URL {
-	if u, ok := webURL(c.Environments.Registry); ok {
-		return u
+	if c.Uplink.URL != "" {
+		return c.Uplink.At()
 	}
 	scheme := "https"
 	if c.TLS.Cert == "" {
@@ -76,13 +76,6 @@ func (c Config) RegistryURL() *url.URL {
 
 // checkPlaces looks at where environments go beside data_dir.
 func (c Config) checkPlaces(p *problems) {
-	if u, ok := webURL(c.Environments.Registry); c.Environments.Registry != "" && (!ok ||
-		strings.Trim(u.Path, "/") != "") {
-		p.add(
-			"environments.registry", withoutPassword(c.Environments.Registry),
-			"the service's address for other hosts, without a path, such as https://slipway.example.org",
-		)
-	}
 	names, places := map[string]bool{}, map[string]bool{}
 	for i, s := range c.Environments.Stores {
 		at := fmt.Sprintf("environments.stores[%d].", i)

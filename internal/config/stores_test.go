@@ -27,10 +27,6 @@ func TestPlaces(t *testing.T) {
 		{"stores: [{name: vault, directory: /mnt/vault}]", ""},
 		{bucket(""), ""},
 		{bucket(", prefix: main/, region: eu, allow_plain_http: true"), ""},
-		{"registry: https://slipway.example.org:8443", ""},
-		{"registry: slipway.example.org", "environments.registry"},
-		{"registry: https://slipway.example.org/v2/", "environments.registry"},
-		{"registry: https://alice:hunter2@slipway.example.org", "environments.registry"},
 		{"exports: [{name: cvmfs, directory: /cvmfs/x}]", ""},
 		{"exports: [{name: cvmfs, directory: /cvmfs/x, forms: [sif, unpacked], shared: any, tags: [\"v*\"], begin: [a], publish: [b], abort: [c]}]", ""},
 		{"stores: [{name: Vault, directory: /mnt/vault}]", "stores[0].name"},
@@ -85,7 +81,7 @@ func TestRegistryURL(t *testing.T) {
 	if got := c.RegistryURL().String(); got != "https://127.0.0.1:8090" {
 		t.Errorf("%s", got)
 	}
-	c.Environments.Registry = "https://slipway.example.org"
+	c.Uplink.URL = "https://slipway.example.org"
 	if got := c.RegistryURL(); got.Host != "slipway.example.org" || got.Scheme != "https" {
 		t.Errorf("%s", got)
 	}

@@ -67,6 +67,10 @@ type Service struct {
 	bases  sync.Map // digests of environments by ids of images
 }
 
+// maxFiles is how many files a session may have changed when it is frozen. Some 850 bytes of memory are needed for each:
+// 4 GB for this many.
+const maxFiles = 5_000_000
+
 // Open opens the environments. life ends with the service.
 func Open(life context.Context, c Config) (*Service, error) {
 	f := &Service{life: life, cfg: c, log: c.Logger}
@@ -75,7 +79,7 @@ func Open(life context.Context, c Config) (*Service, error) {
 	var err error
 	f.library, err = images.Open(images.Config{
 		Dir: f.path("environments"), Logger: f.log, Strip: e.Strip, Keys: c.Keys, Version: version.Release,
-		Quotas: f.quotas, MaxFiles: e.MaxFiles,
+		Quotas: f.quotas, MaxFiles: maxFiles,
 		Keep: time.Duration(e.Retention), InUse: f.inUse, Try: c.Try, Fetch: f.fetcher(),
 	})
 	if err != nil {

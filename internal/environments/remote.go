@@ -60,7 +60,7 @@ func (f *Service) captureRemote(
 		source.Layers = f.layersOf(ctx, source.Base.Digest)
 	}
 	source, remove, err := f.copied(
-		ctx, source, a.fetch(strip.Rules(), source.Layers, under, f.cfg.Site.Environments.MaxFiles), tell,
+		ctx, source, a.fetch(strip.Rules(), source.Layers, under, maxFiles), tell,
 	)
 	if err != nil {
 		release()

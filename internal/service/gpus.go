@@ -38,8 +38,11 @@ type gpuParts struct {
 	sampler *metering.Sampler
 }
 
-// selfTestTime is how long the test of a slice may take.
-const selfTestTime = 30 * time.Second
+const (
+	selfTestTime = 30 * time.Second // the test of a slice may take
+	lendAfter    = 20 * time.Minute // a session and its slice are idle before the slice is lent
+	recallGrace  = 30 * time.Second // a job has to end before it is killed, when its slice is called back
+)
 
 // leaseGPUs puts what the engine needs of GPUs into its configuration.
 func (s *service) leaseGPUs(c *engine.Config) {
@@ -52,8 +55,8 @@ func (s *service) leaseGPUs(c *engine.Config) {
 		c.Launch.SelfTest = selfTestTime
 	}
 	c.Lend = engine.Lend{
-		On: g.Preemption.Enabled, After: time.Duration(g.Preemption.IdleFor),
-		Recall: time.Duration(g.Preemption.GracePeriod), Idle: s.idleSlice,
+		On: g.Preemption.Enabled, After: lendAfter,
+		Recall: recallGrace, Idle: s.idleSlice,
 	}
 }
 

@@ -109,17 +109,22 @@ func (s *service) announceStart(ctx context.Context, w spawner.Workload, secrets
 	h.Tell(ctx, w, secrets)
 }
 
+const (
+	unknownPoll = 5 * time.Minute  // between two looks at the Hub's servers
+	unknownAge  = 30 * time.Minute // of a session that the Hub does not know: a younger one may be on its way
+)
+
 // syncer keeps a hub and the engine in agreement, as far as the service has a token of its own there.
 func (s *service) syncer(p hubPart) *hubsync.Syncer {
 	cfg := hubsync.Config{
 		Name: p.cfg.Name, Hub: p.client, Engine: s.workloads, Activity: p.server.Activity,
-		Age:  time.Duration(p.cfg.UnknownSessions.MinAge),
+		Age:  unknownAge,
 		Stop: p.cfg.UnknownSessions.Action == config.UnknownStop, FlavorsURL: p.cfg.Outpost.FlavorsURL, Logger: s.log,
 		Flavors: func() any { return s.server.Outpost.Flavors(p.cfg.Name) },
 		Groups:  p.groups, GroupsEvery: time.Duration(s.cfg.HubGroups.PollInterval),
 	}
 	if p.server.Activity && p.cfg.UnknownSessions.Action != config.UnknownOff {
-		cfg.Every = time.Duration(p.cfg.UnknownSessions.PollInterval)
+		cfg.Every = unknownPoll
 	}
 	return hubsync.New(cfg)
 }

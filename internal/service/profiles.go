@@ -35,12 +35,15 @@ func catalogueOf(c config.Config) catalog.Catalogue {
 			Life: spawner.Life{
 				Idle: time.Duration(p.IdleLimit), MaxAge: time.Duration(p.MaxAge),
 				FirstConnect: time.Duration(p.FirstConnect),
-				Warning:      time.Duration(p.Warning), MaxKeep: time.Duration(p.MaxKeep), BusyCPU: config.BusyCPU,
+				Warning:      time.Duration(p.Warning), MaxKeep: maxKeep, BusyCPU: config.BusyCPU,
 			},
 		})
 	}
 	return cat
 }
+
+// maxKeep is for how long `slipway keep` holds off the idle limit at most.
+const maxKeep = 24 * time.Hour
 
 // errGroups is why it is not known whether a profile is open to somebody. Whoever reads it may be its user, or a
 // service that asks for her.

@@ -121,11 +121,8 @@ type Config struct {
 	// RetryPause is how long a job waits before it is tried again by itself for the first time; before each further one
 	// three times as long, up to five minutes. Zero: not at all.
 	RetryPause time.Duration
-	// HalfLife is the time in which what a user has had of a backend comes to count half as much in its line of jobs.
-	// Zero: 24 h.
-	HalfLife time.Duration
-	Limits   Limits
-	Output   int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
+	Limits     Limits
+	Output     int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
 	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
 	Room     func(dir string) (int64, error)
 	Interval time.Duration // between two looks at every active workload. Zero: 15 s
@@ -226,7 +223,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 
 func (m *Manager) schedConfig() sched.Config {
 	c := sched.Config{
-		Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.SessionsFirst, HalfLife: m.cfg.HalfLife,
+		Capacity: m.cfg.Capacity, Remote: m.Remotes(), SessionsFirst: m.cfg.SessionsFirst,
 	}
 	if m.cfg.GPUs != nil { // an interface that holds nil is not nil
 		c.GPUs = m.cfg.GPUs

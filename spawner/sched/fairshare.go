@@ -10,7 +10,8 @@ import (
 
 // What a use is counted by.
 const (
-	defaultHalfLife = 24 * time.Hour
+	// halfLife is the time in which what a user has had comes to count half as much.
+	halfLife = 24 * time.Hour
 	// shareAhead is for how long what jobs hold now counts in advance: who is given several places at once has the next
 	// only after others.
 	shareAhead = time.Minute
@@ -44,7 +45,7 @@ type share struct {
 }
 
 func newShares(half time.Duration) shares {
-	return shares{half: cmp.Or(half, defaultHalfLife), of: map[association]*share{}, jobs: map[spawner.ID]held{}}
+	return shares{half: half, of: map[association]*share{}, jobs: map[spawner.ID]held{}}
 }
 
 // meet notes that there is a job, by which its owner has a place among others.

@@ -42,7 +42,6 @@ type Config struct {
 	Lends func(session spawner.ID) bool
 	// SessionsFirst has no new job of this host given what a session waits for, whoever has asked first.
 	SessionsFirst bool
-	HalfLife      time.Duration // in which what a user has had comes to count half as much. Zero: 24 h
 }
 
 // Scheduler knows who holds and who waits for what.
@@ -72,7 +71,7 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg: cfg, work: map[spawner.ID]*spawner.Workload{}, lines: newLines(), waits: newDependencies(),
 		ledger: newLedger(cfg.Capacity, cfg.Remote), slices: sliceBook{},
-		suspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{}, shares: newShares(cfg.HalfLife),
+		suspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{}, shares: newShares(halfLife),
 		hours:      newHours(),
 		allowances: map[spawner.Principal]spawner.Allowance{}, jobs: map[spawner.Principal]int{},
 		standbys: map[spawner.ID]bool{},

@@ -26,7 +26,7 @@ func (m *Mounts) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
 		}
 		passed[r.Key] = mark
 	}
-	return homes.NewAlarm(m.cfg.Site.Users.Home.Warn, passed, func(what string, mark int) {
+	return homes.NewAlarm(warnAt(), passed, func(what string, mark int) {
 		keep := func() error { return m.cfg.Store.Put(context.Background(), alarmBucket, what, mark) }
 		if mark == 0 {
 			keep = func() error { return m.cfg.Store.Delete(context.Background(), alarmBucket, what) }
@@ -36,6 +36,9 @@ func (m *Mounts) recallAlarm(ctx context.Context) (*homes.Alarm, error) {
 		}
 	}), nil
 }
+
+// warnAt returns at which percentages of what they may have a user is told, once each.
+func warnAt() []int { return []int{80, 95} }
 
 // passes returns the mark beyond which a directory has gone since its user was last told; 0: none.
 func (m *Mounts) passes(hub string, user spawner.User, q hubapi.Quota) int {

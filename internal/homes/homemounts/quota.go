@@ -100,7 +100,7 @@ func (m *Mounts) lookAtHomes(ctx context.Context) {
 				counts.Trouble[q.Name]++
 				continue
 			}
-			for _, mark := range m.cfg.Site.Users.Home.Warn {
+			for _, mark := range warnAt() {
 				if q.Percent >= mark {
 					counts.Over[[2]string{q.Name, strconv.Itoa(mark)}]++
 				}

@@ -31,13 +31,13 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/accounting"
 	"slipway/spawner/backends"
 	"slipway/spawner/culling"
 	"slipway/spawner/jobfiles"
 	"slipway/spawner/journal"
 	"slipway/spawner/launch"
 	"slipway/spawner/sched"
-	"slipway/spawner/usage"
 	"slipway/spawner/workqueue"
 )
 
@@ -138,13 +138,13 @@ type Manager struct {
 	backends.Backends
 	deadlines
 	links
-	cfg      Config
-	queue    *workqueue.Queue
-	onRemote *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
-	log      *slog.Logger
-	files    *jobfiles.Store
-	usage    usage.Store
-	launches launch.Maker
+	cfg        Config
+	queue      *workqueue.Queue
+	onRemote   *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
+	log        *slog.Logger
+	files      *jobfiles.Store
+	accounting accounting.Store
+	launches   launch.Maker
 
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
@@ -215,7 +215,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		kinds: kinds{of: map[spawner.Kind]*Kind{}},
 	}
 	m.sched = sched.New(m.schedConfig())
-	m.usage = usage.New(usage.Config{Store: cfg.Store, Sched: m.sched, Lock: &m.mu, Logger: cfg.Logger})
+	m.accounting = accounting.New(accounting.Config{Store: cfg.Store, Sched: m.sched, Lock: &m.mu, Logger: cfg.Logger})
 	m.files = m.newFiles()
 	m.launches = launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: m.At}
 	return m, m.load(ctx)
@@ -256,7 +256,7 @@ func (c *Config) fill() {
 
 // load reads the records, and with them the leases.
 func (m *Manager) load(ctx context.Context) error {
-	if err := m.usage.Read(ctx); err != nil {
+	if err := m.accounting.Read(ctx); err != nil {
 		return err
 	}
 	ended, err := m.readWorkloads(ctx)
@@ -335,7 +335,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { m.resync(ctx); return nil })
-	g.Go(func() error { m.usage.Run(ctx); return nil })
+	g.Go(func() error { m.accounting.Run(ctx); return nil })
 	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
 	for _, k := range m.kinds.all {
 		if k.Run != nil {

@@ -1,9 +1,9 @@
-// Package usage keeps what users have had of a site over restarts of the service: GPU hours, and what their fair share
+// Package accounting keeps what users have had of a site over restarts of the service: GPU hours, and what their fair share
 // goes by.
 //
 // Promises: a service that is killed loses a minute of it at most. What a user has had is counted by the scheduler; the
 // package must not judge it.
-package usage
+package accounting
 
 import (
 	"context"

@@ -97,8 +97,8 @@ func (l *Library) knownBase(key string) (baseRecord, bool) {
 	return b, err == nil && st.Size() == b.Part.Size
 }
 
-// readBase says what the file of a base holds: part itself where this process has compared it before and nothing has
-// touched it since. What is copied from a base into environments is not looked at again while that is done. A file of
+// readBase says what the file of a base holds: part itself where it was compared before and nothing has touched it
+// since. What is copied from a base into environments is not looked at again while that is done. A file of
 // another size is not read.
 func (l *Library) readBase(ctx context.Context, part manifest.Part) (manifest.Part, error) {
 	f, err := os.Open(l.dir.Base(part.Digest))

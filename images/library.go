@@ -71,11 +71,11 @@ type Library struct {
 	trusted     libdir.Stamps
 	spoiled     libdir.Stamps // images that are known to be damaged
 	glances     glances
-	soundBases  libdir.Stamps // bases whose bytes were compared
-	signing     sync.RWMutex  // held while an image grows by a signature: nobody finds half of one
-	wanted      pin.Set       // keep images whole that were asked for a moment ago
-	placing     sync.Mutex    // over the last look at a place and the taking of it, by an image and its tail.
-	layingOut   chan struct{} // has one place, for who lays an image out
+	soundBases  libdir.KeptStamps // bases that were compared: a freeze does not wait for that after each restart
+	signing     sync.RWMutex      // held while an image grows by a signature: nobody finds half of one
+	wanted      pin.Set           // keep images whole that were asked for a moment ago
+	placing     sync.Mutex        // over the last look at a place and the taking of it, by an image and its tail.
+	layingOut   chan struct{}     // has one place, for who lays an image out
 	sweeps      sweeps
 	pending     chan string // digests of images that are to be settled
 	trials      *trial.Queue
@@ -101,7 +101,8 @@ func Open(cfg Config) (*Library, error) {
 	l := &Library{
 		dir: libdir.Dir(dir), cfg: cfg, log: cfg.Logger, strip: strip, carried: carried,
 		pending: make(chan string, maxPending), layingOut: make(chan struct{}, 1),
-		abandoned: map[string]bool{},
+		abandoned:  map[string]bool{},
+		soundBases: libdir.KeptStamps{File: filepath.Join(dir, "sound-bases.json"), Now: cfg.Now, Logger: cfg.Logger},
 	}
 	l.Records = records.NewStore(records.Config{
 		Dir: l.dir, Logger: l.log, Now: cfg.Now, Quotas: cfg.Quotas,
@@ -127,6 +128,7 @@ func (l *Library) prepare() error {
 		return err
 	}
 	l.lock = lock
+	l.soundBases.Load()
 	if err := errors.Join(l.dropTails(), l.repair()); err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -34,6 +34,7 @@ import (
 //	sources/<owner>/<key>.json  what the last freeze of a source found; <key>.memory what it has stored where
 //	tails/<hex>/                what an image has beside its base, in packs that environments of one session share
 //	work/                       freezes and conversions in progress
+//	sound-bases.json            which bases were compared with their digests, and when
 //	lock                        held by the one process that has the library open
 //
 // The whole tree is root's. blobs and the library itself can be entered but not listed (0711) and the files are

@@ -9,9 +9,15 @@ import (
 
 // Stamp tells whether a file may have changed since its bytes were compared with their digests.
 type Stamp struct {
-	dev, ino     uint64
-	Size         int64
-	mtime, ctime unix.Timespec
+	Dev   uint64 `json:"dev"`
+	Inode uint64 `json:"inode"`
+	Size  int64  `json:"size"`
+	Mtime int64  `json:"mtime"` // nanoseconds since 1970, as the next one
+	Ctime int64  `json:"ctime"`
+}
+
+func stampOf(st unix.Stat_t) Stamp {
+	return Stamp{st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
 // StampOf returns the stamp of an open file.
@@ -20,7 +26,7 @@ func StampOf(f *os.File) (Stamp, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return Stamp{}, &os.PathError{Op: "fstat", Path: f.Name(), Err: err}
 	}
-	return Stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
+	return stampOf(st), nil
 }
 
 // StampAt returns the stamp of the file at a path.
@@ -29,7 +35,7 @@ func StampAt(path string) (Stamp, error) {
 	if err := unix.Stat(path, &st); err != nil {
 		return Stamp{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
-	return Stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
+	return stampOf(st), nil
 }
 
 // Stamps remembers files by their digests.

@@ -254,14 +254,11 @@ func (tx Tx) Finish(ctx context.Context, e *Entry, o spawner.Outcome) error {
 	if ending := tx.m.Kind(e.Kind).Ending; ending != nil {
 		ending(tx, e, o)
 	}
-	return tx.Change(ctx, e, func(e *Entry) { e.Finish(o) })
+	return tx.Change(ctx, e, func(e *Entry) { e.Finish(tx.m.ended(e, o)) })
 }
 
-// Finish makes e one that is being ended, with outcome o. A job that is tried again stays wanted.
+// Finish makes e one that is being ended at o.At, with outcome o. A job that is tried again stays wanted.
 func (e *Entry) Finish(o spawner.Outcome) {
-	if o.At = time.Now(); e.Kind.Batch() {
-		o = e.account(o)
-	}
 	if e.Outcome, e.Secrets, e.Sealed = &o, nil, nil; e.Phase != spawner.Pending { // who only waited held nothing
 		e.Phase = spawner.Stopping
 	}
@@ -269,22 +266,6 @@ func (e *Entry) Finish(o spawner.Outcome) {
 		e.Want = spawner.WantStopped
 		lifecycle.GiveUp(e.Outcome, e.Workload)
 	}
-}
-
-// account fills in what is known of a job's end beside what o has.
-func (e *Entry) account(o spawner.Outcome) spawner.Outcome {
-	if o.Wall == 0 && !e.Up.IsZero() {
-		o.Wall = max(0, o.At.Sub(e.Up).Seconds()) // a clock may have been set back
-	}
-	if o.Progress == nil {
-		o.Progress = e.Reported
-	}
-	if o = diagnosis.Of(o, e.Workload); o.Failed && o.Cause == "" {
-		if o.Cause = spawner.CauseStart; e.Phase == spawner.Running || e.Phase == spawner.Stopping {
-			o.Cause = spawner.CauseLost
-		}
-	}
-	return o
 }
 
 // release gives a workload's resources back: it was seen gone, or has only waited. Where nothing else was printed that
@@ -302,10 +283,7 @@ func (m *Manager) release(ctx context.Context, e Entry, o spawner.Observation) e
 		e.Phase, e.Begun, e.Status, e.Secrets, e.Sealed = spawner.Stopped, false, control.Status{}, nil, nil
 		e.Slice, e.Lender, e.Moving, e.Withdrawn = nil, "", false, false
 		if e.Outcome == nil {
-			out := m.Kind(e.Kind).Canceled(*e)
-			if out.At = time.Now(); e.Kind.Batch() {
-				out = e.account(out)
-			}
+			out := m.ended(e, m.Kind(e.Kind).Canceled(*e))
 			e.Outcome = &out
 		}
 		if lost {

@@ -10,9 +10,6 @@ import (
 	"slipway/spawner/lifecycle"
 )
 
-// kernelMemory is for how long it is known of a kernel that ended by itself why it did.
-const kernelMemory = 10 * time.Minute
-
 // unseenPatience is how long what is to end on another host is looked for before it is ended unseen, and between two
 // tries.
 const unseenPatience = time.Minute
@@ -37,6 +34,7 @@ type Limits struct {
 
 // deadlines say how long the phases of workloads may last, and for how long else something is waited for.
 type deadlines struct {
+	kinds  *kinds
 	limits Limits
 	born   time.Time     // when the service began: while it was away nothing could go on
 	recall time.Duration // between telling a job to end whose slice is called back, and killing it
@@ -99,7 +97,7 @@ func (d *deadlines) limitHere(e *Entry) (time.Duration, bool) {
 	case spawner.Starting:
 		return d.limits.Agent, true
 	default:
-		return e.remembered()
+		return d.remembered(e)
 	}
 }
 
@@ -116,13 +114,14 @@ func (d *deadlines) limitElsewhere(e *Entry) (time.Duration, bool) {
 	case e.Phase == spawner.Starting:
 		return d.limits.BootRemote, !e.startedAt.IsZero()
 	default:
-		return e.remembered()
+		return d.remembered(e)
 	}
 }
 
 // remembered returns for how long a workload that has ended by itself is kept; false: until its owner removes it.
-func (e *Entry) remembered() (time.Duration, bool) {
-	return kernelMemory, e.Kind == spawner.Kernel && e.Phase == spawner.Stopped
+func (d *deadlines) remembered(e *Entry) (time.Duration, bool) {
+	span := d.kinds.Kind(e.Kind).Remembered
+	return span, span > 0 && e.Phase == spawner.Stopped
 }
 
 // grace returns how long a workload has between being told to end and being killed. A slice that is called back is to

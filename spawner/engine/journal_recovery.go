@@ -5,6 +5,7 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
+	"slipway/spawner/journal"
 	"slipway/spawner/lifecycle"
 )
 
@@ -13,13 +14,9 @@ import (
 func (tx Tx) recall(e *Entry) {
 	if e.Kind.Batch() {
 		tx.recallTries(e)
-	}
-	up := spawner.Event{Percent: 100, Message: e.Kind.Title() + " is ready", Final: true}
-	if e.Kind.Batch() {
-		up = spawner.Event{Percent: 50, Message: "The job runs", Time: e.Up}
-	}
-	if e.Kind.Batch() && e.Phase == spawner.Stopped && !e.Up.IsZero() {
-		tx.Note(e, up)
+		if e.Phase == spawner.Stopped && !e.Up.IsZero() {
+			tx.Note(e, journal.Arrival(e.Workload, 0))
+		}
 	}
 	e.Journal.Begin(time.Now())
 	switch {
@@ -30,7 +27,7 @@ func (tx Tx) recall(e *Entry) {
 		}
 		tx.Note(e, last)
 	case e.Phase == spawner.Running:
-		tx.Note(e, up)
+		tx.Note(e, journal.Arrival(e.Workload, 0))
 	case e.Phase.Active() && e.Phase != spawner.Stopping:
 		tx.Note(e, spawner.Event{Percent: 5, Message: "The service was restarted; it goes on with this start"})
 	}

@@ -19,6 +19,9 @@ type Kind struct {
 	Postponed bool
 	// Evicted says what becomes of a workload that has lost its place on another host.
 	Evicted string
+	// Remembered is for how long it is known of one that has ended by itself why it did. Zero: until its owner removes
+	// it.
+	Remembered time.Duration
 
 	// Run does what goes on beside all workloads, until ctx ends.
 	Run func(ctx context.Context)
@@ -71,6 +74,8 @@ type Kind struct {
 	// CheckpointViaAgent keeps what a workload on another host has changed before it is ended, where that may not come
 	// back by way of its batch system. It reports false when it has not.
 	CheckpointViaAgent func(ctx context.Context, e Entry) bool
+	// Ended completes the outcome of a workload that ends at o.At, however it does.
+	Ended func(e *Entry, o spawner.Outcome) spawner.Outcome
 	// Ending notes how a workload comes to its end, before that is saved.
 	Ending func(tx Tx, e *Entry, o spawner.Outcome)
 	// Released is called when what a workload held was given back.
@@ -89,19 +94,28 @@ type kinds struct {
 }
 
 // Register has the engine ask k about the workloads of some kinds. It is called before Run.
-func (m *Manager) Register(k Kind, of ...spawner.Kind) {
+func (ks *kinds) Register(k Kind, of ...spawner.Kind) {
 	for _, kind := range of {
-		m.kinds.of[kind] = &k
+		ks.of[kind] = &k
 	}
-	m.kinds.all = append(m.kinds.all, &k)
+	ks.all = append(ks.all, &k)
 }
 
 // Kind returns what is particular to a kind.
-func (m *Manager) Kind(of spawner.Kind) *Kind {
-	if k := m.kinds.of[of]; k != nil {
+func (ks *kinds) Kind(of spawner.Kind) *Kind {
+	if k := ks.of[of]; k != nil {
 		return k
 	}
 	return &Kind{}
+}
+
+// ended returns the outcome of a workload that ends now, with what is known of its kind beside.
+func (ks *kinds) ended(e *Entry, o spawner.Outcome) spawner.Outcome {
+	o.At = time.Now()
+	if complete := ks.Kind(e.Kind).Ended; complete != nil {
+		o = complete(e, o)
+	}
+	return o
 }
 
 // due reports whether a running workload is to be ended now.

@@ -138,6 +138,7 @@ type Manager struct {
 	backends.Backends
 	deadlines
 	links
+	*kinds
 	cfg        Config
 	queue      *workqueue.Queue
 	onRemote   *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
@@ -148,7 +149,6 @@ type Manager struct {
 
 	announcements sync.WaitGroup
 	ballots       ballots // has a lock of its own
-	kinds         kinds
 
 	mu         lock // guards all below, and the entries
 	work       map[spawner.ID]*Entry
@@ -202,17 +202,17 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	if site.HasRemote() && cfg.Launch.Uplink == nil {
 		return nil, errors.New("some backends run workloads on other hosts: Config.Launch.Uplink is needed")
 	}
+	of := &kinds{of: map[spawner.Kind]*Kind{}}
 	m := &Manager{
-		Backends: site, cfg: cfg,
+		Backends: site, cfg: cfg, kinds: of,
 		deadlines: deadlines{
-			limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
+			kinds: of, limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
 		},
 		queue: workqueue.New(), onRemote: workqueue.New(),
 		log: cfg.Logger, links: links{make(chan linkChange, 64)},
 		work: map[spawner.ID]*Entry{}, index: newIndex(), tombstones: jobfiles.NewTombstones(),
 		held:  map[spawner.ID]int{},
 		first: firstLook{believed: map[string]bool{}}, counters: newCounters(),
-		kinds: kinds{of: map[spawner.Kind]*Kind{}},
 	}
 	m.sched = sched.New(m.schedConfig())
 	m.accounting = accounting.New(accounting.Config{Store: cfg.Store, Sched: m.sched, Lock: &m.mu, Logger: cfg.Logger})

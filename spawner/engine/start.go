@@ -12,6 +12,7 @@ import (
 	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/diagnosis"
+	"slipway/spawner/journal"
 	"slipway/spawner/launch"
 	"slipway/spawner/place"
 )
@@ -217,12 +218,6 @@ func (m *Manager) welcome(ctx context.Context, e Entry) error {
 		up(tx, now)
 	}
 	m.counters.started(e.Kind, took)
-	if e.Kind.Batch() {
-		tx.Note(now, spawner.Event{Percent: 50, Message: "The job runs"})
-	} else {
-		tx.Note(now, spawner.Event{
-			Percent: 100, Message: fmt.Sprintf("%s is ready (%.1f s)", e.Kind.Title(), took.Seconds()), Final: true,
-		})
-	}
+	tx.Note(now, journal.Arrival(now.Workload, took))
 	return nil
 }

@@ -53,6 +53,24 @@ func (v View) Unchanged(e Entry) *Entry {
 // All returns all workloads, in no order.
 func (v View) All() iter.Seq2[spawner.ID, *Entry] { return maps.All(v.m.work) }
 
+// OfKind returns all workloads of a kind, in no order.
+func (v View) OfKind(k spawner.Kind) iter.Seq2[spawner.ID, *Entry] { return ofKind(v.m.work, k) }
+
+// OwnedOfKind returns a user's workloads of a kind, in no order.
+func (v View) OwnedOfKind(o spawner.Principal, k spawner.Kind) iter.Seq2[spawner.ID, *Entry] {
+	return ofKind(v.m.index.owned[o], k)
+}
+
+func ofKind(all map[spawner.ID]*Entry, k spawner.Kind) iter.Seq2[spawner.ID, *Entry] {
+	return func(yield func(spawner.ID, *Entry) bool) {
+		for id, e := range all {
+			if e.Kind == k && !yield(id, e) {
+				return
+			}
+		}
+	}
+}
+
 // Server returns one of a user's sessions of a server name that matches; nil: there is none.
 func (v View) Server(hub string, user spawner.User, name string, match func(*Entry) bool) *Entry {
 	return v.m.index.server(hub, user, name, match)

@@ -113,11 +113,9 @@ func (j *Jobs) Usage(_ context.Context, c spawner.Caller) (spawner.Usage, error)
 // keepers returns a user's jobs, those of a scan together.
 func (j *Jobs) keepers(v engine.View, o spawner.Principal) map[string][]spawner.ID {
 	all := map[string][]spawner.ID{}
-	for id, e := range v.Owned(o) {
-		if e.Kind.Batch() {
-			name := cmp.Or(e.Scan, string(id))
-			all[name] = append(all[name], id)
-		}
+	for id, e := range v.OwnedOfKind(o, spawner.Job) {
+		name := cmp.Or(e.Scan, string(id))
+		all[name] = append(all[name], id)
 	}
 	return all
 }

@@ -15,7 +15,7 @@ func (j *Jobs) kind() engine.Kind {
 		Role: lifecycle.Job, Postponed: true, Canceled: canceled,
 		Run: j.keepLearning, Resynced: j.tidy, Count: j.count,
 		SendInputs: j.sendInputs, Follow: j.followLog, Heard: j.hear,
-		Exited: exited, SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure,
+		Exited: exited, Ended: ended, SliceUse: j.cfg.SliceUse, Collect: j.collect, Checkpoint: j.checkpoint, Released: j.measure,
 		Retry: j.nextTry, EndBackoff: j.endBackoff, ClearDependency: j.clearDependency,
 	}
 }
@@ -73,8 +73,8 @@ func (j *Jobs) count(v engine.View, s *spawner.Stats) {
 	for _, name := range j.engine.JobBackends() {
 		s.Jobs[name] = map[spawner.Phase]int{}
 	}
-	for _, e := range v.All() {
-		if e.Kind.Session() || !e.Phase.Active() {
+	for _, e := range v.OfKind(spawner.Job) {
+		if !e.Phase.Active() {
 			continue
 		}
 		if s.Jobs[e.Backend] == nil { // the site has it no more

@@ -194,3 +194,19 @@ func ranFor(s control.Status) float64 {
 	}
 	return 0
 }
+
+// ended fills in what is known of a job's end beside what o has.
+func ended(e *engine.Entry, o spawner.Outcome) spawner.Outcome {
+	if o.Wall == 0 && !e.Up.IsZero() {
+		o.Wall = max(0, o.At.Sub(e.Up).Seconds()) // a clock may have been set back
+	}
+	if o.Progress == nil {
+		o.Progress = e.Reported
+	}
+	if o = diagnosis.Of(o, e.Workload); o.Failed && o.Cause == "" {
+		if o.Cause = spawner.CauseStart; e.Phase == spawner.Running || e.Phase == spawner.Stopping {
+			o.Cause = spawner.CauseLost
+		}
+	}
+	return o
+}

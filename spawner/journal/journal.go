@@ -6,6 +6,7 @@
 package journal
 
 import (
+	"fmt"
 	"time"
 
 	"slipway/spawner"
@@ -75,3 +76,15 @@ func (j *Journal) After(seq int64, launch string) []spawner.Event {
 
 // Begin has the numbers go on behind a time: those of an earlier run of the service were before it.
 func (j *Journal) Begin(at time.Time) { j.last = max(j.last, at.UnixMilli()) }
+
+// Arrival returns the event that tells that a workload has come up. took is how long that took; zero: it is not known.
+func Arrival(w spawner.Workload, took time.Duration) spawner.Event {
+	if w.Kind.Batch() {
+		return spawner.Event{Percent: 50, Message: "The job runs", Time: w.Up}
+	}
+	words := w.Kind.Title() + " is ready"
+	if took > 0 {
+		words += fmt.Sprintf(" (%.1f s)", took.Seconds())
+	}
+	return spawner.Event{Percent: 100, Message: words, Final: true}
+}

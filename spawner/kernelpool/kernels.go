@@ -37,9 +37,9 @@ func (k *Pool) enterKernel(
 	tx := k.engine.Begin()
 	defer tx.End()
 	active, ending := 0, 0
-	for _, e := range tx.Owned(c.Principal()) {
+	for _, e := range tx.OwnedOfKind(c.Principal(), spawner.Kernel) {
 		switch {
-		case e.Kind != spawner.Kernel || e.Standby != "":
+		case e.Standby != "":
 		case e.Launch == r.Launch && e.Want == spawner.WantGone:
 			return spawner.Workload{}, errs.New(errs.Conflict, "this kernel is still ending").
 				With("try again in a moment")
@@ -82,8 +82,8 @@ func (k *Pool) Kernels(c spawner.Caller) []spawner.Workload {
 	v := k.engine.View()
 	defer v.End()
 	var list []spawner.Workload
-	for _, e := range v.Owned(c.Principal()) {
-		if e.Kind == spawner.Kernel && e.Standby == "" && e.Want != spawner.WantGone && c.May(e.Workload) {
+	for _, e := range v.OwnedOfKind(c.Principal(), spawner.Kernel) {
+		if e.Standby == "" && e.Want != spawner.WantGone && c.May(e.Workload) {
 			list = append(list, e.Workload)
 		}
 	}

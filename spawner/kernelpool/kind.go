@@ -13,10 +13,14 @@ import (
 	"slipway/spawner/lifecycle"
 )
 
+// memory is for how long it is known of a kernel that ended by itself why it did.
+const memory = 10 * time.Minute
+
 // kind returns what the engine asks about kernels: what it asks about sessions, and what is their own.
 func (k *Pool) kind() engine.Kind {
 	of := k.sessions.Kind()
-	of.Role, of.Evicted = lifecycle.Kernel, "; what it had in memory is lost"
+	of.Role, of.Evicted, of.Remembered = lifecycle.Kernel, "; what it had in memory is lost", memory
+	of.Heard = nil // what is killed in it for want of memory its own outcome tells
 	collect := of.Collect
 	of.Collect = func(
 		ctx context.Context, e engine.Entry, from jobfiles.Source, until time.Time, o *spawner.Outcome,
@@ -67,10 +71,7 @@ func explain(e engine.Entry, o spawner.Outcome) spawner.Outcome {
 // count adds how standbys and failures of kernels are.
 func (k *Pool) count(v engine.View, s *spawner.Stats) {
 	s.Kernels = map[string]map[spawner.Phase]int{}
-	for _, e := range v.All() {
-		if e.Kind != spawner.Kernel {
-			continue
-		}
+	for _, e := range v.OfKind(spawner.Kernel) {
 		phase := e.Phase
 		if e.IsStandby() {
 			phase = spawner.StandsBy

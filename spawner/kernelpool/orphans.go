@@ -28,8 +28,8 @@ func (k *Pool) endKernel(ctx context.Context, id spawner.ID, why string) {
 func (k *Pool) orphanKernels() (ids []spawner.ID) {
 	v := k.engine.View()
 	defer v.End()
-	for id, e := range v.All() {
-		if e.Kind != spawner.Kernel || e.Session == "" || e.Want == spawner.WantGone {
+	for id, e := range v.OfKind(spawner.Kernel) {
+		if e.Session == "" || e.Want == spawner.WantGone {
 			continue
 		}
 		if s := v.Entry(e.Session); s == nil || !s.Phase.Active() {
@@ -44,9 +44,8 @@ func (k *Pool) orphanKernels() (ids []spawner.ID) {
 func (k *Pool) forsakenKernels(now time.Time) (ids []spawner.ID) {
 	tx := k.engine.Begin()
 	defer tx.End()
-	for id, e := range tx.All() {
-		if e.Kind != spawner.Kernel || e.Spec.Life.Away == 0 || e.Phase == spawner.Running ||
-			e.Want != spawner.WantRunning {
+	for id, e := range tx.OfKind(spawner.Kernel) {
+		if e.Spec.Life.Away == 0 || e.Phase == spawner.Running || e.Want != spawner.WantRunning {
 			continue
 		}
 		if e.Pulse.Asked.IsZero() {

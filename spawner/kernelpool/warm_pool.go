@@ -230,9 +230,8 @@ func (p *pool) replaces(all []*engine.Entry, of spawner.Principal, now time.Time
 
 // coming reports whether a kernel of a user's is not up yet.
 func (k *Pool) coming(v engine.View, key poolKey) bool {
-	for _, e := range v.Owned(key.Principal) {
-		if e.Kind == spawner.Kernel && e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running &&
-			e.Phase != spawner.Stopping {
+	for _, e := range v.OwnedOfKind(key.Principal, spawner.Kernel) {
+		if e.Standby == "" && e.Phase.Active() && e.Phase != spawner.Running && e.Phase != spawner.Stopping {
 			return true
 		}
 	}

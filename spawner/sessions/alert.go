@@ -71,7 +71,7 @@ func (s *Sessions) tellAlert(ctx context.Context, id spawner.ID, a spawner.Alert
 // nothing new. After a restart of the service an agent says again what it has said.
 func (s *Sessions) hearMemory(tx engine.Tx, e *engine.Entry, word control.Status) (spawner.Alert, bool) {
 	o := word.OutOfMemory
-	if o == nil || e.Kind == spawner.Kernel || word.Launch != e.Run() {
+	if o == nil || word.Launch != e.Run() {
 		return spawner.Alert{}, false
 	}
 	known := e.Alerts.Of(e.Launch)

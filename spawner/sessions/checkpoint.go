@@ -79,6 +79,7 @@ func (s *Sessions) noteUnkept(ctx context.Context, e engine.Entry, why error) er
 	if out.Remedy != "" {
 		out.Remedy += ", then start it again: "
 	}
+	out.At = time.Now()
 	out.Remedy += "nothing is lost yet, and the next start tries again; “Start fresh” discards all that you have changed"
 	return tx.Change(ctx, now, func(e *engine.Entry) {
 		e.Unkept, e.Keeping = why.Error(), engine.Attempts{}

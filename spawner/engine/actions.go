@@ -228,11 +228,11 @@ func (m *Manager) leased(e *Entry) string {
 }
 
 // Finish notes how a workload came to its end and has it ended. Whatever it was, it is not wanted running any more.
-func (m *Manager) Finish(ctx context.Context, e Entry, o spawner.Outcome) error {
-	if use := m.Kind(e.Kind).SliceUse; use != nil && e.Slice != nil {
+func (r *Records) Finish(ctx context.Context, e Entry, o spawner.Outcome) error {
+	if use := r.Kind(e.Kind).SliceUse; use != nil && e.Slice != nil {
 		o.GPU = use(e.Workload)
 	}
-	tx := m.Begin()
+	tx := r.Begin()
 	defer tx.End()
 	now := tx.Unchanged(e)
 	if now == nil {
@@ -251,10 +251,10 @@ func (m *Manager) fail(ctx context.Context, e Entry, o spawner.Outcome) error {
 
 // Finish is that of the Manager, of a workload as it stands.
 func (tx Tx) Finish(ctx context.Context, e *Entry, o spawner.Outcome) error {
-	if ending := tx.m.Kind(e.Kind).Ending; ending != nil {
+	if ending := tx.r.Kind(e.Kind).Ending; ending != nil {
 		ending(tx, e, o)
 	}
-	return tx.Change(ctx, e, func(e *Entry) { e.Finish(tx.m.ended(e, o)) })
+	return tx.Change(ctx, e, func(e *Entry) { e.Finish(tx.r.ended(e, o)) })
 }
 
 // Finish makes e one that is being ended at o.At, with outcome o. A job that is tried again stays wanted.

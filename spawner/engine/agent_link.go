@@ -99,9 +99,12 @@ func (m *Manager) noteWord(ctx context.Context, id spawner.ID, s control.Status)
 	return then
 }
 
+// linkSocket is where the service listens for an agent, in the link directory: the base of control.LinkSocket.
+const linkSocket = "service.sock"
+
 // kindOf returns the kind of a workload; empty: there is none.
-func (m *Manager) kindOf(id spawner.ID) spawner.Kind {
-	v := m.View()
+func (r *Records) kindOf(id spawner.ID) spawner.Kind {
+	v := r.View()
 	defer v.End()
 	if e := v.Entry(id); e != nil {
 		return e.Kind

@@ -34,7 +34,7 @@ func (m *Manager) postpone(ctx context.Context, e Entry, why string) error {
 
 // taken notes that a Remote has taken a workload.
 func (tx Tx) taken(e *Entry) {
-	if e.Begun = true; tx.m.sched.Taken(e.Workload) {
+	if e.Begun = true; tx.r.sched.Taken(e.Workload) {
 		tx.wakeHeads()
 	}
 }

@@ -38,12 +38,12 @@ func (c *counters) started(k spawner.Kind, took time.Duration) {
 
 // Count adds to a state what is counted, and what each kind does. The durations are given once.
 func (tx Tx) Count(s *spawner.Stats) {
-	c := &tx.m.counters
-	s.Capacity, s.Orphans = tx.m.cfg.Capacity, c.orphans
+	c := &tx.r.counters
+	s.Capacity, s.Orphans = tx.r.sched.Capacity(), c.orphans
 	s.Refused, s.Strangers = maps.Clone(c.refused), maps.Clone(c.strange)
 	s.StartTook, s.KernelTook = c.startTook, c.kernelTook
 	c.startTook, c.kernelTook = nil, nil
-	for _, k := range tx.m.kinds.all {
+	for _, k := range tx.r.kinds.all {
 		if k.Count != nil {
 			k.Count(tx.View, s)
 		}

@@ -34,7 +34,7 @@ type Limits struct {
 
 // deadlines say how long the phases of workloads may last, and for how long else something is waited for.
 type deadlines struct {
-	kinds  *kinds
+	kind   func(spawner.Kind) *Kind
 	limits Limits
 	born   time.Time     // when the service began: while it was away nothing could go on
 	recall time.Duration // between telling a job to end whose slice is called back, and killing it
@@ -120,7 +120,7 @@ func (d *deadlines) limitElsewhere(e *Entry) (time.Duration, bool) {
 
 // remembered returns for how long a workload that has ended by itself is kept; false: until its owner removes it.
 func (d *deadlines) remembered(e *Entry) (time.Duration, bool) {
-	span := d.kinds.Kind(e.Kind).Remembered
+	span := d.kind(e.Kind).Remembered
 	return span, span > 0 && e.Phase == spawner.Stopped
 }
 

@@ -12,8 +12,8 @@ import (
 // in no order. Jobs that are being removed are left out: for who has removed them they are gone. What it looks at is
 // not copied, for there may be very many: each must be quick, must change and keep nothing of it, and must not ask the
 // Manager anything.
-func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error {
-	v := m.View()
+func (r *Records) Each(_ context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error {
+	v := r.View()
 	defer v.End()
 	found := false
 	for e := range v.among(c, scan) {
@@ -23,14 +23,14 @@ func (m *Manager) Each(_ context.Context, c spawner.Caller, scan string, each fu
 		}
 	}
 	if !found && scan != "" {
-		return m.tombstones.NoScan(c, scan)
+		return r.tombstones.NoScan(c, scan)
 	}
 	return nil
 }
 
 func (v View) among(c spawner.Caller, scan string) iter.Seq[*Entry] {
 	if scan != "" {
-		return slices.Values(v.m.index.scans[scan])
+		return slices.Values(v.r.index.scans[scan])
 	}
 	return v.visible(c)
 }

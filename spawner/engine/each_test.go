@@ -7,17 +7,17 @@ import (
 
 	"slipway/internal/errs"
 	"slipway/spawner"
-	"slipway/spawner/sched"
+	"slipway/spawner/backends"
 )
 
 func TestEachIsOfTheCaller(t *testing.T) {
-	m := &Manager{work: map[spawner.ID]*Entry{}, index: newIndex(), sched: sched.New(sched.Config{})}
+	r := newRecords(Config{}, backends.Backends{})
 	for _, w := range []spawner.Workload{
 		{ID: "j-2", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1", Point: 2}}, {ID: "j-0", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1"}},
 		{ID: "j-1", Owner: "alice", Hub: "main", JobRecord: spawner.JobRecord{Scan: "scan-1", Point: 1}}, {ID: "j-9", Owner: "alice", Hub: "main"}, {ID: "j-b", Owner: "bob", Hub: "main"},
 	} {
 		w.Kind, w.Phase = spawner.Job, spawner.Stopped
-		Tx{View{m}}.admit(w)
+		Tx{View{r}}.admit(w)
 	}
 	alice := spawner.Caller{User: "alice", Hub: "main"}
 	for name, tc := range map[string]struct {
@@ -37,7 +37,7 @@ func TestEachIsOfTheCaller(t *testing.T) {
 		"nobody has something": {spawner.Caller{}, "", nil, 0, false},
 	} {
 		var got []spawner.ID
-		err := m.Each(t.Context(), tc.c, tc.scan, func(w *spawner.Workload) { got = append(got, w.ID) })
+		err := r.Each(t.Context(), tc.c, tc.scan, func(w *spawner.Workload) { got = append(got, w.ID) })
 		if tc.gone != errs.Is(err, errs.NotFound) || !tc.gone && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // Needed reports whether a job, or a submission that is under way, has a bundle.
-func (v View) Needed(b spawner.ID) bool { return v.m.index.bundles[b] > 0 || v.m.held[b] > 0 }
+func (v View) Needed(b spawner.ID) bool { return v.r.index.bundles[b] > 0 || v.r.held[b] > 0 }
 
 // newFiles makes the Store of the jobs' files, which asks for what the records say.
 func (m *Manager) newFiles() *jobfiles.Store {

@@ -11,15 +11,15 @@ import (
 )
 
 // Leases returns who holds what of the GPUs, in a lasting order.
-func (m *Manager) Leases() []gpu.Lease {
-	v := m.View()
+func (r *Records) Leases() []gpu.Lease {
+	v := r.View()
 	defer v.End()
-	return m.sched.Leases()
+	return r.sched.Leases()
 }
 
 // GPUsChanged has those who wait looked at: a GPU may have come back, or gone.
-func (m *Manager) GPUsChanged() {
-	v := m.View()
+func (r *Records) GPUsChanged() {
+	v := r.View()
 	defer v.End()
 	v.wakeHeads()
 }
@@ -43,7 +43,7 @@ func (m *Manager) InGroup(r gpu.Request, hub string, user spawner.User) gpu.Requ
 // line; the youngest first.
 func (tx Tx) dispute(ctx context.Context) error {
 	var leased []*Entry
-	for _, e := range tx.m.work {
+	for _, e := range tx.r.work {
 		if e.Phase == spawner.Leased && e.Slice != nil {
 			leased = append(leased, e)
 		}
@@ -52,10 +52,10 @@ func (tx Tx) dispute(ctx context.Context) error {
 		leased, func(a, b *Entry) int { return cmp.Or(cmp.Compare(b.Turn, a.Turn), cmp.Compare(b.ID, a.ID)) },
 	)
 	for _, e := range leased {
-		if !tx.m.sched.Disputed(e.ID) {
+		if !tx.r.sched.Disputed(e.ID) {
 			continue
 		}
-		tx.m.log.Warn(
+		tx.r.log.Warn(
 			"a lease is given up: the store has it though another has the place", "id", e.ID, "slice", e.Slice,
 		)
 		if err := tx.Change(ctx, e, func(e *Entry) { e.Phase, e.Slice, e.Lender = spawner.Pending, nil, "" }); err != nil {

@@ -31,29 +31,29 @@ type ballots struct {
 const MostTogether = 500
 
 // Update has a change decided and saved, with those that others ask for meanwhile.
-func (m *Manager) Update(ctx context.Context, b *Update) (spawner.Workload, error) {
+func (r *Records) Update(ctx context.Context, b *Update) (spawner.Workload, error) {
 	b.done = make(chan struct{})
-	m.ballots.mu.Lock()
-	m.ballots.wait = append(m.ballots.wait, b)
-	first := len(m.ballots.wait) == 1
-	m.ballots.mu.Unlock()
+	r.ballots.mu.Lock()
+	r.ballots.wait = append(r.ballots.wait, b)
+	first := len(r.ballots.wait) == 1
+	r.ballots.mu.Unlock()
 	if first { // and does it for all who come before the lock is free
-		tx := m.Begin()
+		tx := r.Begin()
 		for _, b := range tx.count(ctx) {
 			close(b.done)
 		}
 		tx.End()
 	}
 	<-b.done
-	return m.Vouch(ctx, b.w, b.err)
+	return r.Vouch(ctx, b.w, b.err)
 }
 
 // count decides all that wait, and gives them.
 func (tx Tx) count(ctx context.Context) []*Update {
-	tx.m.ballots.mu.Lock()
-	all := tx.m.ballots.wait
-	tx.m.ballots.wait = nil
-	tx.m.ballots.mu.Unlock()
+	tx.r.ballots.mu.Lock()
+	all := tx.r.ballots.wait
+	tx.r.ballots.wait = nil
+	tx.r.ballots.mu.Unlock()
 	for rest := all; len(rest) > 0; {
 		rest = rest[tx.countSome(ctx, rest):]
 	}
@@ -105,15 +105,15 @@ func (tx Tx) save(ctx context.Context, changes []change) error {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // a change that was begun is saved also when its caller has gone
-	err := tx.m.mu.save(func() error {
+	err := tx.r.mu.save(func() error {
 		if len(changes) == 1 {
-			return tx.m.cfg.Store.Put(ctx, bucket, string(changes[0].e.ID), changes[0].w)
+			return tx.r.store.Put(ctx, bucket, string(changes[0].e.ID), changes[0].w)
 		}
 		records := make(map[string]any, len(changes))
 		for _, c := range changes {
 			records[string(c.e.ID)] = c.w
 		}
-		return tx.m.cfg.Store.PutAll(ctx, bucket, records)
+		return tx.r.store.PutAll(ctx, bucket, records)
 	})
 	if err != nil && len(changes) == 1 {
 		return fmt.Errorf("save %s: %w", changes[0].e.ID, err)

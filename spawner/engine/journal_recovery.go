@@ -36,7 +36,7 @@ func (tx Tx) recall(e *Entry) {
 // recallTries writes down when a job was submitted, and how each of its tries has ended of which something is
 // kept.
 func (tx Tx) recallTries(e *Entry) {
-	tx.Note(e, spawner.Event{Message: "Submitted to " + tx.m.At(e.Backend), Time: e.Created})
+	tx.Note(e, spawner.Event{Message: "Submitted to " + tx.r.backends.At(e.Backend), Time: e.Created})
 	past := e.Workload
 	for i, o := range e.Attempts {
 		past.Attempt = e.Attempt - len(e.Attempts) + 1 + i

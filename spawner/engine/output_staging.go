@@ -73,10 +73,10 @@ func (m *Manager) save(ctx context.Context, e Entry) error {
 }
 
 // relieve notes that nothing keeps what a job has left from being kept any more.
-func (m *Manager) relieve(id spawner.ID) {
-	tx := m.Begin()
+func (r *Records) relieve(id spawner.ID) {
+	tx := r.Begin()
 	defer tx.End()
-	if e := m.work[id]; e != nil {
+	if e := r.work[id]; e != nil {
 		e.Hindrance = ""
 	}
 }
@@ -120,8 +120,8 @@ func (e *Entry) lostAll() bool {
 
 // NoteSaved notes that what a run has left is here: a session's changes in the environment digest, or nothing, with
 // what was lost.
-func (m *Manager) NoteSaved(ctx context.Context, e Entry, digest, lost string) error {
-	_, err := m.Change(ctx, e, func(e *Entry) {
+func (r *Records) NoteSaved(ctx context.Context, e Entry, digest, lost string) error {
+	_, err := r.Change(ctx, e, func(e *Entry) {
 		e.Saved, e.Unkept, e.Keeping, e.Kept = true, "", Attempts{}, cmp.Or(digest, e.Kept)
 		e.Hindrance = ""
 		if lost != "" && e.Outcome != nil {

@@ -22,19 +22,19 @@ func (m *Manager) Thaws() bool { return m.cfg.Launch.Thaw != nil }
 func (m *Manager) Agent(id spawner.ID) Agent { return m.cfg.Agents.Agent(id) }
 
 // WakeAfter asks for a look at a workload after a while.
-func (m *Manager) WakeAfter(id spawner.ID, d time.Duration) { m.queue.AddAfter(id, d) }
+func (r *Records) WakeAfter(id spawner.ID, d time.Duration) { r.queue.AddAfter(id, d) }
 
-// NeverFits says why nothing of resources r can ever start on a backend; empty: it can.
-func (m *Manager) NeverFits(backend string, r spawner.Resources) string {
-	return m.sched.NeverFits(backend, r)
+// NeverFits says why nothing of some resources can ever start on a backend; empty: it can.
+func (r *Records) NeverFits(backend string, of spawner.Resources) string {
+	return r.sched.NeverFits(backend, of)
 }
 
 // CheckGPU refuses what no GPU of this host can give.
-func (m *Manager) CheckGPU(r gpu.Request) error { return m.sched.CheckGPU(r) }
+func (r *Records) CheckGPU(asked gpu.Request) error { return r.sched.CheckGPU(asked) }
 
 // Sync makes safe what was saved before.
-func (m *Manager) Sync(ctx context.Context) error {
-	return m.cfg.Store.Sync(context.WithoutCancel(ctx))
+func (r *Records) Sync(ctx context.Context) error {
+	return r.store.Sync(context.WithoutCancel(ctx))
 }
 
 // RetryPause is how long a job waits before it is tried again by itself for the first time; zero: not at all.

@@ -28,23 +28,23 @@ func (tx Tx) CallBack(ctx context.Context, session *Entry) {
 	if session.Slice == nil {
 		return
 	}
-	job := tx.m.work[tx.m.sched.Borrower(session.ID)]
+	job := tx.r.work[tx.r.sched.Borrower(session.ID)]
 	if job == nil || job.Phase == spawner.Stopping || appOf(*job) == control.Exited {
 		return
 	}
-	tx.m.log.Info("recalling a lent slice", "session", session.ID, "job", job.ID)
+	tx.r.log.Info("recalling a lent slice", "session", session.ID, "job", job.ID)
 	tx.Note(session, spawner.Event{
 		Percent: -1, Message: "Your slice of the GPU was lent to a job while you were away, and is called back",
 	})
 	if err := tx.recallSlice(ctx, job); err != nil {
-		tx.m.log.Warn("cannot recall a lent slice; will be repeated", "session", session.ID, "job", job.ID, "err", err)
-		tx.m.queue.AddAfter(job.ID, retryAfter)
+		tx.r.log.Warn("cannot recall a lent slice; will be repeated", "session", session.ID, "job", job.ID, "err", err)
+		tx.r.queue.AddAfter(job.ID, retryAfter)
 	}
 }
 
 func (tx Tx) recallSlice(ctx context.Context, job *Entry) error {
 	why := fmt.Sprintf(
-		"The owner of its slice of the GPU is back: it has %s to end, and goes back in line", tx.m.cfg.Lend.Recall,
+		"The owner of its slice of the GPU is back: it has %s to end, and goes back in line", tx.r.lend.Recall,
 	)
 	return tx.Requeue(ctx, job, why, nil)
 }
@@ -64,17 +64,18 @@ func (m *Manager) recall(ctx context.Context, e Entry) error {
 // worked in it of late, and its slice idles. Only a slice of its own hardware is lent: on any other a job would disturb
 // third ones.
 func (v View) lends(id spawner.ID) bool {
-	e := v.m.work[id]
+	e := v.r.work[id]
 	if e == nil || e.Kind.Batch() || e.Phase != spawner.Running || e.Want != spawner.WantRunning ||
 		e.Slice.Tier != gpu.Hardware {
 		return false
 	}
 	now := time.Now()
-	if quiet := now.Sub(clock.Latest(e.Up, e.Visited, e.Active)); quiet < v.m.cfg.Lend.After || now.Sub(e.Pulse.Looked) > culling.FreshLook {
+	quiet := now.Sub(clock.Latest(e.Up, e.Visited, e.Active))
+	if quiet < v.r.lend.After || now.Sub(e.Pulse.Looked) > culling.FreshLook {
 		return false
 	}
-	since, idle := v.m.cfg.Lend.Idle(string(e.ID), *e.Slice)
-	return idle && now.Sub(since) >= v.m.cfg.Lend.After
+	since, idle := v.r.lend.Idle(string(e.ID), *e.Slice)
+	return idle && now.Sub(since) >= v.r.lend.After
 }
 
 // recalled reports whether something has gone on in the session whose slice a job has, since it has it.

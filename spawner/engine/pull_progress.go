@@ -27,7 +27,7 @@ type fetched struct {
 // bytes of size. run is which run of it fetches; of one whose place was taken nothing is told. Nothing is saved, and
 // what is said too often is not told. As long as more and more of it comes, the start is not given up because its agent
 // does not.
-func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
+func (r *Records) Fetching(id spawner.ID, run string, sent, size int64) {
 	if size <= 0 {
 		return
 	}
@@ -35,9 +35,9 @@ func (m *Manager) Fetching(id spawner.ID, run string, sent, size int64) {
 	if sent < size {
 		percent -= percent % fetchStep
 	}
-	tx := m.Begin()
+	tx := r.Begin()
 	defer tx.End()
-	e := m.work[id]
+	e := r.work[id]
 	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}

@@ -46,10 +46,10 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 }
 
 // Snapshot copies an entry, so that it can be thought about without the lock.
-func (m *Manager) Snapshot(id spawner.ID) (Entry, bool) {
-	v := m.View()
+func (r *Records) Snapshot(id spawner.ID) (Entry, bool) {
+	v := r.View()
 	defer v.End()
-	e := m.work[id]
+	e := r.work[id]
 	if e == nil {
 		return Entry{}, false
 	}

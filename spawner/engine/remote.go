@@ -58,7 +58,7 @@ func (tx Tx) tellSeen(e *Entry) {
 	if !e.Seen.Existence.Alive() || e.Seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
 		return
 	}
-	if text := e.Elsewhere(tx.m.At(e.Backend)); e.Journal.Latest().Message != text {
+	if text := e.Elsewhere(tx.r.backends.At(e.Backend)); e.Journal.Latest().Message != text {
 		tx.Note(e, spawner.Event{Percent: 25, Message: text})
 	}
 }

@@ -14,7 +14,6 @@ type firstLook struct {
 	blank    bool            // there was no record at all when the service started
 	believed map[string]bool // backends that hold nothing of which records were lost; see forgetful
 	lost     int             // workloads that run though there is no record at all; see forgetful
-	newest   time.Time       // on record
 }
 
 // resync looks at everything from time to time: first of all at what an earlier run of the service left.
@@ -97,7 +96,7 @@ func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) b
 func (v View) strays(list map[spawner.ID]spawner.Existence) int {
 	n := 0
 	for id, seen := range list {
-		if seen.Alive() && v.m.work[id] == nil {
+		if seen.Alive() && v.r.work[id] == nil {
 			n++
 		}
 	}
@@ -157,10 +156,10 @@ func (m *Manager) reap(
 }
 
 // knows reports whether there is a record of id.
-func (m *Manager) knows(id spawner.ID) bool {
-	v := m.View()
+func (r *Records) knows(id spawner.ID) bool {
+	v := r.View()
 	defer v.End()
-	return m.work[id] != nil
+	return r.work[id] != nil
 }
 
 // turnShares has who waits stand in the order of what users have had until now, and looks at who is next in it.

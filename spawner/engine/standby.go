@@ -26,9 +26,9 @@ func (e *Entry) Claimable() bool {
 
 // StandDown ends a standby.
 func (tx Tx) StandDown(ctx context.Context, e *Entry, why string) {
-	tx.m.log.Info("a standby ends", "id", e.ID, "owner", e.Owner, "kernel", e.Standby, "why", why)
+	tx.r.log.Info("a standby ends", "id", e.ID, "owner", e.Owner, "kernel", e.Standby, "why", why)
 	if err := tx.Change(ctx, e, func(e *Entry) { e.Want = spawner.WantGone }); err != nil {
-		tx.m.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
+		tx.r.log.Warn("cannot end a standby; will be repeated", "id", e.ID, "err", err)
 	} else {
 		e.Interrupt()
 	}
@@ -36,8 +36,8 @@ func (tx Tx) StandDown(ctx context.Context, e *Entry, why string) {
 
 // giveWay ends standbys for somebody who waits and is next.
 func (tx Tx) giveWay(ctx context.Context, waits *Entry) {
-	for _, w := range tx.m.sched.InTheWay(&waits.Workload) {
-		tx.StandDown(ctx, tx.m.work[w.ID], "somebody waits for what it holds")
+	for _, w := range tx.r.sched.InTheWay(&waits.Workload) {
+		tx.StandDown(ctx, tx.r.work[w.ID], "somebody waits for what it holds")
 	}
 }
 

@@ -140,10 +140,10 @@ func (m *Manager) launch(ctx context.Context, e Entry) (spawner.Launch, error) {
 
 // Relay tells the owner what a backend says of a start, in the part of the way that is the backend's. What was said
 // last is not said again.
-func (m *Manager) Relay(id spawner.ID, message string, percent int) {
-	tx := m.Begin()
+func (r *Records) Relay(id spawner.ID, message string, percent int) {
+	tx := r.Begin()
 	defer tx.End()
-	e := m.work[id]
+	e := r.work[id]
 	if e == nil || strings.EqualFold(e.Journal.Latest().Message, message) {
 		return
 	}

@@ -18,12 +18,12 @@ func (tx Tx) Start(ctx context.Context, e *Entry, launch string, secrets control
 	if secrets == nil {
 		secrets = control.Env{} // there are none, and none are lost
 	}
-	now, turn := time.Now(), tx.m.sched.NextTurn()
+	now, turn := time.Now(), tx.r.sched.NextTurn()
 	plain, err := json.Marshal(map[string]string(secrets))
 	if err != nil {
 		return err
 	}
-	sealed := tx.m.cfg.Sealer.Seal(plain, purpose(e.ID, launch))
+	sealed := tx.r.sealer.Seal(plain, purpose(e.ID, launch))
 	return tx.Change(ctx, e, func(e *Entry) {
 		e.Launch, e.Want, e.Started, e.Turn = launch, spawner.WantRunning, now, turn
 		e.Secrets, e.Sealed = secrets, sealed
@@ -34,17 +34,17 @@ func (tx Tx) Start(ctx context.Context, e *Entry, launch string, secrets control
 
 // unseal gives back the secrets of a start that an earlier run of the service began; nil when there are none, or the
 // service's key is another one now.
-func (m *Manager) unseal(w spawner.Workload) control.Env {
+func (r *Records) unseal(w spawner.Workload) control.Env {
 	if len(w.Sealed) == 0 {
 		return nil
 	}
-	plain, err := m.cfg.Sealer.Open(w.Sealed, purpose(w.ID, w.Launch))
+	plain, err := r.sealer.Open(w.Sealed, purpose(w.ID, w.Launch))
 	secrets := control.Env{}
 	if err == nil {
 		err = json.Unmarshal(plain, &secrets)
 	}
 	if err != nil {
-		m.log.Error("the secrets of a start cannot be opened", "id", w.ID, "err", err)
+		r.log.Error("the secrets of a start cannot be opened", "id", w.ID, "err", err)
 		return nil
 	}
 	return secrets

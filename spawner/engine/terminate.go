@@ -27,8 +27,8 @@ func (m *Manager) Evict(ctx context.Context, id spawner.ID, reason, remedy strin
 }
 
 // Mention writes a line into the events of a workload, and tells nobody.
-func (m *Manager) Mention(id spawner.ID, text string) {
-	m.note(id, spawner.Event{Percent: -1, Message: text})
+func (r *Records) Mention(id spawner.ID, text string) {
+	r.note(id, spawner.Event{Percent: -1, Message: text})
 }
 
 // tellTime is how long telling the people in a session may take.

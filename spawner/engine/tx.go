@@ -12,53 +12,53 @@ import (
 )
 
 // View is what may be read while the lock is held for it. It must not outlive the function that began it.
-type View struct{ m *Manager }
+type View struct{ r *Records }
 
 // Tx is a View in which records are changed too: each change is decided and saved before the next one is decided. It is
 // the one way to change a record.
 type Tx struct{ View }
 
 // View waits until nothing changes in memory. The caller ends it, and asks the Manager nothing meanwhile.
-func (m *Manager) View() View {
-	m.mu.RLock()
-	return View{m}
+func (r *Records) View() View {
+	r.mu.RLock()
+	return View{r}
 }
 
 // End lets others change what was looked at.
-func (v View) End() { v.m.mu.RUnlock() }
+func (v View) End() { v.r.mu.RUnlock() }
 
 // Begin waits for the turn to change records. The caller ends it, and asks the Manager nothing meanwhile.
-func (m *Manager) Begin() Tx {
-	m.mu.Lock()
-	return Tx{View{m}}
+func (r *Records) Begin() Tx {
+	r.mu.Lock()
+	return Tx{View{r}}
 }
 
 // End ends the turn.
-func (tx Tx) End() { tx.m.mu.Unlock() }
+func (tx Tx) End() { tx.r.mu.Unlock() }
 
 // Sched returns the scheduler, which asks nobody for the lock.
-func (v View) Sched() *sched.Scheduler { return v.m.sched }
+func (v View) Sched() *sched.Scheduler { return v.r.sched }
 
 // Entry returns a workload, whosever it is; nil: there is none.
-func (v View) Entry(id spawner.ID) *Entry { return v.m.work[id] }
+func (v View) Entry(id spawner.ID) *Entry { return v.r.work[id] }
 
 // Unchanged returns a workload that was read as e; nil: it is gone, or its record has changed since.
 func (v View) Unchanged(e Entry) *Entry {
-	if now := v.m.work[e.ID]; now != nil && now.Rev == e.Rev {
+	if now := v.r.work[e.ID]; now != nil && now.Rev == e.Rev {
 		return now
 	}
 	return nil
 }
 
 // All returns all workloads, in no order.
-func (v View) All() iter.Seq2[spawner.ID, *Entry] { return maps.All(v.m.work) }
+func (v View) All() iter.Seq2[spawner.ID, *Entry] { return maps.All(v.r.work) }
 
 // OfKind returns all workloads of a kind, in no order.
-func (v View) OfKind(k spawner.Kind) iter.Seq2[spawner.ID, *Entry] { return ofKind(v.m.work, k) }
+func (v View) OfKind(k spawner.Kind) iter.Seq2[spawner.ID, *Entry] { return ofKind(v.r.work, k) }
 
 // OwnedOfKind returns a user's workloads of a kind, in no order.
 func (v View) OwnedOfKind(o spawner.Principal, k spawner.Kind) iter.Seq2[spawner.ID, *Entry] {
-	return ofKind(v.m.index.owned[o], k)
+	return ofKind(v.r.index.owned[o], k)
 }
 
 func ofKind(all map[spawner.ID]*Entry, k spawner.Kind) iter.Seq2[spawner.ID, *Entry] {
@@ -73,25 +73,25 @@ func ofKind(all map[spawner.ID]*Entry, k spawner.Kind) iter.Seq2[spawner.ID, *En
 
 // Server returns one of a user's sessions of a server name that matches; nil: there is none.
 func (v View) Server(hub string, user spawner.User, name string, match func(*Entry) bool) *Entry {
-	return v.m.index.server(hub, user, name, match)
+	return v.r.index.server(hub, user, name, match)
 }
 
 // ByPrefix returns the active session of a hub with a path; nil: there is none.
 func (v View) ByPrefix(hub, prefix string) *Entry {
-	return v.m.work[v.m.index.routes[route{hub, prefix}]]
+	return v.r.work[v.r.index.routes[route{hub, prefix}]]
 }
 
 // Owned returns a user's workloads, in no order.
-func (v View) Owned(o spawner.Principal) map[spawner.ID]*Entry { return v.m.index.owned[o] }
+func (v View) Owned(o spawner.Principal) map[spawner.ID]*Entry { return v.r.index.owned[o] }
 
 // Insert saves new workloads, all or none, and takes them into memory. Then it has each seen to.
 func (tx Tx) Insert(ctx context.Context, list []spawner.Workload, each func(*Entry)) error {
 	records := make(map[string]any, len(list))
 	for i := range list {
-		list[i].Turn, list[i].Rev = tx.m.sched.NextTurn(), 1
+		list[i].Turn, list[i].Rev = tx.r.sched.NextTurn(), 1
 		records[string(list[i].ID)] = &list[i] // a copy of each would be as much memory again
 	}
-	err := tx.m.mu.save(func() error { return tx.m.cfg.Store.PutAll(context.WithoutCancel(ctx), bucket, records) })
+	err := tx.r.mu.save(func() error { return tx.r.store.PutAll(context.WithoutCancel(ctx), bucket, records) })
 	if err != nil {
 		return err
 	}
@@ -108,55 +108,55 @@ func (tx Tx) Reopen(e *Entry) { e.Journal.Reopen() }
 
 // ScanEnd reports whether some points of a scan have not ended, and returns the latest end of one there is, or was.
 func (v View) ScanEnd(scan string) (active bool, ended time.Time) {
-	s := v.m.index.stays[scan]
+	s := v.r.index.stays[scan]
 	return s.active > 0, s.ended
 }
 
 // Tombstones are what is remembered of jobs that have expired.
-func (v View) Tombstones() jobfiles.Tombstones { return v.m.tombstones }
+func (v View) Tombstones() jobfiles.Tombstones { return v.r.tombstones }
 
 // NewestRecord returns the newest time on record when the service began.
-func (v View) NewestRecord() time.Time { return v.m.first.newest }
+func (v View) NewestRecord() time.Time { return v.r.newest }
 
 // Records returns what the store has in a bucket.
 func (v View) Records(ctx context.Context, bucket string) iter.Seq2[Record, error] {
-	return v.m.cfg.Store.All(ctx, bucket)
+	return v.r.store.All(ctx, bucket)
 }
 
 // Put saves a record that is none of a workload. Readers go on meanwhile.
 func (tx Tx) Put(ctx context.Context, bucket, key string, value any) error {
-	return tx.m.mu.save(func() error { return tx.m.cfg.Store.Put(ctx, bucket, key, value) })
+	return tx.r.mu.save(func() error { return tx.r.store.Put(ctx, bucket, key, value) })
 }
 
 // Delete drops a record.
 func (tx Tx) Delete(ctx context.Context, bucket, key string) error {
-	return tx.m.mu.save(func() error { return tx.m.cfg.Store.Delete(ctx, bucket, key) })
+	return tx.r.mu.save(func() error { return tx.r.store.Delete(ctx, bucket, key) })
 }
 
 // JobsOfBundle returns how many jobs have some input files.
-func (v View) JobsOfBundle(b spawner.ID) int { return v.m.index.bundles[b] }
+func (v View) JobsOfBundle(b spawner.ID) int { return v.r.index.bundles[b] }
 
 // HoldBundle says that input files are needed by a submission that is under way.
-func (tx Tx) HoldBundle(b spawner.ID) { tx.m.held[b]++ }
+func (tx Tx) HoldBundle(b spawner.ID) { tx.r.held[b]++ }
 
 // ReleaseBundle ends what holdBundle has begun.
 func (tx Tx) ReleaseBundle(b spawner.ID) {
-	if tx.m.held[b]--; tx.m.held[b] <= 0 {
-		delete(tx.m.held, b)
+	if tx.r.held[b]--; tx.r.held[b] <= 0 {
+		delete(tx.r.held, b)
 	}
 }
 
 // CountStrangers notes how many sessions of a hub it has not known twice.
-func (tx Tx) CountStrangers(hub string, n int) { tx.m.counters.strange[hub] = n }
+func (tx Tx) CountStrangers(hub string, n int) { tx.r.counters.strange[hub] = n }
 
 // CountRefused counts jobs that were refused, by reason.
-func (tx Tx) CountRefused(why string) { tx.m.counters.refused[why]++ }
+func (tx Tx) CountRefused(why string) { tx.r.counters.refused[why]++ }
 
 // SaveActivity saves what memory has already: who is in a session is there also when the disk is full.
 func (tx Tx) SaveActivity(ctx context.Context, e *Entry, now time.Time) {
 	e.Pulse.Saved = now
 	if err := tx.Change(ctx, e, func(*Entry) {}); err != nil {
-		tx.m.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
+		tx.r.log.Warn("cannot save that a session is used", "id", e.ID, "err", err)
 	}
 }
 

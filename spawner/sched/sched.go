@@ -187,5 +187,8 @@ func (s *Scheduler) IsHead(w *spawner.Workload) bool {
 // Use returns what is held of a backend, or of spawner.Host. Reads only.
 func (s *Scheduler) Use(backend string) spawner.Capacity { return s.ledger.use(backend) }
 
+// Capacity returns what there is, by backend and of spawner.Host; what is not in it is not limited. It does not change.
+func (s *Scheduler) Capacity() map[string]spawner.Capacity { return s.ledger.capacity }
+
 // Users returns who has active jobs. Reads only.
 func (s *Scheduler) Users() []spawner.Principal { return slices.Collect(maps.Keys(s.jobs)) }

@@ -19,6 +19,7 @@ func (s *service) makeUsage(ctx context.Context) (err error) {
 		Each: func(each func(w *spawner.Workload)) {
 			_ = s.engine.Each(context.Background(), spawner.Caller{System: true}, "", each) // fails for a scan alone
 		},
+		Heard: s.heard,
 		Activity: func(ctx context.Context, id spawner.ID) (control.Activity, error) {
 			return agents{s.links}.client(id).Activity(ctx)
 		},
@@ -27,6 +28,17 @@ func (s *service) makeUsage(ctx context.Context) (err error) {
 		Logger: s.log,
 	})
 	return err
+}
+
+// heard returns what a session's agent has said last: it is asked now and then whether the session idles.
+func (s *service) heard(id spawner.ID) usage.Reading {
+	v := s.engine.View()
+	defer v.End()
+	e := v.Entry(id)
+	if e == nil {
+		return usage.Reading{}
+	}
+	return usage.Reading{At: e.Pulse.Looked, CPU: e.Pulse.CPU, Memory: e.Pulse.Memory}
 }
 
 // siteUsage is what was measured, with who is in which group.

@@ -35,6 +35,8 @@ type Config struct {
 	Store timeseries.Store
 	// Each has each look at all workloads, as the engine's method of that name.
 	Each func(each func(w *spawner.Workload))
+	// Heard returns what the agent of a workload said last to who asked for another reason; of the zero time: nothing.
+	Heard func(id spawner.ID) Reading
 	// Activity asks the agent of a workload.
 	Activity func(ctx context.Context, id spawner.ID) (control.Activity, error)
 	GPU      func(holder string) gpu.Use             // how much a workload uses of its slice
@@ -48,14 +50,20 @@ type Meter struct {
 	workloads, queue, disk *timeseries.DB
 
 	mu   sync.Mutex // guards cpus
-	cpus map[spawner.ID]reading
+	cpus map[spawner.ID]launchReading
 }
 
-// reading is what an agent said of how much CPU time was used.
-type reading struct {
+// Reading is what an agent said that its workload has used.
+type Reading struct {
+	At     time.Time
+	CPU    float64 // seconds since the agent began
+	Memory int64   // bytes; 0: it is not known
+}
+
+// launchReading is a reading of one launch of a workload.
+type launchReading struct {
 	launch string
-	cpu    float64 // seconds
-	at     time.Time
+	Reading
 }
 
 // The columns of workloads, and of the queue.
@@ -78,7 +86,7 @@ const queueName = "all"
 
 // Open returns a Meter with what is in the store.
 func Open(ctx context.Context, cfg Config) (*Meter, error) {
-	m := &Meter{cfg: cfg, cpus: map[spawner.ID]reading{}}
+	m := &Meter{cfg: cfg, cpus: map[spawner.ID]launchReading{}}
 	highest := [timeseries.Columns]timeseries.Aggregate{timeseries.Max, timeseries.Max, timeseries.Max, timeseries.Max}
 	for _, each := range []struct {
 		into       **timeseries.DB
@@ -116,13 +124,13 @@ func (m *Meter) Run(ctx context.Context) {
 			return
 		case <-rounds.C:
 		}
-		running := m.look()
+		seen := m.look()
 		if time.Since(disks) >= diskEvery {
 			disks = time.Now()
-			m.lookAtDisks()
-			m.forget()
+			m.lookAtDisks(seen.users)
+			m.forget(seen.all)
 		}
-		m.ask(ctx, running)
+		m.ask(ctx, seen.running)
 	}
 }
 
@@ -133,13 +141,25 @@ type target struct {
 	slice  bool // it holds a part of a GPU
 }
 
-// look counts who runs and who waits, and returns who runs.
-func (m *Meter) look() (running []target) {
+// workloads are those that there are in a round.
+type workloads struct {
+	all     map[string]bool            // by their ids
+	users   map[spawner.Principal]bool // who have jobs
+	running []target
+}
+
+// look counts who runs and who waits, and returns all that there are.
+func (m *Meter) look() workloads {
+	seen := workloads{all: map[string]bool{}, users: map[spawner.Principal]bool{}}
 	v, now := timeseries.Values{}, time.Now()
 	m.cfg.Each(func(w *spawner.Workload) {
+		seen.all[string(w.ID)] = true
+		if w.Kind.Batch() {
+			seen.users[w.Principal()] = true
+		}
 		switch {
 		case w.Phase == spawner.Running && w.Want == spawner.WantRunning:
-			running = append(running, target{w.ID, w.Run(), w.Slice != nil})
+			seen.running = append(seen.running, target{w.ID, w.Run(), w.Slice != nil})
 			if w.Kind.Session() {
 				v[sessionsColumn]++
 			} else {
@@ -151,7 +171,7 @@ func (m *Meter) look() (running []target) {
 		}
 	})
 	m.queue.Add(queueName, v)
-	return running
+	return seen
 }
 
 // Waits reports whether a workload waits for room, here or in a batch system.
@@ -178,7 +198,7 @@ func (m *Meter) keepReadings(running []target) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.cpus
-	m.cpus = make(map[spawner.ID]reading, len(running))
+	m.cpus = make(map[spawner.ID]launchReading, len(running))
 	for _, t := range running {
 		if r, known := before[t.id]; known && r.launch == t.launch {
 			m.cpus[t.id] = r
@@ -197,41 +217,47 @@ func (m *Meter) measure(ctx context.Context, t target) timeseries.Values {
 			v[gpuMemoryColumn] = float64(*use.Memory)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	a, err := m.cfg.Activity(ctx, t.id)
+	r, err := m.read(ctx, t)
 	if err != nil {
 		m.cfg.Logger.Debug("an agent does not tell what is used", "id", t.id, "err", err)
 		return v
 	}
-	if a.Memory > 0 {
-		v[memoryColumn] = float64(a.Memory)
+	if r.Memory > 0 {
+		v[memoryColumn] = float64(r.Memory)
 	}
-	v[cpuColumn] = m.rate(t, reading{t.launch, a.CPU, time.Now()})
+	v[cpuColumn] = m.rate(t, r)
 	return v
 }
 
+// read returns what the agent of a workload has said since the reading before, or says now.
+func (m *Meter) read(ctx context.Context, t target) (Reading, error) {
+	m.mu.Lock()
+	before := m.cpus[t.id]
+	m.mu.Unlock()
+	if r := m.cfg.Heard(t.id); time.Since(r.At) < every && r.At.After(before.At) {
+		return r, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	a, err := m.cfg.Activity(ctx, t.id)
+	return Reading{At: time.Now(), CPU: a.CPU, Memory: a.Memory}, err
+}
+
 // rate returns how many processors were used since the reading before.
-func (m *Meter) rate(t target, r reading) float64 {
+func (m *Meter) rate(t target, r Reading) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, known := m.cpus[t.id]
-	m.cpus[t.id] = r
-	elapsed := r.at.Sub(before.at).Seconds()
-	if !known || elapsed <= 0 || r.cpu < before.cpu { // its agent has begun anew
+	m.cpus[t.id] = launchReading{t.launch, r}
+	elapsed := r.At.Sub(before.At).Seconds()
+	if !known || elapsed <= 0 || r.CPU < before.CPU { // its agent has begun anew
 		return math.NaN()
 	}
-	return (r.cpu - before.cpu) / elapsed
+	return (r.CPU - before.CPU) / elapsed
 }
 
 // lookAtDisks notes what each user keeps who has jobs.
-func (m *Meter) lookAtDisks() {
-	users := map[spawner.Principal]bool{}
-	m.cfg.Each(func(w *spawner.Workload) {
-		if w.Kind.Batch() {
-			users[w.Principal()] = true
-		}
-	})
+func (m *Meter) lookAtDisks(users map[spawner.Principal]bool) {
 	for o := range users {
 		v := timeseries.Unmeasured()
 		v[0] = float64(m.cfg.Stored(o))
@@ -240,9 +266,7 @@ func (m *Meter) lookAtDisks() {
 }
 
 // forget drops what was measured of workloads that are gone.
-func (m *Meter) forget() {
-	there := map[string]bool{}
-	m.cfg.Each(func(w *spawner.Workload) { there[string(w.ID)] = true })
+func (m *Meter) forget(there map[string]bool) {
 	for _, name := range m.workloads.Names() {
 		if !there[name] {
 			m.workloads.Remove(name)

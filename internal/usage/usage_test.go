@@ -65,6 +65,8 @@ type site struct {
 	workloads []spawner.Workload
 	cpu       atomic.Int64 // seconds, of everybody
 	mute      map[spawner.ID]bool
+	heard     Reading
+	asked     atomic.Int64
 }
 
 func (s *site) config(store timeseries.Store) Config {
@@ -76,7 +78,9 @@ func (s *site) config(store timeseries.Store) Config {
 				each(&s.workloads[i])
 			}
 		},
+		Heard: func(spawner.ID) Reading { return s.heard },
 		Activity: func(ctx context.Context, id spawner.ID) (control.Activity, error) {
+			s.asked.Add(1)
 			if s.mute[id] {
 				<-ctx.Done()
 				return control.Activity{}, ctx.Err()
@@ -198,7 +202,7 @@ func TestAgentsThatBeginAnew(t *testing.T) {
 		look := func(cpu int64) *float64 {
 			s.cpu.Store(cpu)
 			time.Sleep(every)
-			m.ask(t.Context(), m.look())
+			m.ask(t.Context(), m.look().running)
 			return m.Now("s-1").CPU
 		}
 		for i, cpu := range []int64{100, 10} {
@@ -213,6 +217,37 @@ func TestAgentsThatBeginAnew(t *testing.T) {
 		if got := look(630); got == nil || *got != 1 {
 			t.Errorf("after it: %v", got)
 		}
+	})
+}
+
+// TestHeard: an agent that has just told somebody else is not asked, and no answer counts twice.
+func TestHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{workloads: []spawner.Workload{workload("s-1", spawner.Lab, spawner.Running)}}
+		m, err := Open(t.Context(), s.config(newStore()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func(asks int64, cpu float64, memory int64) {
+			t.Helper()
+			s.asked.Store(0)
+			m.ask(t.Context(), m.look().running)
+			now := m.Now("s-1")
+			if s.asked.Load() != asks || now.CPU == nil || *now.CPU != cpu || now.Memory == nil || *now.Memory != memory {
+				t.Errorf("asked %d times: %+v", s.asked.Load(), now)
+			}
+		}
+		m.ask(t.Context(), m.look().running)
+		time.Sleep(20 * time.Second)
+		s.heard = Reading{At: time.Now(), CPU: 40, Memory: 1 << 30}
+		time.Sleep(10 * time.Second)
+		look(0, 2, 1<<30)
+		time.Sleep(10 * time.Second)
+		s.cpu.Store(100)
+		look(1, 3, 2<<30) // the same answer once more
+		time.Sleep(every)
+		s.cpu.Store(130)
+		look(1, 1, 2<<30) // and too old
 	})
 }
 

@@ -81,6 +81,7 @@ type Pulse struct {
 	Looked time.Time      // when its agent last told; zero: not yet
 	Mute   time.Time      // since when it has not answered, though it is connected; zero: it does
 	CPU    float64        // seconds, at that time
+	Memory int64          // bytes, at that time; 0: it is not known
 	Left   time.Time      // since when a kernel was seen without a client; zero: it has one
 	Asked  time.Time      // when somebody last asked for a kernel that is not up yet; zero: not yet
 	Lost   int64          // of a kernel, Activity.Dropped

@@ -90,7 +90,7 @@ func (s *Sessions) feel(ctx context.Context, id spawner.ID, a control.Activity) 
 	}
 	s.acted(ctx, tx, e, e.Pulse.ActiveAt(a, e.Spec.Life, now))
 	if a.Asked || !e.Kind.Jupyter() {
-		e.Pulse.Looked, e.Pulse.CPU = now, a.CPU
+		e.Pulse.Looked, e.Pulse.CPU, e.Pulse.Memory = now, a.CPU, a.Memory
 	}
 	if p := prospect(e, now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		s.engine.Wake(id)

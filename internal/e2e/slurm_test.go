@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -75,8 +76,41 @@ slurm: {enabled: true, bin: %[7]s, dir: %[2]s/jobs, poll_interval: 1s}
 `, address, s.dir, instance, s.hub.URL, clusterUID, testenv.NotebookImage, s.cluster.Bin))
 }
 
-// TestSlurm: a session on a node of a Slurm cluster begins, is frozen, ends and goes on from what it had changed; a job
-// runs in what was frozen. What they write lies on the node until it comes back, and nothing of it stays there.
+// scan submits one in an environment, and returns its points.
+func (s *slurmSite) scan(digest string) []string {
+	s.t.Helper()
+	r := s.call("alice", http.MethodPost, "/api/v1/jobs", map[string]any{
+		"name": "scan", "environment": digest, "argv": []string{"sh", "-c", `python3 /opt/env/bin/mine.py; hostname; echo "$K" > answer`},
+		"points": []map[string]any{{"parameters": map[string]string{"K": "0"}}, {"parameters": map[string]string{"K": "1"}}},
+	})
+	var submitted struct{ Jobs []struct{ ID string } }
+	if err := json.Unmarshal(r.body, &submitted); err != nil || len(submitted.Jobs) != 2 {
+		s.t.Fatalf("submit: %d %s", r.status, r.body)
+	}
+	return []string{submitted.Jobs[0].ID, submitted.Jobs[1].ID}
+}
+
+// scanned looks how the points of a scan have ended.
+func (s *slurmSite) scanned(points []string) {
+	s.t.Helper()
+	for i, id := range points {
+		if end := s.ended("alice", id); end["state"] != "done" || fmt.Sprint(end["host"]) != "slurm" {
+			s.t.Errorf("point %d: %v", i, end)
+		}
+		if log := string(s.call("alice", http.MethodGet, "/api/v1/jobs/"+id+"/log", nil).body); log != "from the change\nslurm\n" {
+			s.t.Errorf("point %d says %q", i, log)
+		}
+		if got := s.call("alice", http.MethodGet, "/api/v1/jobs/"+id+"/files/answer", nil); string(got.body) != fmt.Sprintf("%d\n", i) {
+			s.t.Errorf("point %d left %d %q", i, got.status, got.body)
+		}
+	}
+	if tasks := s.cluster.Admin(s.t, "squeue", "--array", "--noheader", "--states=all", "--format=%K"); !strings.Contains(tasks, "0") || !strings.Contains(tasks, "1") {
+		s.t.Errorf("the scan is no array: %s", strings.Fields(tasks))
+	}
+}
+
+// TestSlurm: a session on a node of a Slurm cluster begins, is frozen, ends and goes on from what it had changed; a scan
+// runs as an array in what was frozen. What they write lies on the node until it comes back, and nothing of it stays there.
 func TestSlurm(t *testing.T) {
 	t.Parallel()
 	s := newSlurmSite(t)
@@ -92,7 +126,7 @@ func TestSlurm(t *testing.T) {
 	if failure != "" {
 		t.Fatal("freeze: ", failure)
 	}
-	job := s.submit("alice", frozen["digest"].(string), "python3 /opt/env/bin/mine.py; hostname; echo 42 > answer", nil)
+	scan := s.scan(frozen["digest"].(string))
 	if r := s.call("hub", http.MethodPost, "/api/v1/sessions/"+id+"/stop", nil); r.status != http.StatusOK {
 		t.Fatalf("stop: %d %s", r.status, r.body)
 	}
@@ -103,15 +137,7 @@ func TestSlurm(t *testing.T) {
 	if got := s.in("alice", "cat ~/thesis; python3 /opt/env/bin/mine.py"); got != "draft\nfrom the change" {
 		t.Errorf("after stop and start: %q", got)
 	}
-	if end := s.ended("alice", job); end["state"] != "done" || fmt.Sprint(end["host"]) != "slurm" {
-		t.Errorf("the job: %v", end)
-	}
-	if log := string(s.call("alice", http.MethodGet, "/api/v1/jobs/"+job+"/log", nil).body); log != "from the change\nslurm\n" {
-		t.Errorf("the job says %q", log)
-	}
-	if got := s.call("alice", http.MethodGet, "/api/v1/jobs/"+job+"/files/answer", nil); string(got.body) != "42\n" {
-		t.Errorf("the job left %d %q", got.status, got.body)
-	}
+	s.scanned(scan)
 	s.discard()
 	if left := s.cluster.Admin(t, "ls", "-A", "/var/tmp/slipway-scratch-20000"); left != "" {
 		t.Errorf("on the node there stays %s", strings.Fields(left))

@@ -43,6 +43,11 @@ type system struct {
 	cfg    Config
 	run    command.Runner
 	marker batch.Marker
+	arrays *arrays
+
+	asking sync.Mutex // guards most and asked
+	most   int        // how many tasks an array may have
+	asked  time.Time  // when Slurm said so
 
 	copying  sync.Mutex // guards programs
 	programs map[string]string
@@ -62,7 +67,9 @@ func New(cfg Config) (*batch.Backend, error) {
 }
 
 func newSystem(cfg Config, run command.Runner) *system {
-	return &system{cfg: cfg, run: run, marker: cfg.Marker(), programs: map[string]string{}}
+	return &system{
+		cfg: cfg, run: run, marker: cfg.Marker(), arrays: newArrays(cfg.Dir), programs: map[string]string{},
+	}
 }
 
 // patience is how long a job is looked for that Slurm knows no more.

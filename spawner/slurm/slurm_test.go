@@ -320,6 +320,12 @@ func TestSubmission(t *testing.T) {
 
 func marker() batch.Marker { return batch.NewMarker("t1", []byte(testKey)) }
 
+// service is the service of these marks, with a directory of its own. It runs its commands by run.
+func service(t testing.TB, run command.Runner) *system {
+	cfg := Config{Config: batch.Config{Dir: t.TempDir(), Instance: "t1", MarkKey: []byte(testKey), Logger: slog.New(slog.DiscardHandler)}}.filled()
+	return newSystem(cfg, run)
+}
+
 // TestQueueText: squeue's words are read, a comment that looks like another job's line is none, and what is cut off is
 // no answer.
 func TestQueueText(t *testing.T) {
@@ -327,14 +333,15 @@ func TestQueueText(t *testing.T) {
 		return "slipway:t1:" + id + ":l-1:" + marker().Mark(login, id, "l-1")
 	}
 	lines := []string{
-		"5|alice|RUNNING|None|n1|" + mark("alice", "j-1"),
-		"6|alice|PENDING|Priority||" + mark("alice", "j-2"),
-		"7|mallory|RUNNING|None|n2|x\n5|alice|FAILED|None|n1|" + mark("alice", "j-1"),
-		"8|mallory|RUNNING|None|n2|" + mark("alice", "j-1"),
-		"9|alice|COMPLETED|None|n1|" + mark("alice", "j-3"),
-		"10|alice|PENDING|JobHeldAdmin||" + mark("alice", "j-4"),
+		"5|N/A|alice|RUNNING|None|n1|" + mark("alice", "j-1"),
+		"6|N/A|alice|PENDING|Priority||" + mark("alice", "j-2"),
+		"7|N/A|mallory|RUNNING|None|n2|x\n5|N/A|alice|FAILED|None|n1|" + mark("alice", "j-1"),
+		"8|N/A|mallory|RUNNING|None|n2|" + mark("alice", "j-1"),
+		"9|N/A|alice|COMPLETED|None|n1|" + mark("alice", "j-3"),
+		"10|N/A|alice|PENDING|JobHeldAdmin||" + mark("alice", "j-4"),
 	}
-	jobs, err := parseQueue("@"+strings.Join(lines, "\n@")+"\n", "@", marker())
+	own := service(t, nil).owned
+	jobs, err := parseQueue("@"+strings.Join(lines, "\n@")+"\n", "@", own)
 	must(t, err)
 	var got []string
 	for _, j := range jobs {
@@ -346,12 +353,12 @@ func TestQueueText(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	for _, text := range []string{"squeue: odd\n", "@5|alice|RUNNING\n"} {
-		if _, err := parseQueue(text, "@", marker()); err == nil {
+	for _, text := range []string{"squeue: odd\n", "@5|N/A|alice|RUNNING\n"} {
+		if _, err := parseQueue(text, "@", own); err == nil {
 			t.Errorf("%q is taken for an answer", text)
 		}
 	}
-	if jobs, err := parseQueue("", "@", marker()); err != nil || len(jobs) > 0 {
+	if jobs, err := parseQueue("", "@", own); err != nil || len(jobs) > 0 {
 		t.Errorf("of nothing: %v, %v", jobs, err)
 	}
 }
@@ -361,11 +368,12 @@ func TestHistoryText(t *testing.T) {
 	row := func(n, state string) string {
 		return "slipway:t1:j-" + n + ":l-1:" + marker().Mark("alice", "j-"+n, "l-1") + "@alice@" + state + "@n1@" + n + "\n"
 	}
-	past, err := parseHistory("odd\ncomment@bob@FAILED@n1@1\n"+row("2", "RUNNING")+row("3", "CANCELLED by 41234")+row("4", "TIMEOUT"), "@", marker())
+	own := service(t, nil).owned
+	past, err := parseHistory("odd\ncomment@bob@FAILED@n1@1\n"+row("2", "RUNNING")+row("3", "CANCELLED by 41234")+row("4", "TIMEOUT"), "@", own)
 	if err != nil || len(past) != 2 || past[0].ID != "j-4" || past[0].End.Reason != "time limit reached" || past[1].End.Reason == "" {
 		t.Errorf("%+v, %v", past, err)
 	}
-	if _, err := parseHistory("cut@off", "@", marker()); err == nil {
+	if _, err := parseHistory("cut@off", "@", own); err == nil {
 		t.Error("half a line is taken for an answer")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"slipway/internal/errs"
@@ -83,84 +82,86 @@ func (s *system) gres(r gpu.Request) (string, error) {
 	return "", e.With("ask for one of " + strings.Join(names, ", "))
 }
 
-// atOnce is how many jobs are submitted side by side.
-const atOnce = 4
-
-// Submit submits jobs one by one, some side by side.
+// Submit submits one job by itself, and several as arrays. It ends at the first that is refused.
 func (s *system) Submit(ctx context.Context, all batch.Submission) ([]batch.Job, error) {
-	jobs, failed := make([]batch.Job, len(all.Entries)), make([]error, len(all.Entries))
-	var group sync.WaitGroup
-	next := make(chan int)
-	for range min(atOnce, len(all.Entries)) {
-		group.Go(func() {
-			for i := range next {
-				jobs[i], failed[i] = s.submitOne(ctx, all, all.Entries[i])
-			}
-		})
+	most := 1
+	if len(all.Entries) > 1 {
+		var err error
+		if most, err = s.arraySize(ctx); err != nil {
+			return nil, err
+		}
 	}
-	for i := range all.Entries {
-		next <- i
-	}
-	close(next)
-	group.Wait()
-	if err := firstOf(failed); err != nil {
-		return nil, err
+	var jobs []batch.Job
+	for part := range slices.Chunk(all.Entries, most) {
+		submit := s.submitArray
+		if len(part) == 1 {
+			submit = s.submitOne
+		}
+		taken, err := submit(ctx, all, part)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, taken...)
 	}
 	return jobs, nil
 }
 
-// firstOf returns the first error that leaves it open whether a job was taken, or else the first.
-func firstOf(failed []error) error {
-	var first error
-	for _, err := range failed {
-		if _, killed := errors.AsType[batch.Killed](err); killed {
-			return err
-		}
-		if first == nil {
-			first = err
-		}
+func (s *system) submitOne(ctx context.Context, all batch.Submission, e []batch.Entry) ([]batch.Job, error) {
+	number, err := s.sbatch(ctx, all, []string{
+		"--comment=" + s.comment(string(e[0].ID), e[0].Run, e[0].Mark), "--chdir=" + string(e[0].Sandbox),
+		"--output=worker.out", "--error=worker.err",
+	}, "")
+	if err != nil {
+		return nil, err
 	}
-	return first
+	return []batch.Job{submitted(number, "", 0)}, nil
 }
 
-func (s *system) submitOne(ctx context.Context, all batch.Submission, e batch.Entry) (batch.Job, error) {
+// sbatch submits a job with some options beside those that all of a submission share. Its script begins with a
+// preamble.
+func (s *system) sbatch(ctx context.Context, all batch.Submission, own []string, preamble string) (int64, error) {
 	options := strings.Split(all.Head, "\n")
 	options, program := options[:len(options)-1], options[len(options)-1]
-	args := append([]string{
-		"--parsable", "--uid=" + all.Login, "--gid=" + strconv.Itoa(all.GID), "--job-name=" + s.jobName(), "--comment=" + s.comment(e),
-		"--chdir=" + string(e.Sandbox), "--output=worker.out", "--error=worker.err", "--open-mode=append",
-		"--no-requeue", "--export=NIL",
-	}, options...)
 	out, err := s.run(ctx, command.Command{
-		Name: "sbatch", Args: args, Input: "#!/bin/sh\nexec " + program + " worker\n", Holds: all.Holds,
+		Name: "sbatch",
+		Args: slices.Concat([]string{
+			"--parsable", "--uid=" + all.Login, "--gid=" + strconv.Itoa(all.GID), "--job-name=" + s.jobName(),
+			"--open-mode=append", "--no-requeue", "--export=NIL",
+		}, own, options),
+		Input: "#!/bin/sh\n" + preamble + "exec " + program + " worker\n", Holds: all.Holds,
 	})
 	if f, ok := command.AsFailure(err); ok && f.Code < 0 {
-		return batch.Job{}, batch.Killed{Err: err}
+		return 0, batch.Killed{Err: err}
 	}
 	if err != nil {
-		return batch.Job{}, err
+		return 0, err
 	}
 	return parseSubmitted(string(out))
 }
 
 // parseSubmitted reads what sbatch --parsable prints: the job's number, and of several clusters the name of one.
-func parseSubmitted(out string) (batch.Job, error) {
+func parseSubmitted(out string) (int64, error) {
 	name, _, _ := strings.Cut(strings.TrimSpace(out), ";")
 	number, err := strconv.ParseInt(name, 10, 64)
 	if err != nil || number <= 0 {
-		return batch.Job{}, fmt.Errorf("sbatch printed %q", batch.OneLine(out, batch.MaxReason))
+		return 0, fmt.Errorf("sbatch printed %q", batch.OneLine(out, batch.MaxReason))
 	}
+	return number, nil
+}
+
+// submitted is a job right after its submission; task: of an array, as its name has it.
+func submitted(number int64, task string, index int64) batch.Job {
 	return batch.Job{
-		Name: strconv.FormatInt(number, 10), Number: number,
+		Name: strconv.FormatInt(number, 10) + task, Number: number, Task: index,
 		Seen: spawner.Observation{Existence: spawner.Queued, Detail: wait("None").words},
-	}, nil
+	}
 }
 
 // Remove cancels jobs.
 func (s *system) Remove(ctx context.Context, _ string, names []string, unbegun bool) error {
-	args := names
+	args := expressions(names)
 	if unbegun {
-		args = append([]string{"--state=PENDING"}, names...)
+		args = append([]string{"--state=PENDING"}, args...)
 	}
 	_, err := s.run(ctx, command.Command{Name: "scancel", Args: args})
 	if f, ok := command.AsFailure(err); ok && f.Code > 0 && !errs.Is(err, errs.Unavailable) && isGone(f.Stderr) {

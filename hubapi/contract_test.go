@@ -27,7 +27,7 @@ func TestExamples(t *testing.T) {
 		"session.json": new(Session), "waiting.json": new(Session), "job.json": new(Job), "point.json": new(Job), "environment.json": new(Environment), "event.json": new(Event),
 		"error.json": new(ErrorBody), "profile.json": new(Profile), "gpus.json": new(GPUs), "pool.json": new(PoolGPUs), "scan.json": new(Scan), "change.json": new(ScanChange), "why.json": new(Explanation),
 		"details.json": new(EnvironmentDetails), "diff.json": new(EnvironmentDiff), "check.json": new(EnvironmentCheck), "usage.json": new(EnvironmentUsage),
-		"ssh.json": new(SSHService), "ssh-key.json": new(SSHKey), "ssh-certificate.json": new(SSHCertificate), "ssh-login.json": new(SSHLogin),
+		"ssh.json": new(SSHService), "ssh-key.json": new(SSHKey), "ssh-certificate.json": new(SSHCertificate), "ssh-login.json": new(DeviceLogin),
 		"plan.json": new(JobPlan), "jobs-usage.json": new(JobsUsage), "point-event.json": new(PointEvent), "retry.json": new(RetryRequest), "resubmit.json": new(ResubmitRequest),
 		"ssh-login-state.json": new(SSHLoginState), "kernelspec.json": new(KernelSpec), "credentials.json": new(Credentials), "credential-login.json": new(CredentialLogin),
 	} {

@@ -82,21 +82,6 @@ type SSHLoginRequest struct {
 	Hub      string `json:"hub"`      // empty where the service has one alone
 }
 
-// SSHLogin is a login that waits to be confirmed.
-type SSHLogin struct {
-	ID       string    `json:"id"`       // a secret: who knows it gets what the user confirms
-	Code     string    `json:"code"`     // what she types on the page
-	URL      string    `json:"url"`      // the page
-	Interval int       `json:"interval"` // seconds to wait between two looks
-	Expires  time.Time `json:"expires"`
-}
-
-// String hides the secret.
-func (l SSHLogin) String() string { return "[login at " + l.URL + "]" }
-
-// GoString hides it.
-func (l SSHLogin) GoString() string { return l.String() }
-
 // SSHLoginState is what has become of a login. What was confirmed is told once.
 type SSHLoginState struct {
 	Pending     bool            `json:"pending"`
@@ -169,8 +154,8 @@ func (c *Client) EndSSHConnections(ctx context.Context) error {
 }
 
 // BeginSSHLogin begins a login that the user confirms in her browser. No token is needed.
-func (c *Client) BeginSSHLogin(ctx context.Context, r SSHLoginRequest) (SSHLogin, error) {
-	return fetch[SSHLogin](ctx, c, http.MethodPost, "/ssh/logins", r)
+func (c *Client) BeginSSHLogin(ctx context.Context, r SSHLoginRequest) (DeviceLogin, error) {
+	return fetch[DeviceLogin](ctx, c, http.MethodPost, "/ssh/logins", r)
 }
 
 // PollSSHLogin looks whether a login is confirmed: errs.Forbidden where the user has refused it, errs.NotFound where

@@ -43,6 +43,7 @@ func TestEveryChangeIsInTheLog(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
 		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = &fakeServers{}, fakePool{}, authority(t, cfg.Logins)
 		add(t, cfg.SSH, "alice", alicesKey)
+		cfg.Tokens = accessTokens(t)
 		newCredentials("main:alice").with(cfg)
 	})
 	ask := func(method, path, body, token string) []string {

@@ -268,7 +268,7 @@ func (d *document) root() object {
 		"paths":    d.paths,
 		"components": object{
 			"securitySchemes": object{
-				"token": object{"type": "http", "scheme": "bearer", "description": "a token of JupyterHub"},
+				"token": object{"type": "http", "scheme": "bearer", "description": "an access token of the service, or a token of JupyterHub"},
 			},
 			"responses": object{
 				"Error": object{

@@ -235,6 +235,16 @@ func operations() map[string]operation {
 			does: "What has become of that: 202 while it waits",
 			out:  hubapi.SSHLoginState{}, open: true,
 		},
+		"POST /login/device": {
+			does: "Ask for an access token that the user confirms in a browser",
+			open: true,
+		},
+		"POST /login/token": {
+			does: "What has become of that, by the statuses of RFC 8628; the token, once it is approved",
+			open: true,
+		},
+		"GET /tokens":                       {does: "The caller's access tokens: what they are, never the tokens themselves"},
+		"DELETE /tokens/{id}":               {does: "Revoke an access token of the caller's"},
 		"POST /ssh/logouts":                 {does: "Withdraw a certificate, by its key", open: true},
 		"GET /ssh/keys":                     {does: "The caller's keys"},
 		"POST /ssh/keys":                    {does: "Register a key"},
@@ -275,6 +285,6 @@ var groups = []struct {
 	{"GPUs and kernels", []string{"gpus", "kernelspecs"}},
 	{"Data and credentials", []string{"data", "quota", "credentials", "credential-logins"}},
 	{"ssh", []string{"ssh"}},
-	{"Users", []string{"me", "whoami", "accounts", "usage"}},
+	{"Users", []string{"me", "whoami", "accounts", "usage", "login", "tokens"}},
 	{"The service", []string{"openapi.json", "docs", "link"}},
 }

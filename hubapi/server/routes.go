@@ -27,11 +27,13 @@ func (s *Server) Public() http.Handler {
 		r.Get(LinkPath, web.GetOnly(s.Web.Plain(s.cfg.Link)))
 	}
 	s.API.OpenSSH(r)
+	s.logins.Open(r)
 	s.API.DocumentRoutes(r)
 	r.Route(hubapi.Base, func(r chi.Router) {
 		r.Use(s.Web.Authenticate(s.Web.ByToken), s.Web.Bounded)
 		s.API.Routes(r)
 		s.usage.Routes(r)
+		s.logins.Routes(r)
 		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
 	if s.cfg.Registry != nil {
@@ -53,6 +55,7 @@ func (s *Server) AgentAPI() http.Handler {
 		r.Use(s.Web.Authenticate(s.Web.ByAgent), s.Web.Bounded)
 		s.API.Routes(r)
 		s.usage.Routes(r)
+		s.logins.Routes(r)
 		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
 	s.API.KernelRoutes(r, s.Web.ByAgent)

@@ -1,7 +1,7 @@
 // Package server serves Slipway's HTTP. It makes its rooms and mounts them: the native API, the pages, the session
 // proxy, the Outpost protocol, and what they share below. Who imports whom goes one way: audit and hubs know no other
-// room, web knows these two, convert, offers, feeds, proxy and outpost stand on web, the API on those, usage on the
-// API, and the pages on all.
+// room, web knows these two, convert, offers, feeds, proxy, outpost and logins stand on web, the API on those, usage on
+// the API, and the pages on all.
 //
 // A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. A
 // clean shutdown ends every stream.
@@ -24,12 +24,14 @@ import (
 	"slipway/hubapi/server/convert"
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
+	"slipway/hubapi/server/logins"
 	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/outpost"
 	"slipway/hubapi/server/pages"
 	"slipway/hubapi/server/proxy"
 	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
+	"slipway/internal/accesstokens"
 	"slipway/internal/devicelogin"
 	"slipway/internal/gpu"
 	"slipway/internal/metrics"
@@ -98,9 +100,10 @@ type Config struct {
 	// owner, without waiting. Nil: nobody knows.
 	Quota      func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
 	KnownQuota func(w spawner.Workload) []hubapi.Quota
-	DataDoctor api.DataDoctor      // nil: the site has no data to look at
-	Logins     *devicelogin.Logins // of programs that users let in; nil: no hub has pages to confirm them on
-	SSH        *sshauth.Authority  // who may come in by ssh; nil: there is none
+	DataDoctor api.DataDoctor       // nil: the site has no data to look at
+	Logins     *devicelogin.Logins  // of programs that users let in; nil: no hub has pages to confirm them on
+	Tokens     *accesstokens.Tokens // that these programs get; nil: none
+	SSH        *sshauth.Authority   // who may come in by ssh; nil: there is none
 	// UserCredentials has users' tokens and proxies; nil: the service keeps none. Principal gives the word by which it
 	// knows a hub's user.
 	UserCredentials api.UserCredentials
@@ -140,6 +143,7 @@ type Server struct {
 	offers  *offers.Offers
 	feeds   *feeds.Feeds
 	usage   *usage.Room
+	logins  *logins.Room
 }
 
 // New makes a Server.
@@ -150,7 +154,7 @@ func New(cfg Config) *Server {
 		cfg:   cfg, hubs: hubs.NewSet(cfg.Hubs), ready: newReadiness(cfg.Engine, cfg.Checks),
 	}
 	s.Web = web.New(web.Config{
-		Engine: cfg.Engine, Hubs: s.hubs, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies,
+		Engine: cfg.Engine, Hubs: s.hubs, Tokens: cfg.Tokens, Audit: s.Audit, Metrics: cfg.Metrics, TrustedProxies: cfg.TrustedProxies,
 		Logger: cfg.Logger,
 	})
 	s.convert = convert.New(convert.Config{Engine: cfg.Engine, Hubs: s.hubs, GPUUse: cfg.GPUUse, SSH: cfg.SSH})
@@ -176,6 +180,7 @@ func New(cfg Config) *Server {
 		Logins:     cfg.Logins, SSH: cfg.SSH, UserCredentials: cfg.UserCredentials, Principal: cfg.Principal, People: cfg.People,
 		Metrics: cfg.Metrics, Logger: cfg.Logger,
 	})
+	s.logins = logins.New(logins.Config{Web: s.Web, Hubs: s.hubs, Logins: cfg.Logins, Tokens: cfg.Tokens})
 	s.usage = usage.New(usage.Config{Web: s.Web, API: s.API, Workloads: cfg.Engine, Meter: cfg.Usage})
 	s.box = secret.NewBox()
 	s.pages = pages.New(pages.Config{
@@ -184,7 +189,7 @@ func New(cfg Config) *Server {
 		Workloads: cfg.Engine, Actions: cfg.Engine, Status: cfg.Engine, Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
 		Environments: cfg.Environments,
 		GPUs:         cfg.GPUs != nil, Kernels: cfg.Kernels != nil, KnownQuota: cfg.KnownQuota, Pool: cfg.Pool,
-		Logins: cfg.Logins, SSH: cfg.SSH,
+		Logins: cfg.Logins, Tokens: cfg.Tokens, SSH: cfg.SSH,
 		UserCredentials: cfg.UserCredentials,
 		Box:             s.box,
 	})

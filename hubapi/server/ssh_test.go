@@ -147,7 +147,7 @@ func TestForgedHeadersPushOutNobody(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		front.ServeHTTP(w, r)
-		var login hubapi.SSHLogin
+		var login hubapi.DeviceLogin
 		if err := json.Unmarshal(w.Body.Bytes(), &login); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}

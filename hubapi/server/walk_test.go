@@ -77,6 +77,8 @@ var walked = map[string]struct {
 	"POST /environment-credentials":         {path: "/environment-credentials", refused: true, body: `{"workload":"j-alice"}`},
 	"GET /environment-usage":                {path: "/environment-usage?user=alice"},
 	"POST /environment-sweep":               {path: "/environment-sweep?dry=true", refused: true},
+	"GET /tokens":                           {path: "/tokens"},
+	"DELETE /tokens/{id}":                   {path: "/tokens/alices", refused: true},
 	"GET /ssh/":                             {path: "/ssh/"},
 	"GET /ssh/keys":                         {path: "/ssh/keys"},
 	"POST /ssh/keys":                        {path: "/ssh/keys", body: `{"key":"` + freeKey + `","comment":"x"}`},
@@ -127,6 +129,7 @@ var walked = map[string]struct {
 var outside = map[string]bool{
 	"GET /healthz": true, "GET /readyz": true, "GET /metrics": true,
 	"GET /api/v1/ssh": true, "POST /api/v1/ssh/logins": true, "GET /api/v1/ssh/logins/{id}": true, // see TestSSHLogin
+	"POST /api/v1/login/device": true, "POST /api/v1/login/token": true, // see TestDeviceLogin
 	"POST /api/v1/ssh/logouts": true,                           // see TestSSHLogout
 	"GET /api/v1/openapi.json": true, "GET /api/v1/docs": true, // the same for everybody
 }
@@ -138,6 +141,7 @@ func TestNoRouteGivesAnothersThings(t *testing.T) {
 	h := start(t, newFake(lab("s-alice", "alice", "/user/alice/"), hers), func(cfg *Config) {
 		cfg.Hubs[0].Servers, cfg.Pool, cfg.SSH = servers, fakePool{}, authority(t, cfg.Logins)
 		add(t, cfg.SSH, "alice", alicesKey)
+		cfg.Tokens = accessTokens(t)
 		newCredentials("main:alice").with(cfg)
 	})
 	seen := map[string]bool{}

@@ -58,8 +58,9 @@ func rules() map[string]rule {
 		"internal/credentials": {
 			own: []string{"internal/backoff", "internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
-		"internal/devicelogin": {own: []string{"internal/errs"}},
-		"internal/sshauth":     {own: []string{"internal/clock", "internal/devicelogin", "internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
+		"internal/devicelogin":  {own: []string{"internal/errs"}},
+		"internal/accesstokens": {own: []string{"hubapi", "internal/clock", "internal/devicelogin", "internal/errs", "internal/secret"}, tests: []string{"internal/store"}},
+		"internal/sshauth":      {own: []string{"internal/clock", "internal/devicelogin", "internal/errs"}, outside: []string{"golang.org/x/crypto/ssh"}, tests: []string{"internal/store"}},
 
 		// GPUs. The words and the pure parts know no driver.
 		"internal/gpu":           {own: []string{"internal/errs", "internal/units"}},
@@ -323,8 +324,8 @@ func rules() map[string]rule {
 		"hubapi/server/api": {
 			own: []string{
 				"hubapi", "hubapi/openapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
-				"hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/web", "internal/agent/control",
-				"internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/units",
+				"hubapi/server/hubs", "hubapi/server/logins", "hubapi/server/offers", "hubapi/server/web",
+				"internal/agent/control", "internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/units",
 				"internal/devicelogin", "internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner",
 				"spawner/catalog",
 			},
@@ -361,9 +362,10 @@ func rules() map[string]rule {
 		"hubapi/server/pages": {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
-				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/usage", "hubapi/server/web",
-				"internal/errs", "internal/units", "internal/secret", "internal/devicelogin", "internal/sshauth",
-				"internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
+				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/logins", "hubapi/server/offers",
+				"hubapi/server/usage", "hubapi/server/web",
+				"internal/accesstokens", "internal/errs", "internal/units", "internal/secret", "internal/devicelogin",
+				"internal/sshauth", "internal/sshclientconfig", "internal/webui", "spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 		},
@@ -372,6 +374,13 @@ func rules() map[string]rule {
 				"hubapi/server/audit", "hubapi/server/convert", "hubapi/server/hubs", "hubapi/server/web",
 				"internal/agent/control", "internal/errs", "internal/webui", "spawner",
 			},
+		},
+		"hubapi/server/logins": {
+			own: []string{
+				"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "hubapi/server/web", "internal/accesstokens",
+				"internal/devicelogin", "internal/errs", "spawner",
+			},
+			outside: []string{"github.com/go-chi/chi"},
 		},
 		"hubapi/server/usage": {
 			own: []string{
@@ -382,17 +391,19 @@ func rules() map[string]rule {
 		},
 		"hubapi/server/web": {
 			own: []string{
-				"hubapi", "hubapi/server/audit", "hubapi/server/hubs", "internal/errs", "internal/loglimit",
-				"internal/metrics", "kernels", "spawner",
+				"hubapi", "hubapi/hub", "hubapi/server/audit", "hubapi/server/hubs", "internal/accesstokens",
+				"internal/errs", "internal/loglimit", "internal/metrics", "kernels", "spawner",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 		},
 		"hubapi/server": {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
-				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/offers", "hubapi/server/outpost",
+				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/logins", "hubapi/server/offers",
+				"hubapi/server/outpost",
 				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/usage", "hubapi/server/web", "internal/gpu",
-				"internal/metrics", "internal/secret", "internal/devicelogin", "internal/sshauth", "spawner", "spawner/catalog",
+				"internal/accesstokens", "internal/devicelogin", "internal/metrics", "internal/secret", "internal/sshauth",
+				"spawner", "spawner/catalog",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 			tests: []string{
@@ -516,8 +527,8 @@ func rules() map[string]rule {
 				"internal/gpu/publish", "internal/gpu/watchdog", "internal/homes/homemounts", "internal/hubsync",
 				"internal/identity", "internal/loopback", "internal/metrics", "internal/mounts",
 				"internal/programs", "internal/programs/install", "internal/reserve", "internal/secret",
-				"internal/devicelogin", "internal/service/backends", "internal/service/clients", "internal/sockets",
-				"internal/sshauth",
+				"internal/accesstokens", "internal/devicelogin", "internal/service/backends", "internal/service/clients",
+				"internal/sockets", "internal/sshauth",
 				"internal/sshgate", "internal/store", "internal/tunnel", "internal/usage", "internal/version", "internal/webui",
 				"internal/workloadtoken", "internal/x509proxy", "internal/xrd", "internal/xrd/mount", "kernels",
 				"kernels/kernelspecs", "kernels/wire", "spawner", "spawner/catalog", "spawner/disklimit",

@@ -173,7 +173,7 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 
 // await looks until the login is confirmed, and says now and then that it does. A service that is away for a moment is
 // no end.
-func (l *sshLogin) await(ctx context.Context, begun hubapi.SSHLogin) (hubapi.SSHLoginState, error) {
+func (l *sshLogin) await(ctx context.Context, begun hubapi.DeviceLogin) (hubapi.SSHLoginState, error) {
 	every := time.Duration(min(max(begun.Interval, 1), 30)) * time.Second
 	for told := time.Now(); ; {
 		state, err := l.client.PollSSHLogin(ctx, begun.ID)

@@ -61,7 +61,7 @@ func (s *stubSSH) begin(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	id := "secret-" + req.Hub
 	s.asked[id], s.looks[id] = req, 0
-	answer(w, hubapi.SSHLogin{ID: id, Code: "BCDF-GHJK", URL: s.service.Pages[0].URL, Interval: 1, Expires: time.Now().Add(10 * time.Minute)})
+	answer(w, hubapi.DeviceLogin{ID: id, Code: "BCDF-GHJK", URL: s.service.Pages[0].URL, Interval: 1, Expires: time.Now().Add(10 * time.Minute)})
 }
 
 func (s *stubSSH) poll(w http.ResponseWriter, r *http.Request) {

@@ -51,7 +51,7 @@ func open(c <-chan struct{}) bool {
 }
 
 func (l *login) waiting() Waiting {
-	return Waiting{Ask: l.Ask, Code: spaced(l.code), Expires: l.expires}
+	return Waiting{Ask: l.Ask, Code: spaced(l.code), Begun: l.expires.Add(-loginTime), Expires: l.expires}
 }
 
 // Found returns the logins that an owner has typed the code of, and not decided yet.
@@ -112,6 +112,24 @@ func (l *Logins) Take(id string, purposes ...Purpose) (Confirmed, bool, error) {
 	}
 	delete(l.byID, id)
 	return Confirmed{Ask: found.Ask, Owner: found.owner, login: found}, true, nil
+}
+
+// Looked notes that a program looks what has become of its login, and returns how long it is to wait until the next
+// look. false: it has looked too soon, so it is to wait longer from now on (RFC 8628, section 3.5).
+func (l *Logins) Looked(id string) (interval time.Duration, inTime bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, ok := l.byID[id]
+	if !ok {
+		return loginInterval, true
+	}
+	now := time.Now()
+	inTime = now.Sub(found.looked) >= found.interval*9/10 // clocks differ a little
+	if !inTime {
+		found.interval += slowDown
+	}
+	found.looked = now
+	return found.interval, inTime
 }
 
 // PutBack lets a login be taken again: what it was taken for has failed.

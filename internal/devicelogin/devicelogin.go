@@ -42,6 +42,7 @@ type Page struct{ Hub, URL string }
 const (
 	loginTime     = 10 * time.Minute // then a login that nobody has confirmed is over
 	loginInterval = 3 * time.Second  // between two looks of who asks
+	slowDown      = 5 * time.Second  // by which who looks too soon is to wait longer from then on
 	loginLimit    = 1000             // of those of one purpose that wait
 	sourceLimit   = 20               // of those of one source
 	networkLimit  = 200              // of those of one network, which may have many sources
@@ -90,6 +91,7 @@ type Login struct {
 type Waiting struct {
 	Ask
 	Code    string
+	Begun   time.Time
 	Expires time.Time
 }
 
@@ -101,6 +103,8 @@ type login struct {
 	owner     Owner         // who has typed the code; zero: nobody yet
 	decided   chan struct{} // closed when the owner has confirmed or refused
 	confirmed bool
+	interval  time.Duration // between two looks
+	looked    time.Time     // when who asks has looked last
 }
 
 // Logins are those that wait. They are safe for concurrent use.
@@ -129,7 +133,10 @@ func (l *Logins) Begin(ask Ask) (Login, error) {
 		)
 	}
 	ask.Computer, ask.Program = Label(ask.Computer), Label(ask.Program)
-	new := &login{Ask: ask, id: rand.Text(), expires: time.Now().Add(loginTime), decided: make(chan struct{})}
+	new := &login{
+		Ask: ask, id: rand.Text(), expires: time.Now().Add(loginTime), decided: make(chan struct{}),
+		interval: loginInterval,
+	}
 	if err := l.add(new); err != nil {
 		return Login{}, err
 	}

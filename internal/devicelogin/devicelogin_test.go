@@ -209,6 +209,27 @@ func TestCodes(t *testing.T) {
 func alice() Owner { return Owner{"main", "alice"} }
 func bob() Owner   { return Owner{"main", "bob"} }
 
+// TestLooks: who looks too soon is to wait longer, each time.
+func TestLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New([]Page{{"main", "https://x"}})
+		l := begin(t, a, Ask{Purpose: AccessToken})
+		for n, tc := range []struct{ after, interval time.Duration }{
+			{0, loginInterval}, {loginInterval, loginInterval}, {time.Second, loginInterval + slowDown},
+			{loginInterval, loginInterval + 2*slowDown}, {loginInterval + 2*slowDown, loginInterval + 2*slowDown},
+		} {
+			<-time.After(tc.after)
+			slow := n == 2 || n == 3
+			if interval, inTime := a.Looked(l.ID); interval != tc.interval || inTime == slow {
+				t.Errorf("look %d: %s, %v", n, interval, inTime)
+			}
+		}
+		if interval, inTime := a.Looked("unknown"); interval != loginInterval || !inTime {
+			t.Errorf("unknown: %s, %v", interval, inTime)
+		}
+	})
+}
+
 // TestOnceAndForItsPurpose: what is confirmed is taken once, by who asks for a login of its purpose; and again where
 // what it was taken for has failed.
 func TestOnceAndForItsPurpose(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway/hubapi/server"
+	"slipway/internal/accesstokens"
 	"slipway/internal/config"
 	"slipway/internal/cvmfs"
 	"slipway/internal/devicelogin"
@@ -77,6 +78,7 @@ type service struct {
 	doctor       *dataDoctor
 	hubs         []hubPart
 	logins       *devicelogin.Logins
+	tokens       *accesstokens.Tokens
 	sshKeys      *sshauth.Authority // nil: the site has no ssh
 	usage        *usage.Meter
 	server       *server.Server
@@ -121,7 +123,7 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		s.openData, s.makeHubs, s.makeCVMFS, s.makeHomeMounts, s.makeBackends, s.makeCredentials, s.makeMounter,
-		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeUsage, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeUsage, s.makeTokens, s.makeSSHKeys, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return s.reserve.Explain(err)
@@ -289,7 +291,7 @@ func (s *service) makeServer(context.Context) error {
 		UserCredentials: s.held.doors(), Principal: s.principal, People: people{s},
 		GPUs: s.inventory(), Keeper: s.keeper(), GPUUse: s.gpuUse, GPUSeries: s.gpuSeries, PublishGPUs: s.publisher(),
 		Usage: siteUsage{s.usage, s},
-		Pool:  s.poolGPUs(), Logins: s.logins, SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
+		Pool:  s.poolGPUs(), Logins: s.logins, Tokens: s.tokens, SSH: s.sshKeys, Storage: s.storage, DataDoctor: s.doctor,
 		Quota: s.homeMounts.Quota, KnownQuota: s.homeMounts.KnownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
@@ -314,6 +316,7 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	g.Go(func() error { return s.engine.Run(ctx) })
 	g.Go(func() error { s.reserve.Run(ctx); return nil })
 	g.Go(func() error { s.usage.Run(ctx); return nil })
+	g.Go(func() error { return s.tokens.Run(ctx) })
 	s.environments.Run(ctx, g.Go)
 	g.Go(func() error { return s.storage.elements.Run(ctx) })
 	s.runMounter(ctx, g.Go)

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"net"
-	"strings"
 	"time"
 
 	"slipway/internal/config"
-	"slipway/internal/devicelogin"
 	"slipway/internal/loopback"
 	"slipway/internal/sshauth"
 )
@@ -52,15 +50,4 @@ func userAddress(cfg config.Config, h config.Hub) string {
 		return ""
 	}
 	return scheme + "://" + net.JoinHostPort(cfg.SSH.Host, port)
-}
-
-// loginPages are where users of the hubs confirm logins.
-func loginPages(cfg config.Config) (pages []devicelogin.Page) {
-	for _, h := range cfg.Hubs {
-		if prefix := h.PagesPrefix(); prefix != "" {
-			at := strings.TrimRight(cmp.Or(h.URL, "https://"+cfg.SSH.Host), "/")
-			pages = append(pages, devicelogin.Page{Hub: h.Name, URL: at + prefix + "login"})
-		}
-	}
-	return pages
 }

@@ -11,6 +11,10 @@ import (
 
 // CredentialsView is what the page of tokens and proxies is made of. There is no secret in it.
 type CredentialsView struct {
+	Tokens []hubapi.AccessToken // of programs on the visitor's computers
+	Login  string               // gets one; empty: the service gives none out
+
+	Kept    bool // the service keeps tokens and proxies for sessions and jobs
 	List    []hubapi.Credential
 	Issuers []string // at which one can log in
 	Proxies bool     // the service takes some

@@ -12,6 +12,9 @@ import (
 // DeviceAsk is a login that waits for the visitor to confirm it.
 type DeviceAsk struct{ devicelogin.Waiting }
 
+// ForToken reports whether it asks for an access token.
+func (a DeviceAsk) ForToken() bool { return a.Purpose == devicelogin.AccessToken }
+
 // From says where it comes from. An invalid address is that of a proxy, which has said so.
 func (a DeviceAsk) From() string {
 	switch {

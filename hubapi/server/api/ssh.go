@@ -9,6 +9,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/logins"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
@@ -49,7 +50,7 @@ func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
 	if s.cfg.SSH == nil {
 		return sshauth.Owner{}, noSSH()
 	}
-	return s.LoginOwner(c)
+	return logins.Owner(c)
 }
 
 func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
@@ -62,7 +63,7 @@ func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error)
 		Fingerprints: a.Fingerprints(),
 		Pages:        []hubapi.SSHPage{},
 	}
-	for _, p := range s.loginPages(r) {
+	for _, p := range logins.Pages(r, s.cfg.Hubs, s.cfg.Logins) {
 		out.Pages = append(out.Pages, hubapi.SSHPage{Hub: p.Hub, URL: p.URL})
 	}
 	return out, nil

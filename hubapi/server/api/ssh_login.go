@@ -8,6 +8,7 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/logins"
 	"slipway/hubapi/server/web"
 	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
@@ -16,27 +17,25 @@ import (
 
 // beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of
 // one must not be confirmed at another, where the same name may be somebody else's.
-func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.SSHLogin, error) {
+func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.DeviceLogin, error) {
 	if s.cfg.SSH == nil {
-		return hubapi.SSHLogin{}, noSSH()
+		return hubapi.DeviceLogin{}, noSSH()
 	}
-	page, err := chosenPage(s.loginPages(r), in.Hub)
+	page, err := logins.Page(logins.Pages(r, s.cfg.Hubs, s.cfg.Logins), in.Hub)
 	if err != nil {
-		return hubapi.SSHLogin{}, err
+		return hubapi.DeviceLogin{}, err
 	}
 	if strings.TrimSpace(in.Key) == "" {
-		return hubapi.SSHLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
+		return hubapi.DeviceLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
 	l, err := s.cfg.SSH.Begin(devicelogin.Ask{
 		Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.cfg.Web.AddressOf(r),
 		Peer: s.cfg.Web.PeerOf(r),
 	})
 	if err != nil {
-		return hubapi.SSHLogin{}, err
+		return hubapi.DeviceLogin{}, err
 	}
-	return hubapi.SSHLogin{
-		ID: l.ID, Code: l.Code, URL: page.URL, Interval: int(l.Interval.Seconds()), Expires: l.Expires.UTC(),
-	}, nil
+	return logins.Wire(l, page), nil
 }
 
 // pollSSHLogin tells what has become of a login: 202 while it waits.

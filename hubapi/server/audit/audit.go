@@ -54,7 +54,7 @@ func Of(ctx context.Context) *Entry {
 
 // The doors by which callers come.
 const (
-	DoorToken   = "token"   // a user's, of her Hub
+	DoorToken   = "token"   // a user's, of the Hub or of the service
 	DoorSpawner = "spawner" // the Hub's SlipwaySpawner
 	DoorOutpost = "outpost" // the Hub's OutpostSpawner
 	DoorSocket  = "socket"  // of a session's or job's agent
@@ -104,7 +104,7 @@ func Reads(method string) bool {
 
 // changesNothing are the routes that take a body and change nothing.
 func changesNothing() map[string]bool {
-	return map[string]bool{"POST /jobs/check": true, "POST /userflavors": true, "POST /usercredits": true}
+	return map[string]bool{"POST /jobs/check": true, "POST /login/token": true, "POST /userflavors": true, "POST /usercredits": true}
 }
 
 // ActionOf names a route in the log and in the tables here.

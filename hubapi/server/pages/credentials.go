@@ -11,6 +11,7 @@ import (
 	"slipway/hubapi/server/api"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/logins"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/internal/webui"
@@ -21,6 +22,7 @@ func (p *Pages) credentialPages(r chi.Router) {
 	r.Get("/credentials", p.show(p.credentialsPage))
 	r.Get("/credentials/proxy", p.show(p.credentialsPage)) // where the browser is after a proxy that was not taken
 	r.Post("/credentials/proxy", p.sentProxy)
+	r.Post("/tokens/revoke", p.act(p.revokeToken))
 	r.Post("/credentials/{name}/renew", p.act(p.renew))
 	r.Post("/credentials/{name}/remove", p.removedCredential)
 	r.Post("/credentials/{name}/login", p.act(p.beginIssuerLogin))
@@ -40,23 +42,57 @@ func (p *Pages) credentialsPage(w http.ResponseWriter, r *http.Request, v visito
 	return webui.CredentialsPage(w, p.view(v), view)
 }
 
-func (p *Pages) credentialsView(r *http.Request, v visitor) (webui.CredentialsView, error) {
+func (p *Pages) credentialsView(r *http.Request, v visitor) (view webui.CredentialsView, err error) {
+	if p.cfg.Tokens != nil {
+		owner, err := logins.Owner(v.caller)
+		if err != nil {
+			return view, err
+		}
+		view.Tokens = p.cfg.Tokens.List(owner)
+		if view.Login = "slipway login"; v.hub.Address != "" {
+			view.Login += " " + v.hub.Address
+		}
+		if p.cfg.UserCredentials == nil {
+			return view, nil
+		}
+	}
 	principal, err := p.cfg.API.Principal(asVisitor(r, v), "", api.Look)
 	if err != nil {
-		return webui.CredentialsView{}, err
+		return view, err
 	}
 	list, err := p.cfg.UserCredentials.List(r.Context(), principal)
 	if err != nil {
-		return webui.CredentialsView{}, err
+		return view, err
 	}
-	view := webui.CredentialsView{Issuers: p.cfg.UserCredentials.Issuers(), Proxies: p.cfg.UserCredentials.Proxies()}
-	if v.hub.Address != "" {
+	view.Kept, view.Issuers, view.Proxies = true, p.cfg.UserCredentials.Issuers(), p.cfg.UserCredentials.Proxies()
+	switch {
+	case v.hub.Address == "":
+	case view.Login != "":
+		view.Command = view.Login + " && slipway proxy put"
+	default:
 		view.Command = "SLIPWAY_URL=" + v.hub.Address + " SLIPWAY_TOKEN=... slipway proxy put"
 	}
 	for _, e := range list {
 		view.List = append(view.List, convert.Credential(e))
 	}
 	return view, nil
+}
+
+// revokeToken ends an access token of the visitor's.
+func (p *Pages) revokeToken(r *http.Request, v visitor) (string, error) {
+	if p.cfg.Tokens == nil {
+		return "", errs.New(errs.Missing, "this service gives out no access tokens")
+	}
+	owner, err := logins.Owner(v.caller)
+	if err != nil {
+		return "", err
+	}
+	id := r.PostForm.Get("id")
+	if err := p.cfg.Tokens.Revoke(r.Context(), owner, id); err != nil {
+		return "", err
+	}
+	audit.Note(r.Context(), "an access token is revoked", "token", id)
+	return "credentials", nil
 }
 
 // sentProxy takes a proxy's file. What is wrong with it is said at its field; nothing of it is on the page.

@@ -6,6 +6,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"slipway/hubapi/server/audit"
+	"slipway/hubapi/server/logins"
 	"slipway/hubapi/server/web"
 	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
@@ -31,7 +32,7 @@ func (p *Pages) deviceLoginPages(r chi.Router) {
 }
 
 func (p *Pages) deviceLoginPage(w http.ResponseWriter, _ *http.Request, v visitor) error {
-	owner, err := p.cfg.API.LoginOwner(v.caller)
+	owner, err := logins.Owner(v.caller)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (p *Pages) typedCode(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) findLogin(r *http.Request, v visitor) error {
-	owner, err := p.cfg.API.LoginOwner(v.caller)
+	owner, err := logins.Owner(v.caller)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (p *Pages) findLogin(r *http.Request, v visitor) error {
 
 // codeAgain is the page with the field for a code, and what was wrong with the one that was typed.
 func (p *Pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wrong error) error {
-	owner, err := p.cfg.API.LoginOwner(v.caller)
+	owner, err := logins.Owner(v.caller)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (p *Pages) codeAgain(w http.ResponseWriter, r *http.Request, v visitor, wro
 }
 
 func (p *Pages) decideLogin(r *http.Request, v visitor) (string, error) {
-	owner, err := p.cfg.API.LoginOwner(v.caller)
+	owner, err := logins.Owner(v.caller)
 	if err != nil {
 		return "", err
 	}
@@ -107,11 +108,17 @@ func (p *Pages) decideLogin(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	what, to := "an ssh login is refused", "login/refused"
+	what, to, done := "an ssh login", "login/refused", " is refused"
 	if answer == "yes" {
-		what, to = "an ssh login is confirmed", "login/confirmed"
+		to, done = "login/confirmed", " is confirmed"
 	}
-	audit.Note(r.Context(), what, "login", f.Login, "key", f.Fingerprint, "computer", f.Computer, "from", f.Address)
+	which := []any{"computer", f.Computer, "from", f.Address}
+	if f.Purpose == devicelogin.AccessToken {
+		what, which = "a login for an access token", append(which, "program", f.Program)
+	} else {
+		which = append([]any{"login", f.Login, "key", f.Fingerprint}, which...)
+	}
+	audit.Note(r.Context(), what+done, which...)
 	return to, nil
 }
 

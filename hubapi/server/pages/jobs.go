@@ -212,8 +212,8 @@ func pagesBack(rest string, there bool) (link, label string) {
 		return "login", "Type a code"
 	case words[0] == "ssh":
 		return "ssh", "Your keys"
-	case words[0] == "credentials":
-		return words[0], "Your credentials"
+	case words[0] == "credentials" || words[0] == "tokens":
+		return "credentials", "Your credentials"
 	case there && back != "" && len(words) > 1:
 		return strings.Join(words[:2], "/"), back
 	case words[0] == "environments":

@@ -25,6 +25,7 @@ import (
 	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
+	"slipway/internal/accesstokens"
 	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 	"slipway/internal/secret"
@@ -87,6 +88,7 @@ type Config struct {
 	KnownQuota      func(w spawner.Workload) []hubapi.Quota
 	Pool            api.Pool
 	Logins          *devicelogin.Logins
+	Tokens          *accesstokens.Tokens
 	SSH             *sshauth.Authority
 	UserCredentials api.UserCredentials
 	Box             *secret.Box // seals what browsers keep
@@ -201,7 +203,7 @@ type visitor struct {
 func (p *Pages) view(v visitor) webui.Visit {
 	return webui.Visit{
 		GPUs: p.cfg.GPUs, Pool: p.cfg.Pool != nil, Environments: p.cfg.Environments != nil, SSH: p.cfg.SSH != nil,
-		Credentials: p.cfg.UserCredentials != nil,
+		Credentials: p.cfg.UserCredentials != nil || p.cfg.Tokens != nil,
 		User:        string(v.caller.User), Admin: v.caller.Admin, Prefix: v.hub.PagesPrefix, Home: v.hub.Home(),
 		Form: v.form, Stream: v.stream, Theme: v.theme,
 	}

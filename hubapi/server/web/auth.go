@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"slipway/hubapi/hub"
 	"slipway/hubapi/server/audit"
+	"slipway/internal/accesstokens"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -39,7 +41,7 @@ func Known(ctx context.Context, c spawner.Caller) {
 	TraceOf(ctx).Caller, audit.Of(ctx).Caller = audit.CallerName(c), c
 }
 
-// ByToken knows a hub's Spawner by its own token, and a user by a token of the user's Hub.
+// ByToken knows a hub's Spawner by its own token, and a user by an access token or by a token of the user's Hub.
 func (s *Core) ByToken(r *http.Request) (spawner.Caller, error) {
 	door := &audit.Of(r.Context()).Door
 	*door = audit.DoorToken
@@ -53,21 +55,39 @@ func (s *Core) ByToken(r *http.Request) (spawner.Caller, error) {
 			return spawner.Caller{Hub: h.Name, Spawner: true}, nil
 		}
 	}
-	return s.byHub(r.Context(), token)
+	return s.byUser(r.Context(), token)
 }
 
-// Identify knows a user by a token of the user's Hub, for handlers with other ways of giving one. ctx is that of a
+// Identify knows a user by a token, for handlers with other ways of giving one. ctx is that of a
 // request to this server.
 func (s *Core) Identify(ctx context.Context, token string) (spawner.Caller, error) {
 	token, err := bearer("Bearer " + token)
 	if err != nil {
 		return spawner.Caller{}, err
 	}
-	c, err := s.byHub(ctx, token)
+	c, err := s.byUser(ctx, token)
 	if err == nil {
 		TraceOf(ctx).Caller = audit.CallerName(c)
 	}
 	return c, err
+}
+
+// byUser knows a user by an access token of the service's own, or by a token of the user's Hub.
+func (s *Core) byUser(ctx context.Context, token string) (spawner.Caller, error) {
+	if s.cfg.Tokens == nil || !accesstokens.Is(token) {
+		return s.byHub(ctx, token)
+	}
+	owner, err := s.cfg.Tokens.Find(ctx, token)
+	if err != nil {
+		return spawner.Caller{}, err
+	}
+	for _, h := range s.hubs.Of(ctx) {
+		if h.Name == owner.Hub {
+			return h.Caller(hub.Identity{Name: owner.User}), nil
+		}
+	}
+	return spawner.Caller{}, errs.New(errs.Unauthorized, "the access token is of a user of another Hub").
+		With("use the address of the service at which you have logged in")
 }
 
 // byHub asks the hubs in turn whose token it is. That one of them is down is told only if no other knows the token:
@@ -116,7 +136,7 @@ func (s *Core) Workload(ctx context.Context) (spawner.Workload, error) {
 }
 
 // TokenRemedy says how a user comes to a token.
-const TokenRemedy = "send `Authorization: Bearer <token>` with a token of your Hub (its menu: Token)"
+const TokenRemedy = "log in with `slipway login`, or send `Authorization: Bearer <token>` with a token of your Hub (its menu: Token)"
 
 // tokenLimit is the most bytes of a token.
 const tokenLimit = 4096

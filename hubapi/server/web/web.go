@@ -15,6 +15,7 @@ import (
 
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/hubs"
+	"slipway/internal/accesstokens"
 	"slipway/internal/loglimit"
 	"slipway/internal/metrics"
 	"slipway/spawner"
@@ -29,6 +30,7 @@ type Engine interface {
 type Config struct {
 	Engine  Engine
 	Hubs    *hubs.Set
+	Tokens  *accesstokens.Tokens // nil: the service gives none out
 	Audit   *audit.Log
 	Metrics *metrics.Metrics // nil: requests are not counted
 	// TrustedProxies are those whose X-Forwarded-For is believed.

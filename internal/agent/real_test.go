@@ -24,13 +24,14 @@ import (
 
 const jupyterPrefix = "/user/alice/"
 
-// computeCode sends a kernel, named by its connection file, a cell that computes until there is a file /tmp/go.
+// computeCode sends a kernel, named by its connection file, a cell that computes until there is a file /tmp/go. Without
+// heartbeats: wait_for_ready calls a kernel dead when one of them takes a second, as on a machine that is busy.
 const computeCode = `
 import sys
 from jupyter_client import BlockingKernelClient
 k = BlockingKernelClient(connection_file=sys.argv[1])
 k.load_connection_file()
-k.start_channels()
+k.start_channels(hb=False)
 k.wait_for_ready(timeout=60)
 cell = k.execute("import os\nwhile not os.path.exists('/tmp/go'): pass")
 while True:

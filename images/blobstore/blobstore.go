@@ -53,30 +53,30 @@ func Open(ctx context.Context, s Store, digest string) (blob.Blob, error) {
 	if err != nil {
 		return nil, err
 	}
-	return far{ctx, s, info}, nil
+	get := func(at, n int64) (io.ReadCloser, error) { return s.Get(ctx, digest, at, n) }
+	return far{info.Size, get}, nil
 }
 
 // far is a blob of a store, each read of which is a request.
 type far struct {
-	ctx context.Context
-	Store
-	info Info
+	size int64
+	get  func(at, n int64) (io.ReadCloser, error) // under Open's context: io.ReaderAt has none
 }
 
 const readSize = 4 << 20 // of sequential reads: fewer requests, and little memory
 
-func (f far) Size() int64  { return f.info.Size }
+func (f far) Size() int64  { return f.size }
 func (f far) Close() error { return nil }
 
 func (f far) ReadAt(p []byte, at int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n := min(int64(len(p)), f.info.Size-at)
+	n := min(int64(len(p)), f.size-at)
 	if n <= 0 {
 		return 0, io.EOF
 	}
-	r, err := f.Get(f.ctx, f.info.Digest, at, n)
+	r, err := f.get(at, n)
 	if err != nil {
 		return 0, err
 	}

@@ -128,7 +128,7 @@ func plantAll(ctx context.Context, cfg DirectoryConfig, dir *os.File, out *Unpac
 	all := Changes(nil, cfg.Env.Root)
 	moved := meter(cfg.Progress, count(all).Bytes)
 	root := out.makeable("/", cfg.Env.Root)
-	return plant(ctx, cfg.Env, dir, root, moved, func(p *planter) error {
+	return plant(ctx, cfg.Env, dir, root, moved, func(ctx context.Context, p *planter) error {
 		for c := range all {
 			var err error
 			switch {
@@ -138,7 +138,7 @@ func plantAll(ctx context.Context, cfg DirectoryConfig, dir *os.File, out *Unpac
 			case c.Link != "":
 				err = p.link(c.Path, c.Link)
 			default:
-				err = p.add(c.Path, out.makeable(c.Path, c.Node))
+				err = p.add(ctx, c.Path, out.makeable(c.Path, c.Node))
 			}
 			if err != nil {
 				return err

@@ -16,7 +16,6 @@ import (
 // planter makes entries below one directory, in the order of a walk. It goes by descriptors, follows no link and makes
 // no device but whiteouts.
 type planter struct {
-	ctx    context.Context
 	copier *copier
 	levels []level // the directories that are open, the root first
 }
@@ -31,15 +30,15 @@ type level struct {
 // plant runs feed with a planter in dir, which becomes what root says, and finishes the directories that are left open.
 func plant(
 	ctx context.Context, image *squashfs.Image, dir *os.File, root *squashfs.Node, moved func(int64),
-	feed func(*planter) error,
+	feed func(context.Context, *planter) error,
 ) error {
 	top, err := tree.Open(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("open directory to write to: %w", err)
 	}
 	return copying(ctx, image, moved, func(ctx context.Context, c *copier) error {
-		p := &planter{ctx: ctx, copier: c, levels: []level{{"/", top, root}}}
-		err := feed(p)
+		p := &planter{copier: c, levels: []level{{"/", top, root}}}
+		err := feed(ctx, p)
 		return errors.Join(err, p.leave(0, err == nil))
 	})
 }
@@ -70,8 +69,8 @@ func (p *planter) parent(name string) (*os.File, error) {
 }
 
 // add makes the entry of a node. Directories are entered: what follows may lie in them.
-func (p *planter) add(name string, n *squashfs.Node) error {
-	if err := p.ctx.Err(); err != nil {
+func (p *planter) add(ctx context.Context, name string, n *squashfs.Node) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	dir, err := p.parent(name)
@@ -89,7 +88,7 @@ func (p *planter) add(name string, n *squashfs.Node) error {
 		if err != nil {
 			return written(name, err)
 		}
-		return p.copier.fill(p.ctx, os.NewFile(uintptr(fd), base), name, n)
+		return p.copier.fill(ctx, os.NewFile(uintptr(fd), base), name, n)
 	case squashfs.Symlink:
 		err = unix.Symlinkat(n.Target, int(dir.Fd()), base)
 	case squashfs.Fifo, squashfs.Socket:

@@ -32,9 +32,9 @@ func Upper(ctx context.Context, cfg UpperConfig) error {
 		return err
 	}
 	moved := meter(cfg.Progress, count(changes).Bytes)
-	return plant(ctx, cfg.Env, cfg.Dir, cfg.Env.Root, moved, func(p *planter) error {
+	return plant(ctx, cfg.Env, cfg.Dir, cfg.Env.Root, moved, func(ctx context.Context, p *planter) error {
 		for c := range changes {
-			if err := p.change(c); err != nil {
+			if err := p.change(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -43,7 +43,7 @@ func Upper(ctx context.Context, cfg UpperConfig) error {
 }
 
 // change writes one path in the terms of an overlay.
-func (p *planter) change(c Change) error {
+func (p *planter) change(ctx context.Context, c Change) error {
 	switch {
 	case c.Path == "/":
 		return p.opaque(c)
@@ -52,7 +52,7 @@ func (p *planter) change(c Change) error {
 	case c.Link != "":
 		return p.link(c.Path, c.Link)
 	}
-	if err := p.add(c.Path, c.Node); err != nil {
+	if err := p.add(ctx, c.Path, c.Node); err != nil {
 		return err
 	}
 	return p.opaque(c)

@@ -172,8 +172,8 @@ func TestNoDeviceIsEverMade(t *testing.T) {
 	must(t, err)
 	defer dir.Close()
 	for _, kind := range []squashfs.Kind{squashfs.CharDevice, squashfs.BlockDevice} {
-		err := plant(t.Context(), &squashfs.Image{}, dir, directory(0o755), func(int64) {}, func(p *planter) error {
-			return p.add("/null", &squashfs.Node{Kind: kind, Rdev: 1<<8 | 3})
+		err := plant(t.Context(), &squashfs.Image{}, dir, directory(0o755), func(int64) {}, func(ctx context.Context, p *planter) error {
+			return p.add(ctx, "/null", &squashfs.Node{Kind: kind, Rdev: 1<<8 | 3})
 		})
 		if err == nil || !strings.Contains(err.Error(), "device is the host's") {
 			t.Errorf("%v: %v", kind, err)

@@ -194,8 +194,8 @@ func (g *grafter) run(ctx context.Context) error {
 		return err
 	}
 	g.cfg.Progress(Tables, 0, 0)
-	p := g.newPass(ctx)
-	root, err := p.tree(top)
+	p := g.newPass()
+	root, err := p.tree(ctx, top)
 	if err != nil {
 		return err
 	}

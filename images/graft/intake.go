@@ -39,8 +39,7 @@ type job struct {
 // intake stores the files of one pass in the order in which they were added, while several are read at once.
 type intake struct {
 	g       *grafter
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	cancel  context.CancelCauseFunc // with the first error
 	stage   Stage
 	order   chan *job // to the one that stores
 	queue   chan *job // to those that read ahead
@@ -52,24 +51,25 @@ type intake struct {
 	bytes   int64                                // read
 }
 
-func newIntake(ctx context.Context, g *grafter, stage Stage) *intake {
+// newIntake begins one. Its context ends with ctx, and with the first error: what is asked of it is asked with that.
+func newIntake(ctx context.Context, g *grafter, stage Stage) (*intake, context.Context) {
 	in := &intake{
 		g: g, stage: stage, order: make(chan *job, ahead), queue: make(chan *job, ahead+1),
 		groups: newGrouper(g.writer, g.own), stored: map[[sha256.Size]byte]*squashfs.Data{},
 	}
-	in.ctx, in.cancel = context.WithCancelCause(ctx)
+	ctx, in.cancel = context.WithCancelCause(ctx)
 	g.cfg.Progress(stage, 0, 0)
 	in.buffers[0].New = func() any { return buffer(tinyMax) }
 	in.buffers[1].New = func() any { return buffer(smallMax) }
 	for range readers {
-		in.done.Go(in.read)
+		in.done.Go(func() { in.read(ctx) })
 	}
-	in.done.Go(in.store)
-	return in
+	in.done.Go(func() { in.store(ctx) })
+	return in, ctx
 }
 
 // add hands over a job, and its file.
-func (in *intake) add(j *job) error {
+func (in *intake) add(ctx context.Context, j *job) error {
 	select {
 	case in.order <- j:
 		if j.known != nil {
@@ -77,14 +77,14 @@ func (in *intake) add(j *job) error {
 		}
 		in.queue <- j // has room for whatever order holds, and for the one that is waited for
 		return nil
-	case <-in.ctx.Done():
-		return errors.Join(context.Cause(in.ctx), j.file.close())
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), j.file.close())
 	}
 }
 
 // take opens a file that is to be stored, and hands it over. plain says that its xattrs are known for as long as its
 // times stay.
-func (in *intake) take(dir *os.File, e *entry, xattrs *squashfs.Xattrs, plain bool) error {
+func (in *intake) take(ctx context.Context, dir *os.File, e *entry, xattrs *squashfs.Xattrs, plain bool) error {
 	f, err := openRaw(dir, e.name, e.path)
 	if err != nil {
 		return err
@@ -97,26 +97,26 @@ func (in *intake) take(dir *os.File, e *entry, xattrs *squashfs.Xattrs, plain bo
 		return errors.Join(err, f.close())
 	}
 	return in.add(
-		&job{file: f, path: e.path, stat: now, entry: e, xattrs: xattrs, plain: plain, ready: make(chan struct{})},
+		ctx, &job{file: f, path: e.path, stat: now, entry: e, xattrs: xattrs, plain: plain, ready: make(chan struct{})},
 	)
 }
 
 // close waits until every job is done, and gives the first error: of the walk, which is err, or of the intake.
-func (in *intake) close(err error) error {
+func (in *intake) close(ctx context.Context, err error) error {
 	close(in.order)
 	close(in.queue)
 	if err != nil {
 		in.cancel(err) // what is left to do is of no use; an earlier cause stays
 	}
 	in.done.Wait()
-	err = context.Cause(in.ctx)
+	err = context.Cause(ctx)
 	in.cancel(nil)
 	return err
 }
 
-func (in *intake) read() {
+func (in *intake) read(ctx context.Context) {
 	for j := range in.queue {
-		if in.ctx.Err() == nil {
+		if ctx.Err() == nil {
 			in.prepare(j)
 		}
 		close(j.ready)
@@ -180,18 +180,18 @@ func (j *job) verify() error {
 	return err
 }
 
-func (in *intake) store() {
+func (in *intake) store(ctx context.Context) {
 	for j := range in.order {
 		if j.known != nil {
-			if in.ctx.Err() == nil {
-				in.stop(in.group(j.path, j.known, nil))
+			if ctx.Err() == nil {
+				in.stop(in.group(ctx, j.path, j.known, nil))
 			}
 			continue
 		}
 		<-j.ready
-		err := in.ctx.Err()
+		err := ctx.Err()
 		if err == nil {
-			err = in.one(j)
+			err = in.one(ctx, j)
 		}
 		if closeErr := j.file.close(); err == nil {
 			err = closeErr
@@ -201,8 +201,8 @@ func (in *intake) store() {
 		}
 		in.stop(err)
 	}
-	if in.ctx.Err() == nil {
-		in.stop(in.groups.end(in.ctx))
+	if ctx.Err() == nil {
+		in.stop(in.groups.end(ctx))
 	}
 }
 
@@ -213,17 +213,17 @@ func (in *intake) stop(err error) {
 }
 
 // group gives a file its place in the order.
-func (in *intake) group(path string, n *note, rest []byte) error {
-	if err := in.groups.before(in.ctx, n); err != nil {
+func (in *intake) group(ctx context.Context, path string, n *note, rest []byte) error {
+	if err := in.groups.before(ctx, n); err != nil {
 		return err
 	}
-	return in.groups.add(in.ctx, path, n, rest)
+	return in.groups.add(ctx, path, n, rest)
 }
 
 // one stores a file. That it cannot be read as it was is an error only when nothing should have changed it.
-func (in *intake) one(j *job) error {
+func (in *intake) one(ctx context.Context, j *job) error {
 	known := &note{size: j.stat.Size}
-	rest, err := in.put(j, known)
+	rest, err := in.put(ctx, j, known)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (in *intake) one(j *job) error {
 	}
 	if in.g.whole() { // which is walked once, and may be of several devices
 		j.entry.note = known
-	} else if err := in.keep(j, known, rest); err != nil {
+	} else if err := in.keep(ctx, j, known, rest); err != nil {
 		return err
 	}
 	in.files++
@@ -245,11 +245,11 @@ func (in *intake) one(j *job) error {
 }
 
 // keep notes a file of an upper directory, and gives it its place in the order.
-func (in *intake) keep(j *job, known *note, rest []byte) error {
+func (in *intake) keep(ctx context.Context, j *job, known *note, rest []byte) error {
 	if j.plain {
 		known.xattrs, known.plain = j.xattrs, true
 	}
-	if err := in.group(j.path, known, rest); err != nil {
+	if err := in.group(ctx, j.path, known, rest); err != nil {
 		return err
 	}
 	in.g.notes.add(&j.stat, known)
@@ -258,7 +258,7 @@ func (in *intake) keep(j *job, known *note, rest []byte) error {
 
 // put returns the whole blocks to the writer, and the rest back; of a whole tree it gives all. An error of the file
 // goes to the job, one of the writer is returned.
-func (in *intake) put(j *job, known *note) (rest []byte, err error) {
+func (in *intake) put(ctx context.Context, j *job, known *note) (rest []byte, err error) {
 	if j.err != nil {
 		return nil, nil
 	}
@@ -268,9 +268,9 @@ func (in *intake) put(j *job, known *note) (rest []byte, err error) {
 	}
 	if j.small != nil {
 		if in.g.whole() {
-			return nil, in.putOnce(j, known)
+			return nil, in.putOnce(ctx, j, known)
 		}
-		err := in.body(memory(j.small), whole, nil, known)
+		err := in.body(ctx, memory(j.small), whole, nil, known)
 		return j.small[whole:], err
 	}
 	parts, err := extents(j.file, whole)
@@ -279,7 +279,7 @@ func (in *intake) put(j *job, known *note) (rest []byte, err error) {
 		return nil, nil
 	}
 	src := &patient{from: j.file}
-	if err := in.body(src, whole, parts, known); err != nil {
+	if err := in.body(ctx, src, whole, parts, known); err != nil {
 		return nil, err
 	}
 	rest = make([]byte, j.stat.Size-whole)
@@ -293,20 +293,22 @@ func (in *intake) put(j *job, known *note) (rest []byte, err error) {
 }
 
 // putOnce stores a small file of a whole tree, unless another one has the same content.
-func (in *intake) putOnce(j *job, known *note) error {
+func (in *intake) putOnce(ctx context.Context, j *job, known *note) error {
 	if known.data = in.stored[j.sum]; known.data != nil {
 		return nil
 	}
-	err := in.body(memory(j.small), j.stat.Size, nil, known)
+	err := in.body(ctx, memory(j.small), j.stat.Size, nil, known)
 	in.stored[j.sum] = known.data
 	return err
 }
 
-func (in *intake) body(src io.ReaderAt, whole int64, parts []squashfs.Extent, known *note) error {
+func (in *intake) body(
+	ctx context.Context, src io.ReaderAt, whole int64, parts []squashfs.Extent, known *note,
+) error {
 	if whole == 0 {
 		return nil
 	}
-	data, err := in.g.writer.Put(in.ctx, src, whole, parts)
+	data, err := in.g.writer.Put(ctx, src, whole, parts)
 	if in.g.whole() {
 		known.data = data
 	} else {

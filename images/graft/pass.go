@@ -15,7 +15,6 @@ import (
 // pass makes the tree of what a survey has found. It reads nothing, so that the source may run meanwhile.
 type pass struct {
 	g      *grafter
-	ctx    context.Context
 	print  *print
 	files  []placed                    // that have content, but for a whole tree's
 	links  map[inode]*squashfs.Node    // inodes with several names
@@ -28,23 +27,23 @@ type inode struct{ dev, number uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{st.Dev, st.Ino} }
 
-func (g *grafter) newPass(ctx context.Context) *pass {
+func (g *grafter) newPass() *pass {
 	return &pass{
-		g: g, ctx: ctx, print: newPrint(), links: map[inode]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{},
+		g: g, print: newPrint(), links: map[inode]*squashfs.Node{}, sets: map[string]*squashfs.Xattrs{},
 	}
 }
 
 // tree returns the tree, without the places of contents.
-func (p *pass) tree(top *folder) (*squashfs.Node, error) {
+func (p *pass) tree(ctx context.Context, top *folder) (*squashfs.Node, error) {
 	p.print.note("", &top.stat)
-	root, err := p.merged(top, lower{node: p.g.baseRoot()}, lower{})
+	root, err := p.merged(ctx, top, lower{node: p.g.baseRoot()}, lower{})
 	p.g.result.Losses = p.losses
 	return root, err
 }
 
 // merged returns the directory that one of the upper directory makes of base's of the same path; parent is what lies
 // under the directory that it is in.
-func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
+func (p *pass) merged(ctx context.Context, f *folder, below, parent lower) (*squashfs.Node, error) {
 	xattrs, marks, err := p.attributes(f.path, f.xattrs)
 	if err != nil {
 		return nil, named(f.path, err)
@@ -62,7 +61,7 @@ func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 	if below, err = p.beneath(f.path, marks, below, parent); err != nil {
 		return nil, err
 	}
-	changes, err := p.children(f, below)
+	changes, err := p.children(ctx, f, below)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +70,11 @@ func (p *pass) merged(f *folder, below, parent lower) (*squashfs.Node, error) {
 }
 
 // children returns what the entries of a directory change, in byte order of names.
-func (p *pass) children(f *folder, below lower) ([]squashfs.Entry, error) {
+func (p *pass) children(ctx context.Context, f *folder, below lower) ([]squashfs.Entry, error) {
 	var changes []squashfs.Entry
 	for _, part := range f.parts {
-		if err := p.ctx.Err(); err != nil {
-			return nil, context.Cause(p.ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		if part.stale {
 			part.print = printOf(part)
@@ -83,7 +82,7 @@ func (p *pass) children(f *folder, below lower) ([]squashfs.Entry, error) {
 		p.print.add(part.print)
 		for i := range part.entries {
 			e := &part.entries[i]
-			n, err := p.entry(e, below)
+			n, err := p.entry(ctx, e, below)
 			if err != nil {
 				return nil, err
 			}
@@ -107,13 +106,13 @@ func (p *pass) took(path string, old, n *squashfs.Node) {
 }
 
 // entry returns the node of an entry, nil for one that deletes, or that cannot be held.
-func (p *pass) entry(e *entry, below lower) (*squashfs.Node, error) {
+func (p *pass) entry(ctx context.Context, e *entry, below lower) (*squashfs.Node, error) {
 	if e.err != nil {
 		return nil, named(e.path, e.err)
 	}
 	switch {
 	case e.folder != nil:
-		return p.subdir(e, below)
+		return p.subdir(ctx, e, below)
 	case tree.IsWhiteout(&e.stat): // before links: engines link all whiteouts together
 		return nil, nil
 	case p.skips(e):
@@ -148,11 +147,11 @@ func (p *pass) skips(e *entry) bool {
 	return true
 }
 
-func (p *pass) subdir(e *entry, parent lower) (*squashfs.Node, error) {
+func (p *pass) subdir(ctx context.Context, e *entry, parent lower) (*squashfs.Node, error) {
 	if e.folder.err != nil {
 		return nil, named(e.path, e.folder.err)
 	}
-	return p.merged(e.folder, parent.dir(e.name), parent)
+	return p.merged(ctx, e.folder, parent.dir(e.name), parent)
 }
 
 // leaf makes the node of what is no directory.

@@ -264,12 +264,12 @@ func (r *revisit) adopt(s *scout, f *folder, had map[string]*folder) error {
 // store reads what is to be read.
 func (r *revisit) store(ctx context.Context) (read int, err error) {
 	slices.SortFunc(r.fresh, func(a, b stale) int { return cmp.Compare(a.entry.path, b.entry.path) })
-	in := newIntake(ctx, r.g, Paused)
-	err = in.close(r.hand(in))
+	in, ctx := newIntake(ctx, r.g, Paused)
+	err = in.close(ctx, r.hand(ctx, in))
 	return in.files, err
 }
 
-func (r *revisit) hand(in *intake) error {
+func (r *revisit) hand(ctx context.Context, in *intake) error {
 	var dir *os.File
 	var of *folder
 	defer func() {
@@ -277,10 +277,10 @@ func (r *revisit) hand(in *intake) error {
 			_ = dir.Close() // it was only read
 		}
 	}()
-	judge, seen := r.g.newPass(in.ctx), map[uint64]bool{}
+	judge, seen := r.g.newPass(), map[uint64]bool{}
 	for _, f := range r.fresh {
-		if in.ctx.Err() != nil {
-			return context.Cause(in.ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if of != f.dir {
 			if dir != nil {
@@ -298,7 +298,7 @@ func (r *revisit) hand(in *intake) error {
 		seen[f.entry.stat.Ino] = true
 		xattrs, marks, err := judge.attributes(f.entry.path, f.entry.xattrs)
 		if err == nil && !marks.metacopy { // its content is the base's
-			err = in.take(dir, f.entry, xattrs, false)
+			err = in.take(ctx, dir, f.entry, xattrs, false)
 		}
 		if err != nil {
 			return named(f.entry.path, err)

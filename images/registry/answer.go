@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -74,8 +73,9 @@ func (g *Registry) sif(w http.ResponseWriter, r *http.Request, repo Repository, 
 func (g *Registry) send(w http.ResponseWriter, r *http.Request, b blob.Blob, digest string) {
 	w.Header().Set("Docker-Content-Digest", digest)
 	w.Header().Set("Etag", strconv.Quote(digest))
+	content := blob.Reader(b)
 	p := &paced{
-		SectionReader: blob.Reader(b), ctx: r.Context(), control: http.NewResponseController(w), silence: g.cfg.Silence,
+		Seeker: content, from: blob.Until(r.Context(), content), control: http.NewResponseController(w), silence: g.cfg.Silence,
 	}
 	http.ServeContent(w, r, "", time.Time{}, p)
 	_ = p.control.SetWriteDeadline(time.Time{}) // the connection's next request begins without one
@@ -87,19 +87,16 @@ func (g *Registry) send(w http.ResponseWriter, r *http.Request, b blob.Blob, dig
 
 // paced gives the client so long for each part of the content, instead of for the whole.
 type paced struct {
-	*io.SectionReader
-	ctx     context.Context
+	io.Seeker
+	from    io.Reader // what Seeker seeks in, until the request ends
 	control *http.ResponseController
 	silence time.Duration
 	err     error // of the content
 }
 
 func (p *paced) Read(buf []byte) (int, error) {
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
 	_ = p.control.SetWriteDeadline(time.Now().Add(p.silence)) // not all writers have deadlines
-	n, err := p.SectionReader.Read(buf)
+	n, err := p.from.Read(buf)
 	if err != nil && err != io.EOF {
 		p.err = err
 	}

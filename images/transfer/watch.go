@@ -33,7 +33,8 @@ func (w watchful) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &received{resp.Body, ctx, cancel, timer, w.silence}
+	why := func(err error) error { return because(ctx, err) }
+	resp.Body = &received{resp.Body, why, cancel, timer, w.silence}
 	return resp, nil
 }
 
@@ -59,7 +60,7 @@ func (s *sent) Read(p []byte) (int, error) {
 // received is an answer's body. It is silent only while somebody waits for it.
 type received struct {
 	io.ReadCloser
-	ctx     context.Context
+	why     func(error) error // the reason for an error of a read: io.Reader has no context that could tell
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	silence time.Duration
@@ -70,7 +71,7 @@ func (b *received) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.timer.Stop()
 	if err != nil && err != io.EOF {
-		err = because(b.ctx, err)
+		err = b.why(err)
 	}
 	return n, err
 }

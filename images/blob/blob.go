@@ -179,18 +179,3 @@ func Copy(ctx context.Context, w io.Writer, r io.ReaderAt, from, to int64) error
 	}
 	return nil
 }
-
-// Until reads r until ctx ends, and hides ways of copying that would pass by the look at ctx.
-func Until(ctx context.Context, r io.Reader) io.Reader {
-	return readerFunc(func(p []byte) (int, error) {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		return r.Read(p)
-	})
-}
-
-type readerFunc func(p []byte) (int, error)
-
-// Read calls the function.
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway/images/blob"
+	"slipway/internal/ctxio"
 	"slipway/internal/errs"
 )
 
@@ -114,7 +115,7 @@ func VerifyBlob(ctx context.Context, b blob.Blob, digest string) error {
 // copyVerified copies, and fails when what was copied has another digest.
 func copyVerified(ctx context.Context, to io.Writer, from io.Reader, digest string) (int64, error) {
 	h := sha256.New()
-	n, err := io.CopyBuffer(io.MultiWriter(to, h), blob.Until(ctx, from), make([]byte, readSize))
+	n, err := io.CopyBuffer(io.MultiWriter(to, h), ctxio.Until(ctx, from), make([]byte, readSize))
 	if err != nil {
 		return n, err
 	}

@@ -17,8 +17,8 @@ import (
 	specs "github.com/opencontainers/image-spec/specs-go"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"slipway/images/blob"
 	"slipway/images/squashfs"
+	"slipway/internal/ctxio"
 )
 
 // dockerManifest is the file by which engines without an OCI store find their way in an archive.
@@ -254,6 +254,6 @@ func archiveFile(ctx context.Context, out *tar.Writer, root fs.FS, path string) 
 	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: st.Size(), Mode: 0o644, Format: tar.FormatPAX}); err != nil {
 		return err
 	}
-	_, err = io.Copy(out, blob.Until(ctx, f))
+	_, err = io.Copy(out, ctxio.Until(ctx, f))
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 
-	"slipway/images/blob"
 	"slipway/images/squashfs"
+	"slipway/internal/ctxio"
 	"slipway/internal/errs"
 )
 
@@ -41,7 +41,7 @@ func Rebuild(ctx context.Context, cfg RebuildConfig) (int64, error) {
 		return 0, fmt.Errorf("rebuild an environment: %w", err)
 	}
 	size := cfg.TailSize - squashfs.SuperblockSize
-	tail := blob.Until(ctx, io.NewSectionReader(cfg.Tail, 0, size))
+	tail := ctxio.Until(ctx, io.NewSectionReader(cfg.Tail, 0, size))
 	if _, err := io.Copy(io.NewOffsetWriter(cfg.Out, cfg.Offset+cut), tail); err != nil {
 		return 0, written("the tail", err)
 	}
@@ -97,7 +97,7 @@ func (cfg RebuildConfig) check(ctx context.Context) error {
 		size       int64
 	}{{"tail", cfg.TailDigest, cfg.Tail, cfg.TailSize}, {"base", cfg.BaseDigest, cfg.Base, st.Size()}} {
 		h := sha256.New()
-		if _, err := io.Copy(h, blob.Until(ctx, io.NewSectionReader(part.r, 0, part.size))); err != nil {
+		if _, err := io.Copy(h, ctxio.Until(ctx, io.NewSectionReader(part.r, 0, part.size))); err != nil {
 			return fmt.Errorf("read the %s: %w", part.name, err)
 		}
 		if got := hex.EncodeToString(h.Sum(nil)); got != part.want {

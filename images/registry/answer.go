@@ -16,6 +16,7 @@ import (
 
 	"slipway/images/blob"
 	"slipway/images/oci"
+	"slipway/internal/ctxio"
 	"slipway/internal/errs"
 )
 
@@ -75,7 +76,7 @@ func (g *Registry) send(w http.ResponseWriter, r *http.Request, b blob.Blob, dig
 	w.Header().Set("Etag", strconv.Quote(digest))
 	content := blob.Reader(b)
 	p := &paced{
-		Seeker: content, from: blob.Until(r.Context(), content), control: http.NewResponseController(w), silence: g.cfg.Silence,
+		Seeker: content, from: ctxio.Until(r.Context(), content), control: http.NewResponseController(w), silence: g.cfg.Silence,
 	}
 	http.ServeContent(w, r, "", time.Time{}, p)
 	_ = p.control.SetWriteDeadline(time.Time{}) // the connection's next request begins without one

@@ -23,11 +23,13 @@ func rules() map[string]rule {
 		"internal/apptainer": {},
 		"internal/backoff":   {own: []string{"internal/clock"}},
 		"internal/clock":     {},
+		"internal/ctxio":     {},
 		"internal/errs":      {},
 		"internal/kernellog": {},
 		"internal/loglimit":  {},
 		"internal/loopback":  {},
 		"internal/secret":    {},
+		"internal/taskgroup": {},
 		"internal/units":     {},
 		"internal/version":   {},
 		"internal/testenv":   {},
@@ -56,7 +58,7 @@ func rules() map[string]rule {
 		"internal/testenv/program":    {outside: []string{"github.com/rogpeppe/go-internal"}}, // for tests
 		"internal/testenv/oidcissuer": {outside: []string{"github.com/golang-jwt/jwt"}},       // for tests
 		"internal/credentials": {
-			own: []string{"internal/backoff", "internal/errs", "internal/identity", "internal/oidc", "internal/secret"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
+			own: []string{"internal/backoff", "internal/errs", "internal/identity", "internal/oidc", "internal/secret", "internal/taskgroup"}, tests: []string{"internal/store", "internal/testenv/oidcissuer"},
 		},
 		"internal/devicelogin":  {own: []string{"internal/errs"}},
 		"internal/accesstokens": {own: []string{"hubapi", "internal/clock", "internal/devicelogin", "internal/errs", "internal/secret"}, tests: []string{"internal/store"}},
@@ -103,10 +105,10 @@ func rules() map[string]rule {
 
 		// What runs inside sessions and jobs.
 		"internal/agent/control":   {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
-		"internal/sshtunnel":       {outside: []string{"golang.org/x/crypto"}},
+		"internal/sshtunnel":       {own: []string{"internal/taskgroup"}, outside: []string{"golang.org/x/crypto"}},
 		"internal/sshclientconfig": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
-			own:     []string{"internal/clock", "internal/backoff", "internal/errs", "internal/loopback", "internal/units", "internal/secret", "internal/agent/control"},
+			own:     []string{"internal/clock", "internal/backoff", "internal/errs", "internal/loopback", "internal/units", "internal/secret", "internal/agent/control", "internal/taskgroup"},
 			outside: []string{"github.com/coder/websocket", "github.com/hashicorp/yamux", "golang.org/x/sys"},
 		},
 		"internal/worker": {
@@ -127,7 +129,7 @@ func rules() map[string]rule {
 			outside: []string{"golang.org/x/sys"}, tests: []string{"internal/sshtunnel", "github.com/coder/websocket", "golang.org/x/crypto/ssh"},
 		},
 		"internal/agent/sshd": {
-			own: []string{"internal/sshtunnel"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
+			own: []string{"internal/sshtunnel", "internal/taskgroup"}, outside: []string{"github.com/pkg/sftp", "golang.org/x/crypto/ssh", "golang.org/x/sys"},
 		},
 
 		// Kernels of Jupyter's.
@@ -137,7 +139,7 @@ func rules() map[string]rule {
 		"kernels/kernelstest": {own: []string{"kernels/wire"}},
 		"kernels/kernelproxy": {own: []string{"hubapi", "internal/clock", "internal/backoff", "internal/errs", "kernels/wire", "kernels/zmtp"}, outside: []string{"github.com/coder/websocket"}},
 		"kernels": {
-			own: []string{"internal/agent/control", "internal/clock", "internal/backoff", "internal/errs", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
+			own: []string{"internal/agent/control", "internal/clock", "internal/backoff", "internal/errs", "internal/taskgroup", "kernels/wire", "spawner"}, outside: []string{"github.com/coder/websocket", "github.com/go-chi/chi", "golang.org/x/sync"},
 			tests: []string{"kernels/kernelstest"},
 		},
 
@@ -155,7 +157,7 @@ func rules() map[string]rule {
 		"spawner/catalog":   {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/units"}},
 		"spawner/sched":     {own: []string{"spawner", "internal/errs", "internal/gpu", "internal/units"}},
 		"spawner/jobfiles": {
-			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/errs", "internal/units"},
+			own: []string{"spawner", "internal/agent/control", "internal/clock", "internal/ctxio", "internal/errs", "internal/units"},
 		},
 		"spawner/culling":    {own: []string{"spawner", "internal/agent/control", "internal/clock"}},
 		"spawner/disklimit":  {own: []string{"spawner", "internal/clock", "internal/errs", "internal/units"}},
@@ -201,7 +203,7 @@ func rules() map[string]rule {
 				"spawner", "spawner/catalog", "spawner/engine", "spawner/inspect", "spawner/jobs", "spawner/kernelpool", "spawner/sessions",
 			},
 		},
-		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/errs", "internal/gpu", "internal/testenv"}},
+		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/ctxio", "internal/errs", "internal/gpu", "internal/testenv"}},
 		"spawner/accounts":    {own: []string{"spawner", "internal/errs"}},
 		"spawner/docker": {
 			own:     []string{"spawner", "internal/agent/control", "internal/clock", "internal/units", "internal/backoff", "internal/errs", "internal/gpu", "internal/gpu/cdi", "internal/kernellog", "internal/mounts", "internal/quota", "spawner/accounts", "spawner/docker/layer", "spawner/docker/overlay", "spawner/docker/progress"},
@@ -282,12 +284,12 @@ func rules() map[string]rule {
 			tests: []string{"images/registry/registrytest", "github.com/google/go-containerregistry", "github.com/opencontainers"},
 		},
 		"images/blobstore": {
-			own: []string{"images/blob", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
+			own: []string{"images/blob", "internal/ctxio", "internal/errs", "internal/secret"}, outside: []string{"github.com/minio/minio-go", "golang.org/x/sys"},
 		},
 		"images/replication": {own: []string{"images/blob", "images/blobstore", "internal/backoff", "internal/clock", "internal/errs"}, outside: []string{"golang.org/x/sync"}},
 		"images/publish":     {own: []string{"images/blob", "images/blobstore", "internal/backoff", "internal/clock", "internal/errs"}},
 		"images/registry": {
-			own: []string{"images/blob", "images/oci", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
+			own: []string{"images/blob", "images/oci", "internal/ctxio", "internal/errs", "internal/secret"}, outside: []string{"github.com/opencontainers"},
 			tests: []string{"images/registry/registrytest"},
 		},
 		"images/registry/registrytest": {own: []string{"images/blob", "images/oci", "images/registry", "internal/errs", "internal/testenv"}},
@@ -297,7 +299,7 @@ func rules() map[string]rule {
 		},
 		"images/inventory": {own: []string{"images/squashfs", "internal/errs"}},
 		"images/export": {
-			own:     []string{"images/blob", "images/squashfs", "images/tree", "internal/errs", "internal/units"},
+			own:     []string{"images/blob", "images/squashfs", "images/tree", "internal/ctxio", "internal/errs", "internal/units"},
 			outside: []string{"github.com/klauspost/compress", "github.com/opencontainers", "golang.org/x/sync", "golang.org/x/sys"},
 			tests:   []string{"images/graft", "images/sif", "images/tree/treetest"},
 		},
@@ -392,7 +394,7 @@ func rules() map[string]rule {
 		"hubapi/server/web": {
 			own: []string{
 				"hubapi", "hubapi/hub", "hubapi/server/audit", "hubapi/server/hubs", "internal/accesstokens",
-				"internal/errs", "internal/loglimit", "internal/metrics", "kernels", "spawner",
+				"internal/errs", "internal/loglimit", "internal/metrics", "internal/taskgroup", "kernels", "spawner",
 			},
 			outside: []string{"github.com/go-chi/chi"},
 		},
@@ -452,7 +454,7 @@ func rules() map[string]rule {
 
 		// Where the users' data is.
 		"internal/xrd":                  {own: []string{"internal/errs"}, tests: []string{"internal/xrd/xrdtest"}},
-		"internal/xrd/mount":            {own: []string{"internal/clock", "internal/errs", "internal/mounts", "internal/secret", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
+		"internal/xrd/mount":            {own: []string{"internal/clock", "internal/errs", "internal/mounts", "internal/secret", "internal/taskgroup", "internal/xrd"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datacheck":            {own: []string{"hubapi", "internal/datacheck/rootclient", "internal/errs", "internal/mounts", "internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/datacheck/rootclient": {own: []string{"internal/secret"}, tests: []string{"internal/xrd/xrdtest"}},
 		"internal/xrd/xrdtest":          {own: []string{"internal/testenv"}}, // real servers, for tests and measurements
@@ -469,7 +471,7 @@ func rules() map[string]rule {
 		// What joins sessions with environments. It knows no backend.
 		"internal/environments": {
 			own: []string{
-				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/manifest", "images/oci", "images/progress", "images/publish", "images/records", "images/registry", "images/replication", "images/signing", "images/statements", "images/transfer", "images/tree", "images/trial", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
+				"hubapi", "hubapi/server/api", "images", "images/blob", "images/blobstore", "images/changeset", "images/inventory", "images/manifest", "images/oci", "images/progress", "images/publish", "images/records", "images/registry", "images/replication", "images/signing", "images/statements", "images/transfer", "images/tree", "images/trial", "internal/agent/control", "internal/config", "internal/errs", "internal/identity", "internal/metrics", "internal/secret", "internal/taskgroup", "internal/units", "internal/version", "internal/workloadtoken", "spawner", "spawner/engine",
 			},
 			outside: []string{"golang.org/x/sys"},
 			tests: []string{

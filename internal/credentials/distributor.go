@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway/internal/errs"
+	"slipway/internal/taskgroup"
 )
 
 // DistributorConfig is what a Distributor needs.
@@ -26,10 +27,9 @@ type DistributorConfig struct {
 type Distributor struct {
 	cfg  DistributorConfig
 	born time.Time
-	work sync.WaitGroup // what Bring and Run began
 
-	mu    sync.Mutex // guards all below
-	ctx   context.Context
+	mu    sync.Mutex       // guards all below
+	tasks *taskgroup.Group // what Bring and Run began; nil before Run
 	runs  map[string]*errand
 	early []string // links that came up before Run
 }
@@ -59,8 +59,9 @@ func NewDistributor(cfg DistributorConfig) *Distributor {
 
 // Run brings until ctx ends. It returns when all that was begun has ended.
 func (c *Distributor) Run(ctx context.Context) error {
+	tasks := taskgroup.New(ctx)
 	c.mu.Lock()
-	c.ctx = ctx
+	c.tasks = tasks
 	early := c.early
 	c.early = nil
 	c.mu.Unlock()
@@ -68,10 +69,8 @@ func (c *Distributor) Run(ctx context.Context) error {
 		c.LinkChanged(id, true)
 	}
 	<-ctx.Done()
-	c.mu.Lock()
-	c.ctx = nil
-	c.mu.Unlock()
-	c.work.Wait()
+	tasks.End()
+	tasks.Wait()
 	return ctx.Err()
 }
 
@@ -86,13 +85,13 @@ func (c *Distributor) LinkChanged(id string, up bool) {
 	delete(c.runs, id)
 	switch {
 	case !up:
-	case c.ctx == nil:
+	case c.tasks == nil:
 		c.early = append(c.early, id)
 	default:
-		ctx, stop := context.WithCancel(c.ctx)
+		ctx, stop := context.WithCancel(c.tasks.Context())
 		e = &errand{stop: stop, turn: make(chan struct{}, 1)}
 		c.runs[id] = e
-		c.work.Go(func() { c.serve(ctx, id, e) })
+		c.tasks.Go(func(context.Context) { c.serve(ctx, id, e) })
 	}
 }
 
@@ -106,7 +105,7 @@ func (c *Distributor) serve(ctx context.Context, id string, e *errand) {
 	changed, unwatch := c.cfg.Manager.Watch(principal)
 	defer unwatch()
 	if time.Since(c.born) > settleTime {
-		c.work.Go(func() { c.cfg.Manager.Fresh(ctx, principal) })
+		c.tasks.Go(func(context.Context) { c.cfg.Manager.Fresh(ctx, principal) })
 	}
 	told := map[string]bool{}
 	for {
@@ -218,9 +217,7 @@ func (c *Distributor) Bring(ctx context.Context, id string) {
 func (c *Distributor) begin(id string, do func(context.Context)) *errand {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ctx := c.runs[id], c.ctx
-	if e != nil && ctx != nil {
-		c.work.Go(func() { do(ctx) })
+	if e := c.runs[id]; e != nil && c.tasks.Go(do) {
 		return e
 	}
 	return nil

@@ -26,6 +26,7 @@ import (
 	"slipway/internal/agent/control"
 	"slipway/internal/config"
 	"slipway/internal/metrics"
+	"slipway/internal/taskgroup"
 	"slipway/internal/version"
 	"slipway/spawner"
 	"slipway/spawner/engine"
@@ -57,7 +58,7 @@ type Config struct {
 type Service struct {
 	cfg     Config
 	log     *slog.Logger
-	life    context.Context // of the service: a freeze outlives the request that asked for it
+	freezes *taskgroup.Group // end with the service: a freeze outlives the request that asked for it
 	library *images.Library
 	// capture returns a session's file tree, and what removes it again where it had to be copied.
 	capture func(ctx context.Context, id spawner.ID, tell func(hubapi.Progress)) (source images.Source, done func(), err error)
@@ -73,7 +74,7 @@ const maxFiles = 5_000_000
 
 // Open opens the environments. life ends with the service.
 func Open(life context.Context, c Config) (*Service, error) {
-	f := &Service{life: life, cfg: c, log: c.Logger}
+	f := &Service{freezes: taskgroup.New(life), cfg: c, log: c.Logger}
 	f.capture = f.captured
 	e := f.cfg.Site.Environments
 	var err error
@@ -100,8 +101,12 @@ func (f *Service) Run(ctx context.Context, start func(func() error)) {
 	f.places.run(ctx, start)
 }
 
-// Close closes the library.
-func (f *Service) Close() error { return f.library.Close() }
+// Close closes the library, after the freezes that are under way have ended.
+func (f *Service) Close() error {
+	f.freezes.End()
+	f.freezes.Wait()
+	return f.library.Close()
+}
 
 // Stores returns numbers of the stores with copies, for Prometheus.
 func (f *Service) Stores() []metrics.Store { return f.places.stores() }

@@ -30,6 +30,12 @@ func (f *Service) Freeze(
 		return hubapi.Environment{}, errs.New(errs.Conflict, "session %s is %s: it has no file tree", id, w.Phase).
 			With("wait until it runs")
 	}
+	leave, ok := f.freezes.Enter()
+	if !ok {
+		return hubapi.Environment{}, errs.New(errs.Unavailable, "freeze %s: the service is ending", id).
+			With("freeze again in a moment")
+	}
+	defer leave()
 	source, done, err := f.treeOf(ctx, w, report)
 	if err != nil {
 		return hubapi.Environment{}, fmt.Errorf("find the file tree of %s: %w", id, err)
@@ -37,7 +43,7 @@ func (f *Service) Freeze(
 	defer done()
 	source.Idle = !w.Phase.Active()
 	begun := time.Now()
-	e, err := f.library.Freeze(f.life, images.Request{
+	e, err := f.library.Freeze(f.freezes.Context(), images.Request{
 		Owner: f.cfg.Principal(w.Hub, w.Owner), Name: r.Name, Tag: r.Tag, Note: r.Note, Key: string(id), Source: source,
 		Kind: string(w.Kind), User: string(w.Owner), Allow: r.Allow,
 		Use:      records.Use{Imported: r.Imported, CVMFS: r.CVMFS},
@@ -65,7 +71,7 @@ func (f *Service) treeOf(
 	ctx context.Context, w spawner.Workload, tell func(hubapi.Progress),
 ) (source images.Source, done func(), err error) {
 	if !w.Remote {
-		return f.capture(f.life, w.ID, tell)
+		return f.capture(f.freezes.Context(), w.ID, tell)
 	}
 	tell(hubapi.Progress{
 		Stage: "fetching", Percent: -1, Message: "Asking for the session's changes, after any other freeze of yours",
@@ -74,7 +80,7 @@ func (f *Service) treeOf(
 	if err != nil {
 		return images.Source{}, nil, err
 	}
-	source, remove, err := f.capture(f.life, w.ID, tell)
+	source, remove, err := f.capture(f.freezes.Context(), w.ID, tell)
 	if err != nil {
 		end()
 		return images.Source{}, nil, err

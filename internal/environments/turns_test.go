@@ -11,6 +11,7 @@ import (
 	"slipway/hubapi"
 	"slipway/images"
 	"slipway/images/progress"
+	"slipway/internal/taskgroup"
 	"slipway/spawner"
 )
 
@@ -19,7 +20,7 @@ func TestFarFreezesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		copies, broken := 0, false
 		f := &Service{
-			life: t.Context(), cfg: Config{Principal: func(_ string, user spawner.User) string { return string(user) }},
+			freezes: taskgroup.New(t.Context()), cfg: Config{Principal: func(_ string, user spawner.User) string { return string(user) }},
 			capture: func(context.Context, spawner.ID, func(hubapi.Progress)) (images.Source, func(), error) {
 				if broken {
 					return images.Source{}, nil, errors.New("no network")

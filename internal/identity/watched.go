@@ -26,7 +26,7 @@ type watched[T any] struct {
 
 // look is one at a watched file.
 type look[T any] struct {
-	over  context.Context // ends when it is done, or has taken too long
+	over  <-chan struct{} // closed when it is done, or has taken too long
 	info  fs.FileInfo     // of what was read; nil: it could not be
 	value T
 	err   error
@@ -44,7 +44,7 @@ func watch[T any](path, field string, parse func(path, text string) (T, error)) 
 // now returns what is in the file, or why it cannot be used.
 func (w *watched[T]) now() (T, error) {
 	l := w.looking()
-	<-l.over.Done()
+	<-l.over
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.under == l {
@@ -72,7 +72,7 @@ func (w *watched[T]) looking() *look[T] {
 		return w.under
 	}
 	over, done := context.WithTimeout(context.Background(), mostLook)
-	l, before := &look[T]{over: over}, w.last
+	l, before := &look[T]{over: over.Done()}, w.last
 	w.under = l
 	go func() {
 		defer done()

@@ -24,7 +24,7 @@ func (v *visitor) dial(ctx context.Context) (net.Conn, error) { return v.g.cfg.D
 const rounds = 3
 
 // find returns the session that the visitor gets to, running.
-func (v *visitor) find(ctx context.Context) (spawner.Workload, error) {
+func (v *visitor) find(service, ctx context.Context) (spawner.Workload, error) {
 	for range rounds {
 		p, err := v.look(ctx)
 		if err != nil {
@@ -33,7 +33,7 @@ func (v *visitor) find(ctx context.Context) (spawner.Workload, error) {
 		if p.join != nil && p.join.Phase == spawner.Running {
 			return *p.join, nil
 		}
-		if err := v.await(ctx, p); err != nil {
+		if err := v.await(service, ctx, p); err != nil {
 			return spawner.Workload{}, err
 		}
 	}
@@ -60,13 +60,13 @@ func (g *Gate) where(pass Pass, target string, all []spawner.Workload) (place, e
 
 // await waits for a session that does not run yet, and has it started where it is not. A start that the gateway has
 // asked for is taken back when all who wait for it here have given up.
-func (v *visitor) await(ctx context.Context, p place) error {
+func (v *visitor) await(service, ctx context.Context, p place) error {
 	key, asked, err := startKey{v.pass.Owner, p.server()}, false, error(nil)
 	st := v.g.starts.join(key)
 	defer func() {
 		how := leaving{asked: asked, over: ctx.Err() == nil, lost: errors.Is(context.Cause(ctx), errLeft)}
-		if r := v.g.starts.leave(v.life, key, st, how); r != nil {
-			v.g.work.Go(func() { v.g.takeBack(r, v.takeBack, v.log) })
+		if ctx, r := v.g.starts.leave(service, key, st, how); r != nil {
+			v.g.work.Go(func() { v.g.takeBack(ctx, r, v.takeBack, v.log) })
 		}
 	}()
 	if p.join != nil {
@@ -125,15 +125,15 @@ func (v *visitor) follow(ctx context.Context, w spawner.Workload) error {
 	return err
 }
 
-// arrive finds the session, connects to it, and takes the channels that it asks for.
-func (v *visitor) arrive() {
+// arrive finds the session and connects to it, which ends with arriving, and takes the channels that it asks for.
+func (v *visitor) arrive(service, arriving context.Context) {
 	begun := time.Now()
 	v.announceKeys()
-	if v.session, v.err = v.find(v.arriving); v.err == nil {
-		defer v.connect()()
+	if v.session, v.err = v.find(service, arriving); v.err == nil {
+		defer v.connect(arriving)()
 	}
-	if v.err != nil && v.arriving.Err() != nil && v.ctx.Err() == nil {
-		v.err = context.Cause(v.arriving)
+	if v.err != nil && arriving.Err() != nil && v.ctx.Err() == nil {
+		v.err = context.Cause(arriving)
 	}
 	v.trail = v.log.With("session", string(v.session.ID))
 	if uid := v.session.Account.UID; uid != 0 {
@@ -175,13 +175,13 @@ func (v *visitor) arrive() {
 }
 
 // connect connects to the session. What it gives back is called at the end.
-func (v *visitor) connect() (release func()) {
+func (v *visitor) connect(ctx context.Context) (release func()) {
 	id := v.session.ID
 	if !v.g.takeStream(id) {
 		v.err = errTooMany
 		return func() {}
 	}
-	v.far, v.err = sshtunnel.Dial(v.arriving, v.dial, sshtunnel.Login{
+	v.far, v.err = sshtunnel.Dial(ctx, v.dial, sshtunnel.Login{
 		ID: v.id, User: v.pass.Owner.User, Address: v.ssh.RemoteAddr().String(), Local: v.ssh.LocalAddr().String(),
 		Key: v.pass.Key,
 	}, v.g.deny)

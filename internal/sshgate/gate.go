@@ -192,7 +192,7 @@ func (g *Gate) serve(ctx context.Context, raw net.Conn) {
 	}
 	defer g.release(v.pass.Owner)
 	stop() // from here on the end of the service is said
-	v.run(chans, reqs)
+	v.run(ctx, chans, reqs)
 }
 
 // receive brings a connection in that is on its way, or closes it.

@@ -18,7 +18,6 @@ import (
 // login is one connection on its way in. x/crypto calls its callbacks one after the other.
 type login struct {
 	connection
-	ctx   context.Context
 	guest *guest
 	name  string   // the login name tried last
 	tried int      // keys and methods that were refused
@@ -47,17 +46,14 @@ func (g *Gate) login(
 ) (*visitor, <-chan ssh.NewChannel, <-chan *ssh.Request) {
 	first := &greeting{Conn: c}
 	w := newWire(first, &g.counts)
-	l := &login{connection: connection{g: g, wire: w, from: from}, ctx: ctx, guest: guest}
+	l := &login{connection: connection{g: g, wire: w, from: from}, guest: guest}
 	_ = w.SetDeadline(time.Now().Add(greetTime))
 	if err := first.exchange(); err != nil {
 		l.failed(err)
 		return nil, nil, nil
 	}
 	cfg := g.base
-	cfg.PublicKeyCallback, cfg.VerifiedPublicKeyCallback = l.offered, l.proved
-	if g.cfg.Browser {
-		cfg.KeyboardInteractiveCallback = l.browse
-	}
+	l.answer(ctx, &cfg)
 	cfg.Ciphers = first.choose(cfg.Ciphers)
 	_ = w.SetDeadline(time.Now().Add(loginTime))
 	conn, chans, reqs, err := ssh.NewServerConn(w, &cfg)
@@ -69,6 +65,25 @@ func (g *Gate) login(
 	g.count("ok")
 	g.cfg.Gatekeeper.Used(*l.pass, from)
 	return newVisitor(ctx, g, w, conn, l), chans, reqs
+}
+
+// answer sets the callbacks of a login, which x/crypto calls without a context.
+func (l *login) answer(ctx context.Context, cfg *ssh.ServerConfig) {
+	cfg.PublicKeyCallback = func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		return l.offered(ctx, meta, key)
+	}
+	cfg.VerifiedPublicKeyCallback = func(
+		meta ssh.ConnMetadata, _ ssh.PublicKey, p *ssh.Permissions, _ string,
+	) (*ssh.Permissions, error) {
+		return l.proved(ctx, meta, p)
+	}
+	if l.g.cfg.Browser {
+		cfg.KeyboardInteractiveCallback = func(
+			meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge,
+		) (*ssh.Permissions, error) {
+			return l.browse(ctx, meta, challenge)
+		}
+	}
 }
 
 // failed gives back what an unfinished login has taken, and counts it.
@@ -110,11 +125,11 @@ func fingerprint(key ssh.PublicKey) string {
 }
 
 // offered says whether a key would do. Nothing tells an unknown user from an unknown key.
-func (l *login) offered(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+func (l *login) offered(ctx context.Context, meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 	pass, err := l.g.cfg.Gatekeeper.Check(meta.User(), key)
 	if err != nil {
 		if l.refuse(meta.User(), fingerprint(key)); l.guest.suspect && l.tried >= mostGuesses {
-			l.slowDown()
+			l.slowDown(ctx)
 		}
 		return nil, errRefused
 	}
@@ -122,24 +137,26 @@ func (l *login) offered(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissi
 }
 
 // proved admits who holds the key.
-func (l *login) proved(meta ssh.ConnMetadata, _ ssh.PublicKey, p *ssh.Permissions, _ string) (*ssh.Permissions, error) {
+func (l *login) proved(ctx context.Context, meta ssh.ConnMetadata, p *ssh.Permissions) (*ssh.Permissions, error) {
 	pass, ok := p.ExtraData[passKey{}].(Pass)
 	if !ok {
 		return nil, errRefused
 	}
-	return p, l.admit(meta.User(), pass)
+	return p, l.admit(ctx, meta.User(), pass)
 }
 
 // browse has a user log in by her browser.
-func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+func (l *login) browse(
+	ctx context.Context, meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveChallenge,
+) (*ssh.Permissions, error) {
 	l.refuse(meta.User(), "")
 	if l.barred || !l.g.door.browse(l.guest, meta.User()) {
 		return nil, errRefused
 	}
 	if l.guest.suspect {
-		l.slowDown()
+		l.slowDown(ctx)
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	prompt, err := l.g.cfg.Gatekeeper.Browser(ctx, meta.User(), l.from)
 	if err != nil {
@@ -162,15 +179,15 @@ func (l *login) browse(meta ssh.ConnMetadata, challenge ssh.KeyboardInteractiveC
 	if err != nil {
 		return nil, errRefused
 	}
-	return nil, l.admit(meta.User(), pass)
+	return nil, l.admit(ctx, meta.User(), pass)
 }
 
 // slowDown lets who comes from an address under suspicion wait. She is not refused: others come from there too.
-func (l *login) slowDown() {
+func (l *login) slowDown(ctx context.Context) {
 	select {
 	case <-time.After(suspectDelay):
 	case <-l.wire.gone:
-	case <-l.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -191,13 +208,13 @@ func show(challenge ssh.KeyboardInteractiveChallenge, words string) error {
 
 // admit lets in who has proved herself, if she may come now and from here. She is told why not, once: clients try all
 // keys that they have.
-func (l *login) admit(name string, pass Pass) error {
+func (l *login) admit(ctx context.Context, name string, pass Pass) error {
 	target, ok := sshauth.Target(name, pass.Owner.User)
 	if !ok {
 		l.refuse(name, pass.Key)
 		return errRefused
 	}
-	outcome, why := l.g.objection(l.ctx, pass.Owner, l.from)
+	outcome, why := l.g.objection(ctx, pass.Owner, l.from)
 	if why == nil && !l.g.take(pass.Owner) {
 		outcome, why = "at once", errs.New(errs.OverQuota, "you have %d connections open", l.g.cfg.AtOnce).
 			With("close one first")

@@ -28,11 +28,11 @@ const tooManyRequests = "too many requests wait for their answers"
 const restart = "the service is being restarted; your session goes on: connect again"
 
 // part closes the connection when it is over.
-func (v *visitor) part() {
+func (v *visitor) part(service context.Context) {
 	defer close(v.parted)
 	<-v.ctx.Done()
 	why := context.Cause(v.ctx)
-	if v.life.Err() != nil {
+	if service.Err() != nil {
 		why = farewell(restart)
 	}
 	if f, ok := errors.AsType[farewell](why); ok {

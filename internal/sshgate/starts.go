@@ -33,13 +33,12 @@ type start struct {
 	recall  *recall
 }
 
-// recall is the taking back of a start. ctx ends when somebody waits for it again.
+// recall is the taking back of a start.
 type recall struct {
 	key    startKey
 	start  *start
 	after  time.Duration
-	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelFunc // of its context, which ends when somebody waits for the start again
 }
 
 // leaving is how somebody leaves who has waited.
@@ -68,27 +67,27 @@ func (s *starts) join(k startKey) *start {
 	return st
 }
 
-// leave says that somebody does not wait any more. It gives the recall that is to be run, or nil. Once a start is over
-// for anybody, whoever comes later begins anew.
-func (s *starts) leave(ctx context.Context, k startKey, st *start, l leaving) *recall {
+// leave says that somebody does not wait any more. It returns the recall that is to be run, with its context, or nil.
+// Once a start is over for anybody, whoever comes later begins anew.
+func (s *starts) leave(ctx context.Context, k startKey, st *start, l leaving) (context.Context, *recall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.waiting--
 	st.ours, st.over = st.ours || l.asked, st.over || l.over
 	if st.over || st.waiting == 0 && !st.ours {
 		s.forget(k, st)
-		return nil
+		return ctx, nil
 	}
 	if st.waiting > 0 {
-		return nil
+		return ctx, nil
 	}
 	r := &recall{key: k, start: st}
 	if l.lost {
 		r.after = s.keep
 	}
-	r.ctx, r.cancel = context.WithCancel(ctx)
+	ctx, r.cancel = context.WithCancel(ctx)
 	st.recall = r
-	return r
+	return ctx, r
 }
 
 func (s *starts) forget(k startKey, st *start) {
@@ -98,10 +97,10 @@ func (s *starts) forget(k startKey, st *start) {
 }
 
 // due reports whether still nobody waits.
-func (s *starts) due(r *recall) bool {
+func (s *starts) due(ctx context.Context, r *recall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return r.start.recall == r && r.ctx.Err() == nil
+	return r.start.recall == r && ctx.Err() == nil
 }
 
 // done says that a recall is over.
@@ -116,16 +115,18 @@ func (s *starts) done(r *recall) {
 
 // takeBack ends a start that nobody waits for any more, and gives back its place in the queue with it. Who joins
 // meanwhile keeps it going.
-func (g *Gate) takeBack(r *recall, stop func(ctx context.Context, server string), log *slog.Logger) {
+func (g *Gate) takeBack(
+	ctx context.Context, r *recall, stop func(ctx context.Context, server string), log *slog.Logger,
+) {
 	defer g.starts.done(r)
 	if r.after > 0 {
 		log.Info(
 			"ssh start kept", "server", r.key.server, "reason", "the connection of who waits for it was lost", "for",
 			r.after,
 		)
-		clock.Sleep(r.ctx, r.after)
+		clock.Sleep(ctx, r.after)
 	}
-	if g.starts.due(r) {
-		stop(r.ctx, r.key.server)
+	if g.starts.due(ctx, r) {
+		stop(ctx, r.key.server)
 	}
 }

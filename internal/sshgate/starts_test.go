@@ -71,8 +71,8 @@ func TestStarts(t *testing.T) {
 				g := &Gate{starts: newStarts()}
 				stop := func(context.Context, string) { stopped = append(stopped, max(time.Since(begun), time.Nanosecond)) }
 				tt.play(g.starts, func(st *start, l leaving) {
-					if r := g.starts.leave(t.Context(), key, st, l); r != nil {
-						g.work.Go(func() { g.takeBack(r, stop, slog.New(slog.DiscardHandler)) })
+					if ctx, r := g.starts.leave(t.Context(), key, st, l); r != nil {
+						g.work.Go(func() { g.takeBack(ctx, r, stop, slog.New(slog.DiscardHandler)) })
 					}
 				})
 				g.work.Wait()
@@ -101,7 +101,8 @@ func TestWaitedForAgain(t *testing.T) {
 		<-ctx.Done()
 	}
 	st := g.starts.join(key)
-	g.takeBack(g.starts.leave(t.Context(), key, st, leaving{asked: true}), stop, slog.New(slog.DiscardHandler))
+	ctx, r := g.starts.leave(t.Context(), key, st, leaving{asked: true})
+	g.takeBack(ctx, r, stop, slog.New(slog.DiscardHandler))
 	if g.starts.all[key] != st || !st.ours {
 		t.Error("it is nobody's any more")
 	}

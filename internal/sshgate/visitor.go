@@ -19,19 +19,17 @@ type visitor struct {
 	pass   Pass
 	id     string
 	log    *slog.Logger
-	life   context.Context // the gate's
 	ctx    context.Context // ends with the connection; its cause is a farewell, where there is something to say
 	cancel context.CancelCauseFunc
 	queue  chan *ssh.Request // of the whole connection, in their order
 	work   sync.WaitGroup
 
-	arriving context.Context // ends with ctx, or when she wants to wait no longer
-	giveUp   context.CancelCauseFunc
-	ready    chan struct{}   // closed when all below is known
-	far      *sshtunnel.Conn // nil: there is an error
-	session  spawner.Workload
-	err      error
-	trail    *slog.Logger // log, with the session
+	giveUp  context.CancelCauseFunc // ends the wait for a start
+	ready   chan struct{}           // closed when all below is known
+	far     *sshtunnel.Conn         // nil: there is an error
+	session spawner.Workload
+	err     error
+	trail   *slog.Logger // log, with the session
 
 	parted chan struct{} // closed when the client's connection is
 
@@ -56,7 +54,7 @@ var errInterrupted = errs.New(errs.Conflict, "interrupted; nobody waits for the 
 
 func newVisitor(ctx context.Context, g *Gate, w *wire, c *ssh.ServerConn, l *login) *visitor {
 	v := &visitor{
-		connection: l.connection, ssh: c, pass: *l.pass, id: newID(), life: ctx,
+		connection: l.connection, ssh: c, pass: *l.pass, id: newID(),
 		log: g.log.With(
 			"user", l.pass.Owner.User, "hub", l.pass.Owner.Hub, "key", l.pass.Key, "address", c.RemoteAddr().String(),
 		),
@@ -65,18 +63,19 @@ func newVisitor(ctx context.Context, g *Gate, w *wire, c *ssh.ServerConn, l *log
 		lines:  map[*line]bool{}, wanted: map[string]bool{},
 	}
 	v.ctx, v.cancel = context.WithCancelCause(ctx)
-	v.arriving, v.giveUp = context.WithCancelCause(v.ctx)
 	return v
 }
 
-// run serves the connection until it ends.
-func (v *visitor) run(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
+// run serves the connection until it ends. A start that it leaves behind is taken back for as long as service goes on.
+func (v *visitor) run(service context.Context, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
+	arriving, giveUp := context.WithCancelCause(v.ctx)
+	v.giveUp = giveUp
 	v.g.enter(v)
 	v.checkPass()
 	defer v.g.left(v)
 	defer v.cancel(errLeft)
-	v.work.Go(v.part)
-	v.work.Go(v.arrive)
+	v.work.Go(func() { v.part(service) })
+	v.work.Go(func() { v.arrive(service, arriving) })
 	v.work.Go(v.answer)
 	v.work.Go(v.attend)
 	v.work.Go(v.lookAgain)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"slipway/internal/taskgroup"
 )
 
 // Handler is what the agent does for ssh connections. Its methods are called from several goroutines.
@@ -42,17 +44,14 @@ func NewServer(h Handler, log *slog.Logger) *Server {
 type Peer struct {
 	Login
 
-	out  pipe
-	ctx  context.Context // ends with the connection
-	end  context.CancelFunc
-	work sync.WaitGroup // channels
+	out   pipe
+	tasks *taskgroup.Group // channels; ends with the connection
 
 	mu      sync.Mutex
 	number  uint32
 	waiting map[uint32]chan<- opening // what was asked for, by its number
 	lines   map[uint32]*Channel       // those that are open, by the gateway's number
 	deny    []string
-	ended   bool
 }
 
 // opening is what becomes of a channel that was asked for.
@@ -105,7 +104,7 @@ func (s *Server) serve(ctx context.Context, stream net.Conn) error {
 // connection serves what concerns a whole connection, until it ends.
 func (s *Server) connection(ctx context.Context, stream net.Conn, l Login) error {
 	p := &Peer{Login: l, out: pipe{to: stream}, waiting: map[uint32]chan<- opening{}, lines: map[uint32]*Channel{}}
-	p.ctx, p.end = context.WithCancel(ctx)
+	p.tasks = taskgroup.New(ctx)
 	if !s.enter(p) {
 		return errors.New("a connection of this name is there already")
 	}
@@ -132,11 +131,8 @@ func (s *Server) leave(p *Peer) {
 	s.mu.Lock()
 	delete(s.peers, p.ID)
 	s.mu.Unlock()
-	p.end()
-	p.mu.Lock()
-	p.ended = true
-	p.mu.Unlock()
-	p.work.Wait()
+	p.tasks.End()
+	p.tasks.Wait()
 	s.handler.Left(p)
 }
 
@@ -186,7 +182,7 @@ func (s *Server) request(p *Peer, r requestFrame) (ok bool, answer []byte) {
 	if r.Kind == denyKind {
 		return p.forbid(r.Payload), nil
 	}
-	return s.handler.Request(p.ctx, p, r.Kind, r.Payload)
+	return s.handler.Request(p.tasks.Context(), p, r.Kind, r.Payload)
 }
 
 // The reasons of RFC 4254 section 5.1 that this package itself has.
@@ -196,15 +192,16 @@ const connectFailed = 2
 func (s *Server) channel(stream net.Conn, o openFrame) error {
 	c := newChannel(stream)
 	p := s.find(o.ID)
-	if p == nil || !p.begin(o.Line, c) {
+	finish, ok := p.begin(o.Line, c)
+	if !ok {
 		return c.out.send(frameRefuse, &refuseFrame{connectFailed, "the ssh connection has ended"})
 	}
-	defer p.finish(o.Line)
-	defer context.AfterFunc(p.ctx, c.Cut)()
+	defer finish()
+	defer context.AfterFunc(p.tasks.Context(), c.Cut)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	answered := false
-	s.handler.Channel(p.ctx, p, &Incoming{Kind: o.Kind, Extra: o.Extra,
+	s.handler.Channel(p.tasks.Context(), p, &Incoming{Kind: o.Kind, Extra: o.Extra,
 		accept: func(context.Context) (*Channel, error) {
 			answered = true
 			if err := c.out.send(frameAccept, nil); err != nil {
@@ -229,15 +226,16 @@ func (s *Server) channel(stream net.Conn, o openFrame) error {
 func (s *Server) answered(stream net.Conn, a answerFrame) error {
 	c := newChannel(stream)
 	p := s.find(a.ID)
-	if p == nil || !p.begin(a.Line, c) {
+	finish, ok := p.begin(a.Line, c)
+	if !ok {
 		return errors.New("an answer to nobody")
 	}
-	defer p.finish(a.Line)
+	defer finish()
 	w := p.expected(a.Number)
 	if w == nil {
 		return errors.New("an answer to no question")
 	}
-	defer context.AfterFunc(p.ctx, c.Cut)()
+	defer context.AfterFunc(p.tasks.Context(), c.Cut)()
 	if err := c.out.send(frameAccept, nil); err != nil {
 		w <- opening{err: ErrCut}
 		return err
@@ -247,23 +245,27 @@ func (s *Server) answered(stream net.Conn, a answerFrame) error {
 	return nil
 }
 
-// begin says whether a channel may still be served for the connection; if so, finish must follow.
-func (p *Peer) begin(line uint32, c *Channel) bool {
+// begin says whether a channel may still be served for the connection, which may be nil; if so, finish must follow.
+func (p *Peer) begin(line uint32, c *Channel) (finish func(), ok bool) {
+	if p == nil {
+		return nil, false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended || p.lines[line] != nil {
-		return false
+	if p.lines[line] != nil {
+		return nil, false
+	}
+	leave, ok := p.tasks.Enter()
+	if !ok {
+		return nil, false
 	}
 	p.lines[line] = c
-	p.work.Add(1)
-	return true
-}
-
-func (p *Peer) finish(line uint32) {
-	p.mu.Lock()
-	delete(p.lines, line)
-	p.mu.Unlock()
-	p.work.Done()
+	return func() {
+		p.mu.Lock()
+		delete(p.lines, line)
+		p.mu.Unlock()
+		leave()
+	}, true
 }
 
 // cut ends a channel that the gateway has cut.
@@ -300,7 +302,7 @@ func (p *Peer) Open(ctx context.Context, kind string, extra []byte) (*Channel, e
 	select {
 	case o := <-w:
 		return o.channel, o.err
-	case <-p.ctx.Done():
+	case <-p.tasks.Done():
 		return nil, ErrCut
 	case <-ctx.Done():
 		if p.expected(n) == nil { // it is just coming
@@ -313,4 +315,4 @@ func (p *Peer) Open(ctx context.Context, kind string, extra []byte) (*Channel, e
 }
 
 // Done is closed when the connection has ended.
-func (p *Peer) Done() <-chan struct{} { return p.ctx.Done() }
+func (p *Peer) Done() <-chan struct{} { return p.tasks.Done() }

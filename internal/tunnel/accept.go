@@ -52,21 +52,24 @@ func (l *Links) Upgrade(w http.ResponseWriter, r *http.Request, id string) error
 
 // visit greets a connection from another host and serves it.
 func (k *link) visit(ctx context.Context, agent string, c net.Conn) {
-	if !k.owner.begin() {
+	leave, ok := k.owner.tasks.Enter()
+	if !ok {
 		k.visitors.leave()
 		_ = c.Close()
 		return
 	}
-	defer k.owner.work.Done()
+	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(k.ctx, cancel)()
 	log := k.owner.log.With("workload", k.id, "from", c.RemoteAddr().String())
 	m := k.meet(ctx, c, log)
-	k.owner.work.Go(func() { // a workload that connects in a loop gets no further than that
+	if !k.owner.tasks.Go(func(context.Context) { // a workload that connects in a loop gets no further than that
 		clock.Sleep(k.ctx, pace)
 		k.visitors.leave()
-	})
+	}) {
+		k.visitors.leave()
+	}
 	if m == nil {
 		return
 	}

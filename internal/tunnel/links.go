@@ -10,6 +10,7 @@ import (
 
 	"slipway/internal/clock"
 	"slipway/internal/errs"
+	"slipway/internal/taskgroup"
 )
 
 // Config is what Links needs.
@@ -31,15 +32,13 @@ type Links struct {
 	changed func(string, bool)
 	user    func(string) string
 	unread  *unreadBook
-	ctx     context.Context // ends with Run; bounds the goroutines that Open and Dial start
-	cancel  context.CancelFunc
+	tasks   *taskgroup.Group // of Open and of Upgrade; ends with Run
 
 	mu    sync.Mutex
 	links map[string]*link
 	added chan struct{} // closed, and made anew, with each link
 	doors map[Door]*listener
 	ended bool
-	work  sync.WaitGroup
 }
 
 // New makes a Links. Run must be called; links may be opened before it.
@@ -50,9 +49,11 @@ func New(cfg Config) *Links {
 	if cfg.User == nil {
 		cfg.User = func(id string) string { return id }
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	return &Links{user: cfg.User, unread: newUnreadBook(), log: cfg.Logger, pool: newPool(), changed: cfg.Changed, ctx: ctx, cancel: cancel,
-		links: map[string]*link{}, added: make(chan struct{}), doors: map[Door]*listener{}}
+	return &Links{
+		user: cfg.User, unread: newUnreadBook(), log: cfg.Logger, pool: newPool(), changed: cfg.Changed,
+		tasks: taskgroup.New(context.Background()),
+		links: map[string]*link{}, added: make(chan struct{}), doors: map[Door]*listener{},
+	}
 }
 
 // Run returns when ctx has ended, all links are down and all that they started has ended. The sockets' files stay: the
@@ -65,8 +66,8 @@ func (l *Links) Run(ctx context.Context) error {
 		k.shut()
 	}
 	l.mu.Unlock()
-	l.cancel()
-	l.work.Wait()
+	l.tasks.End()
+	l.tasks.Wait()
 	return ctx.Err()
 }
 
@@ -91,7 +92,7 @@ func (l *Links) Open(id, socket string, uid int) error {
 	}
 	k := l.add(id)
 	k.path, k.uid, k.socket = socket, uid, s
-	l.work.Go(func() { k.listen(k.ctx) })
+	l.tasks.Go(func(context.Context) { k.listen(k.ctx) })
 	return nil
 }
 
@@ -115,21 +116,11 @@ func (l *Links) Expect(id string) error {
 // add makes a link. The caller holds mu.
 func (l *Links) add(id string) *link {
 	k := &link{id: id, owner: l, up: make(chan struct{})}
-	k.ctx, k.cancel = context.WithCancel(l.ctx)
+	k.ctx, k.cancel = context.WithCancel(l.tasks.Context())
 	l.links[id] = k
 	close(l.added)
 	l.added = make(chan struct{})
 	return k
-}
-
-// begin says whether something may still be started; if so, work.Done must follow.
-func (l *Links) begin() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.ended {
-		l.work.Add(1)
-	}
-	return !l.ended
 }
 
 // Close ends the link of id, and removes its socket. Closing what is not open is nothing.
@@ -216,7 +207,7 @@ func (l *Links) DialWhenUp(ctx context.Context, id string, door Door) (net.Conn,
 // Streams listens for the streams that agents open at door. A second call for the same door takes over from the first.
 // Its connections have a method WorkloadID.
 func (l *Links) Streams(door Door) net.Listener {
-	s := &listener{door: door, conns: make(chan *Conn), done: make(chan struct{}), ended: l.ctx.Done()}
+	s := &listener{door: door, conns: make(chan *Conn), done: make(chan struct{}), ended: l.tasks.Done()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.doors[door] = s
@@ -234,7 +225,7 @@ func (l *Links) await(ctx context.Context, id string) (*link, error) {
 		}
 		select {
 		case <-added:
-		case <-l.ctx.Done():
+		case <-l.tasks.Done():
 			return nil, errs.New(errs.Unavailable, "the link of %s is not open: the service is ending", id)
 		case <-ctx.Done():
 			return nil, errs.New(errs.Unavailable, "the link of %s is not open", id)

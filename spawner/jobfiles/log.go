@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/ctxio"
 	"slipway/internal/errs"
 	"slipway/spawner"
 )
@@ -91,19 +92,22 @@ func (s *Store) FollowLog(ctx context.Context, id spawner.ID, from int64, watch 
 	if err != nil {
 		return nil, err
 	}
-	return &follower{f: f, path: s.logFile(id), ctx: ctx, watch: watch}, nil
+	l := &follower{f: f, path: s.logFile(id), watch: watch}
+	return struct {
+		io.Reader
+		io.Closer
+	}{ctxio.Reader(ctx, l.read), l}, nil
 }
 
 // follower reads a growing log until its job has ended.
 type follower struct {
 	f     *os.File
 	path  string
-	ctx   context.Context // of the one request that reads
 	watch Watch
 }
 
-// Read waits for more at the end of what there is.
-func (f *follower) Read(p []byte) (int, error) {
+// read waits for more at the end of what there is.
+func (f *follower) read(ctx context.Context, p []byte) (int, error) {
 	for {
 		changed, active := f.watch()
 		n, err := f.f.Read(p)
@@ -117,8 +121,8 @@ func (f *follower) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		select {
-		case <-f.ctx.Done():
-			return 0, f.ctx.Err()
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		case <-changed:
 		}
 	}

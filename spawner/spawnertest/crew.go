@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"slipway/internal/agent/control"
+	"slipway/internal/ctxio"
 	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/engine"
@@ -314,7 +315,7 @@ func (h *Hand) Put(_ context.Context, name string, size int64, r io.Reader) erro
 
 // Log reads what was printed.
 func (h *Hand) Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
-	return io.NopCloser(&logReader{ctx: ctx, h: h, at: from, follow: follow}), nil
+	return io.NopCloser(ctxio.Reader(ctx, (&logReader{h: h, at: from, follow: follow}).read)), nil
 }
 
 // Act sets what goes on in the session from now on. Before, nothing ever did and nobody could ask.
@@ -388,14 +389,13 @@ func (h *Hand) Notices() []string {
 
 // logReader reads a log that may grow.
 type logReader struct {
-	ctx    context.Context // of the one request that reads
 	h      *Hand
 	at     int64
 	follow bool
 }
 
-// Read waits for more at the end of what there is.
-func (r *logReader) Read(p []byte) (int, error) {
+// read waits for more at the end of what there is.
+func (r *logReader) read(ctx context.Context, p []byte) (int, error) {
 	for {
 		r.h.mu.Lock()
 		n := copy(p, r.h.log[min(r.at, int64(len(r.h.log))):])
@@ -409,8 +409,8 @@ func (r *logReader) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		select {
-		case <-r.ctx.Done():
-			return 0, r.ctx.Err()
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		case <-next:
 		}
 	}

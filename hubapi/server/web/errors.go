@@ -14,7 +14,7 @@ import (
 
 // gone reports whether the client has gone: before it had sent all, or while it was to be answered.
 func (s *Core) gone(r *http.Request) bool {
-	return TraceOf(r.Context()).unsent() || errors.Is(r.Context().Err(), context.Canceled) && s.closing.Err() == nil
+	return TraceOf(r.Context()).unsent() || errors.Is(r.Context().Err(), context.Canceled) && s.streams.Context().Err() == nil
 }
 
 // Refuse answers with an error.

@@ -18,6 +18,7 @@ import (
 	"slipway/internal/accesstokens"
 	"slipway/internal/loglimit"
 	"slipway/internal/metrics"
+	"slipway/internal/taskgroup"
 	"slipway/spawner"
 )
 
@@ -45,36 +46,37 @@ type Core struct {
 	log      *slog.Logger
 	outside  *slog.Logger // for what strangers can cause, see LogFor
 	budget   *budget
-	closing  context.Context // ends when the streams are to end
-	close    context.CancelFunc
+	streams  *taskgroup.Group // ends when the streams are to end; its tasks are what runs in the background
 	underway atomic.Int64
-	busy     sync.WaitGroup // requests in progress, also hijacked ones, and what runs in the background
+	busy     sync.WaitGroup // requests in progress, also hijacked ones
 }
 
 // New makes a Core.
 func New(cfg Config) *Core {
-	s := &Core{cfg: cfg, hubs: cfg.Hubs, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), budget: newBudget()}
-	s.closing, s.close = context.WithCancel(context.Background())
-	return s
+	return &Core{
+		cfg: cfg, hubs: cfg.Hubs, log: cfg.Logger, outside: loglimit.Logger(cfg.Logger), budget: newBudget(),
+		streams: taskgroup.New(context.Background()),
+	}
 }
 
 // Background runs f, which is to return soon after its context has ended: that is when the streams are to end.
-func (s *Core) Background(f func(ctx context.Context)) {
-	s.busy.Go(func() { f(s.closing) })
-}
+func (s *Core) Background(f func(ctx context.Context)) { s.streams.Go(f) }
 
 // End ends all streams, and what runs in the background.
-func (s *Core) End() { s.close() }
+func (s *Core) End() { s.streams.End() }
 
 // Wait waits until no request is in progress, and nothing runs in the background.
-func (s *Core) Wait() { s.busy.Wait() }
+func (s *Core) Wait() {
+	s.busy.Wait()
+	s.streams.Wait()
+}
 
 // Ending is closed when the service ends.
-func (s *Core) Ending() <-chan struct{} { return s.closing.Done() }
+func (s *Core) Ending() <-chan struct{} { return s.streams.Done() }
 
 // Stream returns a context that also ends when the server does.
 func (s *Core) Stream(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel)
+	stop := context.AfterFunc(s.streams.Context(), cancel)
 	return ctx, func() { stop(); cancel() }
 }

@@ -310,7 +310,7 @@ func (s *session) finish() {
 	case <-s.process.ended:
 	case <-s.channel.Done():
 		return
-	case <-s.server.ctx.Done():
+	case <-s.server.tasks.Done():
 		return
 	}
 	kind, payload := exit(s.process.status)

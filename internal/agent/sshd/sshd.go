@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"slipway/internal/sshtunnel"
+	"slipway/internal/taskgroup"
 )
 
 // The reasons for which a channel is refused, of RFC 4254 section 5.1.
@@ -47,11 +48,10 @@ type Config struct {
 
 // Server serves all connections of a session.
 type Server struct {
-	cfg    Config
-	link   *sshtunnel.Server
-	pulse  *pulse
-	ctx    context.Context // ends with the server
-	cancel context.CancelFunc
+	cfg   Config
+	link  *sshtunnel.Server
+	pulse *pulse
+	tasks *taskgroup.Group // wait for processes; ends with the server
 
 	transfers sync.RWMutex // locked for writing while they rest
 
@@ -59,13 +59,12 @@ type Server struct {
 	guests  map[*sshtunnel.Peer]*guest
 	running map[int]bool // the numbers of processes
 	ending  bool
-	work    sync.WaitGroup // of who waits for processes
 }
 
 // New makes a Server. Its streams are served by Link; Close must be called.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, pulse: newPulse(), guests: map[*sshtunnel.Peer]*guest{}, running: map[int]bool{}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.tasks = taskgroup.New(context.Background())
 	s.link = sshtunnel.NewServer(s, cfg.Logger)
 	hearHangups()
 	return s
@@ -156,8 +155,8 @@ func (s *Server) start(program string, argv []string, attr *syscall.ProcAttr) (*
 	}
 	p := &process{pid: pid, ended: make(chan struct{})}
 	s.running[pid] = true
-	s.work.Go(func() {
-		status, err := wait(s.ctx)
+	s.tasks.Go(func(ctx context.Context) {
+		status, err := wait(ctx)
 		s.mu.Lock()
 		delete(s.running, pid)
 		s.mu.Unlock()
@@ -188,8 +187,8 @@ func (s *Server) Close() {
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 	s.mu.Unlock()
-	s.cancel()
-	s.work.Wait()
+	s.tasks.End()
+	s.tasks.Wait()
 }
 
 // process is one that was started.

@@ -54,9 +54,9 @@ func playPart(part, dir string) partReport {
 const alone = "the program does not know how to start itself: there is no /proc here"
 
 // ask has another process do its part, with variables of the environment left out.
-func (b *bench) ask(part string, without ...string) (partReport, error) {
+func (b *bench) ask(ctx context.Context, part string, without ...string) (partReport, error) {
 	var r partReport
-	ctx, cancel := context.WithTimeout(b.ctx, partTime)
+	ctx, cancel := context.WithTimeout(ctx, partTime)
 	defer cancel()
 	argv := append(append([]string{}, b.cfg.Self[1:]...), "--part", part, "--library-dir", b.cfg.LibraryDir)
 	c := exec.CommandContext(ctx, b.cfg.Self[0], argv...)
@@ -95,7 +95,7 @@ func lastLine(s string) string {
 }
 
 // secondProcess checks that a second process can use the device while this one does.
-func (b *bench) secondProcess() (o outcome) {
+func (b *bench) secondProcess(ctx context.Context) (o outcome) {
 	if o, none := b.without(); none {
 		return o
 	}
@@ -111,7 +111,7 @@ func (b *bench) secondProcess() (o outcome) {
 			o = failed("", "%v", err)
 		}
 	}()
-	if _, err := b.ask(partCompute); err != nil {
+	if _, err := b.ask(ctx, partCompute); err != nil {
 		return failed(
 			"the GPU lets in one process at a time: set its compute mode to DEFAULT, or start its MPS daemon", "%v",
 			err,
@@ -122,7 +122,7 @@ func (b *bench) secondProcess() (o outcome) {
 
 // noOther checks that nothing but the slice can be reached: by a process that ignores which devices it is told to use,
 // and through NVML.
-func (b *bench) noOther() outcome {
+func (b *bench) noOther(ctx context.Context) outcome {
 	e := b.cfg.Expect
 	if e == nil {
 		return skipped("nothing is leased")
@@ -133,7 +133,7 @@ func (b *bench) noOther() outcome {
 	if len(b.cfg.Self) == 0 {
 		return skipped(alone)
 	}
-	r, err := b.ask(partList, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+	r, err := b.ask(ctx, partList, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 	if err != nil {
 		return failed("", "%v", err)
 	}

@@ -92,7 +92,7 @@ type check struct {
 }
 
 // checks are all, in order: later ones need what earlier ones have opened.
-func checks() []check {
+func checks(ctx context.Context) []check {
 	return []check{
 		{"device files", always, (*bench).deviceFiles},
 		{"NVML", always, (*bench).nvmlLoads},
@@ -105,14 +105,13 @@ func checks() []check {
 		{"copies", ifTime, (*bench).copies},
 		{"health", ifTime, (*bench).health},
 		{"CUDA runtime", ifTime, (*bench).cudaRuntime},
-		{"no other GPU", ifTime, (*bench).noOther},
-		{"second process", thoroughly, (*bench).secondProcess},
+		{"no other GPU", ifTime, func(b *bench) outcome { return b.noOther(ctx) }},
+		{"second process", thoroughly, func(b *bench) outcome { return b.secondProcess(ctx) }},
 	}
 }
 
 // bench is what the checks share.
 type bench struct {
-	ctx     context.Context
 	cfg     Config
 	began   time.Time
 	nvml    *nvml        // nil: it did not load
@@ -144,8 +143,8 @@ func warned(remedy, format string, args ...any) outcome {
 // Run does the test. When ctx ends, the check that is under way has failed and the rest is left out. A call into a
 // driver that hangs cannot be ended: the program is to end after Run then.
 func Run(ctx context.Context, cfg Config) Report {
-	b := &bench{ctx: ctx, cfg: cfg, began: time.Now()}
-	list := checks()
+	b := &bench{cfg: cfg, began: time.Now()}
+	list := checks(ctx)
 	found := make(chan Check)
 	go func() { // not awaited when ctx ends: it may be in a call that never returns
 		defer close(found)

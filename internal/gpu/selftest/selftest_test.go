@@ -187,7 +187,7 @@ func TestSound(t *testing.T) {
 					skipped = append(skipped, c.Name)
 				}
 			}
-			if code != ExitOK || r.Result != OK || len(r.Checks) != len(checks()) || strings.Join(skipped, ", ") != test.skipped {
+			if code != ExitOK || r.Result != OK || len(r.Checks) != len(checks(t.Context())) || strings.Join(skipped, ", ") != test.skipped {
 				t.Errorf("code %d, %s, skipped %q: %+v", code, r.Fault, skipped, r.Checks)
 			}
 		})
@@ -302,7 +302,7 @@ func TestUnfinished(t *testing.T) {
 	for _, c := range r.Checks {
 		results = append(results, c.Result)
 	}
-	want := append([]Result{OK, OK, Failed}, slices.Repeat([]Result{Skipped}, len(checks())-3)...)
+	want := append([]Result{OK, OK, Failed}, slices.Repeat([]Result{Skipped}, len(checks(t.Context()))-3)...)
 	if !slices.Equal(results, want) {
 		t.Errorf("%+v", r.Checks)
 	}
@@ -435,7 +435,7 @@ func TestBriefBudget(t *testing.T) {
 // Without /proc the program does not find itself, which is no fault of the slice.
 func TestAlone(t *testing.T) {
 	b := &bench{cfg: Config{Expect: &gpu.Expectation{}}, cuda: &cuda.Driver{}, devices: []cuda.Device{{}}}
-	for _, o := range []outcome{b.noOther(), b.secondProcess()} {
+	for _, o := range []outcome{b.noOther(t.Context()), b.secondProcess(t.Context())} {
 		if o != skipped(alone) {
 			t.Errorf("%+v", o)
 		}

@@ -86,7 +86,7 @@ func TestRoundReadsMountsOnce(t *testing.T) {
 		b.open(t, id, "alice", 1)
 		all = append(all, Session{id, "alice"})
 	}
-	b.busy.Wait()
+	b.opening.Wait()
 	var reads atomic.Int32
 	read := b.info
 	b.info = func() ([]byte, error) { reads.Add(1); return read() }

@@ -25,6 +25,7 @@ import (
 	"slipway/internal/errs"
 	"slipway/internal/mounts"
 	"slipway/internal/secret"
+	"slipway/internal/taskgroup"
 	"slipway/internal/xrd"
 )
 
@@ -57,12 +58,10 @@ type Config struct {
 
 // Mounter mounts storage for sessions.
 type Mounter struct {
-	cfg  Config
-	log  *slog.Logger
-	wake chan struct{}
-	life context.Context // of what Open begins; ends with Run
-	end  context.CancelFunc
-	busy sync.WaitGroup // likewise
+	cfg     Config
+	log     *slog.Logger
+	wake    chan struct{}
+	opening *taskgroup.Group // what Open begins; ends with Run
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*own
@@ -112,7 +111,7 @@ func New(cfg Config) (*Mounter, error) {
 	m := &Mounter{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), sessions: map[string]*own{}}
 	m.info = func() ([]byte, error) { return os.ReadFile(mountInfo) }
 	m.looks = newLooks(m.views())
-	m.life, m.end = context.WithCancel(context.Background())
+	m.opening = taskgroup.New(context.Background())
 	if err := share(cfg.Dir); err != nil {
 		return nil, errs.New(errs.Missing, "share %s with sessions: %w", cfg.Dir, err).
 			With("run the service as root in the host's own mount namespace, or set mount: false in data.storage")
@@ -152,9 +151,9 @@ func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	m.busy.Go(func() {
+	m.opening.Go(func(ctx context.Context) {
 		defer o.once.Do(func() { close(o.begun) })
-		m.begin(s, tell)
+		m.begin(ctx, s, tell)
 	})
 	return dir, nil
 }
@@ -163,7 +162,7 @@ func (m *Mounter) Open(s Session, tell func(string)) (string, error) {
 func (m *Mounter) Await(id string, patience time.Duration) {
 	select {
 	case <-m.own(id).begun:
-	case <-m.life.Done():
+	case <-m.opening.Done():
 	case <-time.After(patience):
 	}
 }
@@ -193,8 +192,8 @@ func (m *Mounter) noteOpen(id string) *own {
 }
 
 // begin mounts what a session is to have, and tells what is not there.
-func (m *Mounter) begin(s Session, tell func(string)) {
-	ctx, cancel := context.WithTimeout(m.life, 2*m.cfg.Patience)
+func (m *Mounter) begin(ctx context.Context, s Session, tell func(string)) {
+	ctx, cancel := context.WithTimeout(ctx, 2*m.cfg.Patience)
 	defer cancel()
 	m.settle(ctx, s, nil)
 	for _, t := range m.Status(s.ID) {
@@ -279,8 +278,8 @@ func (m *Mounter) Status(id string) []Status {
 // Run keeps the mounts of sessions as they must be until ctx ends: live gives those that may be running. What others
 // had is unmounted. The mounts stay when it returns.
 func (m *Mounter) Run(ctx context.Context, live func() []Session) error {
-	defer m.busy.Wait()
-	defer m.end()
+	defer m.opening.Wait()
+	defer m.opening.End()
 	for {
 		m.round(ctx, live)
 		select {

@@ -3,9 +3,13 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"slipway/hubapi/hub"
 	"slipway/internal/config"
+	"slipway/internal/errs"
 	"slipway/internal/identity"
 	"slipway/internal/service/clients"
 )
@@ -14,6 +18,14 @@ import (
 func accountChecks(cfg config.Config) []check {
 	var all []check
 	switch cfg.Users.Accounts {
+	case config.AccountsRange:
+		all = append(all, check{"user numbers", true, func(ctx context.Context) error {
+			accounts, err := identity.NewNSS("").Holders(ctx, nil)
+			if err != nil {
+				return err
+			}
+			return rangeFree(cfg.Users.UIDs, accounts)
+		}})
 	case config.AccountsNSS:
 		all = append(all, check{"accounts of this host", false, nssAnswers})
 	case config.AccountsTable:
@@ -39,6 +51,27 @@ func accountChecks(cfg config.Config) []check {
 		}
 	}
 	return all
+}
+
+// rangeFree returns an error where accounts of this host have numbers that users get.
+func rangeFree(uids config.Range, accounts map[int]string) error {
+	var within []string
+	for _, id := range slices.Sorted(maps.Keys(accounts)) {
+		if id >= uids.First && id <= uids.Last {
+			within = append(within, fmt.Sprintf("%s has %d", accounts[id], id))
+		}
+	}
+	if len(within) == 0 {
+		return nil
+	}
+	most := min(len(within), 3)
+	text := strings.Join(within[:most], ", ")
+	if more := len(within) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return errs.New(errs.Conflict, "accounts of this host are in users.uids %s: %s", uids, text).
+		With("choose a range that no account has. The service gives nobody such a number any more, but a user may have " +
+			"had it before the account: `slipway accounts` shows it, and then both have the same rights")
 }
 
 // nssAnswers asks for an account that every host has.

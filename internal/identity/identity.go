@@ -3,7 +3,8 @@
 // certificate or an account of the host is. Users are told apart by their realm and their name: hubs whose users of one
 // name are the same people share a realm.
 //
-// Promises: an id is one user's alone, wherever it comes from, and is never another's while the store has hers; what is
+// Promises: an id is one user's alone, wherever it comes from, and none that is given out here is an account's of the
+// host at that time, and is never another's while the store has hers; what is
 // not known just now is an error of kind Unavailable, and never another number; a rule fits the whole of what it is
 // asked for, or not at all; two users that differ in anything, case included, have two homes, also on a file system
 // that ignores case. Homes themselves are package homes's: nothing here touches a user's file system.
@@ -43,12 +44,15 @@ type Config struct {
 	GID         int    // the primary group of all accounts
 	Homes       string // directory of the homes
 	Look        Look   // gives the numbers that users have elsewhere. Nil: ids are given out of the range
+	// Holders returns which of these numbers accounts of the host have: no user is given one of them. Nil: none has any.
+	Holders func(context.Context, []int) (map[int]string, error)
 }
 
 // Accounts gives out accounts. It is safe for concurrent use.
 type Accounts struct {
 	cfg Config
 
+	giving sync.Mutex     // one new id at a time. Who has one already does not wait for the host's directory
 	ids    sync.Mutex     // guards the fields below; one question at a time to the store, which has one connection
 	known  map[string]int // all ids that the store has, by principal; nil: not read yet
 	owners map[int]string // the same the other way
@@ -187,39 +191,101 @@ func check(user string) error {
 
 // uid returns a principal's id of the range, for ever the same.
 func (a *Accounts) uid(ctx context.Context, principal string) (int, error) {
+	if uid, had, err := a.had(ctx, principal); err != nil || had {
+		return uid, err
+	}
+	a.giving.Lock()
+	defer a.giving.Unlock()
+	if uid, had, err := a.had(ctx, principal); err != nil || had {
+		return uid, err
+	}
+	return a.give(ctx, principal)
+}
+
+// had returns the id that a principal has, if any.
+func (a *Accounts) had(ctx context.Context, principal string) (uid int, had bool, err error) {
 	a.ids.Lock()
 	defer a.ids.Unlock()
 	if err := a.recall(ctx); err != nil {
+		return 0, false, err
+	}
+	uid, had = a.known[principal]
+	return uid, had, nil
+}
+
+// give returns a principal the next id. Nothing may be owned by an id that the store could lose. The caller has giving.
+func (a *Accounts) give(ctx context.Context, principal string) (int, error) {
+	next := a.cfg.First
+	if err := a.cfg.Store.Get(ctx, bucket, nextKey, &next); err != nil && !errs.Is(err, errs.NotFound) {
 		return 0, err
 	}
-	if uid, ok := a.known[principal]; ok {
-		return uid, nil
+	uid, err := a.free(ctx, next)
+	if err != nil {
+		return 0, err
 	}
-	uid, err := a.give(ctx, principal)
+	a.ids.Lock()
+	defer a.ids.Unlock()
+	err = a.cfg.Store.Batch(ctx, func(tx *store.Tx) error {
+		return errors.Join(tx.Put(ctx, bucket, userKey+principal, uid), tx.Put(ctx, bucket, nextKey, uid+1))
+	})
+	if err == nil {
+		err = a.cfg.Store.Sync(ctx)
+	}
 	if err == nil {
 		a.known[principal], a.owners[uid] = uid, principal
 	}
 	return uid, err
 }
 
-// give returns a principal the next id, in one transaction. Nothing may be owned by an id that the store could lose.
-func (a *Accounts) give(ctx context.Context, principal string) (uid int, err error) {
-	err = a.cfg.Store.Batch(ctx, func(tx *store.Tx) error {
-		next := a.cfg.First
-		if err := tx.Get(ctx, bucket, nextKey, &next); err != nil && !errs.Is(err, errs.NotFound) {
-			return err
-		}
-		uid = a.free(next)
-		if uid > a.cfg.Last {
-			return errs.New(errs.OverQuota, "all user ids from %d to %d are given out", a.cfg.First, a.cfg.Last).
-				With("widen users.uids in the service's configuration")
-		}
-		return errors.Join(tx.Put(ctx, bucket, userKey+principal, uid), tx.Put(ctx, bucket, nextKey, uid+1))
-	})
-	if err == nil {
-		err = a.cfg.Store.Sync(ctx)
+// asked is how many numbers the host is asked for at once.
+const asked = 64
+
+// free returns the next id of the range that neither a user nor an account of the host has.
+func (a *Accounts) free(ctx context.Context, next int) (int, error) {
+	if next > a.cfg.Last+1 {
+		return 0, errs.New(
+			errs.OverQuota, "the next user id, %d, is above users.uids %d-%d: ids only go up, so that none is given twice",
+			next, a.cfg.First, a.cfg.Last,
+		).With(fmt.Sprintf("the administrator chooses a range for users.uids that ends above %d", next))
 	}
-	return uid, err
+	for next = max(next, a.cfg.First); next <= a.cfg.Last; {
+		ids := a.unowned(next)
+		taken, err := a.takenOf(ctx, ids)
+		if err != nil {
+			return 0, err
+		}
+		for _, id := range ids {
+			if taken[id] == "" {
+				return id, nil
+			}
+			next = id + 1
+		}
+		if len(ids) == 0 {
+			break
+		}
+	}
+	return 0, errs.New(errs.OverQuota, "all user ids from %d to %d are given out", a.cfg.First, a.cfg.Last).
+		With("the administrator widens users.uids in the service's configuration")
+}
+
+// unowned returns the first ids from next on, within the range, that no user has.
+func (a *Accounts) unowned(next int) (ids []int) {
+	a.ids.Lock()
+	defer a.ids.Unlock()
+	for ; next <= a.cfg.Last && len(ids) < asked; next++ {
+		if a.owners[next] == "" {
+			ids = append(ids, next)
+		}
+	}
+	return ids
+}
+
+// takenOf returns which of these ids accounts of the host have.
+func (a *Accounts) takenOf(ctx context.Context, ids []int) (map[int]string, error) {
+	if a.cfg.Holders == nil || len(ids) == 0 {
+		return nil, nil
+	}
+	return a.cfg.Holders(ctx, ids)
 }
 
 var plainLogin = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -94,6 +95,54 @@ func TestNoIDIsGivenTwice(t *testing.T) {
 	}
 	if _, err := a.Account(t.Context(), Site, "onemore"); !errs.Is(err, errs.OverQuota) {
 		t.Errorf("beyond the range: %v", err)
+	}
+}
+
+// TestNumbersOfTheHost: no user gets a number that an account of the host has, and none while the host cannot say so.
+func TestNumbersOfTheHost(t *testing.T) {
+	a := newAccounts(t, 20070)
+	var away error = errs.New(errs.Unavailable, "the directory does not answer")
+	hosts, asked := map[int]string{20000: "backup9", 20002: "ldap-user"}, 0
+	a.cfg.Holders = func(context.Context, []int) (map[int]string, error) {
+		asked++
+		return hosts, away
+	}
+	if _, err := a.Account(t.Context(), Site, "alice"); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("the host cannot be asked: %v", err)
+	}
+	away = nil
+	if acc, err := a.Account(t.Context(), Site, "alice"); err != nil || acc.UID != 20001 {
+		t.Errorf("alice has %d, %v", acc.UID, err)
+	}
+	if acc, err := a.Account(t.Context(), Site, "bob"); err != nil || acc.UID != 20003 {
+		t.Errorf("bob has %d, %v", acc.UID, err)
+	}
+	hosts[20001], asked = "alice-of-the-host", 0
+	if acc, err := a.Account(t.Context(), Site, "alice"); err != nil || acc.UID != 20001 || asked != 0 {
+		t.Errorf("what a user has stays: %d, %v, the host asked %d times", acc.UID, err, asked)
+	}
+	for id := 20004; id < 20070; id++ { // more than are asked for at once
+		hosts[id] = "host"
+	}
+	if acc, err := a.Account(t.Context(), Site, "carol"); err != nil || acc.UID != 20070 {
+		t.Errorf("carol has %d, %v", acc.UID, err)
+	}
+	if _, err := a.Account(t.Context(), Site, "dave"); !errs.Is(err, errs.OverQuota) ||
+		!strings.Contains(err.Error(), "are given out") {
+		t.Errorf("beyond the range: %v", err)
+	}
+}
+
+// TestARangeMovedDown: ids only go up, and the error says so.
+func TestARangeMovedDown(t *testing.T) {
+	a := newAccounts(t, 20999)
+	if _, err := a.Account(t.Context(), Site, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	a.cfg.First, a.cfg.Last = 1000, 1200
+	_, err := a.Account(t.Context(), Site, "bob")
+	if !errs.Is(err, errs.OverQuota) || !strings.Contains(err.Error(), "the next user id, 20001, is above users.uids 1000-1200") {
+		t.Errorf("bob: %v", err)
 	}
 }
 

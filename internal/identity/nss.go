@@ -71,6 +71,22 @@ func (n *NSS) passwd(ctx context.Context, name string) (Numbers, error) {
 	return parsePasswd(text, name)
 }
 
+// Holders returns which of these numbers accounts of this host have, with the accounts' names. No numbers: of all
+// accounts that the host lists.
+func (n *NSS) Holders(ctx context.Context, numbers []int) (map[int]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.patience)
+	defer cancel()
+	var keys []string
+	for _, id := range numbers {
+		keys = append(keys, strconv.Itoa(id))
+	}
+	text, err := n.ask(ctx, "passwd", keys...)
+	if err != nil && !errors.Is(err, errNoEntry) { // most of them have no account
+		return nil, late(ctx, "the directory of this host's accounts", err)
+	}
+	return parseNames(text), nil
+}
+
 // parsePasswd reads the one line of an account. Directories that take no notice of case answer with another name.
 func parsePasswd(text []byte, name string) (Numbers, error) {
 	line, rest, _ := strings.Cut(string(text), "\n")
@@ -108,7 +124,7 @@ func (n *NSS) groups(ctx context.Context, name string) ([]Group, error) {
 	if err != nil && !errors.Is(err, errNoEntry) { // one of them may have no name
 		return nil, err
 	}
-	names := parseGroups(text)
+	names := parseNames(text)
 	var all []Group
 	for _, id := range ids {
 		all = append(all, Group{ID: id, Name: names[id]})
@@ -133,15 +149,16 @@ func parseInitgroups(text []byte, name string) ([]int, error) {
 	return ids, nil
 }
 
-// parseGroups reads lines of group. What is none is left out: it is for names alone.
-func parseGroups(text []byte) map[int]string {
+// parseNames reads lines of passwd or group, which both have the name first and the number third. What is none is left
+// out: it is for names alone.
+func parseNames(text []byte) map[int]string {
 	names := map[int]string{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), ":")
 		if len(f) < 3 {
 			continue
 		}
-		if id, err := Number("gid", f[2]); err == nil && names[id] == "" {
+		if id, err := Number("id", f[2]); err == nil && names[id] == "" {
 			names[id] = f[0]
 		}
 	}

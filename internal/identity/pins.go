@@ -121,10 +121,3 @@ func (a *Accounts) Release(ctx context.Context, principal string) (uid int, err 
 	}
 	return uid, nil
 }
-
-// free returns the next id of the range that nobody has. The caller has ids.
-func (a *Accounts) free(next int) int {
-	for next = max(next, a.cfg.First); a.owners[next] != ""; next++ {
-	}
-	return next
-}

@@ -267,6 +267,6 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = parseGridmap("x", text)
 		_, _ = parseInitgroups([]byte(text), "alice")
-		parseGroups([]byte(text))
+		parseNames([]byte(text))
 	})
 }

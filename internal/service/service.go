@@ -171,6 +171,7 @@ func (s *service) openData(ctx context.Context) error {
 	}
 	s.accounts, err = identity.New(identity.Config{
 		Store: s.store, First: users.UIDs.First, Last: users.UIDs.Last, GID: users.GID, Homes: users.Homes, Look: look,
+		Holders: identity.NewNSS("").Holders,
 	})
 	if err != nil {
 		return err

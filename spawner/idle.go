@@ -11,4 +11,6 @@ type Prospect struct {
 	CanKeep bool   // its user may postpone it
 	MaxKeep time.Duration
 	Warning time.Duration // how long before then its user is told
+	// LastCall is how long before then its user is told once more; zero: they are not.
+	LastCall time.Duration
 }

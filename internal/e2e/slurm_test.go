@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway/internal/testenv"
 	"slipway/spawner/slurm/slurmtest"
@@ -68,7 +69,7 @@ users: {uids: %[5]d-20999, gid: 100, homes: %[2]s/homes}
 images:
   - {name: notebook, display_name: Notebook, ref: %[6]q}
 profiles:
-  - {name: cluster, display_name: Cluster, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 512M, max_memory: 1G, default: true, backend: slurm}
+  - {name: cluster, display_name: Cluster, kind: lab, images: [notebook], cpus: 1, max_cpus: 2, memory: 512M, max_memory: 1G, default: true, backend: slurm, first_connect: 0s}
 jobs: {backend: slurm, max_cpus: 2, max_memory: 2G, default_cpus: 1, default_memory: 256M, default_time: 5m, max_time: 1h}
 docker: {max_total_cpus: 2, max_total_memory: 2G}
 local: {max_jobs: 2}
@@ -117,6 +118,12 @@ func TestSlurm(t *testing.T) {
 	id := s.session("alice", "one")
 	if who := s.in("alice", "id -u; whoami; hostname"); who != "20000\nalice\nslurm" {
 		t.Errorf("the session runs as\n%s", who)
+	}
+	// of the day that its partition gives, less what its end needs; of the test's cluster nobody can be idle or old before
+	var told struct{ Stops struct{ At time.Time } }
+	if r := s.call("alice", http.MethodGet, "/api/v1/sessions/"+id, nil); json.Unmarshal(r.body, &told) != nil ||
+		!told.Stops.At.After(time.Now().Add(20*time.Hour)) || told.Stops.At.After(time.Now().Add(24*time.Hour)) {
+		t.Errorf("of its end is told: %s", r.body)
 	}
 	s.in("alice", "echo 'print(\"from the change\")' > /opt/env/bin/mine.py && rm -r /opt/env/share/man; echo draft > ~/thesis; true")
 	if scratch := s.cluster.Admin(t, "sh", "-c", "ls -d /var/tmp/slipway-scratch-20000/run-*/overlay/upper/opt/env/bin/mine.py"); scratch == "" {

@@ -20,9 +20,15 @@ const (
 	FreshLook = 3 * time.Minute // for how long its answer counts
 )
 
-// Prospect judges a running session at now, by its record and by when its agent last told what goes on in it. It has no
-// clock.
-func Prospect(w spawner.Workload, looked, now time.Time) spawner.Prospect {
+// A session whose place in a batch system ends is warned twice: nothing that its user does postpones that.
+const (
+	deadlineWarning  = 15 * time.Minute
+	deadlineLastCall = 5 * time.Minute
+)
+
+// Prospect judges a running session at now, by its record, by when its agent last told what goes on in it, and by when
+// its place in a batch system ends, if that is known. It has no clock.
+func Prospect(w spawner.Workload, looked, deadline, now time.Time) spawner.Prospect {
 	l, idleSince := w.Spec.Life, clock.Latest(w.Up, w.Visited, w.Active)
 	var p spawner.Prospect
 	earlier := func(at time.Time, limit time.Duration, why string, known, canKeep bool) {
@@ -38,6 +44,12 @@ func Prospect(w spawner.Workload, looked, now time.Time) spawner.Prospect {
 			w.Up.Add(l.MaxAge), l.MaxAge, fmt.Sprintf("up for %s of at most %s", Words(now.Sub(w.Up)), Words(l.MaxAge)),
 			true, false,
 		)
+	}
+	if limit := deadline.Sub(w.Up); !deadline.IsZero() && (p.At.IsZero() || deadline.Before(p.At)) {
+		p = spawner.Prospect{
+			At: deadline, Why: "its time on the batch system ends", Known: true,
+			Warning: min(deadlineWarning, max(limit/2, 0)), LastCall: deadlineLastCall,
+		}
 	}
 	kept := func(at time.Time, why string) (time.Time, string) {
 		if w.KeepUntil.After(at) {
@@ -121,6 +133,12 @@ func (p Pulse) Due(stop spawner.Prospect, w spawner.Workload, now time.Time) boo
 	default:
 		return p.ToldOf(stop) && now.Sub(p.Warned) >= LeastWarning(stop)
 	}
+}
+
+// LastCall reports whether a session's user, who was told of a stop, is to be told once more at now.
+func (p Pulse) LastCall(stop spawner.Prospect, now time.Time) bool {
+	at := stop.At.Add(-stop.LastCall)
+	return stop.LastCall > 0 && p.ToldOf(stop) && p.Warned.Before(at) && !now.Before(at)
 }
 
 // ToldOf reports whether a session's user was told of a stop, and not only of an earlier one that did not come.

@@ -41,13 +41,32 @@ func TestProspect(t *testing.T) {
 	for _, tt := range tests {
 		w := spawner.Workload{Phase: spawner.Running, Up: up, Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Life: life}}}
 		tt.edit(&w)
-		p := Prospect(w, at(tt.looked), at(tt.now))
+		p := Prospect(w, at(tt.looked), time.Time{}, at(tt.now))
 		want := time.Time{}
 		if tt.stop >= 0 {
 			want = at(tt.stop)
 		}
 		if !p.At.Equal(want) || !strings.Contains(p.Why, tt.why) || p.Known != tt.known || p.CanKeep != tt.keep {
 			t.Errorf("%s: %+v, want %v, %q, known %v, can be kept %v", tt.name, p, want, tt.why, tt.known, tt.keep)
+		}
+	}
+}
+
+// TestDeadline: what a batch system gives a session ends it as its age does, and its user is told of that twice.
+func TestDeadline(t *testing.T) {
+	up := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	w := spawner.Workload{Phase: spawner.Running, Up: up}
+	w.Visited = up
+	w.Spec.Life = spawner.Life{Idle: 3 * time.Hour, MaxAge: 10 * time.Hour, Warning: 10 * time.Minute, MaxKeep: time.Hour}
+	for ends, want := range map[time.Duration]spawner.Prospect{
+		2 * time.Hour:    {At: up.Add(2 * time.Hour), Warning: 15 * time.Minute, LastCall: 5 * time.Minute},
+		20 * time.Minute: {At: up.Add(20 * time.Minute), Warning: 10 * time.Minute, LastCall: 5 * time.Minute},
+		4 * time.Hour:    {At: up.Add(3 * time.Hour), Warning: 10 * time.Minute},
+		-time.Minute:     {At: up.Add(-time.Minute), LastCall: 5 * time.Minute},
+	} {
+		p := Prospect(w, up, up.Add(ends), up)
+		if !p.At.Equal(want.At) || p.Warning != want.Warning || p.LastCall != want.LastCall || !p.Known {
+			t.Errorf("of %s: %+v", ends, p)
 		}
 	}
 }

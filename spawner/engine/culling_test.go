@@ -108,6 +108,39 @@ func TestActivityAfterTheWarningSavesTheSession(t *testing.T) {
 	})(t)
 }
 
+// TestTimeOnTheBatchSystemEnds: who works in a session is told twice when a batch system will end it, and it is stopped
+// before that. It goes on, with its changes, when it is started again.
+func TestTimeOnTheBatchSystemEnds(t *testing.T) {
+	inPool(func(t *testing.T, s *distant) {
+		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Running)
+		hand := s.crew.Hand(w.ID)
+		hand.Change("+numpy")
+		s.Visit(w.ID, true)
+		s.pool.EndAt(w.ID, w.Up.Add(time.Hour))
+		s.Wake(w.ID)
+		time.Sleep(time.Until(w.Up.Add(44 * time.Minute)))
+		if p := s.Prospect(w); !p.At.Equal(w.Up.Add(time.Hour)) || len(hand.Notices()) > 0 {
+			t.Errorf("told %d times before it is time, of %+v", len(hand.Notices()), p)
+		}
+		for i, minutes := range []time.Duration{46, 56} {
+			s.Visit(w.ID, true)
+			time.Sleep(time.Until(w.Up.Add(minutes * time.Minute)))
+			if got := s.phase(w.ID); got != spawner.Running || len(hand.Notices()) != i+1 {
+				t.Errorf("after %d min it is %s, and was told %q", minutes, got, hand.Notices())
+			}
+		}
+		time.Sleep(time.Until(w.Up.Add(time.Hour + time.Minute)))
+		w = s.reach(w.ID, spawner.Stopped)
+		if !w.Outcome.Expired || !strings.Contains(w.Outcome.Reason, "time on the batch system ends") || w.Kept == "" {
+			t.Errorf("it has ended by %+v, with %q", w.Outcome, w.Kept)
+		}
+		w = s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running)
+		if w.From == "" || !s.Prospect(w).At.IsZero() {
+			t.Errorf("it goes on from %q, until %v", w.From, s.Prospect(w).At)
+		}
+	})(t)
+}
+
 func TestKeep(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		w := s.run("alice", mortal)

@@ -217,11 +217,15 @@ func (s *Sessions) warn(ctx context.Context, e engine.Entry) {
 		s.markWarned(e.ID, time.Time{}, time.Time{})
 		s.engine.WakeAfter(e.ID, tell.Sub(now)+time.Millisecond)
 		return
-	case p.Known && !culling.Unopened(e.Workload) && !e.Pulse.ToldOf(p):
+	case p.Known && !culling.Unopened(e.Workload) && (!e.Pulse.ToldOf(p) || e.Pulse.LastCall(p, now)):
 		s.markWarned(e.ID, now, clock.Latest(p.At, now.Add(culling.LeastWarning(p))))
 		s.notify(ctx, e, p)
 	}
-	if p.Known {
+	last := p.At.Add(-p.LastCall)
+	switch {
+	case p.LastCall > 0 && now.Before(last):
+		s.engine.WakeAfter(e.ID, last.Sub(now)+time.Millisecond)
+	case p.Known:
 		s.engine.WakeAfter(
 			e.ID,
 			max(p.At.Sub(now), engine.LookAgain, culling.LeastWarning(p)-now.Sub(e.Pulse.Warned))+time.Millisecond,
@@ -285,7 +289,7 @@ func (s *Sessions) LastActive(hub string) []spawner.ActiveSession {
 
 // prospect judges a running session by what is known of it at now.
 func prospect(e *engine.Entry, now time.Time) spawner.Prospect {
-	return culling.Prospect(e.Workload, e.Pulse.Looked, now)
+	return culling.Prospect(e.Workload, e.Pulse.Looked, e.Seen.Deadline, now)
 }
 
 // isDue reports whether a running session is to be stopped now.

@@ -53,7 +53,7 @@ func TestArrays(t *testing.T) {
 	for i, c := range told {
 		for _, arg := range c.Args {
 			if comment, ok := strings.CutPrefix(arg, "--comment="); ok {
-				lines = append(lines, fmt.Sprintf("@1%d|2|alice|RUNNING|None|n1|%s\n", i+1, comment))
+				lines = append(lines, fmt.Sprintf("@1%d|2|alice|RUNNING|None|N/A|n1|%s\n", i+1, comment))
 			}
 		}
 	}

@@ -7,20 +7,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"slipway/spawner"
 	"slipway/spawner/batch"
 	"slipway/spawner/batch/command"
 )
 
-// queueFields are what squeue prints of a job: its number, its place in an array, account, state, reason, nodes and
-// comment. Others' comments may hold anything, also a line's end.
-const queueFields = "%F|%K|%u|%T|%r|%N|%k"
+// queueFields are what squeue prints of a job: its number, its place in an array, account, state, reason, the time of
+// its end, nodes and comment. Others' comments may hold anything, also a line's end.
+const queueFields = "%F|%K|%u|%T|%r|%e|%N|%k"
+
+// secondsSince1970 has Slurm's commands print times so, whatever the time zone.
+const secondsSince1970 = "SLURM_TIME_FORMAT=%s"
 
 // Queue looks at the queue, with a line for each task of an array. What has ended Slurm shows for a while yet.
 func (s *system) Queue(ctx context.Context) ([]batch.Job, error) {
 	sep := rand.Text()
-	out, err := s.run(ctx, command.Command{Name: "squeue", Args: []string{
+	out, err := s.run(ctx, command.Command{Name: "squeue", Env: []string{secondsSince1970}, Args: []string{
 		"--all", "--array", "--noheader", "--states=all", "--name=" + s.jobName(), "--format=" + sep + queueFields,
 	}})
 	if err != nil {
@@ -47,7 +51,7 @@ func parseQueue(out, sep string, own owned) ([]batch.Job, error) {
 		if _, err := strconv.ParseUint(f[1], 10, 32); err == nil { // else it is none of an array
 			name += "_" + f[1]
 		}
-		j := job{name: name, login: f[2], state: f[3], reason: f[4], node: f[5], comment: f[6]}
+		j := job{name: name, login: f[2], state: f[3], reason: f[4], ends: f[5], node: f[6], comment: f[7]}
 		all = append(all, j.seen(own)...)
 	}
 	return all, nil
@@ -129,7 +133,7 @@ func (s *system) owned(instance, login, id, run, mark string, task int) (spawner
 
 // job is a job in Slurm's words. Its name may stand for several tasks of an array.
 type job struct {
-	name, login, state, reason, node, comment string
+	name, login, state, reason, ends, node, comment string
 }
 
 // seen returns what of the job is this service's.
@@ -160,6 +164,9 @@ func (j job) shown() batch.Job {
 	o := observe(state, j.reason)
 	if j.node != "" && j.node != "None assigned" && o.Existence != spawner.Queued {
 		o.Host = batch.OneLine(j.node, batch.MaxName)
+	}
+	if ends, err := strconv.ParseInt(j.ends, 10, 64); err == nil && o.Existence == spawner.Up {
+		o.Deadline = time.Unix(ends, 0).Add(-endReserve)
 	}
 	return batch.Job{
 		Begun: o.Host != "" && o.Existence != spawner.Held, Leaving: state == completing, Seen: o,

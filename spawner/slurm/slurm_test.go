@@ -283,7 +283,7 @@ func TestSubmission(t *testing.T) {
 		told = append(told, c)
 		return []byte("17\n"), nil
 	})
-	w := spawner.Workload{ID: "j-1", Owner: "x\n--uid=root", Spec: spawner.Spec{
+	w := spawner.Workload{ID: "j-1", Kind: spawner.Job, Owner: "x\n--uid=root", Spec: spawner.Spec{
 		JobSpec: spawner.JobSpec{TimeLimit: time.Hour}, Resources: spawner.Resources{CPUs: 1.5, Memory: 2 << 30},
 	}}
 	w.Spec.GPU.Mode = "whole"
@@ -318,6 +318,18 @@ func TestSubmission(t *testing.T) {
 	}
 }
 
+// TestTime: a job has what it asks for, and a session its age; both with what their beginning and end take.
+func TestTime(t *testing.T) {
+	job, session := spawner.Workload{Kind: spawner.Job}, spawner.Workload{Kind: spawner.Lab}
+	none := timeOptions(session)
+	job.Spec.TimeLimit, session.Spec.Life.MaxAge = time.Hour, 8*time.Hour
+	for i, want := range []string{"--signal=B:TERM@120", "--time=70", "--signal=B:TERM@120 --time=495"} {
+		if got := strings.Join([][]string{none, timeOptions(job), timeOptions(session)}[i], " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func marker() batch.Marker { return batch.NewMarker("t1", []byte(testKey)) }
 
 // service is the service of these marks, with a directory of its own. It runs its commands by run.
@@ -333,12 +345,12 @@ func TestQueueText(t *testing.T) {
 		return "slipway:t1:" + id + ":l-1:" + marker().Mark(login, id, "l-1")
 	}
 	lines := []string{
-		"5|N/A|alice|RUNNING|None|n1|" + mark("alice", "j-1"),
-		"6|N/A|alice|PENDING|Priority||" + mark("alice", "j-2"),
-		"7|N/A|mallory|RUNNING|None|n2|x\n5|N/A|alice|FAILED|None|n1|" + mark("alice", "j-1"),
-		"8|N/A|mallory|RUNNING|None|n2|" + mark("alice", "j-1"),
-		"9|N/A|alice|COMPLETED|None|n1|" + mark("alice", "j-3"),
-		"10|N/A|alice|PENDING|JobHeldAdmin||" + mark("alice", "j-4"),
+		"5|N/A|alice|RUNNING|None|2000|n1|" + mark("alice", "j-1"),
+		"6|N/A|alice|PENDING|Priority|N/A||" + mark("alice", "j-2"),
+		"7|N/A|mallory|RUNNING|None|N/A|n2|x\n5|N/A|alice|FAILED|None|N/A|n1|" + mark("alice", "j-1"),
+		"8|N/A|mallory|RUNNING|None|N/A|n2|" + mark("alice", "j-1"),
+		"9|N/A|alice|COMPLETED|None|1000|n1|" + mark("alice", "j-3"),
+		"10|N/A|alice|PENDING|JobHeldAdmin|N/A||" + mark("alice", "j-4"),
 	}
 	own := service(t, nil).owned
 	jobs, err := parseQueue("@"+strings.Join(lines, "\n@")+"\n", "@", own)
@@ -352,6 +364,9 @@ func TestQueueText(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if at := jobs[0].Seen.Deadline; !at.Equal(time.Unix(2000, 0).Add(-endReserve)) || !jobs[2].Seen.Deadline.IsZero() {
+		t.Errorf("the first's time ends at %v, the last's at %v", at, jobs[2].Seen.Deadline)
 	}
 	for _, text := range []string{"squeue: odd\n", "@5|N/A|alice|RUNNING\n"} {
 		if _, err := parseQueue(text, "@", own); err == nil {

@@ -24,6 +24,29 @@ import (
 // image to arrive, and for its output to be gathered.
 const timeSlack = 10 * time.Minute
 
+// What of its time a session has for its beginning and its end: its image arrives, and what it has changed is packed
+// and goes to the service. It is stopped endReserve before Slurm's limit. Where nobody has done so, as when the service
+// is away, Slurm asks it to end endSignal before the limit.
+const (
+	sessionSlack = 15 * time.Minute
+	endReserve   = 5 * time.Minute
+	endSignal    = 2 * time.Minute
+)
+
+// timeOptions say how long a workload may run: a job its time limit, and a session its age, or as long as the partition
+// gives.
+func timeOptions(w spawner.Workload) (options []string) {
+	limit, slack := w.Spec.TimeLimit, timeSlack
+	if w.Kind.Session() {
+		limit, slack = w.Spec.Life.MaxAge, sessionSlack
+		options = append(options, fmt.Sprintf("--signal=B:TERM@%.0f", endSignal.Seconds()))
+	}
+	if limit > 0 {
+		options = append(options, "--time="+strconv.Itoa(int(math.Ceil((limit+slack).Minutes()))))
+	}
+	return options
+}
+
 // Describe returns the options that jobs share, one a line.
 func (s *system) Describe(w spawner.Workload, r batch.Record) (batch.Description, error) {
 	options, err := s.options(w)
@@ -40,13 +63,10 @@ func (s *system) Describe(w spawner.Workload, r batch.Record) (batch.Description
 // options are what a workload asks of Slurm.
 func (s *system) options(w spawner.Workload) ([]string, error) {
 	need := w.Spec.Resources
-	all := []string{
-		"--ntasks=1", "--cpus-per-task=" + strconv.Itoa(max(1, int(math.Ceil(need.CPUs)))),
+	all := append(
+		timeOptions(w), "--ntasks=1", "--cpus-per-task="+strconv.Itoa(max(1, int(math.Ceil(need.CPUs)))),
 		fmt.Sprintf("--mem=%dM", (need.Memory+batch.OwnMemory+1<<20-1)>>20),
-	}
-	if w.Spec.TimeLimit > 0 {
-		all = append(all, "--time="+strconv.Itoa(int(math.Ceil((w.Spec.TimeLimit+timeSlack).Minutes()))))
-	}
+	)
 	gres, err := s.gres(w.Spec.GPU)
 	if err != nil {
 		return nil, err

@@ -244,6 +244,11 @@ func (p *Pool) Shake(id spawner.ID) {
 	p.move(id, spawner.Up, spawner.Observation{Existence: spawner.Up, Host: p.look(id).Host, Shaken: true})
 }
 
+// EndAt has the time of what runs end then.
+func (p *Pool) EndAt(id spawner.ID, at time.Time) {
+	p.move(id, spawner.Up, spawner.Observation{Existence: spawner.Up, Host: p.look(id).Host, Deadline: at})
+}
+
 // Exit lets what runs end by itself: all that its agent leaves comes back.
 func (p *Pool) Exit(id spawner.ID, code int) {
 	host := p.look(id).Host

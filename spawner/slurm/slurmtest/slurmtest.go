@@ -131,7 +131,7 @@ const machinePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // wrapper runs the command of its own name inside, with the caller's working directory.
 const wrapper = `#!/bin/sh
 case $(pwd)/ in '%[2]s'/*) there=$(pwd) ;; *) there=/ ;; esac # what is elsewhere is not to be seen there
-exec env -i PATH=%[3]s HOME=/root LANG=C.UTF-8 \
+exec env -i PATH=%[3]s HOME=/root LANG=C.UTF-8 "SLURM_TIME_FORMAT=$SLURM_TIME_FORMAT" \
   nsenter --target %[1]s --mount --uts --ipc --net --wdns="$there" -- "${0##*/}" "$@"
 `
 

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,6 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/batch"
-	"slipway/spawner/batch/command"
 )
 
 // Several jobs that share their options go as one array. Slurm has one comment for all tasks of an array, so who is
@@ -157,34 +155,6 @@ func arrayPreamble(entries []batch.Entry) string {
 	}
 	b.WriteString("*) false ;;\nesac || exit\nexec >>worker.out 2>>worker.err\n")
 	return b.String()
-}
-
-// arraySizeKept is for how long Slurm is not asked again how large an array may be.
-const arraySizeKept = time.Hour
-
-var arraySizeLine = regexp.MustCompile(`(?m)^MaxArraySize\s*=\s*([0-9]+)`)
-
-// arraySize returns how many tasks an array may have; 1: there are no arrays.
-func (s *system) arraySize(ctx context.Context) (int, error) {
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if time.Since(s.asked) < arraySizeKept {
-		return s.most, nil
-	}
-	out, err := s.run(ctx, command.Command{Name: "scontrol", Args: []string{"show", "config"}})
-	if err != nil {
-		return 0, fmt.Errorf("ask Slurm for its limits: %w", err)
-	}
-	m := arraySizeLine.FindSubmatch(out)
-	if m == nil {
-		return 0, errors.New("scontrol show config says nothing of MaxArraySize")
-	}
-	most, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		return 0, fmt.Errorf("read MaxArraySize: %w", err)
-	}
-	s.most, s.asked = max(most, 1), time.Now()
-	return s.most, nil
 }
 
 // taskName is the name of a task in Slurm.

@@ -143,22 +143,24 @@ func TestRealArray(t *testing.T) {
 	})
 }
 
-// TestArrayLimitIsAskedSeldom: one question serves an hour's submissions.
-func TestArrayLimitIsAskedSeldom(t *testing.T) {
+// TestLimitsAreAskedSeldom: one question serves an hour's submissions.
+func TestLimitsAreAskedSeldom(t *testing.T) {
 	asked := 0
-	s := service(t, func(context.Context, command.Command) ([]byte, error) {
-		asked++
+	s := service(t, func(_ context.Context, c command.Command) ([]byte, error) {
+		if c.Args[1] == "config" {
+			asked++
+		}
 		return []byte("MaxArraySize = 1001\n"), nil
 	})
 	for range 2 {
-		if most, err := s.arraySize(t.Context()); most != 1001 || err != nil {
-			t.Errorf("%d, %v", most, err)
+		if l, err := s.limits(t.Context()); l.tasks != 1001 || l.maxTime != 0 || err != nil {
+			t.Errorf("%+v, %v", l, err)
 		}
 	}
-	if s.asked = time.Now().Add(-2 * arraySizeKept); asked != 1 {
+	if s.known.Store(&limits{asked: time.Now().Add(-2 * limitsKept)}); asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
-	if _, err := s.arraySize(t.Context()); err != nil || asked != 2 {
+	if _, err := s.limits(t.Context()); err != nil || asked != 2 {
 		t.Errorf("asked %d times, %v", asked, err)
 	}
 }

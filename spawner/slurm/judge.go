@@ -12,6 +12,11 @@ import (
 // Judge refuses what no node could ever take, by Slurm's own word. A Slurm that does not answer, or complains of
 // something else, refuses nothing: the service asks as root, whose rights are not the user's.
 func (s *system) Judge(ctx context.Context, w spawner.Workload, _ string) error {
+	if allowed, err := s.limits(ctx); err == nil {
+		if err := fitsTime(w, allowed.maxTime); err != nil {
+			return err
+		}
+	}
 	options, err := s.options(w)
 	if err != nil {
 		return err

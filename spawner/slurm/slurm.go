@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway/internal/errs"
@@ -45,9 +46,8 @@ type system struct {
 	marker batch.Marker
 	arrays *arrays
 
-	asking sync.Mutex // guards most and asked
-	most   int        // how many tasks an array may have
-	asked  time.Time  // when Slurm said so
+	asking sync.Mutex             // held while Slurm is asked for its limits
+	known  atomic.Pointer[limits] // as it last told them
 
 	copying  sync.Mutex // guards programs
 	programs map[string]string
@@ -67,9 +67,9 @@ func New(cfg Config) (*batch.Backend, error) {
 }
 
 func newSystem(cfg Config, run command.Runner) *system {
-	return &system{
-		cfg: cfg, run: run, marker: cfg.Marker(), arrays: newArrays(cfg.Dir), programs: map[string]string{},
-	}
+	s := &system{cfg: cfg, run: run, marker: cfg.Marker(), arrays: newArrays(cfg.Dir), programs: map[string]string{}}
+	s.known.Store(&limits{})
+	return s
 }
 
 // patience is how long a job is looked for that Slurm knows no more.
@@ -115,9 +115,12 @@ func (*system) Title() string { return title }
 // Arch returns nothing: Slurm has no common names for architectures. A site has partitions or features for them.
 func (*system) Arch(string) string { return "" }
 
-// Check looks whether sbatch is there. The queue has been asked before.
+// Check looks whether sbatch is there, and what Slurm allows. The queue has been asked before.
 func (s *system) Check(ctx context.Context, _ string) error {
-	_, err := s.run(ctx, command.Command{Name: "sbatch", Args: []string{"--version"}})
+	if _, err := s.run(ctx, command.Command{Name: "sbatch", Args: []string{"--version"}}); err != nil {
+		return err
+	}
+	_, err := s.limits(ctx)
 	return err
 }
 

@@ -255,6 +255,7 @@ func TestRealRefusals(t *testing.T) {
 		words  string
 	}{
 		"too many CPUs": {func(l *spawner.Launch) { l.Spec.Resources.CPUs = 1000 }, "no node of the cluster has what it asks for"},
+		"too much time": {func(l *spawner.Launch) { l.Spec.TimeLimit = 25 * time.Hour }, "asks for 25h0m0s, and the cluster gives 24h0m0s at most"},
 		"no such GPU":   {func(l *spawner.Launch) { l.Spec.GPU.Mode = "mig"; l.Spec.GPU.Profile = "7g.80gb" }, "the cluster has no GPU that is called"},
 	} {
 		l := w.launch(t)
@@ -280,6 +281,9 @@ func TestSubmission(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	var told []command.Command
 	s := newSystem(cfg, func(_ context.Context, c command.Command) ([]byte, error) {
+		if c.Name == "scontrol" {
+			return []byte("MaxArraySize = 1001\n"), nil
+		}
 		told = append(told, c)
 		return []byte("17\n"), nil
 	})
@@ -321,12 +325,35 @@ func TestSubmission(t *testing.T) {
 // TestTime: a job has what it asks for, and a session its age; both with what their beginning and end take.
 func TestTime(t *testing.T) {
 	job, session := spawner.Workload{Kind: spawner.Job}, spawner.Workload{Kind: spawner.Lab}
-	none := timeOptions(session)
+	none := timeOptions(session, 0)
 	job.Spec.TimeLimit, session.Spec.Life.MaxAge = time.Hour, 8*time.Hour
-	for i, want := range []string{"--signal=B:TERM@120", "--time=70", "--signal=B:TERM@120 --time=495"} {
-		if got := strings.Join([][]string{none, timeOptions(job), timeOptions(session)}[i], " "); got != want {
+	for i, want := range []string{"--signal=B:TERM@120", "--time=70", "--signal=B:TERM@120 --time=495", "--time=65"} {
+		if got := strings.Join([][]string{none, timeOptions(job, 0), timeOptions(session, 0), timeOptions(job, 65*time.Minute)}[i], " "); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestLimits: what Slurm says of times, and who asks for more than there is.
+func TestLimits(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"UNLIMITED": 0, "": 0, "x": 0, "1-00:00:00": 24 * time.Hour, "2-12:30:15": 60*time.Hour + 30*time.Minute + 15*time.Second,
+		"08:00:00": 8 * time.Hour, "30:00": 30 * time.Minute, "-1:00": 0,
+	} {
+		if got := parseTime(text); got != want {
+			t.Errorf("%q is %s", text, got)
+		}
+	}
+	const lines = "PartitionName=a Default=NO MaxTime=01:00:00 State=UP\nPartitionName=b Default=YES MaxTime=02:00:00\n"
+	for partition, want := range map[string]time.Duration{"": 2 * time.Hour, "a": time.Hour, "c": 0} {
+		if got := parseMaxTime(lines, partition); got != want {
+			t.Errorf("partition %q gives %s", partition, got)
+		}
+	}
+	session := spawner.Workload{Kind: spawner.Lab}
+	session.Spec.Life.MaxAge = 2 * time.Hour
+	if err := fitsTime(session, time.Hour); err == nil || fitsTime(session, 0) != nil || fitsTime(session, 2*time.Hour) != nil {
+		t.Errorf("a session of 2 h: %v", err)
 	}
 }
 

@@ -33,16 +33,27 @@ const (
 	endSignal    = 2 * time.Minute
 )
 
-// timeOptions say how long a workload may run: a job its time limit, and a session its age, or as long as the partition
-// gives.
-func timeOptions(w spawner.Workload) (options []string) {
-	limit, slack := w.Spec.TimeLimit, timeSlack
+// timeOf returns how long a workload may run, a job its time limit and a session its age, and what it has beside that;
+// zero: as long as the partition gives.
+func timeOf(w spawner.Workload) (limit, slack time.Duration) {
 	if w.Kind.Session() {
-		limit, slack = w.Spec.Life.MaxAge, sessionSlack
+		return w.Spec.Life.MaxAge, sessionSlack
+	}
+	return w.Spec.TimeLimit, timeSlack
+}
+
+// timeOptions say how long a workload may run, in a partition that gives so much at most; zero: any time.
+func timeOptions(w spawner.Workload, most time.Duration) (options []string) {
+	if w.Kind.Session() {
 		options = append(options, fmt.Sprintf("--signal=B:TERM@%.0f", endSignal.Seconds()))
 	}
+	limit, slack := timeOf(w)
+	total := limit + slack
+	if most > 0 && limit <= most {
+		total = min(total, most)
+	}
 	if limit > 0 {
-		options = append(options, "--time="+strconv.Itoa(int(math.Ceil((limit+slack).Minutes()))))
+		options = append(options, "--time="+strconv.Itoa(int(math.Ceil(total.Minutes()))))
 	}
 	return options
 }
@@ -64,7 +75,7 @@ func (s *system) Describe(w spawner.Workload, r batch.Record) (batch.Description
 func (s *system) options(w spawner.Workload) ([]string, error) {
 	need := w.Spec.Resources
 	all := append(
-		timeOptions(w), "--ntasks=1", "--cpus-per-task="+strconv.Itoa(max(1, int(math.Ceil(need.CPUs)))),
+		timeOptions(w, s.known.Load().maxTime), "--ntasks=1", "--cpus-per-task="+strconv.Itoa(max(1, int(math.Ceil(need.CPUs)))),
 		fmt.Sprintf("--mem=%dM", (need.Memory+batch.OwnMemory+1<<20-1)>>20),
 	)
 	gres, err := s.gres(w.Spec.GPU)
@@ -104,15 +115,12 @@ func (s *system) gres(r gpu.Request) (string, error) {
 
 // Submit submits one job by itself, and several as arrays. It ends at the first that is refused.
 func (s *system) Submit(ctx context.Context, all batch.Submission) ([]batch.Job, error) {
-	most := 1
-	if len(all.Entries) > 1 {
-		var err error
-		if most, err = s.arraySize(ctx); err != nil {
-			return nil, err
-		}
+	allowed, err := s.limits(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var jobs []batch.Job
-	for part := range slices.Chunk(all.Entries, most) {
+	for part := range slices.Chunk(all.Entries, allowed.tasks) {
 		submit := s.submitArray
 		if len(part) == 1 {
 			submit = s.submitOne

@@ -18,10 +18,12 @@ import (
 	"slipway/spawner/batch/command"
 )
 
-// entries are jobs whose sandboxes are not there.
-func entries(n int) (all []batch.Entry) {
+// entries are jobs of a service, which have directories.
+func entries(t testing.TB, s *system, n int) (all []batch.Entry) {
 	for i := range n {
-		all = append(all, batch.Entry{ID: spawner.ID(fmt.Sprintf("j-%d", i)), Run: fmt.Sprintf("l-%d", i), Sandbox: batch.Sandbox(fmt.Sprintf("/shared/j-%d/box", i))})
+		id := spawner.ID(fmt.Sprintf("j-%d", i))
+		all = append(all, batch.Entry{ID: id, Run: fmt.Sprintf("l-%d", i), Sandbox: s.cfg.Box(id)})
+		must(t, os.Mkdir(filepath.Dir(string(all[i].Sandbox)), 0o755))
 	}
 	return all
 }
@@ -38,7 +40,7 @@ func TestArrays(t *testing.T) {
 		return fmt.Appendf(nil, "%d\n", 10+len(told)), nil
 	}
 	s := service(t, run)
-	jobs, err := s.Submit(t.Context(), batch.Submission{Login: "alice", GID: 100, Head: "--mem=1M\n/shared/slipway", Entries: entries(7)})
+	jobs, err := s.Submit(t.Context(), batch.Submission{Login: "alice", GID: 100, Head: "--mem=1M\n/shared/slipway", Entries: entries(t, s, 7)})
 	must(t, err)
 	var names, lines []string
 	for _, j := range jobs {
@@ -47,7 +49,7 @@ func TestArrays(t *testing.T) {
 	if diff := cmp.Diff([]string{"11_0", "11_1", "11_2", "12_0", "12_1", "12_2", "13"}, names); diff != "" {
 		t.Error(diff)
 	}
-	if len(told) != 3 || !strings.Contains(told[1].Input, "1) cd /shared/j-4/box ;;") || !slices.Contains(told[1].Args, "--array=0-2") {
+	if len(told) != 3 || !strings.Contains(told[1].Input, "1) cd "+string(s.cfg.Box("j-4"))+" ;;") || !slices.Contains(told[1].Args, "--array=0-2") {
 		t.Fatalf("told %+v", told)
 	}
 	for i, c := range told {
@@ -66,7 +68,11 @@ func TestArrays(t *testing.T) {
 	if err != nil || len(stranger) > 0 {
 		t.Errorf("of another's: %+v, %v", stranger, err)
 	}
-	must(t, os.Mkdir(filepath.Join(s.cfg.Dir, "j-4"), 0o755))
+	for i := range 7 {
+		if i != 4 {
+			must(t, os.RemoveAll(filepath.Dir(string(s.cfg.Box(spawner.ID(fmt.Sprintf("j-%d", i)))))))
+		}
+	}
 	again.arrays.sweep()
 	left, err := os.ReadDir(filepath.Join(s.cfg.Dir, arraysDir))
 	must(t, err)

@@ -12,10 +12,7 @@ package slurm
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -172,27 +169,4 @@ func complaints() []command.Complaint {
 		{Text: "invalid partition", Kind: errs.Forbidden, Words: "Slurm has no such partition", Remedy: ask},
 		{Text: "invalid qos", Kind: errs.Forbidden, Words: "Slurm does not let you use the site's QOS", Remedy: ask},
 	}
-}
-
-// program returns where the nodes find the agent's program: a copy in the shared directory, one for each version.
-func (s *system) program(file string) (string, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", fmt.Errorf("find the agent's program: %w", err)
-	}
-	version := fmt.Sprintf("%x-%x", info.ModTime().UnixNano(), info.Size())
-	s.copying.Lock()
-	defer s.copying.Unlock()
-	if copied := s.programs[version]; copied != "" {
-		return copied, nil
-	}
-	dir := filepath.Join(s.cfg.Dir, ".bin", version)
-	copied := filepath.Join(dir, filepath.Base(file))
-	if _, err := os.Stat(copied); err != nil {
-		if err := copyProgram(file, copied); err != nil {
-			return "", fmt.Errorf("copy the agent's program for the nodes: %w", err)
-		}
-	}
-	s.programs[version] = copied
-	return copied, nil
 }

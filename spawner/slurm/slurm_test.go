@@ -278,6 +278,8 @@ func TestSubmission(t *testing.T) {
 	}.filled()
 	must(t, cfg.check())
 	must(t, os.MkdirAll(cfg.Dir, 0o755))
+	box := cfg.Box("j-1")
+	must(t, os.MkdirAll(filepath.Dir(string(box)), 0o755))
 	defer syscall.Umask(syscall.Umask(0o077))
 	var told []command.Command
 	s := newSystem(cfg, func(_ context.Context, c command.Command) ([]byte, error) {
@@ -294,7 +296,7 @@ func TestSubmission(t *testing.T) {
 	d, err := s.Describe(w, batch.Record{Program: program})
 	must(t, err)
 	jobs, err := s.Submit(t.Context(), batch.Submission{Login: "alice", GID: 100, Head: d.Head, Entries: []batch.Entry{
-		{ID: "j-1", Run: batch.Encode("l-1"), Mark: "m", Sandbox: "/shared/j-1/box", Point: -1},
+		{ID: "j-1", Run: batch.Encode("l-1"), Mark: "m", Sandbox: box, Point: -1},
 	}})
 	if err != nil || len(jobs) != 1 || jobs[0].Name != "17" {
 		t.Fatalf("%+v, %v", jobs, err)
@@ -310,7 +312,7 @@ func TestSubmission(t *testing.T) {
 	}
 	args := strings.Join(told[0].Args, " ")
 	for _, want := range []string{
-		"--uid=alice", "--gid=100", "--comment=slipway:t1:j-1:l-1:m", "--chdir=/shared/j-1/box", "--no-requeue", "--export=NIL",
+		"--uid=alice", "--gid=100", "--comment=slipway:t1:j-1:l-1:m", "--chdir=" + string(box), "--no-requeue", "--export=NIL",
 		"--cpus-per-task=2", "--mem=2208M", "--time=70", "--partition=gpu", "--account=physics", "--gres=gpu:v100:1",
 	} {
 		if !strings.Contains(args, want) {
@@ -355,6 +357,46 @@ func TestLimits(t *testing.T) {
 	if err := fitsTime(session, time.Hour); err == nil || fitsTime(session, 0) != nil || fitsTime(session, 2*time.Hour) != nil {
 		t.Errorf("a session of 2 h: %v", err)
 	}
+}
+
+// TestOldPrograms: of the program's earlier versions those stay that a workload runs.
+func TestOldPrograms(t *testing.T) {
+	s := service(t, nil)
+	file := filepath.Join(t.TempDir(), "slipway")
+	version := func(text string) string {
+		must(t, os.WriteFile(file, []byte(text), 0o755))
+		name, err := s.program(file)
+		must(t, err)
+		return name
+	}
+	there := func(want ...string) {
+		t.Helper()
+		var left []string
+		for _, name := range want {
+			if text, err := os.ReadFile(name); err == nil {
+				left = append(left, string(text))
+			}
+		}
+		if dirs, err := os.ReadDir(filepath.Join(s.cfg.Dir, programsDir)); err != nil || len(dirs) != len(want) || len(left) != len(want) {
+			t.Errorf("there are %d versions (%v), and %q of %q", len(dirs), err, left, want)
+		}
+	}
+	restart := func() { s = newSystem(s.cfg, nil) }
+	must(t, os.Mkdir(filepath.Dir(string(s.cfg.Box("j-1"))), 0o755))
+	first := version("1")
+	must(t, noteProgram(s.cfg.Box("j-1"), first))
+	restart()
+	second := version("22")
+	there(first, second)
+	must(t, noteProgram(s.cfg.Box("j-1"), second)) // a later run of it
+	third := version("333")
+	there(second, third)
+	restart()
+	fourth := version("4444")
+	there(second, fourth)
+	must(t, os.Mkdir(filepath.Dir(string(s.cfg.Box("j-2"))), 0o755)) // of before programs were noted
+	restart()
+	there(second, fourth, version("55555"))
 }
 
 func marker() batch.Marker { return batch.NewMarker("t1", []byte(testKey)) }

@@ -2,12 +2,8 @@ package slurm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +67,9 @@ func (s *system) Describe(w spawner.Workload, r batch.Record) (batch.Description
 	return batch.Description{Head: strings.Join(append(options, program), "\n")}, nil
 }
 
+// programOf returns the program of those that share a description.
+func programOf(head string) string { return head[strings.LastIndexByte(head, '\n')+1:] }
+
 // options are what a workload asks of Slurm.
 func (s *system) options(w spawner.Workload) ([]string, error) {
 	need := w.Spec.Resources
@@ -119,6 +118,11 @@ func (s *system) Submit(ctx context.Context, all batch.Submission) ([]batch.Job,
 	if err != nil {
 		return nil, err
 	}
+	for _, e := range all.Entries {
+		if err := noteProgram(e.Sandbox, programOf(all.Head)); err != nil {
+			return nil, fmt.Errorf("note which program %s runs: %w", e.ID, err)
+		}
+	}
 	var jobs []batch.Job
 	for part := range slices.Chunk(all.Entries, allowed.tasks) {
 		submit := s.submitArray
@@ -149,14 +153,14 @@ func (s *system) submitOne(ctx context.Context, all batch.Submission, e []batch.
 // preamble.
 func (s *system) sbatch(ctx context.Context, all batch.Submission, own []string, preamble string) (int64, error) {
 	options := strings.Split(all.Head, "\n")
-	options, program := options[:len(options)-1], options[len(options)-1]
+	options = options[:len(options)-1]
 	out, err := s.run(ctx, command.Command{
 		Name: "sbatch",
 		Args: slices.Concat([]string{
 			"--parsable", "--uid=" + all.Login, "--gid=" + strconv.Itoa(all.GID), "--job-name=" + s.jobName(),
 			"--open-mode=append", "--no-requeue", "--export=NIL",
 		}, own, options),
-		Input: "#!/bin/sh\n" + preamble + "exec " + program + " worker\n", Holds: all.Holds,
+		Input: "#!/bin/sh\n" + preamble + "exec " + programOf(all.Head) + " worker\n", Holds: all.Holds,
 	})
 	if f, ok := command.AsFailure(err); ok && f.Code < 0 {
 		return 0, batch.Killed{Err: err}
@@ -202,27 +206,4 @@ func (s *system) Remove(ctx context.Context, _ string, names []string, unbegun b
 func isGone(complaint string) bool {
 	said := strings.ToLower(complaint)
 	return strings.Contains(said, "invalid job id") || strings.Contains(said, "already completing or completed")
-}
-
-// copyProgram puts a program where every user can run it, whatever the umask.
-func copyProgram(from, to string) (err error) {
-	dir := filepath.Dir(to)
-	err = errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755))
-	if err != nil {
-		return err
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	part, err := os.CreateTemp(filepath.Dir(to), ".part-*")
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(part, in)
-	if err = errors.Join(err, part.Chmod(0o755), part.Sync(), part.Close()); err != nil {
-		return errors.Join(err, os.Remove(part.Name()))
-	}
-	return os.Rename(part.Name(), to)
 }

@@ -59,7 +59,9 @@ func (c *Client) Holds(ctx context.Context, what string, scopes ...string) error
 	switch {
 	case errs.Is(err, errs.Unauthorized):
 		return errs.New(errs.Unauthorized, "%s: %w", what, err).
-			With("check token_file of this hub in the configuration")
+			With("most often the Hub has not loaded jupyterhub_slipway.py: its log must say `Using Spawner: " +
+				"slipway.spawner.SlipwaySpawner`, and the Hub's user must be able to read that file. Else its token is " +
+				"another than that of token_file")
 	case err != nil:
 		return err
 	}

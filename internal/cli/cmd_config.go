@@ -152,13 +152,15 @@ func runConfigCheck(env Env, path string) error {
 
 // initCommand is `slipway init`.
 func initCommand(env Env) *cobra.Command {
-	site, yes := setup.Default(), false
+	site, hubUser, yes := setup.Default(), "", false
 	c := &cobra.Command{
 		Use: "init", Short: "Write a first configuration, and what the Hub has to load", Args: nothingElse,
 		Long: "Write a first configuration of the service, the two tokens that it shares with the Hub, and what the Hub's own\n" +
 			"configuration has to load. It asks what no flag says, and ends with what is left to do. A configuration that is\n" +
 			"there is not changed; tokens that are there are kept.",
-		Example: "  slipway init\n  slipway init --yes --hub-api http://127.0.0.1:8081/hub/api --admin alice --admin bob",
+		Example: "  slipway init\n  slipway init --yes --hub-user jupyterhub --admin alice --admin bob\n" +
+			"  slipway init --yes --hub-api https://hub.example.org/hub/api --listen 0.0.0.0:8090 " +
+			"--tls-cert /etc/ssl/slipway.pem --tls-key /etc/ssl/private/slipway.key",
 	}
 	path := configFile(c)
 	f := c.Flags()
@@ -166,6 +168,10 @@ func initCommand(env Env) *cobra.Command {
 	f.StringSliceVar(&site.Admins, "admin", site.Admins, "users of the Hub who are administrators of Slipway")
 	f.StringVar(&site.Image, "image", site.Image, "the image of notebook sessions")
 	f.StringVar(&site.Listen, "listen", site.Listen, "where the Hub reaches the service: an address of this host")
+	f.StringVar(&hubUser, "hub-user", "", "the account that JupyterHub runs as, where that is not root: it gets the Hub's files")
+	f.StringVar(&site.TLSCert, "tls-cert", "", "the service's certificate (PEM), where the Hub is on another host")
+	f.StringVar(&site.TLSKey, "tls-key", "", "the key of that certificate (PEM)")
+	f.BoolVar(&site.AllowPlainHTTP, "allow-plain-http", false, "serve other hosts without TLS: only where a proxy in front ends it")
 	f.BoolVar(&yes, "yes", false, "ask nothing: take the default of what no flag says")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		whole, err := filepath.Abs(*path)
@@ -177,7 +183,7 @@ func initCommand(env Env) *cobra.Command {
 				return err
 			}
 		}
-		return runInit(env, setup.Below(whole), site)
+		return runInit(env, setup.Below(whole, hubUser), site)
 	}
 	return c
 }
@@ -224,10 +230,27 @@ func runInit(env Env, files setup.Files, site setup.Site) error {
 		p.Printf("  %s\n", file)
 	}
 	p.Printf("Left to do:\n")
-	p.Printf("  1. Install Slipway's Python package beside JupyterHub; the packages have it in /usr/share/slipway.\n")
-	p.Printf("  2. Put this line at the end of jupyterhub_config.py, and restart the Hub:\n")
-	p.Printf("       load_subconfig(%q)\n", files.Hub)
-	p.Printf("  3. See what this host lacks:  slipway doctor --config %s\n", files.Config)
-	p.Printf("  4. Start the service:  systemctl enable --now slipway\n")
+	p.Printf("  1. %s\n", imageStep(site.Image))
+	p.Printf("  2. Install Slipway's Python package beside JupyterHub, in its Python environment:\n")
+	p.Printf("       pip install /usr/share/slipway/slipway-*.whl 'jsonschema<4.25'\n")
+	start := "systemctl enable --now slipway"
+	if files.Config != config.StandardPath {
+		start = "slipway serve --config " + files.Config
+	}
+	p.Printf("  3. Start the service:  %s\n", start)
+	p.Printf("  4. Put this line at the end of jupyterhub_config.py, and restart the Hub.\n")
+	p.Printf("     A Hub on another host needs its own copy of this file and the two tokens.\n")
+	p.Printf("       exec(open(%q).read())\n", files.Hub)
+	p.Printf("     The Hub's log then says: Using Spawner: slipway.spawner.SlipwaySpawner\n")
+	p.Printf("  5. See what is missing:  slipway doctor --config %s\n", files.Config)
 	return p.Err
+}
+
+// imageStep says how the image of notebook sessions comes into the Docker Engine.
+func imageStep(image string) string {
+	if image == setup.Default().Image {
+		return "Build the image of notebook sessions:\n       BASE_IMAGE=debian:trixie-slim " +
+			"/usr/share/slipway/deploy/images/notebook/build /usr/share/slipway/slipway-*.whl"
+	}
+	return "Get the image of notebook sessions:  docker pull " + image
 }

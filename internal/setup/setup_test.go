@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"slipway/internal/config"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestWrite(t *testing.T) {
-	f := Below(filepath.Join(t.TempDir(), "etc", "slipway.yaml"))
+	f := Below(filepath.Join(t.TempDir(), "etc", "slipway.yaml"), "")
 	site := Default()
 	site.Admins = []string{"alice", `b"ob`}
 	if err := Write(f, site); err != nil {
@@ -45,7 +46,7 @@ func TestWrite(t *testing.T) {
 
 // TestTokensAreKept: a Hub that has them goes on with them.
 func TestTokensAreKept(t *testing.T) {
-	f := Below(filepath.Join(t.TempDir(), "slipway.yaml"))
+	f := Below(filepath.Join(t.TempDir(), "slipway.yaml"), "")
 	if err := os.WriteFile(f.SpawnerToken, []byte(strings.Repeat("s", 40)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestTokensAreKept(t *testing.T) {
 
 // TestAMistakeLeavesNoConfiguration: what the check refuses is not written.
 func TestAMistakeLeavesNoConfiguration(t *testing.T) {
-	f := Below(filepath.Join(t.TempDir(), "slipway.yaml"))
+	f := Below(filepath.Join(t.TempDir(), "slipway.yaml"), "")
 	site := Default()
 	site.HubAPI = "hub.example.org"
 	err := Write(f, site)
@@ -69,6 +70,58 @@ func TestAMistakeLeavesNoConfiguration(t *testing.T) {
 	for _, path := range []string{f.Config, f.Hub} {
 		if _, err := os.Stat(path); err == nil {
 			t.Errorf("%s was written", path)
+		}
+	}
+}
+
+// TestHubUser: what the Hub reads is its user's, and the service's configuration names the same two tokens.
+func TestHubUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: it gives files to another user")
+	}
+	f := Below(filepath.Join(t.TempDir(), "slipway", "slipway.yaml"), "nobody")
+	if err := Write(f, Default()); err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := ownerOf("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, by := range map[string]int{
+		f.Config: 0, filepath.Dir(f.Config): 0,
+		f.SpawnerToken: nobody.uid, f.ServiceToken: nobody.uid, f.Hub: nobody.uid, filepath.Dir(f.Hub): nobody.uid,
+	} {
+		if info, err := os.Stat(path); err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != by {
+			t.Errorf("%s: %v, %v, want the owner %d", path, info, err, by)
+		}
+	}
+	c, err := config.Load(f.Config)
+	if err != nil || c.Hubs[0].TokenFile != f.ServiceToken {
+		t.Errorf("%+v, %v", c.Hubs, err)
+	}
+	nowhere := Below(filepath.Join(t.TempDir(), "slipway", "slipway.yaml"), "no-such-user")
+	if err := Write(nowhere, Default()); !errs.Is(err, errs.Invalid) {
+		t.Errorf("a user that is not there: %v", err)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		site Site
+		want string
+	}{
+		{Site{Listen: "127.0.0.1:8090"}, "http://127.0.0.1:8090"},
+		{Site{Listen: "gpu.example.org:8090", TLSCert: "/c.pem"}, "https://gpu.example.org:8090"},
+		{Site{Listen: "0.0.0.0:8090"}, "http://" + host + ":8090"},
+		{Site{Listen: "[::]:8090"}, "http://" + host + ":8090"},
+		{Site{Listen: ":8090"}, "http://" + host + ":8090"},
+	} {
+		if got, err := tc.site.Address(); err != nil || got != tc.want {
+			t.Errorf("%+v: %q, %v, want %q", tc.site, got, err, tc.want)
 		}
 	}
 }

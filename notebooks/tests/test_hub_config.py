@@ -1,13 +1,18 @@
-"""The roles of deploy/hub/jupyterhub_config.py in a real Hub: what Slipway's own token may do there, and what not."""
+"""The roles of deploy/hub/jupyterhub_config.py in a real Hub: what Slipway's own token may do there, and what not.
+
+Also the roles of the file that ``slipway init`` makes, beside those that a site has already.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -106,3 +111,38 @@ async def test_the_proxy_carries_its_pages(hub: Hub, service: FakeService) -> No
     assert answer.status_code == 302  # back with a code, and no question
     assert answer.headers["Location"].startswith("/services/slipway/oauth_callback?code=")
     await page.aclose()
+
+
+SERVICE_ROLE = {
+    "name": "slipway",
+    "services": ["slipway"],
+    "scopes": ["list:users", "servers", "users:activity", "list:groups", "read:groups"],
+}
+ACCESS = "access:services!service=slipway"
+
+
+@pytest.mark.parametrize(
+    ("own_roles", "user_scopes"),
+    [
+        ("", ["self", ACCESS]),
+        ("c.JupyterHub.load_roles = [{'name': 'user', 'scopes': ['self', 'shares']}]", ["self", "shares", ACCESS]),
+        ("c.JupyterHub.load_roles.append({'name': 'user', 'description': 'People'})", ["self", ACCESS]),
+        ("c.JupyterHub.load_roles = [{'name': 'other', 'scopes': []}]", ["self", ACCESS]),
+    ],
+)
+def test_what_init_makes_adds_to_roles(tmp_path: Path, own_roles: str, user_scopes: list[str]) -> None:
+    template = (ROOT / "internal" / "setup" / "jupyterhub_slipway.py.tmpl").read_text()
+    values = {"Hub": tmp_path / "part.py", "Address": "http://service"}
+    values |= {name: tmp_path / name for name in ("SpawnerToken", "ServiceToken")}
+    (tmp_path / "ServiceToken").write_text("a secret\n")
+    part = re.sub(r"{{quoted \.(\w+)}}", lambda m: f'"{values[m[1]]}"', template)
+    (tmp_path / "part.py").write_text(part)
+    line = re.search(r"^ +(exec\(.+)$", part, re.MULTILINE)
+    assert line
+    (tmp_path / "hub.py").write_text(f"c = get_config()\n{own_roles}\n{line[1]}\n")
+    loaded = PyFileConfigLoader(str(tmp_path / "hub.py")).load_config().JupyterHub
+    hub = JupyterHub(config=Config(JupyterHub={key: loaded[key] for key in ("services", "load_roles")}))
+    users = [role["scopes"] for role in hub.load_roles if role["name"] == "user"]
+    assert users == [user_scopes]
+    assert SERVICE_ROLE in hub.load_roles
+    assert [service["api_token"] for service in hub.services] == ["a secret"]

@@ -512,6 +512,7 @@ class _Handler(ScanRoutes, BaseHTTPRequestHandler):
         environment = {
             "digest": "sha256:" + "ab" * 32,
             "size": 2_500_000_000,
+            "own": 42_000,
             "unchanged": bool(self.fake.environments),
         }
         self.fake.environments.append(environment)

@@ -134,7 +134,9 @@ def test_tables_and_sizes() -> None:
 
 def test_freeze(notebook: Notebook, service: FakeService) -> None:  # noqa: F811
     assert notebook.run('%freeze --name ana:v1 --note "with uproot" --allow-secret /opt/t.key') is None
-    assert notebook.out.startswith("▸ freezing: squashing 40 % 1 MB\n▸ environment abababababab frozen now, 2.5 GB (")
+    assert notebook.out.startswith(
+        "▸ freezing: squashing 40 % 1 MB\n▸ environment abababababab frozen now, 42 kB of yours on a base of 2.5 GB ("
+    )
     assert isinstance(notebook.value, Env)
     assert notebook.value.digest == "sha256:" + "ab" * 32
     asked = dict(service.freeze_asked)

@@ -42,7 +42,7 @@ def _text(output: Any) -> str:
 def test_hello_grid(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     out = execute("hello_grid.ipynb", monkeypatch, service)
     lines = out["job"].splitlines()
-    assert lines[0].startswith("▸ environment abababababab frozen now, 2.5 GB (")
+    assert lines[0].startswith("▸ environment abababababab frozen now, 42 kB of yours on a base of 2.5 GB (")
     assert lines[1].startswith("▸ job first j-1 submitted")
     assert len([line for line in lines if line.startswith("▸ first done, exit code 0")]) == 1
     assert out["result"] == "42\n"

@@ -19,7 +19,17 @@ from traitlets.config import Config
 
 import slipway
 from fake import FakeService, Fault
-from slipway import Client, GridError, InvalidError, Job, JobHandle, MissingError, ResultError
+from slipway import (
+    Client,
+    ConflictError,
+    GridError,
+    InvalidError,
+    Job,
+    JobHandle,
+    MissingError,
+    NotFoundError,
+    ResultError,
+)
 from slipway._decode import decode
 from slipway._display import Screen
 from slipway._submission import runner_files
@@ -112,7 +122,7 @@ def test_a_cell_runs_elsewhere_and_its_result_is_here(notebook: Notebook, servic
     assert notebook.names["_job"].id == "j-1"
     lines = out.splitlines()
     assert lines[0] == "▸ freezing: squashing 40 % 1 MB"
-    assert lines[1].startswith("▸ environment abababababab frozen now, 2.5 GB (")
+    assert lines[1].startswith("▸ environment abababababab frozen now, 42 kB of yours on a base of 2.5 GB (")
     assert lines[2].startswith("▸ job first j-1 submitted: 2 CPU, 1 GiB, 1h")
     assert "▸ running" in lines
     assert any(line.startswith("hé ") for line in lines)
@@ -652,3 +662,27 @@ def test_heavy_inputs_are_told(notebook: Notebook) -> None:
     out = notebook.grid("--in n,data", "result = len(data) + n")
     assert "▸ data is 11 MB packed: it is kept with your jobs' files" in out
     assert notebook.names["result"] == 11_000_001
+
+
+def test_a_file_is_no_variable(notebook: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("")
+    error = notebook.run(f"%%grid --in {tmp_path}/data.txt\nopen('data.txt')")
+    assert isinstance(error, InvalidError)
+    assert f"Open the file by its whole path: '{tmp_path}/data.txt'" in error.remedy
+
+
+def test_what_comes_back_is_told(notebook: Notebook) -> None:
+    out = notebook.grid("--name left", "for i in range(7): open(f'{i}.txt', 'w').write('ab')")
+    named = ", ".join(f"{i}.txt (2 B)" for i in range(5))
+    assert f"back came {named} and 2 more: _job.files, each with .read() and .save()" in out
+
+
+def test_a_job_by_its_name(notebook: Notebook) -> None:
+    notebook.grid("--name fit", "result = 1")
+    assert slipway.job("fit").id == "j-1"
+    with pytest.raises(NotFoundError, match="none of your jobs is called 'fut'"):
+        slipway.job("fut")
+    notebook.grid("--name fit", "result = 2")
+    with pytest.raises(ConflictError) as caught:
+        slipway.job("fit")
+    assert caught.value.remedy == "name one by its ID; j-2 is the newest"

@@ -71,7 +71,7 @@ def test_the_plan_is_one_line(notebook: Notebook, service: FakeService) -> None:
     service.plan |= {"free": 3, "most": 8, "typical": 300}
     out = notebook.grid("--name fit --scan k=1,2,3", "pass")
     (line,) = [line for line in out.splitlines() if "environment" in line]
-    assert line.startswith("▸ environment abababababab frozen now, 2.5 GB (")
+    assert line.startswith("▸ environment abababababab frozen now, 42 kB of yours on a base of 2.5 GB (")
     assert line.endswith("kB; local: 3 of 8 places free, such jobs have run 5 min, all 3 in about 5 min once they run")
     assert service.checked[0]["points"][2] == {"parameters": {"k": "3"}}
     assert "environment cdcdcdcdcdcd gpu:1; sends " in notebook.grid("--env gpu:1", "pass")

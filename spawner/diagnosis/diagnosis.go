@@ -90,7 +90,7 @@ func Of(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
 	} else if o.Cause == spawner.CauseExit && o.Signal > 0 {
 		o.Cause = spawner.CauseSignal
 	} else if exception := exceptionIn(o.Tail); o.Cause == spawner.CauseExit && o.ExitCode != 0 && exception != "" {
-		o.Reason = exception
+		o.Reason, o.Remedy = exception, cmp.Or(o.Remedy, noFileRemedy(exception, w))
 	}
 	if o.Cause == spawner.CauseMemory {
 		o.Remedy = moreMemory(o.MaxRSS, w.Spec.Resources.Memory)
@@ -99,6 +99,24 @@ func Of(o spawner.Outcome, w spawner.Workload) spawner.Outcome {
 		o.Remedy = "it has " + w.Slice.String() + ": " + o.Remedy
 	}
 	return o
+}
+
+// noFileRemedy says how a file comes to a job that has not found it; empty: the exception is another one. A program of
+// a notebook expects the files that lie beside it.
+func noFileRemedy(exception string, w spawner.Workload) string {
+	_, path, found := strings.Cut(exception, "FileNotFoundError: [Errno 2] No such file or directory: ")
+	const sent = "pass the value with --in (%%grid), or send the file with --in (slipway submit)"
+	switch {
+	case !found:
+		return ""
+	case !strings.HasPrefix(strings.TrimLeft(path, `b'"`), "/"):
+		return "a job begins in an empty directory: what lies beside a notebook or script is not in it. " +
+			"Open the file by its whole path in your home, " + sent
+	case w.Remote:
+		return "a worker may not have your home: " + sent
+	default:
+		return ""
+	}
 }
 
 // CauseOf reads a backend's words for why it has ended what ran; see Observation.Reason.

@@ -69,3 +69,23 @@ func FuzzDiagnose(f *testing.F) {
 		Of(spawner.Outcome{Failed: true, ExitCode: 1, Cause: spawner.CauseExit, Tail: tail, Reason: reason}, spawner.Workload{})
 	})
 }
+
+// TestAFileThatIsNotThere: a program of a notebook expects the files that lie beside it.
+func TestAFileThatIsNotThere(t *testing.T) {
+	for path, want := range map[string]struct {
+		remote bool
+		remedy string
+	}{
+		"'data.txt'":        {false, "begins in an empty directory"},
+		"'/home/a/no.txt'":  {false, ""},
+		"'/home/a/far.txt'": {true, "may not have your home"},
+	} {
+		tail := "Traceback (most recent call last):\n  File \"cell\", line 1\nFileNotFoundError: [Errno 2] No such file or directory: " + path
+		w := spawner.Workload{Kind: spawner.Job}
+		w.Remote = want.remote
+		o := Of(spawner.Outcome{Failed: true, Cause: spawner.CauseExit, ExitCode: 1, Tail: tail}, w)
+		if !strings.Contains(o.Remedy, want.remedy) || (want.remedy == "") != (o.Remedy == "") || !strings.Contains(o.Reason, path) {
+			t.Errorf("%s: %q -> %q", path, o.Reason, o.Remedy)
+		}
+	}
+}

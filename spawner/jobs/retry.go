@@ -83,7 +83,8 @@ func mayTry(w spawner.Workload, r spawner.Retry) error {
 		return errs.New(errs.Conflict, "job %s is done", w.ID).With("submit it anew (`slipway jobs resubmit`); or have it run once more with `slipway jobs retry --all`")
 	case len(r.Of) > 0 && !slices.Contains(r.Of, w.Ending()):
 		return errs.New(errs.Conflict, "job %s is %s, not %s", w.ID, w.Ending(), endingWords(r)).
-			With("name the state " + string(w.Ending()) + " to have it run once more, or submit it anew")
+			With("have it run once more with `slipway jobs retry --all`, or in Python with .retry(" +
+				string(w.Ending()) + "=True); or submit it anew")
 	default:
 		return nil
 	}

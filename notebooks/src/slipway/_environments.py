@@ -383,7 +383,8 @@ def freeze_session(
         raise SecretsError(
             error.message, code=error.code, field=error.field, remedy=remedy, details=error.details
         ) from None
-    how = "unchanged" if frozen.unchanged else f"frozen now, {amount(frozen.size)}"
+    size = f"{amount(frozen.own)} of yours on a base of {amount(frozen.size - frozen.own)}"
+    how = "unchanged" if frozen.unchanged else f"frozen now, {size}"
     live.done(f"environment {frozen.short} {how} ({time.monotonic() - begun:.1f} s){more}")
     return frozen
 

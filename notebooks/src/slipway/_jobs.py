@@ -210,8 +210,8 @@ def _again(record: Job, outcome: Outcome, called: str) -> str:
 
 
 def _own_words(record: Job, outcome: Outcome, called: str) -> str:
-    """Say nothing of what its traceback says."""
-    return ""
+    """Add to its traceback what the service knows to help, which is mostly nothing."""
+    return outcome.remedy
 
 
 _BY_CAUSE = {

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
 from ._client import Changes
@@ -38,9 +39,9 @@ A scan: with --scan or --grid-file the cell runs once for each point, all submit
 Values may be given as 'lr=log(1e-4,1e-1,7)', 'x=linear(0,1,11)' and 'n=range(0,10,2)', whose end is
 not in it; one in quotes is text as it stands: --scan "mode='a,b','7'".
 
-While it runs, `from slipway import grid; grid.progress(i, n, "epoch")` in the cell says how far it
-is; tqdm's bars say so by themselves. --local tries it: the first point only, on the service's own
-host, in the same environment.
+While it runs, `from slipway import grid; grid.progress(i + 1, n, "epoch")` in the cell says how far
+it is; tqdm's bars say so by themselves. --local tries it: the first point only, on the service's
+own host, in the same environment.
 
 What fails is tried again with --retry 2, or afterwards with `_job.retry(mem="8G")`, of a scan with
 `_scan.retry()`; `_job.resubmit(gpu="2g.35gb")` makes a new job of it. With --out hist.root,*.png
@@ -403,5 +404,8 @@ def _names(given: list[str]) -> list[str]:
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
     for name in names:
         if not name.isidentifier():
-            raise InvalidError(f"--in {name}: not a name", field="in", remedy="give names of variables: --in a,b")
+            remedy = "give names of variables: --in a,b"
+            if (file := Path(name).expanduser()).exists():
+                remedy = f"--in takes variables. Open the file by its whole path: {str(file.resolve())!r}"
+            raise InvalidError(f"--in {name}: not a name", field="in", remedy=remedy)
     return list(dict.fromkeys(names))

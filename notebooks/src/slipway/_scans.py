@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar, Unpack, overload
 
 from ._client import Client
 from ._display import Live, Screen, Table, bar, exit_words, parameter_names, points_table, shell, short, value_words
-from ._errors import NotFoundError
+from ._errors import ConflictError, NotFoundError
 from ._jobs import GridError, JobHandle
 from ._model_bases import ENDED
 from ._models import Explanation, Job, PointEvent, Scan, ScanChange
@@ -407,8 +407,10 @@ H = TypeVar("H")
 
 
 def job(id: str, **client: Any) -> JobHandle:  # noqa: A002 - the API's own word
-    """Give one of your jobs: its state, log, result and files."""
+    """Give one of your jobs, by its ID or its name: its state, log, result and files."""
     connection = Client(**client)
+    if not id.startswith("j-"):
+        id = _named(id, connection.jobs(points=False), "jobs")  # noqa: A001
     return JobHandle(connection, connection.job(id))
 
 
@@ -422,9 +424,23 @@ def jobs(*, points: bool = False, **client: Any) -> Jobs:
 
 
 def scan(id: str, **client: Any) -> ScanHandle:  # noqa: A002 - the API's own word
-    """Give one of your scans: its states, points and results."""
+    """Give one of your scans, by its ID or its name: its states, points and results."""
     connection = Client(**client)
+    if not id.startswith("scan-"):
+        id = _named(id, connection.scans(), "scans")  # noqa: A001
     return ScanHandle(connection, connection.scan(id))
+
+
+def _named(name: str, listed: Sequence[Job] | Sequence[Scan], what: str) -> str:
+    """Give the ID of the one that has a name."""
+    found = [record.id for record in listed if record.name == name]
+    if not found:
+        raise NotFoundError(f"none of your {what} is called {name!r}", remedy=f"slipway.{what}() lists them")
+    if len(found) > 1:
+        raise ConflictError(
+            f"{len(found)} of your {what} are called {name!r}", remedy=f"name one by its ID; {found[-1]} is the newest"
+        )
+    return found[0]
 
 
 def scans(**client: Any) -> Scans:
@@ -454,7 +470,8 @@ class Jobs(_Listed[JobHandle]):
     def table(self) -> Table:
         """Give them with when they were submitted, how they stand and how long they have run."""
         head = ("id", "name", "state", "submitted", "ran")
-        return Table(head, [_job_row(job.seen) for job in self], _none(self, "jobs"))
+        rows = [_job_row(job.seen) for job in self]
+        return Table(head, rows, [*_none(self, "jobs"), "your scans: slipway.scans()"])
 
 
 class Scans(_Listed[ScanHandle]):

@@ -27,11 +27,12 @@ from ._payload.shown import MOST_BYTES
 from ._scans import ScanHandle
 from ._submission import submit
 from ._transport import Content
-from ._units import memory, memory_words
+from ._units import amount, memory, memory_words
 from ._watch import WatchInterrupted, watch, watch_scan
 
 _MANY = 100
 """From how many results on it takes long enough to be told."""
+_NAMED = 5  # files of a job that are named where it ends
 _SHOWN = 30
 """Of up to how many points it is looked what they have displayed; of more, each has ``show()``."""
 
@@ -109,11 +110,15 @@ class GridMagics(Magics):
 
 
 def _tell_left(job: JobHandle, screen: Screen) -> None:
-    """Say which directories a job has left: they do not come back."""
+    """Say which files a job has left, and which directories: these do not come back."""
     try:
-        left = job.report().get("directories")
+        left, files = job.report().get("directories"), job.files
     except SlipwayError:
         return  # what there is to say of it is said already
+    if files:
+        named = ", ".join(f"{file.name} ({amount(file.size)})" for file in files[:_NAMED])
+        more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
+        screen.line(f"back came {named}{more}: {job.called}.files, each with .read() and .save()")
     for name, files in left.items() if isinstance(left, dict) else ():
         screen.line(f"{name}/ does not come back ({files:,} file{'s' * (files != 1)}): pack it into one")
 

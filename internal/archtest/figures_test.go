@@ -57,7 +57,7 @@ func figures(packages map[string][]source, all map[string]string) []figure {
 		{"fields of spawner.Workload", float64(fieldsOf(code["spawner"], "Workload")), 30, 30, ""},
 		{"packages of more than 4,000 lines", float64(large), 1, 1, rooms},
 		{"comparisons with a kind of workload", float64(compared(code, isKind)), 10, 20, ""},
-		{"uses of .Remote in the engine", float64(remoteUses(code["spawner/engine"])), 20, 10, ""},
+		{"uses of .Remote in the engine", float64(remoteUses(code["spawner/engine"])), 16, 10, ""},
 		{"backends compared by name outside of their packages", float64(compared(code, isBackendName)), 0, 0, ""},
 		{"files of internal/cli that are of Linux alone", float64(ofLinux(all, "internal/cli/")), 15, 15, ""},
 		{"pairs of structs that share five fields or more", float64(len(pairs)), 58, 30, strings.Join(pairs[:min(3, len(pairs))], ", ")},

@@ -200,7 +200,8 @@ func rules() map[string]rule {
 		},
 		"spawner/workloads": {
 			own: []string{
-				"spawner", "spawner/catalog", "spawner/engine", "spawner/inspect", "spawner/jobs", "spawner/kernelpool", "spawner/sessions",
+				"internal/gpu", "spawner", "spawner/catalog", "spawner/engine", "spawner/inspect", "spawner/jobs",
+				"spawner/kernelpool", "spawner/sessions",
 			},
 		},
 		"spawner/spawnertest": {own: []string{"spawner", "spawner/engine", "internal/agent/control", "internal/ctxio", "internal/errs", "internal/gpu", "internal/testenv"}},

@@ -131,7 +131,7 @@ func TestWithoutAny(t *testing.T) {
 		alices := func(w spawner.Workload) bool { return w.Owner == "alice" }
 		var over atomic.Bool
 		begun := make(chan struct{})
-		err := s.WithoutAny(alices, func() error {
+		err := s.engine.WithoutAny(alices, func() error {
 			go func() {
 				defer close(begun)
 				if s.startSession(request("alice", "", "one")); !over.Load() {
@@ -147,7 +147,7 @@ func TestWithoutAny(t *testing.T) {
 		if <-begun; err != nil {
 			t.Error(err)
 		}
-		if err := s.WithoutAny(alices, func() error { t.Error("it is done"); return nil }); !errs.Is(err, errs.Conflict) {
+		if err := s.engine.WithoutAny(alices, func() error { t.Error("it is done"); return nil }); !errs.Is(err, errs.Conflict) {
 			t.Error(err)
 		}
 	})(t)

@@ -10,25 +10,25 @@ import (
 )
 
 // backOff has a workload that a Remote does not take now go back in line.
-func (m *Manager) backOff(ctx context.Context, e Entry, err error) error {
-	m.log.Info(
+func (s *starter) backOff(ctx context.Context, e Entry, err error) error {
+	s.log.Info(
 		"a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err",
 		err,
 	)
-	return m.postpone(ctx, e, m.At(e.Backend)+" takes no more now: "+Brief(err))
+	return s.postpone(ctx, e, s.backends.At(e.Backend)+" takes no more now: "+Brief(err))
 }
 
 // postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting
 // too. It holds nothing while it waits.
-func (m *Manager) postpone(ctx context.Context, e Entry, why string) error {
-	tx := m.Begin()
+func (s *starter) postpone(ctx context.Context, e Entry, why string) error {
+	tx := s.Begin()
 	defer tx.End()
 	now := tx.Unchanged(e)
 	if now == nil {
 		return nil
 	}
-	again := m.sched.Refused(e.Workload, why, time.Now())
-	m.queue.AddAfter(e.ID, again)
+	again := s.sched.Refused(e.Workload, why, time.Now())
+	s.queue.AddAfter(e.ID, again)
 	return tx.Requeue(ctx, now, why, nil)
 }
 

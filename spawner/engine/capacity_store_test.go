@@ -112,7 +112,7 @@ func newUnderFire(t *testing.T, pairs int64) *underFire {
 	u.gpus.Hold(func() []gpu.Lease {
 		u.mu.RLock()
 		defer u.mu.RUnlock()
-		return u.Leases()
+		return u.engine.Leases()
 	})
 	return u
 }

@@ -124,7 +124,7 @@ func newFated(t *testing.T, f *fuse) *fated {
 	s := &fated{service: newService(t), gpus: spawnertest.NewGPUs(2), fuse: f}
 	s.begin = s.live
 	s.kill()
-	s.gpus.Hold(func() []gpu.Lease { return s.Leases() })
+	s.gpus.Hold(func() []gpu.Lease { return s.engine.Leases() })
 	if !testing.Verbose() {
 		s.config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -215,8 +215,8 @@ func (s *fated) atRest() {
 	s.mourn()
 	synctest.Wait()
 	s.gpus.Reclaim()
-	if used := s.gpus.InUse(); len(used) > 0 || len(s.Leases()) > 0 || len(running(s.sessions, s.jobs)) > 0 {
-		s.t.Errorf("left: in use %v, leases %v", used, s.Leases())
+	if used := s.gpus.InUse(); len(used) > 0 || len(s.engine.Leases()) > 0 || len(running(s.sessions, s.jobs)) > 0 {
+		s.t.Errorf("left: in use %v, leases %v", used, s.engine.Leases())
 	}
 	for _, f := range s.gpus.Faults() {
 		s.t.Error(f)

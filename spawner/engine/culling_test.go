@@ -117,7 +117,7 @@ func TestTimeOnTheBatchSystemEnds(t *testing.T) {
 		hand.Change("+numpy")
 		s.Visit(w.ID, true)
 		s.pool.EndAt(w.ID, w.Up.Add(time.Hour))
-		s.Wake(w.ID)
+		s.engine.Wake(w.ID)
 		time.Sleep(time.Until(w.Up.Add(44 * time.Minute)))
 		if p := s.Prospect(w); !p.At.Equal(w.Up.Add(time.Hour)) || len(hand.Notices()) > 0 {
 			t.Errorf("told %d times before it is time, of %+v", len(hand.Notices()), p)

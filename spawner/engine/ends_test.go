@@ -63,7 +63,7 @@ func TestHowItEnded(t *testing.T) {
 		w := s.submit(alice, simpleJob())
 		s.reach(w.ID, spawner.Running)
 		s.jobs.Vanish(w.ID)
-		s.Wake(w.ID)
+		s.engine.Wake(w.ID)
 		if o := s.reach(w.ID, spawner.Stopped).Outcome; o.Cause != spawner.CauseLost {
 			t.Errorf("%+v", o)
 		}

@@ -10,21 +10,21 @@ import (
 func (v View) Needed(b spawner.ID) bool { return v.r.index.bundles[b] > 0 || v.r.held[b] > 0 }
 
 // newFiles makes the Store of the jobs' files, which asks for what the records say.
-func (m *Manager) newFiles() *jobfiles.Store {
+func newFiles(cfg Config, r *Records) *jobfiles.Store {
 	return jobfiles.New(jobfiles.Config{
-		Dir: m.cfg.Dir, Output: m.cfg.Output, Room: m.cfg.Room, HasRecord: m.knows, Owners: m.fileOwners, Logger: m.log,
+		Dir: cfg.Dir, Output: cfg.Output, Room: cfg.Room, HasRecord: r.knows, Owners: r.fileOwners, Logger: r.log,
 		Needed: func(b spawner.ID) bool {
-			v := m.View()
+			v := r.View()
 			defer v.End()
 			return v.Needed(b)
 		},
 		Quota: func(o spawner.Principal) int64 {
-			v := m.View()
+			v := r.View()
 			defer v.End()
-			return m.sched.Allowance(o).Storage
+			return r.sched.Allowance(o).Storage
 		},
 		Refused: func() {
-			tx := m.Begin()
+			tx := r.Begin()
 			defer tx.End()
 			tx.CountRefused(sched.RefusedStorage)
 		},
@@ -32,11 +32,11 @@ func (m *Manager) newFiles() *jobfiles.Store {
 }
 
 // fileOwners returns all jobs and their bundles, and whose they are.
-func (m *Manager) fileOwners() (jobs, bundles map[spawner.ID]spawner.Principal) {
-	v := m.View()
+func (r *Records) fileOwners() (jobs, bundles map[spawner.ID]spawner.Principal) {
+	v := r.View()
 	defer v.End()
 	jobs, bundles = map[spawner.ID]spawner.Principal{}, map[spawner.ID]spawner.Principal{}
-	for id, e := range m.work {
+	for id, e := range r.work {
 		if e.Kind.Batch() {
 			jobs[id] = e.Principal()
 		}

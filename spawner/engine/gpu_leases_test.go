@@ -24,7 +24,7 @@ func newGPUService(t *testing.T, parts int) (*service, *spawnertest.GPUs) {
 	s.kill()
 	s.config.GPUs, s.config.Launch.SelfTest = g, 10*time.Second
 	s.config.Capacity = map[string]spawner.Capacity{"local": {Count: 4}}
-	g.Hold(func() []gpu.Lease { return s.Leases() })
+	g.Hold(func() []gpu.Lease { return s.engine.Leases() })
 	s.start()
 	t.Cleanup(func() {
 		for _, f := range g.Faults() {
@@ -63,11 +63,11 @@ func TestSliceOfALife(t *testing.T) {
 		}
 		// Who needs no GPU is not held up by who waits for one.
 		s.reach(s.startSession(request("carol", "", "three")).ID, spawner.Running)
-		if leases := s.Leases(); len(leases) != 1 || leases[0].Holder != string(w.ID) {
+		if leases := s.engine.Leases(); len(leases) != 1 || leases[0].Holder != string(w.ID) {
 			t.Errorf("leases: %v", leases)
 		}
 		s.restart()
-		if leases := s.Leases(); len(leases) != 1 || leases[0].Holder != string(w.ID) {
+		if leases := s.engine.Leases(); len(leases) != 1 || leases[0].Holder != string(w.ID) {
 			t.Errorf("leases after a restart: %v", leases)
 		}
 		if _, err := s.Stop(t.Context(), alice, w.ID); err != nil {
@@ -195,11 +195,11 @@ func TestLending(t *testing.T) {
 		if w.Lender != session.ID || !w.Slice.Same(*session.Slice) {
 			t.Fatalf("it runs on %v of %q", w.Slice, w.Lender)
 		}
-		if leases := s.Leases(); len(leases) != 1 || leases[0].Holder != string(session.ID) || leases[0].Lent != string(job.ID) {
+		if leases := s.engine.Leases(); len(leases) != 1 || leases[0].Holder != string(session.ID) || leases[0].Lent != string(job.ID) {
 			t.Errorf("leases: %+v", leases)
 		}
 		s.restart()
-		if leases := s.Leases(); len(leases) != 1 || leases[0].Lent != string(job.ID) {
+		if leases := s.engine.Leases(); len(leases) != 1 || leases[0].Lent != string(job.ID) {
 			t.Errorf("leases after a restart: %+v", leases)
 		}
 		back := time.Now()
@@ -241,7 +241,7 @@ func TestLenderLeaves(t *testing.T) {
 		}
 		s.reach(session.ID, spawner.Stopped)
 		for range 2 {
-			if leases := s.Leases(); len(leases) != 1 || leases[0].Holder != string(job.ID) {
+			if leases := s.engine.Leases(); len(leases) != 1 || leases[0].Holder != string(job.ID) {
 				t.Errorf("leases: %+v", leases)
 			}
 			s.restart()
@@ -352,19 +352,19 @@ func TestEvict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := newGPUService(t, 1)
 		w := s.reach(s.startSession(onGPU("alice", "one")).ID, spawner.Running)
-		s.Tell(t.Context(), w.ID, "use less")
+		s.engine.Tell(t.Context(), w.ID, "use less")
 		if got := s.crew.Hand(w.ID).Notices(); len(got) != 1 || got[0] != "use less" {
 			t.Errorf("told: %q", got)
 		}
 		for range 2 {
-			if err := s.Evict(t.Context(), w.ID, "it used 20G of 10G", "ask for more"); err != nil {
+			if err := s.engine.Evict(t.Context(), w.ID, "it used 20G of 10G", "ask for more"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if w := s.reach(w.ID, spawner.Stopped); !w.Outcome.Failed || w.Outcome.Reason != "it used 20G of 10G" || len(g.InUse()) > 0 {
 			t.Errorf("%+v, in use %v", w.Outcome, g.InUse())
 		}
-		if err := s.Evict(t.Context(), "s-nobody", "", ""); err != nil {
+		if err := s.engine.Evict(t.Context(), "s-nobody", "", ""); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"slipway/internal/gpu"
 	"slipway/spawner/launch"
@@ -23,25 +22,4 @@ type GPUs interface {
 	Release(holder string, s gpu.Slice)
 	// Condemn quarantines a place at which a workload's self-test has failed.
 	Condemn(s gpu.Slice, why string)
-}
-
-// partPatience is for how long it is tried to have processes leave a GPU in an orderly way. A driver that has died must
-// not keep what is to end from ending.
-const partPatience = 30 * time.Second
-
-// part has a workload's processes leave the GPU before they are ended.
-func (m *Manager) part(ctx context.Context, e Entry) error {
-	if e.Slice == nil || m.cfg.GPUs == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, partPatience)
-	defer cancel()
-	err := m.cfg.GPUs.Part(ctx, e.SliceHolder(), *e.Slice)
-	if err != nil && time.Since(m.phaseBegan(e)) >= partPatience {
-		m.log.Warn(
-			"a workload is killed on its GPU, which may disturb others there", "id", e.ID, "slice", e.Slice, "err", err,
-		)
-		return nil
-	}
-	return err
 }

@@ -103,7 +103,7 @@ func TestKernelsThatAreEndingDoNotCount(t *testing.T) {
 		}
 		end(w)
 		second := s.startKernel(alice, "two")
-		if s.phase(w.ID) != spawner.Stopping || len(s.Leases()) > 2 {
+		if s.phase(w.ID) != spawner.Stopping || len(s.engine.Leases()) > 2 {
 			t.Errorf("meanwhile the first is %s", s.phase(w.ID))
 		}
 		s.reach(second.ID, spawner.Running)

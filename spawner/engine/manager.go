@@ -15,64 +15,32 @@ package engine
 import (
 	"context"
 	"errors"
-	"io"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"slipway/internal/agent/control"
-	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/accounting"
 	"slipway/spawner/backends"
-	"slipway/spawner/jobfiles"
 	"slipway/spawner/launch"
 	"slipway/spawner/workqueue"
 )
-
-// Agent is one workload's agent, as control.Client speaks to it.
-type Agent interface {
-	Watch(ctx context.Context, each func(control.Status) error) error
-	Launch(ctx context.Context, app control.App) error
-	Put(ctx context.Context, name string, size int64, r io.Reader) error
-	Log(ctx context.Context, from int64, follow bool) (io.ReadCloser, error)
-	File(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	Activity(ctx context.Context) (control.Activity, error)
-	Notify(ctx context.Context, text string) error
-	// Changes returns what a session on another host has changed until now.
-	Changes(ctx context.Context, r control.ChangesRequest) (io.ReadCloser, error)
-	// End ends the app, and the agent after it. It returns when the app has ended.
-	End(ctx context.Context) error
-}
-
-// Agents are the links to the agents of workloads. internal/tunnel has them; their owner calls Manager.LinkChanged.
-type Agents interface {
-	// Open listens at socket for the agent of id, which runs as uid. Opening twice is harmless.
-	Open(id spawner.ID, socket string, uid int) error
-	// Expect lets in the agent of id when it dials from another host, in place of Open. Expecting twice is harmless.
-	Expect(id spawner.ID) error
-	// Close ends the link and removes the socket.
-	Close(id spawner.ID)
-	// Agent returns the agent of id. Its methods fail while the link is down.
-	Agent(id spawner.ID) Agent
-}
 
 // Manager carries out what package lifecycle decides. Its methods are safe for concurrent use. They may be called as
 // soon as New has returned; Run makes things happen.
 type Manager struct {
 	*Records
 	backends.Backends
-	deadlines
-	links
+	*deadlines
+	*agentLinks
+	*terminator
+	*resyncer
+	starter    *starter
+	stager     *stager
 	cfg        Config
 	onRemote   *workqueue.Queue // of those of Remotes, which take their turn here after their turn in queue
-	files      *jobfiles.Store
 	accounting accounting.Store
-	launches   launch.Maker
-
-	announcements sync.WaitGroup
-	first         firstLook // guarded by the lock of Records
 }
 
 // New makes a Manager over the records in the store.
@@ -86,17 +54,34 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, errors.New("some backends run workloads on other hosts: Config.Launch.Uplink is needed")
 	}
 	records := newRecords(cfg, site)
-	m := &Manager{
-		Records: records, Backends: site, cfg: cfg,
-		deadlines: deadlines{
-			kind: records.Kind, limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
-		},
-		onRemote: workqueue.New(), links: links{make(chan linkChange, 64)},
-		first: firstLook{believed: map[string]bool{}},
+	files := newFiles(cfg, records)
+	limits := &deadlines{
+		kind: records.Kind, limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
 	}
-	m.accounting = accounting.New(accounting.Config{Store: cfg.Store, Sched: m.sched, Lock: &m.mu, Logger: cfg.Logger})
-	m.files = m.newFiles()
-	m.launches = launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: m.At}
+	links := &agentLinks{
+		Records: records, agents: cfg.Agents, accounts: cfg.Account, files: files, changes: make(chan linkChange, 64),
+	}
+	m := &Manager{
+		Records: records, Backends: site, deadlines: limits, agentLinks: links,
+		terminator: &terminator{
+			Records: records, deadlines: limits, agents: cfg.Agents, files: files, gpus: cfg.GPUs,
+			storage: cfg.Launch.Storage, interval: cfg.Interval,
+		},
+		resyncer: &resyncer{
+			Records: records, files: files, full: cfg.Full, interval: cfg.Interval, grace: cfg.Limits.Grace,
+			believed: map[string]bool{},
+		},
+		starter: &starter{
+			Records: records, links: links, accounts: cfg.Account, files: files, gpus: cfg.GPUs,
+			announce: cfg.AnnounceStart,
+			launches: launch.Maker{Config: cfg.Launch, GPUs: cfg.GPUs, Grace: cfg.Limits.Grace, Title: site.At},
+		},
+		stager: &stager{Records: records, agents: cfg.Agents, limits: cfg.Limits, interval: cfg.Interval},
+		cfg:    cfg, onRemote: workqueue.New(),
+		accounting: accounting.New(accounting.Config{
+			Store: cfg.Store, Sched: records.sched, Lock: &records.mu, Logger: cfg.Logger,
+		}),
+	}
 	return m, m.load(ctx)
 }
 
@@ -109,7 +94,7 @@ func (m *Manager) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.first.blank = len(m.work) == 0
+	m.blank = len(m.work) == 0
 	m.sched.LearnReleases(ended)
 	tx := m.Begin()
 	defer tx.End()
@@ -134,14 +119,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { m.resync(ctx); return nil })
 	g.Go(func() error { m.accounting.Run(ctx); return nil })
-	g.Go(func() error { m.files.MeasureAll(ctx); return nil })
+	g.Go(func() error { m.starter.files.MeasureAll(ctx); return nil })
 	for _, k := range m.all {
 		if k.Run != nil {
 			g.Go(func() error { k.Run(ctx); return nil })
 		}
 	}
 	err := g.Wait()
-	m.announcements.Wait()
+	m.starter.announcements.Wait()
 	m.queue.Stop()
 	return err
 }
@@ -154,7 +139,7 @@ func (m *Manager) labour(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if e, _ := m.Snapshot(id); e.Remote && m.HasRemote() {
+		if e, _ := m.Snapshot(id); m.IsRemote(e.Backend) {
 			m.onRemote.Add(id)
 		} else {
 			m.reconcile(ctx, id)
@@ -172,23 +157,5 @@ func (m *Manager) workRemote(ctx context.Context) {
 		}
 		m.reconcile(ctx, id)
 		m.onRemote.Done(id)
-	}
-}
-
-// Ready tells why the Manager cannot answer for its workloads yet; nil when it can.
-func (m *Manager) Ready() error {
-	v := m.View()
-	defer v.End()
-	switch {
-	case !m.first.ready:
-		return errs.New(errs.Unavailable, "the service is still looking at what runs").
-			With("try again in a few seconds")
-	case m.first.lost > 0:
-		return errs.New(
-			errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of",
-			m.first.lost,
-		).With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
-	default:
-		return nil
 	}
 }

@@ -27,6 +27,7 @@ import (
 // bubble.
 type service struct {
 	workloads.Workloads
+	engine   *engine.Manager
 	t        *testing.T
 	store    *memory
 	crew     *spawnertest.Crew
@@ -87,6 +88,7 @@ func (s *service) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.engine = m
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.parts.Account, s.parts.Logger = s.config.Account, s.config.Logger

@@ -10,13 +10,13 @@ import (
 )
 
 // whyFailed says in plain words why a workload that should run is given up.
-func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
+func (s *stager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 	out, at := spawner.Outcome{Failed: true, ExitCode: max(o.ExitCode, 1), Remedy: o.Remedy}, place.Of(&e.Workload)
 	switch app := appOf(e); {
-	case m.prerequisites(&e.Workload).Lost:
-		return m.forsaken(&e.Workload)
+	case s.prerequisites(&e.Workload).Lost:
+		return s.forsaken(&e.Workload)
 	case o.Existence == spawner.Held:
-		out.Reason = fmt.Sprintf("%s holds it: %s", m.At(e.Backend), o.Reason)
+		out.Reason = fmt.Sprintf("%s holds it: %s", s.backends.At(e.Backend), o.Reason)
 	case o.Existence == spawner.Exited && o.Reason != "":
 		out.Reason, out.Tail, out.Signal, out.Cause = o.Reason, o.Tail, diagnosis.SignalOf(o.ExitCode), e.exitCause()
 	case o.Existence == spawner.Exited:
@@ -25,16 +25,16 @@ func (m *Manager) whyFailed(e Entry, o spawner.Observation) spawner.Outcome {
 	case !e.armed() && e.Phase != spawner.Running && (e.Phase != spawner.Booting || app == control.Idle):
 		out.Reason, out.Remedy = "the service's secret key was changed while it was being started", "start it again"
 	case o.Existence == spawner.Absent || o.Existence == spawner.Created:
-		out.Reason, out.Cause = at.Gone(m.At(e.Backend)), spawner.CauseLost
+		out.Reason, out.Cause = at.Gone(s.backends.At(e.Backend)), spawner.CauseLost
 	case app == control.Idle && e.Phase == spawner.Running:
 		out.Reason = "its container was restarted outside Slipway"
 	case e.Phase == spawner.Starting:
-		out.Reason, out.Remedy = at.Mute(m.limits.Agent, m.limits.BootRemote, e.Host)
+		out.Reason, out.Remedy = at.Mute(s.limits.Agent, s.limits.BootRemote, e.Host)
 	default:
-		out.Reason = fmt.Sprintf("%s did not answer within %s", e.Kind.Title(), m.cfg.Limits.Boot)
+		out.Reason = fmt.Sprintf("%s did not answer within %s", e.Kind.Title(), s.limits.Boot)
 		out.Remedy = diagnosis.StartFresh
 	}
-	if complete := m.Kind(e.Kind).Failed; complete != nil {
+	if complete := s.Kind(e.Kind).Failed; complete != nil {
 		out = complete(e, out)
 	}
 	return out

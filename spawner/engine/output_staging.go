@@ -14,6 +14,14 @@ import (
 	"slipway/spawner/jobfiles"
 )
 
+// stager brings here what workloads have left that have ended, and says how they ended.
+type stager struct {
+	*Records
+	agents   Agents
+	limits   Limits
+	interval time.Duration
+}
+
 // Staged is a source of files that does not grow: what came back of a run.
 type Staged struct{ spawner.StagedOutput }
 
@@ -24,11 +32,11 @@ func (r Staged) Log(ctx context.Context, from int64, _ bool) (io.ReadCloser, err
 
 // source returns where to fetch what e has left, and its agent's last word: from the agent itself, or from what came
 // back of it.
-func (m *Manager) source(ctx context.Context, e Entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
+func (s *stager) source(ctx context.Context, e Entry, o spawner.Observation) (jobfiles.Source, control.Status, error) {
 	if !cameBack(e, o) {
-		return m.cfg.Agents.Agent(e.ID), e.Status, nil
+		return s.agents.Agent(e.ID), e.Status, nil
 	}
-	r, err := m.stagedOutput(ctx, e)
+	r, err := s.stagedOutput(ctx, e)
 	if err != nil {
 		return nil, control.Status{}, err
 	}
@@ -38,8 +46,8 @@ func (m *Manager) source(ctx context.Context, e Entry, o spawner.Observation) (j
 // cameBack reports whether what e has left is to be had from its backend, where it stays until it is removed.
 func cameBack(e Entry, o spawner.Observation) bool { return e.Remote && o.Existence == spawner.Exited }
 
-func (m *Manager) stagedOutput(ctx context.Context, e Entry) (spawner.StagedOutput, error) {
-	backend, ok := m.Backends.Named(e.Backend).(spawner.Remote)
+func (s *stager) stagedOutput(ctx context.Context, e Entry) (spawner.StagedOutput, error) {
+	backend, ok := s.backends.Named(e.Backend).(spawner.Remote)
 	if !ok {
 		return nil, errs.New(errs.Unavailable, "backend %s cannot be asked what came back of %s", e.Backend, e.ID)
 	}
@@ -53,21 +61,21 @@ const TailLines = 40
 
 // save brings here what came back of a run on another host: a session's changes, as an environment from which it starts
 // the next time, and the output of a job that was ended. Nothing is removed there before it is here.
-func (m *Manager) save(ctx context.Context, e Entry) error {
-	since, due := m.dueToKeep(e.ID)
+func (s *stager) save(ctx context.Context, e Entry) error {
+	since, due := s.dueToKeep(e.ID)
 	if !due {
 		return nil
 	}
-	r, err := m.stagedOutput(ctx, e)
+	r, err := s.stagedOutput(ctx, e)
 	switch {
 	case errs.Is(err, errs.NotFound):
 		r = nil
 	case err != nil:
 		return err
 	}
-	kept, err := m.Kind(e.Kind).Checkpoint(ctx, e, r, since)
+	kept, err := s.Kind(e.Kind).Checkpoint(ctx, e, r, since)
 	if err == nil && !kept {
-		m.queue.AddAfter(e.ID, m.cfg.Interval)
+		s.queue.AddAfter(e.ID, s.interval)
 	}
 	return err
 }
@@ -89,16 +97,16 @@ const mostPause = time.Minute
 
 // dueToKeep returns since when it is tried to keep what came back of a workload, and reports whether it is to be tried
 // now; otherwise it sees to the next time.
-func (m *Manager) dueToKeep(id spawner.ID) (since time.Time, due bool) {
-	tx := m.Begin()
+func (r *Records) dueToKeep(id spawner.ID) (since time.Time, due bool) {
+	tx := r.Begin()
 	defer tx.End()
-	e, now := m.work[id], time.Now()
+	e, now := r.work[id], time.Now()
 	if e == nil {
 		return now, false
 	}
 	k := &e.Keeping
 	if now.Before(k.next) {
-		m.queue.AddAfter(id, k.next.Sub(now))
+		r.queue.AddAfter(id, k.next.Sub(now))
 		return k.since, false
 	}
 	if k.since.IsZero() {
@@ -130,4 +138,55 @@ func (r *Records) NoteSaved(ctx context.Context, e Entry, digest, lost string) e
 		}
 	})
 	return err
+}
+
+// collect fetches what an app that has exited leaves: its last lines, a job's whole log and files, and how it ended.
+func (s *stager) collect(ctx context.Context, e Entry, o spawner.Observation) error {
+	deadline := s.collectUntil(e)
+	if !cameBack(e, o) { // that stays
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	from, status, err := s.source(ctx, e, o)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return s.fail(ctx, e, s.whyFailed(e, o))
+	case err != nil:
+		s.Relay(e.ID, "What it has left cannot be fetched yet; trying again. If this lasts, tell your administrator", 0)
+		return err
+	}
+	e.Status = status
+	var out spawner.Outcome
+	if e.Status.State == control.Exited {
+		out = s.Kind(e.Kind).Exited(e, o)
+	} else { // it has ended on another host without its agent
+		out = s.whyFailed(e, o)
+	}
+	switch kept, err := s.Kind(e.Kind).Collect(ctx, e, from, deadline, &out); {
+	case err != nil:
+		return err
+	case !kept:
+		s.queue.AddAfter(e.ID, s.interval)
+		return nil
+	}
+	s.relieve(e.ID)
+	return s.fail(ctx, e, out)
+}
+
+// collectUntil returns the time until which fetching is repeated, counted from the first try.
+func (r *Records) collectUntil(e Entry) time.Time {
+	tx := r.Begin()
+	defer tx.End()
+	now := r.work[e.ID]
+	if now == nil {
+		return time.Now()
+	}
+	if now.Collecting.IsZero() {
+		now.Collecting = time.Now()
+	}
+	if e.Want == spawner.WantRunning {
+		return now.Collecting.Add(collectPatience)
+	}
+	return now.Collecting.Add(partingPatience)
 }

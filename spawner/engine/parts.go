@@ -10,16 +10,13 @@ import (
 )
 
 // JobFiles returns the files of jobs.
-func (m *Manager) JobFiles() *jobfiles.Store { return m.files }
+func (m *Manager) JobFiles() *jobfiles.Store { return m.starter.files }
 
 // RunsEnvironments reports whether this service keeps environments in which workloads run.
 func (m *Manager) RunsEnvironments() bool { return m.cfg.Launch.Image != nil }
 
 // Thaws reports whether sessions can start from environments.
 func (m *Manager) Thaws() bool { return m.cfg.Launch.Thaw != nil }
-
-// Agent returns the agent of a workload.
-func (m *Manager) Agent(id spawner.ID) Agent { return m.cfg.Agents.Agent(id) }
 
 // WakeAfter asks for a look at a workload after a while.
 func (r *Records) WakeAfter(id spawner.ID, d time.Duration) { r.queue.AddAfter(id, d) }

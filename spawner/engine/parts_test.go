@@ -439,7 +439,7 @@ func TestNewStartWhileMoving(t *testing.T) {
 			}
 			s.crew.Boot(func(h *spawnertest.Hand) { h.Ready() })
 			do(s, w)
-			if leases := s.Leases(); len(leases) != len(g.InUse()) {
+			if leases := s.engine.Leases(); len(leases) != len(g.InUse()) {
 				t.Errorf("leases %v, in use %v", leases, g.InUse())
 			}
 		}))

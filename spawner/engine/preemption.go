@@ -49,9 +49,9 @@ func (tx Tx) recallSlice(ctx context.Context, job *Entry) error {
 	return tx.Requeue(ctx, job, why, nil)
 }
 
-// recall repeats what callBack could not save.
-func (m *Manager) recall(ctx context.Context, e Entry) error {
-	tx := m.Begin()
+// preempt repeats what CallBack could not save.
+func (r *Records) preempt(ctx context.Context, e Entry) error {
+	tx := r.Begin()
 	defer tx.End()
 	now := tx.Unchanged(e)
 	if now == nil {
@@ -79,13 +79,13 @@ func (v View) lends(id spawner.ID) bool {
 }
 
 // recalled reports whether something has gone on in the session whose slice a job has, since it has it.
-func (m *Manager) recalled(job Entry) bool {
+func (r *Records) recalled(job Entry) bool {
 	if job.Lender == "" {
 		return false
 	}
-	v := m.View()
+	v := r.View()
 	defer v.End()
-	since, borrowed := m.sched.BorrowedSince(job.ID)
-	session := m.work[job.Lender]
+	since, borrowed := r.sched.BorrowedSince(job.ID)
+	session := r.work[job.Lender]
 	return borrowed && session != nil && session.Active.After(since)
 }

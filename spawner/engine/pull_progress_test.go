@@ -18,7 +18,7 @@ func TestFetching(t *testing.T) {
 		const size = 1000 << 20
 		s.pool.Fill(true)
 		w := s.reach(s.startSession(poolRequest("alice", "one")).ID, spawner.Starting)
-		fetch := func(run string, percent int64) { s.Fetching(w.ID, run, size*percent/100, size) }
+		fetch := func(run string, percent int64) { s.engine.Fetching(w.ID, run, size*percent/100, size) }
 		told := func() (out []string) {
 			for _, e := range s.events(w.ID, "one") {
 				if strings.HasPrefix(e.Message, "Downloading") {
@@ -39,9 +39,9 @@ func TestFetching(t *testing.T) {
 				pause()
 			}
 		}
-		s.Fetching(w.ID, "one", 5, 0)
-		s.Fetching(w.ID, "one", 2*size, size)
-		s.Fetching("nobody", "one", 1, size)
+		s.engine.Fetching(w.ID, "one", 5, 0)
+		s.engine.Fetching(w.ID, "one", 2*size, size)
+		s.engine.Fetching("nobody", "one", 1, size)
 		const words = "Downloading the image to its worker node: %d %% of 1 GB (%d)"
 		want := []string{}
 		for _, p := range [][2]int{{0, 45}, {20, 47}, {44, 51}, {100, 59}} {
@@ -83,12 +83,12 @@ func TestLongDownload(t *testing.T) {
 			if phase := s.phaseOf(w.ID); phase != spawner.Starting {
 				t.Fatalf("at %d %% it is %s", percent, phase)
 			}
-			s.Fetching(w.ID, "one", percent, 100)
+			s.engine.Fetching(w.ID, "one", percent, 100)
 		}
 		for range 3 {
 			<-time.After(9 * time.Minute)
-			s.Fetching(w.ID, "one", 2, 100)
-			s.Fetching(w.ID, "one", 90, 100)
+			s.engine.Fetching(w.ID, "one", 2, 100)
+			s.engine.Fetching(w.ID, "one", 90, 100)
 		}
 		if w = s.reach(w.ID, spawner.Stopped); !w.Outcome.Failed {
 			t.Errorf("%+v", w.Outcome)
@@ -108,7 +108,7 @@ func TestJobFetches(t *testing.T) {
 		s.crew.Cut(job.ID)
 		s.pool.Fill(false)
 		job = s.reach(job.ID, spawner.Running)
-		s.Fetching(job.ID, job.Run(), 30, 100)
+		s.engine.Fetching(job.ID, job.Run(), 30, 100)
 		got := s.events(job.ID, job.Launch)
 		if last := got[len(got)-1]; last.Message != "Downloading the environment to node1: 30 % of 100 B" {
 			t.Errorf("%+v", last)

@@ -207,8 +207,8 @@ func TestWordsOfAnEarlierLinkAreNotHeard(t *testing.T) {
 		s.config.Agents = lateWords{s.crew}
 		s.start()
 		w := s.run("alice", spawner.Life{})
-		s.LinkChanged(t.Context(), w.ID, false)
-		s.LinkChanged(t.Context(), w.ID, true)
+		s.engine.LinkChanged(t.Context(), w.ID, false)
+		s.engine.LinkChanged(t.Context(), w.ID, true)
 		time.Sleep(time.Minute)
 		if got := s.phase(w.ID); got != spawner.Running {
 			t.Error(got)

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
-	"slipway/internal/agent/control"
 	"slipway/spawner"
 	"slipway/spawner/lifecycle"
 	"slipway/spawner/sched"
@@ -21,7 +19,7 @@ func (m *Manager) reconcile(ctx context.Context, id spawner.ID) {
 	if !ok {
 		return
 	}
-	m.announceStart(ctx, e)
+	m.starter.announceStart(ctx, e)
 	o := m.observe(ctx, e.Workload)
 	if ctx.Err() != nil {
 		return
@@ -106,7 +104,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 			Want: e.Want, Seen: seen, Role: role, App: appOf(e), Launched: e.Phase == spawner.Booting, Remote: remote,
 			Armed:   e.armed(),
 			Started: e.Begun, Overdue: overdue,
-			Fault: e.Status.Fault != "" && m.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e),
+			Fault: e.Status.Fault != "" && m.starter.launches.SelfTestOf(e.Workload) != nil, Recalled: m.recalled(e),
 			Leaves: !e.quit.IsZero(),
 		}
 	case spawner.Running:
@@ -180,44 +178,6 @@ func dependency(p sched.Prerequisites) lifecycle.Dependency {
 	default:
 		return lifecycle.NoDependency
 	}
-}
-
-// listen opens the door for the agent of a workload that may run and is not connected: after a restart of the service,
-// and again when that did not work. It is harmless when the door is open.
-func (m *Manager) listen(ctx context.Context, e Entry) {
-	if e.Status.State != "" || (e.Phase != spawner.Starting && e.Phase != spawner.Booting && e.Phase != spawner.Running) {
-		return
-	}
-	account, err := m.account(ctx, e)
-	if err == nil {
-		err = m.admitAgent(e, account)
-	}
-	if err != nil {
-		m.log.Error("cannot listen for an agent", "id", e.ID, "err", err)
-		m.queue.AddAfter(e.ID, retryAfter)
-	}
-}
-
-// admitAgent opens the door for a workload's agent.
-func (m *Manager) admitAgent(e Entry, account spawner.Account) error {
-	if e.Remote {
-		return m.cfg.Agents.Expect(e.ID)
-	}
-	return m.cfg.Agents.Open(e.ID, m.socket(e.ID), account.UID)
-}
-
-// socket is where the service listens for the agent of a workload.
-func (m *Manager) socket(id spawner.ID) string {
-	return filepath.Join(m.files.Dir(id), "link", linkSocket)
-}
-
-// appOf returns the agent's word as far as it concerns the current launch. An agent that has been given nothing yet is
-// Idle.
-func appOf(e Entry) control.State {
-	if e.Status.State != control.Idle && e.Status.Launch != e.Run() {
-		return ""
-	}
-	return e.Status.State
 }
 
 // remind asks for another look when the phase's time is up. Who waits all the same waits for something else.

@@ -76,14 +76,14 @@ func (e *Entry) Elsewhere(at string) string {
 }
 
 // handleEviction has a workload that lost its place go back in line, unless that happens again and again.
-func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observation) error {
-	tx := m.Begin()
+func (t *terminator) handleEviction(ctx context.Context, e Entry, o spawner.Observation) error {
+	tx := t.Begin()
 	defer tx.End()
 	now := tx.Unchanged(e)
 	if now == nil {
 		return nil
 	}
-	host := cmp.Or(o.Host, e.Host, m.At(e.Backend))
+	host := cmp.Or(o.Host, e.Host, t.backends.At(e.Backend))
 	if now.Evictions >= mostEvictions {
 		return tx.Finish(ctx, now, spawner.Outcome{
 			Failed: true, ExitCode: 143,
@@ -91,7 +91,7 @@ func (m *Manager) handleEviction(ctx context.Context, e Entry, o spawner.Observa
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})
 	}
-	return tx.Requeue(ctx, now, evictedFrom(host, o, m.Kind(e.Kind).Evicted), func(e *Entry) { e.Evictions++ })
+	return tx.Requeue(ctx, now, evictedFrom(host, o, t.Kind(e.Kind).Evicted), func(e *Entry) { e.Evictions++ })
 }
 
 func evictedFrom(host string, o spawner.Observation, then string) string {
@@ -104,26 +104,26 @@ func evictedFrom(host string, o spawner.Observation, then string) string {
 
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes
 // back. It reports false when there is nothing to wait for any more, or nothing that anybody wants, as of a kernel.
-func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
-	if !e.Remote || e.Kind.Ephemeral() || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
+func (t *terminator) partsByItself(ctx context.Context, e Entry) bool {
+	if e.Kind.Ephemeral() || e.Want == spawner.WantGone || e.Phase != spawner.Stopping || e.Saved ||
 		e.Moving && e.Kind.Batch() || e.Seen.Existence != spawner.Up {
 		return false
 	}
 	if e.Seen.Returning { // for as long as the batch system brings it
-		m.queue.AddAfter(e.ID, m.cfg.Interval)
+		t.queue.AddAfter(e.ID, t.interval)
 		return true
 	}
-	waits := m.inPhase(e) < m.askFor(e)
+	waits := t.inPhase(e) < t.askFor(e)
 	if !e.Asked.IsZero() {
-		waits = time.Since(e.Asked) < m.wayBack(e) || waits && e.parting != e.Run()
+		waits = time.Since(e.Asked) < t.wayBack(e) || waits && e.parting != e.Run()
 	}
-	if keep := m.Kind(e.Kind).CheckpointViaAgent; waits && keep != nil && keep(ctx, e) {
-		m.queue.Add(e.ID)
+	if keep := t.Kind(e.Kind).CheckpointViaAgent; waits && keep != nil && keep(ctx, e) {
+		t.queue.Add(e.ID)
 		return true
 	}
 	if waits {
-		m.askToEnd(ctx, e)
-		m.queue.AddAfter(e.ID, time.Second)
+		t.askToEnd(ctx, e)
+		t.queue.AddAfter(e.ID, time.Second)
 	}
 	return waits
 }
@@ -131,10 +131,10 @@ func (m *Manager) partsByItself(ctx context.Context, e Entry) bool {
 // askToEnd has an agent end, until it has said that it does. That it is asked is saved before: it may end though its
 // answer is lost, and what it leaves is waited for, also when the service is started again meanwhile. One that is not
 // connected finds the door open.
-func (m *Manager) askToEnd(ctx context.Context, e Entry) {
+func (t *terminator) askToEnd(ctx context.Context, e Entry) {
 	if e.Status.State == "" {
-		if err := m.cfg.Agents.Expect(e.ID); err != nil {
-			m.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
+		if err := t.agents.Expect(e.ID); err != nil {
+			t.log.Error("cannot listen for an agent that is to end", "id", e.ID, "err", err)
 		}
 		return
 	}
@@ -142,23 +142,23 @@ func (m *Manager) askToEnd(ctx context.Context, e Entry) {
 		return
 	}
 	if e.Asked.IsZero() {
-		saved, err := m.Change(ctx, e, func(e *Entry) { e.Asked = time.Now() })
+		saved, err := t.Change(ctx, e, func(e *Entry) { e.Asked = time.Now() })
 		if err != nil {
-			m.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
+			t.log.Warn("cannot save that an agent is asked to end", "id", e.ID, "err", err)
 		}
 		if err != nil || !saved {
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Limits.Grace+AgentPatience)
+	ctx, cancel := context.WithTimeout(ctx, t.limits.Grace+AgentPatience)
 	defer cancel()
-	if err := m.cfg.Agents.Agent(e.ID).End(ctx); err != nil {
-		m.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)
+	if err := t.agents.Agent(e.ID).End(ctx); err != nil {
+		t.log.Debug("an agent does not say that it ends", "id", e.ID, "err", err)
 		return
 	}
-	tx := m.Begin()
+	tx := t.Begin()
 	defer tx.End()
-	if now := m.work[e.ID]; now != nil {
+	if now := t.work[e.ID]; now != nil {
 		now.parting = e.Run()
 	}
 }

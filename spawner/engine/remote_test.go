@@ -631,8 +631,8 @@ func TestRemoteGPUIsNotLeasedHere(t *testing.T) {
 		r.Spec.GPU = part()
 		w := s.reach(s.startSession(r).ID, spawner.Running)
 		l, _ := s.pool.Launched(w.ID)
-		if w.Slice != nil || l.GPU != nil || l.Spec.GPU != part() || len(s.Leases()) > 0 {
-			t.Errorf("%v, %v, leases %v", w.Slice, l.Spec.GPU, s.Leases())
+		if w.Slice != nil || l.GPU != nil || l.Spec.GPU != part() || len(s.engine.Leases()) > 0 {
+			t.Errorf("%v, %v, leases %v", w.Slice, l.Spec.GPU, s.engine.Leases())
 		}
 		if room := s.Room("pool", spawner.Resources{CPUs: 1}, part()); room.Free != -1 || room.Most != -1 || room.Lacks != "" {
 			t.Errorf("room %+v", room)

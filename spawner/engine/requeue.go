@@ -17,16 +17,16 @@ const mostBad = 3
 // leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's
 // own test found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has
 // it from the driver, and has seen to it that nobody gets the place.
-func (m *Manager) leaveSlice(ctx context.Context, e Entry, why string, tested bool) error {
-	condemn, err := m.leave(ctx, e, why, tested)
+func (s *starter) leaveSlice(ctx context.Context, e Entry, why string, tested bool) error {
+	condemn, err := s.leave(ctx, e, why, tested)
 	if condemn && err == nil {
-		m.cfg.GPUs.Condemn(*e.Slice, why)
+		s.gpus.Condemn(*e.Slice, why)
 	}
 	return err
 }
 
-func (m *Manager) leave(ctx context.Context, e Entry, why string, tested bool) (condemn bool, err error) {
-	tx := m.Begin()
+func (s *starter) leave(ctx context.Context, e Entry, why string, tested bool) (condemn bool, err error) {
+	tx := s.Begin()
 	defer tx.End()
 	now := tx.Unchanged(e)
 	if now == nil || now.Slice == nil {
@@ -44,7 +44,7 @@ func (m *Manager) leave(ctx context.Context, e Entry, why string, tested bool) (
 			e.Bad = append(slices.Clone(e.Bad), bad)
 		})
 	}
-	return err == nil && bad.Shun && m.sched.Suspect(bad.Slice, now.Principal(), time.Now()), err
+	return err == nil && bad.Shun && s.sched.Suspect(bad.Slice, now.Principal(), time.Now()), err
 }
 
 // unusable is the outcome of a start that found nothing but bad parts.
@@ -85,27 +85,6 @@ func (tx Tx) TakeBack(ctx context.Context, e *Entry, message string, also func(*
 	return nil
 }
 
-// BackInLine saves an edit by which a workload that was seen gone goes back in line. What a job had printed and left is
-// dropped. It reports false where its record has changed.
-func (m *Manager) BackInLine(ctx context.Context, e Entry, edit func(*Entry)) (bool, error) {
-	m.cfg.Agents.Close(e.ID)
-	if err := m.files.ClearTry(e.ID); err != nil {
-		return false, err
-	}
-	return m.vacate(ctx, e, edit)
-}
-
-// requeue puts a workload that was seen gone back in line: its slice is free, its inputs and secrets are kept.
-func (m *Manager) requeue(ctx context.Context, e Entry) error {
-	_, err := m.BackInLine(ctx, e, func(e *Entry) {
-		e.toLine()
-		if e.Withdrawn {
-			e.Withdrawn, e.Moves = false, e.Moves+1
-		}
-	})
-	return err
-}
-
 // toLine puts e in line, with nothing of an earlier run. A session has been up all the same: what its start was to tell
 // is told.
 func (e *Entry) toLine() {
@@ -114,19 +93,4 @@ func (e *Entry) toLine() {
 	if e.Kind.Batch() {
 		e.Up = time.Time{}
 	}
-}
-
-// vacate saves that a workload was seen gone, and tells the GPUs so before anybody else can have its place.
-func (m *Manager) vacate(ctx context.Context, e Entry, edit func(*Entry)) (bool, error) {
-	tx := m.Begin()
-	defer tx.End()
-	now := tx.Unchanged(e)
-	if now == nil {
-		return false, nil
-	}
-	err := tx.Change(ctx, now, edit)
-	if err == nil && e.Slice != nil && m.cfg.GPUs != nil && !m.sched.StillHeld(e.Workload) {
-		m.cfg.GPUs.Release(e.SliceHolder(), *e.Slice)
-	}
-	return true, err
 }

@@ -5,11 +5,20 @@ import (
 	"time"
 
 	"slipway/internal/clock"
+	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/jobfiles"
 )
 
-// firstLook is what is known of the time before the first look at everything.
-type firstLook struct {
+// resyncer compares all that is wanted with all that is there, from time to time.
+type resyncer struct {
+	*Records
+	files    *jobfiles.Store
+	full     func() error // says that the store's disk is full; nil: it never is
+	interval time.Duration
+	grace    time.Duration
+
+	// What is known of the time before the first look at everything. The lock of the Records guards it.
 	ready    bool            // it is done
 	blank    bool            // there was no record at all when the service started
 	believed map[string]bool // backends that hold nothing of which records were lost; see forgetful
@@ -17,26 +26,26 @@ type firstLook struct {
 }
 
 // resync looks at everything from time to time: first of all at what an earlier run of the service left.
-func (m *Manager) resync(ctx context.Context) {
+func (s *resyncer) resync(ctx context.Context) {
 	strangers := map[spawner.ID]bool{}
 	for {
-		m.turnShares()
-		found := m.Survey(ctx)
-		for _, id := range m.toLookAt(found) {
-			m.queue.Add(id)
+		s.turnShares()
+		found := s.backends.Survey(ctx)
+		for _, id := range s.toLookAt(found) {
+			s.queue.Add(id)
 		}
-		if !m.forgetful(found) {
-			strangers = m.reap(ctx, found, strangers)
-			for _, k := range m.kinds.all {
+		if !s.forgetful(found) {
+			strangers = s.reap(ctx, found, strangers)
+			for _, k := range s.all {
 				if k.Resynced != nil {
 					k.Resynced(ctx)
 				}
 			}
 		}
-		tx := m.Begin()
-		m.first.ready = true
+		tx := s.Begin()
+		s.ready = true
 		tx.End()
-		if !clock.Sleep(ctx, m.cfg.Interval) {
+		if !clock.Sleep(ctx, s.interval) {
 			return
 		}
 	}
@@ -44,13 +53,13 @@ func (m *Manager) resync(ctx context.Context) {
 
 // toLookAt returns the workloads that a closer look may change: at the first time all of them; then those on their way,
 // and those that the survey does not show as their phase has them.
-func (m *Manager) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []spawner.ID {
-	v := m.View()
+func (s *resyncer) toLookAt(found map[string]map[spawner.ID]spawner.Existence) []spawner.ID {
+	v := s.View()
 	defer v.End()
 	var ids []spawner.ID
-	for id, e := range m.work {
+	for id, e := range s.work {
 		list, answered := found[e.Backend]
-		if !m.first.ready || !e.Settled() || answered && !looksSettled(e.Workload, list[id]) {
+		if !s.ready || !e.Settled() || answered && !looksSettled(e.Workload, list[id]) {
 			ids = append(ids, id)
 		}
 	}
@@ -69,27 +78,27 @@ func looksSettled(w spawner.Workload, seen spawner.Existence) bool {
 // forgetful reports whether the service has lost its records: it started without any, and things run of which it knows
 // nothing. It stops none of them, for they are users' work, and starts nothing, for their resources are taken; an
 // administrator has to look. A backend is believed to hold nothing of that kind when it has said so once.
-func (m *Manager) forgetful(found map[string]map[spawner.ID]spawner.Existence) bool {
-	tx := m.Begin()
+func (s *resyncer) forgetful(found map[string]map[spawner.ID]spawner.Existence) bool {
+	tx := s.Begin()
 	defer tx.End()
-	if !m.first.blank {
+	if !s.blank {
 		return false
 	}
-	m.first.lost = 0
+	s.lost = 0
 	for name, list := range found {
 		strays := tx.strays(list)
-		m.first.believed[name] = m.first.believed[name] || strays == 0
-		if !m.first.believed[name] {
-			m.first.lost += strays
+		s.believed[name] = s.believed[name] || strays == 0
+		if !s.believed[name] {
+			s.lost += strays
 		}
 	}
-	if m.first.lost > 0 {
-		m.log.Error(
+	if s.lost > 0 {
+		s.log.Error(
 			"there are no records, yet sessions or jobs run: restore the records, or stop what runs", "running",
-			m.first.lost,
+			s.lost,
 		)
 	}
-	return m.first.lost > 0
+	return s.lost > 0
 }
 
 // strays counts what runs without a record.
@@ -103,16 +112,34 @@ func (v View) strays(list map[spawner.ID]spawner.Existence) int {
 	return n
 }
 
+// Ready tells why the Manager cannot answer for its workloads yet; nil when it can.
+func (s *resyncer) Ready() error {
+	v := s.View()
+	defer v.End()
+	switch {
+	case !s.ready:
+		return errs.New(errs.Unavailable, "the service is still looking at what runs").
+			With("try again in a few seconds")
+	case s.lost > 0:
+		return errs.New(
+			errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of",
+			s.lost,
+		).With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
+	default:
+		return nil
+	}
+}
+
 // Remembers refuses new work while the service has lost its records, and where it could not keep those of more.
-func (m *Manager) Remembers() error {
-	v := m.View()
-	lost := m.first.lost
+func (s *resyncer) Remembers() error {
+	v := s.View()
+	lost := s.lost
 	v.End()
 	switch {
 	case lost != 0:
-		return m.Ready()
-	case m.cfg.Full != nil:
-		return m.cfg.Full()
+		return s.Ready()
+	case s.full != nil:
+		return s.full()
 	default:
 		return nil
 	}
@@ -126,31 +153,31 @@ const mostReaped = 100
 // what it runs holds resources that nobody leased, and is stopped. A job's remains are removed; a session's are kept,
 // for they may be somebody's work, and the administrator is told. One resync ends few: where many records were lost,
 // there is time to see it.
-func (m *Manager) reap(
+func (s *resyncer) reap(
 	ctx context.Context, found map[string]map[spawner.ID]spawner.Existence, before map[spawner.ID]bool,
 ) map[spawner.ID]bool {
 	now := map[spawner.ID]bool{}
 	reaped := 0
 	for name, list := range found {
 		for id := range list {
-			if m.knows(id) {
+			if s.knows(id) {
 				continue
 			}
 			now[id] = true
-			if before[id] && reaped < mostReaped && m.Reap(ctx, name, id, m.cfg.Limits.Grace) {
+			if before[id] && reaped < mostReaped && s.backends.Reap(ctx, name, id, s.grace) {
 				reaped++
 			}
 		}
 	}
 	if reaped == mostReaped {
-		m.log.Warn(
+		s.log.Warn(
 			"there is more without a record than one resync ends; it goes on with the next", "ended", reaped, "found",
 			len(now),
 		)
 	}
-	m.files.ReapDirs(before, now)
-	tx := m.Begin()
-	m.counters.orphans = len(now)
+	s.files.ReapDirs(before, now)
+	tx := s.Begin()
+	s.counters.orphans = len(now)
 	tx.End()
 	return now
 }
@@ -163,9 +190,9 @@ func (r *Records) knows(id spawner.ID) bool {
 }
 
 // turnShares has who waits stand in the order of what users have had until now, and looks at who is next in it.
-func (m *Manager) turnShares() {
-	tx := m.Begin()
+func (r *Records) turnShares() {
+	tx := r.Begin()
 	defer tx.End()
-	m.sched.Tick(time.Now())
+	r.sched.Tick(time.Now())
 	tx.wakeHeads()
 }

@@ -285,7 +285,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	}
 	s.records = &watched{t: t, capacity: s.config.Capacity, work: map[spawner.ID]spawner.Workload{}}
 	s.gpus = spawnertest.NewGPUs(3)
-	s.gpus.Hold(func() []gpu.Lease { return s.Leases() })
+	s.gpus.Hold(func() []gpu.Lease { return s.engine.Leases() })
 	s.config.RetryPause = of(s.dice, 0, time.Second, 10*time.Second)
 	s.config.GPUs, s.config.Launch.SelfTest = s.gpus, 10*time.Second
 	s.config.Lend = engine.Lend{On: true, After: time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) {
@@ -628,7 +628,7 @@ func (s *soak) calm() {
 		}
 	}
 	time.Sleep(s.dice.upTo(5 * time.Minute))
-	for _, l := range s.Leases() {
+	for _, l := range s.engine.Leases() {
 		if l.Lent != "" && s.dice.n(3) > 0 {
 			s.Visit(spawner.ID(l.Holder), true)
 		}
@@ -641,10 +641,10 @@ func (s *soak) flap() {
 	if !ok || s.crew.Hand(w.ID) == nil {
 		return
 	}
-	s.LinkChanged(s.alive, w.ID, false)
+	s.engine.LinkChanged(s.alive, w.ID, false)
 	time.Sleep(s.dice.upTo(time.Minute))
 	if s.crew.Hand(w.ID) != nil {
-		s.LinkChanged(s.alive, w.ID, true)
+		s.engine.LinkChanged(s.alive, w.ID, true)
 	}
 }
 
@@ -724,7 +724,7 @@ func (s *soak) checkLeases() {
 		}
 	}
 	used := s.gpus.InUse()
-	for _, l := range s.Leases() {
+	for _, l := range s.engine.Leases() {
 		leased[spawner.ID(l.Holder)] = l.Slice.Placement
 		if l.Lent != "" {
 			leased[spawner.ID(l.Lent)] = l.Slice.Placement
@@ -819,8 +819,8 @@ func (s *soak) clear() {
 	s.checkBooks()
 	s.announcements.Wait()
 	dirs, _ := os.ReadDir(s.config.Dir)
-	if used := s.gpus.InUse(); len(used) > 0 || len(s.Leases()) > 0 {
-		s.t.Errorf("left over: %v in use, leases %v", used, s.Leases())
+	if used := s.gpus.InUse(); len(used) > 0 || len(s.engine.Leases()) > 0 {
+		s.t.Errorf("left over: %v in use, leases %v", used, s.engine.Leases())
 	}
 	if held := len(s.sessions.Held()) + len(s.jobs.Held()) + len(s.pool.Held()); held > 0 || len(dirs) > 0 || len(s.records.work) > 0 {
 		s.t.Errorf("left over: %d in the backends, directories %v, records %v", held, dirs, s.records.work)

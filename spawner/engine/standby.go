@@ -42,21 +42,21 @@ func (tx Tx) giveWay(ctx context.Context, waits *Entry) {
 }
 
 // prepare has the agent of a standby do what can be done of a kernel's start beforehand.
-func (m *Manager) prepare(ctx context.Context, e Entry) error {
-	account, err := m.account(ctx, e)
+func (s *starter) prepare(ctx context.Context, e Entry) error {
+	account, err := s.accounts.of(ctx, e)
 	if err != nil {
 		return err
 	}
-	app := m.launches.App(e.Workload, account, e.Secrets)
+	app := s.launches.App(e.Workload, account, e.Secrets)
 	app.Standby = true
-	if err := m.launchApp(ctx, e.ID, app); err != nil {
+	if err := s.links.launchApp(ctx, e.ID, app); err != nil {
 		return err
 	}
-	tx := m.Begin()
+	tx := s.Begin()
 	defer tx.End()
-	if now := m.work[e.ID]; now != nil && now.Launch == e.Launch {
+	if now := s.work[e.ID]; now != nil && now.Launch == e.Launch {
 		now.prepared = true
-		m.Kind(now.Kind).Prewarmed(tx, now)
+		s.Kind(now.Kind).Prewarmed(tx, now)
 	}
 	return nil
 }

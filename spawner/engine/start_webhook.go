@@ -4,13 +4,13 @@ import "context"
 
 // announceStart has somebody tell what happens in a start, if that was asked for, once a launch. A start has come to
 // its end once the session was up, also where its secrets are needed longer.
-func (m *Manager) announceStart(ctx context.Context, e Entry) {
-	if m.cfg.AnnounceStart == nil || e.Spec.EventsURL == "" || e.Secrets == nil || !e.Up.IsZero() ||
+func (s *starter) announceStart(ctx context.Context, e Entry) {
+	if s.announce == nil || e.Spec.EventsURL == "" || e.Secrets == nil || !e.Up.IsZero() ||
 		e.announced == e.Launch {
 		return
 	}
-	tx := m.Begin()
-	now := m.work[e.ID]
+	tx := s.Begin()
+	now := s.work[e.ID]
 	mine := now != nil && now.Launch == e.Launch && now.announced != e.Launch
 	if mine {
 		now.announced = e.Launch
@@ -18,6 +18,6 @@ func (m *Manager) announceStart(ctx context.Context, e Entry) {
 	tx.End()
 	if mine {
 		w, secrets := e.Workload, e.Secrets // e itself would be on the heap then, at each look at any workload
-		m.announcements.Go(func() { m.cfg.AnnounceStart(ctx, w, secrets) })
+		s.announcements.Go(func() { s.announce(ctx, w, secrets) })
 	}
 }

@@ -196,8 +196,8 @@ func TestStandbyGivesWay(t *testing.T) {
 		s.reach(w.ID, spawner.Running)
 		s.settles()
 		spare := s.standbys()
-		if len(spare) != 1 || spare[0].Slice == nil || len(s.Leases()) != 2 {
-			t.Fatalf("%+v, leases %v", spare, s.Leases())
+		if len(spare) != 1 || spare[0].Slice == nil || len(s.engine.Leases()) != 2 {
+			t.Fatalf("%+v, leases %v", spare, s.engine.Leases())
 		}
 		before := time.Now()
 		lab := s.reach(s.startSession(onGPU("bob", "lab")).ID, spawner.Running)

@@ -73,8 +73,8 @@ func TestFewStandbysGiveWay(t *testing.T) {
 		s.settles()
 		s.kernel(bob, gpu("two"))
 		s.settles()
-		if n := len(s.standbys()); n != 3 || len(s.Leases()) != 4 {
-			t.Fatalf("%d standbys, leases %v", n, s.Leases())
+		if n := len(s.standbys()); n != 3 || len(s.engine.Leases()) != 4 {
+			t.Fatalf("%d standbys, leases %v", n, s.engine.Leases())
 		}
 		if room := s.Room("", spawner.Resources{}, part()); room.Free != 2 || room.Lacks != "" {
 			t.Errorf("what they hold is not free for whoever asks: %+v", room)

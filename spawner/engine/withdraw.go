@@ -9,21 +9,21 @@ import (
 )
 
 // withdraw takes a job back from a Remote, unless it has begun there.
-func (m *Manager) withdraw(ctx context.Context, e Entry, r spawner.Remote) error {
+func (t *terminator) withdraw(ctx context.Context, e Entry, r spawner.Remote) error {
 	ctx, cancel := context.WithTimeout(ctx, backends.Patience)
 	defer cancel()
 	if err := r.Withdraw(ctx, e.ID); errs.Is(err, errs.Conflict) {
-		return m.resume(ctx, e)
+		return t.resume(ctx, e)
 	} else if err != nil {
 		return err
 	}
-	m.queue.AddAfter(e.ID, LookAgain)
+	t.queue.AddAfter(e.ID, LookAgain)
 	return nil
 }
 
 // resume lets a job go on that was to be taken back, and has begun.
-func (m *Manager) resume(ctx context.Context, e Entry) error {
-	tx := m.Begin()
+func (t *terminator) resume(ctx context.Context, e Entry) error {
+	tx := t.Begin()
 	defer tx.End()
 	now := tx.Unchanged(e)
 	if now == nil {
@@ -42,13 +42,13 @@ func (m *Manager) resume(ctx context.Context, e Entry) error {
 
 // WaitsElsewhere reports whether a workload waits in the queue of a batch system, as far as is known.
 func (e *Entry) WaitsElsewhere() bool {
-	return e.Phase == spawner.Starting && e.Remote && (e.Seen.Existence == spawner.Queued ||
-		e.Seen.Existence == spawner.Held)
+	return e.Phase == spawner.Starting &&
+		(e.Seen.Existence == spawner.Queued || e.Seen.Existence == spawner.Held)
 }
 
 // HeldElsewhere reports whether a batch system holds a workload that is to run, as far as is known: also one that has
 // begun.
 func (e *Entry) HeldElsewhere() bool {
-	return e.Remote && e.Seen.Existence == spawner.Held && (e.Phase == spawner.Starting || e.Phase == spawner.Booting ||
-		e.Phase == spawner.Running)
+	return e.Seen.Existence == spawner.Held &&
+		(e.Phase == spawner.Starting || e.Phase == spawner.Booting || e.Phase == spawner.Running)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"slipway/internal/gpu"
 	"slipway/spawner"
 	"slipway/spawner/catalog"
 	"slipway/spawner/engine"
@@ -36,9 +37,28 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
+// Engine is what whoever asks for workloads may have of the engine: what takes the caller, and refuses what is not
+// theirs, and what tells nothing of anybody's workloads. What acts for nobody in particular is for those who have the
+// engine.Manager itself.
+type Engine interface {
+	Get(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
+	Each(ctx context.Context, c spawner.Caller, scan string, each func(w *spawner.Workload)) error
+	Await(
+		ctx context.Context, c spawner.Caller, id spawner.ID, done func(spawner.Workload) bool,
+	) (spawner.Workload, error)
+	Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
+	Launched(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
+	StopLaunch(ctx context.Context, c spawner.Caller, launch string) (spawner.Workload, error)
+	Route(hub, path string) (spawner.ID, bool)
+	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
+	Ready() error
+}
+
 // Workloads answers for all workloads.
 type Workloads struct {
-	*engine.Manager
+	Engine
 	*inspect.Inspector
 	*sessions.Sessions
 	*jobs.Jobs

@@ -152,7 +152,7 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	if err != nil {
 		return nil, err
 	}
-	all, err := newEngine(ctx, s, records, accounts, log)
+	manager, all, err := newEngine(ctx, s, records, accounts, log)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func serveWorld(ctx context.Context, s settings, h knownHub, l net.Listener, log
 	}
 	fmt.Println("ready: the simulated service at", l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return all.Run(ctx) })
+	g.Go(func() error { return manager.Run(ctx) })
 	if h.Activity {
 		sync := hubsync.New(hubsync.Config{
 			Name: h.Name, Hub: h.client, Engine: all, Activity: true, Every: reconcileEach, Age: reconcileAge,

@@ -20,7 +20,7 @@ import (
 // newEngine makes the real engine. Its capacity is large, not unlimited, so that the ledger has its work.
 func newEngine(
 	ctx context.Context, s settings, records *store.Store, accounts *identity.Accounts, log *slog.Logger,
-) (workloads.Workloads, error) {
+) (*engine.Manager, workloads.Workloads, error) {
 	crew := spawnertest.NewCrew()
 	if s.boot > 0 {
 		crew.Boot(func(h *spawnertest.Hand) { time.AfterFunc(s.boot, h.Ready) })
@@ -40,10 +40,11 @@ func newEngine(
 		Account: account,
 	})
 	if err != nil {
-		return workloads.Workloads{}, err
+		return nil, workloads.Workloads{}, err
 	}
 	crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
-	return workloads.New(ctx, m, workloads.Config{Account: account, Logger: log})
+	all, err := workloads.New(ctx, m, workloads.Config{Account: account, Logger: log})
+	return m, all, err
 }
 
 func catalogue() catalog.Catalogue {

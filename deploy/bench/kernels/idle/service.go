@@ -86,18 +86,18 @@ func newService(ctx context.Context, dir string) (*service, error) {
 	if s.engine, err = workloads.New(ctx, m, workloads.Config{Account: account, Logger: log}); err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
-	crew.Dial(func(id spawner.ID, up bool) { s.engine.LinkChanged(ctx, id, up) })
+	crew.Dial(func(id spawner.ID, up bool) { m.LinkChanged(ctx, id, up) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
 	s.url = "http://" + l.Addr().String() + "/kernels"
-	s.serve(ctx, l, log)
+	s.serve(ctx, l, m, log)
 	return s, nil
 }
 
 // serve runs what a service runs.
-func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
+func (s *service) serve(ctx context.Context, l net.Listener, m *engine.Manager, log *slog.Logger) {
 	api := server.New(server.Config{
 		Engine: s.engine, Logger: log, Metrics: metrics.New(metrics.Config{Stats: s.engine.Stats}),
 		Dial: func(context.Context, spawner.ID) (net.Conn, error) {
@@ -126,7 +126,7 @@ func (s *service) serve(ctx context.Context, l net.Listener, log *slog.Logger) {
 	front.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.work.Go(func() error { return s.links.Run(ctx) })
 	s.work.Go(func() error { return s.lines.Run(ctx) })
-	s.work.Go(func() error { return s.engine.Run(ctx) })
+	s.work.Go(func() error { return m.Run(ctx) })
 	s.work.Go(func() error { return front.Serve(l) })
 	s.work.Go(func() error { <-ctx.Done(); return front.Close() })
 }

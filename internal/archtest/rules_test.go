@@ -166,7 +166,7 @@ func rules() map[string]rule {
 		"spawner/accounting": {own: []string{"internal/clock", "spawner/sched"}},
 		"spawner/workqueue":  {own: []string{"spawner"}},
 		"spawner/diagnosis":  {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/units"}},
-		"spawner/journal":    {own: []string{"spawner"}},
+		"spawner/journal":    {own: []string{"spawner", "internal/units"}},
 		"spawner/launch":     {own: []string{"spawner", "internal/agent/control", "internal/errs", "internal/gpu"}},
 		"spawner/engine": {
 			own: []string{
@@ -177,7 +177,7 @@ func rules() map[string]rule {
 			tests:   []string{"spawner/spawnertest", "spawner/workloads", "internal/store"},
 		},
 		"spawner/inspect": {
-			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "internal/agent/control", "internal/gpu"},
+			own: []string{"spawner", "spawner/engine", "spawner/jobfiles", "spawner/place", "internal/agent/control", "internal/gpu"},
 		},
 		"spawner/jobs": {
 			own: []string{

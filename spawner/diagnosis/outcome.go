@@ -101,3 +101,16 @@ func sentence(o *spawner.Outcome) string {
 	}
 	return o.Reason + " — " + o.Remedy
 }
+
+// Brief returns the words of the error of a kind that err is, without what it came from.
+func Brief(err error) string {
+	e, ok := errors.AsType[*errs.Error](err)
+	switch {
+	case !ok:
+		return err.Error()
+	case e.Err == nil:
+		return e.Message
+	default:
+		return strings.TrimSuffix(e.Message, ": "+e.Err.Error())
+	}
+}

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"time"
 
-	"slipway/internal/errs"
+	"slipway/spawner/diagnosis"
 )
 
 // backOff has a workload that a Remote does not take now go back in line.
@@ -15,7 +13,7 @@ func (s *starter) backOff(ctx context.Context, e Entry, err error) error {
 		"a backend takes no more of a user's workloads now", "id", e.ID, "owner", e.Owner, "backend", e.Backend, "err",
 		err,
 	)
-	return s.postpone(ctx, e, s.backends.At(e.Backend)+" takes no more now: "+Brief(err))
+	return s.postpone(ctx, e, s.backends.At(e.Backend)+" takes no more now: "+diagnosis.Brief(err))
 }
 
 // postpone has a workload go back in line that cannot start now, for what keeps the others of its owner from starting
@@ -36,18 +34,5 @@ func (s *starter) postpone(ctx context.Context, e Entry, why string) error {
 func (tx Tx) taken(e *Entry) {
 	if e.Begun = true; tx.r.sched.Taken(e.Workload) {
 		tx.wakeHeads()
-	}
-}
-
-// Brief returns the words of the error of a kind that err is, without what it came from.
-func Brief(err error) string {
-	e, ok := errors.AsType[*errs.Error](err)
-	switch {
-	case !ok:
-		return err.Error()
-	case e.Err == nil:
-		return e.Message
-	default:
-		return strings.TrimSuffix(e.Message, ": "+e.Err.Error())
 	}
 }

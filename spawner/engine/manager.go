@@ -3,13 +3,14 @@
 //
 // Promises: a workload is saved before anything is done for it; its resources are leased before it starts and given
 // back only when it was seen gone; what a killed service left is found again by the workload's ID and adopted; a
-// stopped session keeps its changes. Who may see or change a workload is decided here, in the Manager's methods, and
-// nowhere else.
+// stopped session keeps its changes. Who may see or change a workload is decided here, in the methods that take a
+// caller, and nowhere else.
 //
-// What is to be done next for a workload package lifecycle decides; the Manager alone carries it out. Records are changed
-// through a Tx or an Update alone. What is particular to sessions, jobs and kernels is in packages above this one, which
-// the Manager asks through Kind. The package must not import a backend, and knows nothing of images beyond their names,
-// nor of HTTP.
+// Records are what is known of workloads, with the one lock: they are changed through a Tx or an Update alone. The
+// Manager looks at one workload after the other and asks package lifecycle what is to be done next; its parts do that:
+// the starter, the stager, the terminator, the agentLinks and the resyncer. What is particular to sessions, jobs and
+// kernels is in packages above this one, which are asked through Kind. The package must not import a backend, and knows
+// nothing of images beyond their names, nor of HTTP.
 package engine
 
 import (
@@ -27,8 +28,8 @@ import (
 	"slipway/spawner/workqueue"
 )
 
-// Manager carries out what package lifecycle decides. Its methods are safe for concurrent use. They may be called as
-// soon as New has returned; Run makes things happen.
+// Manager has what package lifecycle decides carried out. Its methods are safe for concurrent use. They may be called
+// as soon as New has returned; Run makes things happen.
 type Manager struct {
 	*Records
 	backends.Backends

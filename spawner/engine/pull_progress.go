@@ -2,19 +2,11 @@ package engine
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
 	"time"
 
-	"slipway/internal/units"
 	"slipway/spawner"
-)
-
-// What is told of a download: no more than so often, and in steps of so many percent, for a journal holds so much.
-const (
-	fetchPause = time.Second
-	fetchStep  = 2
-	fetchWords = "Downloading the "
+	"slipway/spawner/journal"
+	"slipway/spawner/place"
 )
 
 // fetched is how much of its image a run has, in percent.
@@ -28,45 +20,24 @@ type fetched struct {
 // what is said too often is not told. As long as more and more of it comes, the start is not given up because its agent
 // does not.
 func (r *Records) Fetching(id spawner.ID, run string, sent, size int64) {
-	if size <= 0 {
-		return
-	}
-	percent := int(min(max(sent, 0), size) * 100 / size)
-	if sent < size {
-		percent -= percent % fetchStep
-	}
 	tx := r.Begin()
 	defer tx.End()
 	e := r.work[id]
-	if e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
+	if size <= 0 || e == nil || !e.Remote || !e.furnishes() || e.Run() != run {
 		return
 	}
-	text := fmt.Sprintf(
-		"%s%s to %s: %d %% of %s", fetchWords, vehicle(e.Workload), cmp.Or(e.Host, "its worker node"), percent,
-		units.DiskWords(size),
-	)
-	last := e.Journal.Latest()
-	soon := strings.HasPrefix(last.Message, fetchWords) && time.Since(last.Time) < fetchPause
-	if last.Message == text || soon && sent < size {
+	d := journal.Download{What: place.Software(&e.Workload), Host: cmp.Or(e.Host, "its worker node"), Sent: sent, Size: size}
+	event, news := e.Journal.Downloading(d, time.Now())
+	if !news {
 		return
 	}
-	if e.fetched.run != run || e.fetched.percent < percent {
-		e.fetched = fetched{run, percent}
+	if now := (fetched{run, d.Percent()}); e.fetched.run != run || e.fetched.percent < now.percent {
+		e.fetched = now
 		if !e.startedAt.IsZero() {
 			e.startedAt = time.Now()
 		}
 	}
-	// "Runs on" is before, and the agent comes behind
-	tx.Note(e, spawner.Event{Percent: 45 + percent*14/100, Message: text})
-}
-
-// vehicle says in what a workload runs, as its owner knows it: the image that she chose, or an environment that was
-// frozen.
-func vehicle(w spawner.Workload) string {
-	if w.Kept == "" && w.Spec.Environment == "" {
-		return "image"
-	}
-	return "environment"
+	tx.Note(e, event)
 }
 
 // furnishes reports whether a workload may be getting on its host what it needs. A job there counts as running as soon

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway/spawner"
+	"slipway/spawner/place"
 )
 
 // mostEvictions is how often a start may lose its place before it fails.
@@ -58,21 +59,9 @@ func (tx Tx) tellSeen(e *Entry) {
 	if !e.Seen.Existence.Alive() || e.Seen.Existence == spawner.Up || e.Phase == spawner.Stopping {
 		return
 	}
-	if text := e.Elsewhere(tx.r.backends.At(e.Backend)); e.Journal.Latest().Message != text {
+	if text := place.Queued(e.Seen, tx.r.backends.At(e.Backend)); e.Journal.Latest().Message != text {
 		tx.Note(e, spawner.Event{Percent: 25, Message: text})
 	}
-}
-
-// Elsewhere says how a batch system, which people call at, has a workload in its queue.
-func (e *Entry) Elsewhere(at string) string {
-	verb, why := "Queued at ", e.Seen.Detail
-	if e.Seen.Existence == spawner.Held {
-		verb, why = spawner.HeldAt, e.Seen.Reason
-	}
-	if why == "" {
-		return verb + at
-	}
-	return verb + at + ": " + why
 }
 
 // handleEviction has a workload that lost its place go back in line, unless that happens again and again.
@@ -91,15 +80,7 @@ func (t *terminator) handleEviction(ctx context.Context, e Entry, o spawner.Obse
 			Remedy: "ask for less time, memory or CPUs, or submit it when the pool is less busy",
 		})
 	}
-	return tx.Requeue(ctx, now, evictedFrom(host, o, t.Kind(e.Kind).Evicted), func(e *Entry) { e.Evictions++ })
-}
-
-func evictedFrom(host string, o spawner.Observation, then string) string {
-	text := "It was evicted from " + host
-	if o.Reason != "" {
-		text += " (" + o.Reason + ")"
-	}
-	return text + ": it begins anew" + then
+	return tx.Requeue(ctx, now, place.Evicted(host, o.Reason, t.Kind(e.Kind).Evicted), func(e *Entry) { e.Evictions++ })
 }
 
 // partsByItself has the agent of what is ended on another host end its app and itself, so that what it leaves comes

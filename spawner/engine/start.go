@@ -67,7 +67,7 @@ func (s *starter) start(ctx context.Context, e Entry) error {
 	case e.Remote && (errs.Is(err, errs.Unavailable) || errs.Is(err, errs.NoCapacity) || errs.Is(err, errs.OverQuota)):
 		return s.notTaken(ctx, e, err, ready)
 	case !ready && s.Kind(e.Kind).Postponed && errs.Is(err, errs.Unavailable):
-		return s.postpone(ctx, e, "What it needs is not at hand now ("+Brief(err)+
+		return s.postpone(ctx, e, "What it needs is not at hand now ("+diagnosis.Brief(err)+
 			"): it is tried again. If this lasts, tell your administrator")
 	case errors.Is(err, gpu.ErrBadPlace):
 		return s.leaveSlice(ctx, e, strings.TrimPrefix(err.Error(), gpu.ErrBadPlace.Error()+": "), false)
@@ -88,7 +88,7 @@ func (s *starter) notTaken(ctx context.Context, e Entry, err error, ready bool) 
 	case ready:
 		s.Relay(e.ID, s.backends.At(e.Backend)+" takes nothing now; trying again. If this lasts, tell your administrator", 0)
 	default:
-		s.Relay(e.ID, "What it needs is not at hand now ("+Brief(err)+
+		s.Relay(e.ID, "What it needs is not at hand now ("+diagnosis.Brief(err)+
 			"); trying again. If this lasts, tell your administrator", 0)
 	}
 	return err
@@ -101,7 +101,7 @@ func (s *starter) noAccount(ctx context.Context, e Entry, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case s.Kind(e.Kind).Postponed && errs.Is(err, errs.Unavailable):
-		return s.postpone(ctx, e, "Who its owner is on this host is not known just now ("+Brief(err)+
+		return s.postpone(ctx, e, "Who its owner is on this host is not known just now ("+diagnosis.Brief(err)+
 			"): it is tried again. If this lasts, tell your administrator")
 	}
 	return s.startFailed(ctx, e, err)

@@ -8,6 +8,7 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/engine"
+	"slipway/spawner/place"
 )
 
 // Why explains what a workload waits for. Of one that does not wait it says so, and of a job that has ended, how.
@@ -92,7 +93,7 @@ func (i *Inspector) Detail(w spawner.Workload) string {
 	case e.AwaitsDependencies():
 		return i.awaited(&e.Workload)
 	case e.WaitsElsewhere() || e.HeldElsewhere():
-		return e.Elsewhere(i.engine.At(e.Backend))
+		return place.Queued(e.Seen, i.engine.At(e.Backend))
 	case e.Remote && e.Phase == spawner.Stopping:
 		return i.wayHome(e)
 	case e.Remote && e.Phase.Active() && e.Phase != spawner.Pending && e.Seen.Returning:

@@ -2,6 +2,7 @@ package kernelpool
 
 import (
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/engine"
 )
 
@@ -49,9 +50,9 @@ func (k *Pool) noteLacking(key poolKey, err error) {
 	case err == nil:
 		p.lacks = ""
 	case p.lacks == "":
-		k.log.Info("no standby of a kernel is made", "kernel", key.name, "owner", key.User, "why", engine.Brief(err))
+		k.log.Info("no standby of a kernel is made", "kernel", key.name, "owner", key.User, "why", diagnosis.Brief(err))
 		fallthrough
 	default:
-		p.lacks = engine.Brief(err)
+		p.lacks = diagnosis.Brief(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/diagnosis"
 	"slipway/spawner/engine"
 	"slipway/spawner/sched"
 )
@@ -145,7 +146,7 @@ func (k *Pool) whyNoStandby(ctx context.Context, w spawner.Workload) string {
 	}
 	if p := w.Spec.Profile; p != "" {
 		if err := k.sessions.Offers(w.Hub, w.Owner).Offered(p); err != nil && !errs.Is(err, errs.Unavailable) {
-			return "its owner may not have its profile any more: " + engine.Brief(err)
+			return "its owner may not have its profile any more: " + diagnosis.Brief(err)
 		}
 	}
 	account, err := k.cfg.Account(ctx, w.Hub, w.Owner)
@@ -153,7 +154,7 @@ func (k *Pool) whyNoStandby(ctx context.Context, w spawner.Workload) string {
 	case ctx.Err() != nil, errs.Is(err, errs.Unavailable):
 		return ""
 	case err != nil:
-		return "its owner has no account any more: " + engine.Brief(err)
+		return "its owner has no account any more: " + diagnosis.Brief(err)
 	case w.Phase == spawner.Starting && !reflect.DeepEqual(w.Account, account):
 		return "its owner's account has changed"
 	}

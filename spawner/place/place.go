@@ -87,3 +87,33 @@ func (elsewhere) Mute(_, limit time.Duration, host string) (reason, remedy strin
 		"its agent on %s did not reach the service within %s", cmp.Or(host, "its host"), limit,
 	), "tell your administrator: the host may have no way to the service's address"
 }
+
+// Queued says how a batch system, which people call at, has a workload in its queue.
+func Queued(seen spawner.Observation, at string) string {
+	verb, why := "Queued at ", seen.Detail
+	if seen.Existence == spawner.Held {
+		verb, why = spawner.HeldAt, seen.Reason
+	}
+	if why == "" {
+		return verb + at
+	}
+	return verb + at + ": " + why
+}
+
+// Evicted says that a workload has lost its place on a host, and what becomes of it then.
+func Evicted(host, why, then string) string {
+	text := "It was evicted from " + host
+	if why != "" {
+		text += " (" + why + ")"
+	}
+	return text + ": it begins anew" + then
+}
+
+// Software says in what a workload runs, as its owner knows it: the image that they chose, or an environment that was
+// frozen.
+func Software(w *spawner.Workload) string {
+	if w.Kept == "" && w.Spec.Environment == "" {
+		return "image"
+	}
+	return "environment"
+}

@@ -32,7 +32,7 @@ func (s *Sessions) checkpoint(
 	case errs.Is(err, errs.NotFound):
 		return true, s.noteLost(ctx, e, engine.NotBack)
 	case errs.Is(err, errs.Invalid):
-		return true, s.noteLost(ctx, e, "what was changed in it since it started is lost: "+engine.Brief(err))
+		return true, s.noteLost(ctx, e, "what was changed in it since it started is lost: "+diagnosis.Brief(err))
 	case err != nil:
 		return false, err
 	}

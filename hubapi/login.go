@@ -10,7 +10,7 @@ import (
 type DeviceLogin struct {
 	ID       string    `json:"id"`       // a secret: who knows it gets what the user confirms
 	Code     string    `json:"code"`     // what the user types on the page
-	URL      string    `json:"url"`      // the page
+	URL      string    `json:"url"`      // the page; its path at the Hub alone where the service does not know the Hub's address
 	Interval int       `json:"interval"` // seconds to wait between two looks
 	Expires  time.Time `json:"expires"`
 }

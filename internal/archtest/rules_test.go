@@ -106,6 +106,7 @@ func rules() map[string]rule {
 		// What runs inside sessions and jobs.
 		"internal/agent/control":   {own: []string{"internal/errs", "internal/secret"}, tests: []string{"internal/tunnel"}},
 		"internal/sshtunnel":       {own: []string{"internal/taskgroup"}, outside: []string{"golang.org/x/crypto"}},
+		"internal/clientlogin":     {own: []string{"internal/errs"}},                                           // on users' own machines
 		"internal/sshclientconfig": {own: []string{"internal/errs"}, outside: []string{"golang.org/x/crypto"}}, // on users' own machines
 		"internal/tunnel": {
 			own:     []string{"internal/clock", "internal/backoff", "internal/errs", "internal/loopback", "internal/units", "internal/secret", "internal/agent/control", "internal/taskgroup"},
@@ -488,7 +489,8 @@ func rules() map[string]rule {
 		"internal/cli": {
 			own: []string{
 				"hubapi", "images/inventory", "images/signing", "images/transfer", "internal/agent",
-				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/manual", "internal/cli/render", "internal/clock",
+				"internal/agent/control", "internal/agent/kernelspecs", "internal/bench", "internal/cli/manual", "internal/cli/render",
+				"internal/clientlogin", "internal/clock",
 				"internal/config", "internal/datacheck", "internal/datacheck/rootclient", "internal/doctor",
 				"internal/environments", "internal/errs", "internal/gpu/fakegpu", "internal/gpu/mps",
 				"internal/gpu/placement", "internal/gpu/placementsim", "internal/loopback", "internal/mounts", "internal/oidc",

@@ -81,8 +81,8 @@ func newRoot(env Env) *cobra.Command {
 		Use:   "slipway",
 		Short: "Build an analysis in a session and launch the very same environment to batch",
 		Long: "Build an analysis in a session and launch the very same environment to batch.\n\n" +
-			"Inside a session the commands need no token. Outside, set SLIPWAY_URL and SLIPWAY_TOKEN (or SLIPWAY_TOKEN_FILE)\n" +
-			"to the service's address and a token from the Hub's token page.\n\n" +
+			"Inside a session the commands need no token. Outside, log in once with `slipway login`; programs set SLIPWAY_URL and SLIPWAY_TOKEN\n" +
+			"(or SLIPWAY_TOKEN_FILE) to the service's address and a token from the Hub's token page.\n\n" +
 			"What a command shows, `-o json` and `-o yaml` print for programs, and `-o name` as IDs alone for other commands. `-o wide` is a\n" +
 			"table with more columns.\n\n" +
 			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit`, `jobs watch` and `jobs logs -f` pass on the job's own, and end with\n" +
@@ -99,7 +99,7 @@ func newRoot(env Env) *cobra.Command {
 		sessionsCommand(env), kernelsCommand(env), keepCommand(env), envsCommand(env), jobsCommand(env),
 		gpusCommand(env), topCommand(env), dataCommand(env), quotaCommand(env), credentialsCommand(env), proxyCommand(env),
 		whoamiCommand(env), accountsCommand(env), freezeCommand(env), submitCommand(env), progressCommand(env),
-		sshCommand(env), sshKeyCommand(env), versionCommand(env), doctorCommand(env), manCommand(),
+		loginCommand(env), logoutCommand(env), sshCommand(env), sshKeyCommand(env), versionCommand(env), doctorCommand(env), manCommand(),
 	)
 	root.AddCommand(hostCommands(env)...)
 	addOutput(env, root)

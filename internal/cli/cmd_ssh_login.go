@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
-	"slipway/internal/clock"
 	"slipway/internal/errs"
 	"slipway/internal/sshclientconfig"
 )
@@ -152,12 +150,7 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 	if err != nil {
 		return hubapi.SSHLoginState{}, err
 	}
-	fmt.Fprintf(
-		l.env.Stderr, "Open  %s\nand type the code  %s\n", render.Printable(begun.URL), render.Printable(begun.Code),
-	)
-	if !l.noBrowser {
-		openBrowser(l.env, begun.URL)
-	}
+	showCode(l.env, begun, l.noBrowser)
 	state, err := l.await(ctx, begun)
 	switch {
 	case ctx.Err() != nil:
@@ -171,31 +164,20 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 	return state, err
 }
 
-// await looks until the login is confirmed, and says now and then that it does. A service that is away for a moment is
-// no end.
-func (l *sshLogin) await(ctx context.Context, begun hubapi.DeviceLogin) (hubapi.SSHLoginState, error) {
-	every := time.Duration(min(max(begun.Interval, 1), 30)) * time.Second
-	for told := time.Now(); ; {
-		state, err := l.client.PollSSHLogin(ctx, begun.ID)
-		switch {
-		case err != nil && (!errs.Is(err, errs.Unavailable) || time.Now().After(begun.Expires)):
-			return state, err
-		case err == nil && !state.Pending && state.Certificate == nil:
-			return state, errors.New("the service has confirmed the login without a certificate")
-		case err == nil && !state.Pending:
-			return state, nil
+// await looks until the login is confirmed.
+func (l *sshLogin) await(ctx context.Context, begun hubapi.DeviceLogin) (state hubapi.SSHLoginState, err error) {
+	err = awaitLogin(ctx, l.env, "ssh login", begun, func() (wait time.Duration, err error) {
+		switch state, err = l.client.PollSSHLogin(ctx, begun.ID); {
+		case err != nil:
+			return 0, err
+		case state.Pending:
+			return seconds(begun.Interval), nil
+		case state.Certificate == nil:
+			return 0, errors.New("the service has confirmed the login without a certificate")
 		}
-		if time.Since(told) >= 30*time.Second {
-			told = time.Now()
-			fmt.Fprintf(
-				l.env.Stderr, "ssh login: waiting; the code is good for %s\n",
-				time.Until(begun.Expires).Round(time.Second),
-			)
-		}
-		if !clock.Sleep(ctx, every) {
-			return state, ctx.Err()
-		}
-	}
+		return 0, nil
+	})
+	return state, err
 }
 
 // tell says what can be typed now.

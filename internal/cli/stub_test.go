@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"slipway/hubapi"
@@ -28,6 +29,7 @@ type stubService struct {
 	environments stubEnvironments
 	gpus         stubGPUs
 	ssh          stubSSH
+	logins       stubLogins
 	credentials  stubCredentials
 	kernels      *stubKernels
 	ends         []func()
@@ -35,6 +37,7 @@ type stubService struct {
 
 func newStubService(examples string) (*stubService, error) {
 	f := &stubService{ssh: stubSSH{looks: map[string]int{}, asked: map[string]hubapi.SSHLoginRequest{}}}
+	f.logins = stubLogins{looks: map[string]int{}, tokens: map[string]string{}}
 	for name, into := range map[string]any{
 		"ssh": &f.ssh.service, "ssh-key": &f.ssh.key, "profile": &f.ssh.profile,
 		"session": &f.session, "job": &f.job, "plan": &f.plan, "jobs-usage": &f.jobsUsage, "point-event": &f.scans.event, "scan": &f.scans.one, "point": &f.scans.point, "change": &f.scans.change, "why": &f.scans.why, "gpus": &f.gpus.all, "pool": &f.gpus.pool, "environment": &f.environments.one,
@@ -93,8 +96,21 @@ func (f *stubService) byToken(w http.ResponseWriter, r *http.Request) {
 	case "Bearer bob-token":
 		f.routes("bob").ServeHTTP(w, r)
 	case "":
-		f.ssh.public().ServeHTTP(w, r)
+		public := http.NewServeMux()
+		public.HandleFunc("POST "+hubapi.Base+"/login/device", f.logins.begin)
+		public.HandleFunc("POST "+hubapi.Base+"/login/token", f.logins.poll)
+		public.Handle("/", f.ssh.public())
+		public.ServeHTTP(w, r)
 	default:
+		if token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); f.logins.holds(token) {
+			mux := http.NewServeMux()
+			mux.HandleFunc("DELETE "+hubapi.Base+"/tokens/{id}", func(w http.ResponseWriter, r *http.Request) {
+				f.logins.revoke(w, r, token)
+			})
+			mux.Handle("/", f.routes("alice"))
+			mux.ServeHTTP(w, r)
+			return
+		}
 		refuse(w, 401, "unauthorized", "the token is not known", "get a new one from the Hub's token page")
 	}
 }

@@ -15,14 +15,15 @@ func (s *service) makeTokens(ctx context.Context) (err error) {
 	return err
 }
 
-// loginPages are where users of the hubs confirm logins. A hub whose address for browsers is not known has none.
+// loginPages are where users of the hubs confirm logins. Where a hub's address for browsers is not known, the page's
+// has its path alone: users know where their Hub is.
 func loginPages(cfg config.Config) (pages []devicelogin.Page) {
 	for _, h := range cfg.Hubs {
 		at := h.URL
 		if at == "" && cfg.SSH.Host != "" {
 			at = "https://" + cfg.SSH.Host
 		}
-		if prefix := h.PagesPrefix(); prefix != "" && at != "" {
+		if prefix := h.PagesPrefix(); prefix != "" {
 			pages = append(pages, devicelogin.Page{Hub: h.Name, URL: strings.TrimRight(at, "/") + prefix + "login"})
 		}
 	}

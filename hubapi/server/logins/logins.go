@@ -54,7 +54,7 @@ func Page(pages []devicelogin.Page, hub string) (devicelogin.Page, error) {
 	if len(names) == 0 {
 		return devicelogin.Page{}, errs.New(
 			errs.Missing, "no hub of this service has pages on which a login could be confirmed",
-		).With("use a token of your Hub, or add a public key with `slipway ssh-key add`; an administrator sets hubs.token_file and hubs.url for pages")
+		).With("use a token of your Hub, or add a public key with `slipway ssh-key add`; an administrator sets hubs.token_file for pages")
 	}
 	return devicelogin.Page{}, errs.Bad("hub", hub, "one of "+strings.Join(names, ", "))
 }

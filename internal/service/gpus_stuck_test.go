@@ -53,7 +53,7 @@ func TestWhoWaitsForABrokenGPUHoldsUpNobody(t *testing.T) {
 	mallory, hub := spawner.Caller{User: "mallory", Hub: "main"}, spawner.Caller{Spawner: true, Hub: "main"}
 	broken, whole := gpu.Request{Mode: gpu.MIG, Profile: "4g.24gb"}, gpu.Request{Mode: gpu.MIG, Profile: "1g.18gb"}
 	session := func(user spawner.User, r gpu.Request) spawner.Workload {
-		w, err := all.StartSession(ctx, hub, spawner.SessionRequest{User: user, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, SessionSpec: spawner.SessionSpec{Prefix: "/user/" + string(user) + "/"}, GPU: r}})
+		w, err := all.StartSession(ctx, hub, spawner.SessionRequest{User: user, Kind: spawner.Lab, Launch: "l-" + string(user), Spec: spawner.Spec{Argv: []string{"lab"}, SessionSpec: spawner.SessionSpec{Prefix: "/user/" + string(user) + "/"}, GPU: r}})
 		must(err)
 		return w
 	}

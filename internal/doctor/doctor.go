@@ -147,6 +147,7 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	checks = append(checks, placeChecks(cfg.Environments)...)
 	checks = append(checks, gpuChecks(cfg, log)...)
 	checks = append(checks, condorChecks(harmless, log)...)
+	checks = append(checks, slurmChecks(harmless, log)...)
 	checks = append(checks, sshChecks(cfg)...)
 	checks = append(checks, kernelChecks(cfg)...)
 	checks = append(checks, storageChecks(cfg.Data)...)

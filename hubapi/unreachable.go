@@ -1,6 +1,7 @@
 package hubapi
 
 import (
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -37,6 +38,11 @@ func whyUnreachable(where string, err error) error {
 		}
 		return errs.New(errs.Unavailable, "the host name %s cannot be looked up", dns.Name).
 			With("check that this computer is online, and try again")
+	}
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
+		return errs.New(
+			errs.Unavailable, "the certificate of %s is signed by an authority that this computer does not know", where,
+		).With("check the address, or ask the administrator for a certificate that your computer trusts")
 	}
 	return errs.New(errs.Unavailable, "the service at %s does not answer: %w", where, cause(err)).
 		With("check that it runs and that the address is right")

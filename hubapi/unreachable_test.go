@@ -1,6 +1,8 @@
 package hubapi
 
 import (
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +47,22 @@ func TestPlainHTTPWhereHTTPSWasAsked(t *testing.T) {
 	}
 	if _, err := c.SSH(t.Context()); !errs.Is(err, errs.Invalid) || !strings.HasSuffix(err.Error(), ": use "+plain.URL) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestUnknownAuthority(t *testing.T) {
+	service := httptest.NewUnstartedServer(http.NotFoundHandler())
+	service.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that the client went away
+	service.StartTLS()
+	defer service.Close()
+	c, err := NewClient(ClientConfig{URL: service.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "the certificate of " + service.URL + " is signed by an authority that this computer does not know: " +
+		"check the address, or ask the administrator for a certificate that your computer trusts"
+	if _, err := c.SSH(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

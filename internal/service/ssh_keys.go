@@ -33,11 +33,9 @@ func (s *service) sshHubs() (hubs []sshauth.Hub) {
 }
 
 // userAddress is where programs of a hub's users reach the service, as far as the configuration tells; empty: it does
-// not. What stands before a listener on loopback is named by uplink.url alone.
+// not. What stands before a listener on loopback is named by uplink.url alone, which workers share with users where its
+// certificate is one that everybody trusts: one of uplink.ca_file is known to workers, and not to laptops.
 func userAddress(cfg config.Config, h config.Hub) string {
-	if h.Listen == "" && cfg.Uplink.URL != "" {
-		return cfg.Uplink.URL
-	}
 	listen, scheme := cmp.Or(h.Listen, cfg.Listen), "http"
 	if cfg.TLS.Cert != "" {
 		scheme = "https"
@@ -46,6 +44,8 @@ func userAddress(cfg config.Config, h config.Hub) string {
 	switch {
 	case loopback.Is(host) && loopback.Is(cfg.SSH.Host):
 		return scheme + "://" + listen
+	case h.Listen == "" && cfg.Uplink.URL != "" && cfg.Uplink.CAFile == "":
+		return cfg.Uplink.URL
 	case loopback.Is(host) || scheme == "http" || cfg.SSH.Host == "":
 		return ""
 	}

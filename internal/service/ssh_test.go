@@ -118,19 +118,23 @@ func TestSSHHubs(t *testing.T) {
 func TestUserAddress(t *testing.T) {
 	tls := config.TLS{Cert: "c", Key: "k"}
 	for _, tt := range []struct {
-		listen, hub, host, uplink string
-		tls                       config.TLS
-		want                      string
+		listen, hub, host, uplink, ca string
+		tls                           config.TLS
+		want                          string
 	}{
-		{"127.0.0.1:8090", "", "127.0.0.1", "", config.TLS{}, "http://127.0.0.1:8090"},
-		{"127.0.0.1:8090", "", "hub.example.org", "", tls, ""},
-		{"127.0.0.1:8090", "", "hub.example.org", "https://slipway.example.org", tls, "https://slipway.example.org"},
-		{":8090", "", "hub.example.org", "", tls, "https://hub.example.org:8090"},
-		{":8090", "", "hub.example.org", "", config.TLS{}, ""},
-		{":8090", ":8091", "hub.example.org", "https://slipway.example.org", tls, "https://hub.example.org:8091"},
+		{"127.0.0.1:8090", "", "127.0.0.1", "", "", config.TLS{}, "http://127.0.0.1:8090"},
+		{"127.0.0.1:8090", "", "hub.example.org", "", "", tls, ""},
+		{"127.0.0.1:8090", "", "hub.example.org", "https://slipway.example.org", "", tls, "https://slipway.example.org"},
+		{":8090", "", "hub.example.org", "", "", tls, "https://hub.example.org:8090"},
+		{":8090", "", "hub.example.org", "", "", config.TLS{}, ""},
+		{"127.0.0.1:8090", "", "127.0.0.1", "https://192.0.2.1:8443", "ca.pem", config.TLS{}, "http://127.0.0.1:8090"},
+		{"127.0.0.1:8090", "", "hub.example.org", "https://192.0.2.1:8443", "ca.pem", tls, ""},
+		{":8090", "", "hub.example.org", "https://192.0.2.1:8443", "ca.pem", tls, "https://hub.example.org:8090"},
+		{":8090", ":8091", "hub.example.org", "https://slipway.example.org", "", tls, "https://hub.example.org:8091"},
 	} {
 		cfg := config.Config{
-			Listen: tt.listen, TLS: tt.tls, Uplink: config.Uplink{URL: tt.uplink}, SSH: config.SSH{Host: tt.host},
+			Listen: tt.listen, TLS: tt.tls, SSH: config.SSH{Host: tt.host},
+			Uplink: config.Uplink{URL: tt.uplink, CAFile: tt.ca},
 		}
 		if got := userAddress(cfg, config.Hub{Listen: tt.hub}); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)

@@ -56,6 +56,8 @@ const AnySession = "*"
 type SSHCertificateRequest struct {
 	Key     string `json:"key"`
 	Session string `json:"session"` // the name of the server that it is good for; empty: the default one; AnySession: all
+	// Computer is where it is asked for, as its page calls it; empty: it is not named.
+	Computer string `json:"computer,omitempty"`
 }
 
 // SSHCertificate is a certificate that holds now. Certificate, which only its issue tells, is as ssh wants it in a file

@@ -56,7 +56,9 @@ func TestSSHKeysOverTheAPI(t *testing.T) {
 func TestSSHCertificatesOverTheAPI(t *testing.T) {
 	h := start(t, newFake(), func(c *Config) { c.SSH = authority(t, c.Logins) })
 	alice, bob := h.client(t, "alice-token"), h.client(t, "bob-token")
-	c, err := alice.IssueSSHCertificate(t.Context(), hubapi.SSHCertificateRequest{Key: alicesKey, Session: "gpu10"})
+	c, err := alice.IssueSSHCertificate(t.Context(), hubapi.SSHCertificateRequest{
+		Key: alicesKey, Session: "gpu10", Computer: "laptop",
+	})
 	if err != nil || !strings.HasPrefix(c.Certificate, "ssh-ed25519-cert-v01@openssh.com ") || c.Fingerprint != alicesPrint || c.Session != "gpu10" {
 		t.Fatalf("%+v, %v", c, err)
 	}

@@ -88,7 +88,7 @@ func newRoot(env Env) *cobra.Command {
 			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit`, `jobs watch` and `jobs logs -f` pass on the job's own, and end with\n" +
 			"130 when Ctrl-C ends the watching. `slipway completion --help` says how a shell completes commands, IDs and names.",
 		SilenceUsage: true, SilenceErrors: true,
-		Args:              cobra.NoArgs,
+		Args:              nothingElse,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return chooseOutput(env, c) },
 	}
@@ -120,7 +120,7 @@ func report(w io.Writer, err error) int {
 	for _, e := range parts(err) {
 		reportOne(w, e)
 	}
-	if _, ok := errors.AsType[usageError](err); ok || strings.HasPrefix(err.Error(), "unknown command") {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitError
@@ -168,20 +168,30 @@ func atMostOne(c *cobra.Command, args []string) error {
 
 func nothingElse(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.HasAvailableSubCommands() {
-		c.SuggestionsMinimumDistance = 2 // letters that differ
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			return usageError{fmt.Errorf(
-				"%s: unknown command %q: did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "),
-			)}
-		}
-		return usageError{fmt.Errorf(
-			"%s: unknown command %q; there are: %s", c.CommandPath(), args[0], strings.Join(subcommands(c), ", "),
-		)}
+		return unknownCommand(c, args[0])
 	}
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("%s: %q is too much; see `%s --help`", c.CommandPath(), args[0], c.CommandPath())}
 	}
 	return nil
+}
+
+// unknownCommand refuses a word that names no command below c.
+func unknownCommand(c *cobra.Command, word string) error {
+	text := fmt.Sprintf("unknown command %q", word)
+	if c.HasParent() { // else the name that begins each error says where
+		text = c.CommandPath() + ": " + text
+	}
+	c.SuggestionsMinimumDistance = 2 // letters that differ
+	switch near := c.SuggestionsFor(word); {
+	case len(near) > 0:
+		text += ": did you mean " + strings.Join(near, " or ") + "?"
+	case c.HasParent():
+		text += "; there are: " + strings.Join(subcommands(c), ", ")
+	default:
+		text += fmt.Sprintf("; see `%s --help`", c.CommandPath())
+	}
+	return usageError{errors.New(text)}
 }
 
 // addList adds the subcommand list, and its alias ls, which do what the command does alone.

@@ -45,7 +45,7 @@ func freezeCommand(env Env) *cobra.Command {
 	c.Flags().StringVar(&o.Note, "note", "", "a note for people")
 	c.Flags().StringArrayVar(&o.Allow, "allow-secret", nil,
 		"`PATH` of a file that may hold what looks like a secret; with a slash at its end, all below it (repeatable)")
-	c.Flags().StringVar(&o.session, "session", hubapi.Self, "the session's ID")
+	c.Flags().StringVar(&o.session, "session", hubapi.Self, "the session's ID or name")
 	c.Flags().BoolVar(&o.asJSON, "json", false, "print the environment as the API's JSON")
 	return c
 }
@@ -61,11 +61,15 @@ func runFreeze(ctx context.Context, env Env, o freezeOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.session == hubapi.Self { // another's programs are not in sight
+	id, err := namedOrHere(ctx, env, client, o.session, "slipway freeze")
+	if err != nil {
+		return err
+	}
+	if id == hubapi.Self { // another's programs are not in sight
 		o.Imported, o.CVMFS = inUse()
 		warnOfHome(env.Stderr, os.Getenv("HOME"), os.Getenv("PATH"))
 	}
-	e, err := freeze(ctx, env.Stderr, client, o.session, o.FreezeRequest)
+	e, err := freeze(ctx, env.Stderr, client, id, o.FreezeRequest)
 	if err != nil {
 		return err
 	}

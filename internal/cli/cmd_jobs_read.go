@@ -78,10 +78,15 @@ func jobNamed(ctx context.Context, client *hubapi.Client, name string) (string, 
 		return "", err
 	}
 	var found []string
+	var newest time.Time
+	latest := ""
 	var several []errs.Detail
 	add := func(id, called, state string, created time.Time) {
 		if called == name {
 			found = append(found, id)
+			if created.After(newest) {
+				newest, latest = created, id
+			}
 			several = append(several, errs.Detail{What: id + ": " + state + ", " + render.Ago(created, time.Now())})
 		}
 	}
@@ -98,7 +103,7 @@ func jobNamed(ctx context.Context, client *hubapi.Client, name string) (string, 
 		return found[0], nil
 	}
 	return "", errs.New(errs.Conflict, "%d of your jobs and scans are called %.80q", len(found), name).Naming(several).
-		With("name one by its ID")
+		With("name one by its ID; the newest is " + latest)
 }
 
 // connectForJob connects for what only a single job has.

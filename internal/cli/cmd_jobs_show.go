@@ -55,9 +55,11 @@ func tryPairs(j hubapi.Job) [][2]string {
 		{"submitted like", j.Origin},
 	}
 	if j.Attempt > 1 || j.Retries > 0 {
-		pairs = append(pairs, [2]string{"try", fmt.Sprintf(
-			"%d; tried again by itself up to %s", j.Attempt, units.Count(int64(j.Retries), "time", "times"),
-		)})
+		words := strconv.Itoa(j.Attempt)
+		if j.Retries > 0 {
+			words += "; tried again by itself up to " + units.Count(int64(j.Retries), "time", "times")
+		}
+		pairs = append(pairs, [2]string{"try", words})
 	}
 	for i, o := range j.Attempts {
 		pairs = append(pairs, [2]string{

@@ -17,7 +17,8 @@ func keepCommand(env Env) *cobra.Command {
 	session, asJSON := hubapi.Self, false
 	c := &cobra.Command{
 		Use: "keep TIME", Short: "Keep a session running while nothing goes on in it, such as `keep 4h`", Args: exactly(1, "a time such as 4h"),
-		Example: "  slipway keep 4h",
+		Example: "  slipway keep 4h\n" +
+			"  slipway keep 4h --session default",
 		Long: "Keep this session (or --session) running for TIME from now, though nothing may go on in it. Its profile says for how long\n" +
 			"that may be asked. A session that has become too old is stopped all the same. When and why a session will be stopped is\n" +
 			"shown by `slipway sessions show`.",
@@ -25,7 +26,7 @@ func keepCommand(env Env) *cobra.Command {
 			return runKeep(c.Context(), env, session, args[0], asJSON)
 		},
 	}
-	c.Flags().StringVar(&session, "session", hubapi.Self, "the session's ID")
+	c.Flags().StringVar(&session, "session", hubapi.Self, "the session's ID or name")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the session as the API's JSON")
 	return c
 }
@@ -39,7 +40,11 @@ func runKeep(ctx context.Context, env Env, session, text string, asJSON bool) er
 	if err != nil {
 		return err
 	}
-	s, err := client.KeepSession(ctx, session, d)
+	id, err := namedOrHere(ctx, env, client, session, "slipway keep "+text)
+	if err != nil {
+		return err
+	}
+	s, err := client.KeepSession(ctx, id, d)
 	if err != nil {
 		return err
 	}
@@ -52,7 +57,11 @@ func runKeep(ctx context.Context, env Env, session, text string, asJSON bool) er
 // tellKept says what came of it: also that the session's age may end it before.
 func tellKept(w io.Writer, s hubapi.Session) error {
 	_, err := fmt.Fprintf(w, "%s is kept\n", s.ID)
-	if err == nil && s.Stops != nil {
+	switch {
+	case err != nil || s.Stops == nil:
+	case s.KeepUntil != nil && s.Stops.At.After(*s.KeepUntil):
+		_, err = fmt.Fprintf(w, "it stops %s at the earliest anyway\n", stopsAt(s.Stops))
+	default:
 		_, err = fmt.Fprintf(w, "it will be stopped %s\n", stopsAt(s.Stops))
 	}
 	return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,9 +25,13 @@ func sessionsCommand(env Env) *cobra.Command {
 	}
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(sessionStartCommand(env, &asJSON), sessionResumeCommand(env, &asJSON), &cobra.Command{
-		Use: "show ID|NAME", Short: "Show one session; `self` is the one you are in, `default` your default server", Args: exactly(1, "a session's ID or name"),
-		Example: "  slipway sessions show self",
-		RunE:    func(c *cobra.Command, args []string) error { return runSessionShow(c.Context(), env, args[0], asJSON) },
+		Use: "show [ID|NAME]", Short: "Show one session: without a word the one you are in, outside your default server", Args: atMostOne,
+		Example: "  slipway sessions show",
+		Long: "Show one session: the one of that ID or NAME. `self` is the session that you are in, `default` is your default server.\n" +
+			"Without an ID or a NAME it shows the session that you are in. Outside it shows your default server.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSessionShow(c.Context(), env, cmp.Or(strings.Join(args, ""), here(env)), asJSON)
+		},
 	}, &cobra.Command{
 		Use: "stop ID|NAME", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID or name"),
 		Example: "  slipway sessions stop default",
@@ -36,7 +41,7 @@ func sessionsCommand(env Env) *cobra.Command {
 		Example: "  slipway sessions discard default",
 		Args:    exactly(1, "a session's ID or name"),
 		Long: "Discard a session: it is stopped, and what you installed or changed in its environment is removed for ever.\n" +
-			"Your home is not touched, but for one that it has on a worker of a pool alone, and environments frozen from it stay.",
+			"Your home and the environments frozen from it stay. A home that exists only on a worker of a pool is discarded.",
 		RunE: func(c *cobra.Command, args []string) error { return runSessionDiscard(c.Context(), env, args[0]) },
 	})
 	addList(c)

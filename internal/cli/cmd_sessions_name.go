@@ -14,6 +14,23 @@ const defaultServer = "default"
 // sessionID matches the IDs that the service gives; `self` is the session that asks.
 var sessionID = regexp.MustCompile(`^(s-[a-z0-9]{16}|self)$`)
 
+// here returns the word for the session that is meant where none is named: the one around this program, else the default.
+func here(env Env) string {
+	if inSession(env) {
+		return hubapi.Self
+	}
+	return defaultServer
+}
+
+// namedOrHere returns the ID of the session that --session names, for a command that is for the session around it.
+func namedOrHere(ctx context.Context, env Env, client *hubapi.Client, word, command string) (string, error) {
+	if word == hubapi.Self && !inSession(env) {
+		return "", errs.New(errs.Invalid, "there is no session here").
+			With("name the session: `" + command + " --session default`")
+	}
+	return idOf(ctx, client, word, true)
+}
+
 // idOf returns the ID of the session that a word means: an ID itself, or the name of a server of the user's. What means
 // neither is left to the service to refuse.
 func idOf(ctx context.Context, client *hubapi.Client, word string, active bool) (string, error) {

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
+	"slipway/internal/errs"
 )
 
 // startOptions are the flags of `slipway sessions start`; what is empty is left to the profile.
@@ -72,6 +75,13 @@ func runSessionStart(ctx context.Context, env Env, r hubapi.ServerRequest, asJSO
 		steps.tell(p)
 	})
 	steps.flush()
+	if err != nil && ctx.Err() != nil {
+		name := cmp.Or(r.Name, defaultServer)
+		return errs.New(errs.Conflict, "interrupted: the start of %s goes on", name).With(
+			"`" + strings.TrimSpace("slipway sessions start "+r.Name) + "` shows it again, `slipway sessions stop " + name +
+				"` ends it",
+		)
+	}
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,10 @@ func (l *sshLogin) byToken(ctx context.Context, key string, _ hubapi.SSHService)
 	if err != nil {
 		return hubapi.SSHLoginState{}, err
 	}
-	cert, err := l.client.IssueSSHCertificate(ctx, hubapi.SSHCertificateRequest{Key: key, Session: hubapi.AnySession})
+	computer, _ := os.Hostname() // as in byBrowser
+	cert, err := l.client.IssueSSHCertificate(
+		ctx, hubapi.SSHCertificateRequest{Key: key, Session: hubapi.AnySession, Computer: computer},
+	)
 	if err != nil {
 		return hubapi.SSHLoginState{}, err
 	}
@@ -145,7 +148,7 @@ func (l *sshLogin) byBrowser(ctx context.Context, key string, service hubapi.SSH
 			errs.Invalid, "the service has several Hubs: %s", strings.Join(names, ", "),
 		).With("say by --hub at which of them you are known")
 	}
-	computer, _ := os.Hostname() // shown to her; without it the page says that it does not know
+	computer, _ := os.Hostname() // the pages show it to the user; without it they say that the computer is not named
 	begun, err := l.client.BeginSSHLogin(ctx, hubapi.SSHLoginRequest{Key: key, Computer: computer, Hub: l.hub})
 	if err != nil {
 		return hubapi.SSHLoginState{}, err

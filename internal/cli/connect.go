@@ -66,6 +66,9 @@ func findLogin(env Env, url string) (clientlogin.Login, bool, error) {
 // knowsService reports whether there is a service to connect to.
 func knowsService(env Env) bool { return env.Getenv("SLIPWAY_URL") != "" || socketOf(env) != "" }
 
+// inSession reports whether connect asks as the session around this program.
+func inSession(env Env) bool { return env.Getenv("SLIPWAY_URL") == "" && socketOf(env) != "" }
+
 // socketOf finds the agent's socket; empty when this is no session.
 func socketOf(env Env) string {
 	if s := env.Getenv(control.SocketEnv); s != "" {

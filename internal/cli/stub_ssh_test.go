@@ -107,7 +107,7 @@ func (s *stubSSH) routes(mine func(string, http.HandlerFunc)) {
 		var req hubapi.SSHCertificateRequest
 		_ = json.NewDecoder(r.Body).Decode(&req)
 		cert, err := certificateFor(req.Key)
-		if err != nil || req.Session != hubapi.AnySession {
+		if err != nil || req.Session != hubapi.AnySession || req.Computer == "" {
 			refuse(w, 422, "invalid", "not what was expected", "")
 			return
 		}

@@ -120,7 +120,9 @@ func (s *API) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateReque
 	if err != nil {
 		return hubapi.SSHCertificate{}, err
 	}
-	c, err := s.cfg.SSH.Issue(r.Context(), owner, sshauth.Request{Key: in.Key, Session: in.Session})
+	c, err := s.cfg.SSH.Issue(r.Context(), owner, sshauth.Request{
+		Key: in.Key, Session: in.Session, Computer: in.Computer,
+	})
 	return convert.SSHCertificate(c), err
 }
 

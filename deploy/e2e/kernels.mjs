@@ -17,7 +17,7 @@ async function cards(page) {
   const all = page.locator('.jp-LauncherCard[data-category="Notebook"]');
   await all.filter({ hasText: "GPU" }).waitFor();
   const names = await all.allInnerTexts();
-  require(names.join() === "Python 3 (this session),Brief on another slice,GPU on another slice,Python on another slice", `the launcher has ${names}`);
+  require(names.join() === "Python 3 (this session),Brief, own container,GPU, own container,Python, own container", `the launcher has ${names}`);
   await page.waitForFunction(() => {
     const logos = [...document.querySelectorAll('.jp-LauncherCard[data-category="Notebook"] img')];
     return logos.length === 4 && logos.every((logo) => logo.naturalWidth > 0);

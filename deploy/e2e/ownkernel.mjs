@@ -10,9 +10,9 @@ const { browser, context, outside } = await open("http://127.0.0.1:");
 
 async function newNotebook(page) {
   const all = page.locator('.jp-LauncherCard[data-category="Notebook"]');
-  await all.filter({ hasText: "on another slice" }).first().waitFor();
+  await all.filter({ hasText: "own container" }).first().waitFor();
   const names = (await all.allInnerTexts()).join();
-  require(names === "Python 3 (this session),A first one on another slice,Python on another slice", `the launcher has ${names}`);
+  require(names === "Python 3 (this session),A first one, own container,Python, own container", `the launcher has ${names}`);
   await shoot(page, "launcher");
   await page.click('.lm-MenuBar-item:has-text("File")');
   await page.hover('.lm-Menu-item:has-text("New"):not(:has-text("Launcher"))');
@@ -28,7 +28,7 @@ async function newNotebook(page) {
 }
 
 async function fromSession(page) {
-  await launch(page, "Python on another slice");
+  await launch(page, "Python, own container");
   const failed = await begin(page, "import only_here");
   await shows(failed, "only_here is installed in your session", 4 * minutes);
   await shows(failed, "%slipway kernel --from-session");

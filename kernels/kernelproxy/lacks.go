@@ -56,7 +56,8 @@ func (b *bridge) advise(ctx context.Context, m wire.Message) {
 	if !has {
 		return
 	}
-	b.remark(m.Parent, fmt.Sprintf("%s is installed in your session, and this kernel runs on another slice, in another environment. "+
+	b.remark(m.Parent, fmt.Sprintf("%s is installed in your session, and this kernel runs in a container of its own, "+
+		"in another environment. "+
 		"To freeze your session and start this kernel anew from it, run this in a cell by itself:\n\n    %s\n\n"+
 		"This kernel's variables are lost then. Or choose the session's own kernel (Kernel > Change Kernel: Python 3).",
 		strings.TrimSpace(module+" "+version), FromSession))

@@ -35,7 +35,7 @@ const (
 
 	// elsewhere is added to a kernel's name: in a session it stands beside the session's own kernel, which has the
 	// session's packages.
-	elsewhere = " on another slice"
+	elsewhere = ", own container"
 
 	soonest = 2 * time.Second
 )

@@ -121,7 +121,7 @@ func TestListIsKeptAsTheServiceHasIt(t *testing.T) {
 		}
 	}()
 	gpu := map[string]string{
-		"slipway-gpu.1/kernel.json":  "Python (GPU) on another slice: /bin/slipway kernel-bridge --spec GPU.1 --language python -f {connection_file} by message",
+		"slipway-gpu.1/kernel.json":  "Python (GPU), own container: /bin/slipway kernel-bridge --spec GPU.1 --language python -f {connection_file} by message",
 		"slipway-gpu.1/logo-svg.svg": "<svg/>",
 	}
 	m.settle(t)
@@ -140,7 +140,7 @@ func TestListIsKeptAsTheServiceHasIt(t *testing.T) {
 	}
 	m.says(200, listing(map[string]string{"cpu": "Python"}))
 	m.settle(t)
-	if got := read(t, dir); len(got) != 2 || !strings.HasPrefix(got["slipway-cpu/kernel.json"], "Python on another slice: ") {
+	if got := read(t, dir); len(got) != 2 || !strings.HasPrefix(got["slipway-cpu/kernel.json"], "Python, own container: ") {
 		t.Errorf("%v", got)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 2 {

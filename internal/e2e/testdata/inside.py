@@ -66,7 +66,7 @@ def specs():
         found = KernelSpecManager().get_all_specs()
         if NAME in found:
             spec = found[NAME]["spec"]
-            check("display name", spec["display_name"], "Python here on another slice")
+            check("display name", spec["display_name"], "Python here, own container")
             check("local kernels", "python3" in found, True)
             return
         time.sleep(0.1)

@@ -34,7 +34,7 @@ from ._errors import SlipwayError
 from ._transport import SOCKET
 
 OWN_KERNEL = "Python 3 (this session)"
-"""What launchers call the session's own Python: the service's kernels beside it run on another slice."""
+"""What launchers call the session's own Python: the service's kernels beside it run in containers of their own."""
 
 _STOCK = "Python 3 (ipykernel)"
 

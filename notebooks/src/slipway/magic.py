@@ -269,7 +269,8 @@ DEFAULT = "default"
 _SLIPWAY_HELP = """\
 Without a word: what the kernel of this notebook has. With `switch`: have the next kernels of it on another slice, with
 other processors or memory, or in an environment, until you switch back with the value `default`. With
-`kernel --from-session`, in a cell by itself: freeze the session, and start this kernel on another slice anew from it.
+`kernel --from-session`, in a cell by itself: freeze the session, and start this kernel, in a container of its own,
+anew from it.
 """
 _SLIPWAY_EXAMPLE = """\
 examples:
@@ -327,8 +328,8 @@ class KernelMagics(Magics):
         if given.word == "kernel" or given.from_session:
             # In a session the kernel on a slice never sees this line: what stands for it there does as it says.
             raise InvalidError(
-                "%slipway kernel --from-session starts a kernel on another slice anew, and this is none",
-                remedy="run it in a cell by itself, in a notebook of your session on a kernel '... on another slice'",
+                "%slipway kernel --from-session starts a kernel in a container of its own anew, and this is none",
+                remedy="run it in a cell by itself, in a notebook of your session on a kernel '..., own container'",
             )
         if given.word and not given.value:
             raise InvalidError(

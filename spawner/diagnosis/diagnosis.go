@@ -153,7 +153,8 @@ func trouble(c spawner.Cause, name string) string {
 func remedyOf(c spawner.Cause, name string) string {
 	switch c {
 	case spawner.CauseModule:
-		return "install " + name + " in your session, and submit again with what the session is frozen to then"
+		return "run %pip install " + name + " in your session, and submit the job again; " +
+			"a retry has the same environment, and fails again"
 	case spawner.CauseGPUMemory:
 		return "ask for a larger slice of a GPU (--gpu), or have it work on less at a time"
 	default:
@@ -169,7 +170,9 @@ func moreMemory(peak, limit int64) string {
 		return "ask for more memory: --mem"
 	}
 	ask := (least + least/2 + gib - 1) / gib
-	return fmt.Sprintf("it needed at least %s: ask for more, such as --mem %dG", units.MemoryWords(least), ask)
+	return fmt.Sprintf(
+		"it needed at least %s: retry it with %d GiB, or submit it with --mem %dG", units.MemoryWords(least), ask, ask,
+	)
 }
 
 // SignalOf returns the signal of an exit code as shells have it; 0: none.

@@ -55,6 +55,9 @@ func (p *Pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 	}
 	if o := found.Outcome; o != nil {
 		ask.Why = o.Reason
+		if o.Cause == spawner.CauseModule {
+			ask.Why += ": " + o.Remedy // which no other memory or time is
+		}
 	}
 	return webui.AskRetry(w, p.view(v), ask)
 }

@@ -34,6 +34,8 @@ func TestScanPages(t *testing.T) {
 		"scans/scan-1?leaf=3":                  {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?leaf=77":                 {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?state=failed":            {200, []string{"1 to 1 of 1", "out of memory", `href="/base/services/slipway/jobs/j-3/files/out%20put.bin" aria-label="out put.bin of point 3, 5 B"`}, 2},
+		"scans/scan-1?state=running":           {200, []string{"Each point runs this", "print(&#39;of alice&#39;)"}, 2},
+		"help":                                 {200, []string{"%%grid --name first", `href="/base/services/slipway/help"`}, 0},
 		"scans/scan-1?state=canceled":          {200, []string{"No points are canceled now."}, 0},
 		"scans/scan-1?state=odd":               {422, []string{"running, done, failed or canceled"}, 0},
 		"scans/scan-1?leaf=x":                  {422, nil, 0},

@@ -21,7 +21,10 @@ func CheckConfig(c config.Config) error {
 
 // catalogueOf makes the catalogue of profiles that the configuration describes.
 func catalogueOf(c config.Config) catalog.Catalogue {
-	cat := catalog.Catalogue{BatchSystems: config.BatchSystems()}
+	cat := catalog.Catalogue{BatchSystems: config.BatchSystems(), HomesApart: map[string]bool{}}
+	for backend := range cat.BatchSystems {
+		cat.HomesApart[backend] = !c.BatchOf(backend).HomeDirs
+	}
 	for _, i := range c.Images {
 		cat.Images = append(cat.Images, catalog.ImageChoice{Name: i.Name, Title: i.DisplayName, Ref: i.Ref})
 	}

@@ -37,6 +37,11 @@ func (r row) Dormant() bool {
 		r.Outcome != nil && r.Outcome.Expired
 }
 
+// HomeApart reports whether it is a session with a home of its own, because the hosts of its backend have no other.
+func (r row) HomeApart() bool {
+	return !r.IsJob() && !r.IsKernel() && r.Catalogue.HomesApart[r.Backend]
+}
+
 // Evicted says how often its place was taken away; empty: never.
 func (r row) Evicted() string {
 	if r.Evictions == 0 {

@@ -11,15 +11,15 @@ import (
 // cellFile is the input file that has a notebook's cell.
 const cellFile = "cell.py"
 
-// IsCell reports whether it runs a notebook's cell.
-func (s single) IsCell() bool { return s.CodeName == cellFile }
+// payload is what a job runs: the name of its file, and its text. No text: nothing is to be shown.
+type payload struct{ CodeName, Code, CodeNote string }
 
-// Code returns what it runs: a cell with the line above it that submits it again.
-func (s single) Code() string {
-	if s.code == "" || !s.IsCell() {
-		return s.code
+// payloadOf returns what a job runs: a cell with the line above it that submits it again.
+func (s single) payloadOf(name, text string) payload {
+	if text == "" || name != cellFile {
+		return payload{CodeName: name, Code: text}
 	}
-	return s.magic() + "\n" + s.code
+	return payload{name, s.magic() + "\n" + text, "It is a cell: paste it into a notebook."}
 }
 
 // plainWord is what needs no quotes in a line of options.

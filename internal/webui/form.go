@@ -43,7 +43,7 @@ func SpawnForm(w io.Writer, f Form) error {
 	most := int64(0)
 	for _, p := range f.Catalogue.Profiles {
 		c := f.card(p, p.Name == chosen.Profile)
-		shown.Profiles, shown.InPool = append(shown.Profiles, c), shown.InPool || c.Pool != ""
+		shown.Profiles, shown.HomesApart = append(shown.Profiles, c), shown.HomesApart || c.HomeApart
 		if c.Slice != "" && !slices.Contains(shown.Apart, c.Apart) {
 			shown.Apart = append(shown.Apart, c.Apart)
 		}
@@ -70,16 +70,16 @@ func SpawnForm(w io.Writer, f Form) error {
 // form is what the template shows.
 type form struct {
 	choice
-	Notes    []string // of the last choice, what is offered no more
-	Refresh  string
-	Profiles []card
-	Images   []imageOption
-	MaxCPUs  float64
-	Sizes    []size
-	Kept     []kept
-	From     origins
-	InPool   bool    // sessions of a profile run on other hosts
-	Apart    []apart // the kinds of isolation that the profiles' slices have
+	Notes      []string // of the last choice, what is offered no more
+	Refresh    string
+	Profiles   []card
+	Images     []imageOption
+	MaxCPUs    float64
+	Sizes      []size
+	Kept       []kept
+	From       origins
+	HomesApart bool    // sessions of a profile run on hosts that do not have the users' homes
+	Apart      []apart // the kinds of isolation that the profiles' slices have
 }
 
 // card is one profile.
@@ -89,6 +89,7 @@ type card struct {
 	ImageTitles []string
 	Limits      string
 	Pool        string // the batch system that its sessions run in; empty: this host
+	HomeApart   bool   // the hosts there do not have the users' homes
 	Room        string
 	Full        bool
 	Slice       string // of a GPU, in words; empty: none
@@ -118,6 +119,7 @@ type kept struct {
 
 func (f Form) card(p catalog.Profile, chosen bool) card {
 	c := card{Profile: p, Limits: limits(p), Pool: poolWords(f.Catalogue, p.Backend), Chosen: chosen}
+	c.HomeApart = f.Catalogue.HomesApart[p.Backend]
 	if c.Title == "" {
 		c.Title = p.Name
 	}
@@ -146,7 +148,7 @@ func ImageCount(i catalog.ImageChoice, active int) string {
 	if active == 0 {
 		return title(i)
 	}
-	return fmt.Sprintf("%s (%d in use)", title(i), active)
+	return fmt.Sprintf("%s (in %s now)", title(i), counted(active, "session"))
 }
 
 // sizes are the amounts of memory to choose from: powers of two, the most that there is, and what is chosen.

@@ -180,7 +180,7 @@ func TestFormSaysWhatIsFree(t *testing.T) {
 		}
 	}
 	for _, o := range all(doc, "option") {
-		if attr(o, "value") == "root" && text(o) != "root (2 in use)" {
+		if attr(o, "value") == "root" && text(o) != "root (in 2 sessions now)" {
 			t.Errorf("the image says %q", text(o))
 		}
 	}

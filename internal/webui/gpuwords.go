@@ -101,7 +101,7 @@ func partWords(r gpu.Request, d gpu.Device) string {
 		if p.Compute == of {
 			part = ""
 		}
-		return part + named(d) + ", " + units.MemoryWords(p.Memory) + " of its memory"
+		return part + named(d) + ", " + units.MemoryWords(p.Memory) + " of its memory" + mediaWords(p.Name)
 	case gpu.MPS:
 		return fmt.Sprintf(
 			"at most %d %% of the processors of %s, %s of its memory", r.Percent, named(d), units.MemoryWords(r.Memory),
@@ -114,6 +114,18 @@ func partWords(r gpu.Request, d gpu.Device) string {
 		return "turns on " + named(d) + ", " + memory
 	default:
 		return named(d) + " to yourself, " + units.MemoryWords(d.Memory) + " of memory"
+	}
+}
+
+// mediaWords says which engines for media NVIDIA's name of a profile promises.
+func mediaWords(profile string) string {
+	switch _, more, _ := strings.Cut(profile, "+"); more {
+	case "me":
+		return ", with a media engine"
+	case "me.all":
+		return ", with all media engines"
+	default:
+		return ""
 	}
 }
 

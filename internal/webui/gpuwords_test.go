@@ -13,7 +13,7 @@ func TestSliceWords(t *testing.T) {
 	for asked, want := range map[string]string{
 		"1g.18gb":     "1g.18gb: 1/7 of an NVIDIA H200, 16 GiB of its memory",
 		"7g.141gb":    "7g.141gb: an NVIDIA H200, 140 GiB of its memory",
-		"1g.18gb+me":  "1g.18gb+me: 1/7 of an NVIDIA H200, 16 GiB of its memory",
+		"1g.18gb+me":  "1g.18gb+me: 1/7 of an NVIDIA H200, 16 GiB of its memory, with a media engine",
 		"1g":          "1g: 1/7 of an NVIDIA H200, 16 GiB of its memory, or 1/4 of an NVIDIA A30, 6 GiB of its memory",
 		"2g.20gb":     "2g.20gb",
 		"mps:25%/20G": "mps:25%/20G: at most 25 % of the processors of an NVIDIA H200, 20 GiB of its memory",

@@ -52,7 +52,7 @@ func (r row) Timeline() []stage {
 	asked := r.asked()
 	switch {
 	case !began.IsZero():
-		all = append(all, stage{"Waited and prepared", asked, took(began.Sub(asked))}, stage{"Ran", began, r.Took()})
+		all = append(all, stage{"Waited and prepared", asked, took(began.Sub(asked))}, r.ran(began))
 	case r.Phase.Active():
 		all = append(all, stage{"Waits or is prepared", asked, took(time.Since(asked))})
 	}
@@ -60,6 +60,22 @@ func (r row) Timeline() []stage {
 		all = append(all, stage{"Ended", r.Outcome.At, ""})
 	}
 	return all
+}
+
+// ran is the stage in which it runs. In a batch system that is longer than its program does.
+func (r row) ran(began time.Time) stage {
+	if r.Remote && r.programTook() > 0 {
+		return stage{"Ran, with start and transfer", began, took(Ran(r.Workload))}
+	}
+	return stage{"Ran", began, r.Took()}
+}
+
+// programTook is how long the program of a job ran that has ended; zero: that was not measured.
+func (r row) programTook() time.Duration {
+	if r.Outcome == nil || r.Phase.Active() {
+		return 0
+	}
+	return time.Duration(r.Outcome.Wall * float64(time.Second))
 }
 
 // asked is when its last try was asked for.
@@ -72,6 +88,9 @@ func (r row) asked() time.Time {
 
 // Took is how long it has run, or ran last; empty: it has not begun.
 func (r row) Took() string {
+	if d := r.programTook(); d > 0 {
+		return took(d)
+	}
 	if d := Ran(r.Workload); d >= 0 {
 		return took(d)
 	}

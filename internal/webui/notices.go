@@ -29,6 +29,11 @@ func NoSession(w http.ResponseWriter, r *http.Request, server bool, pages string
 	Tell(w, r, n)
 }
 
+// HelpPage answers with the first hour of a user.
+func HelpPage(w http.ResponseWriter, v Visit) error {
+	return write(w, http.StatusOK, "help.html", frame{Title: "Help", Visit: v})
+}
+
 // NotUp answers for a session that cannot be reached at the moment; state says why.
 func NotUp(w http.ResponseWriter, r *http.Request, state string) {
 	w.Header().Set("Retry-After", "2")

@@ -220,18 +220,23 @@ func (r row) KeepFor() time.Duration {
 	return min(keepFor, r.Prospect.MaxKeep).Truncate(time.Minute)
 }
 
-// Kept is until when it is kept; zero when that is past, or when it is said by when it will be stopped.
-func (r row) Kept() time.Time {
-	if r.Phase != spawner.Running || r.KeepUntil.Before(time.Now()) || r.KeepUntil.Equal(r.Prospect.At) {
-		return time.Time{}
-	}
-	return r.KeepUntil
+// Kept reports whether its user keeps it, and it is not stopped before that is over.
+func (r row) Kept() bool {
+	return r.Phase == spawner.Running && r.KeepUntil.After(time.Now()) && !r.Prospect.At.Before(r.KeepUntil)
+}
+
+// NeverStops reports whether it runs until somebody stops it.
+func (r row) NeverStops() bool {
+	return !r.IsJob() && r.Phase == spawner.Running && r.Want == spawner.WantRunning && r.Prospect.At.IsZero()
 }
 
 // Why says why it will be stopped. One that its user keeps is not to read as if it were idle already.
 func (r row) Why() string {
-	if r.KeepUntil.Equal(r.Prospect.At) {
+	switch {
+	case r.KeepUntil.Equal(r.Prospect.At):
 		return "you keep it until then"
+	case r.Kept():
+		return "then it stops (" + r.Prospect.Why + ")"
 	}
 	return r.Prospect.Why
 }
@@ -312,8 +317,7 @@ type single struct {
 	Parameters map[string]string
 	Data       *hubapi.DataReport
 	Charts     []Chart
-	CodeName   string
-	code       string
+	payload
 }
 
 // Cut reports whether the first steps of the start are not known: a restart of the service forgets them.
@@ -343,8 +347,9 @@ func (s single) Last() int64 {
 func Single(w http.ResponseWriter, v Visit, c catalog.Catalogue, d Details) error {
 	s := single{
 		row: row{Item: d.Item, Visit: v, Catalogue: c}, Steps: d.Steps, Tail: d.Tail, Parameters: d.Parameters,
-		Data: d.Data, Charts: d.Charts, CodeName: d.CodeName, code: d.Code,
+		Data: d.Data, Charts: d.Charts,
 	}
+	s.payload = s.payloadOf(d.CodeName, d.Code)
 	f := frame{Title: s.Called() + " " + s.Title(), Refresh: 30, Script: true, Visit: v, Body: s}
 	if s.Moving() || s.Looking() {
 		f.Refresh = 3

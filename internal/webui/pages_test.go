@@ -70,14 +70,14 @@ func TestButtons(t *testing.T) {
 		"booting":        {Item{Workload: session(spawner.Booting)}, "starting", []string{"Cancel start x/y"}},
 		"stopping":       {Item{Workload: session(spawner.Stopping)}, "stopping", nil},
 		"to be ended":    {Item{Workload: ending}, "stopping", nil},
-		"failed":         {Item{Workload: ended}, "failed", []string{"Start x/y again", "Discard x/y ..."}},
+		"failed":         {Item{Workload: ended}, "failed", []string{"Start x/y again...", "Discard x/y ..."}},
 		"to be gone":     {Item{Workload: gone}, "being discarded", nil},
 		"a job":          {Item{Workload: job}, "running", []string{"Requeue x/y", "Cancel x/y"}},
 		"a job waits":    {Item{Workload: queued, Detail: "Queued at htcondor"}, "waiting", []string{"Hold x/y", "Cancel x/y"}},
 		"a job held":     {Item{Workload: held, Detail: "its owner has it wait"}, "held", []string{"Release x/y", "Cancel x/y"}},
 		"held there":     {Item{Workload: queued, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Hold x/y", "Release x/y", "Cancel x/y"}},
 		"held as it ran": {Item{Workload: job, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Release x/y", "Cancel x/y"}},
-		"slot given":     {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again", "Discard x/y ..."}},
+		"slot given":     {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again...", "Discard x/y ..."}},
 		"a kernel":       {Item{Workload: kernel, Prospect: keep}, "running", []string{"Keep x/y for 2 h", "Shut down x/y"}},
 		"a kernel died":  {Item{Workload: died}, "failed broken", nil},
 		"stands by":      {Item{Workload: standby, Detail: "stands by to be alice's next kernel"}, "standby stands by to be", []string{"Shut down x/y"}},
@@ -111,11 +111,15 @@ func TestButtons(t *testing.T) {
 func TestStateInWords(t *testing.T) {
 	kept := session(spawner.Running)
 	kept.KeepUntil = time.Now().Add(time.Hour)
+	lasting, later := kept, time.Date(2036, 11, 20, 10, 30, 0, 0, time.UTC)
+	lasting.KeepUntil = later.Add(-time.Hour)
 	for want, item := range map[string]Item{
-		"waiting next in line: 2 CPUs asked, 1 of 4 free": {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1}},
-		"waiting number 3 in line":                        {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 3, Estimate: -1}},
-		"you keep it until then":                          {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
-		"idle for 50 min of at most 1 h":                  {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
+		"waiting next in line: 2 CPUs asked, 1 of 4 free":                       {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1}},
+		"waiting number 3 in line":                                              {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 3, Estimate: -1}},
+		"Kept until 20 November 2036, 10:30 UTC then it stops (idle for 50 min": {Workload: lasting, Prospect: spawner.Prospect{At: later, Why: "idle for 50 min of at most 1 h"}},
+		"UTC not by itself":                                                     {Workload: session(spawner.Running)},
+		"you keep it until then":                                                {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
+		"idle for 50 min of at most 1 h":                                        {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
 	} {
 		w := httptest.NewRecorder()
 		if err := Overview(w, someVisit(), catalogue(), viewOf(item)); err != nil {

@@ -31,10 +31,13 @@ type ScanView struct {
 	Most   int // of them in all
 	// Progress draws how many points had ended at each time.
 	Progress template.HTML
+	// Code is what each point runs, and CodeName its file; empty: nothing is to be shown.
+	Code, CodeName string
 }
 
 type scanBody struct {
 	scanRow
+	payload
 	View   ScanView
 	Names  []string // of the parameters that have a column; none: they stand in one together
 	Rows   []pointRow
@@ -48,6 +51,7 @@ const columnsMost = 4
 // ScanPage answers with the page of a scan.
 func ScanPage(w http.ResponseWriter, v Visit, c catalog.Catalogue, s ScanView) error {
 	b := scanBody{scanRow: scanRow{Scan: s.Scan, Visit: v, Catalogue: c}, View: s}
+	b.payload = payload{s.CodeName, s.Code, "Each point runs this, with its own parameters."}
 	b.Names = parameterNames(s.Points)
 	if len(b.Names) > columnsMost {
 		b.Names = nil

@@ -73,13 +73,13 @@ func TestPageDoesNotContradictItself(t *testing.T) {
 
 func TestFormNamesThePool(t *testing.T) {
 	c := catalogue()
-	c.Profiles[0].Backend = "htcondor"
+	c.Profiles[0].Backend, c.HomesApart = "htcondor", map[string]bool{"htcondor": true}
 	none := spawner.Room{Most: -1, Free: -1, Estimate: -1}
 	var page strings.Builder
 	if err := SpawnForm(&page, Form{Catalogue: c, Rooms: map[string]spawner.Room{c.Profiles[0].Name: none}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Runs in the HTCondor pool.", "starts when a slot is free for it", "on a worker of the pool alone"} {
+	for _, want := range []string{"Runs in the HTCondor pool.", "starts when a slot is free for it", "Your home is not there.", "only on a worker of a pool"} {
 		if strings.Count(page.String(), want) != 1 {
 			t.Errorf("%q is there %d times", want, strings.Count(page.String(), want))
 		}

@@ -30,8 +30,9 @@ func fragment(name string, w io.Writer, data any) error {
 
 func load(name string, paths ...string) (*template.Template, error) {
 	return template.New(name).Funcs(template.FuncMap{
-		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "memory": units.MemoryWords,
-		"prose": prose, "size": units.DiskWords, "span": span,
+		"clock": clock, "counted": counted, "machine": machine, "moment": moment, "second": second,
+		"memory": units.MemoryWords,
+		"prose":  prose, "size": units.DiskWords, "span": span,
 	}).ParseFS(files, paths...)
 }
 

@@ -114,6 +114,9 @@ func grouped(n int) string {
 // moment is a time for people without scripts: pages turn it into the reader's own zone with them.
 func moment(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
 
+// second is a moment to the second.
+func second(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04:05 UTC") }
+
 // clock is a time of day, likewise.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 

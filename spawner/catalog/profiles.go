@@ -74,7 +74,9 @@ type Catalogue struct {
 	Images   []ImageChoice
 	// BatchSystems names the batch systems of the backends that run workloads on other hosts, as people write them.
 	BatchSystems map[string]string
-	closed       []closed // that are not open to whom it is for; see Only
+	// HomesApart are those of BatchSystems whose hosts do not have the users' homes: a session there has one of its own.
+	HomesApart map[string]bool
+	closed     []closed // that are not open to whom it is for; see Only
 	// what Default would be, if only it were known that it is open to her; nil: it is known what Default is
 	doubt *closed
 }

@@ -124,6 +124,9 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	}
 	slices.SortFunc(places, inTable)
 	view.Scan, view.Progress = p.cfg.Convert.Scan(sum), picture(ends.Chart())
+	if len(places) > 0 { // what cannot be read is not shown
+		view.CodeName, view.Code, _ = p.cfg.Workloads.Code(r.Context(), v.caller, places[0].id)
+	}
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1

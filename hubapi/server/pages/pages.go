@@ -122,6 +122,7 @@ func New(cfg Config) *Pages {
 		r.Post("/theme", p.setTheme)
 		r.Get("/room", web.GetOnly(p.room))
 		r.Get("/usage", p.show(p.usagePage))
+		r.Get("/help", p.show(p.help))
 		r.Get("/gpus", p.show(p.gpusPage))
 		r.Get("/gpus/pool", p.show(p.poolPage))
 		p.environmentPages(r)

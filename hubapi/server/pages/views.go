@@ -197,6 +197,10 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
 }
 
+func (p *Pages) help(w http.ResponseWriter, _ *http.Request, v visitor) error {
+	return webui.HelpPage(w, p.view(v))
+}
+
 // stepsSoFar returns the steps of the current launch without waiting for more: what there is comes before the context
 // is looked at.
 func (p *Pages) stepsSoFar(ctx context.Context, c spawner.Caller, id spawner.ID) ([]spawner.Event, error) {

@@ -12,7 +12,7 @@ import (
 // judgeJobs puts what the engine needs to say when jobs go on into its configuration.
 func (s *service) judgeJobs(c *engine.Config) {
 	j := s.cfg.Jobs
-	c.SessionsFirst, c.RetryPause = j.SessionsFirst, time.Duration(j.RetryPause)
+	c.SessionsFirst, c.Limits.Retry = j.SessionsFirst, time.Duration(j.RetryPause)
 }
 
 // allowances returns what says who may have what of jobs; nil: nobody is limited.

@@ -90,7 +90,7 @@ func restsOnRecord(a lifecycle.Action, k spawner.Kind) bool {
 	}
 }
 
-// lookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed
+// LookAgain is how soon the Manager looks again after an action that changed the world but not the record. What failed
 // waits for retryAfter.
 const LookAgain = 2 * time.Millisecond
 

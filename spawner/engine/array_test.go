@@ -184,7 +184,7 @@ func TestLargeScanIsSubmittedAnew(t *testing.T) {
 func TestLargeScan(t *testing.T) {
 	inPool(func(t *testing.T, s *distant) {
 		s.kill()
-		s.config.RemoteWorkers = 0 // as many as the service has: each start waits for a second
+		s.config.Workers.Remotes = 0 // as many as the service has: each start waits for a second
 		s.start()
 		s.quiet()
 		s.pool.Fill(true)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -34,18 +35,26 @@ type Config struct {
 	Sessions string                      // the backend of sessions
 	// SessionsFirst has no new job of this host given what a session waits for, whoever has asked first.
 	SessionsFirst bool
-	// RetryPause is how long a job waits before it is tried again by itself for the first time; before each further one
-	// three times as long, up to five minutes. Zero: not at all.
-	RetryPause time.Duration
-	Limits     Limits
-	Output     int64 // bytes of a job's output files, in all, that are kept. Zero: 20 GiB
-	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
-	Room     func(dir string) (int64, error)
-	Interval time.Duration // between two looks at every active workload. Zero: 15 s
-	Workers  int           // workloads worked on at once. Zero: 64
-	// the same of Remotes, beside those: a start there waits for others, to be asked for with them. Zero: 1024
-	RemoteWorkers int
+	Limits        Limits
+	Output        Output
+	Interval      time.Duration // between two looks at every active workload. Zero: 15 s
+	Workers       Workers
 	Logger        *slog.Logger
+}
+
+// Output says how much is kept of the output files of jobs.
+type Output struct {
+	Most int64 // bytes of one job's, in all. Zero: 20 GiB
+	// Room returns how many bytes of output a directory's disk may take. Nil: what is free of it, but for a rest.
+	Room func(dir string) (int64, error)
+}
+
+// Workers are how many workloads are worked on at once.
+type Workers struct {
+	Local int // Zero: 64
+	// Remotes is the same of workloads of Remotes, beside those: a start there waits for others, to be asked for with
+	// them. Zero: 1024
+	Remotes int
 }
 
 // fill puts the defaults in.
@@ -61,10 +70,5 @@ func (c *Config) fill() {
 	orElse(&c.Limits.Pack, 15*time.Minute)
 	orElse(&c.Limits.Grace, 10*time.Second)
 	orElse(&c.Interval, 15*time.Second)
-	if c.Workers == 0 {
-		c.Workers = 64
-	}
-	if c.RemoteWorkers == 0 {
-		c.RemoteWorkers = 1024
-	}
+	c.Workers.Local, c.Workers.Remotes = cmp.Or(c.Workers.Local, 64), cmp.Or(c.Workers.Remotes, 1024)
 }

@@ -21,7 +21,7 @@ const returnPatience = 10 * time.Minute
 // it has what nobody else has, it is longer; see askFor.
 const askPatience = 2 * time.Minute
 
-// Limits are how long a phase may last before the workload is given up.
+// Limits are how long a phase may last before the workload is given up, and how long a job waits for its next try.
 type Limits struct {
 	Agent time.Duration // from the backend's start to the agent's first word. Zero: 60 s
 	// the same on another host, which may have to fetch the image first; from when it runs there. Zero: 20 min
@@ -30,6 +30,9 @@ type Limits struct {
 	Grace      time.Duration // between asking a workload to end and killing it. Zero: 10 s
 	// what a session on another host has for bringing back what it has changed, once it has ended. Zero: 15 min
 	Pack time.Duration
+	// Retry is how long a job waits before it is tried again by itself for the first time; before each further one
+	// three times as long, up to five minutes. Zero: not at all.
+	Retry time.Duration
 }
 
 // deadlines say how long the phases of workloads may last, and for how long else something is waited for.
@@ -38,16 +41,13 @@ type deadlines struct {
 	limits Limits
 	born   time.Time     // when the service began: while it was away nothing could go on
 	recall time.Duration // between telling a job to end whose slice is called back, and killing it
-	pause  time.Duration // before a job is tried again by itself for the first time
 }
 
 // unseen reports whether what is being ended on another host, and is not seen, is to be ended all the same. What a
 // session has changed could be lost by that: it is looked for until its backend tells what has become of it.
 func (d *deadlines) unseen(e Entry) bool {
 	given := e.Want == spawner.WantGone || e.Kind.Batch() && e.Want == spawner.WantStopped
-	return e.Remote && e.Phase == spawner.Stopping && given && min(
-		d.inPhase(e), time.Since(e.blindly),
-	) >= unseenPatience
+	return e.Phase == spawner.Stopping && given && min(d.inPhase(e), time.Since(e.blindly)) >= unseenPatience
 }
 
 // phaseBegan returns the time from which a phase's limit counts. While the service was away nothing could go on, and a
@@ -82,7 +82,7 @@ func (d *deadlines) inPhase(e Entry) time.Duration {
 // limit returns how long the phase may last; false when for ever.
 func (d *deadlines) limit(e Entry) (time.Duration, bool) {
 	if e.BackingOff && e.Phase == spawner.Pending {
-		return lifecycle.PauseBefore(e.Attempt, d.pause), true
+		return lifecycle.PauseBefore(e.Attempt, d.limits.Retry), true
 	}
 	if e.Remote {
 		return d.limitElsewhere(&e)
@@ -178,7 +178,7 @@ func (d *deadlines) Resists(e Entry) bool {
 // code 1".
 func (d *deadlines) BackoffWords(e Entry) string {
 	words := "tries again in " + max(
-		time.Until(d.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, d.pause))), time.Second,
+		time.Until(d.phaseBegan(e).Add(lifecycle.PauseBefore(e.Attempt, d.limits.Retry))), time.Second,
 	).Round(time.Second).String()
 	if len(e.Attempts) > 0 {
 		words += ": " + e.Attempts[len(e.Attempts)-1].Reason

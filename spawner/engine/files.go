@@ -12,7 +12,7 @@ func (v View) Needed(b spawner.ID) bool { return v.r.index.bundles[b] > 0 || v.r
 // newFiles makes the Store of the jobs' files, which asks for what the records say.
 func newFiles(cfg Config, r *Records) *jobfiles.Store {
 	return jobfiles.New(jobfiles.Config{
-		Dir: cfg.Dir, Output: cfg.Output, Room: cfg.Room, HasRecord: r.knows, Owners: r.fileOwners, Logger: r.log,
+		Dir: cfg.Dir, Output: cfg.Output.Most, Room: cfg.Output.Room, HasRecord: r.knows, Owners: r.fileOwners, Logger: r.log,
 		Needed: func(b spawner.ID) bool {
 			v := r.View()
 			defer v.End()

@@ -57,7 +57,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	records := newRecords(cfg, site)
 	files := newFiles(cfg, records)
 	limits := &deadlines{
-		kind: records.Kind, limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall, pause: cfg.RetryPause,
+		kind: records.Kind, limits: cfg.Limits, born: time.Now(), recall: cfg.Lend.Recall,
 	}
 	links := &agentLinks{
 		Records: records, agents: cfg.Agents, accounts: cfg.Account, files: files, changes: make(chan linkChange, 64),
@@ -106,11 +106,11 @@ func (m *Manager) load(ctx context.Context) error {
 // on.
 func (m *Manager) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for range m.cfg.Workers {
+	for range m.cfg.Workers.Local {
 		g.Go(func() error { m.labour(ctx); return nil })
 	}
 	if m.HasRemote() {
-		for range m.cfg.RemoteWorkers {
+		for range m.cfg.Workers.Remotes {
 			g.Go(func() error { m.workRemote(ctx); return nil })
 		}
 	}

@@ -65,8 +65,8 @@ func newService(t *testing.T) *service {
 			},
 		},
 		Capacity: map[string]spawner.Capacity{"docker": {CPUs: 2, Memory: 8 << 30}, "local": {Count: 1}},
-		Sessions: "docker", Sealer: secret.NewBox(), RetryPause: time.Second,
-		Workers: 16, RemoteWorkers: 64, // thousands would cost each start of a service more than all that it does in a test
+		Sessions: "docker", Sealer: secret.NewBox(), Limits: engine.Limits{Retry: time.Second},
+		Workers: engine.Workers{Local: 16, Remotes: 64}, // thousands would cost each start of a service more than all that it does in a test
 	}
 	s.parts = workloads.Config{Jobs: "local", Environment: func(_ context.Context, _ string, u spawner.User, ref string) (string, error) {
 		switch {

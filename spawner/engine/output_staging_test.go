@@ -33,7 +33,7 @@ func (d *disk) room(string) (int64, error) {
 func (s *service) fills() *disk {
 	d := &disk{}
 	d.full.Store(true)
-	s.config.Room = d.room
+	s.config.Output.Room = d.room
 	s.restart()
 	return d
 }
@@ -120,7 +120,7 @@ func TestGivenUp(t *testing.T) {
 // TestOutputIsBounded: of a job's files no more are kept than all of them may have together.
 func TestOutputIsBounded(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
-		s.config.Output = 10
+		s.config.Output.Most = 10
 		s.restart()
 		s.crew.Boot(func(h *spawnertest.Hand) {
 			h.Ready()

@@ -35,4 +35,4 @@ func (r *Records) Sync(ctx context.Context) error {
 }
 
 // RetryPause is how long a job waits before it is tried again by itself for the first time; zero: not at all.
-func (m *Manager) RetryPause() time.Duration { return m.cfg.RetryPause }
+func (m *Manager) RetryPause() time.Duration { return m.cfg.Limits.Retry }

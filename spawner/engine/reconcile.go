@@ -117,7 +117,7 @@ func (m *Manager) input(e Entry, o spawner.Observation) lifecycle.Input {
 		return lifecycle.Stopping{
 			Want: e.Want, Seen: seen, Role: role, Purpose: e.purpose(), Remote: remote, Saved: e.Saved,
 			Unkept: e.Unkept != "",
-			Unseen: seen == spawner.Unknown && m.unseen(e),
+			Unseen: remote && seen == spawner.Unknown && m.unseen(e),
 		}
 	case spawner.Stopped:
 		return lifecycle.Stopped{Want: e.Want, Seen: seen, Role: role, Overdue: overdue}

@@ -15,7 +15,7 @@ import (
 const mostBad = 3
 
 // leaveSlice sends a workload that could not run on its slice back in line for another. tested says that the workload's
-// own test found so: that is one user's word, and counts as little as a user's word may; see doubts. Otherwise GPUs has
+// own test found so: that is one user's word, and counts as little as a user's word may; see sched.Suspect. Otherwise GPUs has
 // it from the driver, and has seen to it that nobody gets the place.
 func (s *starter) leaveSlice(ctx context.Context, e Entry, why string, tested bool) error {
 	condemn, err := s.leave(ctx, e, why, tested)

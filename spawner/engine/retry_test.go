@@ -308,7 +308,7 @@ func TestCrashInTries(t *testing.T) {
 func TestPausesBetweenTries(t *testing.T) {
 	inBubble(func(t *testing.T, s *service) {
 		s.kill()
-		s.config.RetryPause = 10 * time.Second
+		s.config.Limits.Retry = 10 * time.Second
 		s.start()
 		play := &tries{fails: 3}
 		s.crew.Boot(play.boot)

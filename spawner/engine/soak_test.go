@@ -286,7 +286,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s.records = &watched{t: t, capacity: s.config.Capacity, work: map[spawner.ID]spawner.Workload{}}
 	s.gpus = spawnertest.NewGPUs(3)
 	s.gpus.Hold(func() []gpu.Lease { return s.engine.Leases() })
-	s.config.RetryPause = of(s.dice, 0, time.Second, 10*time.Second)
+	s.config.Limits.Retry = of(s.dice, 0, time.Second, 10*time.Second)
 	s.config.GPUs, s.config.Launch.SelfTest = s.gpus, 10*time.Second
 	s.config.Lend = engine.Lend{On: true, After: time.Minute, Recall: 30 * time.Second, Idle: func(string, gpu.Slice) (time.Time, bool) {
 		return time.Time{}, s.dice.n(4) > 0

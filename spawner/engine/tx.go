@@ -139,7 +139,7 @@ func (v View) JobsOfBundle(b spawner.ID) int { return v.r.index.bundles[b] }
 // HoldBundle says that input files are needed by a submission that is under way.
 func (tx Tx) HoldBundle(b spawner.ID) { tx.r.held[b]++ }
 
-// ReleaseBundle ends what holdBundle has begun.
+// ReleaseBundle ends what HoldBundle has begun.
 func (tx Tx) ReleaseBundle(b spawner.ID) {
 	if tx.r.held[b]--; tx.r.held[b] <= 0 {
 		delete(tx.r.held, b)
